@@ -1,0 +1,137 @@
+//! One change, one call, and what became of it. Nothing is decided here: what an answer means for
+//! the change is all there is to say.
+
+use std::collections::BTreeMap;
+
+use super::{Outcome, Turn};
+use crate::cloud_map::operation::Ended;
+use crate::cloud_map::write::Accepted;
+use crate::cloud_map::{Class, Error};
+use crate::model::{Attributes, NamespaceKind, ServiceKey};
+use crate::plan::{Change, NewService, Place, Reason};
+
+/// What became of one call.
+pub enum Effect {
+    /// The change has this outcome.
+    Is(Outcome),
+    /// The Cloud Map service exists now, under this ARN.
+    Created(String),
+    /// Somebody else was at it: read, and decide again.
+    Again,
+}
+
+impl Turn<'_> {
+    /// Makes one change. `services` gives the ARN of every Cloud Map service that exists.
+    pub(super) async fn make(
+        &self,
+        change: &Change,
+        services: &BTreeMap<ServiceKey, String>,
+    ) -> Effect {
+        if !self.deadline.is_open() {
+            return Effect::Is(Outcome::Undone("the time of this invocation is used up".into()));
+        }
+        if let Change::CreateService { place, service } = change {
+            return self.create(place, service).await;
+        }
+        let Some(arn) = services.get(&change.place().key) else {
+            return Effect::Is(Outcome::Undone("its Cloud Map service does not exist".into()));
+        };
+        match change {
+            Change::Register { place, instance, attributes }
+            | Change::Rewrite { place, instance, attributes, .. } => {
+                self.register(arn, place, instance, attributes).await
+            }
+            Change::Deregister { place, instance, .. } => {
+                self.deregister(arn, place, instance).await
+            }
+            Change::CreateService { place, service } => self.create(place, service).await,
+        }
+    }
+
+    async fn create(&self, place: &Place, service: &NewService) -> Effect {
+        let namespace = self.observation.registry.namespaces.get(&place.key.namespace);
+        let (arn, kind) = namespace
+            .map_or(("", NamespaceKind::Http), |namespace| (&namespace.arn, namespace.kind));
+        let owner = &self.observation.owner.id;
+        match self.cloud_map.create_service(place, (arn, kind), service, owner).await {
+            Ok(arn) => Effect::Created(arn),
+            Err(error) if error.class == Class::Exists => Effect::Again,
+            Err(error) => failed(&error),
+        }
+    }
+
+    async fn register(
+        &self,
+        arn: &str,
+        place: &Place,
+        instance: &str,
+        attributes: &Attributes,
+    ) -> Effect {
+        match self.cloud_map.register(arn, place, instance, attributes).await {
+            Ok(accepted) => self.finish(accepted, instance).await,
+            Err(error) => {
+                let message = error.source.to_string();
+                match error.class {
+                    Class::LimitExceeded => {
+                        let instance = instance.to_owned();
+                        held_back(Reason::LimitExceeded { instance, message })
+                    }
+                    Class::Invalid => match self.mismatch(place, attributes) {
+                        Some(reason) => held_back(reason),
+                        None => failed(&error),
+                    },
+                    _ => failed(&error),
+                }
+            }
+        }
+    }
+
+    /// The one refusal of an input that is expected: an endpoint of one family, tried in a service
+    /// whose records are of both.
+    fn mismatch(&self, place: &Place, attributes: &Attributes) -> Option<Reason> {
+        let service = self.observation.registry.services.get(&place.key)?;
+        Reason::of_one_family(service.kind, attributes)
+    }
+
+    async fn deregister(&self, arn: &str, place: &Place, instance: &str) -> Effect {
+        match self.cloud_map.deregister(arn, place, instance).await {
+            Ok(accepted) => self.finish(accepted, instance).await,
+            // Gone is what was wanted. An instance that this run registered is never deregistered in
+            // it, so "not found" cannot mean "not to be seen yet".
+            Err(error) if error.class == Class::NotFound => Effect::Is(Outcome::Applied),
+            Err(error) => failed(&error),
+        }
+    }
+
+    /// Waits for the operation: accepted is not done.
+    async fn finish(&self, accepted: Accepted, instance: &str) -> Effect {
+        let (operation, ours) = match accepted {
+            Accepted::Operation(operation) => (operation, true),
+            Accepted::Busy(operation) => (operation, false),
+        };
+        match self.cloud_map.wait(&operation, self.deadline.stop()).await {
+            Ok(Ended::Success | Ended::Fail { .. }) if !ours => Effect::Again,
+            Ok(Ended::Success) => Effect::Is(Outcome::Applied),
+            Ok(Ended::Fail { code, .. }) if code == "INVALID_CHANGE_BATCH" => {
+                held_back(Reason::AddressTaken(instance.to_owned()))
+            }
+            Ok(Ended::Fail { code, message }) => {
+                let text = format!("operation {operation} on {instance} failed: {code}: {message}");
+                Effect::Is(Outcome::Failed(text))
+            }
+            Ok(Ended::Pending) => {
+                let text = format!("operation {operation} on {instance} has not ended in time");
+                Effect::Is(Outcome::Failed(text))
+            }
+            Err(error) => failed(&error),
+        }
+    }
+}
+
+fn failed(error: &Error) -> Effect {
+    Effect::Is(Outcome::Failed(error.in_full()))
+}
+
+fn held_back(reason: Reason) -> Effect {
+    Effect::Is(Outcome::HeldBack(reason))
+}

@@ -1,0 +1,155 @@
+//! Every client of an outside system, built once and kept for the life of the process: Cloud Map by
+//! account and Region, and the connection to each cluster. The SDK configuration that comes in is the
+//! one seam: its endpoints, credentials and Region are used as they are.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use aws_config::retry::RetryConfig;
+use aws_config::sts::AssumeRoleProvider;
+use aws_config::timeout::TimeoutConfig;
+use aws_config::{BehaviorVersion, ConfigLoader, Region, SdkConfig};
+use aws_credential_types::provider::SharedCredentialsProvider;
+
+use crate::cloud_map::CloudMap;
+use crate::eks;
+use crate::eks::token::TokenSource;
+use crate::kubernetes::{self, Kubernetes};
+use crate::settings::{Cluster, Role};
+
+/// Tries of one AWS call. The SDK backs off between them and slows down after a throttle.
+const ATTEMPTS: u32 = 8;
+/// The longest pause between two tries.
+const LONGEST_BACKOFF: Duration = Duration::from_secs(5);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// Which Cloud Map a cluster's Services are kept in.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RegistryKey {
+    role: Option<Role>,
+    region: Option<String>,
+}
+
+impl RegistryKey {
+    /// The Cloud Map of a configured cluster.
+    pub fn of(cluster: &Cluster) -> Self {
+        Self { role: cluster.registry_role.clone(), region: cluster.registry_region.clone() }
+    }
+}
+
+/// A described cluster with a client for its API server.
+pub struct Connection {
+    /// What EKS says of it.
+    pub cluster: eks::Cluster,
+    /// Its Kubernetes API.
+    pub kubernetes: Kubernetes,
+    /// Whether it was there before this invocation, and so may be out of date.
+    pub reused: bool,
+}
+
+/// Why a cluster could not be connected to.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// EKS did not tell where it is.
+    #[error(transparent)]
+    Describe(#[from] eks::Error),
+    /// There is nobody to sign tokens as.
+    #[error("no AWS credentials are configured to sign a token for the cluster {0:?}")]
+    NoCredentials(String),
+    /// No client could be made of what EKS told.
+    #[error(transparent)]
+    Connect(#[from] kubernetes::connect::Error),
+}
+
+/// All clients.
+pub struct Clients {
+    base: SdkConfig,
+    registries: Mutex<BTreeMap<RegistryKey, CloudMap>>,
+    clusters: Mutex<BTreeMap<String, (eks::Cluster, Kubernetes)>>,
+}
+
+/// The SDK's configuration with the function's retries and time limits, to be loaded from the
+/// environment.
+pub fn sdk_config() -> ConfigLoader {
+    let retries =
+        RetryConfig::adaptive().with_max_attempts(ATTEMPTS).with_max_backoff(LONGEST_BACKOFF);
+    let timeouts = TimeoutConfig::builder()
+        .connect_timeout(CONNECT_TIMEOUT)
+        .operation_attempt_timeout(ATTEMPT_TIMEOUT)
+        .build();
+    aws_config::defaults(BehaviorVersion::v2026_01_12())
+        .retry_config(retries)
+        .timeout_config(timeouts)
+}
+
+impl Clients {
+    /// Clients that are configured by `base`.
+    pub fn new(base: SdkConfig) -> Self {
+        Self { base, registries: Mutex::default(), clusters: Mutex::default() }
+    }
+
+    /// The Cloud Map of a cluster.
+    pub async fn cloud_map(&self, cluster: &Cluster) -> CloudMap {
+        let key = RegistryKey::of(cluster);
+        if let Some(known) = lock(&self.registries).get(&key) {
+            return known.clone();
+        }
+        let config = self.config(key.role.as_ref(), key.region.as_deref()).await;
+        let cloud_map = CloudMap::new(aws_sdk_servicediscovery::Client::new(&config));
+        lock(&self.registries).entry(key).or_insert(cloud_map).clone()
+    }
+
+    /// The connection to a cluster: the one that is known, or a new one.
+    ///
+    /// # Errors
+    /// Where EKS does not tell where the cluster is.
+    pub async fn connect(&self, cluster: &Cluster) -> Result<Connection, Error> {
+        let known = lock(&self.clusters).get(cluster.label()).cloned();
+        if let Some((cluster, kubernetes)) = known {
+            return Ok(Connection { cluster, kubernetes, reused: true });
+        }
+        self.reconnect(cluster).await
+    }
+
+    /// A new connection to a cluster, made from a new description of it.
+    ///
+    /// # Errors
+    /// As [`Clients::connect`].
+    pub async fn reconnect(&self, cluster: &Cluster) -> Result<Connection, Error> {
+        let config = self.config(cluster.role.as_ref(), Some(&cluster.region)).await;
+        let described = eks::describe(&aws_sdk_eks::Client::new(&config), &cluster.name).await?;
+        let credentials = config.credentials_provider();
+        let credentials = credentials.ok_or_else(|| Error::NoCredentials(cluster.name.clone()))?;
+        let tokens = TokenSource::new(&cluster.name, &cluster.region, credentials);
+        let client = kubernetes::connect(&described, Arc::new(tokens))?;
+        let kubernetes = Kubernetes::new(client);
+        let entry = (described.clone(), kubernetes.clone());
+        lock(&self.clusters).insert(cluster.label().to_owned(), entry);
+        Ok(Connection { cluster: described, kubernetes, reused: false })
+    }
+
+    async fn config(&self, role: Option<&Role>, region: Option<&str>) -> SdkConfig {
+        let mut config = self.base.to_builder();
+        if let Some(region) = region {
+            config = config.region(Region::new(region.to_owned()));
+        }
+        if let Some(role) = role {
+            let mut provider = AssumeRoleProvider::builder(role.arn.clone())
+                .session_name("cloud-map-sync")
+                .configure(&self.base);
+            if let Some(id) = &role.external_id {
+                provider = provider.external_id(id);
+            }
+            let provider = provider.build().await;
+            config = config.credentials_provider(SharedCredentialsProvider::new(provider));
+        }
+        config.build()
+    }
+}
+
+/// The maps are whole after every step, so a panic elsewhere leaves nothing half done in them.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,40 @@
+//! One account's AWS Cloud Map in one Region: [`read`] asks, [`write`] makes one change by one call,
+//! [`operation`] waits for what a change set in motion. Nothing here decides anything.
+//!
+//! Services and namespaces are named by ARN throughout: it is accepted wherever an id is, and for
+//! namespaces shared from another account it is the only way.
+
+pub mod error;
+pub mod operation;
+pub mod read;
+pub mod write;
+
+use std::sync::Arc;
+
+use aws_sdk_servicediscovery::Client;
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+pub use error::{Class, Error};
+
+/// How many calls run at once, whoever makes them.
+const CONCURRENCY: usize = 16;
+
+/// A Cloud Map client. Clones share one bound on the calls under way.
+#[derive(Clone, Debug)]
+pub struct CloudMap {
+    client: Client,
+    calls: Arc<Semaphore>,
+}
+
+impl CloudMap {
+    /// Calls through `client`.
+    pub fn new(client: Client) -> Self {
+        Self { client, calls: Arc::new(Semaphore::new(CONCURRENCY)) }
+    }
+
+    /// Leave to make one call; held until the call is answered. The semaphore is never closed, so
+    /// the error, which would only mean that, is no permit and no harm.
+    async fn permit(&self) -> Option<SemaphorePermit<'_>> {
+        self.calls.acquire().await.ok()
+    }
+}

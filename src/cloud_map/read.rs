@@ -1,0 +1,205 @@
+//! Reads Cloud Map: namespaces and their services, the instances of a service. All pages or an
+//! error; never writes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use aws_sdk_servicediscovery::types::{
+    NamespaceSummary, NamespaceType, RecordType, ServiceFilter, ServiceFilterName, ServiceSummary,
+};
+use futures_util::{StreamExt, TryStreamExt, stream};
+
+use super::{CONCURRENCY, Class, CloudMap, Error};
+use crate::model::{
+    Attributes, CloudMapService, Namespace, NamespaceKind, NamespaceReference, Records, Registry,
+    ServiceKey, ServiceKind,
+};
+
+/// The tag by which ECS marks the services that Service Connect manages.
+const MANAGED_BY_ECS: &str = "AmazonECSManaged";
+
+/// The instances of one service, or why they are not known.
+type Instances = Result<Option<BTreeMap<String, Attributes>>, String>;
+
+impl CloudMap {
+    /// Namespaces and services, without instances: all that are visible, or those of `only`.
+    ///
+    /// # Errors
+    /// Where a list could not be read to its end.
+    pub async fn catalog(&self, only: &[NamespaceReference]) -> Result<Registry, Error> {
+        let namespaces = self.namespaces(only).await?;
+        let services = stream::iter(namespaces.values())
+            .map(|namespace| self.services(namespace))
+            .buffer_unordered(CONCURRENCY)
+            .try_collect::<Vec<_>>()
+            .await?;
+        let services = services.into_iter().flatten().collect();
+        Ok(Registry { namespaces, services })
+    }
+
+    async fn namespaces(
+        &self,
+        only: &[NamespaceReference],
+    ) -> Result<BTreeMap<String, Namespace>, Error> {
+        let _permit = self.permit().await;
+        let action = "list the namespaces of Cloud Map";
+        let pages = self.client.list_namespaces().into_paginator().send().try_collect().await;
+        let pages: Vec<_> = pages.map_err(|error| Error::new(action, error))?;
+        ended(action, pages.last().and_then(|page| page.next_token()))?;
+        let summaries = pages.into_iter().filter_map(|page| page.namespaces).flatten();
+        let namespaces = summaries.filter_map(namespace);
+        let namespaces = namespaces.filter(|namespace| {
+            only.is_empty() || only.iter().any(|reference| means(reference, namespace))
+        });
+        Ok(namespaces.map(|namespace| (namespace.id.clone(), namespace)).collect())
+    }
+
+    /// The services of one namespace, without instances.
+    ///
+    /// # Errors
+    /// Where the list could not be read to its end.
+    pub async fn services(
+        &self,
+        namespace: &Namespace,
+    ) -> Result<Vec<(ServiceKey, CloudMapService)>, Error> {
+        let failed = || format!("list the services of the Cloud Map namespace {}", namespace.name);
+        let _permit = self.permit().await;
+        let filter = ServiceFilter::builder()
+            .name(ServiceFilterName::NamespaceId)
+            .values(namespace.arn.clone())
+            .build();
+        let filter = filter.map_err(|error| Error::input(failed(), &error))?;
+        let pages = self.client.list_services().filters(filter).into_paginator().send();
+        let pages: Vec<_> =
+            pages.try_collect().await.map_err(|error| Error::new(failed(), error))?;
+        ended(&failed(), pages.last().and_then(|page| page.next_token()))?;
+        let summaries = pages.into_iter().filter_map(|page| page.services).flatten();
+        let services = summaries.filter_map(service);
+        Ok(services.map(|service| (ServiceKey::new(namespace, &service.name), service)).collect())
+    }
+
+    /// Reads the instances of the services under `keys` into `registry`. A service that cannot be
+    /// read is marked so, and stops no other; one that is gone is taken out.
+    pub async fn read_instances(&self, registry: &mut Registry, keys: &BTreeSet<ServiceKey>) {
+        let services = keys.iter().filter_map(|key| Some((key, registry.services.get(key)?)));
+        let reads: Vec<(ServiceKey, Instances)> = stream::iter(services)
+            .map(|(key, service)| async move {
+                let read = self.instances(&service.arn, &service.name).await;
+                (key.clone(), read.map_err(|error| error.in_full()))
+            })
+            .buffer_unordered(CONCURRENCY)
+            .collect()
+            .await;
+        for (key, read) in reads {
+            let Some(service) = registry.services.get_mut(&key) else { continue };
+            match read {
+                Ok(Some(instances)) => {
+                    service.instances = Some(instances);
+                    service.unreadable = None;
+                }
+                Ok(None) => _ = registry.services.remove(&key),
+                Err(problem) => {
+                    service.instances = None;
+                    service.unreadable = Some(problem);
+                }
+            }
+        }
+    }
+
+    /// Every instance of a service, read from the control plane; `None` where the service is gone.
+    async fn instances(
+        &self,
+        arn: &str,
+        name: &str,
+    ) -> Result<Option<BTreeMap<String, Attributes>>, Error> {
+        let _permit = self.permit().await;
+        let action = format!("list the instances of Cloud Map service {name}");
+        let pages = self.client.list_instances().service_id(arn).into_paginator().send();
+        let pages: Vec<_> =
+            match pages.try_collect().await.map_err(|error| Error::new(&*action, error)) {
+                Err(error) if error.class == Class::NotFound => return Ok(None),
+                pages => pages?,
+            };
+        ended(&action, pages.last().and_then(|page| page.next_token()))?;
+        let summaries = pages.into_iter().filter_map(|page| page.instances).flatten();
+        let instances = summaries.filter_map(|instance| {
+            let attributes = instance.attributes.unwrap_or_default().into_iter().collect();
+            Some((instance.id?, attributes))
+        });
+        Ok(Some(instances.collect()))
+    }
+
+    /// Reads into `registry` which of the services under `keys` ECS Service Connect manages. Where
+    /// that cannot be told, nothing will be registered.
+    pub async fn read_management(&self, registry: &mut Registry, keys: &BTreeSet<ServiceKey>) {
+        let services = keys.iter().filter_map(|key| Some((key, registry.services.get(key)?)));
+        let reads: Vec<(ServiceKey, Result<bool, Error>)> = stream::iter(services)
+            .map(|(key, service)| async move {
+                (key.clone(), self.is_managed_by_ecs(&service.arn).await)
+            })
+            .buffer_unordered(CONCURRENCY)
+            .collect()
+            .await;
+        for (key, read) in reads {
+            let Some(service) = registry.services.get_mut(&key) else { continue };
+            match read {
+                Ok(managed) => service.managed_by_ecs = managed,
+                Err(error) => service.unreadable = Some(error.in_full()),
+            }
+        }
+    }
+
+    async fn is_managed_by_ecs(&self, arn: &str) -> Result<bool, Error> {
+        let _permit = self.permit().await;
+        let tags = self.client.list_tags_for_resource().resource_arn(arn).send().await;
+        let tags = tags.map_err(|error| {
+            Error::new(format!("list the tags of Cloud Map service {arn}"), error)
+        })?;
+        Ok(tags.tags().iter().any(|tag| tag.key() == MANAGED_BY_ECS))
+    }
+}
+
+/// The SDK's paginators stop without an error where a token repeats itself; such a list is not whole.
+fn ended(action: &str, token: Option<&str>) -> Result<(), Error> {
+    match token.filter(|token| !token.is_empty()) {
+        Some(_) => Err(Error::input(action, &"the list repeats itself and does not end")),
+        None => Ok(()),
+    }
+}
+
+fn means(reference: &NamespaceReference, namespace: &Namespace) -> bool {
+    let text = reference.to_string();
+    [&namespace.arn, &namespace.id, &namespace.name].contains(&&text)
+}
+
+fn namespace(summary: NamespaceSummary) -> Option<Namespace> {
+    let kind = match summary.r#type {
+        Some(NamespaceType::Http) => NamespaceKind::Http,
+        _ => NamespaceKind::Dns,
+    };
+    Some(Namespace { id: summary.id?, arn: summary.arn?, name: summary.name?, kind })
+}
+
+fn service(summary: ServiceSummary) -> Option<CloudMapService> {
+    let records = summary.dns_config.iter().flat_map(|config| config.dns_records());
+    let records = records.fold(Records::default(), |mut records, record| {
+        match record.r#type() {
+            RecordType::A => records.a = true,
+            RecordType::Aaaa => records.aaaa = true,
+            RecordType::Srv => records.srv = true,
+            RecordType::Cname => records.cname = true,
+            _ => {}
+        }
+        records
+    });
+    let is_http = records == Records::default();
+    Some(CloudMapService {
+        id: summary.id?,
+        arn: summary.arn?,
+        name: summary.name?,
+        kind: if is_http { ServiceKind::Http } else { ServiceKind::Dns(records) },
+        instance_count: summary.instance_count.and_then(|count| count.try_into().ok()).unwrap_or(0),
+        instances: None,
+        unreadable: None,
+        managed_by_ecs: false,
+    })
+}

@@ -1,0 +1,47 @@
+//! How long an invocation may go on starting things.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// The least time kept for finishing what is under way and for answering.
+const RESERVE: Duration = Duration::from_secs(3);
+
+/// The moment after which nothing new is started: the end of the time given, less 15 % of it and at
+/// least three seconds. Lambda ends a function that is late in the middle of whatever it does.
+#[derive(Clone, Copy, Debug)]
+pub struct Deadline {
+    stop: Instant,
+}
+
+impl Deadline {
+    /// The deadline of an invocation that was given `time` from now on.
+    pub fn after(time: Duration) -> Self {
+        let reserve = RESERVE.max(time * 15 / 100);
+        Self { stop: Instant::now() + time.saturating_sub(reserve) }
+    }
+
+    /// Whether something new may be started.
+    pub fn is_open(&self) -> bool {
+        Instant::now() < self.stop
+    }
+
+    /// The last moment to start or to wait for anything.
+    pub fn stop(&self) -> Instant {
+        self.stop
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn the_reserve_is_fifteen_per_cent_and_at_least_three_seconds() {
+        for (given, left) in [(300, 255), (10, 7), (2, 0)] {
+            let deadline = Deadline::after(Duration::from_secs(given));
+            assert_eq!(deadline.stop() - Instant::now(), Duration::from_secs(left));
+            assert_eq!(deadline.is_open(), left > 0);
+        }
+    }
+}

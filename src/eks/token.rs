@@ -1,0 +1,221 @@
+//! The bearer token of an EKS cluster: `k8s-aws-v1.` and a presigned `GetCallerIdentity` request to
+//! STS, which the cluster sends to learn who is asking. Signing needs no call and no IAM permission.
+//!
+//! aws-iam-authenticator accepts a fixed set of query parameters and of STS hosts and refuses
+//! anything else, so the URL is built here and not by an SDK operation, which would add its own
+//! (<https://github.com/kubernetes-sigs/aws-iam-authenticator>, `pkg/token/token.go`).
+
+use std::sync::Mutex;
+use std::time::{Duration, SystemTime};
+
+use aws_credential_types::Credentials;
+use aws_credential_types::provider::{ProvideCredentials, SharedCredentialsProvider};
+use aws_sdk_sts::config::endpoint::{DefaultResolver, Params, ResolveEndpoint};
+use aws_sigv4::http_request::{
+    PayloadChecksumKind, SignableBody, SignableRequest, SignatureLocation, SigningSettings, sign,
+};
+use aws_sigv4::sign::v4;
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+
+type Cause = Box<dyn std::error::Error + Send + Sync>;
+
+/// Clusters accept a token for 15 minutes from its date, whatever `X-Amz-Expires` says. It is signed
+/// anew after ten, by wall clock: a monotonic clock may stand still while Lambda is frozen.
+const RENEW_AFTER: Duration = Duration::from_secs(10 * 60);
+
+/// What `X-Amz-Expires` says, as aws-iam-authenticator's own client sets it.
+const EXPIRES: Duration = Duration::from_secs(60);
+
+/// Why no token could be made.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// There is no STS host known for the Region.
+    #[error("no STS endpoint is known for the Region {region}")]
+    Endpoint {
+        /// The cluster's Region.
+        region: String,
+        /// What the resolver said.
+        #[source]
+        source: Cause,
+    },
+    /// The credentials to sign with could not be had.
+    #[error("cannot get credentials to sign a token for the cluster {cluster:?}")]
+    Credentials {
+        /// The cluster's name.
+        cluster: String,
+        /// What the provider said.
+        #[source]
+        source: aws_credential_types::provider::error::CredentialsError,
+    },
+    /// Signing failed.
+    #[error("cannot sign a token for the cluster {cluster:?}")]
+    Sign {
+        /// The cluster's name.
+        cluster: String,
+        /// What the signer said.
+        #[source]
+        source: Cause,
+    },
+}
+
+/// Makes the tokens of one cluster and keeps the last while it is fresh.
+#[derive(Debug)]
+pub struct TokenSource {
+    cluster: String,
+    region: String,
+    credentials: SharedCredentialsProvider,
+    last: Mutex<Option<(SystemTime, String)>>,
+}
+
+impl TokenSource {
+    /// Tokens for the cluster `cluster` in `region`, signed as whom `credentials` give.
+    pub fn new(cluster: &str, region: &str, credentials: SharedCredentialsProvider) -> Self {
+        let (cluster, region) = (cluster.to_owned(), region.to_owned());
+        Self { cluster, region, credentials, last: Mutex::new(None) }
+    }
+
+    /// A token that is accepted for at least five more minutes.
+    ///
+    /// # Errors
+    /// Where there are no credentials, or the Region has no STS.
+    pub async fn token(&self) -> Result<String, Error> {
+        let now = SystemTime::now();
+        if let Some(token) = self.fresh(now) {
+            return Ok(token);
+        }
+        let token = self.sign(now).await?;
+        *self.last() = Some((now, token.clone()));
+        Ok(token)
+    }
+
+    fn fresh(&self, now: SystemTime) -> Option<String> {
+        let last = self.last();
+        let (signed, token) = last.as_ref()?;
+        // A clock that was set back makes the age an error: sign again.
+        let age = now.duration_since(*signed).ok()?;
+        (age < RENEW_AFTER).then(|| token.clone())
+    }
+
+    fn last(&self) -> std::sync::MutexGuard<'_, Option<(SystemTime, String)>> {
+        self.last.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    async fn sign(&self, now: SystemTime) -> Result<String, Error> {
+        let host = sts_url(&self.region).await?;
+        let credentials = self.credentials.provide_credentials().await;
+        let credentials = credentials
+            .map_err(|source| Error::Credentials { cluster: self.cluster.clone(), source })?;
+        let url = presign(&host, &self.region, &self.cluster, credentials, now);
+        let url = url.map_err(|source| Error::Sign { cluster: self.cluster.clone(), source })?;
+        Ok(format!("k8s-aws-v1.{}", URL_SAFE_NO_PAD.encode(url)))
+    }
+}
+
+/// The Region's own STS host, from the SDK's table of partitions and Regions. Endpoint overrides are
+/// left aside: it is the cluster that calls this URL, and it accepts the real hosts only.
+async fn sts_url(region: &str) -> Result<String, Error> {
+    let failed = |source: Cause| Error::Endpoint { region: region.to_owned(), source };
+    let params = Params::builder().region(region).use_global_endpoint(false).build();
+    let params = params.map_err(|error| failed(error.into()))?;
+    let endpoint = DefaultResolver::new().resolve_endpoint(&params).await;
+    Ok(endpoint.map_err(failed)?.url().to_owned())
+}
+
+fn presign(
+    host: &str,
+    region: &str,
+    cluster: &str,
+    credentials: Credentials,
+    now: SystemTime,
+) -> Result<String, Cause> {
+    let mut settings = SigningSettings::default();
+    settings.signature_location = SignatureLocation::QueryParams;
+    settings.payload_checksum_kind = PayloadChecksumKind::NoHeader;
+    settings.expires_in = Some(EXPIRES);
+    let identity = credentials.into();
+    let params = v4::SigningParams::builder()
+        .identity(&identity)
+        .region(region)
+        .name("sts")
+        .time(now)
+        .settings(settings)
+        .build()?;
+    let host = host.trim_end_matches('/');
+    let url = format!("{host}/?Action=GetCallerIdentity&Version=2011-06-15");
+    // The signed header binds the token to this cluster: no other accepts it.
+    let headers = [("x-k8s-aws-id", cluster)];
+    let request = SignableRequest::new("GET", &url, headers.into_iter(), SignableBody::Bytes(&[]))?;
+    let (instructions, _signature) = sign(request, &params.into())?.into_parts();
+    let mut request = http::Request::builder().uri(url).body(())?;
+    instructions.apply_to_request_http1x(&mut request);
+    Ok(request.uri().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn source(region: &str) -> TokenSource {
+        let credentials =
+            Credentials::new("AKIDEXAMPLE", "secret", Some("session".into()), None, "test");
+        TokenSource::new("blue", region, SharedCredentialsProvider::new(credentials))
+    }
+
+    fn url(token: &str) -> http::Uri {
+        let encoded = token.strip_prefix("k8s-aws-v1.").expect("the prefix");
+        let bytes = URL_SAFE_NO_PAD.decode(encoded).expect("unpadded base64url");
+        String::from_utf8(bytes).expect("text").parse().expect("a URL")
+    }
+
+    #[tokio::test]
+    async fn a_token_has_only_the_parameters_that_clusters_accept() {
+        let token = source("eu-central-1").token().await.expect("signed");
+        let url = url(&token);
+        let mut names: Vec<&str> = url
+            .query()
+            .expect("a query")
+            .split('&')
+            .map(|pair| pair.split_once('=').map_or(pair, |(name, _)| name))
+            .collect();
+        names.sort_unstable();
+        let expected = [
+            "Action",
+            "Version",
+            "X-Amz-Algorithm",
+            "X-Amz-Credential",
+            "X-Amz-Date",
+            "X-Amz-Expires",
+            "X-Amz-Security-Token",
+            "X-Amz-Signature",
+            "X-Amz-SignedHeaders",
+        ];
+        assert_eq!(names, expected);
+        assert!(url.to_string().contains("X-Amz-SignedHeaders=host%3Bx-k8s-aws-id"), "{url}");
+        assert!(token.len() <= 4096);
+    }
+
+    #[tokio::test]
+    async fn the_host_is_the_regions_own_in_its_partition() {
+        let cases = [
+            ("eu-central-1", "sts.eu-central-1.amazonaws.com"),
+            ("us-east-1", "sts.us-east-1.amazonaws.com"),
+            ("cn-north-1", "sts.cn-north-1.amazonaws.com.cn"),
+            ("us-gov-west-1", "sts.us-gov-west-1.amazonaws.com"),
+        ];
+        for (region, host) in cases {
+            let token = source(region).token().await.expect("signed");
+            assert_eq!(url(&token).host(), Some(host));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_token_is_kept_for_ten_minutes_of_wall_clock() {
+        let source = source("eu-central-1");
+        let token = source.token().await.expect("signed");
+        let signed = SystemTime::now();
+        assert_eq!(source.fresh(signed), Some(token));
+        assert_eq!(source.fresh(signed + RENEW_AFTER), None);
+        assert_eq!(source.fresh(signed - Duration::from_secs(3600)), None);
+    }
+}

@@ -1,0 +1,165 @@
+//! A command of whoever may invoke the function: `{"action":"sync"|"plan","cluster"?,"namespace"?,
+//! "service"?}`. Read strictly, since a mistyped field would silently widen what the command reaches.
+
+use std::fmt;
+
+use serde_json::{Map, Value};
+
+use super::{Error, Scope};
+
+/// The fields of a command.
+pub(super) const FIELDS: [&str; 4] = ["action", "cluster", "namespace", "service"];
+
+/// How much of unknown fields an error shows.
+const SHOWN_FIELDS: usize = 5;
+const SHOWN_CHARACTERS: usize = 40;
+
+/// A direct invocation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Command {
+    /// What to do.
+    pub action: Action,
+    /// Where.
+    pub scope: Scope,
+}
+
+/// What a command does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Observe, plan and apply.
+    Sync,
+    /// Observe and plan; nothing is written.
+    Plan,
+}
+
+impl Action {
+    const ALL: [Self; 2] = [Self::Sync, Self::Plan];
+
+    /// The word that asks for it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Sync => "sync",
+            Self::Plan => "plan",
+        }
+    }
+
+    /// All words, for an error.
+    pub(super) fn list() -> String {
+        Self::ALL.map(Self::as_str).join(", ")
+    }
+
+    fn from_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|action| action.as_str() == word)
+    }
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Reads a command.
+pub(super) fn read(object: &Map<String, Value>) -> Result<Command, Error> {
+    let word = object.get("action").and_then(Value::as_str);
+    let action = word.and_then(Action::from_word).ok_or(Error::UnknownAction)?;
+    let fields = unknown_fields(object);
+    if !fields.is_empty() {
+        return Err(Error::UnknownFields { fields });
+    }
+    let scope = Scope::from_fields(object).map_err(Error::Scope)?;
+    Ok(Command { action, scope })
+}
+
+fn unknown_fields(object: &Map<String, Value>) -> Vec<String> {
+    object
+        .keys()
+        .filter(|field| !FIELDS.contains(&field.as_str()))
+        .take(SHOWN_FIELDS)
+        .map(|field| field.escape_default().take(SHOWN_CHARACTERS).collect())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error as _;
+
+    use serde_json::json;
+
+    use super::*;
+
+    fn parse(value: &Value) -> Result<Command, Error> {
+        read(value.as_object().expect("an object"))
+    }
+
+    #[test]
+    fn commands_say_what_to_do_and_where() {
+        let rows = [
+            (json!({"action": "sync"}), "sync every cluster"),
+            (json!({"action": "plan"}), "plan every cluster"),
+            (json!({"action": "plan", "cluster": "green"}), "plan green"),
+            (json!({"action": "sync", "namespace": "shop"}), "sync the only cluster/shop"),
+            (
+                json!({"action": "sync", "cluster": "blue", "namespace": "shop", "service": "web"}),
+                "sync blue/shop/web",
+            ),
+        ];
+        for (payload, said) in rows {
+            let command = parse(&payload).expect("a command");
+            assert_eq!(format!("{} {}", command.action, command.scope), said);
+        }
+    }
+
+    #[test]
+    fn an_unknown_action_is_answered_with_the_known_ones() {
+        for action in [json!("porge"), json!("SYNC"), json!(""), json!(null), json!(["sync"])] {
+            let error = parse(&json!({"action": action})).expect_err("no such action");
+            assert_eq!(error.to_string(), "the command's action is unknown; known are sync, plan");
+        }
+    }
+
+    #[test]
+    fn a_mistyped_field_is_an_error_that_names_it() {
+        let error = parse(&json!({"action": "sync", "sevice": "web", "Cluster": "blue"}));
+        assert_eq!(
+            error.expect_err("unknown fields").to_string(),
+            "the command has unknown fields (Cluster, sevice); \
+             known are action, cluster, namespace, service"
+        );
+    }
+
+    #[test]
+    fn hostile_field_names_are_escaped_and_cut() {
+        let mut payload = json!({"action": "sync", "\u{1b}[31m\n": 1});
+        payload["x".repeat(5_000)] = json!(1);
+        for index in 0..200 {
+            payload[format!("y{index}")] = json!(1);
+        }
+        let text = parse(&payload).expect_err("unknown fields").to_string();
+        assert!(!text.contains(char::is_control) && text.len() < 250, "{text}");
+    }
+
+    #[test]
+    fn an_invalid_scope_is_an_error_that_says_what_would_be_right() {
+        let rows = [
+            (
+                json!({"action": "sync", "cluster": "blue", "service": "web"}),
+                "the namespace is missing",
+            ),
+            (
+                json!({"action": "sync", "cluster": "blue", "namespace": "Shop!"}),
+                "the namespace is not a valid name: expected at most 63 of a-z, 0-9 and -, \
+                 a letter or digit at both ends",
+            ),
+            (
+                json!({"action": "plan", "cluster": ["blue"]}),
+                "the cluster is not a valid name: expected a string",
+            ),
+        ];
+        for (payload, cause) in rows {
+            let error = parse(&payload).expect_err("an invalid scope");
+            assert_eq!(error.source().expect("a source").to_string(), cause);
+        }
+    }
+}

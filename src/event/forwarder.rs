@@ -1,0 +1,212 @@
+//! The records of tools that forward what happens in a cluster, each as the tool really makes it:
+//! kubernetes-event-exporter, Argo Events' resource source, kubewatch, and a plain object or reference,
+//! which is what Knative's ApiServerSource puts into its CloudEvents.
+
+use serde_json::{Map, Value};
+
+use super::object::{self, Metadata};
+use super::{Scope, Unusable, name};
+
+/// Reads the record of any known forwarder; nothing when it is none.
+pub(super) fn read(record: &Map<String, Value>) -> Option<Result<Scope, Unusable>> {
+    exporter(record)
+        .or_else(|| argo_events(record))
+        .or_else(|| kubewatch(record))
+        .or_else(|| plain_object(record))
+}
+
+/// A v1 Event, which has its cluster's name added and its `involvedObject` extended by labels and
+/// owners: <https://github.com/resmoio/kubernetes-event-exporter/blob/master/pkg/kube/event.go>
+fn exporter(record: &Map<String, Value>) -> Option<Result<Scope, Unusable>> {
+    let object = record.get("involvedObject")?;
+    Some(read_exporter(record, object))
+}
+
+fn read_exporter(record: &Map<String, Value>, object: &Value) -> Result<Scope, Unusable> {
+    let reference = object.as_object().ok_or(Unusable::UnknownShape)?;
+    let kind = text(reference, "kind").ok_or(Unusable::IncompleteScope { missing: "kind" })?;
+    let metadata = Metadata::read(reference)?;
+    let scope = object::scope(kind, text(reference, "apiVersion"), &metadata)?;
+    // The exporter always writes clusterName; empty means that nobody set it.
+    let named = name::text(record, "clusterName")?.filter(|name| !name.is_empty());
+    Ok(scope.in_cluster(named.map(name::cluster).transpose()?))
+}
+
+/// `type`, `body`, `oldBody`, `group`, `version`, `resource`, and as `metadata` whatever the event
+/// source was told to add, which is where its user can name the cluster:
+/// <https://github.com/argoproj/argo-events/blob/master/pkg/eventsources/events/event-data.go>
+fn argo_events(record: &Map<String, Value>) -> Option<Result<Scope, Unusable>> {
+    let resource = text(record, "resource")?;
+    matches!(text(record, "type")?, "ADD" | "UPDATE" | "DELETE").then_some(())?;
+    let body = one_of(record, ["body", "oldBody"])?;
+    let group = text(record, "group").map_or_else(String::new, |group| format!("{group}/"));
+    let version = format!("{group}{}", text(record, "version").unwrap_or_default());
+    let scope = read_object(body, Some(resource), Some(&version));
+    Some(scope.and_then(|scope| Ok(scope.in_cluster(argo_cluster(record)?))))
+}
+
+fn argo_cluster(record: &Map<String, Value>) -> Result<Option<String>, Unusable> {
+    let Some(metadata) = record.get("metadata").and_then(Value::as_object) else {
+        return Ok(None);
+    };
+    name::text(metadata, "cluster")?.map(name::cluster).transpose()
+}
+
+/// The data of its CloudEvent. `obj` comes from a typed client, which leaves out kind and apiVersion;
+/// beside it stands the kind, or the resource where kubewatch was told to watch a custom one:
+/// <https://github.com/robusta-dev/kubewatch/blob/master/pkg/handlers/cloudevent/cloudevent.go>
+fn kubewatch(record: &Map<String, Value>) -> Option<Result<Scope, Unusable>> {
+    text(record, "operation")?;
+    let kind = text(record, "kind")?;
+    let object = one_of(record, ["obj", "oldObj"])?;
+    Some(read_object(object, Some(kind), text(record, "apiVersion")))
+}
+
+/// A whole object, or a reference with the names on its top level.
+fn plain_object(record: &Map<String, Value>) -> Option<Result<Scope, Unusable>> {
+    text(record, "kind")?;
+    Some(read_object(record, None, None))
+}
+
+/// Kind and version are the object's own; the sender's word for them counts where it has none.
+fn read_object(
+    object: &Map<String, Value>,
+    kind: Option<&str>,
+    api_version: Option<&str>,
+) -> Result<Scope, Unusable> {
+    let kind =
+        text(object, "kind").or(kind).ok_or(Unusable::IncompleteScope { missing: "kind" })?;
+    let names = match object.get("metadata") {
+        Some(metadata) => metadata.as_object().ok_or(Unusable::UnknownShape)?,
+        None => object,
+    };
+    let api_version = text(object, "apiVersion").or(api_version);
+    object::scope(kind, api_version, &Metadata::read(names)?)
+}
+
+fn one_of<'a>(record: &'a Map<String, Value>, fields: [&str; 2]) -> Option<&'a Map<String, Value>> {
+    fields.into_iter().find_map(|field| record.get(field)?.as_object())
+}
+
+fn text<'a>(record: &'a Map<String, Value>, field: &str) -> Option<&'a str> {
+    let text = record.get(field)?.as_str()?;
+    (!text.is_empty()).then_some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn scope_of(record: &Value) -> Result<String, Unusable> {
+        let record = record.as_object().expect("an object");
+        read(record).expect("a forwarder's record").map(|scope| scope.to_string())
+    }
+
+    fn slice() -> Value {
+        json!({"namespace": "shop", "name": "web-x7k2p", "labels": {"kubernetes.io/service-name": "web"}})
+    }
+
+    #[test]
+    fn an_exporter_record_names_its_cluster_unless_it_was_never_set() {
+        let mut record = json!({
+            "action": "Binding", "kind": "Event", "metadata": {"name": "e", "namespace": "default"},
+            "clusterName": "blue",
+            "involvedObject": {"kind": "Service", "namespace": "shop", "name": "web", "apiVersion": "v1"}
+        });
+        assert_eq!(scope_of(&record).as_deref(), Ok("blue/shop/web"));
+        record["clusterName"] = json!("");
+        assert_eq!(scope_of(&record).as_deref(), Ok("the only cluster/shop/web"));
+        record["clusterName"] = json!("a\u{0}b");
+        assert_eq!(scope_of(&record).map_err(|e| e.reason()), Err("invalid_name"));
+        record["involvedObject"] = json!({"namespace": "shop"});
+        assert_eq!(scope_of(&record).map_err(|e| e.reason()), Err("incomplete_scope"));
+        record["involvedObject"] = json!("shop/web");
+        assert_eq!(scope_of(&record).map_err(|e| e.reason()), Err("unknown_shape"));
+    }
+
+    #[test]
+    fn argo_events_gives_the_old_body_where_there_is_no_new_one() {
+        let body = json!({"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "metadata": slice()});
+        let bare = json!({"metadata": slice()});
+        for (new, old) in [(&body, &json!(null)), (&json!(null), &body), (&bare, &body)] {
+            let record = json!({
+                "type": "DELETE", "body": new, "oldBody": old,
+                "group": "discovery.k8s.io", "version": "v1", "resource": "endpointslices"
+            });
+            assert_eq!(scope_of(&record).as_deref(), Ok("the only cluster/shop/web"));
+        }
+    }
+
+    #[test]
+    fn the_new_state_of_an_object_wins_over_the_old() {
+        let new = json!({"metadata": {"namespace": "shop", "name": "web"}});
+        let old = json!({"metadata": {"namespace": "shop", "name": "cart"}});
+        let argo = json!({"type": "UPDATE", "body": new, "oldBody": old, "resource": "services"});
+        let kubewatch =
+            json!({"operation": "update", "kind": "Service", "obj": new, "oldObj": old});
+        for record in [argo, kubewatch] {
+            assert_eq!(scope_of(&record).as_deref(), Ok("the only cluster/shop/web"));
+        }
+    }
+
+    #[test]
+    fn the_senders_word_for_the_api_group_counts_where_the_object_has_none() {
+        let knative = json!({
+            "type": "ADD", "body": {"metadata": {"namespace": "shop", "name": "web"}},
+            "group": "serving.knative.dev", "version": "v1", "resource": "services"
+        });
+        let kind = "services.serving.knative.dev".to_owned();
+        assert_eq!(scope_of(&knative), Err(Unusable::UnknownKind { kind }));
+    }
+
+    #[test]
+    fn argo_events_names_the_cluster_in_its_own_metadata() {
+        let mut record = json!({
+            "type": "ADD", "body": {"metadata": {"namespace": "shop", "name": "web"}},
+            "group": "", "version": "v1", "resource": "services", "metadata": {"cluster": "blue"}
+        });
+        assert_eq!(scope_of(&record).as_deref(), Ok("blue/shop/web"));
+        record["metadata"]["cluster"] = json!("");
+        assert_eq!(scope_of(&record).map_err(|e| e.reason()), Err("invalid_name"));
+    }
+
+    #[test]
+    fn kubewatch_names_the_kind_beside_the_object() {
+        let typed = json!({
+            "operation": "delete", "kind": "Service", "apiVersion": "v1",
+            "obj": {"metadata": {"namespace": "shop", "name": "web"}}, "oldObj": null
+        });
+        let custom = json!({
+            "operation": "update", "kind": "endpointslices", "apiVersion": "discovery.k8s.io/v1",
+            "obj": {"kind": "EndpointSlice", "apiVersion": "discovery.k8s.io/v1", "metadata": slice()}
+        });
+        for record in [typed, custom] {
+            assert_eq!(scope_of(&record).as_deref(), Ok("the only cluster/shop/web"));
+        }
+    }
+
+    #[test]
+    fn an_object_and_a_reference_to_it_give_the_same_scope() {
+        let mut reference = slice();
+        reference["kind"] = json!("EndpointSlice");
+        let object = json!({"kind": "EndpointSlice", "metadata": slice()});
+        assert_eq!(scope_of(&reference), scope_of(&object));
+        assert_eq!(scope_of(&object).as_deref(), Ok("the only cluster/shop/web"));
+    }
+
+    #[test]
+    fn records_without_a_forwarders_fields_are_left_to_others() {
+        let rows = [
+            json!({}),
+            json!({"cluster": "blue", "namespace": "shop"}),
+            json!({"type": "ADD", "resource": "services"}),
+            json!({"type": "MODIFIED", "resource": "services", "body": {}}),
+            json!({"kind": 7}),
+        ];
+        for record in rows {
+            assert_eq!(read(record.as_object().expect("an object")), None, "{record}");
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! An SQS batch, record by record: body -> envelopes off -> a forwarder's record or a message of our
+//! own -> scope. A record is read on its own, so a bad one takes nothing from the others.
+
+use aws_lambda_events::sqs::{SqsEvent, SqsMessage};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::envelope::{self, Opened};
+use super::{Error, Scope, Unusable, forwarder};
+
+/// Envelopes that are opened, one inside the other. EventBridge into SNS into SQS makes two.
+const ENVELOPE_LIMIT: usize = 5;
+
+/// Actions that exist, now or in a later release, but not for everybody who may send a message.
+const DIRECT_ONLY: [&str; 4] = ["plan", "adopt", "purge", "confirm"];
+
+/// One SQS record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// The message's id, by which a batch's answer fails it back.
+    pub id: String,
+    /// Where it says to look, or why it says nothing.
+    pub reading: Result<Scope, Unusable>,
+}
+
+/// Reads a batch as Lambda's event source mapping makes it; it may be empty.
+pub(super) fn read_batch(payload: &Value) -> Result<Vec<Message>, Error> {
+    let batch = SqsEvent::deserialize(payload).map_err(|_| Error::RecordsNotFromSqs)?;
+    batch.records.into_iter().map(read_record).collect()
+}
+
+fn read_record(record: SqsMessage) -> Result<Message, Error> {
+    let from_sqs = record.event_source.as_deref() == Some("aws:sqs");
+    let id = record.message_id.filter(|id| from_sqs && !id.is_empty());
+    Ok(Message {
+        id: id.ok_or(Error::RecordsNotFromSqs)?,
+        reading: read_body(&record.body.unwrap_or_default()),
+    })
+}
+
+fn read_body(body: &str) -> Result<Scope, Unusable> {
+    let content: Value = serde_json::from_str(body).map_err(|_| Unusable::NotJson)?;
+    read_content(&content, ENVELOPE_LIMIT)
+}
+
+fn read_content(content: &Value, envelopes_left: usize) -> Result<Scope, Unusable> {
+    let Some(Opened { content, cluster }) = envelope::open(content)? else {
+        let object = content.as_object().ok_or(Unusable::UnknownShape)?;
+        // An exporter's record may have a field `action` too, so forwarders come first.
+        return forwarder::read(object).unwrap_or_else(|| read_own(object));
+    };
+    let envelopes_left =
+        envelopes_left.checked_sub(1).ok_or(Unusable::TooDeep { limit: ENVELOPE_LIMIT })?;
+    Ok(read_content(&content, envelopes_left)?.in_cluster(cluster))
+}
+
+/// `{"cluster"?,"namespace","service"?}` or `{"action":"sync","cluster"?}`. Other fields are ignored:
+/// they can only be a sender's notes, for a message has no say in what is done.
+fn read_own(object: &Map<String, Value>) -> Result<Scope, Unusable> {
+    if object.contains_key("confirm") {
+        return Err(Unusable::ActionNotAllowed { action: "confirm" });
+    }
+    if let Some(action) = object.get("action") {
+        check_action(action)?;
+        return Scope::from_fields(object);
+    }
+    if !["cluster", "namespace", "service"].iter().any(|field| object.contains_key(*field)) {
+        return Err(Unusable::UnknownShape);
+    }
+    let scope = Scope::from_fields(object)?;
+    match scope.namespace {
+        Some(_) => Ok(scope),
+        // All of a cluster takes a word that asks for it.
+        None => Err(Unusable::IncompleteScope { missing: "namespace" }),
+    }
+}
+
+fn check_action(action: &Value) -> Result<(), Unusable> {
+    let word = action.as_str().unwrap_or_default();
+    if word == "sync" {
+        return Ok(());
+    }
+    let known = DIRECT_ONLY.into_iter().find(|known| *known == word);
+    Err(known.map_or(Unusable::UnknownAction, |action| Unusable::ActionNotAllowed { action }))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(body: &Value) -> Result<String, &'static str> {
+        read_body(&body.to_string())
+            .map(|scope| scope.to_string())
+            .map_err(|unusable| unusable.reason())
+    }
+
+    fn in_sns(body: &Value) -> Value {
+        json!({"Type": "Notification", "Message": body.to_string()})
+    }
+
+    #[test]
+    fn own_messages_name_a_place_or_ask_for_a_sync() {
+        let rows = [
+            (
+                json!({"cluster": "blue", "namespace": "shop", "service": "web"}),
+                Ok("blue/shop/web"),
+            ),
+            (json!({"namespace": "shop", "sender": "pipeline"}), Ok("the only cluster/shop")),
+            (json!({"action": "sync"}), Ok("every cluster")),
+            (json!({"action": "sync", "cluster": "green"}), Ok("green")),
+            (json!({"action": "sync", "namespace": "shop"}), Ok("the only cluster/shop")),
+            (json!({"cluster": "blue"}), Err("incomplete_scope")),
+            (json!({"cluster": "blue", "service": "web"}), Err("incomplete_scope")),
+            (json!({"namespace": null}), Err("incomplete_scope")),
+            (json!({"cluster": "", "namespace": "shop"}), Err("invalid_name")),
+        ];
+        for (body, expected) in rows {
+            assert_eq!(read(&body), expected.map(str::to_owned), "{body}");
+        }
+    }
+
+    #[test]
+    fn a_message_may_ask_for_nothing_but_a_sync() {
+        for action in DIRECT_ONLY {
+            let unusable = read_body(&json!({"action": action, "cluster": "blue"}).to_string());
+            assert_eq!(unusable, Err(Unusable::ActionNotAllowed { action }));
+        }
+        let confirmed = json!({"action": "sync", "cluster": "blue", "confirm": true});
+        assert_eq!(read(&confirmed), Err("action_not_allowed"));
+        for action in [json!("porge"), json!("SYNC"), json!(1), json!(null)] {
+            assert_eq!(read(&json!({"action": action})), Err("unknown_action"));
+        }
+        assert_eq!(read(&in_sns(&json!({"action": "purge"}))), Err("action_not_allowed"));
+    }
+
+    #[test]
+    fn envelopes_are_opened_up_to_the_limit() {
+        let mut body = json!({"cluster": "blue", "namespace": "shop"});
+        for _ in 0..5 {
+            body = in_sns(&body);
+            assert_eq!(read(&body).as_deref(), Ok("blue/shop"));
+        }
+        assert_eq!(read(&in_sns(&body)), Err("too_deep"));
+    }
+
+    #[test]
+    fn mixed_envelopes_open_in_any_order_and_the_inner_cluster_wins() {
+        let own = json!({"namespace": "shop"});
+        let cloud_event =
+            json!({"specversion": "1.0", "type": "t", "cluster": "blue", "data": own});
+        let event = json!({"detail-type": "t", "source": "s", "detail": cloud_event});
+        assert_eq!(read(&in_sns(&event)).as_deref(), Ok("blue/shop"));
+        let outer = json!({"specversion": "1.0", "type": "t", "cluster": "green", "data": event});
+        assert_eq!(read(&outer).as_deref(), Ok("blue/shop"));
+    }
+
+    #[test]
+    fn junk_is_unusable_and_says_nothing_of_itself() {
+        let secret = "hunter2";
+        let rows = [
+            (String::new(), "not_json"),
+            (format!("{secret} is not JSON"), "not_json"),
+            ("[".repeat(10_000), "not_json"),
+            (format!("[\"{secret}\"]"), "unknown_shape"),
+            (format!("\"{secret}\""), "unknown_shape"),
+            ("null".to_owned(), "unknown_shape"),
+            ("{}".to_owned(), "unknown_shape"),
+            (json!({"password": secret}).to_string(), "unknown_shape"),
+            (json!({"namespace": format!("{secret}!")}).to_string(), "invalid_name"),
+            (json!({"action": secret}).to_string(), "unknown_action"),
+            (json!({"kind": format!("{secret}!")}).to_string(), "invalid_name"),
+            (json!({"kind": "Pod", "metadata": secret}).to_string(), "unknown_shape"),
+        ];
+        for (body, reason) in rows {
+            let unusable = read_body(&body).expect_err("junk");
+            assert_eq!(unusable.reason(), reason, "{body:.80}");
+            assert!(!format!("{unusable} {unusable:?}").contains(secret));
+        }
+    }
+
+    #[test]
+    fn events_about_other_things_have_no_known_shape() {
+        let call = json!({"eventSource": "eks.amazonaws.com", "eventName": "CreateCluster"});
+        let rows = [
+            json!({"detail-type": "AWS API Call via CloudTrail", "source": "aws.eks", "detail": call}),
+            json!({"detail-type": "Scheduled Event", "source": "aws.events", "detail": {}}),
+            json!({"detail-type": "Scheduled Event", "source": "aws.scheduler", "detail": "{}"}),
+            json!({"Type": "SubscriptionConfirmation", "Message": "You have chosen to subscribe"}),
+            json!({"Records": [{"eventSource": "aws:s3"}]}),
+        ];
+        for body in rows {
+            assert_eq!(read(&body), Err("unknown_shape"), "{body}");
+        }
+    }
+}

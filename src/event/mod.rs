@@ -1,0 +1,108 @@
+//! What one Lambda payload asks for. Pure: it knows JSON and names, no client and no setting.
+//!
+//! Data moves one way: payload -> [`Invocation`]. A queue's records are read one by one in
+//! `message`: the envelopes come off (`envelope`), the forwarder's record gives a Kubernetes object
+//! (`forwarder`), the object gives a [`Scope`] (`object`). An event only says where to look; nothing
+//! else in it is believed. `events/` holds one payload of every accepted shape.
+
+mod direct;
+mod envelope;
+mod forwarder;
+mod kind;
+mod message;
+mod name;
+mod object;
+mod scope;
+mod unusable;
+
+#[cfg(test)]
+mod tests;
+
+use serde_json::{Map, Value};
+
+pub use direct::{Action, Command};
+pub use message::Message;
+pub use scope::{ClusterName, Scope};
+pub use unusable::Unusable;
+
+/// What one Lambda payload asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Invocation {
+    /// A full sync of every configured cluster.
+    Schedule,
+    /// A batch of messages, each of which names a scope or is unusable.
+    Queue(Vec<Message>),
+    /// A command of whoever invoked the function directly.
+    Direct(Command),
+}
+
+/// Why a payload as a whole cannot be served. Names what would be right; never holds a value of the
+/// payload.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// Neither a schedule nor a batch nor a command.
+    #[error(
+        "the payload is neither a scheduled event nor an SQS batch nor a command; \
+         a command is an object such as {{\"action\":\"sync\",\"cluster\":\"blue\"}}"
+    )]
+    UnknownPayload,
+    /// An EventBridge event that is no schedule.
+    #[error(
+        "only scheduled EventBridge events may invoke the function; \
+         let the rule send other events to its SQS queue"
+    )]
+    EventNotScheduled,
+    /// Records that are not SQS records as Lambda makes them.
+    #[error(
+        "the payload has records, but not of SQS (eventSource \"aws:sqs\", each with a messageId); \
+         let the sender use the function's SQS queue"
+    )]
+    RecordsNotFromSqs,
+    /// A command's action that does not exist.
+    #[error("the command's action is unknown; known are {}", Action::list())]
+    UnknownAction,
+    /// Fields that a command does not have.
+    #[error(
+        "the command has unknown fields ({}); known are {}",
+        .fields.join(", "),
+        direct::FIELDS.join(", ")
+    )]
+    UnknownFields {
+        /// Their names, escaped and shortened.
+        fields: Vec<String>,
+    },
+    /// A command's cluster, namespace or service that cannot be one.
+    #[error("the command names no valid scope")]
+    Scope(#[source] Unusable),
+}
+
+/// Reads a payload.
+///
+/// # Errors
+/// When the payload as a whole is of no known kind. A bad SQS record is no error: it is an
+/// [`Unusable`] reading beside the others.
+pub fn read(payload: &Value) -> Result<Invocation, Error> {
+    let object = payload.as_object().ok_or(Error::UnknownPayload)?;
+    if object.contains_key("Records") {
+        return message::read_batch(payload).map(Invocation::Queue);
+    }
+    if object.contains_key("detail-type") {
+        return if is_schedule(object) {
+            Ok(Invocation::Schedule)
+        } else {
+            Err(Error::EventNotScheduled)
+        };
+    }
+    if object.contains_key("action") {
+        return direct::read(object).map(Invocation::Direct);
+    }
+    Err(Error::UnknownPayload)
+}
+
+/// EventBridge rules send an empty object as `detail`, EventBridge Scheduler the string `{}`; a
+/// schedule has nothing to say there, so it is not looked at.
+fn is_schedule(event: &Map<String, Value>) -> bool {
+    let field = |name: &str| event.get(name).and_then(Value::as_str);
+    field("detail-type") == Some("Scheduled Event")
+        && matches!(field("source"), Some("aws.events" | "aws.scheduler"))
+}

@@ -1,0 +1,145 @@
+//! Which texts of an event may pass as names. Whoever may send a message chooses these texts, and they
+//! end in requests, logs and reports: so nothing but a name gets through.
+
+use serde_json::{Map, Value};
+
+use super::Unusable;
+
+/// The longest ARN of an EKS cluster, whose name may have 100 characters, has a few less.
+const LONGEST_CLUSTER: usize = 160;
+const LABEL: &str = "at most 63 of a-z, 0-9 and -, a letter or digit at both ends";
+const CLUSTER: &str = "an EKS cluster's name or ARN, at most 160 printable ASCII characters";
+const KIND: &str = "a Kubernetes kind such as Service";
+
+/// The text of a field, if it is there and not null.
+pub(super) fn text<'a>(
+    object: &'a Map<String, Value>,
+    field: &'static str,
+) -> Result<Option<&'a str>, Unusable> {
+    match object.get(field) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text)),
+        Some(_) => Err(Unusable::InvalidName { field, expected: "a string" }),
+    }
+}
+
+/// A cluster, as a person or a forwarder may call it; only the settings know which there are.
+pub(super) fn cluster(text: &str) -> Result<String, Unusable> {
+    let printable = text.chars().all(|c| c == ' ' || c.is_ascii_graphic());
+    let named = text == text.trim() && !text.is_empty() && text.len() <= LONGEST_CLUSTER;
+    check(printable && named, text, "cluster", CLUSTER)
+}
+
+/// A Kubernetes namespace.
+pub(super) fn namespace(text: &str) -> Result<String, Unusable> {
+    check(is_label(text), text, "namespace", LABEL)
+}
+
+/// A Kubernetes Service.
+pub(super) fn service(text: &str) -> Result<String, Unusable> {
+    check(is_label(text), text, "service", LABEL)
+}
+
+/// A Kubernetes kind, with its API group behind a dot where it has one.
+pub(super) fn kind(text: &str) -> Result<String, Unusable> {
+    let (kind, group) = text.split_once('.').unwrap_or((text, "v1"));
+    let word = kind.starts_with(|c: char| c.is_ascii_alphabetic())
+        && kind.bytes().all(|b| b.is_ascii_alphanumeric())
+        && kind.len() <= 63;
+    let subdomain = group.len() <= 253 && group.split('.').all(is_label);
+    check(word && subdomain, text, "kind", KIND)
+}
+
+fn check(
+    valid: bool,
+    text: &str,
+    field: &'static str,
+    expected: &'static str,
+) -> Result<String, Unusable> {
+    if valid { Ok(text.to_owned()) } else { Err(Unusable::InvalidName { field, expected }) }
+}
+
+/// RFC 1123: what Kubernetes demands of namespaces; of Services it demands a letter in front besides,
+/// which newer versions have dropped.
+fn is_label(text: &str) -> bool {
+    let inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+    text.len() <= 63
+        && text.bytes().all(inner)
+        && !text.is_empty()
+        && !text.starts_with('-')
+        && !text.ends_with('-')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn namespaces_and_services_are_dns_labels_and_nothing_else() {
+        let longest = "a".repeat(63);
+        for good in ["web", "0-day", "a", longest.as_str()] {
+            assert_eq!(service(good).as_deref(), Ok(good));
+            assert_eq!(namespace(good).as_deref(), Ok(good));
+        }
+        let long = "a".repeat(64);
+        let hostile = [
+            "",
+            "-",
+            "web-",
+            "-web",
+            "Web",
+            "web.shop",
+            "../web",
+            "web/../../nodes",
+            "web%2e",
+            "web?x=1",
+            "web\n",
+            "web\0",
+            "wéb",
+            "\u{202e}bew",
+            "web web",
+            "{{web}}",
+            long.as_str(),
+        ];
+        for bad in hostile {
+            assert!(service(bad).is_err(), "{bad:?}");
+            assert!(namespace(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn clusters_are_names_arns_or_other_short_printable_texts() {
+        let longest = "c".repeat(160);
+        let name = "c".repeat(100);
+        let long_arn = format!("arn:aws-us-gov:eks:us-gov-west-1:111122223333:cluster/{name}");
+        let good = [
+            "blue",
+            "Blue_2",
+            "production (eu)",
+            "arn:aws:eks:eu-central-1:111122223333:cluster/blue",
+            longest.as_str(),
+            long_arn.as_str(),
+        ];
+        for good in good {
+            assert_eq!(cluster(good).as_deref(), Ok(good));
+        }
+        let long = "c".repeat(161);
+        let bad = ["", " ", " blue", "blue\r\nx", "bl\u{1b}[31mue", "blüe", long.as_str()];
+        for bad in bad {
+            assert!(cluster(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn kinds_are_words_with_an_api_group_at_most() {
+        for good in ["Deployment", "Service.serving.knative.dev", "endpointslices"] {
+            assert_eq!(kind(good).as_deref(), Ok(good));
+        }
+        let long = "K".repeat(64);
+        for bad in
+            [long.as_str(), "", "two words", "7up", "Kind.", "Kind.-", "Kind\n", ".v1", "Kind/v1"]
+        {
+            assert!(kind(bad).is_err(), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! From a Kubernetes object, or a reference to one, to the scope that its change touches. Nothing of
+//! the object is believed but its kind, its names and, for an EndpointSlice, whose it says it is.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::kind::Followed;
+use super::{Scope, Unusable, name};
+
+const SERVICE_NAME_LABEL: &str = "kubernetes.io/service-name";
+
+/// Kubernetes appends 5 random characters to a slice's name, and first cuts what is before them to 58.
+const SUFFIX_LENGTH: usize = 5;
+const LONGEST_GENERATED_NAME: usize = 63;
+
+/// The part of an object's metadata that says where it belongs.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Metadata {
+    name: Option<String>,
+    namespace: Option<String>,
+    labels: Option<BTreeMap<String, String>>,
+    owner_references: Option<Vec<Owner>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Owner {
+    #[serde(default)]
+    api_version: String,
+    kind: String,
+    name: String,
+}
+
+impl Metadata {
+    /// Reads an object's `metadata`, or a reference, which has the same fields on its top level.
+    pub(super) fn read(fields: &Map<String, Value>) -> Result<Self, Unusable> {
+        Self::deserialize(fields).map_err(|_| Unusable::UnknownShape)
+    }
+
+    fn name(&self) -> Result<&str, Unusable> {
+        let name = self.name.as_deref().filter(|name| !name.is_empty());
+        name.ok_or(Unusable::IncompleteScope { missing: "name" })
+    }
+
+    fn namespace(&self) -> Result<String, Unusable> {
+        let namespace = self.namespace.as_deref().filter(|name| !name.is_empty());
+        name::namespace(namespace.ok_or(Unusable::IncompleteScope { missing: "namespace" })?)
+    }
+
+    /// The Service of an EndpointSlice; absent where only the truth can tell, so that the whole
+    /// namespace is looked at.
+    fn service_of_slice(&self) -> Result<Option<&str>, Unusable> {
+        let labels = self.labels.as_ref();
+        if let Some(service) = labels.and_then(|labels| labels.get(SERVICE_NAME_LABEL)) {
+            return Ok(Some(service));
+        }
+        let owners = self.owner_references.iter().flatten();
+        let is_service = |owner: &&Owner| {
+            owner.kind == "Service" && matches!(owner.api_version.as_str(), "" | "v1")
+        };
+        match owners.into_iter().find(is_service) {
+            Some(owner) => Ok(Some(&owner.name)),
+            None => Ok(without_suffix(self.name()?)),
+        }
+    }
+}
+
+/// The scope that a change of this object touches. `kind` may also be the resource's plural name.
+pub(super) fn scope(
+    kind: &str,
+    api_version: Option<&str>,
+    metadata: &Metadata,
+) -> Result<Scope, Unusable> {
+    let inside = |service: Option<&str>| {
+        let service = service.map(name::service).transpose()?;
+        Ok(Scope::inside(metadata.namespace()?, service))
+    };
+    match Followed::find(kind, api_version)? {
+        Followed::Service | Followed::Endpoints => inside(Some(metadata.name()?)),
+        Followed::EndpointSlice => inside(metadata.service_of_slice()?),
+        // Which Services select a pod is for the cluster to say.
+        Followed::Pod => inside(None),
+        Followed::Namespace => Ok(Scope::inside(name::namespace(metadata.name()?)?, None)),
+    }
+}
+
+/// `web-x7k2p` -> `web`. No answer for a name that was not generated so, nor for one so long that the
+/// Service's name may have been cut.
+fn without_suffix(slice: &str) -> Option<&str> {
+    let (service, suffix) = slice.rsplit_once('-')?;
+    let generated = suffix.len() == SUFFIX_LENGTH
+        && suffix.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
+    (generated && slice.len() < LONGEST_GENERATED_NAME).then_some(service)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(kind: &str, api_version: Option<&str>, metadata: &Value) -> Result<String, Unusable> {
+        let metadata = Metadata::read(metadata.as_object().expect("an object"))?;
+        scope(kind, api_version, &metadata).map(|scope| scope.to_string())
+    }
+
+    fn in_shop(service: Option<&str>) -> String {
+        Scope::inside("shop".to_owned(), service.map(str::to_owned)).to_string()
+    }
+
+    #[test]
+    fn every_followed_kind_gives_its_scope() {
+        let web = json!({"namespace": "shop", "name": "web"});
+        let pod = json!({"namespace": "shop", "name": "web-7c9d8b6f5d-abcde"});
+        let rows = [
+            ("Service", Some("v1"), &web, Some("web")),
+            ("services", Some("v1"), &web, Some("web")),
+            ("Service", None, &web, Some("web")),
+            ("Service", Some(""), &web, Some("web")),
+            ("Endpoints", Some("v1"), &web, Some("web")),
+            ("Pod", Some("v1"), &pod, None),
+            ("Namespace", Some("v1"), &json!({"name": "shop"}), None),
+        ];
+        for (kind, version, metadata, service) in rows {
+            assert_eq!(read(kind, version, metadata), Ok(in_shop(service)), "{kind}");
+        }
+    }
+
+    #[test]
+    fn a_slice_belongs_to_its_label_else_its_owner_else_its_name() {
+        let labels = json!({"kubernetes.io/service-name": "cart"});
+        let owner = json!([
+            {"apiVersion": "v1", "kind": "ReplicationController", "name": "api"},
+            {"apiVersion": "serving.knative.dev/v1", "kind": "Service", "name": "api"},
+            {"apiVersion": "v1", "kind": "Service", "name": "checkout"}
+        ]);
+        let cut = format!("{}-x7k2p", "w".repeat(57));
+        let rows = [
+            (
+                json!({"name": "web-x7k2p", "labels": labels, "ownerReferences": owner}),
+                Some("cart"),
+            ),
+            (
+                json!({"name": "web-x7k2p", "labels": {}, "ownerReferences": owner}),
+                Some("checkout"),
+            ),
+            (json!({"name": "web-api-x7k2p", "labels": null}), Some("web-api")),
+            (json!({"name": "web"}), None),
+            (json!({"name": "web-1"}), None),
+            (json!({"name": "web-ABCDE"}), None),
+            (json!({"name": cut}), None),
+        ];
+        for (mut metadata, service) in rows {
+            metadata["namespace"] = json!("shop");
+            let reading = read("EndpointSlice", Some("discovery.k8s.io/v1"), &metadata);
+            assert_eq!(reading, Ok(in_shop(service)), "{metadata}");
+        }
+    }
+
+    #[test]
+    fn an_object_without_name_or_namespace_is_incomplete() {
+        let rows = [
+            ("Service", json!({"namespace": "shop"}), "name"),
+            ("Service", json!({"namespace": "shop", "name": ""}), "name"),
+            ("Service", json!({"name": "web"}), "namespace"),
+            ("Pod", json!({"namespace": "", "name": "web-0"}), "namespace"),
+            ("EndpointSlice", json!({"namespace": "shop"}), "name"),
+            ("Namespace", json!({"namespace": "shop"}), "name"),
+        ];
+        for (kind, metadata, missing) in rows {
+            let expected = Err(Unusable::IncompleteScope { missing });
+            assert_eq!(read(kind, None, &metadata), expected, "{kind} {metadata}");
+        }
+    }
+
+    #[test]
+    fn hostile_names_in_any_place_are_refused() {
+        let bad = "web/../../secrets\r\n";
+        let rows = [
+            ("Service", json!({"namespace": "shop", "name": bad})),
+            ("Service", json!({"namespace": bad, "name": "web"})),
+            ("Endpoints", json!({"namespace": "shop", "name": "web.shop"})),
+            ("Namespace", json!({"name": bad})),
+            ("EndpointSlice", json!({"namespace": "shop", "labels": {SERVICE_NAME_LABEL: bad}})),
+            ("EndpointSlice", json!({"namespace": "shop", "name": "../web-abcde"})),
+            (bad, json!({"namespace": "shop", "name": "web"})),
+        ];
+        for (kind, metadata) in rows {
+            let reading = read(kind, None, &metadata);
+            assert!(matches!(reading, Err(Unusable::InvalidName { .. })), "{kind} {metadata}");
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! Where to look, as an event names it: a cluster, in it a Kubernetes namespace, in it a Service.
+//! Names are checked here and in `name`; whether they exist is for the reader of the world to say.
+
+use std::fmt;
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use super::{Unusable, name};
+
+/// The cluster of a scope, as an event names it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(into = "String")]
+pub enum ClusterName {
+    /// Every configured cluster: a `sync` or `plan` that names no place at all.
+    Every,
+    /// The only cluster that is configured: a place inside a cluster was named, but not the cluster.
+    /// With several clusters configured such a scope cannot be served.
+    Only,
+    /// An EKS cluster's name or ARN, or what a forwarder was told to call it.
+    Named(String),
+}
+
+impl fmt::Display for ClusterName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Every => "every cluster",
+            Self::Only => "the only cluster",
+            Self::Named(name) => name,
+        })
+    }
+}
+
+impl From<ClusterName> for String {
+    fn from(cluster: ClusterName) -> Self {
+        cluster.to_string()
+    }
+}
+
+/// Where to look. A Service always comes with its namespace, and `Every` with neither.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub struct Scope {
+    /// Which cluster.
+    pub cluster: ClusterName,
+    /// The Kubernetes namespace; absent: all of the cluster.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// The Kubernetes Service; absent: all of the namespace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub service: Option<String>,
+}
+
+impl Scope {
+    /// Every Service of every configured cluster.
+    #[must_use]
+    pub fn every() -> Self {
+        Self { cluster: ClusterName::Every, namespace: None, service: None }
+    }
+
+    /// Reads the fields `cluster`, `namespace` and `service`. An empty name is a mistake and not an
+    /// absent one, for it would widen the scope.
+    pub(super) fn from_fields(object: &Map<String, Value>) -> Result<Self, Unusable> {
+        let cluster = name::text(object, "cluster")?.map(name::cluster).transpose()?;
+        let namespace = name::text(object, "namespace")?.map(name::namespace).transpose()?;
+        let service = name::text(object, "service")?.map(name::service).transpose()?;
+        match (namespace, service) {
+            (Some(namespace), service) => Ok(Self::inside(namespace, service).in_cluster(cluster)),
+            (None, None) => Ok(Self::every().in_cluster(cluster)),
+            (None, Some(_)) => Err(Unusable::IncompleteScope { missing: "namespace" }),
+        }
+    }
+
+    /// A namespace, or one Service of it, in a cluster that was not named.
+    pub(super) fn inside(namespace: String, service: Option<String>) -> Self {
+        Self { cluster: ClusterName::Only, namespace: Some(namespace), service }
+    }
+
+    /// Names the cluster, unless one was named already.
+    pub(super) fn in_cluster(mut self, name: Option<String>) -> Self {
+        if let (ClusterName::Every | ClusterName::Only, Some(name)) = (&self.cluster, name) {
+            self.cluster = ClusterName::Named(name);
+        }
+        self
+    }
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.cluster.fmt(f)?;
+        for name in [&self.namespace, &self.service].into_iter().flatten() {
+            write!(f, "/{name}")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(value: &Value) -> Result<Scope, Unusable> {
+        Scope::from_fields(value.as_object().expect("an object"))
+    }
+
+    #[test]
+    fn named_fields_print_as_a_path() {
+        let rows = [
+            (json!({}), "every cluster"),
+            (json!({"cluster": "blue"}), "blue"),
+            (json!({"cluster": "blue", "namespace": "shop"}), "blue/shop"),
+            (json!({"cluster": "blue", "namespace": "shop", "service": "web"}), "blue/shop/web"),
+            (json!({"namespace": "shop"}), "the only cluster/shop"),
+            (json!({"namespace": "shop", "service": "web"}), "the only cluster/shop/web"),
+            (
+                json!({"cluster": null, "namespace": "shop", "service": null}),
+                "the only cluster/shop",
+            ),
+        ];
+        for (fields, printed) in rows {
+            assert_eq!(read(&fields).map(|s| s.to_string()), Ok(printed.to_owned()));
+        }
+    }
+
+    #[test]
+    fn a_service_without_its_namespace_is_incomplete() {
+        assert_eq!(
+            read(&json!({"cluster": "blue", "service": "web"})),
+            Err(Unusable::IncompleteScope { missing: "namespace" })
+        );
+    }
+
+    #[test]
+    fn an_empty_or_foreign_typed_name_never_widens_the_scope() {
+        for field in ["cluster", "namespace", "service"] {
+            for bad in [json!(""), json!(7), json!(["web"]), json!({}), json!("a\nb")] {
+                let mut fields = json!({"cluster": "blue", "namespace": "shop", "service": "web"});
+                fields[field] = bad;
+                let reading = read(&fields);
+                assert!(
+                    matches!(reading, Err(Unusable::InvalidName { field: named, .. }) if named == field),
+                    "{fields}: {reading:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_cluster_named_inside_wins_over_one_named_outside() {
+        let outside = Some("green".to_owned());
+        let named = read(&json!({"cluster": "blue", "namespace": "shop"})).expect("a scope");
+        assert_eq!(named.in_cluster(outside.clone()).to_string(), "blue/shop");
+        let unnamed = read(&json!({"namespace": "shop"})).expect("a scope");
+        assert_eq!(unnamed.in_cluster(outside).to_string(), "green/shop");
+    }
+
+    #[test]
+    fn scopes_serialise_without_what_they_do_not_name() {
+        let scope = read(&json!({"cluster": "blue", "namespace": "shop"})).expect("a scope");
+        assert_eq!(
+            serde_json::to_value(scope).expect("JSON"),
+            json!({"cluster": "blue", "namespace": "shop"})
+        );
+        assert_eq!(
+            serde_json::to_value(Scope::every()).expect("JSON"),
+            json!({"cluster": "every cluster"})
+        );
+    }
+}

@@ -1,0 +1,123 @@
+//! What an invocation answers: counts to the schedule, failed messages to the queue, the whole report
+//! to a person.
+
+use std::collections::BTreeMap;
+
+use aws_lambda_events::sqs::SqsBatchResponse;
+use serde_json::{Value, json};
+
+use super::scopes::{Selections, UnknownCluster};
+use crate::event;
+use crate::report::{ClusterReport, Counts, Report};
+
+/// Lambda answers at most 6 MB; a report that comes near is cut to its counts.
+const LARGEST_ANSWER: usize = 5_000_000;
+
+/// What became of an invocation.
+#[derive(Debug)]
+pub struct Answer {
+    /// What was done; none where the payload was refused.
+    pub report: Option<Report>,
+    /// What Lambda returns to the caller.
+    pub response: Result<Value, Error>,
+}
+
+/// Why an invocation fails as a whole.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The payload asks for nothing that the function does.
+    #[error(transparent)]
+    Event(event::Error),
+    /// It names a cluster that is not configured.
+    #[error(transparent)]
+    Cluster(UnknownCluster),
+    /// Some cluster could not be read or some change failed, after all clusters were served.
+    #[error("{0}; the next run continues, and the log names each failure")]
+    SyncIncomplete(Counts),
+}
+
+impl Error {
+    /// The error's stable name, which alarms and callers can match.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Event(_) => "InvalidEvent",
+            Self::Cluster(_) => "UnknownCluster",
+            Self::SyncIncomplete(_) => "SyncIncomplete",
+        }
+    }
+}
+
+type Run = (Report, BTreeMap<usize, ClusterReport>);
+
+impl Answer {
+    pub(super) fn refused(error: Error) -> Self {
+        Self { report: None, response: Err(error) }
+    }
+
+    /// The schedule learns whether all is well; a failed run is what its alarms look for.
+    pub(super) fn to_schedule((report, _): Run) -> Self {
+        let response = if report.ok {
+            Ok(json!({ "ok": true, "mode": report.mode, "counts": report.counts }))
+        } else {
+            Err(Error::SyncIncomplete(report.counts))
+        };
+        Self { report: Some(report), response }
+    }
+
+    /// A person always gets the report.
+    pub(super) fn to_direct((report, _): Run) -> Self {
+        let whole = json!(report);
+        let response = if whole.to_string().len() <= LARGEST_ANSWER { whole } else { cut(&report) };
+        Self { report: Some(report), response: Ok(response) }
+    }
+
+    /// The queue learns which messages to deliver again.
+    pub(super) fn to_queue(
+        report: Report,
+        by_cluster: &BTreeMap<usize, ClusterReport>,
+        served: Vec<(Selections, Vec<String>)>,
+    ) -> Self {
+        let mut response = SqsBatchResponse::default();
+        for (selections, ids) in served {
+            let complete = selections.iter().all(|(index, selection)| {
+                by_cluster.get(&index).is_some_and(|report| report.is_complete_for(selection))
+            });
+            if !complete {
+                ids.into_iter().for_each(|id| response.add_failure(id));
+            }
+        }
+        Self { report: Some(report), response: Ok(json!(response)) }
+    }
+}
+
+/// The report with the number of changes of each Cloud Map service in place of their lines.
+fn cut(report: &Report) -> Value {
+    let services = |cluster: &ClusterReport| -> Vec<Value> {
+        let services = cluster.services.iter().map(|service| {
+            json!({
+                "namespace": service.namespace,
+                "name": service.name,
+                "unchanged": service.unchanged,
+                "foreign": service.foreign,
+                "changes": service.changes.len(),
+                "heldBack": service.held_back.len(),
+            })
+        });
+        services.collect()
+    };
+    let clusters = report.clusters.iter().map(|cluster| {
+        json!({
+            "cluster": cluster.cluster,
+            "error": cluster.error,
+            "counts": cluster.counts,
+            "services": services(cluster),
+        })
+    });
+    json!({
+        "mode": report.mode,
+        "ok": report.ok,
+        "counts": report.counts,
+        "cut": "the whole report is too large for Lambda's answer; name a cluster, a namespace or a service",
+        "clusters": clusters.collect::<Vec<_>>(),
+    })
+}

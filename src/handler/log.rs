@@ -1,0 +1,70 @@
+//! The log: one line per change, one per cluster, one per dropped message, with fields named as in
+//! the report. Errors are logged here and nowhere else. Never a payload, a token or a secret.
+
+use std::fmt::Display;
+
+use tracing::{error, info, warn};
+
+use crate::report::{ChangeLine, ChangeResult, ClusterReport, Mode, Report, ServiceReport};
+
+/// A message that is not delivered again, since a retry could not help.
+pub fn dropped(message: &str, reason: &str, why: &dyn Display) {
+    warn!(message_id = message, reason, "message dropped: {why}");
+}
+
+/// What was done for one cluster.
+pub fn cluster(report: &ClusterReport, mode: Mode) {
+    let cluster = report.cluster.as_str();
+    for service in &report.services {
+        for line in &service.changes {
+            change(cluster, service, line, mode);
+        }
+        for line in &service.held_back {
+            let place = format!("{}/{}", service.namespace, service.name);
+            info!(cluster, service = %line.service, cloud_map_service = place,
+                reason = line.reason, "held back: {}", line.detail);
+        }
+    }
+    for line in &report.held_back {
+        info!(cluster, service = %line.service, reason = line.reason, "held back: {}", line.detail);
+    }
+    let counts = report.counts;
+    match &report.error {
+        Some(problem) => error!(cluster, "cluster not read, nothing changed: {problem}"),
+        None => info!(
+            cluster,
+            mode = ?mode,
+            complete = report.is_complete(),
+            created = counts.created,
+            registered = counts.registered,
+            rewritten = counts.rewritten,
+            deregistered = counts.deregistered,
+            unchanged = counts.unchanged,
+            foreign = counts.foreign,
+            held_back = counts.held_back,
+            failed = counts.failed,
+            undone = counts.undone,
+            "cluster {counts}"
+        ),
+    }
+}
+
+fn change(cluster: &str, service: &ServiceReport, line: &ChangeLine, mode: Mode) {
+    let place = format!("{}/{}", service.namespace, service.name);
+    let (verb, detail) = (line.change, line.detail.as_str());
+    let instance = line.instance.as_deref().unwrap_or_default();
+    match &line.result {
+        ChangeResult::Failed { error } => error!(cluster, service = %line.service,
+            cloud_map_service = place, change = verb, instance, "change failed: {error}"),
+        ChangeResult::Undone { why } => warn!(cluster, service = %line.service,
+            cloud_map_service = place, change = verb, instance, "change not made: {why}"),
+        ChangeResult::Planned | ChangeResult::Applied => info!(cluster, mode = ?mode,
+            service = %line.service, cloud_map_service = place, change = verb, instance, "{detail}"),
+    }
+}
+
+/// The sum, at the end of an invocation.
+pub fn run(report: &Report) {
+    let clusters = report.clusters.len();
+    info!(clusters, ok = report.ok, mode = ?report.mode, "run {}", report.counts);
+}

@@ -1,0 +1,156 @@
+//! One invocation: reads the payload, resolves which Services of which clusters it is about, has each
+//! cluster reconciled apart from the others, logs what was done and answers as the caller expects.
+
+mod answer;
+mod log;
+mod scopes;
+
+use std::collections::BTreeMap;
+
+use aws_config::SdkConfig;
+use futures_util::{StreamExt, stream};
+use serde_json::Value;
+
+use crate::clients::{Clients, RegistryKey};
+use crate::deadline::Deadline;
+use crate::event::{self, Action, Command, Scope};
+use crate::model::Selection;
+use crate::observe::SharedRegistry;
+use crate::reconcile::Invocation;
+use crate::report::{ClusterReport, Mode, Report};
+use crate::settings::Settings;
+
+pub use answer::{Answer, Error};
+use scopes::Selections;
+
+/// How many clusters are served side by side.
+const CLUSTERS_SIDE_BY_SIDE: usize = 8;
+
+/// The function: its settings, and clients that warm invocations use again.
+pub struct Function {
+    settings: Settings,
+    clients: Clients,
+}
+
+impl Function {
+    /// The function with `settings`, whose AWS clients are configured by `config`.
+    pub fn new(settings: Settings, config: SdkConfig) -> Self {
+        Self { settings, clients: Clients::new(config) }
+    }
+
+    /// Serves one payload.
+    pub async fn invoke(&self, payload: &Value, deadline: Deadline) -> Answer {
+        let invocation = match event::read(payload) {
+            Ok(invocation) => invocation,
+            Err(error) => return Answer::refused(Error::Event(error)),
+        };
+        match invocation {
+            event::Invocation::Schedule => self.schedule(deadline).await,
+            event::Invocation::Queue(messages) => self.queue(messages, deadline).await,
+            event::Invocation::Direct(command) => self.direct(&command, deadline).await,
+        }
+    }
+
+    async fn schedule(&self, deadline: Deadline) -> Answer {
+        let selections = Selections::everything(&self.settings.clusters);
+        Answer::to_schedule(self.run(self.mode(Action::Sync), &selections, deadline).await)
+    }
+
+    async fn direct(&self, command: &Command, deadline: Deadline) -> Answer {
+        let selections = match Selections::of(&command.scope, &self.settings.clusters) {
+            Ok(selections) => selections,
+            Err(unknown) => return Answer::refused(Error::Cluster(unknown)),
+        };
+        Answer::to_direct(self.run(self.mode(command.action), &selections, deadline).await)
+    }
+
+    /// One reconcile per cluster over all scopes that the batch names, however many messages name
+    /// them. A message fails when something in its scope failed that a retry can help.
+    async fn queue(&self, messages: Vec<event::Message>, deadline: Deadline) -> Answer {
+        let mut selections = Selections::default();
+        let mut asked: BTreeMap<Scope, Vec<String>> = BTreeMap::new();
+        for message in messages {
+            match message.reading {
+                Ok(scope) => asked.entry(scope).or_default().push(message.id),
+                Err(unusable) => log::dropped(&message.id, unusable.reason(), &unusable),
+            }
+        }
+        let mut served = Vec::new();
+        for (scope, ids) in asked {
+            match Selections::of(&scope, &self.settings.clusters) {
+                Ok(of_scope) => {
+                    selections = selections.union(&of_scope);
+                    served.push((of_scope, ids));
+                }
+                Err(unknown) => {
+                    ids.iter().for_each(|id| log::dropped(id, unknown.reason(), &unknown));
+                }
+            }
+        }
+        let (report, by_cluster) = self.run(self.mode(Action::Sync), &selections, deadline).await;
+        Answer::to_queue(report, &by_cluster, served)
+    }
+
+    fn mode(&self, action: Action) -> Mode {
+        match action {
+            Action::Plan => Mode::Plan,
+            Action::Sync if self.settings.dry_run => Mode::DryRun,
+            Action::Sync => Mode::Sync,
+        }
+    }
+
+    /// Reconciles every selected cluster; a failing one stops no other. The reports are returned by
+    /// the cluster's place in the settings, too.
+    async fn run(
+        &self,
+        mode: Mode,
+        selections: &Selections,
+        deadline: Deadline,
+    ) -> (Report, BTreeMap<usize, ClusterReport>) {
+        let (settings, clients) = (&self.settings, &self.clients);
+        let invocation = Invocation { settings, clients, mode, deadline };
+        let registries = self.registries(selections).await;
+        let runs = selections.iter().map(|(index, selection)| {
+            let (invocation, registries) = (&invocation, &registries);
+            async move {
+                let report = self.one(invocation, registries, index, selection).await;
+                (index, report)
+            }
+        });
+        let reports: BTreeMap<usize, ClusterReport> =
+            stream::iter(runs).buffer_unordered(CLUSTERS_SIDE_BY_SIDE).collect().await;
+        let report = Report::new(mode, reports.values().cloned().collect());
+        log::run(&report);
+        (report, reports)
+    }
+
+    async fn one(
+        &self,
+        invocation: &Invocation<'_>,
+        registries: &BTreeMap<RegistryKey, SharedRegistry>,
+        index: usize,
+        selection: &Selection,
+    ) -> ClusterReport {
+        let cluster = &self.settings.clusters[index];
+        let registry = &registries[&RegistryKey::of(cluster)];
+        let result = invocation.reconcile(cluster, registry, selection).await;
+        let report =
+            result.unwrap_or_else(|error| ClusterReport::unreadable(cluster.label(), &error));
+        log::cluster(&report, invocation.mode);
+        report
+    }
+
+    /// The registries of the selected clusters, each to be read at most once.
+    async fn registries(&self, selections: &Selections) -> BTreeMap<RegistryKey, SharedRegistry> {
+        let mut registries = BTreeMap::new();
+        for (index, _) in selections.iter() {
+            let cluster = &self.settings.clusters[index];
+            let cloud_map = self.clients.cloud_map(cluster).await;
+            let only = self.settings.cloud_map_namespaces.clone();
+            registries
+                .entry(RegistryKey::of(cluster))
+                .or_insert_with(|| SharedRegistry::new(cloud_map, only));
+        }
+        registries
+    }
+}

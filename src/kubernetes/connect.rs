@@ -1,0 +1,99 @@
+//! A Kubernetes client for an EKS cluster: TLS against the cluster's own certificate authority, and a
+//! bearer token on every request that is signed when it is needed, so a client outlives its tokens.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use futures_util::future::BoxFuture;
+use http::header::{AUTHORIZATION, HeaderValue};
+use kube::client::{Body, ClientBuilder};
+use kube::{Client, Config};
+use tower::BoxError;
+use tower::buffer::BufferLayer;
+use tower::filter::{AsyncFilterLayer, AsyncPredicate};
+
+use crate::eks::Cluster;
+use crate::eks::token::TokenSource;
+
+/// How long the API server may take to accept a connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long it may be silent while it answers.
+const READ_TIMEOUT: Duration = Duration::from_secs(30);
+/// How many requests may wait for the connection.
+const BUFFERED: usize = 256;
+
+/// Why no client could be made.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The certificate authority is no PEM with certificates.
+    #[error("the certificate authority of the cluster {0:?} holds no certificate in PEM")]
+    CertificateAuthority(String),
+    /// The client refused its configuration.
+    #[error("cannot make a client for the cluster {cluster:?}")]
+    Client {
+        /// The cluster's name.
+        cluster: String,
+        /// What the client said.
+        #[source]
+        source: Box<kube::Error>,
+    },
+}
+
+/// A client for `cluster` with tokens from `tokens`.
+///
+/// # Errors
+/// Where the certificate authority cannot be used.
+pub fn connect(cluster: &Cluster, tokens: Arc<TokenSource>) -> Result<Client, Error> {
+    let roots = certificates(&cluster.certificate_authority);
+    if roots.is_empty() {
+        return Err(Error::CertificateAuthority(cluster.name.clone()));
+    }
+    let mut config = Config::new(cluster.endpoint.clone());
+    config.root_cert = Some(roots);
+    config.connect_timeout = Some(CONNECT_TIMEOUT);
+    config.read_timeout = Some(READ_TIMEOUT);
+    let builder = ClientBuilder::try_from(config).map_err(|source| Error::Client {
+        cluster: cluster.name.clone(),
+        source: Box::new(source),
+    })?;
+    // The filter needs a service that can be cloned, which a buffer is.
+    let buffered = builder.with_layer(&BufferLayer::new(BUFFERED));
+    let signing = AsyncFilterLayer::new(BearerToken(tokens));
+    Ok(buffered.with_layer(&signing).build())
+}
+
+/// The DER certificates of a PEM text.
+fn certificates(pem: &[u8]) -> Vec<Vec<u8>> {
+    let text = String::from_utf8_lossy(pem);
+    let blocks = text.split("-----BEGIN CERTIFICATE-----").skip(1);
+    let bodies = blocks.filter_map(|block| block.split("-----END").next());
+    bodies
+        .filter_map(|body| {
+            let base64: String = body.split_whitespace().collect();
+            STANDARD.decode(base64).ok().filter(|der| !der.is_empty())
+        })
+        .collect()
+}
+
+/// Puts a fresh token on every request.
+#[derive(Clone)]
+struct BearerToken(Arc<TokenSource>);
+
+impl AsyncPredicate<http::Request<Body>> for BearerToken {
+    type Future = BoxFuture<'static, Result<Self::Request, BoxError>>;
+    type Request = http::Request<Body>;
+
+    fn check(&mut self, mut request: http::Request<Body>) -> Self::Future {
+        let tokens = Arc::clone(&self.0);
+        Box::pin(async move {
+            let token = tokens.token().await?;
+            let mut value = HeaderValue::try_from(format!("Bearer {token}"))?;
+            // Keeps the token out of debug output of the request.
+            value.set_sensitive(true);
+            request.headers_mut().insert(AUTHORIZATION, value);
+            Ok(request)
+        })
+    }
+}

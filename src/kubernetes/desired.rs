@@ -1,0 +1,71 @@
+//! Kubernetes objects into what the plan compares: annotated Services, and their ready endpoints.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::core::v1::Service;
+use kube::ResourceExt;
+
+use super::annotation;
+use super::endpoints;
+use super::read::Endpoints;
+use crate::model::{
+    AnnotatedService, Desired, Family, NamespaceReference, ServicePort, ServiceRef,
+};
+
+/// How annotations are read in one cluster.
+#[derive(Clone, Debug)]
+pub struct Reading {
+    /// What our annotations begin with.
+    pub prefix: String,
+    /// The Cloud Map namespace of Services that name none; none: the Kubernetes namespace's name.
+    pub default_namespace: Option<NamespaceReference>,
+}
+
+/// The annotated ones among headless Services, their endpoints still unread.
+pub fn desired(services: &[Service], reading: &Reading) -> Desired {
+    let annotated = services.iter().filter_map(|service| {
+        let name = ServiceRef::new(service.namespace().unwrap_or_default(), service.name_any());
+        Some((name, annotated(service, reading)?))
+    });
+    Desired { services: annotated.collect() }
+}
+
+/// A headless Service as the plan sees it; `None` where it is not annotated.
+pub fn annotated(service: &Service, reading: &Reading) -> Option<AnnotatedService> {
+    let own = || NamespaceReference::NameOrId(service.namespace().unwrap_or_default());
+    let namespace = reading.default_namespace.clone().unwrap_or_else(own);
+    let claims = annotation::claims(service.annotations(), &reading.prefix, &namespace)?;
+    let created = service.creation_timestamp().map_or(0, |time| time.0.as_second());
+    let ports = service.spec.iter().flat_map(|spec| spec.ports.iter().flatten());
+    let ports = ports.filter_map(|port| {
+        let number = u16::try_from(port.port).ok()?;
+        Some(ServicePort { name: port.name.clone().unwrap_or_default(), number })
+    });
+    Some(AnnotatedService {
+        created,
+        claims,
+        ports: ports.collect(),
+        families: families(service),
+        endpoints: None,
+    })
+}
+
+/// Fills in what was read of a Service's endpoints.
+pub fn with_endpoints(mut service: AnnotatedService, read: Endpoints) -> AnnotatedService {
+    service.endpoints = Some(match read {
+        Endpoints::Slices(slices) => endpoints::of_slices(&slices),
+        Endpoints::Core(core) => endpoints::of_core(&core),
+    });
+    service
+}
+
+fn families(service: &Service) -> BTreeSet<Family> {
+    let families = service.spec.iter().flat_map(|spec| spec.ip_families.iter().flatten());
+    families
+        .filter_map(|family| match family.as_str() {
+            "IPv4" => Some(Family::V4),
+            "IPv6" => Some(Family::V6),
+            _ => None,
+        })
+        .collect()
+}

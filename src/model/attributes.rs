@@ -1,0 +1,170 @@
+//! An instance's attributes, and the marks among them that say whose the instance is. Both
+//! directions stand side by side: [`Marks::write`] and [`Marks::read`].
+//!
+//! Marks are additive: a later release may add some, under a higher `schema`, and this release
+//! reads past what it does not know.
+
+use std::collections::BTreeMap;
+
+use super::{ClusterArn, ServiceRef};
+
+/// The attributes of one Cloud Map instance.
+pub type Attributes = BTreeMap<String, String>;
+
+/// The instance's IPv4 address: what an A record answers.
+pub const IPV4: &str = "AWS_INSTANCE_IPV4";
+/// The instance's IPv6 address: what an AAAA record answers.
+pub const IPV6: &str = "AWS_INSTANCE_IPV6";
+/// The instance's port: part of an SRV record, plain information elsewhere.
+pub const PORT: &str = "AWS_INSTANCE_PORT";
+/// Health at registration. Cloud Map never updates it, so it is carried over and never compared.
+pub const INITIAL_HEALTH: &str = "AWS_INIT_HEALTH_STATUS";
+/// The availability zone, under the name that ECS uses.
+pub const AVAILABILITY_ZONE: &str = "AVAILABILITY_ZONE";
+/// The Region, under the name that ECS uses.
+pub const REGION: &str = "REGION";
+
+/// What all marks begin with.
+pub const MARK_PREFIX: &str = "cloud-map-sync/";
+/// The version of the marks.
+pub const SCHEMA: &str = "cloud-map-sync/schema";
+const SCHEMA_VERSION: u32 = 1;
+const OWNER: &str = "cloud-map-sync/owner";
+const CLUSTER: &str = "cloud-map-sync/cluster";
+const NAMESPACE: &str = "cloud-map-sync/namespace";
+const SERVICE: &str = "cloud-map-sync/service";
+/// The name of the pod behind the instance.
+pub const POD: &str = "cloud-map-sync/pod";
+
+/// One installation's claim to what it registered for one cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// `OWNER_ID`.
+    pub id: String,
+    /// The cluster's ARN.
+    pub cluster: ClusterArn,
+}
+
+impl Owner {
+    /// Whether the instance is ours: owner and cluster match exactly. Nothing else makes it so.
+    pub fn owns(&self, attributes: &Attributes) -> bool {
+        attributes.get(OWNER).is_some_and(|owner| *owner == self.id)
+            && attributes.get(CLUSTER).is_some_and(|cluster| cluster == self.cluster.as_str())
+    }
+}
+
+/// The marks of an instance of ours.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Marks {
+    /// The Kubernetes Service it was registered for.
+    pub service: ServiceRef,
+    /// The pod behind it, where there is one.
+    pub pod: Option<String>,
+}
+
+impl Marks {
+    /// The marks as attributes.
+    pub fn write(&self, owner: &Owner) -> Attributes {
+        let mut attributes = Attributes::from([
+            (SCHEMA.to_owned(), SCHEMA_VERSION.to_string()),
+            (OWNER.to_owned(), owner.id.clone()),
+            (CLUSTER.to_owned(), owner.cluster.as_str().to_owned()),
+            (NAMESPACE.to_owned(), self.service.namespace.clone()),
+            (SERVICE.to_owned(), self.service.name.clone()),
+        ]);
+        attributes.extend(self.pod.clone().map(|pod| (POD.to_owned(), pod)));
+        attributes
+    }
+
+    /// The marks in an instance's attributes; `None` where it is not `owner`'s. An instance of ours
+    /// that lost its Service's name belongs to a Service that cannot exist, so it is cleaned up.
+    pub fn read(attributes: &Attributes, owner: &Owner) -> Option<Self> {
+        let text = |key| attributes.get(key).cloned().unwrap_or_default();
+        owner.owns(attributes).then(|| Self {
+            service: ServiceRef::new(text(NAMESPACE), text(SERVICE)),
+            pod: attributes.get(POD).cloned(),
+        })
+    }
+}
+
+/// Whether a mark is one that this release knows, and so repairs.
+pub fn is_known_mark(key: &str) -> bool {
+    [OWNER, CLUSTER, NAMESPACE, SERVICE, POD].contains(&key)
+}
+
+/// The schema version to write over `present`: never lower than what stands there, since a later
+/// release's marks are carried over with it.
+pub fn schema_over(present: Option<&String>) -> String {
+    let version = present.and_then(|text| text.parse().ok()).unwrap_or(0);
+    SCHEMA_VERSION.max(version).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn owner() -> Owner {
+        let cluster = ClusterArn::parse("arn:aws:eks:eu-central-1:111122223333:cluster/blue");
+        Owner { id: "cloud-map-sync".into(), cluster: cluster.expect("well formed") }
+    }
+
+    fn marks() -> Marks {
+        Marks { service: ServiceRef::new("shop", "web"), pod: Some("web-1".into()) }
+    }
+
+    #[test]
+    fn marks_written_are_the_marks_read() {
+        assert_eq!(Marks::read(&marks().write(&owner()), &owner()), Some(marks()));
+    }
+
+    /// What the first release recorded. It must be read by every later one.
+    #[test]
+    fn recorded_marks_of_schema_1_are_ours() {
+        let recorded = [
+            ("cloud-map-sync/schema", "1"),
+            ("cloud-map-sync/owner", "cloud-map-sync"),
+            ("cloud-map-sync/cluster", "arn:aws:eks:eu-central-1:111122223333:cluster/blue"),
+            ("cloud-map-sync/namespace", "shop"),
+            ("cloud-map-sync/service", "web"),
+            ("cloud-map-sync/pod", "web-1"),
+        ];
+        let recorded: Attributes =
+            recorded.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
+        assert_eq!(marks().write(&owner()), recorded);
+    }
+
+    #[test]
+    fn an_instance_is_ours_only_when_owner_and_cluster_match_exactly() {
+        let ours = marks().write(&owner());
+        let with = |key: &str, value: &str| {
+            let mut attributes = ours.clone();
+            attributes.insert(key.to_owned(), value.to_owned());
+            attributes
+        };
+        let mut unowned = ours.clone();
+        unowned.remove(OWNER);
+        let green = "arn:aws:eks:eu-central-1:111122223333:cluster/green";
+        let cases = [
+            (ours.clone(), true),
+            (with(SCHEMA, "7"), true),
+            (with("cloud-map-sync/later", "x"), true),
+            (with(OWNER, "cloud-map-sync2"), false),
+            (with(OWNER, "cloud-map"), false),
+            (with(CLUSTER, green), false),
+            (unowned, false),
+            (Attributes::new(), false),
+        ];
+        for (attributes, expected) in cases {
+            assert_eq!(owner().owns(&attributes), expected, "{attributes:?}");
+        }
+    }
+
+    #[test]
+    fn a_schema_is_never_lowered() {
+        let cases = [(None, "1"), (Some("1"), "1"), (Some("3"), "3"), (Some("x"), "1")];
+        for (present, expected) in cases {
+            let present = present.map(str::to_owned);
+            assert_eq!(schema_over(present.as_ref()), expected);
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! An EKS cluster as identity: the ARN alone says which cluster an instance belongs to.
+
+use std::fmt;
+
+use serde::Serialize;
+
+/// The ARN of an EKS cluster, `arn:aws:eks:REGION:ACCOUNT:cluster/NAME`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub struct ClusterArn(String);
+
+impl ClusterArn {
+    /// Reads an ARN; `None` where the text is no EKS cluster's.
+    pub fn parse(text: &str) -> Option<Self> {
+        let parts: Vec<&str> = text.splitn(6, ':').collect();
+        let [arn, partition, service, region, account, resource] = parts.as_slice() else {
+            return None;
+        };
+        let name = resource.strip_prefix("cluster/")?;
+        let well_formed = *arn == "arn"
+            && partition.starts_with("aws")
+            && *service == "eks"
+            && !region.is_empty()
+            && account.len() == 12
+            && account.bytes().all(|byte| byte.is_ascii_digit())
+            && is_cluster_name(name);
+        well_formed.then(|| Self(text.to_owned()))
+    }
+
+    /// The cluster's name, unique in its account and Region.
+    pub fn name(&self) -> &str {
+        self.0.rsplit_once('/').map_or("", |(_, name)| name)
+    }
+
+    /// The Region the cluster runs in.
+    pub fn region(&self) -> &str {
+        self.0.split(':').nth(3).unwrap_or("")
+    }
+
+    /// The whole ARN.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for ClusterArn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Whether a text can be an EKS cluster's name: `^[0-9A-Za-z][A-Za-z0-9\-_]*$`, at most 100 long.
+pub(crate) fn is_cluster_name(text: &str) -> bool {
+    let first = text.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric());
+    let rest =
+        text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_');
+    first && rest && text.len() <= 100
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cluster_arn_gives_name_and_region() {
+        let arn = ClusterArn::parse("arn:aws:eks:eu-central-1:111122223333:cluster/blue");
+        let arn = arn.expect("well formed");
+        assert_eq!((arn.name(), arn.region()), ("blue", "eu-central-1"));
+    }
+
+    #[test]
+    fn other_texts_are_no_cluster_arn() {
+        for bad in [
+            "blue",
+            "arn:aws:eks:eu-central-1:111122223333:nodegroup/blue",
+            "arn:aws:ecs:eu-central-1:111122223333:cluster/blue",
+            "arn:aws:eks:eu-central-1:1:cluster/blue",
+            "arn:aws:eks:eu-central-1:111122223333:cluster/-blue",
+            "arn:aws:eks:eu-central-1:111122223333:cluster/a/b",
+        ] {
+            assert_eq!(ClusterArn::parse(bad), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! What a cluster asks for: its annotated headless Services, what each claims in Cloud Map, and
+//! the ready endpoints behind it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use super::{NamespaceReference, ServiceName, ServiceRef};
+
+/// Every annotated headless Service of one cluster. Only ever built from complete lists: a cluster
+/// that could not be read whole is an error, never a smaller `Desired`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Desired {
+    /// By namespace and name.
+    pub services: BTreeMap<ServiceRef, AnnotatedService>,
+}
+
+/// One annotated headless Service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AnnotatedService {
+    /// `metadata.creationTimestamp`, seconds since 1970: of two claimants of a name the older holds it.
+    pub created: i64,
+    /// What the annotations say, or every annotation that says nothing usable.
+    pub claims: Result<Claims, Vec<BadAnnotation>>,
+    /// The Service's own ports, in its order.
+    pub ports: Vec<ServicePort>,
+    /// The IP families of the Service (`spec.ipFamilies`).
+    pub families: BTreeSet<Family>,
+    /// The ready endpoints; `None` where this run had no reason to read them.
+    pub endpoints: Option<Vec<Endpoint>>,
+}
+
+/// What a Service's annotations claim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claims {
+    /// The names of Cloud Map services under which the endpoints shall be found.
+    pub names: Vec<ServiceName>,
+    /// The Cloud Map namespace of those services.
+    pub namespace: NamespaceReference,
+    /// TTL in seconds for the records of a DNS service that is created for this claim.
+    pub ttl: Option<u32>,
+    /// Which ports are registered; none: addresses alone.
+    pub ports: Vec<PortReference>,
+}
+
+/// An annotation whose value cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
+#[error("annotation {annotation} is {value:?}: {problem}")]
+pub struct BadAnnotation {
+    /// The annotation's key, with its prefix.
+    pub annotation: String,
+    /// Its value, cut where it is long.
+    pub value: String,
+    /// What is wrong, and what would be right.
+    pub problem: String,
+}
+
+/// A port of the Service as the `port` annotation names it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PortReference {
+    /// The Service's port number (not the target port).
+    Number(u16),
+    /// The Service port's name.
+    Name(String),
+}
+
+impl std::fmt::Display for PortReference {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Number(number) => write!(f, "{number}"),
+            Self::Name(name) => f.write_str(name),
+        }
+    }
+}
+
+/// A port of a Kubernetes Service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServicePort {
+    /// Its name; empty for the unnamed port. `EndpointSlice` ports carry the same name.
+    pub name: String,
+    /// Its number.
+    pub number: u16,
+}
+
+/// An IP family.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Family {
+    /// IPv4.
+    V4,
+    /// IPv6.
+    V6,
+}
+
+/// A ready endpoint: a pod with its addresses, or a bare address where no pod stands behind it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Endpoint {
+    /// The pod's name, where the endpoint has one.
+    pub pod: Option<String>,
+    /// Its IPv4 address.
+    pub ipv4: Option<Ipv4Addr>,
+    /// Its IPv6 address.
+    pub ipv6: Option<Ipv6Addr>,
+    /// The availability zone of its node.
+    pub zone: Option<String>,
+    /// Target ports by the name of the Service's port.
+    pub ports: BTreeMap<String, u16>,
+}
+
+impl Endpoint {
+    /// The endpoint's addresses, IPv4 first.
+    pub fn addresses(&self) -> impl Iterator<Item = IpAddr> {
+        self.ipv4.map(IpAddr::V4).into_iter().chain(self.ipv6.map(IpAddr::V6))
+    }
+}
+
+impl AnnotatedService {
+    /// The Service's port that a reference names.
+    pub fn port(&self, reference: &PortReference) -> Option<&ServicePort> {
+        self.ports.iter().find(|port| match reference {
+            PortReference::Number(number) => port.number == *number,
+            PortReference::Name(name) => port.name == *name,
+        })
+    }
+}

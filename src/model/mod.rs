@@ -1,0 +1,23 @@
+//! The shared nouns, pure data without a client: what the clusters say ([`Desired`]), what Cloud Map
+//! holds ([`Registry`]), whose an instance is ([`Owner`] and the marks in its attributes), and which
+//! Services an invocation is about ([`Selection`]). Kubernetes and Cloud Map are read into these
+//! types, the plan compares them, and nothing here asks or tells the world anything.
+
+pub mod attributes;
+pub(crate) mod cluster;
+mod desired;
+mod name;
+mod registry;
+mod selection;
+
+pub use attributes::{Attributes, Marks, Owner};
+pub use cluster::ClusterArn;
+pub use desired::{
+    AnnotatedService, BadAnnotation, Claims, Desired, Endpoint, Family, PortReference, ServicePort,
+};
+pub use name::{InvalidServiceName, NamespaceReference, ServiceName, ServiceRef};
+pub use registry::{
+    CloudMapService, Namespace, NamespaceKind, Records, Registry, ServiceKey, ServiceKind,
+    UnresolvedNamespace,
+};
+pub use selection::Selection;

@@ -1,0 +1,151 @@
+//! Names: a Kubernetes Service's, a Cloud Map service's, and a reference to a Cloud Map namespace.
+//! Parsed once at the border, so a value of these types is known to be well formed.
+
+use std::fmt;
+
+use serde::Serialize;
+
+/// A Kubernetes Service, by namespace and name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub struct ServiceRef {
+    /// The Kubernetes namespace.
+    pub namespace: String,
+    /// The Service's `metadata.name`.
+    pub name: String,
+}
+
+impl ServiceRef {
+    /// The Service `name` in the Kubernetes namespace `namespace`.
+    pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
+        Self { namespace: namespace.into(), name: name.into() }
+    }
+}
+
+impl fmt::Display for ServiceRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
+/// The name of a Cloud Map service: 1 to 127 characters, dot-separated labels of letters, digits,
+/// `_` and `-`, each 1 to 63 long and neither beginning nor ending with `-` (the pattern of
+/// Cloud Map's `ServiceName`; its special name `.` is not offered).
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub struct ServiceName(String);
+
+/// Why a text is no name of a Cloud Map service.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidServiceName {
+    /// Nothing was given.
+    #[error("it is empty")]
+    Empty,
+    /// Longer than Cloud Map takes.
+    #[error("it has {0} characters and Cloud Map takes 127")]
+    TooLong(usize),
+    /// One of the dot-separated labels is not well formed.
+    #[error(
+        "its label {0:?} is not 1 to 63 letters, digits, '_' or '-', with no '-' at either end"
+    )]
+    Label(String),
+}
+
+impl ServiceName {
+    /// Reads a name.
+    ///
+    /// # Errors
+    /// Says which of Cloud Map's rules the text breaks.
+    pub fn parse(text: &str) -> Result<Self, InvalidServiceName> {
+        if text.is_empty() {
+            return Err(InvalidServiceName::Empty);
+        }
+        if text.len() > 127 {
+            return Err(InvalidServiceName::TooLong(text.chars().count()));
+        }
+        match text.split('.').find(|label| !is_label(label)) {
+            Some(label) => Err(InvalidServiceName::Label(label.to_owned())),
+            None => Ok(Self(text.to_owned())),
+        }
+    }
+
+    /// The name as Cloud Map writes it.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for ServiceName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+fn is_label(label: &str) -> bool {
+    (1..=63).contains(&label.len())
+        && !label.starts_with('-')
+        && !label.ends_with('-')
+        && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
+}
+
+/// How an annotation or a setting names a Cloud Map namespace.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(untagged)]
+pub enum NamespaceReference {
+    /// By ARN, as a namespace shared from another account must be.
+    Arn(String),
+    /// By its id, `ns-…`, or by its name: names may look like ids, so an id is tried first.
+    NameOrId(String),
+}
+
+impl NamespaceReference {
+    /// Reads a reference; `None` where the text can be no namespace's name, id or ARN.
+    pub fn parse(text: &str) -> Option<Self> {
+        let printable = text.bytes().all(|byte| (b'!'..=b'~').contains(&byte));
+        if text.is_empty() || text.len() > 1024 || !printable {
+            return None;
+        }
+        if !text.starts_with("arn:") {
+            return Some(Self::NameOrId(text.to_owned()));
+        }
+        let is_namespace = text.contains(":servicediscovery:") && text.contains(":namespace/");
+        is_namespace.then(|| Self::Arn(text.to_owned()))
+    }
+}
+
+impl fmt::Display for NamespaceReference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Arn(text) | Self::NameOrId(text) => f.write_str(text),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn service_names_follow_cloud_maps_pattern() {
+        let label63 = "a".repeat(63);
+        let long = [label63.as_str(), &"b".repeat(63)].join(".");
+        for good in ["web", "Web_1", "db.prod.internal", "a-b", "_x", &label63, &long] {
+            assert!(ServiceName::parse(good).is_ok(), "{good}");
+        }
+        let label64 = "a".repeat(64);
+        let longer = format!("{long}.c");
+        for bad in ["", ".", "-a", "a-", "a..b", "a b", "é", "a/b", "a,b", &label64, &longer] {
+            assert!(ServiceName::parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn namespace_references_are_names_ids_or_arns_of_namespaces() {
+        let arn = "arn:aws:servicediscovery:eu-central-1:111122223333:namespace/ns-abc";
+        assert_eq!(NamespaceReference::parse(arn), Some(NamespaceReference::Arn(arn.into())));
+        for good in ["prod.local", "ns-abcdefghijklmnop", "team/a"] {
+            assert!(NamespaceReference::parse(good).is_some(), "{good}");
+        }
+        for bad in ["", "a b", "prod\u{e9}", "arn:aws:s3:::bucket"] {
+            assert_eq!(NamespaceReference::parse(bad), None, "{bad}");
+        }
+    }
+}

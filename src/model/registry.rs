@@ -1,0 +1,274 @@
+//! What Cloud Map holds: namespaces, their services, and the instances in them.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use super::{Attributes, NamespaceReference, ServiceName};
+
+/// The part of one account's Cloud Map in one Region that the function may see.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Registry {
+    /// By id.
+    pub namespaces: BTreeMap<String, Namespace>,
+    /// By namespace and name.
+    pub services: BTreeMap<ServiceKey, CloudMapService>,
+}
+
+/// A Cloud Map namespace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Namespace {
+    /// `ns-…`
+    pub id: String,
+    /// Its ARN.
+    pub arn: String,
+    /// Its name; private DNS namespaces of several VPCs may share one.
+    pub name: String,
+    /// How its services can be discovered.
+    pub kind: NamespaceKind,
+}
+
+/// How the services of a namespace can be discovered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NamespaceKind {
+    /// By the `DiscoverInstances` call only.
+    Http,
+    /// By that call and by DNS queries (a private or public hosted zone).
+    Dns,
+}
+
+/// Identifies a Cloud Map service: its namespace's id and its name, in lower case in DNS namespaces,
+/// where Cloud Map takes names that differ in case alone for the same.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ServiceKey {
+    /// The namespace's id.
+    pub namespace: String,
+    /// The name, as compared.
+    pub name: String,
+}
+
+impl ServiceKey {
+    /// The key of the service `name` in `namespace`.
+    pub fn new(namespace: &Namespace, name: &str) -> Self {
+        let name = match namespace.kind {
+            NamespaceKind::Http => name.to_owned(),
+            NamespaceKind::Dns => name.to_ascii_lowercase(),
+        };
+        Self { namespace: namespace.id.clone(), name }
+    }
+}
+
+/// A Cloud Map service and the instances in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CloudMapService {
+    /// `srv-…`
+    pub id: String,
+    /// Its ARN.
+    pub arn: String,
+    /// Its name as written.
+    pub name: String,
+    /// What it serves.
+    pub kind: ServiceKind,
+    /// How many instances the list of services told of; it may lag behind registrations.
+    pub instance_count: u32,
+    /// Every instance by id; `None` where they were not read, because nothing asked for it.
+    pub instances: Option<BTreeMap<String, Attributes>>,
+    /// Why the instances could not be read, where that was tried in vain.
+    pub unreadable: Option<String>,
+    /// Whether ECS Service Connect manages it (tag `AmazonECSManaged`); looked up only before a
+    /// first registration.
+    pub managed_by_ecs: bool,
+}
+
+impl CloudMapService {
+    /// A service that was created a moment ago, and so has no instances.
+    pub fn created(id: String, arn: String, name: &str, kind: ServiceKind) -> Self {
+        Self {
+            id,
+            arn,
+            name: name.to_owned(),
+            kind,
+            instance_count: 0,
+            instances: Some(BTreeMap::new()),
+            unreadable: None,
+            managed_by_ecs: false,
+        }
+    }
+}
+
+/// What a Cloud Map service serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ServiceKind {
+    /// Discovery calls only.
+    Http,
+    /// DNS records.
+    Dns(Records),
+}
+
+/// The record types of a DNS service. They are fixed when the service is created.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[expect(clippy::struct_excessive_bools, reason = "a set of four record types")]
+pub struct Records {
+    /// IPv4 addresses.
+    pub a: bool,
+    /// IPv6 addresses.
+    pub aaaa: bool,
+    /// Addresses with ports.
+    pub srv: bool,
+    /// An alias of another name.
+    pub cname: bool,
+}
+
+impl fmt::Display for ServiceKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self::Dns(records) = self else {
+            return f.write_str("HTTP");
+        };
+        let types = [
+            (records.a, "A"),
+            (records.aaaa, "AAAA"),
+            (records.srv, "SRV"),
+            (records.cname, "CNAME"),
+        ];
+        let names: Vec<&str> =
+            types.into_iter().filter_map(|(set, name)| set.then_some(name)).collect();
+        f.write_str(&names.join("+"))
+    }
+}
+
+/// Why a reference leads to no single namespace.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
+pub enum UnresolvedNamespace {
+    /// None has that name, id or ARN.
+    #[error("no Cloud Map namespace {reference:?} is visible here; visible: {}", one_of(visible))]
+    Missing {
+        /// As annotated.
+        reference: String,
+        /// The names of those that are there.
+        visible: Vec<String>,
+    },
+    /// Several have that name.
+    #[error(
+        "several Cloud Map namespaces are named {reference:?}; name one by its id: {}",
+        one_of(candidates)
+    )]
+    Ambiguous {
+        /// As annotated.
+        reference: String,
+        /// Their ids.
+        candidates: Vec<String>,
+    },
+}
+
+/// A list for a sentence, cut where it would fill the screen.
+fn one_of(names: &[String]) -> String {
+    match names.len() {
+        0 => "none".to_owned(),
+        1..=10 => names.join(", "),
+        more => format!("{} and {} more", names[..10].join(", "), more - 10),
+    }
+}
+
+impl Registry {
+    /// The one namespace that a reference means.
+    ///
+    /// # Errors
+    /// Where none or several fit, with the candidates.
+    pub fn resolve(
+        &self,
+        reference: &NamespaceReference,
+    ) -> Result<&Namespace, UnresolvedNamespace> {
+        let text = reference.to_string();
+        if let NamespaceReference::Arn(arn) = reference {
+            let found = self.namespaces.values().find(|namespace| namespace.arn == *arn);
+            return found.ok_or_else(|| self.missing(text));
+        }
+        if let Some(namespace) = self.namespaces.get(&text) {
+            return Ok(namespace);
+        }
+        let named: Vec<&Namespace> =
+            self.namespaces.values().filter(|namespace| namespace.name == text).collect();
+        match named.as_slice() {
+            [] => Err(self.missing(text)),
+            [namespace] => Ok(namespace),
+            several => Err(UnresolvedNamespace::Ambiguous {
+                reference: text,
+                candidates: several.iter().map(|namespace| namespace.id.clone()).collect(),
+            }),
+        }
+    }
+
+    fn missing(&self, reference: String) -> UnresolvedNamespace {
+        let visible = self.namespaces.values().map(|namespace| namespace.name.clone()).collect();
+        UnresolvedNamespace::Missing { reference, visible }
+    }
+
+    /// The key of `name` in the namespace that `reference` means.
+    ///
+    /// # Errors
+    /// As [`Registry::resolve`].
+    pub fn key(
+        &self,
+        reference: &NamespaceReference,
+        name: &ServiceName,
+    ) -> Result<ServiceKey, UnresolvedNamespace> {
+        Ok(ServiceKey::new(self.resolve(reference)?, name.as_str()))
+    }
+
+    /// The instances read from a service; none where it does not exist or was not read.
+    pub fn instances(&self, key: &ServiceKey) -> impl Iterator<Item = (&String, &Attributes)> {
+        self.services.get(key).and_then(|service| service.instances.as_ref()).into_iter().flatten()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn namespace(id: &str, name: &str, kind: NamespaceKind) -> (String, Namespace) {
+        let arn = format!("arn:aws:servicediscovery:eu-central-1:111122223333:namespace/{id}");
+        (id.into(), Namespace { id: id.into(), arn, name: name.into(), kind })
+    }
+
+    #[test]
+    fn a_reference_resolves_by_id_then_arn_then_name() {
+        let registry = Registry {
+            namespaces: BTreeMap::from([
+                namespace("ns-1", "prod.local", NamespaceKind::Dns),
+                namespace("ns-2", "twice", NamespaceKind::Dns),
+                namespace("ns-3", "twice", NamespaceKind::Dns),
+                namespace("ns-4", "ns-1", NamespaceKind::Http),
+            ]),
+            ..Registry::default()
+        };
+        let arn = "arn:aws:servicediscovery:eu-central-1:111122223333:namespace/ns-3";
+        let cases = [
+            ("prod.local", "ns-1"),
+            ("ns-1", "ns-1"),
+            (arn, "ns-3"),
+            (
+                "twice",
+                "several Cloud Map namespaces are named \"twice\"; name one by its id: ns-2, ns-3",
+            ),
+            (
+                "gone",
+                "no Cloud Map namespace \"gone\" is visible here; visible: prod.local, twice, twice, ns-1",
+            ),
+        ];
+        for (reference, expected) in cases {
+            let reference = NamespaceReference::parse(reference).expect("a reference");
+            let found = match registry.resolve(&reference) {
+                Ok(namespace) => namespace.id.clone(),
+                Err(error) => error.to_string(),
+            };
+            assert_eq!(found, expected);
+        }
+    }
+
+    #[test]
+    fn names_that_differ_in_case_are_one_service_in_dns_namespaces_only() {
+        let (_, dns) = namespace("ns-1", "prod.local", NamespaceKind::Dns);
+        let (_, http) = namespace("ns-2", "prod", NamespaceKind::Http);
+        assert_eq!(ServiceKey::new(&dns, "Web"), ServiceKey::new(&dns, "web"));
+        assert_ne!(ServiceKey::new(&http, "Web"), ServiceKey::new(&http, "web"));
+    }
+}

@@ -1,0 +1,73 @@
+//! Which Kubernetes Services of one cluster an invocation is about.
+
+use std::collections::BTreeSet;
+
+use super::ServiceRef;
+
+/// The Services to reconcile in one cluster. A Service is selected by name whether it exists or not,
+/// so one that is gone is cleaned up by what its instances' marks say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Selection {
+    /// All of them: a full sync.
+    Everything,
+    /// Those named, and all of the namespaces named: a targeted sync.
+    Only {
+        /// Kubernetes namespaces selected whole.
+        namespaces: BTreeSet<String>,
+        /// Single Services.
+        services: BTreeSet<ServiceRef>,
+    },
+}
+
+impl Selection {
+    /// A whole Kubernetes namespace.
+    pub fn namespace(name: impl Into<String>) -> Self {
+        Self::Only { namespaces: BTreeSet::from([name.into()]), services: BTreeSet::new() }
+    }
+
+    /// One Service.
+    pub fn service(service: ServiceRef) -> Self {
+        Self::Only { namespaces: BTreeSet::new(), services: BTreeSet::from([service]) }
+    }
+
+    /// Whether the Service is among those to reconcile.
+    pub fn contains(&self, service: &ServiceRef) -> bool {
+        match self {
+            Self::Everything => true,
+            Self::Only { namespaces, services } => {
+                namespaces.contains(&service.namespace) || services.contains(service)
+            }
+        }
+    }
+
+    /// Both selections together.
+    #[must_use]
+    pub fn union(self, other: Self) -> Self {
+        match (self, other) {
+            (
+                Self::Only { mut namespaces, mut services },
+                Self::Only { namespaces: more_namespaces, services: more_services },
+            ) => {
+                namespaces.extend(more_namespaces);
+                services.extend(more_services);
+                Self::Only { namespaces, services }
+            }
+            _ => Self::Everything,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_union_selects_what_either_selects() {
+        let web = ServiceRef::new("shop", "web");
+        let cart = ServiceRef::new("shop", "cart");
+        let other = ServiceRef::new("other", "web");
+        let both = Selection::service(web.clone()).union(Selection::namespace("other"));
+        assert!(both.contains(&web) && both.contains(&other) && !both.contains(&cart));
+        assert_eq!(both.union(Selection::Everything), Selection::Everything);
+    }
+}

@@ -1,0 +1,183 @@
+//! Observe: reads clusters and Cloud Map into what a plan is made from. Only reads. A cluster or a
+//! registry that could not be read whole is an error; a single Cloud Map service that could not be
+//! read is marked, and nothing will be changed in it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use tokio::sync::OnceCell;
+
+use crate::cloud_map::{self, CloudMap};
+use crate::kubernetes::desired::{self, Reading};
+use crate::kubernetes::{self, Kubernetes};
+use crate::model::{
+    NamespaceReference, Owner, Registry, Selection, ServiceKey, ServiceKind, ServiceRef,
+};
+use crate::plan::{self, Holders, Observation};
+
+/// Why there is nothing to plan from.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The cluster could not be read.
+    #[error(transparent)]
+    Kubernetes(#[from] kubernetes::Error),
+    /// Cloud Map could not be read; shared by all clusters that are kept in it.
+    #[error(transparent)]
+    CloudMap(#[from] Arc<cloud_map::Error>),
+}
+
+/// One Cloud Map, read as a whole at most once per invocation, however many clusters are kept in it.
+pub struct SharedRegistry {
+    cloud_map: CloudMap,
+    only: Vec<NamespaceReference>,
+    read: OnceCell<Result<Registry, Arc<cloud_map::Error>>>,
+}
+
+impl SharedRegistry {
+    /// The registry behind `cloud_map`, narrowed to the namespaces of `only` where it names any.
+    pub fn new(cloud_map: CloudMap, only: Vec<NamespaceReference>) -> Self {
+        Self { cloud_map, only, read: OnceCell::new() }
+    }
+
+    /// The client that reads and writes it.
+    pub fn cloud_map(&self) -> &CloudMap {
+        &self.cloud_map
+    }
+
+    /// Every service, with the instances of those that have any.
+    async fn read(&self) -> Result<Registry, Arc<cloud_map::Error>> {
+        let read = self.read.get_or_init(|| async {
+            let mut registry = self.cloud_map.catalog(&self.only).await.map_err(Arc::new)?;
+            let filled = registry.services.iter().filter(|(_, service)| service.instance_count > 0);
+            let filled: BTreeSet<ServiceKey> = filled.map(|(key, _)| key.clone()).collect();
+            self.cloud_map.read_instances(&mut registry, &filled).await;
+            Ok(registry)
+        });
+        read.await.clone()
+    }
+}
+
+/// One cluster, and the Cloud Map that its Services are kept in.
+pub struct World<'a> {
+    /// The cluster's API.
+    pub kubernetes: &'a Kubernetes,
+    /// How its annotations are read.
+    pub reading: Reading,
+    /// Whose instances are ours.
+    pub owner: Owner,
+    /// The Cloud Map.
+    pub registry: &'a SharedRegistry,
+}
+
+impl World<'_> {
+    /// Reads what a plan for `selection` needs, and which Services that plan is about.
+    ///
+    /// # Errors
+    /// Where the cluster or the registry could not be read whole.
+    pub async fn observe(
+        &self,
+        selection: &Selection,
+    ) -> Result<(Observation, BTreeSet<ServiceRef>), Error> {
+        let (services, registry) =
+            tokio::join!(self.kubernetes.headless_services(), self.registry.read());
+        let mut observation = Observation {
+            owner: self.owner.clone(),
+            desired: desired::desired(&services?, &self.reading),
+            registry: registry?,
+        };
+        self.complete(&mut observation).await;
+        let affected = plan::affected(&observation, selection);
+        self.read_endpoints(&mut observation, &affected).await?;
+        Ok((observation, affected))
+    }
+
+    /// Reads what the list of services did not tell of the claimed ones: the instances of those that
+    /// it called empty, since its counts lag, and whether ECS manages those that have none of ours.
+    async fn complete(&self, observation: &mut Observation) {
+        let holders = Holders::decide(observation);
+        let claimed: BTreeSet<ServiceKey> = holders.held().map(|(key, _)| key.clone()).collect();
+        let services = &observation.registry.services;
+        let unread = |key: &&ServiceKey| {
+            let service = services.get(key);
+            service.is_some_and(|it| it.instances.is_none() && it.unreadable.is_none())
+        };
+        let unread: BTreeSet<ServiceKey> = claimed.iter().filter(unread).cloned().collect();
+        self.registry.cloud_map.read_instances(&mut observation.registry, &unread).await;
+        let first = claimed.into_iter().filter(|key| self.would_be_first(observation, key));
+        let first: BTreeSet<ServiceKey> = first.collect();
+        self.registry.cloud_map.read_management(&mut observation.registry, &first).await;
+    }
+
+    /// Whether an instance would be our first in an HTTP service, the only kind that Service Connect
+    /// uses.
+    fn would_be_first(&self, observation: &Observation, key: &ServiceKey) -> bool {
+        let service = observation.registry.services.get(key);
+        let mut instances = observation.registry.instances(key);
+        service.is_some_and(|service| service.kind == ServiceKind::Http)
+            && !instances.any(|(_, attributes)| self.owner.owns(attributes))
+    }
+
+    async fn read_endpoints(
+        &self,
+        observation: &mut Observation,
+        services: &BTreeSet<ServiceRef>,
+    ) -> Result<(), Error> {
+        let annotated = &observation.desired.services;
+        let wanted: BTreeSet<ServiceRef> =
+            services.iter().filter(|service| annotated.contains_key(*service)).cloned().collect();
+        for (service, read) in self.kubernetes.endpoints(&wanted).await? {
+            if let Some(annotated) = observation.desired.services.remove(&service) {
+                let annotated = desired::with_endpoints(annotated, read);
+                observation.desired.services.insert(service, annotated);
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads again what a removal rests on: the named Cloud Map services, then `services` themselves
+    /// with their endpoints. Whatever was true before, this is what is true after.
+    ///
+    /// # Errors
+    /// Where the cluster could not be read.
+    pub async fn observe_again(
+        &self,
+        mut observation: Observation,
+        keys: &BTreeSet<ServiceKey>,
+        services: &BTreeSet<ServiceRef>,
+    ) -> Result<Observation, Error> {
+        self.find_new_services(&mut observation, keys).await.map_err(Arc::new)?;
+        self.registry.cloud_map.read_instances(&mut observation.registry, keys).await;
+        for service in services {
+            let read = self.kubernetes.headless_service(service).await?;
+            let annotated = read.and_then(|read| desired::annotated(&read, &self.reading));
+            match annotated {
+                Some(annotated) => {
+                    observation.desired.services.insert(service.clone(), annotated);
+                }
+                None => _ = observation.desired.services.remove(service),
+            }
+        }
+        self.read_endpoints(&mut observation, services).await?;
+        Ok(observation)
+    }
+
+    /// Services that were not there when the registry was read: we or somebody else created them.
+    async fn find_new_services(
+        &self,
+        observation: &mut Observation,
+        keys: &BTreeSet<ServiceKey>,
+    ) -> Result<(), cloud_map::Error> {
+        let registry = &observation.registry;
+        let missing = keys.iter().filter(|key| !registry.services.contains_key(*key));
+        let namespaces: BTreeSet<String> = missing.map(|key| key.namespace.clone()).collect();
+        for id in namespaces {
+            let Some(namespace) = observation.registry.namespaces.get(&id) else { continue };
+            for (key, service) in self.registry.cloud_map.services(namespace).await? {
+                if keys.contains(&key) {
+                    observation.registry.services.entry(key).or_insert(service);
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,159 @@
+//! Who claims a name in Cloud Map, and who holds it. One Kubernetes Service of a cluster holds a key;
+//! the others wait. The same cluster and registry contents always give the same holder.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{HeldBack, Observation, Place, Reason};
+use crate::model::{
+    AnnotatedService, Marks, Selection, ServiceKey, ServiceRef, UnresolvedNamespace,
+};
+
+/// Every claim of a cluster, settled.
+#[derive(Debug, Default)]
+pub struct Holders {
+    holders: BTreeMap<ServiceKey, ServiceRef>,
+    losers: BTreeSet<(ServiceRef, ServiceKey)>,
+    unresolved: BTreeMap<ServiceRef, Vec<UnresolvedNamespace>>,
+    claims: BTreeMap<ServiceRef, BTreeSet<ServiceKey>>,
+}
+
+impl Holders {
+    /// Settles who holds each claimed key: the present holder while it still claims the key, with or
+    /// without registered instances of this run; else the oldest claimant.
+    pub fn decide(observation: &Observation) -> Self {
+        let mut all = Self::default();
+        let mut claimants: BTreeMap<ServiceKey, Vec<&ServiceRef>> = BTreeMap::new();
+        for (service, annotated) in &observation.desired.services {
+            let (keys, unresolved) = all_keys(observation, annotated);
+            for key in &keys {
+                claimants.entry(key.clone()).or_default().push(service);
+            }
+            all.claims.insert(service.clone(), keys);
+            if !unresolved.is_empty() {
+                all.unresolved.insert(service.clone(), unresolved);
+            }
+        }
+        for (key, claimants) in claimants {
+            let Some(holder) = holder(observation, &key, &claimants) else {
+                continue;
+            };
+            let losers = claimants.into_iter().filter(|service| *service != holder);
+            all.losers.extend(losers.map(|service| (service.clone(), key.clone())));
+            all.holders.insert(key, holder.clone());
+        }
+        all
+    }
+
+    /// Who holds a key.
+    pub fn holder(&self, key: &ServiceKey) -> Option<&ServiceRef> {
+        self.holders.get(key)
+    }
+
+    /// Every key with its holder.
+    pub fn held(&self) -> impl Iterator<Item = (&ServiceKey, &ServiceRef)> {
+        self.holders.iter()
+    }
+
+    /// The keys that a Service claims; `None` where it is no annotated headless Service.
+    pub fn claims(&self, service: &ServiceRef) -> Option<&BTreeSet<ServiceKey>> {
+        self.claims.get(service)
+    }
+
+    /// Whether the Service asks for something that cannot be told: then nothing of it is taken out.
+    pub fn is_unclear(&self, service: &ServiceRef, observation: &Observation) -> bool {
+        let annotated = observation.desired.services.get(service);
+        self.unresolved.contains_key(service)
+            || annotated.is_some_and(|annotated| annotated.claims.is_err())
+    }
+
+    /// The claims that lead to nothing: bad annotations, namespaces that are not to be found, names
+    /// that another Service holds.
+    pub fn held_back(
+        &self,
+        observation: &Observation,
+        affected: &BTreeSet<ServiceRef>,
+    ) -> Vec<HeldBack> {
+        let mut held_back = Vec::new();
+        for service in affected {
+            let mut hold_back = |place, reason| {
+                held_back.push(HeldBack { service: service.clone(), place, reason });
+            };
+            let annotated = observation.desired.services.get(service);
+            if let Some(Err(mistakes)) = annotated.map(|annotated| &annotated.claims) {
+                mistakes.iter().for_each(|bad| hold_back(None, Reason::BadAnnotation(bad.clone())));
+            }
+            for problem in self.unresolved.get(service).into_iter().flatten() {
+                hold_back(None, Reason::Namespace(problem.clone()));
+            }
+            for (_, key) in self.losers.iter().filter(|(loser, _)| loser == service) {
+                let holder = self.holders[key].clone();
+                let place = Place::of(key, &observation.registry);
+                hold_back(Some(place), Reason::DomainConflict { holder });
+            }
+        }
+        held_back
+    }
+}
+
+/// The Services whose endpoints and changes a run over `selection` has to look at: those selected,
+/// whether they exist or only left marks, and whoever holds a name that they claim or are found under.
+pub fn affected(observation: &Observation, selection: &Selection) -> BTreeSet<ServiceRef> {
+    let holders = Holders::decide(observation);
+    let existing = observation.desired.services.keys().cloned();
+    let mut affected: BTreeSet<ServiceRef> =
+        existing.filter(|service| selection.contains(service)).collect();
+    let mut keys: BTreeSet<&ServiceKey> =
+        affected.iter().filter_map(|service| holders.claims(service)).flatten().collect();
+    for (key, marked) in marks(observation) {
+        if selection.contains(&marked) {
+            keys.insert(key);
+            affected.insert(marked);
+        }
+    }
+    let held = keys.into_iter().filter_map(|key| holders.holder(key).cloned());
+    affected.extend(held.collect::<Vec<_>>());
+    affected
+}
+
+/// The Service in the marks of every instance of ours.
+fn marks(observation: &Observation) -> impl Iterator<Item = (&ServiceKey, ServiceRef)> {
+    observation.registry.services.keys().flat_map(move |key| {
+        let instances = observation.registry.instances(key);
+        instances.filter_map(move |(_, attributes)| {
+            Some((key, Marks::read(attributes, &observation.owner)?.service))
+        })
+    })
+}
+
+fn all_keys(
+    observation: &Observation,
+    annotated: &AnnotatedService,
+) -> (BTreeSet<ServiceKey>, Vec<UnresolvedNamespace>) {
+    let mut keys = BTreeSet::new();
+    let mut unresolved = Vec::new();
+    if let Ok(claims) = &annotated.claims {
+        for name in &claims.names {
+            match observation.registry.key(&claims.namespace, name) {
+                Ok(key) => _ = keys.insert(key),
+                Err(problem) => unresolved.push(problem),
+            }
+        }
+    }
+    (keys, unresolved)
+}
+
+fn holder<'a>(
+    observation: &Observation,
+    key: &ServiceKey,
+    claimants: &[&'a ServiceRef],
+) -> Option<&'a ServiceRef> {
+    let instances = observation.registry.instances(key);
+    let marked: BTreeSet<ServiceRef> = instances
+        .filter_map(|(_, attributes)| Some(Marks::read(attributes, &observation.owner)?.service))
+        .collect();
+    let age = |service: &ServiceRef| observation.desired.services[service].created;
+    claimants.iter().copied().min_by_key(|service| {
+        // The present holders come first: `false` sorts before `true`.
+        (!marked.contains(*service), age(service), (*service).clone())
+    })
+}

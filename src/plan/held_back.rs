@@ -1,0 +1,158 @@
+//! What is asked for and not done, each with the reason in words that say what would help.
+
+use std::net::IpAddr;
+
+use super::{Place, Policy};
+use crate::model::attributes::{IPV4, IPV6};
+use crate::model::{
+    Attributes, BadAnnotation, PortReference, Records, ServiceKind, ServiceRef, UnresolvedNamespace,
+};
+
+/// Something a Kubernetes Service asks for that this run does not do.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct HeldBack {
+    /// The Service that asks.
+    pub service: ServiceRef,
+    /// The Cloud Map service it is about, where one is known.
+    pub place: Option<Place>,
+    /// Why.
+    pub reason: Reason,
+}
+
+/// Why something is held back. [`Reason::code`] is stable; the sentence may be reworded.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
+pub enum Reason {
+    /// An annotation says nothing usable.
+    #[error("{0}; what is registered stays")]
+    BadAnnotation(BadAnnotation),
+    /// The Cloud Map namespace is missing or ambiguous.
+    #[error("{0}; what is registered stays")]
+    Namespace(UnresolvedNamespace),
+    /// Another Service of the cluster holds the name.
+    #[error("Service {holder} of this cluster holds the name; this one takes over when that ends")]
+    DomainConflict {
+        /// The Service that holds it.
+        holder: ServiceRef,
+    },
+    /// An endpoint has no address that the service's records can carry.
+    #[error("a service of {records} records takes no endpoint with the addresses {addresses}")]
+    RecordTypeMismatch {
+        /// The service's record types.
+        records: String,
+        /// The endpoint's addresses.
+        addresses: String,
+    },
+    /// An address that must never be published.
+    #[error(
+        "address {0} is not published: it is loopback, link-local, multicast, unspecified or IPv4-mapped"
+    )]
+    NotPublishable(IpAddr),
+    /// The `port` annotation names no port of the Service, or the endpoints lack it.
+    #[error(
+        "the port {port} that the annotation names is no port of the Service or its endpoints; the Service has: {available}"
+    )]
+    NoSuchPort {
+        /// As annotated.
+        port: PortReference,
+        /// What the Service has.
+        available: String,
+    },
+    /// SRV records need a port and nothing says which.
+    #[error(
+        "SRV records need a port: the Service has {0} ports, so name one with the port annotation"
+    )]
+    PortNeeded(usize),
+    /// The service's records carry no port, so it is an attribute only.
+    #[error(
+        "{records} records carry no port: {port} is kept as an attribute only (an SRV or HTTP service would serve it)"
+    )]
+    PortNotServed {
+        /// The service's record types.
+        records: ServiceKind,
+        /// The first of the annotated ports.
+        port: PortReference,
+    },
+    /// The Cloud Map service is an alias.
+    #[error("the Cloud Map service has a CNAME record and takes no addresses")]
+    CnameService,
+    /// ECS Service Connect manages the Cloud Map service.
+    #[error(
+        "ECS Service Connect manages this Cloud Map service (tag AmazonECSManaged); choose another name"
+    )]
+    ServiceConnect,
+    /// Somebody else's instance has the id that ours would get.
+    #[error("instance {0} exists and is not ours; it is not overwritten")]
+    IdTaken(String),
+    /// The policy does not allow it.
+    #[error("policy {policy} does not allow to {action}")]
+    Policy {
+        /// The policy in force.
+        policy: Policy,
+        /// What was to be done.
+        action: String,
+    },
+    /// A removal waits until the names are served elsewhere.
+    #[error("instance {instance} stays: {waits_for}")]
+    Waiting {
+        /// The instance that stays.
+        instance: String,
+        /// What it waits for.
+        waits_for: String,
+    },
+    /// Route 53 refused the record set: another one has the same address.
+    #[error(
+        "instance {0}: the DNS change was refused (INVALID_CHANGE_BATCH): another instance may have the same address"
+    )]
+    AddressTaken(String),
+    /// A quota of Cloud Map is used up.
+    #[error("instance {instance}: {message}")]
+    LimitExceeded {
+        /// The instance that was not registered.
+        instance: String,
+        /// What Cloud Map said.
+        message: String,
+    },
+    /// The instances of the Cloud Map service could not be read: nothing in it is changed.
+    #[error("the instances of this Cloud Map service could not be read: {0}")]
+    Unreadable(String),
+}
+
+impl Reason {
+    /// The reason's stable name.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::BadAnnotation(_) => "BadAnnotation",
+            Self::Namespace(UnresolvedNamespace::Missing { .. }) => "NamespaceMissing",
+            Self::Namespace(UnresolvedNamespace::Ambiguous { .. }) => "NamespaceAmbiguous",
+            Self::DomainConflict { .. } => "DomainConflict",
+            Self::RecordTypeMismatch { .. } => "RecordTypeMismatch",
+            Self::NotPublishable(_) => "NotPublishable",
+            Self::NoSuchPort { .. } => "NoSuchPort",
+            Self::PortNeeded(_) => "PortNeeded",
+            Self::PortNotServed { .. } => "PortNotServed",
+            Self::CnameService => "CnameService",
+            Self::ServiceConnect => "ServiceConnect",
+            Self::IdTaken(_) => "IdTaken",
+            Self::Policy { .. } => "Policy",
+            Self::Waiting { .. } => "Waiting",
+            Self::AddressTaken(_) => "AddressTaken",
+            Self::LimitExceeded { .. } => "LimitExceeded",
+            Self::Unreadable(_) => "Unreadable",
+        }
+    }
+
+    /// The reason for which Cloud Map may refuse an instance with addresses of one family in a service
+    /// whose records are of both; `None` where that is not the case.
+    pub fn of_one_family(kind: ServiceKind, attributes: &Attributes) -> Option<Self> {
+        let ServiceKind::Dns(Records { a: true, aaaa: true, .. }) = kind else { return None };
+        let addresses = [IPV4, IPV6].into_iter().filter_map(|key| attributes.get(key));
+        let addresses: Vec<&str> = addresses.map(String::as_str).collect();
+        let [address] = addresses.as_slice() else { return None };
+        Some(Self::RecordTypeMismatch { records: kind.to_string(), addresses: (*address).into() })
+    }
+
+    /// Whether a retry may help, so that the run counts as incomplete.
+    pub fn is_failure(&self) -> bool {
+        matches!(self, Self::Unreadable(_))
+    }
+}

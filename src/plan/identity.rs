@@ -1,0 +1,105 @@
+//! What makes two instances of one Cloud Map service the same, and the id of a new one.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use sha2::{Digest, Sha256};
+
+use crate::model::attributes::{IPV4, IPV6, PORT};
+use crate::model::{Attributes, Owner, ServiceRef};
+
+/// An instance's address or addresses, and its port where the service tells ports apart.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Identity {
+    /// Its IPv4 address.
+    pub ipv4: Option<Ipv4Addr>,
+    /// Its IPv6 address.
+    pub ipv6: Option<Ipv6Addr>,
+    /// Its port, in HTTP and SRV services.
+    pub port: Option<u16>,
+}
+
+impl Identity {
+    /// The identity that an instance's attributes state.
+    pub fn of(attributes: &Attributes, tells_ports_apart: bool) -> Self {
+        let port = attributes.get(PORT).filter(|_| tells_ports_apart);
+        Self {
+            ipv4: attributes.get(IPV4).and_then(|text| text.parse().ok()),
+            ipv6: attributes.get(IPV6).and_then(|text| text.parse().ok()),
+            port: port.and_then(|text| text.parse().ok()),
+        }
+    }
+
+    /// The address that stands in the id: IPv4 where there is one.
+    fn address(&self) -> Option<IpAddr> {
+        self.ipv4.map(IpAddr::V4).or(self.ipv6.map(IpAddr::V6))
+    }
+}
+
+/// The id of a new instance: `ip-<address>[-<port>]-<10 hexadecimal digits>`, a DNS label of at most
+/// 63 characters. The digits are a hash of all that the instance stands for, so that no other party
+/// and no other cluster makes the same id. Frozen: another id would register every pod a second time.
+pub fn new_id(owner: &Owner, service: &ServiceRef, identity: &Identity) -> String {
+    let address = identity.address().map(|address| address.to_string()).unwrap_or_default();
+    let port = identity.port.map(|port| port.to_string()).unwrap_or_default();
+    let mut hash = Sha256::new();
+    let cluster = owner.cluster.as_str();
+    for part in [&owner.id, cluster, &service.namespace, &service.name, &address, &port] {
+        // The length first, so that `a/b` + `c` is not `a` + `b/c`.
+        hash.update((part.len() as u64).to_be_bytes());
+        hash.update(part.as_bytes());
+    }
+    let digits: String = hash.finalize().iter().take(5).map(|byte| format!("{byte:02x}")).collect();
+    let address = address.replace(['.', ':'], "-");
+    let port = identity.port.map(|port| format!("-{port}")).unwrap_or_default();
+    format!("ip-{address}{port}-{digits}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::ClusterArn;
+
+    fn owner(id: &str) -> Owner {
+        let arn = "arn:aws:eks:eu-central-1:111122223333:cluster/blue";
+        Owner { id: id.into(), cluster: ClusterArn::parse(arn).expect("an ARN") }
+    }
+
+    fn identity(ipv4: Option<&str>, ipv6: Option<&str>, port: Option<u16>) -> Identity {
+        Identity {
+            ipv4: ipv4.map(|text| text.parse().expect("IPv4")),
+            ipv6: ipv6.map(|text| text.parse().expect("IPv6")),
+            port,
+        }
+    }
+
+    /// Golden: these ids were registered by the first release and must never change.
+    #[test]
+    fn ids_are_frozen() {
+        let web = ServiceRef::new("shop", "web");
+        let cases = [
+            (identity(Some("10.0.1.5"), None, None), "ip-10-0-1-5-feaedf6be2"),
+            (identity(Some("10.0.1.5"), None, Some(8080)), "ip-10-0-1-5-8080-0a3900f928"),
+            (identity(Some("10.0.1.5"), Some("fd00::1"), Some(8080)), "ip-10-0-1-5-8080-0a3900f928"),
+            (identity(None, Some("fd00::1"), None), "ip-fd00--1-065e1ddfae"),
+        ];
+        for (identity, expected) in cases {
+            assert_eq!(new_id(&owner("cloud-map-sync"), &web, &identity), expected);
+        }
+    }
+
+    #[test]
+    fn parts_that_run_together_give_different_ids() {
+        let identity = identity(Some("10.0.1.5"), None, None);
+        let one = new_id(&owner("a"), &ServiceRef::new("shop", "web"), &identity);
+        let other = new_id(&owner("a"), &ServiceRef::new("shopw", "eb"), &identity);
+        assert_ne!(one, other);
+    }
+
+    #[test]
+    fn the_longest_id_is_a_dns_label() {
+        let longest = identity(None, Some("fd00:1111:2222:3333:4444:5555:6666:7777"), Some(65535));
+        let id = new_id(&owner("cloud-map-sync"), &ServiceRef::new("shop", "web"), &longest);
+        assert!(id.len() <= 63, "{id} has {}", id.len());
+        assert!(id.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'z' | b'-')));
+    }
+}

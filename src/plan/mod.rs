@@ -1,0 +1,147 @@
+//! Decides. [`plan`] compares what a cluster asks for with what Cloud Map holds and answers with
+//! changes and with what is held back, each with its reason. It is pure: no clock, client or log, so
+//! every rule of the reconcile is a table of cases here, and applying a plan needs no opinion.
+//!
+//! ```text
+//! Desired ──> claim (who holds a name) ──> wanted (which instances) ──┐
+//! Registry ─> ownership (whose is it) ──────────────────────────────┴─> compare ──> removal ──> Plan
+//! ```
+//!
+//! What a plan takes out is decided twice: once to know what to look at again, and once on a second
+//! read made after all registrations of the same Service are done. Only the second plan's removals
+//! that wait for nothing are carried out.
+
+mod change;
+mod claim;
+mod compare;
+mod held_back;
+mod identity;
+mod narrow;
+mod ownership;
+mod place;
+mod policy;
+mod removal;
+mod wanted;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::model::{Desired, Owner, Registry, ServiceKey, ServiceRef};
+
+pub use change::{Because, Change, Difference, Stage, WaitsFor};
+pub use claim::{Holders, affected};
+pub use held_back::{HeldBack, Reason};
+pub use narrow::Again;
+pub use ownership::Foreign;
+pub use place::Place;
+pub use policy::Policy;
+pub use wanted::NewService;
+
+/// All that a plan is made from.
+#[derive(Clone, Debug)]
+pub struct Observation {
+    /// Whose instances are ours.
+    pub owner: Owner,
+    /// What the cluster asks for.
+    pub desired: Desired,
+    /// What Cloud Map holds.
+    pub registry: Registry,
+}
+
+/// What to do, and what not.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// The changes of each Kubernetes Service, in the order in which they are to be made.
+    pub changes: BTreeMap<ServiceRef, Vec<Change>>,
+    /// What was asked for and is not done, with the reason.
+    pub held_back: Vec<HeldBack>,
+    /// What stays as it is, by Cloud Map service.
+    pub standing: BTreeMap<Place, Standing>,
+}
+
+/// What stays as it is in one Cloud Map service.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// Instances of ours that are as they should be.
+    pub unchanged: usize,
+    /// Instances of others, by kind of owner.
+    pub foreign: BTreeMap<Foreign, usize>,
+}
+
+/// Compares desired and actual state of the `affected` Services, whose endpoints must have been read.
+pub fn plan(observation: &Observation, policy: Policy, affected: &BTreeSet<ServiceRef>) -> Plan {
+    let holders = Holders::decide(observation);
+    let mut plan = Plan { held_back: holders.held_back(observation, affected), ..Plan::default() };
+    let mut matched = BTreeMap::new();
+    for (key, holder) in holders.held().filter(|(_, holder)| affected.contains(*holder)) {
+        let place = Place::of(key, &observation.registry);
+        match wanted::wanted(observation, key, holder) {
+            Ok(wanted) => {
+                let comparison = compare::compare(observation, key, wanted);
+                plan.take(&place, holder, &comparison);
+                matched.insert(key.clone(), comparison);
+            }
+            Err(reason) => plan.hold_back(holder, &place, reason),
+        }
+    }
+    removal::removals(observation, &holders, &matched, affected, &mut plan);
+    plan.note_foreign(observation, &holders, affected);
+    policy.restrict(&mut plan);
+    plan.in_order()
+}
+
+impl Plan {
+    /// Whether nothing is to be done.
+    pub fn is_empty(&self) -> bool {
+        self.changes.is_empty()
+    }
+
+    fn take(&mut self, place: &Place, holder: &ServiceRef, comparison: &compare::Comparison) {
+        self.standing.entry(place.clone()).or_default().unchanged += comparison.unchanged.len();
+        let changes = comparison.changes(place);
+        if !changes.is_empty() {
+            self.changes.entry(holder.clone()).or_default().extend(changes);
+        }
+        for reason in comparison.held_back.clone() {
+            self.hold_back(holder, place, reason);
+        }
+    }
+
+    fn hold_back(&mut self, service: &ServiceRef, place: &Place, reason: Reason) {
+        let place = Some(place.clone());
+        self.held_back.push(HeldBack { service: service.clone(), place, reason });
+    }
+
+    /// Counts what belongs to others in every Cloud Map service that this plan looked into.
+    fn note_foreign(
+        &mut self,
+        observation: &Observation,
+        holders: &Holders,
+        affected: &BTreeSet<ServiceRef>,
+    ) {
+        let claimed = holders.held().filter(|(_, holder)| affected.contains(*holder));
+        let claimed: BTreeSet<&ServiceKey> = claimed.map(|(key, _)| key).collect();
+        let changed = self.changes.values().flatten().map(|change| change.place().key.clone());
+        let keys: BTreeSet<ServiceKey> = claimed.into_iter().cloned().chain(changed).collect();
+        for key in keys {
+            let place = Place::of(&key, &observation.registry);
+            let standing = self.standing.entry(place).or_default();
+            for (id, attributes) in observation.registry.instances(&key) {
+                if let Some(foreign) = ownership::foreign(id, attributes, &observation.owner) {
+                    *standing.foreign.entry(foreign).or_default() += 1;
+                }
+            }
+        }
+    }
+
+    fn in_order(mut self) -> Self {
+        for changes in self.changes.values_mut() {
+            changes.sort_by(|a, b| {
+                (a.stage(), a.place(), a.instance()).cmp(&(b.stage(), b.place(), b.instance()))
+            });
+        }
+        self.changes.retain(|_, changes| !changes.is_empty());
+        self.held_back.sort();
+        self.held_back.dedup();
+        self
+    }
+}

@@ -1,0 +1,76 @@
+//! May we touch this instance? The only place that answers. An instance is ours or it is foreign;
+//! which kind of foreign is told to people and decides nothing.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::model::attributes::MARK_PREFIX;
+use crate::model::{Attributes, Owner};
+
+/// Whose a foreign instance seems to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Foreign {
+    /// A task of Amazon ECS.
+    Ecs,
+    /// Another cluster, or another installation, of this function.
+    OtherCluster,
+    /// Somebody else's, or nobody's known: a person, Terraform, another controller.
+    Unknown,
+}
+
+impl fmt::Display for Foreign {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Ecs => "ECS",
+            Self::OtherCluster => "another cluster",
+            Self::Unknown => "unknown",
+        })
+    }
+}
+
+/// Whose the instance is, where it is not ours.
+pub fn foreign(id: &str, attributes: &Attributes, owner: &Owner) -> Option<Foreign> {
+    if owner.owns(attributes) {
+        return None;
+    }
+    if attributes.keys().any(|key| key.starts_with(MARK_PREFIX)) {
+        return Some(Foreign::OtherCluster);
+    }
+    let ecs = attributes.keys().any(|key| key.starts_with("ECS_")) || is_ecs_task_id(id);
+    Some(if ecs { Foreign::Ecs } else { Foreign::Unknown })
+}
+
+/// ECS registers a task under its id: 32 lower-case hexadecimal digits.
+fn is_ecs_task_id(id: &str) -> bool {
+    id.len() == 32 && id.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{ClusterArn, Marks, ServiceRef};
+
+    fn owner(cluster: &str) -> Owner {
+        let arn = format!("arn:aws:eks:eu-central-1:111122223333:cluster/{cluster}");
+        Owner { id: "cloud-map-sync".into(), cluster: ClusterArn::parse(&arn).expect("an ARN") }
+    }
+
+    #[test]
+    fn foreign_instances_are_told_apart_for_the_reader() {
+        let marks = Marks { service: ServiceRef::new("shop", "web"), pod: None };
+        let task = "0123456789abcdef0123456789abcdef";
+        let attributes = |key: &str| Attributes::from([(key.to_owned(), "x".to_owned())]);
+        let cases = [
+            ("a", marks.write(&owner("blue")), None),
+            ("a", marks.write(&owner("green")), Some(Foreign::OtherCluster)),
+            ("a", attributes("ECS_SERVICE_NAME"), Some(Foreign::Ecs)),
+            (task, attributes("AWS_INSTANCE_IPV4"), Some(Foreign::Ecs)),
+            ("a", attributes("AWS_INSTANCE_IPV4"), Some(Foreign::Unknown)),
+        ];
+        for (id, attributes, expected) in cases {
+            assert_eq!(foreign(id, &attributes, &owner("blue")), expected, "{id} {attributes:?}");
+        }
+    }
+}

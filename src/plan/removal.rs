@@ -1,0 +1,146 @@
+//! Which of our instances go, in whose turn, and what must be seen before. No path through here lets
+//! a name go empty while ready endpoints exist for it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::change::{Because, Change, WaitsFor, describe};
+use super::claim::Holders;
+use super::compare::Comparison;
+use super::{Observation, Place, Plan};
+use crate::model::{Attributes, Marks, ServiceKey, ServiceRef};
+
+/// Adds the removals to a plan. A removal stands among the changes of the Service whose registrations
+/// it follows: the holder of the name, where there is one, else the Service in the marks.
+pub fn removals(
+    observation: &Observation,
+    holders: &Holders,
+    matched: &BTreeMap<ServiceKey, Comparison>,
+    affected: &BTreeSet<ServiceRef>,
+    plan: &mut Plan,
+) {
+    let removals = Removals { observation, holders, matched };
+    for key in observation.registry.services.keys() {
+        let place = Place::of(key, &observation.registry);
+        let candidates = removals.candidates(key, affected);
+        for candidate in &candidates {
+            let Some((turn, because, waits_for)) = removals.decide(key, candidate, &candidates)
+            else {
+                continue;
+            };
+            plan.changes.entry(turn).or_default().push(Change::Deregister {
+                place: place.clone(),
+                instance: candidate.instance.clone(),
+                address: describe(candidate.attributes),
+                because,
+                waits_for,
+            });
+        }
+    }
+}
+
+/// An instance of ours that the holder of its name has no use for.
+struct Candidate<'a> {
+    instance: &'a String,
+    marked: ServiceRef,
+    attributes: &'a Attributes,
+}
+
+struct Removals<'a> {
+    observation: &'a Observation,
+    holders: &'a Holders,
+    matched: &'a BTreeMap<ServiceKey, Comparison>,
+}
+
+type Decision = (ServiceRef, Because, Option<WaitsFor>);
+
+impl<'a> Removals<'a> {
+    fn candidates(&self, key: &ServiceKey, affected: &BTreeSet<ServiceRef>) -> Vec<Candidate<'a>> {
+        let comparison = self.matched.get(key);
+        let instances = self.observation.registry.instances(key);
+        let ours = instances.filter_map(|(instance, attributes)| {
+            let marked = Marks::read(attributes, &self.observation.owner)?.service;
+            Some(Candidate { instance, marked, attributes })
+        });
+        let unwanted = |candidate: &Candidate| {
+            comparison.is_none_or(|comparison| comparison.unwanted.contains(candidate.instance))
+        };
+        ours.filter(|candidate| affected.contains(&candidate.marked) && unwanted(candidate))
+            .collect()
+    }
+
+    fn decide(
+        &self,
+        key: &ServiceKey,
+        candidate: &Candidate,
+        all: &[Candidate],
+    ) -> Option<Decision> {
+        let marked = &candidate.marked;
+        match self.holders.holder(key) {
+            Some(holder) if holder == marked => {
+                let mut own = all.iter().rev().filter(|other| other.marked == *holder);
+                let is_last = own.next().is_some_and(|last| last.instance == candidate.instance);
+                self.of_the_holder(key, candidate, is_last)
+            }
+            Some(holder) => self.of_another(key, marked, holder),
+            None => self.of_nobody(marked),
+        }
+    }
+
+    /// An endpoint that is gone. Where none of the present endpoints is registered yet, the last
+    /// instance stays until one is.
+    fn of_the_holder(
+        &self,
+        key: &ServiceKey,
+        candidate: &Candidate,
+        is_last: bool,
+    ) -> Option<Decision> {
+        let comparison = self.matched.get(key)?;
+        let duplicate = comparison.duplicates.contains(candidate.instance);
+        let because = if duplicate { Because::Duplicate } else { Because::NoReadyEndpoint };
+        let alone = !comparison.register.is_empty() && !comparison.serves_some();
+        let waits_for = (alone && is_last).then_some(WaitsFor::FirstRegistration);
+        Some((candidate.marked.clone(), because, waits_for))
+    }
+
+    /// An instance of a Service that lost or left the name to another: it goes after the holder has
+    /// one. What an unclear Service has stays.
+    fn of_another(
+        &self,
+        key: &ServiceKey,
+        marked: &ServiceRef,
+        holder: &ServiceRef,
+    ) -> Option<Decision> {
+        if self.holders.is_unclear(marked, self.observation) {
+            return None;
+        }
+        let serves = match self.matched.get(key) {
+            Some(comparison) => comparison.serves_some(),
+            None => self.has_instance(key, holder),
+        };
+        let waits_for = (!serves).then(|| WaitsFor::Holder(holder.clone()));
+        Some((holder.clone(), Because::NameHeldBy(holder.clone()), waits_for))
+    }
+
+    fn has_instance(&self, key: &ServiceKey, service: &ServiceRef) -> bool {
+        let instances = self.observation.registry.instances(key);
+        let mut marks = instances
+            .filter_map(|(_, attributes)| Marks::read(attributes, &self.observation.owner));
+        marks.any(|marks| marks.service == *service)
+    }
+
+    /// An instance under a name that no Service of the cluster claims.
+    fn of_nobody(&self, marked: &ServiceRef) -> Option<Decision> {
+        let Some(claims) = self.holders.claims(marked) else {
+            return Some((marked.clone(), Because::ServiceGone(marked.clone()), None));
+        };
+        if self.holders.is_unclear(marked, self.observation) {
+            return None;
+        }
+        let whole = claims.iter().all(|key| {
+            let holds = self.holders.holder(key) == Some(marked);
+            holds && self.matched.get(key).is_some_and(Comparison::is_whole)
+        });
+        let waits_for = (!whole).then(|| WaitsFor::NewName(marked.clone()));
+        Some((marked.clone(), Because::NameChanged(marked.clone()), waits_for))
+    }
+}

@@ -1,0 +1,119 @@
+//! One cluster, top to bottom: connect, observe, plan, apply, report. Wiring only.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use tokio::time::timeout_at;
+
+use crate::apply;
+use crate::clients::{self, Clients, Connection};
+use crate::deadline::Deadline;
+use crate::kubernetes::desired::Reading;
+use crate::model::{Owner, Selection};
+use crate::observe::{self, SharedRegistry, World};
+use crate::plan;
+use crate::report::{ClusterReport, Mode};
+use crate::settings::{Cluster, Settings};
+
+/// Why a cluster was not reconciled. Nothing was changed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// It could not be connected to.
+    #[error(transparent)]
+    Connect(#[from] clients::Error),
+    /// It or its registry could not be read.
+    #[error(transparent)]
+    Observe(#[from] observe::Error),
+    /// Reading took all the time there was.
+    #[error("the time of this invocation was used up before cluster and Cloud Map were read")]
+    Deadline,
+}
+
+/// What all clusters of an invocation share.
+pub struct Invocation<'a> {
+    /// The function's settings.
+    pub settings: &'a Settings,
+    /// Its clients.
+    pub clients: &'a Clients,
+    /// Whether to write.
+    pub mode: Mode,
+    /// Until when.
+    pub deadline: Deadline,
+}
+
+impl Invocation<'_> {
+    /// Makes Cloud Map say what the selected Services of a cluster say, or plans it.
+    ///
+    /// # Errors
+    /// Where the cluster or the registry could not be read whole.
+    pub async fn reconcile(
+        &self,
+        cluster: &Cluster,
+        registry: &SharedRegistry,
+        selection: &Selection,
+    ) -> Result<ClusterReport, Error> {
+        let stop = self.deadline.stop();
+        let connected = timeout_at(stop, self.clients.connect(cluster)).await;
+        let connection = connected.map_err(|_| Error::Deadline)??;
+        match self.run(cluster, &connection, registry, selection).await {
+            // The cluster may have been made again under its name: look once where it is now.
+            Err(Error::Observe(observe::Error::Kubernetes(error)))
+                if connection.reused && error.may_be_stale() =>
+            {
+                let connected = timeout_at(stop, self.clients.reconnect(cluster)).await;
+                let connection = connected.map_err(|_| Error::Deadline)??;
+                self.run(cluster, &connection, registry, selection).await
+            }
+            result => result,
+        }
+    }
+
+    async fn run(
+        &self,
+        cluster: &Cluster,
+        connection: &Connection,
+        registry: &SharedRegistry,
+        selection: &Selection,
+    ) -> Result<ClusterReport, Error> {
+        let world = self.world(cluster, connection, registry);
+        let observed = timeout_at(self.deadline.stop(), world.observe(selection)).await;
+        let (observation, affected) = observed.map_err(|_| Error::Deadline)??;
+        let policy = self.settings.policy;
+        let plan = plan::plan(&observation, policy, &affected);
+        let name = connection.cluster.arn.as_str();
+        if self.mode != Mode::Sync {
+            return Ok(ClusterReport::of_plan(name, plan));
+        }
+        let mut plan = plan;
+        let changes = std::mem::take(&mut plan.changes);
+        let applied =
+            apply::apply(&world, &observation, policy, changes, self.deadline, rotation()).await;
+        Ok(ClusterReport::new(name, plan, applied))
+    }
+
+    fn world<'w>(
+        &self,
+        cluster: &Cluster,
+        connection: &'w Connection,
+        registry: &'w SharedRegistry,
+    ) -> World<'w> {
+        World {
+            kubernetes: &connection.kubernetes,
+            reading: Reading {
+                prefix: self.settings.annotation_prefix.clone(),
+                default_namespace: cluster.default_namespace.clone(),
+            },
+            owner: Owner {
+                id: self.settings.owner_id.clone(),
+                cluster: connection.cluster.arn.clone(),
+            },
+            registry,
+        }
+    }
+}
+
+/// Which Service comes first in this minute. Nothing is remembered between runs, and the clock is
+/// enough to give every Service its turn.
+fn rotation() -> usize {
+    let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    usize::try_from(time.as_secs() / 60).unwrap_or(0)
+}

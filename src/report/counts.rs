@@ -1,0 +1,93 @@
+//! A run in numbers: what a scheduled run answers, and what a log line carries.
+
+use std::iter::Sum;
+use std::ops::Add;
+
+use serde::Serialize;
+
+use super::{ChangeResult, ClusterReport};
+
+/// How many of what. Changes count as registered and the like when they were made, or when a plan
+/// says that they would be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Counts {
+    /// Cloud Map services created.
+    pub created: usize,
+    /// Instances registered.
+    pub registered: usize,
+    /// Instances of ours rewritten.
+    pub rewritten: usize,
+    /// Instances of ours deregistered.
+    pub deregistered: usize,
+    /// Instances of ours that were as they should be.
+    pub unchanged: usize,
+    /// Instances of others beside them, left alone.
+    pub foreign: usize,
+    /// What is held back.
+    pub held_back: usize,
+    /// Changes that failed, and services that could not be read.
+    pub failed: usize,
+    /// Changes that were not tried.
+    pub undone: usize,
+    /// Clusters that could not be read.
+    pub unreadable: usize,
+}
+
+impl Counts {
+    /// The counts of one cluster.
+    pub fn of(report: &ClusterReport) -> Self {
+        let mut counts = Self {
+            held_back: report.held_back.len(),
+            unreadable: usize::from(report.error.is_some()),
+            ..Self::default()
+        };
+        for service in &report.services {
+            counts.unchanged += service.unchanged;
+            counts.foreign += service.foreign.values().sum::<usize>();
+            let failed = service.held_back.iter().filter(|line| line.failed).count();
+            counts.failed += failed;
+            counts.held_back += service.held_back.len() - failed;
+            for line in &service.changes {
+                *counts.field(line.change, &line.result) += 1;
+            }
+        }
+        counts
+    }
+
+    fn field(&mut self, change: &str, result: &ChangeResult) -> &mut usize {
+        match (result, change) {
+            (ChangeResult::Failed { .. }, _) => &mut self.failed,
+            (ChangeResult::Undone { .. }, _) => &mut self.undone,
+            (_, "create") => &mut self.created,
+            (_, "register") => &mut self.registered,
+            (_, "rewrite") => &mut self.rewritten,
+            (_, _) => &mut self.deregistered,
+        }
+    }
+}
+
+impl Add for Counts {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            created: self.created + other.created,
+            registered: self.registered + other.registered,
+            rewritten: self.rewritten + other.rewritten,
+            deregistered: self.deregistered + other.deregistered,
+            unchanged: self.unchanged + other.unchanged,
+            foreign: self.foreign + other.foreign,
+            held_back: self.held_back + other.held_back,
+            failed: self.failed + other.failed,
+            undone: self.undone + other.undone,
+            unreadable: self.unreadable + other.unreadable,
+        }
+    }
+}
+
+impl Sum for Counts {
+    fn sum<I: Iterator<Item = Self>>(counts: I) -> Self {
+        counts.fold(Self::default(), Add::add)
+    }
+}

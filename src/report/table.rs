@@ -1,0 +1,111 @@
+//! The report as a person reads it: one block per cluster, one line per change, in the signs that
+//! users of Terraform know (`+ ~ - = !`).
+
+use std::fmt::{self, Display, Formatter};
+
+use super::{
+    ChangeLine, ChangeResult, ClusterReport, Counts, HeldBackLine, Mode, Report, ServiceReport,
+};
+
+impl Display for Report {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        for cluster in &self.clusters {
+            writeln!(f, "cluster {}", cluster.cluster)?;
+            write!(f, "{cluster}")?;
+        }
+        let what = match self.mode {
+            Mode::Sync if self.ok => "synced",
+            Mode::Sync => "synced, incomplete",
+            Mode::Plan => "planned",
+            Mode::DryRun => "dry run",
+        };
+        writeln!(f, "{what}: {}", self.counts)
+    }
+}
+
+impl Display for ClusterReport {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        if let Some(error) = &self.error {
+            return writeln!(f, "  ! not read, so nothing was changed: {error}");
+        }
+        for service in &self.services {
+            write!(f, "{service}")?;
+        }
+        for line in &self.held_back {
+            writeln!(f, "  {line}")?;
+        }
+        if self.services.is_empty() && self.held_back.is_empty() {
+            writeln!(f, "  nothing is annotated, and nothing of ours is registered")?;
+        }
+        Ok(())
+    }
+}
+
+impl Display for ServiceReport {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        writeln!(f, "  {}/{}", self.namespace, self.name)?;
+        for line in &self.changes {
+            writeln!(f, "    {line}")?;
+        }
+        if self.unchanged > 0 {
+            writeln!(f, "    = {} unchanged", self.unchanged)?;
+        }
+        if !self.foreign.is_empty() {
+            let kinds: Vec<String> =
+                self.foreign.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
+            writeln!(f, "    = left alone, not ours: {}", kinds.join(", "))?;
+        }
+        for line in &self.held_back {
+            writeln!(f, "    {line}")?;
+        }
+        Ok(())
+    }
+}
+
+impl Display for ChangeLine {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let (sign, instance) = (sign(self.change), self.instance.as_deref().unwrap_or("service"));
+        write!(f, "{sign} {:<10} {instance}  {}", self.change, self.detail)?;
+        match &self.result {
+            ChangeResult::Planned | ChangeResult::Applied => Ok(()),
+            ChangeResult::Failed { error } => write!(f, "  ! failed: {error}"),
+            ChangeResult::Undone { why } => write!(f, "  ! not done: {why}"),
+        }
+    }
+}
+
+impl Display for HeldBackLine {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "! {:<10} {} ({}): {}", "held back", self.service, self.reason, self.detail)
+    }
+}
+
+impl Display for Counts {
+    /// Only what is there, so that a run in which nothing happened says so in few words.
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let parts = [
+            (self.created, "created"),
+            (self.registered, "registered"),
+            (self.rewritten, "rewritten"),
+            (self.deregistered, "deregistered"),
+            (self.unchanged, "unchanged"),
+            (self.foreign, "not ours"),
+            (self.held_back, "held back"),
+            (self.failed, "failed"),
+            (self.undone, "not done"),
+            (self.unreadable, "clusters not read"),
+        ];
+        let parts = parts.iter().filter(|(count, _)| *count > 0);
+        let parts: Vec<String> = parts.map(|(count, what)| format!("{count} {what}")).collect();
+        f.write_str(if parts.is_empty() { "nothing to do" } else { "" })?;
+        f.write_str(&parts.join(", "))
+    }
+}
+
+fn sign(change: &str) -> char {
+    match change {
+        "create" | "register" => '+',
+        "rewrite" => '~',
+        _ => '-',
+    }
+}

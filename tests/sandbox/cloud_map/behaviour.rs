@@ -1,0 +1,129 @@
+//! How fast, how late and how freely the stand-in answers: the dials of a test. The defaults are short times, so
+//! that a test in real time is quick; the real service needs seconds for an operation and publishes no bound.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// The dials; `Behaviour { latency: …, ..Behaviour::default() }` changes one.
+#[derive(Clone, Debug)]
+pub struct Behaviour {
+    /// From the acceptance of an asynchronous operation to its end.
+    pub operation_delay: Duration,
+    /// Before any call is looked at.
+    pub latency: Duration,
+    /// From the end of an operation until ListInstances and GetInstance show it.
+    pub list_lag: Duration,
+    /// From the end of an operation until DiscoverInstances shows it.
+    pub discover_lag: Duration,
+    /// From UpdateInstanceCustomHealthStatus to the change; about 30 s in the real service.
+    pub health_delay: Duration,
+    /// The most items on a page, whatever MaxResults says (it may not ask for more than 100).
+    pub page_limit: usize,
+    /// Instances that one namespace may hold: an adjustable quota of the account.
+    pub instances_per_namespace: usize,
+    /// Namespaces that the account may hold: an adjustable quota.
+    pub namespaces: usize,
+    /// Whether a registration over an existing instance raises the revision; undocumented.
+    pub rewrite_raises_revision: bool,
+    /// The health filter of a DiscoverInstances call that names none; undocumented, and `HEALTHY` hides the most.
+    pub default_health_filter: &'static str,
+    /// Whether DiscoverInstances is also served on hosts without the `data-` prefix.
+    pub discovery_on_any_host: bool,
+    /// Call rates; without them no call is throttled but by a fault.
+    pub quotas: Option<Quotas>,
+}
+
+impl Default for Behaviour {
+    fn default() -> Self {
+        Self {
+            operation_delay: Duration::from_millis(30),
+            latency: Duration::ZERO,
+            list_lag: Duration::ZERO,
+            discover_lag: Duration::ZERO,
+            health_delay: Duration::from_millis(300),
+            page_limit: 100,
+            instances_per_namespace: 2000,
+            namespaces: 50,
+            rewrite_raises_revision: false,
+            default_health_filter: "HEALTHY",
+            discovery_on_any_host: false,
+            quotas: None,
+        }
+    }
+}
+
+/// Calls per second and burst, by operation; an operation that is not named is unlimited.
+#[derive(Clone, Debug)]
+pub struct Quotas(BTreeMap<String, (f64, f64)>);
+
+impl Quotas {
+    /// The account's rates as far as they are known: DiscoverInstances and its revision from the quotas page, the
+    /// rest as the engineers of the MCS controller coded them; AWS publishes none.
+    pub fn of_an_account() -> Self {
+        let rates = [
+            ("ListNamespaces", 0.5, 5.0),
+            ("ListServices", 2.0, 10.0),
+            ("ListInstances", 50.0, 50.0),
+            ("GetOperation", 100.0, 200.0),
+            ("CreateHttpNamespace", 0.5, 5.0),
+            ("CreateService", 5.0, 50.0),
+            ("RegisterInstance", 50.0, 100.0),
+            ("DeregisterInstance", 50.0, 100.0),
+            ("DiscoverInstances", 1000.0, 2000.0),
+            ("DiscoverInstancesRevision", 3000.0, 3000.0),
+        ];
+        Self(rates.map(|(operation, rate, burst)| (operation.to_owned(), (rate, burst))).into())
+    }
+
+    /// No limit at all, to set single ones with `limit`.
+    pub fn none() -> Self {
+        Self(BTreeMap::new())
+    }
+
+    /// Sets one operation's rate per second and burst.
+    #[must_use]
+    pub fn limit(mut self, operation: &str, rate: f64, burst: f64) -> Self {
+        self.0.insert(operation.to_owned(), (rate, burst));
+        self
+    }
+}
+
+/// The token buckets that hold calls to the quotas.
+#[derive(Default)]
+pub(super) struct Buckets(BTreeMap<String, (f64, Instant)>);
+
+impl Buckets {
+    /// Takes one token for the call; `false` when there is none.
+    pub(super) fn take(&mut self, quotas: &Quotas, operation: &str, now: Instant) -> bool {
+        let Some(&(rate, burst)) = quotas.0.get(operation) else {
+            return true;
+        };
+        let (tokens, since) = self.0.entry(operation.to_owned()).or_insert((burst, now));
+        *tokens = (*tokens + (now - *since).as_secs_f64() * rate).min(burst);
+        *since = now;
+        let allowed = *tokens >= 1.0;
+        if allowed {
+            *tokens -= 1.0;
+        }
+        allowed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_bucket_fills_at_its_rate_and_not_above_its_burst() {
+        let (mut buckets, quotas) =
+            (Buckets::default(), Quotas::none().limit("ListServices", 2.0, 3.0));
+        let start = Instant::now();
+        let mut taken = |seconds: f64| {
+            let now = start + Duration::from_secs_f64(seconds);
+            (0..10).filter(|_| buckets.take(&quotas, "ListServices", now)).count()
+        };
+        assert_eq!([taken(0.0), taken(0.4), taken(1.0), taken(60.0)], [3, 0, 2, 3]);
+    }
+}

@@ -1,0 +1,108 @@
+//! The discovery plane: DiscoverInstances and its revision. It names things by HttpName and service name, has no
+//! pages, gives 100 instances unless asked for more, in no order, and may see changes later than the control plane.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::dispatch::Output;
+use super::error::ApiError;
+use super::id;
+use super::input::Input;
+use super::resource::{Instance, Service};
+use super::state::State;
+
+impl State {
+    pub(super) fn discover_instances(&mut self, input: Input<'_>) -> Output {
+        let (http_name, service) = self.named(input)?;
+        let limit = input
+            .integer("MaxResults", 1..=1000)?
+            .and_then(|limit| usize::try_from(limit).ok())
+            .unwrap_or(100);
+        let query = input.map("QueryParameters")?.unwrap_or_default();
+        let optional = input.map("OptionalParameters")?.unwrap_or_default();
+        let health = input
+            .choice("HealthStatus", &["HEALTHY", "UNHEALTHY", "ALL", "HEALTHY_OR_ELSE_ALL"])?;
+        let mut found: Vec<_> =
+            service.discovered(self.now).filter(|(_, it)| has_all(it, &query)).collect();
+        if found.iter().any(|(_, it)| has_all(it, &optional)) {
+            found.retain(|(_, it)| has_all(it, &optional));
+        }
+        service.keep_by_health(
+            &mut found,
+            health.unwrap_or(self.behaviour.default_health_filter),
+            self.now,
+        );
+        let turn = self.calls.len() as u64;
+        found.sort_by_key(|(id, _)| id::mix(id::hash(id) ^ turn));
+        let show = |(id, instance): &(&String, &Arc<Instance>)| {
+            json!({
+                "InstanceId": id,
+                "NamespaceName": http_name,
+                "ServiceName": service.name,
+                "HealthStatus": service.health_of(id, self.now),
+                "Attributes": instance.attributes,
+            })
+        };
+        let shown: Vec<Value> = found.iter().take(limit).map(show).collect();
+        Ok(json!({ "Instances": shown, "InstancesRevision": service.revision(self.now) }))
+    }
+
+    pub(super) fn discover_instances_revision(&mut self, input: Input<'_>) -> Output {
+        let (_, service) = self.named(input)?;
+        Ok(json!({ "InstancesRevision": service.revision(self.now) }))
+    }
+
+    fn named<'a>(&'a self, input: Input<'a>) -> Result<(&'a str, &'a Service), ApiError> {
+        let (http_name, name) =
+            (input.text("NamespaceName", 1024)?, input.text("ServiceName", 127)?);
+        let namespace =
+            self.namespaces.iter().find(|(_, namespace)| namespace.http_name == http_name);
+        let (id, _) = namespace.ok_or_else(|| ApiError::missing("NamespaceNotFound", http_name))?;
+        let service =
+            self.services.values().find(|service| service.namespace == *id && service.name == name);
+        service
+            .map(|service| (http_name, service))
+            .ok_or_else(|| ApiError::missing("ServiceNotFound", name))
+    }
+}
+
+fn has_all(instance: &Instance, wanted: &BTreeMap<String, String>) -> bool {
+    wanted.iter().all(|(key, value)| instance.attributes.get(key) == Some(value))
+}
+
+impl Service {
+    /// Keeps what the filter wants; without a health check there is nothing to filter by.
+    fn keep_by_health(
+        &self,
+        found: &mut Vec<(&String, &Arc<Instance>)>,
+        filter: &str,
+        now: Instant,
+    ) {
+        let any_healthy = found.iter().any(|(id, _)| self.health_of(id, now) == "HEALTHY");
+        let wanted = match filter {
+            "HEALTHY_OR_ELSE_ALL" if any_healthy => "HEALTHY",
+            "HEALTHY" | "UNHEALTHY" => filter,
+            _ => return,
+        };
+        if self.has_health_check() {
+            found.retain(|(id, _)| self.health_of(id, now) == wanted);
+        }
+    }
+
+    fn revision(&self, now: Instant) -> i64 {
+        self.revisions
+            .iter()
+            .rev()
+            .find(|(from, _)| *from <= now)
+            .map_or(0, |(_, revision)| *revision)
+    }
+
+    /// Raises the revision as the discovery plane will see it from then on.
+    pub(super) fn raise_revision(&mut self, from: Instant) {
+        let last = self.revisions.last().map_or(0, |(_, revision)| *revision);
+        self.revisions.push((from, last + 1));
+    }
+}

@@ -1,0 +1,173 @@
+//! One call from the accepted request to the answer: guard, fault, rate, the operation itself, record, guard.
+//! The order is the real one where it shows: a call that is throttled has no effect, a call that is refused was made
+//! all the same and is in the record.
+
+use std::time::Duration;
+
+use axum::body::Bytes;
+use axum::http::Request;
+use serde_json::Value;
+
+use super::call::Call;
+use super::error::ApiError;
+use super::fault::{self, FaultKind};
+use super::input::Input;
+use super::operation::Fate;
+use super::state::State;
+use super::wire::{self, Accepted, Answer, Damage};
+
+/// What an operation answers: its body; null where its output is not even an empty object.
+pub(super) type Output = Result<Value, ApiError>;
+
+impl State {
+    /// Serves one request.
+    pub(super) fn serve(&mut self, request: &Request<Bytes>) -> Answer {
+        self.touch();
+        match wire::accept(request, &self.region) {
+            Ok(accepted) => self.serve_accepted(&accepted),
+            Err(error) => self.answer(Err(error), Damage::None, Duration::ZERO),
+        }
+    }
+
+    fn serve_accepted(&mut self, accepted: &Accepted) -> Answer {
+        let (service, instance) = self.subject(accepted);
+        self.guard_call(accepted, service.as_deref(), instance.as_deref());
+        let fault = fault::due(
+            &mut self.faults,
+            &accepted.operation,
+            service.as_deref(),
+            instance.as_deref(),
+        );
+        let answer = self.serve_with(accepted, fault.as_ref());
+        let status = if answer.damage == Damage::Reset { 0 } else { answer.status };
+        self.calls.push(Call { operation: accepted.operation.clone(), service, instance, status });
+        self.touch();
+        self.guard.compare(&format!("after {}", accepted.operation), &self.services);
+        answer
+    }
+
+    /// The service and the instance that a call is about, for the record, the faults and the guard.
+    fn subject(&self, accepted: &Accepted) -> (Option<String>, Option<String>) {
+        let member = |name: &str| accepted.members.get(name)?.as_str();
+        let service = match accepted.operation.as_str() {
+            "CreateService" => member("Name"),
+            "DiscoverInstances" | "DiscoverInstancesRevision" => member("ServiceName"),
+            "GetService" | "UpdateService" | "DeleteService" => member("Id"),
+            _ => member("ServiceId"),
+        };
+        let id =
+            service.map(|service| self.own_id(service, "service").unwrap_or(service).to_owned());
+        (id, member("InstanceId").map(str::to_owned))
+    }
+
+    fn guard_call(&mut self, accepted: &Accepted, service: Option<&str>, instance: Option<&str>) {
+        let operation = accepted.operation.as_str();
+        let (Some(service), Some(instance)) = (service, instance) else {
+            return;
+        };
+        if !matches!(
+            operation,
+            "RegisterInstance" | "DeregisterInstance" | "UpdateInstanceCustomHealthStatus"
+        ) {
+            return;
+        }
+        let present =
+            self.services.get(service).and_then(|service| service.instance(instance)).cloned();
+        let attributes = Input(&accepted.members).map("Attributes").ok().flatten();
+        self.guard.before(operation, service, instance, present.as_ref(), attributes.as_ref());
+    }
+
+    fn serve_with(&mut self, accepted: &Accepted, fault: Option<&FaultKind>) -> Answer {
+        let output = match fault {
+            Some(kind) if !kind.takes_effect() => match kind.error(&accepted.operation) {
+                Some(error) => Err(error),
+                None => return self.answer(Ok(Value::Null), Damage::Reset, Duration::ZERO),
+            },
+            _ => self.perform(accepted, fault),
+        };
+        match fault {
+            Some(FaultKind::FailAfterEffect) => {
+                let error = FaultKind::FailAfterEffect.error(&accepted.operation);
+                self.answer(error.map_or(output, Err), Damage::None, Duration::ZERO)
+            }
+            Some(FaultKind::DropAfterEffect) => self.answer(output, Damage::Reset, Duration::ZERO),
+            Some(FaultKind::Cut) => self.answer(output, Damage::Cut, Duration::ZERO),
+            Some(FaultKind::TruncatedJson) => self.answer(output, Damage::Half, Duration::ZERO),
+            Some(FaultKind::Late(wait)) => self.answer(output, Damage::None, *wait),
+            _ => self.answer(output, Damage::None, Duration::ZERO),
+        }
+    }
+
+    fn perform(&mut self, accepted: &Accepted, fault: Option<&FaultKind>) -> Output {
+        let discovery = matches!(
+            accepted.operation.as_str(),
+            "DiscoverInstances" | "DiscoverInstancesRevision"
+        );
+        if discovery != accepted.on_data_host
+            && !(discovery && self.behaviour.discovery_on_any_host)
+        {
+            return Err(wire::unknown_operation());
+        }
+        if let Some(quotas) = &self.behaviour.quotas
+            && !self.buckets.take(quotas, &accepted.operation, self.now)
+        {
+            return Err(if discovery {
+                fault::request_limit_exceeded()
+            } else {
+                fault::rate_exceeded()
+            });
+        }
+        self.operations.next = match fault {
+            Some(FaultKind::OperationFails(code)) => Some(Fate::Fails(code)),
+            Some(FaultKind::OperationHangs) => Some(Fate::Hangs),
+            _ => None,
+        };
+        let output = self.call(&accepted.operation, Input(&accepted.members));
+        self.operations.next = None;
+        output
+    }
+
+    fn call(&mut self, operation: &str, input: Input<'_>) -> Output {
+        match operation {
+            "CreateHttpNamespace" => self.create_http_namespace(input),
+            "CreatePrivateDnsNamespace" => self.create_private_dns_namespace(input),
+            "CreatePublicDnsNamespace" => self.create_public_dns_namespace(input),
+            "UpdateHttpNamespace" => self.update_http_namespace(input),
+            "UpdatePrivateDnsNamespace" => self.update_private_dns_namespace(input),
+            "UpdatePublicDnsNamespace" => self.update_public_dns_namespace(input),
+            "DeleteNamespace" => self.delete_namespace(input),
+            "GetNamespace" => self.get_namespace(input),
+            "ListNamespaces" => self.list_namespaces(input),
+            "CreateService" => self.create_service(input),
+            "UpdateService" => self.update_service(input),
+            "DeleteService" => self.delete_service(input),
+            "GetService" => self.get_service(input),
+            "ListServices" => self.list_services(input),
+            "GetServiceAttributes" => self.get_service_attributes(input),
+            "UpdateServiceAttributes" => self.update_service_attributes(input),
+            "DeleteServiceAttributes" => self.delete_service_attributes(input),
+            "RegisterInstance" => self.register_instance(input),
+            "DeregisterInstance" => self.deregister_instance(input),
+            "GetInstance" => self.get_instance(input),
+            "ListInstances" => self.list_instances(input),
+            "GetInstancesHealthStatus" => self.get_instances_health_status(input),
+            "UpdateInstanceCustomHealthStatus" => self.update_instance_custom_health_status(input),
+            "DiscoverInstances" => self.discover_instances(input),
+            "DiscoverInstancesRevision" => self.discover_instances_revision(input),
+            "GetOperation" => self.get_operation(input),
+            "ListOperations" => self.list_operations(input),
+            "TagResource" => self.tag_resource(input),
+            "UntagResource" => self.untag_resource(input),
+            "ListTagsForResource" => self.list_tags_for_resource(input),
+            _ => Err(wire::unknown_operation()),
+        }
+    }
+
+    fn answer(&mut self, output: Output, damage: Damage, wait: Duration) -> Answer {
+        let (status, body) = match output {
+            Ok(body) => (200, body),
+            Err(error) => (error.status, error.body()),
+        };
+        Answer { status, body, damage, wait, request_id: self.ids.request() }
+    }
+}

@@ -1,0 +1,112 @@
+//! The DNS and health settings of a service, and which of them go together with which namespace.
+
+use serde_json::{Value, json};
+
+use super::error::ApiError;
+use super::input::{Input, absent};
+use super::resource::{DnsConfig, NamespaceKind, RecordType};
+
+const LONGEST_TTL: i64 = 2_147_483_647;
+
+/// What a CreateService request says about DNS and health.
+pub(super) struct Settings {
+    pub(super) dns: Option<DnsConfig>,
+    pub(super) health_check: Option<Value>,
+    pub(super) custom_health: bool,
+}
+
+impl Settings {
+    /// Reads the settings of a new service in a namespace of this kind.
+    pub(super) fn read(input: Input<'_>, kind: NamespaceKind) -> Result<Self, ApiError> {
+        let by_api_alone = input.choice("Type", &["HTTP"])?.is_some();
+        let dns = input.object("DnsConfig")?.map(dns_config).transpose()?;
+        let health_check = input.object("HealthCheckConfig")?.map(health_check).transpose()?;
+        let custom = input.object("HealthCheckCustomConfig")?;
+        if let Some(custom) = custom {
+            custom.integer("FailureThreshold", 1..=10)?;
+        }
+        match (kind, by_api_alone, &dns) {
+            (NamespaceKind::Http, _, Some(_)) => {
+                refuse("DnsConfig is not allowed in an HTTP namespace")
+            }
+            (NamespaceKind::DnsPrivate | NamespaceKind::DnsPublic, false, None) => {
+                refuse("In a DNS namespace a service needs DnsConfig, or the type HTTP")
+            }
+            (_, true, Some(_)) => refuse("A service of the type HTTP cannot have DnsConfig"),
+            _ => Ok(()),
+        }?;
+        if health_check.is_some() && custom.is_some() {
+            refuse("HealthCheckConfig and HealthCheckCustomConfig exclude each other")?;
+        }
+        refuse_health_check(health_check.as_ref(), kind, dns.as_ref())?;
+        Ok(Self { dns, health_check, custom_health: custom.is_some() })
+    }
+}
+
+/// A Route 53 health check can reach neither a private address nor stand behind a CNAME.
+pub(super) fn refuse_health_check(
+    health_check: Option<&Value>,
+    kind: NamespaceKind,
+    dns: Option<&DnsConfig>,
+) -> Result<(), ApiError> {
+    if health_check.is_some() && kind == NamespaceKind::DnsPrivate {
+        return refuse("HealthCheckConfig is not allowed in a private DNS namespace");
+    }
+    if health_check.is_some() && dns.is_some_and(|dns| dns.has(RecordType::Cname)) {
+        return refuse("HealthCheckConfig is not allowed with a CNAME record");
+    }
+    Ok(())
+}
+
+fn dns_config(input: Input<'_>) -> Result<DnsConfig, ApiError> {
+    let routing_policy = input
+        .choice("RoutingPolicy", &["MULTIVALUE", "WEIGHTED"])?
+        .unwrap_or("MULTIVALUE")
+        .to_owned();
+    let records = dns_records(input)?;
+    if records.iter().any(|(kind, _)| *kind == RecordType::Cname) && routing_policy != "WEIGHTED" {
+        refuse("A CNAME record needs the routing policy WEIGHTED")?;
+    }
+    Ok(DnsConfig { routing_policy, records })
+}
+
+/// The records of a DnsConfig: A, AAAA, A and AAAA, SRV, or CNAME.
+pub(super) fn dns_records(input: Input<'_>) -> Result<Vec<(RecordType, i64)>, ApiError> {
+    let words = RecordType::WORDS.map(|(word, _)| word);
+    let mut records = Vec::new();
+    for record in input.objects("DnsRecords")? {
+        let word = record.choice("Type", &words)?.ok_or_else(|| absent("Type"))?;
+        let ttl = record.integer("TTL", 0..=LONGEST_TTL)?.ok_or_else(|| absent("TTL"))?;
+        records.extend(
+            RecordType::WORDS
+                .iter()
+                .filter(|(known, _)| *known == word)
+                .map(|(_, kind)| (*kind, ttl)),
+        );
+    }
+    let mut kinds: Vec<RecordType> = records.iter().map(|(kind, _)| *kind).collect();
+    kinds.sort();
+    match kinds.as_slice() {
+        [_] | [RecordType::A, RecordType::Aaaa] => Ok(records),
+        [] => Err(absent("DnsRecords")),
+        _ => refuse("The records must be A, AAAA, A and AAAA, SRV, or CNAME"),
+    }
+}
+
+/// A Route 53 health check as the API takes and shows it.
+pub(super) fn health_check(input: Input<'_>) -> Result<Value, ApiError> {
+    let kind = input.choice("Type", &["HTTP", "HTTPS", "TCP"])?.ok_or_else(|| absent("Type"))?;
+    let path = input.optional_text("ResourcePath", 255)?;
+    let threshold = input.integer("FailureThreshold", 1..=10)?.unwrap_or(1);
+    let mut check = json!({ "Type": kind, "FailureThreshold": threshold });
+    match (kind, path) {
+        ("TCP", Some(_)) => refuse("ResourcePath is not allowed with TCP")?,
+        ("TCP", None) => {}
+        (_, path) => check["ResourcePath"] = json!(path.unwrap_or("/")),
+    }
+    Ok(check)
+}
+
+fn refuse<T>(message: &str) -> Result<T, ApiError> {
+    Err(ApiError::invalid(message))
+}

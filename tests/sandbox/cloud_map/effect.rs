@@ -1,0 +1,70 @@
+//! What an asynchronous operation changes when its time has come, and how it can fail only then: the world may have
+//! changed since it was accepted.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::operation::{Failure, Targets};
+use super::resource::{DnsConfig, Instance, Namespace};
+use super::state::State;
+
+/// What an operation changes when it succeeds.
+#[derive(Clone)]
+pub(super) enum Effect {
+    CreateNamespace(Box<Namespace>),
+    UpdateNamespace {
+        description: Option<String>,
+        soa_ttl: Option<i64>,
+    },
+    DeleteNamespace,
+    UpdateService {
+        description: Option<String>,
+        dns: Option<DnsConfig>,
+        health_check: Option<Value>,
+    },
+    Register(Arc<Instance>),
+    Deregister,
+}
+
+impl Effect {
+    /// The operation's type in the API's words.
+    pub(super) fn word(&self) -> &'static str {
+        match self {
+            Self::CreateNamespace(_) => "CREATE_NAMESPACE",
+            Self::UpdateNamespace { .. } => "UPDATE_NAMESPACE",
+            Self::DeleteNamespace => "DELETE_NAMESPACE",
+            Self::UpdateService { .. } => "UPDATE_SERVICE",
+            Self::Register(_) => "REGISTER_INSTANCE",
+            Self::Deregister => "DEREGISTER_INSTANCE",
+        }
+    }
+}
+
+impl State {
+    /// Does what an operation was accepted for, as of `ended`.
+    pub(super) fn apply(
+        &mut self,
+        effect: Effect,
+        targets: &Targets,
+        ended: Instant,
+    ) -> Result<(), Failure> {
+        let service = targets.service.as_deref().unwrap_or_default();
+        let instance = targets.instance.as_deref().unwrap_or_default();
+        match effect {
+            Effect::CreateNamespace(namespace) => {
+                self.finish_create_namespace(&targets.namespace, *namespace)
+            }
+            Effect::UpdateNamespace { description, soa_ttl } => {
+                self.finish_update_namespace(&targets.namespace, description, soa_ttl)
+            }
+            Effect::DeleteNamespace => self.finish_delete_namespace(&targets.namespace),
+            Effect::UpdateService { description, dns, health_check } => {
+                self.finish_update_service(service, description, dns, health_check)
+            }
+            Effect::Register(new) => self.finish_register(service, instance, new, ended),
+            Effect::Deregister => self.finish_deregister(service, instance, ended),
+        }
+    }
+}

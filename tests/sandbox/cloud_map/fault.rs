@@ -1,0 +1,205 @@
+//! Faults that a test asks for: which calls, how many of them, and what goes wrong. Some answer in place of the
+//! service, some after it has done what was asked, and one lets the operation fail later.
+
+use std::time::Duration;
+
+use super::error::ApiError;
+
+/// One order of trouble, for the calls that match it.
+#[derive(Clone, Debug)]
+pub struct Fault {
+    operation: String,
+    service: Option<String>,
+    instance: Option<String>,
+    after: usize,
+    times: usize,
+    kind: FaultKind,
+}
+
+/// What goes wrong.
+#[derive(Clone, Debug, PartialEq)]
+pub enum FaultKind {
+    /// 400 ThrottlingException, as the control plane throttles.
+    Throttling,
+    /// 429 RequestLimitExceeded, as the discovery plane throttles.
+    RequestLimitExceeded,
+    /// 500 InternalFailure.
+    ServerError,
+    /// 503 ServiceUnavailable.
+    Unavailable,
+    /// 400 AccessDeniedException.
+    AccessDenied,
+    /// 400 ExpiredTokenException.
+    ExpiredToken,
+    /// Any error answer: HTTP status, name, message.
+    Error(u16, &'static str, &'static str),
+    /// The connection ends before a byte of the body; nothing was done.
+    Reset,
+    /// It is done, and the answer is cut off in the middle of its JSON by the end of the connection.
+    Cut,
+    /// It is done, and the answer is half of its JSON in a message that claims to be whole.
+    TruncatedJson,
+    /// It is done, and the answer is a 500.
+    FailAfterEffect,
+    /// It is done, and the connection ends without an answer.
+    DropAfterEffect,
+    /// It is done, and the answer comes so much later.
+    Late(Duration),
+    /// The operation is accepted and ends as FAIL with this ErrorCode.
+    OperationFails(&'static str),
+    /// The operation is accepted and never ends.
+    OperationHangs,
+}
+
+impl Fault {
+    /// The next call of one operation goes wrong; `"*"` is any operation.
+    pub fn on(operation: &str, kind: FaultKind) -> Self {
+        Self {
+            operation: operation.to_owned(),
+            service: None,
+            instance: None,
+            after: 0,
+            times: 1,
+            kind,
+        }
+    }
+
+    /// Only calls for this service (its id; for CreateService and DiscoverInstances its name).
+    #[must_use]
+    pub fn service(mut self, service: &str) -> Self {
+        self.service = Some(service.to_owned());
+        self
+    }
+
+    /// Only calls for this instance id.
+    #[must_use]
+    pub fn instance(mut self, instance: &str) -> Self {
+        self.instance = Some(instance.to_owned());
+        self
+    }
+
+    /// Lets so many matching calls pass first.
+    #[must_use]
+    pub fn after(mut self, calls: usize) -> Self {
+        self.after = calls;
+        self
+    }
+
+    /// So many calls go wrong.
+    #[must_use]
+    pub fn times(mut self, calls: usize) -> Self {
+        self.times = calls;
+        self
+    }
+
+    /// Every call goes wrong from now on.
+    #[must_use]
+    pub fn always(self) -> Self {
+        self.times(usize::MAX)
+    }
+
+    fn matches(&self, operation: &str, service: Option<&str>, instance: Option<&str>) -> bool {
+        let fits = |wanted: &Option<String>, found: Option<&str>| {
+            wanted.is_none() || wanted.as_deref() == found
+        };
+        (self.operation == "*" || self.operation == operation)
+            && fits(&self.service, service)
+            && fits(&self.instance, instance)
+    }
+}
+
+impl FaultKind {
+    /// The error that answers in place of the service, or after it, for the kinds that answer with one.
+    pub(super) fn error(&self, operation: &str) -> Option<ApiError> {
+        let error = match self {
+            Self::Throttling => rate_exceeded(),
+            Self::RequestLimitExceeded => request_limit_exceeded(),
+            Self::ServerError | Self::FailAfterEffect => ApiError::new(
+                500,
+                "InternalFailure",
+                "The request failed because of an internal error",
+            ),
+            Self::Unavailable => {
+                ApiError::new(503, "ServiceUnavailable", "The service is temporarily unavailable")
+            }
+            Self::AccessDenied => ApiError::new(
+                400,
+                "AccessDeniedException",
+                format!("User is not authorized to perform: servicediscovery:{operation}"),
+            ),
+            Self::ExpiredToken => ApiError::new(
+                400,
+                "ExpiredTokenException",
+                "The security token included in the request is expired",
+            ),
+            Self::Error(status, name, message) => ApiError::new(*status, name, *message),
+            _ => return None,
+        };
+        Some(error)
+    }
+
+    /// Whether what was asked is done nevertheless.
+    pub(super) fn takes_effect(&self) -> bool {
+        matches!(
+            self,
+            Self::Cut
+                | Self::TruncatedJson
+                | Self::FailAfterEffect
+                | Self::DropAfterEffect
+                | Self::Late(_)
+                | Self::OperationFails(_)
+                | Self::OperationHangs
+        )
+    }
+}
+
+/// The control plane's throttle; it is not in the service model.
+pub(super) fn rate_exceeded() -> ApiError {
+    ApiError::new(400, "ThrottlingException", "Rate exceeded")
+}
+
+/// The discovery plane's throttle.
+pub(super) fn request_limit_exceeded() -> ApiError {
+    ApiError::new(
+        429,
+        "RequestLimitExceeded",
+        "The operation can't be completed because you've reached the quota for the number of requests",
+    )
+}
+
+/// Takes the fault for this call, if one is due; the one asked for first wins.
+pub(super) fn due(
+    faults: &mut Vec<Fault>,
+    operation: &str,
+    service: Option<&str>,
+    instance: Option<&str>,
+) -> Option<FaultKind> {
+    let mut due = None;
+    for fault in faults.iter_mut().filter(|fault| fault.matches(operation, service, instance)) {
+        if fault.after > 0 {
+            fault.after -= 1;
+        } else if due.is_none() {
+            fault.times = fault.times.saturating_sub(1);
+            due = Some(fault.kind.clone());
+        }
+    }
+    faults.retain(|fault| fault.times > 0);
+    due
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fault_waits_its_turn_hits_its_calls_and_is_gone() {
+        let mut faults =
+            vec![Fault::on("GetInstance", FaultKind::Throttling).instance("a").after(1).times(2)];
+        let mut call =
+            |instance| due(&mut faults, "GetInstance", Some("srv-1"), Some(instance)).is_some();
+        assert_eq!(
+            [call("b"), call("a"), call("b"), call("a"), call("a"), call("a")],
+            [false, false, false, true, true, false]
+        );
+    }
+}

@@ -1,0 +1,153 @@
+//! Registering and deregistering instances: accepted now, done when the operation ends. A registration under an id
+//! that exists replaces the whole instance; one under an id that is busy is refused with the operation in its way.
+
+use std::sync::Arc;
+
+use tokio::time::Instant;
+
+use super::attribute;
+use super::dispatch::Output;
+use super::effect::Effect;
+use super::error::ApiError;
+use super::health::Health;
+use super::input::{Input, absent};
+use super::operation::{Failure, Targets};
+use super::pattern;
+use super::resource::{Instance, RecordType};
+use super::state::State;
+
+const INSTANCES_PER_SERVICE: usize = 1000;
+const LONGEST_DNS_LABEL: usize = 63;
+
+impl State {
+    pub(super) fn register_instance(&mut self, input: Input<'_>) -> Output {
+        let instance_id = input.text("InstanceId", 64)?;
+        if !pattern::is_instance_id(instance_id) {
+            let constraint = "Member must satisfy regular expression pattern: ^[0-9a-zA-Z_/:.@-]+$";
+            return Err(ApiError::constraint("InstanceId", instance_id, constraint));
+        }
+        let given = input.map("Attributes")?.ok_or_else(|| absent("Attributes"))?;
+        let creator_request_id = input.optional_text("CreatorRequestId", 64)?;
+        let service_id = self.service_id(input, "ServiceId")?;
+        let service = &self.services[&service_id];
+        let attributes =
+            attribute::check(given, service, self.namespaces[&service.namespace].kind)?;
+        let targets = self.targets(&service_id, instance_id);
+        self.operations.refuse_duplicate(&targets)?;
+        self.refuse_above_limits(&targets)?;
+        let instance =
+            Instance { attributes, creator_request_id: creator_request_id.map(str::to_owned) };
+        self.submit(Effect::Register(Arc::new(instance)), targets, creator_request_id)
+    }
+
+    pub(super) fn deregister_instance(&mut self, input: Input<'_>) -> Output {
+        let service_id = self.service_id(input, "ServiceId")?;
+        let instance_id = input.text("InstanceId", 64)?;
+        let targets = self.targets(&service_id, instance_id);
+        self.operations.refuse_duplicate(&targets)?;
+        // An instance that is registered but not propagated yet counts as not found, and so does one that is gone.
+        let service = &self.services[&service_id];
+        let history = service.instances.get(instance_id);
+        if service.instance(instance_id).is_none()
+            || history.and_then(|history| history.listed(self.now)).is_none()
+        {
+            return Err(not_found(instance_id, &service_id));
+        }
+        self.submit(Effect::Deregister, targets, None)
+    }
+
+    fn targets(&self, service_id: &str, instance_id: &str) -> Targets {
+        Targets {
+            namespace: self.services[service_id].namespace.clone(),
+            service: Some(service_id.to_owned()),
+            instance: Some(instance_id.to_owned()),
+        }
+    }
+
+    /// What is on its way counts as there; an id that exists is replaced and takes no room.
+    fn refuse_above_limits(&self, targets: &Targets) -> Result<(), ApiError> {
+        let service_id = targets.service.as_deref().unwrap_or_default();
+        let instance_id = targets.instance.as_deref().unwrap_or_default();
+        if self.services[service_id].instance(instance_id).is_some() {
+            return Ok(());
+        }
+        let coming = |of: &dyn Fn(&Targets) -> bool| {
+            let operations =
+                self.operations.in_flight().filter(|(_, operation)| of(&operation.targets));
+            operations
+                .filter(|(_, operation)| self.is_new(&operation.effect, &operation.targets))
+                .count()
+        };
+        let in_service = self.services[service_id].present().count()
+            + coming(&|other| other.service.as_deref() == Some(service_id));
+        if in_service >= INSTANCES_PER_SERVICE {
+            return Err(ApiError::limit(format!(
+                "The service {service_id} holds {in_service} instances"
+            )));
+        }
+        let of_namespace =
+            self.services.values().filter(|service| service.namespace == targets.namespace);
+        let in_namespace = of_namespace.map(|service| service.present().count()).sum::<usize>()
+            + coming(&|other| other.namespace == targets.namespace);
+        if in_namespace >= self.behaviour.instances_per_namespace {
+            return Err(ApiError::limit(format!(
+                "The namespace {} holds {in_namespace} instances",
+                targets.namespace
+            )));
+        }
+        Ok(())
+    }
+
+    fn is_new(&self, effect: &Effect, targets: &Targets) -> bool {
+        let service = targets.service.as_ref().and_then(|service| self.services.get(service));
+        let there = service
+            .zip(targets.instance.as_deref())
+            .and_then(|(service, instance)| service.instance(instance));
+        matches!(effect, Effect::Register(_)) && there.is_none()
+    }
+
+    pub(super) fn finish_register(
+        &mut self,
+        service_id: &str,
+        id: &str,
+        instance: Arc<Instance>,
+        ended: Instant,
+    ) -> Result<(), Failure> {
+        let (list_lag, discover_lag) = (self.behaviour.list_lag, self.behaviour.discover_lag);
+        let rewrite_raises_revision = self.behaviour.rewrite_raises_revision;
+        let service = self.services.get_mut(service_id).ok_or_else(|| Failure::gone(service_id))?;
+        // The id becomes a label of the SRV record's target, and Route 53 refuses longer ones.
+        if id.len() > LONGEST_DNS_LABEL
+            && service.dns.as_ref().is_some_and(|dns| dns.has(RecordType::Srv))
+        {
+            let message = format!("{id} is longer than a DNS label");
+            return Err(Failure { code: "INVALID_CHANGE_BATCH", message });
+        }
+        if service.instance(id).is_none() || rewrite_raises_revision {
+            service.raise_revision(ended + discover_lag);
+        }
+        if service.custom_health {
+            service.health.insert(id.to_owned(), Health::initial(&instance.attributes));
+        }
+        service.put(id, ended, (ended + list_lag, ended + discover_lag), Some(instance));
+        Ok(())
+    }
+
+    pub(super) fn finish_deregister(
+        &mut self,
+        service_id: &str,
+        id: &str,
+        ended: Instant,
+    ) -> Result<(), Failure> {
+        let (list_lag, discover_lag) = (self.behaviour.list_lag, self.behaviour.discover_lag);
+        let service = self.services.get_mut(service_id).ok_or_else(|| Failure::gone(service_id))?;
+        service.raise_revision(ended + discover_lag);
+        service.put(id, ended, (ended + list_lag, ended + discover_lag), None);
+        Ok(())
+    }
+}
+
+/// The error for an instance that is not there, or not there yet.
+pub(super) fn not_found(instance_id: &str, service_id: &str) -> ApiError {
+    ApiError::missing("InstanceNotFound", &format!("The instance {instance_id} in {service_id}"))
+}

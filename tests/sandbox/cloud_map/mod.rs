@@ -1,0 +1,186 @@
+//! A stand-in for AWS Cloud Map: one account in one Region, served in the JSON 1.1 protocol. It behaves like the
+//! service and not like a map: changes are operations that end later or fail, lists are cut into pages and then
+//! filtered, a registration replaces, limits and patterns refuse. After every call it checks by itself that nothing
+//! foreign was touched and panics when a test ends with a violation.
+//!
+//! A request goes through `wire` (protocol) and `dispatch` (fault, rate, guard) to the file of its noun; `state` holds
+//! everything; `seed` is what tests do and see without a wire. It fakes a server only: it shares no code with `src/`.
+
+mod arn;
+mod attribute;
+mod behaviour;
+mod call;
+mod discover;
+mod dispatch;
+mod dns;
+mod effect;
+mod error;
+mod fault;
+mod guard;
+mod health;
+mod history;
+mod id;
+mod input;
+mod instance;
+mod instance_reads;
+mod namespace;
+mod namespace_change;
+mod namespace_reads;
+mod operation;
+mod operation_reads;
+mod page;
+mod pattern;
+mod resource;
+mod seed;
+mod service;
+mod service_attribute;
+mod service_reads;
+mod state;
+mod tag;
+#[cfg(test)]
+mod tests;
+mod wire;
+
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread;
+
+use axum::body::Bytes;
+use axum::http::Request;
+use axum::response::Response;
+
+pub use behaviour::{Behaviour, Quotas};
+pub use call::Call;
+pub use fault::{Fault, FaultKind};
+#[allow(unused_imports, reason = "the example needs fewer of these names than the tests")]
+pub use resource::{DnsConfig, NamespaceKind, RecordType};
+#[allow(unused_imports, reason = "as above")]
+pub use seed::{ServiceKind, ServiceView};
+use state::State;
+
+/// A test's handle on the stand-in. When the last one is dropped after something foreign was touched, it panics.
+#[derive(Clone)]
+pub struct CloudMap {
+    wire: Wire,
+    _verdict: Arc<Verdict>,
+}
+
+/// What the server's task holds: it answers, and does not count as a handle. A panic in a task would be lost.
+#[derive(Clone)]
+pub struct Wire(Arc<Mutex<State>>);
+
+impl Wire {
+    /// Answers one request as the service would.
+    pub async fn answer(&self, request: Request<Bytes>) -> Response {
+        let latency = self.lock().behaviour.latency;
+        if !latency.is_zero() {
+            tokio::time::sleep(latency).await;
+        }
+        let answer = self.lock().serve(&request);
+        if !answer.wait.is_zero() {
+            tokio::time::sleep(answer.wait).await;
+        }
+        answer.into_response()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().expect("no call to the Cloud Map stand-in panicked before")
+    }
+}
+
+impl CloudMap {
+    /// An empty registry of one account in one Region.
+    pub fn new(region: &str, account: &str) -> Self {
+        let wire = Wire(Arc::new(Mutex::new(State::new(region, account))));
+        Self { _verdict: Arc::new(Verdict(wire.clone())), wire }
+    }
+
+    /// The side that a server holds.
+    pub fn wire(&self) -> Wire {
+        self.wire.clone()
+    }
+
+    /// Answers one request as the service would.
+    pub async fn answer(&self, request: Request<Bytes>) -> Response {
+        self.wire.answer(request).await
+    }
+
+    /// Turns the dials.
+    pub fn behave(&self, behaviour: Behaviour) {
+        self.look().behaviour = behaviour;
+    }
+
+    /// Asks for a fault.
+    pub fn inject(&self, fault: Fault) {
+        self.look().faults.push(fault);
+    }
+
+    /// Forgets the faults that are still due.
+    pub fn heal(&self) {
+        self.look().faults.clear();
+    }
+
+    /// All calls over the wire that named an operation, in order.
+    pub fn calls(&self) -> Vec<Call> {
+        self.look().calls.clone()
+    }
+
+    /// How many calls of one operation there were.
+    pub fn count(&self, operation: &str) -> usize {
+        self.look().calls.iter().filter(|call| call.operation == operation).count()
+    }
+
+    /// How many calls there were that would change something, whatever became of them.
+    pub fn writes(&self) -> usize {
+        self.look().calls.iter().filter(|call| call.is_write()).count()
+    }
+
+    /// Starts the record of calls anew.
+    pub fn forget_calls(&self) {
+        self.look().calls.clear();
+    }
+
+    /// Says whose marks are ours from now on; all other instances are foreign and guarded.
+    pub fn watch_over(&self, owner: &str, clusters: &[&str]) {
+        self.change(|state| state.guard.watch(owner, clusters));
+    }
+
+    /// What was done to instances that are not ours so far.
+    pub fn violations(&self) -> Vec<String> {
+        self.look().guard.violations.clone()
+    }
+
+    /// Takes the violations, for a test that provoked them on purpose.
+    pub fn take_violations(&self) -> Vec<String> {
+        std::mem::take(&mut self.look().guard.violations)
+    }
+
+    fn look(&self) -> MutexGuard<'_, State> {
+        let mut state = self.wire.lock();
+        state.touch();
+        state
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+        self.wire.lock().by_another_party(change)
+    }
+}
+
+/// Lives as long as the test's handles.
+struct Verdict(Wire);
+
+impl Drop for Verdict {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            return;
+        }
+        let mut state = self.0.lock();
+        state.touch();
+        let violations = std::mem::take(&mut state.guard.violations);
+        drop(state);
+        assert!(
+            violations.is_empty(),
+            "instances that are not ours were touched:\n{}",
+            violations.join("\n")
+        );
+    }
+}

@@ -1,0 +1,169 @@
+//! Creating namespaces: asynchronous, so a namespace is there only when its operation has ended, and a clash that
+//! arises meanwhile shows as a failed operation.
+
+use std::collections::BTreeMap;
+
+use super::dispatch::Output;
+use super::effect::Effect;
+use super::error::ApiError;
+use super::input::{Input, absent};
+use super::operation::{Failure, Targets};
+use super::pattern;
+use super::resource::{Namespace, NamespaceKind};
+use super::state::State;
+use super::tag;
+
+const DEFAULT_SOA_TTL: i64 = 15;
+
+impl State {
+    pub(super) fn create_http_namespace(&mut self, input: Input<'_>) -> Output {
+        let name = input.text("Name", 1024)?;
+        self.create_namespace(
+            input,
+            name,
+            NamespaceKind::Http,
+            pattern::is_namespace_name(name, 1024),
+            None,
+        )
+    }
+
+    pub(super) fn create_private_dns_namespace(&mut self, input: Input<'_>) -> Output {
+        let (name, vpc) = (input.text("Name", 253)?, input.text("Vpc", 64)?);
+        self.create_namespace(
+            input,
+            name,
+            NamespaceKind::DnsPrivate,
+            pattern::is_namespace_name(name, 253),
+            Some(vpc),
+        )
+    }
+
+    pub(super) fn create_public_dns_namespace(&mut self, input: Input<'_>) -> Output {
+        let name = input.text("Name", 253)?;
+        self.create_namespace(
+            input,
+            name,
+            NamespaceKind::DnsPublic,
+            pattern::is_public_domain(name),
+            None,
+        )
+    }
+
+    fn create_namespace(
+        &mut self,
+        input: Input<'_>,
+        name: &str,
+        kind: NamespaceKind,
+        is_well_formed: bool,
+        vpc: Option<&str>,
+    ) -> Output {
+        if !is_well_formed {
+            return Err(ApiError::constraint(
+                "Name",
+                name,
+                "Member must satisfy the pattern of its namespace type",
+            ));
+        }
+        let tags = tag::read(input)?;
+        tag::refuse_too_many(&tags, name)?;
+        let creator_request_id = input.optional_text("CreatorRequestId", 64)?;
+        self.refuse_same_request(creator_request_id)?;
+        if let Some((id, twin)) = self.twin(name, kind, vpc) {
+            let creator = twin.creator_request_id.as_deref().unwrap_or_default();
+            let error = ApiError::new(
+                400,
+                "NamespaceAlreadyExists",
+                format!("The namespace {name} already exists"),
+            );
+            return Err(error.with("NamespaceId", id).with("CreatorRequestId", creator));
+        }
+        if self.namespaces.len() >= self.behaviour.namespaces {
+            return Err(ApiError::limit("The account has as many namespaces as its quota allows"));
+        }
+        let mut namespace = self.new_namespace(name, kind, vpc);
+        namespace.description = input.optional_text("Description", 1024)?.map(str::to_owned);
+        namespace.soa_ttl = soa_ttl(input)?.unwrap_or(DEFAULT_SOA_TTL);
+        namespace.creator_request_id = creator_request_id.map(str::to_owned);
+        namespace.tags = tags;
+        let targets = Targets { namespace: self.ids.namespace(), ..Targets::default() };
+        self.submit(Effect::CreateNamespace(Box::new(namespace)), targets, creator_request_id)
+    }
+
+    /// A namespace with nothing but its name; every DNS namespace brings a hosted zone.
+    pub(super) fn new_namespace(
+        &mut self,
+        name: &str,
+        kind: NamespaceKind,
+        vpc: Option<&str>,
+    ) -> Namespace {
+        Namespace {
+            name: name.to_owned(),
+            http_name: name.to_owned(),
+            kind,
+            vpc: vpc.map(str::to_owned),
+            hosted_zone: (kind != NamespaceKind::Http).then(|| self.ids.hosted_zone()),
+            soa_ttl: DEFAULT_SOA_TTL,
+            description: None,
+            creator_request_id: None,
+            created: self.now,
+            tags: BTreeMap::new(),
+        }
+    }
+
+    /// The namespace that a new one would clash with: the same name is free for another type or VPC.
+    fn twin(
+        &self,
+        name: &str,
+        kind: NamespaceKind,
+        vpc: Option<&str>,
+    ) -> Option<(&String, &Namespace)> {
+        self.namespaces.iter().find(|(_, namespace)| {
+            namespace.name == name && namespace.kind == kind && namespace.vpc.as_deref() == vpc
+        })
+    }
+
+    fn refuse_same_request(&self, creator_request_id: Option<&str>) -> Result<(), ApiError> {
+        let same = |id: &Option<String>| id.is_some() && id.as_deref() == creator_request_id;
+        let mut in_flight = self.operations.in_flight();
+        let duplicate = in_flight.find(|(_, operation)| {
+            matches!(operation.effect, Effect::CreateNamespace(_))
+                && same(&operation.creator_request_id)
+        });
+        duplicate.map_or(Ok(()), |(id, _)| Err(ApiError::duplicate(id)))
+    }
+
+    pub(super) fn finish_create_namespace(
+        &mut self,
+        id: &str,
+        namespace: Namespace,
+    ) -> Result<(), Failure> {
+        if self.twin(&namespace.name, namespace.kind, namespace.vpc.as_deref()).is_some() {
+            let message = format!("The namespace {} was created meanwhile", namespace.name);
+            let code = match namespace.kind {
+                NamespaceKind::Http => "INTERNAL_FAILURE",
+                _ => "CANNOT_CREATE_HOSTED_ZONE",
+            };
+            return Err(Failure { code, message });
+        }
+        self.add_namespace(id.to_owned(), namespace);
+        Ok(())
+    }
+
+    /// Puts a namespace into the registry; a name that is taken as HttpName gets a suffix there.
+    pub(super) fn add_namespace(&mut self, id: String, mut namespace: Namespace) {
+        if self.namespaces.values().any(|other| other.http_name == namespace.http_name) {
+            namespace.http_name = format!("{}-{}", namespace.name, self.ids.suffix());
+        }
+        self.namespaces.insert(id, namespace);
+    }
+}
+
+/// The SOA record's time to live in the properties of a new or changed DNS namespace.
+pub(super) fn soa_ttl(input: Input<'_>) -> Result<Option<i64>, ApiError> {
+    let Some(properties) = input.object("Properties")? else {
+        return Ok(None);
+    };
+    let dns = properties.object("DnsProperties")?.ok_or_else(|| absent("DnsProperties"))?;
+    let soa = dns.object("SOA")?.ok_or_else(|| absent("SOA"))?;
+    soa.integer("TTL", 0..=2_147_483_647)?.ok_or_else(|| absent("TTL")).map(Some)
+}

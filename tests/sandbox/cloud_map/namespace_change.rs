@@ -1,0 +1,84 @@
+//! Changing and deleting namespaces, as operations. What a change does not mention stays, unlike with services.
+
+use super::dispatch::Output;
+use super::effect::Effect;
+use super::error::ApiError;
+use super::input::{Input, absent};
+use super::namespace::soa_ttl;
+use super::operation::{Failure, Targets};
+use super::resource::NamespaceKind;
+use super::state::State;
+
+const LONGEST_ARN: usize = 255;
+
+impl State {
+    pub(super) fn update_http_namespace(&mut self, input: Input<'_>) -> Output {
+        self.update_namespace(input, NamespaceKind::Http)
+    }
+
+    pub(super) fn update_private_dns_namespace(&mut self, input: Input<'_>) -> Output {
+        self.update_namespace(input, NamespaceKind::DnsPrivate)
+    }
+
+    pub(super) fn update_public_dns_namespace(&mut self, input: Input<'_>) -> Output {
+        self.update_namespace(input, NamespaceKind::DnsPublic)
+    }
+
+    fn update_namespace(&mut self, input: Input<'_>, kind: NamespaceKind) -> Output {
+        let id = self.namespace_id(input, "Id")?;
+        let change = input.object("Namespace")?.ok_or_else(|| absent("Namespace"))?;
+        if self.namespaces[&id].kind != kind {
+            return Err(ApiError::invalid(format!(
+                "The namespace {id} is not of the type {}",
+                kind.word()
+            )));
+        }
+        let description = change.optional_text("Description", 1024)?.map(str::to_owned);
+        let soa_ttl = soa_ttl(change)?;
+        let targets = Targets { namespace: id, ..Targets::default() };
+        let updater = input.optional_text("UpdaterRequestId", 64)?;
+        self.submit(Effect::UpdateNamespace { description, soa_ttl }, targets, updater)
+    }
+
+    pub(super) fn finish_update_namespace(
+        &mut self,
+        id: &str,
+        description: Option<String>,
+        soa_ttl: Option<i64>,
+    ) -> Result<(), Failure> {
+        let namespace = self.namespaces.get_mut(id).ok_or_else(|| Failure::gone(id))?;
+        namespace.description = description.or(namespace.description.take());
+        namespace.soa_ttl = soa_ttl.unwrap_or(namespace.soa_ttl);
+        Ok(())
+    }
+
+    pub(super) fn delete_namespace(&mut self, input: Input<'_>) -> Output {
+        let id = self.namespace_id(input, "Id")?;
+        self.refuse_with_services(&id)?;
+        let targets = Targets { namespace: id, ..Targets::default() };
+        self.submit(Effect::DeleteNamespace, targets, None)
+    }
+
+    fn refuse_with_services(&self, id: &str) -> Result<(), ApiError> {
+        match self.services.values().filter(|service| service.namespace == id).count() {
+            0 => Ok(()),
+            count => {
+                Err(ApiError::in_use(format!("The namespace {id} still holds {count} services")))
+            }
+        }
+    }
+
+    pub(super) fn finish_delete_namespace(&mut self, id: &str) -> Result<(), Failure> {
+        self.refuse_with_services(id)
+            .map_err(|error| Failure { code: "INTERNAL_FAILURE", message: error.message })?;
+        self.namespaces.remove(id);
+        Ok(())
+    }
+
+    /// The namespace that a member of a request names by id or ARN.
+    pub(super) fn namespace_id(&self, input: Input<'_>, member: &str) -> Result<String, ApiError> {
+        let given = input.text(member, LONGEST_ARN)?;
+        let id = self.own_id(given, "namespace").filter(|id| self.namespaces.contains_key(*id));
+        id.map(str::to_owned).ok_or_else(|| ApiError::missing("NamespaceNotFound", given))
+    }
+}

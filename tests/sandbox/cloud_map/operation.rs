@@ -1,0 +1,141 @@
+//! Asynchronous operations: accepted at once, done later. Nothing runs in the background: whoever looks at the state
+//! first settles the operations whose time has come, in the order in which they fell due. So the same calls at the
+//! same times give the same registry, with tokio's clock paused too.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::effect::Effect;
+use super::error::ApiError;
+
+/// What an operation works on.
+#[derive(Clone, Default, PartialEq)]
+pub(super) struct Targets {
+    pub(super) namespace: String,
+    pub(super) service: Option<String>,
+    pub(super) instance: Option<String>,
+}
+
+/// How an operation is to end against its effect: an ErrorCode with its text.
+#[derive(Clone)]
+pub(super) struct Failure {
+    pub(super) code: &'static str,
+    pub(super) message: String,
+}
+
+impl Failure {
+    /// What the operation was to change went away meanwhile.
+    pub(super) fn gone(id: &str) -> Self {
+        Self { code: "INTERNAL_FAILURE", message: format!("{id} does not exist any more") }
+    }
+}
+
+/// One operation.
+pub(super) struct Operation {
+    pub(super) effect: Effect,
+    pub(super) targets: Targets,
+    pub(super) creator_request_id: Option<String>,
+    pub(super) submitted: Instant,
+    begins: Instant,
+    due: Option<Instant>,
+    pub(super) failure: Option<Failure>,
+    settled: bool,
+}
+
+impl Operation {
+    /// The status and since when it is so.
+    pub(super) fn status(&self, now: Instant) -> (&'static str, Instant) {
+        match (self.settled, self.due, &self.failure) {
+            (true, Some(due), Some(_)) => ("FAIL", due),
+            (true, Some(due), None) => ("SUCCESS", due),
+            _ if now >= self.begins => ("PENDING", self.begins),
+            _ => ("SUBMITTED", self.submitted),
+        }
+    }
+}
+
+/// All operations since the start, and which of them are in flight.
+#[derive(Default)]
+pub(super) struct Operations {
+    all: BTreeMap<String, Operation>,
+    in_flight: BTreeSet<(Option<Instant>, u64, String)>,
+    accepted: u64,
+    /// What the next accepted operation is to suffer.
+    pub(super) next: Option<Fate>,
+}
+
+/// A fault that shows only in the operation.
+pub(super) enum Fate {
+    Fails(&'static str),
+    Hangs,
+}
+
+impl Operations {
+    /// Accepts an operation that takes `delay`.
+    pub(super) fn accept(
+        &mut self,
+        id: String,
+        effect: Effect,
+        targets: Targets,
+        creator_request_id: Option<&str>,
+        (now, delay): (Instant, Duration),
+    ) -> String {
+        let fate = self.next.take();
+        let failure = match fate {
+            Some(Fate::Fails(code)) => {
+                Some(Failure { code, message: format!("The operation failed: {code}") })
+            }
+            _ => None,
+        };
+        let due = (!matches!(fate, Some(Fate::Hangs))).then_some(now + delay);
+        self.accepted += 1;
+        self.in_flight.insert((due, self.accepted, id.clone()));
+        let operation = Operation {
+            effect,
+            targets,
+            creator_request_id: creator_request_id.map(str::to_owned),
+            submitted: now,
+            begins: now + delay / 3,
+            due,
+            failure,
+            settled: false,
+        };
+        self.all.insert(id.clone(), operation);
+        id
+    }
+
+    /// Refuses a change while another of the same targets is in flight.
+    pub(super) fn refuse_duplicate(&self, targets: &Targets) -> Result<(), ApiError> {
+        match self.in_flight().find(|(_, operation)| operation.targets == *targets) {
+            Some((id, _)) => Err(ApiError::duplicate(id)),
+            None => Ok(()),
+        }
+    }
+
+    /// The operations that have not ended.
+    pub(super) fn in_flight(&self) -> impl Iterator<Item = (&String, &Operation)> {
+        self.in_flight.iter().map(|(_, _, id)| (id, &self.all[id]))
+    }
+
+    /// All operations by id.
+    pub(super) fn all(&self) -> &BTreeMap<String, Operation> {
+        &self.all
+    }
+
+    /// One operation, to write down why it failed after all.
+    pub(super) fn get_mut(&mut self, id: &str) -> Option<&mut Operation> {
+        self.all.get_mut(id)
+    }
+
+    /// Ends the next operation that is due by `now` and gives its id and when it ended.
+    pub(super) fn settle_next(&mut self, now: Instant) -> Option<(String, Instant)> {
+        let entry =
+            self.in_flight.iter().find(|(due, _, _)| due.is_some_and(|due| due <= now))?.clone();
+        self.in_flight.remove(&entry);
+        let (due, _, id) = entry;
+        self.all.get_mut(&id)?.settled = true;
+        Some((id, due?))
+    }
+}

@@ -1,0 +1,148 @@
+//! Pages and filters of the List calls. A page is cut first and filtered afterwards, as the real service does it, so a
+//! page can be empty and still lead on. A token says after which key the next page begins and of which list it is.
+
+use super::error::ApiError;
+use super::input::{Input, absent};
+
+/// What a call asked for.
+pub(super) struct Page {
+    list: String,
+    after: Option<String>,
+    size: usize,
+}
+
+impl Page {
+    /// Reads MaxResults and NextToken; `list` names the list, so that a token of another is refused.
+    pub(super) fn read(input: Input<'_>, list: &str, limit: usize) -> Result<Self, ApiError> {
+        let asked = input
+            .integer("MaxResults", 1..=100)?
+            .and_then(|asked| usize::try_from(asked).ok())
+            .unwrap_or(100);
+        let after = match input.optional_text("NextToken", 4096)? {
+            Some(token) => Some(
+                key_of(token, list)
+                    .ok_or_else(|| ApiError::invalid("The NextToken is not valid"))?,
+            ),
+            None => None,
+        };
+        Ok(Self { list: list.to_owned(), after, size: asked.min(limit) })
+    }
+
+    /// The page out of all items, which come in the order of their keys, and the token of the next one.
+    pub(super) fn cut<K: AsRef<str>, T>(
+        &self,
+        items: impl Iterator<Item = (K, T)>,
+    ) -> (Vec<T>, Option<String>) {
+        let begun = |key: &K| self.after.as_deref().is_none_or(|after| key.as_ref() > after);
+        let mut items = items.filter(|(key, _)| begun(key)).peekable();
+        let (mut page, mut last) = (Vec::new(), None);
+        while page.len() < self.size
+            && let Some((key, item)) = items.next()
+        {
+            page.push(item);
+            last = Some(key);
+        }
+        let more = items.peek().is_some();
+        (page, last.filter(|_| more).map(|key| token(&self.list, key.as_ref())))
+    }
+}
+
+fn token(list: &str, key: &str) -> String {
+    let digit = |value: u8| char::from_digit(value.into(), 16).expect("four bits are a digit");
+    format!("{list}\n{key}").bytes().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
+}
+
+fn key_of(token: &str, list: &str) -> Option<String> {
+    let pairs = token
+        .as_bytes()
+        .chunks(2)
+        .map(|pair| u8::from_str_radix(str::from_utf8(pair).ok()?, 16).ok());
+    let text = String::from_utf8(pairs.collect::<Option<_>>()?).ok()?;
+    text.strip_prefix(list)?.strip_prefix('\n').map(str::to_owned)
+}
+
+/// One filter of a List call.
+pub(super) struct Filter {
+    pub(super) name: String,
+    condition: String,
+    pub(super) values: Vec<String>,
+}
+
+impl Filter {
+    /// Reads the filters; `allowed` are their names with the conditions that each supports.
+    pub(super) fn read(
+        input: Input<'_>,
+        allowed: &[(&str, &[&str])],
+    ) -> Result<Vec<Self>, ApiError> {
+        input
+            .objects("Filters")?
+            .into_iter()
+            .map(|filter| Self::read_one(filter, allowed))
+            .collect()
+    }
+
+    fn read_one(input: Input<'_>, allowed: &[(&str, &[&str])]) -> Result<Self, ApiError> {
+        let names: Vec<&str> = allowed.iter().map(|(name, _)| *name).collect();
+        let name = input.choice("Name", &names)?.ok_or_else(|| absent("Name"))?;
+        let conditions = allowed
+            .iter()
+            .find(|(allowed, _)| *allowed == name)
+            .map_or(&[][..], |(_, conditions)| conditions);
+        let condition = input.choice("Condition", &["EQ", "IN", "BETWEEN", "BEGINS_WITH"])?;
+        let condition = condition.or(conditions.first().copied()).unwrap_or("EQ");
+        if !conditions.contains(&condition) {
+            return Err(ApiError::invalid(format!(
+                "The condition {condition} is not supported for the filter {name}"
+            )));
+        }
+        let values = input.texts("Values")?.ok_or_else(|| absent("Values"))?;
+        let fits = match condition {
+            "IN" => !values.is_empty(),
+            "BETWEEN" => values.len() == 2,
+            _ => values.len() == 1,
+        };
+        if !fits || values.iter().any(|value| value.is_empty() || value.len() > 255) {
+            return Err(ApiError::invalid(format!(
+                "The values of the filter {name} do not fit the condition {condition}"
+            )));
+        }
+        let values = values.into_iter().map(str::to_owned).collect();
+        Ok(Self { name: name.to_owned(), condition: condition.to_owned(), values })
+    }
+
+    /// Whether a text passes; dates are compared by `operation_reads`.
+    pub(super) fn passes(&self, text: &str) -> bool {
+        match self.condition.as_str() {
+            "BEGINS_WITH" => self.values.iter().any(|value| text.starts_with(value)),
+            _ => self.values.iter().any(|value| value == text),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn page(request: &Value) -> Result<Page, ApiError> {
+        Page::read(Input(request.as_object().expect("an object")), "letters", 100)
+    }
+
+    #[test]
+    fn following_the_tokens_gives_every_item_once() {
+        let letters = || ["a", "b", "c", "d"].into_iter().map(|letter| (letter, letter));
+        let (first, token) = page(&json!({"MaxResults": 3})).unwrap().cut(letters());
+        let (second, end) =
+            page(&json!({"MaxResults": 3, "NextToken": token})).unwrap().cut(letters());
+        assert_eq!((first, second, end), (vec!["a", "b", "c"], vec!["d"], None));
+    }
+
+    #[test]
+    fn a_token_of_another_list_is_refused() {
+        for wrong in [token("numbers", "1"), "zz".to_owned(), "é".to_owned()] {
+            assert!(page(&json!({ "NextToken": wrong })).is_err(), "{wrong}");
+        }
+        assert!(page(&json!({"MaxResults": 101})).is_err());
+    }
+}

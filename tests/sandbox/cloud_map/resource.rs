@@ -1,0 +1,156 @@
+//! What the registry holds: namespaces, services and their instances. Every instance id has a history, since the
+//! control plane and the discovery plane may see a finished change later than it happened, and at different times.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::health::Health;
+use super::history::History;
+
+/// What makes the instances of a namespace's services findable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NamespaceKind {
+    /// By the API alone.
+    Http,
+    /// By DNS inside a VPC, and by the API.
+    DnsPrivate,
+    /// By public DNS, and by the API.
+    DnsPublic,
+}
+
+impl NamespaceKind {
+    /// The word of the API.
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Http => "HTTP",
+            Self::DnsPrivate => "DNS_PRIVATE",
+            Self::DnsPublic => "DNS_PUBLIC",
+        }
+    }
+}
+
+/// A type of DNS record that a service makes for its instances.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum RecordType {
+    /// An IPv4 address.
+    A,
+    /// An IPv6 address.
+    Aaaa,
+    /// A port and a target.
+    Srv,
+    /// Another name.
+    Cname,
+}
+
+impl RecordType {
+    /// All of them, in the API's words.
+    pub(super) const WORDS: [(&'static str, Self); 4] =
+        [("A", Self::A), ("AAAA", Self::Aaaa), ("SRV", Self::Srv), ("CNAME", Self::Cname)];
+
+    /// The word of the API.
+    pub(super) fn word(self) -> &'static str {
+        Self::WORDS.iter().find(|(_, kind)| *kind == self).expect("every type is in the table").0
+    }
+}
+
+/// The DNS side of a service.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DnsConfig {
+    /// `MULTIVALUE` or `WEIGHTED`.
+    pub routing_policy: String,
+    /// Each record type with its time to live in seconds.
+    pub records: Vec<(RecordType, i64)>,
+}
+
+impl DnsConfig {
+    /// Whether instances get a record of this type.
+    pub(super) fn has(&self, kind: RecordType) -> bool {
+        self.records.iter().any(|(record, _)| *record == kind)
+    }
+}
+
+/// A namespace.
+#[derive(Clone, Debug)]
+pub(super) struct Namespace {
+    pub(super) name: String,
+    pub(super) http_name: String,
+    pub(super) kind: NamespaceKind,
+    pub(super) vpc: Option<String>,
+    pub(super) hosted_zone: Option<String>,
+    pub(super) soa_ttl: i64,
+    pub(super) description: Option<String>,
+    pub(super) creator_request_id: Option<String>,
+    pub(super) created: Instant,
+    pub(super) tags: BTreeMap<String, String>,
+}
+
+/// A service and all that hangs on it.
+pub(super) struct Service {
+    pub(super) name: String,
+    pub(super) namespace: String,
+    pub(super) description: Option<String>,
+    pub(super) dns: Option<DnsConfig>,
+    pub(super) health_check: Option<Value>,
+    pub(super) custom_health: bool,
+    pub(super) creator_request_id: Option<String>,
+    pub(super) created: Instant,
+    pub(super) tags: BTreeMap<String, String>,
+    pub(super) attributes: BTreeMap<String, String>,
+    pub(super) instances: BTreeMap<String, History>,
+    /// How often `put` changed the instances; nothing else does.
+    pub(super) changes: u64,
+    pub(super) health: BTreeMap<String, Health>,
+    pub(super) revisions: Vec<(Instant, i64)>,
+}
+
+impl Service {
+    /// The instance as it is, however long reads take to see it.
+    pub(super) fn instance(&self, id: &str) -> Option<&Arc<Instance>> {
+        self.instances.get(id)?.truth()
+    }
+
+    /// Writes what becomes of one id at `ended`, and from when each plane shows it: the control plane's time first.
+    pub(super) fn put(
+        &mut self,
+        id: &str,
+        ended: Instant,
+        shown: (Instant, Instant),
+        instance: Option<Arc<Instance>>,
+    ) {
+        self.changes += 1;
+        let gone = instance.is_none();
+        self.instances.entry(id.to_owned()).or_default().push(ended, shown, instance);
+        if gone {
+            self.health.remove(id);
+            self.instances.retain(|_, history| !history.is_forgotten(ended));
+        }
+    }
+
+    /// All instances as they are.
+    pub(super) fn present(&self) -> impl Iterator<Item = (&String, &Arc<Instance>)> {
+        self.instances.iter().filter_map(|(id, history)| Some((id, history.truth()?)))
+    }
+
+    /// All instances as the control plane shows them now.
+    pub(super) fn listed(&self, now: Instant) -> impl Iterator<Item = (&String, &Arc<Instance>)> {
+        self.instances.iter().filter_map(move |(id, history)| Some((id, history.listed(now)?)))
+    }
+
+    /// All instances as the discovery plane shows them now.
+    pub(super) fn discovered(
+        &self,
+        now: Instant,
+    ) -> impl Iterator<Item = (&String, &Arc<Instance>)> {
+        self.instances.iter().filter_map(move |(id, history)| Some((id, history.discovered(now)?)))
+    }
+}
+
+/// An instance: immutable, replaced as a whole by each registration.
+#[derive(Debug, PartialEq)]
+pub(super) struct Instance {
+    pub(super) attributes: BTreeMap<String, String>,
+    pub(super) creator_request_id: Option<String>,
+}

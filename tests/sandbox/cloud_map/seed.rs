@@ -1,0 +1,181 @@
+//! Seeding and looking without a wire: what ECS, Terraform or a person did before or beside the function, and what is
+//! in the registry now. Names that a test got wrong panic, since the test itself is then wrong.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::CloudMap;
+use super::health::Health;
+use super::resource::{DnsConfig, Instance, NamespaceKind, RecordType, Service};
+use super::state::State;
+
+/// What a seeded service offers beside the API.
+#[derive(Clone, Debug)]
+pub enum ServiceKind {
+    /// Nothing.
+    Http,
+    /// DNS records with their times to live; `custom_health` as ECS service discovery sets it.
+    Dns {
+        /// The records: A, AAAA, A and AAAA, SRV, or CNAME.
+        records: Vec<(RecordType, i64)>,
+        /// Whether the service has HealthCheckCustomConfig.
+        custom_health: bool,
+    },
+}
+
+/// A service as a test sees it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ServiceView {
+    /// The service's id.
+    pub id: String,
+    /// Its name.
+    pub name: String,
+    /// Its description.
+    pub description: Option<String>,
+    /// Its tags.
+    pub tags: BTreeMap<String, String>,
+    /// Its DNS settings; none where it is found by the API alone.
+    pub dns: Option<DnsConfig>,
+    /// Whether it has HealthCheckCustomConfig.
+    pub custom_health: bool,
+    /// Its own attributes.
+    pub attributes: BTreeMap<String, String>,
+}
+
+impl CloudMap {
+    /// Creates a namespace, a private one in a VPC of its own, and gives its id. A name may come again.
+    pub fn namespace(&self, name: &str, kind: NamespaceKind) -> String {
+        self.change(|state| {
+            let id = state.ids.namespace();
+            let vpc = (kind == NamespaceKind::DnsPrivate).then(|| state.ids.vpc());
+            let namespace = state.new_namespace(name, kind, vpc.as_deref());
+            state.add_namespace(id.clone(), namespace);
+            id
+        })
+    }
+
+    /// Creates a service and gives its id.
+    pub fn service(&self, namespace_id: &str, name: &str, kind: ServiceKind) -> String {
+        self.change(|state| {
+            assert!(
+                state.namespaces.contains_key(namespace_id),
+                "there is no namespace {namespace_id}"
+            );
+            let id = state.ids.service();
+            let mut service = state.new_service(namespace_id, name);
+            if let ServiceKind::Dns { records, custom_health } = kind {
+                let weighted = records.iter().any(|(record, _)| *record == RecordType::Cname);
+                let routing_policy = if weighted { "WEIGHTED" } else { "MULTIVALUE" }.to_owned();
+                service.dns = Some(DnsConfig { routing_policy, records });
+                service.custom_health = custom_health;
+            }
+            state.services.insert(id.clone(), service);
+            id
+        })
+    }
+
+    /// Tags a namespace or a service, named by id or ARN.
+    pub fn tag(&self, arn_or_id: &str, key: &str, value: &str) {
+        let id = arn_or_id.rsplit('/').next().unwrap_or(arn_or_id);
+        self.change(|state| {
+            let namespace = state.namespaces.get_mut(id).map(|namespace| &mut namespace.tags);
+            let service = state.services.get_mut(id).map(|service| &mut service.tags);
+            let tags = namespace
+                .or(service)
+                .unwrap_or_else(|| panic!("there is nothing with the id {id} to tag"));
+            tags.insert(key.to_owned(), value.to_owned());
+        });
+    }
+
+    /// Another party registers an instance, or replaces one; it is there at once.
+    pub fn instance(&self, service_id: &str, id: &str, attributes: &[(&str, &str)]) {
+        self.change(|state| {
+            let attributes = attributes
+                .iter()
+                .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+                .collect();
+            let instance = Instance { attributes, creator_request_id: None };
+            let now = state.now;
+            let service = seeded(state, service_id);
+            if service.custom_health {
+                service.health.insert(id.to_owned(), Health::initial(&instance.attributes));
+            }
+            service.raise_revision(now);
+            service.put(id, now, (now, now), Some(Arc::new(instance)));
+        });
+    }
+
+    /// Another party deregisters an instance, as ECS does when a task ends; it is gone at once.
+    pub fn withdraw(&self, service_id: &str, id: &str) {
+        self.change(|state| {
+            let now = state.now;
+            let service = seeded(state, service_id);
+            assert!(
+                service.instance(id).is_some(),
+                "there is no instance {id} in {service_id} to withdraw"
+            );
+            service.raise_revision(now);
+            service.put(id, now, (now, now), None);
+        });
+    }
+
+    /// The attributes of all instances of a service, by instance id, as they are now.
+    pub fn instances(&self, service_id: &str) -> BTreeMap<String, BTreeMap<String, String>> {
+        let mut state = self.look();
+        let service = seeded(&mut state, service_id);
+        service.present().map(|(id, instance)| (id.clone(), instance.attributes.clone())).collect()
+    }
+
+    /// The services of a namespace, by name.
+    pub fn services(&self, namespace_id: &str) -> Vec<ServiceView> {
+        let state = self.look();
+        let of_namespace =
+            state.services.iter().filter(|(_, service)| service.namespace == namespace_id);
+        let mut services: Vec<ServiceView> =
+            of_namespace.map(|(id, service)| view(id, service)).collect();
+        services.sort_by(|one, other| one.name.cmp(&other.name));
+        services
+    }
+
+    /// The id of a service by its own and its namespace's name.
+    pub fn find_service(&self, namespace_name: &str, service_name: &str) -> Option<String> {
+        let state = self.look();
+        let in_namespace = |service: &Service| {
+            state
+                .namespaces
+                .get(&service.namespace)
+                .is_some_and(|namespace| namespace.name == namespace_name)
+        };
+        let found = state
+            .services
+            .iter()
+            .find(|(_, service)| service.name == service_name && in_namespace(service));
+        found.map(|(id, _)| id.clone())
+    }
+
+    /// The id of a namespace by its name.
+    pub fn find_namespace(&self, name: &str) -> Option<String> {
+        let state = self.look();
+        state
+            .namespaces
+            .iter()
+            .find(|(_, namespace)| namespace.name == name)
+            .map(|(id, _)| id.clone())
+    }
+}
+
+fn seeded<'a>(state: &'a mut State, service_id: &str) -> &'a mut Service {
+    state.services.get_mut(service_id).unwrap_or_else(|| panic!("there is no service {service_id}"))
+}
+
+fn view(id: &str, service: &Service) -> ServiceView {
+    ServiceView {
+        id: id.to_owned(),
+        name: service.name.clone(),
+        description: service.description.clone(),
+        tags: service.tags.clone(),
+        dns: service.dns.clone(),
+        custom_health: service.custom_health,
+        attributes: service.attributes.clone(),
+    }
+}

@@ -1,0 +1,170 @@
+//! Creating, changing and deleting services. Creation and deletion are synchronous; a change is an operation, and it
+//! deletes what it does not mention.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::dispatch::Output;
+use super::dns::{self, Settings};
+use super::effect::Effect;
+use super::error::ApiError;
+use super::input::{Input, absent};
+use super::operation::{Failure, Targets};
+use super::pattern;
+use super::resource::{DnsConfig, NamespaceKind, Service};
+use super::state::State;
+use super::tag;
+
+const LONGEST_ARN: usize = 255;
+
+impl State {
+    pub(super) fn create_service(&mut self, input: Input<'_>) -> Output {
+        let name = input.text("Name", 127)?;
+        if !pattern::is_service_name(name) {
+            return Err(ApiError::constraint(
+                "Name",
+                name,
+                "Member must satisfy the pattern of a service name",
+            ));
+        }
+        let namespace = self.namespace_of_new_service(input)?;
+        let settings = Settings::read(input, self.namespaces[&namespace].kind)?;
+        let tags = tag::read(input)?;
+        tag::refuse_too_many(&tags, name)?;
+        let description = input.optional_text("Description", 1024)?;
+        let creator_request_id = input.optional_text("CreatorRequestId", 64)?;
+        self.refuse_same_name(&namespace, name)?;
+        let service = Service {
+            description: description.map(str::to_owned),
+            dns: settings.dns,
+            health_check: settings.health_check,
+            custom_health: settings.custom_health,
+            creator_request_id: creator_request_id.map(str::to_owned),
+            tags,
+            ..self.new_service(&namespace, name)
+        };
+        let id = self.ids.service();
+        let shown = self.show_service(&id, &service);
+        self.services.insert(id, service);
+        Ok(json!({ "Service": shown }))
+    }
+
+    /// A service with nothing but its name.
+    pub(super) fn new_service(&self, namespace: &str, name: &str) -> Service {
+        Service {
+            name: name.to_owned(),
+            namespace: namespace.to_owned(),
+            description: None,
+            dns: None,
+            health_check: None,
+            custom_health: false,
+            creator_request_id: None,
+            created: self.now,
+            tags: BTreeMap::new(),
+            attributes: BTreeMap::new(),
+            instances: BTreeMap::new(),
+            changes: 0,
+            health: BTreeMap::new(),
+            revisions: vec![(self.now, 1)],
+        }
+    }
+
+    /// The namespace is named beside DnsConfig, or by older clients inside it.
+    fn namespace_of_new_service(&self, input: Input<'_>) -> Result<String, ApiError> {
+        match (input.optional_text("NamespaceId", LONGEST_ARN)?, input.object("DnsConfig")?) {
+            (None, Some(dns)) => self.namespace_id(dns, "NamespaceId"),
+            _ => self.namespace_id(input, "NamespaceId"),
+        }
+    }
+
+    /// In DNS, names that differ only by case are the same name.
+    fn refuse_same_name(&self, namespace: &str, name: &str) -> Result<(), ApiError> {
+        let in_dns = self.namespaces[namespace].kind != NamespaceKind::Http;
+        let same = |other: &str| other == name || (in_dns && other.eq_ignore_ascii_case(name));
+        let twin = self
+            .services
+            .iter()
+            .find(|(_, service)| service.namespace == namespace && same(&service.name));
+        let Some((id, twin)) = twin else {
+            return Ok(());
+        };
+        let creator = twin.creator_request_id.as_deref().unwrap_or_default();
+        let error = ApiError::new(400, "ServiceAlreadyExists", "Service already exists.");
+        Err(error
+            .with("ServiceId", id)
+            .with("ServiceArn", &self.arn("service", id))
+            .with("CreatorRequestId", creator))
+    }
+
+    pub(super) fn delete_service(&mut self, input: Input<'_>) -> Output {
+        let id = self.service_id(input, "Id")?;
+        let busy = self
+            .operations
+            .in_flight()
+            .any(|(_, operation)| operation.targets.service.as_deref() == Some(&id));
+        if busy || self.services[&id].present().next().is_some() {
+            let message = "Service contains registered instances; delete the instances before deleting the service";
+            return Err(ApiError::in_use(message));
+        }
+        self.services.remove(&id);
+        Ok(json!({}))
+    }
+
+    pub(super) fn update_service(&mut self, input: Input<'_>) -> Output {
+        let id = self.service_id(input, "Id")?;
+        let change = input.object("Service")?.ok_or_else(|| absent("Service"))?;
+        let service = &self.services[&id];
+        let kind = self.namespaces[&service.namespace].kind;
+        if kind == NamespaceKind::Http {
+            return Err(ApiError::invalid("A service in an HTTP namespace cannot be updated"));
+        }
+        let description = change.optional_text("Description", 1024)?.map(str::to_owned);
+        let dns =
+            change.object("DnsConfig")?.map(|dns| changed_records(service, dns)).transpose()?;
+        let health_check =
+            change.object("HealthCheckConfig")?.map(dns::health_check).transpose()?;
+        if health_check.is_some() && service.custom_health {
+            return Err(ApiError::invalid(
+                "HealthCheckConfig and HealthCheckCustomConfig exclude each other",
+            ));
+        }
+        dns::refuse_health_check(health_check.as_ref(), kind, dns.as_ref())?;
+        let targets =
+            Targets { namespace: service.namespace.clone(), service: Some(id), instance: None };
+        self.submit(Effect::UpdateService { description, dns, health_check }, targets, None)
+    }
+
+    /// Records and health check that the change left out are gone; a description left out stays (undocumented).
+    pub(super) fn finish_update_service(
+        &mut self,
+        id: &str,
+        description: Option<String>,
+        dns: Option<DnsConfig>,
+        health_check: Option<Value>,
+    ) -> Result<(), Failure> {
+        let service = self.services.get_mut(id).ok_or_else(|| Failure::gone(id))?;
+        service.description = description.or(service.description.take());
+        service.dns = dns;
+        service.health_check = health_check;
+        Ok(())
+    }
+
+    /// The service that a member of a request names by id or ARN.
+    pub(super) fn service_id(&self, input: Input<'_>, member: &str) -> Result<String, ApiError> {
+        let given = input.text(member, LONGEST_ARN)?;
+        let id = self.own_id(given, "service").filter(|id| self.services.contains_key(*id));
+        id.map(str::to_owned).ok_or_else(|| ApiError::missing("ServiceNotFound", given))
+    }
+}
+
+/// Times to live may change and records may go; a record type that was not there cannot come.
+fn changed_records(service: &Service, change: Input<'_>) -> Result<DnsConfig, ApiError> {
+    let records = dns::dns_records(change)?;
+    match &service.dns {
+        Some(dns) if records.iter().all(|(kind, _)| dns.has(*kind)) => {
+            Ok(DnsConfig { routing_policy: dns.routing_policy.clone(), records })
+        }
+        _ => Err(ApiError::invalid("The record types of a service cannot be changed")),
+    }
+}

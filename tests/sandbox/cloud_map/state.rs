@@ -1,0 +1,108 @@
+//! Everything the stand-in knows, behind one lock: the registry, the operations in flight, the dials, the faults still
+//! due, the record of calls and the guard. `touch` brings it up to the present before anyone looks or acts.
+
+use std::collections::BTreeMap;
+use std::time::SystemTime;
+
+use serde_json::json;
+use tokio::time::Instant;
+
+use super::behaviour::{Behaviour, Buckets};
+use super::call::Call;
+use super::dispatch::Output;
+use super::effect::Effect;
+use super::fault::Fault;
+use super::guard::Guard;
+use super::id::Ids;
+use super::operation::{Operations, Targets};
+use super::resource::{Namespace, Service};
+
+/// The state of one account in one Region.
+pub(super) struct State {
+    pub(super) region: String,
+    pub(super) account: String,
+    pub(super) now: Instant,
+    began: (Instant, f64),
+    pub(super) ids: Ids,
+    pub(super) namespaces: BTreeMap<String, Namespace>,
+    pub(super) services: BTreeMap<String, Service>,
+    pub(super) operations: Operations,
+    pub(super) behaviour: Behaviour,
+    pub(super) buckets: Buckets,
+    pub(super) faults: Vec<Fault>,
+    pub(super) calls: Vec<Call>,
+    pub(super) guard: Guard,
+}
+
+impl State {
+    pub(super) fn new(region: &str, account: &str) -> Self {
+        let since_epoch =
+            SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let now = Instant::now();
+        Self {
+            region: region.to_owned(),
+            account: account.to_owned(),
+            now,
+            began: (now, since_epoch.as_secs_f64()),
+            ids: Ids::new(&format!("{account}/{region}")),
+            namespaces: BTreeMap::new(),
+            services: BTreeMap::new(),
+            operations: Operations::default(),
+            behaviour: Behaviour::default(),
+            buckets: Buckets::default(),
+            faults: Vec::new(),
+            calls: Vec::new(),
+            guard: Guard::default(),
+        }
+    }
+
+    /// Brings the state up to now: operations that are due end, and the guard looks at what they did.
+    pub(super) fn touch(&mut self) {
+        self.now = self.now.max(Instant::now());
+        while let Some((id, ended)) = self.operations.settle_next(self.now) {
+            self.take_effect(&id, ended);
+            self.guard.compare(&format!("after operation {id}"), &self.services);
+        }
+    }
+
+    /// Lets another party change the registry: what it does to foreign instances is no violation.
+    pub(super) fn by_another_party<T>(&mut self, change: impl FnOnce(&mut Self) -> T) -> T {
+        self.touch();
+        let changed = change(self);
+        self.guard.accept(&self.services);
+        changed
+    }
+
+    /// Accepts an asynchronous operation and answers with its id, unless one on the same targets is in flight.
+    pub(super) fn submit(
+        &mut self,
+        effect: Effect,
+        targets: Targets,
+        creator_request_id: Option<&str>,
+    ) -> Output {
+        self.operations.refuse_duplicate(&targets)?;
+        let id = self.ids.operation();
+        let time = (self.now, self.behaviour.operation_delay);
+        let id = self.operations.accept(id, effect, targets, creator_request_id, time);
+        Ok(json!({ "OperationId": id }))
+    }
+
+    fn take_effect(&mut self, id: &str, ended: Instant) {
+        let Some(operation) =
+            self.operations.get_mut(id).filter(|operation| operation.failure.is_none())
+        else {
+            return;
+        };
+        let (effect, targets) = (operation.effect.clone(), operation.targets.clone());
+        let failure = self.apply(effect, &targets, ended).err();
+        if let Some(operation) = self.operations.get_mut(id) {
+            operation.failure = failure;
+        }
+    }
+
+    /// Milliseconds-exact seconds since 1970, as the wire has them: the wall clock of the start plus tokio's time.
+    pub(super) fn timestamp(&self, at: Instant) -> f64 {
+        let seconds = self.began.1 + at.saturating_duration_since(self.began.0).as_secs_f64();
+        (seconds * 1000.0).round() / 1000.0
+    }
+}

@@ -1,0 +1,159 @@
+//! What a request must carry, what an instance may carry, and how answers go wrong on their way.
+
+use axum::body::to_bytes;
+use serde_json::{Map, Value, json};
+
+use super::super::{Behaviour, Fault, FaultKind, Quotas, RecordType};
+use super::{
+    call, cloud_map, dns_service, done, http_service, refused, register, registration, request,
+    send,
+};
+
+#[tokio::test]
+async fn a_request_needs_a_signature_in_scope_and_the_protocols_headers() {
+    let map = cloud_map();
+    let mut seen = Vec::new();
+    for (header, value) in [
+        ("authorization", ""),
+        (
+            "authorization",
+            "AWS4-HMAC-SHA256 Credential=AK/1/us-west-2/servicediscovery/aws4_request",
+        ),
+        (
+            "authorization",
+            "AWS4-HMAC-SHA256 Credential=AK/1/us-east-1/servicediscovery/aws4_request, SignedHeaders=host, Signature=0",
+        ),
+        ("content-type", "application/json"),
+        ("x-amz-target", "ListNamespaces"),
+    ] {
+        let mut request = request("localhost", "ListNamespaces", &json!({}));
+        request.headers_mut().insert(header, value.parse().expect("a header"));
+        seen.push(send(&map, request).await.1["__type"].as_str().unwrap_or_default().to_owned());
+    }
+    assert_eq!(
+        seen,
+        [
+            "MissingAuthenticationTokenException",
+            "IncompleteSignatureException",
+            "InvalidSignatureException",
+            "UnknownOperationException",
+            "UnknownOperationException",
+        ]
+    );
+}
+
+#[tokio::test]
+async fn the_records_of_a_service_say_which_attributes_it_needs() {
+    let map = cloud_map();
+    let (v4, v6, port) = ("AWS_INSTANCE_IPV4", "AWS_INSTANCE_IPV6", "AWS_INSTANCE_PORT");
+    for (records, good, bad) in [
+        (vec![RecordType::A], json!({ v4: "10.0.0.1" }), json!({ v6: "::1" })),
+        (
+            vec![RecordType::A, RecordType::Aaaa],
+            json!({ v4: "10.0.0.1", v6: "::1" }),
+            json!({ v4: "10.0.0.1" }),
+        ),
+        (vec![RecordType::Srv], json!({ v6: "::1", port: "80" }), json!({ v6: "::1" })),
+        (vec![RecordType::Srv], json!({ v4: "10.0.0.1", port: "1" }), json!({ port: "80" })),
+        (
+            vec![RecordType::Cname],
+            json!({ "AWS_INSTANCE_CNAME": "x.example" }),
+            json!({ v4: "10.0.0.1" }),
+        ),
+        (
+            vec![RecordType::A],
+            json!({ v4: "10.0.0.1", port: "80" }),
+            json!({ v4: "10.0.0.1", port: "0" }),
+        ),
+        (vec![RecordType::A], json!({ v4: "10.0.0.1" }), json!({ v4: "10.0.0.256" })),
+    ] {
+        let web = dns_service(&map, &records);
+        assert_eq!(
+            refused(&map, "RegisterInstance", registration(&web, "a", &bad)).await,
+            "InvalidInput",
+            "{bad}"
+        );
+        done(&map, "RegisterInstance", registration(&web, "a", &good)).await;
+    }
+}
+
+#[tokio::test]
+async fn thirty_custom_attributes_and_five_thousand_characters_are_the_most() {
+    let map = cloud_map();
+    let web = http_service(&map, "web");
+    let attributes = |count: usize, value: &str| -> Value {
+        (0..count)
+            .map(|number| (format!("k{number:03}"), json!(value)))
+            .collect::<Map<_, _>>()
+            .into()
+    };
+    let mut full = attributes(30, "");
+    full["AWS_INSTANCE_PORT"] = json!("80");
+    done(&map, "RegisterInstance", registration(&web, "full", &full)).await;
+    done(&map, "RegisterInstance", registration(&web, "long", &attributes(5, &"v".repeat(996))))
+        .await;
+    let mut too_long = attributes(5, &"v".repeat(996));
+    too_long["k000"] = json!("v".repeat(997));
+    for wrong in [attributes(31, ""), too_long, json!({"k": "é"}), json!({"k": "v".repeat(1025)})]
+    {
+        assert_eq!(
+            refused(&map, "RegisterInstance", registration(&web, "wrong", &wrong)).await,
+            "InvalidInput"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_ec2_instance_reads_back_with_the_address_that_the_service_found() {
+    let map = cloud_map();
+    let web = http_service(&map, "web");
+    register(&map, &web, "a", json!({ "AWS_EC2_INSTANCE_ID": "i-0123" })).await;
+    assert!(map.instances(&web)["a"].contains_key("AWS_INSTANCE_IPV4"));
+    let with_more = json!({ "AWS_EC2_INSTANCE_ID": "i-0123", "more": "" });
+    assert_eq!(
+        refused(&map, "RegisterInstance", registration(&web, "b", &with_more)).await,
+        "InvalidInput"
+    );
+}
+
+#[tokio::test]
+async fn both_throttles_answer_as_their_plane_does() {
+    let map = cloud_map();
+    http_service(&map, "web");
+    let quotas =
+        Some(Quotas::none().limit("ListServices", 1.0, 1.0).limit("DiscoverInstances", 1.0, 0.0));
+    map.behave(Behaviour { quotas, ..Behaviour::default() });
+    done(&map, "ListServices", json!({})).await;
+    let (status, answer) = call(&map, "ListServices", json!({})).await;
+    assert_eq!(
+        (status, &answer["__type"], &answer["message"]),
+        (400, &json!("ThrottlingException"), &json!("Rate exceeded"))
+    );
+    let named = json!({ "NamespaceName": "shop", "ServiceName": "web" });
+    let (status, answer) = send(&map, request("data-x", "DiscoverInstances", &named)).await;
+    assert_eq!((status, &answer["__type"]), (429, &json!("RequestLimitExceeded")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_answer_leaves_its_effect_and_a_refused_call_none() {
+    let map = cloud_map();
+    let web = http_service(&map, "web");
+    for (instance, kind) in [
+        ("done-500", FaultKind::FailAfterEffect),
+        ("done-lost", FaultKind::DropAfterEffect),
+        ("done-cut", FaultKind::Cut),
+        ("not-500", FaultKind::ServerError),
+        ("not-reset", FaultKind::Reset),
+    ] {
+        map.inject(Fault::on("RegisterInstance", kind).instance(instance));
+        let register =
+            request("localhost", "RegisterInstance", &registration(&web, instance, &json!({})));
+        let response = map.answer(register).await;
+        let whole = to_bytes(response.into_body(), usize::MAX).await.is_ok();
+        assert_eq!(whole, instance.ends_with("500"), "{instance}");
+    }
+    tokio::time::sleep(super::Duration::from_secs(1)).await;
+    assert!(map.instances(&web).keys().eq(["done-500", "done-cut", "done-lost"]));
+    let statuses: Vec<u16> = map.calls().iter().map(|call| call.status).collect();
+    assert_eq!(statuses, [500, 0, 200, 500, 0]);
+}

@@ -1,0 +1,128 @@
+//! The EKS stand-in: DescribeCluster over the running Kubernetes servers, found by the caller's
+//! account and Region as the service does.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use axum::body::Body;
+use axum::http::StatusCode;
+use axum::response::Response;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+use super::kubernetes::KubernetesServer;
+use super::sigv4::{Caller, Refusal};
+
+/// The clusters of all accounts and Regions; clones share them.
+#[derive(Clone, Default)]
+pub struct Eks(Arc<Mutex<BTreeMap<String, Cluster>>>);
+
+struct Cluster {
+    server: KubernetesServer,
+    status: String,
+    denied: bool,
+}
+
+impl Eks {
+    /// Registers a cluster as ACTIVE; one of the same ARN is replaced, as when a cluster is made
+    /// anew under its name.
+    pub fn register(&self, server: &KubernetesServer) {
+        let cluster =
+            Cluster { server: server.clone(), status: "ACTIVE".to_owned(), denied: false };
+        self.clusters().insert(server.identity().arn(), cluster);
+    }
+
+    /// Deletes a cluster: DescribeCluster answers ResourceNotFoundException.
+    pub fn delete(&self, arn: &str) {
+        self.clusters().remove(arn);
+    }
+
+    /// Sets the status; CREATING and PENDING have neither endpoint nor authority yet.
+    pub fn set_status(&self, arn: &str, status: &str) {
+        self.change(arn, |cluster| status.clone_into(&mut cluster.status));
+    }
+
+    /// Lets DescribeCluster answer AccessDeniedException, or not any more.
+    pub fn deny(&self, arn: &str, denied: bool) {
+        self.change(arn, |cluster| cluster.denied = denied);
+    }
+
+    fn change(&self, arn: &str, change: impl FnOnce(&mut Cluster)) {
+        change(self.clusters().get_mut(arn).expect("a registered cluster"));
+    }
+
+    fn clusters(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Cluster>> {
+        self.0.lock().expect("no poisoned lock")
+    }
+
+    /// Answers `GET /clusters/{name}`.
+    pub fn describe_cluster(&self, caller: &Caller, name: &str) -> Response {
+        let arn_end = format!(":{}:{}:cluster/{name}", caller.region, caller.principal.account);
+        let clusters = self.clusters();
+        let found = clusters.iter().find(|(arn, _)| arn.ends_with(&arn_end));
+        match found {
+            None => {
+                let text = format!("No cluster found for name: {name}.");
+                error(StatusCode::NOT_FOUND, "ResourceNotFoundException", &text)
+            }
+            Some((arn, cluster)) if cluster.denied => {
+                let user = caller.principal.arn();
+                let text = format!(
+                    "User: {user} is not authorized to perform: eks:DescribeCluster on resource: \
+                     {arn}"
+                );
+                error(StatusCode::FORBIDDEN, "AccessDeniedException", &text)
+            }
+            Some((arn, cluster)) => {
+                answer(StatusCode::OK, None, &json!({"cluster": description(arn, cluster)}))
+            }
+        }
+    }
+}
+
+fn description(arn: &str, cluster: &Cluster) -> Value {
+    let mut description = json!({
+        "name": cluster.server.identity().name,
+        "arn": arn,
+        "status": cluster.status,
+        "version": cluster.server.version(),
+        "createdAt": 1_767_225_600.123,
+        "platformVersion": "eks.9",
+        "accessConfig": {"authenticationMode": "API"},
+        "kubernetesNetworkConfig": {"ipFamily": "ipv4", "serviceIpv4Cidr": "10.100.0.0/16"},
+        "resourcesVpcConfig": {
+            "vpcId": "vpc-0123456789abcdef0", "endpointPublicAccess": true,
+            "endpointPrivateAccess": true, "publicAccessCidrs": ["0.0.0.0/0"],
+        },
+    });
+    if !matches!(cluster.status.as_str(), "CREATING" | "PENDING") {
+        let authority = STANDARD.encode(cluster.server.certificate_authority_pem());
+        description["endpoint"] = cluster.server.endpoint().into();
+        description["certificateAuthority"] = json!({"data": authority});
+    }
+    description
+}
+
+/// A request whose signature does not hold.
+pub fn refuse(refusal: &Refusal) -> Response {
+    error(StatusCode::FORBIDDEN, refusal.code, &refusal.message)
+}
+
+/// A path that the stand-in does not know.
+pub fn unknown(path: &str) -> Response {
+    let text = format!("the sandbox plays DescribeCluster alone, not {path}");
+    error(StatusCode::NOT_FOUND, "UnknownOperationException", &text)
+}
+
+fn error(status: StatusCode, code: &str, message: &str) -> Response {
+    answer(status, Some(code), &json!({"message": message}))
+}
+
+fn answer(status: StatusCode, error: Option<&str>, body: &Value) -> Response {
+    let mut builder = Response::builder().status(status).header("content-type", "application/json");
+    if let Some(code) = error {
+        builder = builder.header("x-amzn-errortype", code);
+    }
+    builder.body(Body::from(body.to_string())).expect("valid headers")
+}

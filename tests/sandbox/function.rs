@@ -1,0 +1,51 @@
+//! The function under the sandbox's settings: the real handler, its AWS clients pointed at the
+//! stand-ins by the SDK's own configuration. Nothing in it is replaced.
+
+use std::time::Duration;
+
+use aws_credential_types::Credentials;
+use cloud_map_sync::clients::sdk_config;
+use cloud_map_sync::deadline::Deadline;
+use cloud_map_sync::handler::{Answer, Function};
+use cloud_map_sync::settings::Settings;
+use serde_json::Value;
+
+use super::{REGION, Sandbox};
+
+/// The time an invocation is given, as the template sets it.
+pub const TIMEOUT: Duration = Duration::from_secs(300);
+
+impl Sandbox {
+    /// The function as it would be in the sandbox's environment, with more or other settings.
+    pub async fn function(&self, settings: &[(&str, &str)]) -> Function {
+        let environment = self.environment();
+        let variable = |name: &str| {
+            let set = settings.iter().find(|(key, _)| *key == name);
+            let own = || environment.iter().find(|(key, _)| key == name).map(|(_, value)| value);
+            set.map(|(_, value)| (*value).to_owned()).or_else(|| own().cloned())
+        };
+        let settings = Settings::read(variable, Some(REGION)).expect("the test's settings");
+        let key = self.access_key();
+        let token = Some(key.session_token.clone());
+        let credentials = Credentials::new(&key.id, &key.secret, token, None, "sandbox");
+        let config = sdk_config()
+            .region(aws_config::Region::new(REGION))
+            .endpoint_url(self.endpoint_url())
+            .credentials_provider(credentials)
+            .load()
+            .await;
+        Function::new(settings, config)
+    }
+}
+
+/// Invokes a function with a payload and the time that the template gives.
+pub async fn invoke(function: &Function, payload: &Value) -> Answer {
+    function.invoke(payload, Deadline::after(TIMEOUT)).await
+}
+
+/// One of the payloads in `events/`.
+pub fn event(name: &str) -> Value {
+    let path = format!("{}/events/{name}.json", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{path}: {error}"))
+}

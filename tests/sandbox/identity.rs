@@ -1,0 +1,163 @@
+//! Who holds which AWS access key in the sandbox: the function's own role session, and sessions
+//! that AssumeRole hands out. The signature check, the STS stand-in and the Kubernetes token check
+//! all ask here.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use k8s_openapi::jiff::Timestamp;
+
+use super::signature::digest;
+
+/// Access keys and assumable roles of all accounts; clones share them.
+#[derive(Clone, Default)]
+pub struct Identities(Arc<Mutex<Known>>);
+
+#[derive(Default)]
+struct Known {
+    keys: BTreeMap<String, AccessKey>,
+    roles: BTreeMap<String, AssumableRole>,
+    assumed: Vec<AssumedRole>,
+}
+
+struct AssumableRole {
+    external_id: Option<String>,
+}
+
+/// An access key with its secrets and whose it is.
+#[derive(Clone, Debug)]
+pub struct AccessKey {
+    /// `AWS_ACCESS_KEY_ID`
+    pub id: String,
+    /// `AWS_SECRET_ACCESS_KEY`
+    pub secret: String,
+    /// `AWS_SESSION_TOKEN`
+    pub session_token: String,
+    /// End of the session.
+    pub expires: Timestamp,
+    /// The role session that the key belongs to.
+    pub principal: Principal,
+}
+
+/// A role session as GetCallerIdentity tells it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Principal {
+    /// Twelve digits.
+    pub account: String,
+    /// `arn:aws:iam::<account>:role/<name>`: what an EKS access entry names.
+    pub role_arn: String,
+    /// The session's name.
+    pub session: String,
+}
+
+/// One AssumeRole that was granted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AssumedRole {
+    /// The role that asked.
+    pub by: String,
+    /// The role that was assumed.
+    pub role_arn: String,
+    /// The external id that was sent.
+    pub external_id: Option<String>,
+    /// The session name that was sent.
+    pub session: String,
+}
+
+impl Principal {
+    /// `arn:aws:sts::<account>:assumed-role/<name>/<session>`; a role's path is not part of it.
+    pub fn arn(&self) -> String {
+        let partition = self.role_arn.split(':').nth(1).unwrap_or("aws");
+        let role = self.role_arn.rsplit('/').next().unwrap_or_default();
+        format!("arn:{partition}:sts::{}:assumed-role/{role}/{}", self.account, self.session)
+    }
+
+    /// `<role id>:<session>`
+    pub fn user_id(&self) -> String {
+        let id = digest(self.role_arn.as_bytes()).to_uppercase();
+        format!("AROA{}:{}", &id[..17], self.session)
+    }
+}
+
+impl Identities {
+    /// Issues a key for a session of a role.
+    pub fn issue(&self, role_arn: &str, session: &str, lifetime: Duration) -> AccessKey {
+        let mut known = self.0.lock().expect("no poisoned lock");
+        let number = known.keys.len() + 1;
+        let id = format!("ASIASANDBOX{number:09}");
+        let key = AccessKey {
+            secret: digest(format!("secret of {id}").as_bytes())[..40].to_owned(),
+            // Real session tokens hold +, / and =, which show whether a client encodes its query
+            // right.
+            session_token: format!("IQoJb3JpZ2luX2Vj//{}+=", digest(id.as_bytes())),
+            expires: Timestamp::now() + lifetime,
+            principal: Principal {
+                account: role_arn.split(':').nth(4).unwrap_or_default().to_owned(),
+                role_arn: role_arn.to_owned(),
+                session: session.to_owned(),
+            },
+            id,
+        };
+        known.keys.insert(key.id.clone(), key.clone());
+        key
+    }
+
+    /// The key of that id, if the sandbox issued it.
+    pub fn key(&self, id: &str) -> Option<AccessKey> {
+        let known = self.0.lock().expect("no poisoned lock");
+        known.keys.get(id).cloned()
+    }
+
+    /// Lets every principal assume the role, where an external id is given only with that one.
+    pub fn assumable_role(&self, role_arn: &str, external_id: Option<&str>) {
+        let mut known = self.0.lock().expect("no poisoned lock");
+        let role = AssumableRole { external_id: external_id.map(ToOwned::to_owned) };
+        known.roles.insert(role_arn.to_owned(), role);
+    }
+
+    /// Answers AssumeRole: a key of the role's session, or nothing where its trust policy refuses.
+    pub fn assume(&self, request: &AssumedRole, lifetime: Duration) -> Option<AccessKey> {
+        {
+            let mut known = self.0.lock().expect("no poisoned lock");
+            let role = known.roles.get(&request.role_arn)?;
+            if role.external_id.is_some() && role.external_id != request.external_id {
+                return None;
+            }
+            known.assumed.push(request.clone());
+        }
+        Some(self.issue(&request.role_arn, &request.session, lifetime))
+    }
+
+    /// Every role assumed so far, in order.
+    pub fn assumed(&self) -> Vec<AssumedRole> {
+        self.0.lock().expect("no poisoned lock").assumed.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_role_with_an_external_id_is_not_assumed_without_it() {
+        let identities = Identities::default();
+        let role_arn = "arn:aws:iam::444455556666:role/paths/reader";
+        identities.assumable_role(role_arn, Some("shared-secret"));
+        let request = |external_id: Option<&str>| AssumedRole {
+            by: "arn:aws:iam::111122223333:role/cloud-map-sync".to_owned(),
+            role_arn: role_arn.to_owned(),
+            external_id: external_id.map(ToOwned::to_owned),
+            session: "cloud-map-sync".to_owned(),
+        };
+        let lifetime = Duration::from_mins(15);
+
+        assert!(identities.assume(&request(None), lifetime).is_none());
+        assert!(identities.assume(&request(Some("other")), lifetime).is_none());
+        let key = identities.assume(&request(Some("shared-secret")), lifetime);
+
+        let principal = key.expect("assumed").principal;
+        assert_eq!(principal.account, "444455556666");
+        assert_eq!(principal.arn(), "arn:aws:sts::444455556666:assumed-role/reader/cloud-map-sync");
+        assert_eq!(identities.assumed().len(), 1);
+    }
+}

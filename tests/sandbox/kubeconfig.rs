@@ -1,0 +1,38 @@
+//! A kubeconfig for a served sandbox: one context per cluster, with its authority and its
+//! administrator's token. It is written as JSON, which kubectl reads as the YAML that it is.
+
+use std::path::Path;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+use super::kubernetes::KubernetesServer;
+
+/// The kubeconfig of these clusters; the first is the current context.
+pub fn kubeconfig(clusters: &[KubernetesServer]) -> Value {
+    let entries = |entry: fn(&KubernetesServer, &str) -> Value| -> Vec<Value> {
+        clusters.iter().map(|server| entry(server, &server.identity().name)).collect()
+    };
+    json!({
+        "apiVersion": "v1", "kind": "Config",
+        "clusters": entries(|server, name| json!({"name": name, "cluster": cluster(server)})),
+        "users": entries(|server, name| json!({
+            "name": name, "user": {"token": server.admin_token()},
+        })),
+        "contexts": entries(|_, name| json!({
+            "name": name, "context": {"cluster": name, "user": name},
+        })),
+        "current-context": clusters.first().map(|server| server.identity().name),
+    })
+}
+
+fn cluster(server: &KubernetesServer) -> Value {
+    let authority = STANDARD.encode(server.certificate_authority_pem());
+    json!({"server": server.endpoint(), "certificate-authority-data": authority})
+}
+
+/// Writes the kubeconfig to a file.
+pub fn write(path: &Path, clusters: &[KubernetesServer]) -> std::io::Result<()> {
+    std::fs::write(path, format!("{:#}\n", kubeconfig(clusters)))
+}

@@ -1,0 +1,152 @@
+//! Who may do what: bearer tokens become users through the cluster's access entries, and the rules
+//! are those that `deploy/rbac.yaml` gives its group, nothing more. Everything else is forbidden in
+//! RBAC's words.
+
+use std::collections::BTreeMap;
+
+use axum::http::{HeaderMap, Method};
+use k8s_openapi::jiff::Timestamp;
+
+use super::super::identity::Identities;
+use super::ClusterIdentity;
+use super::resource::Target;
+use super::status::Failure;
+use super::token;
+
+/// The group that `deploy/rbac.yaml` binds its ClusterRole to.
+pub const BOUND_GROUP: &str = "cloud-map-sync";
+
+/// The rules of `deploy/rbac.yaml`: API group, resource, verbs.
+const RULES: [(&str, &str, &[&str]); 4] = [
+    ("", "services", &["get", "list"]),
+    ("", "endpoints", &["get", "list"]),
+    ("discovery.k8s.io", "endpointslices", &["get", "list"]),
+    ("events.k8s.io", "events", &["create"]),
+];
+
+/// Who sent a request.
+#[derive(Clone, Debug)]
+pub struct User {
+    /// User name, the role session's ARN for IAM principals.
+    pub name: String,
+    groups: Vec<String>,
+}
+
+/// Access entries of a cluster, its admin token, and the identities that its tokens are checked
+/// with.
+pub struct Access {
+    /// Role ARN to Kubernetes groups.
+    pub entries: BTreeMap<String, Vec<String>>,
+    /// Bearer token of the cluster's administrator.
+    pub admin_token: String,
+    /// The sandbox's access keys.
+    pub identities: Identities,
+}
+
+impl Access {
+    /// The user of a request, or why there is none.
+    pub fn authenticate(
+        &self,
+        headers: &HeaderMap,
+        cluster: &ClusterIdentity,
+        now: Timestamp,
+    ) -> Result<User, String> {
+        let Some(header) = headers.get("authorization") else {
+            return Ok(User {
+                name: "system:anonymous".to_owned(),
+                groups: vec!["system:unauthenticated".to_owned()],
+            });
+        };
+        let bearer = header.to_str().ok().and_then(|value| value.strip_prefix("Bearer "));
+        let bearer = bearer.ok_or("not a bearer token")?;
+        if bearer == self.admin_token {
+            return Ok(User {
+                name: "kubernetes-admin".to_owned(),
+                groups: vec!["system:masters".to_owned()],
+            });
+        }
+        let principal =
+            token::verify(bearer, &cluster.name, &cluster.region, &self.identities, now)?;
+        let groups = self.entries.get(&principal.role_arn);
+        let groups = groups.ok_or_else(|| format!("no access entry for {}", principal.role_arn))?;
+        Ok(User { name: principal.arn(), groups: groups.clone() })
+    }
+}
+
+impl User {
+    /// Whether the rules let the user at a resource.
+    pub fn check_resource(&self, verb: &str, target: &Target) -> Result<(), Failure> {
+        let allowed = self.is_member("system:masters")
+            || self.is_member(BOUND_GROUP)
+                && target.subresource.is_empty()
+                && is_granted(verb, target);
+        if allowed {
+            return Ok(());
+        }
+        let resource = match target.subresource.as_str() {
+            "" => target.plural.clone(),
+            subresource => format!("{}/{subresource}", target.plural),
+        };
+        let place = match target.namespace.as_str() {
+            "" => "at the cluster scope".to_owned(),
+            namespace => format!("in the namespace \"{namespace}\""),
+        };
+        let what = format!(
+            "User \"{}\" cannot {verb} resource \"{resource}\" in API group \"{}\" {place}",
+            self.name, target.group
+        );
+        Err(Failure::forbidden(Some((&target.group, &target.plural)), &target.name, &what))
+    }
+
+    /// Health and version are public; discovery is for everyone who has a name.
+    pub fn check_path(&self, method: &Method, path: &str) -> Result<(), Failure> {
+        let public = ["/version", "/readyz", "/livez", "/healthz"].contains(&path);
+        let discovery = ["/api", "/apis", "/openapi"].iter().any(|prefix| path.starts_with(prefix));
+        let named = !self.is_member("system:unauthenticated");
+        if method == Method::GET && (public || discovery && named)
+            || self.is_member("system:masters")
+        {
+            return Ok(());
+        }
+        let verb = method.as_str().to_lowercase();
+        let what = format!("User \"{}\" cannot {verb} path \"{path}\"", self.name);
+        Err(Failure::forbidden(None, "", &what))
+    }
+
+    fn is_member(&self, group: &str) -> bool {
+        self.groups.iter().any(|known| known == group)
+    }
+}
+
+fn is_granted(verb: &str, target: &Target) -> bool {
+    RULES.iter().any(|(group, plural, verbs)| {
+        *group == target.group && *plural == target.plural && verbs.contains(&verb)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rules_are_those_of_the_deployed_role() {
+        let deployed = include_str!("../../../deploy/rbac.yaml");
+        let lists = |field: &str| -> Vec<String> {
+            let lines = deployed.lines().map(|line| line.trim().trim_start_matches("- "));
+            let values = lines.filter_map(|line| line.strip_prefix(field)?.strip_prefix(": ["));
+            values.map(|value| value.trim_end_matches(']').trim_matches('"').to_owned()).collect()
+        };
+        let granted = lists("apiGroups").into_iter().zip(lists("resources")).zip(lists("verbs"));
+        let mut granted: Vec<_> =
+            granted.map(|((group, plural), verbs)| (group, plural, verbs)).collect();
+        let mut known: Vec<_> = RULES
+            .iter()
+            .map(|(group, plural, verbs)| {
+                ((*group).to_owned(), (*plural).to_owned(), verbs.join(", "))
+            })
+            .collect();
+        granted.sort();
+        known.sort();
+        assert_eq!(granted, known);
+    }
+}

@@ -1,0 +1,220 @@
+//! One request after another: fault, authentication, authorisation, then the resource, in the order
+//! in which a real API server refuses. Every request ends in the request log with its status.
+
+use std::sync::{Arc, Mutex};
+
+use axum::body::{Body, Bytes};
+use axum::extract::Query;
+use axum::http::{HeaderMap, Method, Request, StatusCode, Uri};
+use axum::response::Response;
+use futures_util::stream;
+use serde_json::Value;
+
+use super::RequestLine;
+use super::discovery;
+use super::fault::{self, FaultKind};
+use super::list::{self, ListParameters};
+use super::resource::{ENDPOINT_SLICES, ENDPOINTS, Resource, Target};
+use super::status::Failure;
+use super::world::World;
+use super::writes;
+
+const DEPRECATION: &str =
+    "299 - \"v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice\"";
+
+/// What goes out, before a fault may cut it.
+struct Answer {
+    status: StatusCode,
+    content_type: &'static str,
+    headers: Vec<(&'static str, String)>,
+    body: Vec<u8>,
+}
+
+/// A request, read whole.
+struct Call {
+    method: Method,
+    uri: Uri,
+    headers: HeaderMap,
+    body: Bytes,
+    parameters: ListParameters,
+}
+
+/// Serves one request.
+pub async fn serve(world: Arc<Mutex<World>>, request: Request<Bytes>) -> Response {
+    let (parts, body) = request.into_parts();
+    let parameters = Query::try_from_uri(&parts.uri).map(|Query(parameters)| parameters);
+    let call = Call {
+        parameters: parameters.unwrap_or_default(),
+        method: parts.method,
+        uri: parts.uri,
+        headers: parts.headers,
+        body,
+    };
+    let fault = {
+        let mut world = world.lock().expect("no poisoned lock");
+        let continued = !call.parameters.r#continue.is_empty();
+        fault::take(&mut world.faults, &call.method, call.uri.path(), continued)
+    };
+    if let Some(FaultKind::Slow(delay)) = fault {
+        tokio::time::sleep(delay).await;
+    }
+    let answer = {
+        let mut world = world.lock().expect("no poisoned lock");
+        let (answer, refusal) = answer(&mut world, &call, fault.as_ref());
+        world.requests.push(RequestLine {
+            method: call.method.to_string(),
+            path: call.uri.path().to_owned(),
+            query: call.uri.query().unwrap_or_default().to_owned(),
+            status: answer.status.as_u16(),
+            refusal,
+        });
+        answer
+    };
+    answer.into_response(matches!(fault, Some(FaultKind::TruncatedBody)))
+}
+
+/// The answer, and for a refused token why it was refused.
+fn answer(world: &mut World, call: &Call, fault: Option<&FaultKind>) -> (Answer, Option<String>) {
+    if let Some(answer) = fault.and_then(|fault| injected(call, fault)) {
+        return (answer, None);
+    }
+    let user = match world.access.authenticate(&call.headers, &world.identity, world.now()) {
+        Ok(user) => user,
+        Err(refusal) => return (Failure::unauthorized().into(), Some(refusal)),
+    };
+    let answer = match Target::of_path(call.uri.path()) {
+        Some(target) => {
+            let watch = matches!(call.parameters.watch.as_str(), "true" | "1");
+            let verb = target.verb(&call.method, watch);
+            user.check_resource(verb, &target)
+                .and_then(|()| on_resource(world, call, &target, verb))
+        }
+        None => user
+            .check_path(&call.method, call.uri.path())
+            .map(|()| elsewhere(world, call.uri.path())),
+    };
+    (answer.unwrap_or_else(Answer::from), None)
+}
+
+fn injected(call: &Call, fault: &FaultKind) -> Option<Answer> {
+    if let Some(code) = fault.status_code() {
+        return Some(Failure::of_code(code).into());
+    }
+    match fault {
+        FaultKind::RetryAfter(seconds) => Some(Failure::too_many_requests(*seconds).into()),
+        FaultKind::NotJson => Some(Answer {
+            content_type: "text/html",
+            ..Answer::text(StatusCode::OK, "<html><body>Please log in to continue.</body></html>")
+        }),
+        FaultKind::Expired410OnContinue => {
+            let resource = Target::of_path(call.uri.path()).and_then(|target| target.resource())?;
+            Some(list::expire(resource, &call.parameters.r#continue).into())
+        }
+        _ => None,
+    }
+}
+
+fn on_resource(
+    world: &mut World,
+    call: &Call,
+    target: &Target,
+    verb: &str,
+) -> Result<Answer, Failure> {
+    let served =
+        target.resource().filter(|known| world.serves_slices || **known != ENDPOINT_SLICES);
+    let Some(resource) = served else { return Ok(page_not_found()) };
+    let body = match verb {
+        "list" => list::list(
+            &mut world.store,
+            resource,
+            &target.namespace,
+            &call.parameters,
+            world.minor,
+        )?,
+        "get" => get(world, resource, target)?,
+        "watch" => return Err(Failure::method_not_allowed()),
+        _ => {
+            let content_type =
+                call.headers.get("content-type").and_then(|value| value.to_str().ok());
+            let content_type = content_type.unwrap_or_default();
+            writes::write(world, &call.method, resource, target, content_type, &call.body)?
+        }
+    };
+    let status = if verb == "create" { StatusCode::CREATED } else { StatusCode::OK };
+    let mut answer = Answer::json(status, &body);
+    if *resource == ENDPOINTS && world.minor >= 33 {
+        answer.headers.push(("warning", DEPRECATION.to_owned()));
+    }
+    Ok(answer)
+}
+
+fn get(world: &World, resource: &Resource, target: &Target) -> Result<Value, Failure> {
+    let object = world.store.get(resource, &target.namespace, &target.name);
+    object.map(|object| (*object).clone()).ok_or_else(|| Failure::not_found(resource, &target.name))
+}
+
+fn elsewhere(world: &World, path: &str) -> Answer {
+    if matches!(path, "/readyz" | "/livez" | "/healthz") {
+        return Answer::text(StatusCode::OK, "ok");
+    }
+    let hidden = !world.serves_slices && path.starts_with("/apis/discovery.k8s.io");
+    match discovery::document(path, world.minor).filter(|_| !hidden) {
+        Some(document) => Answer::json(StatusCode::OK, &document),
+        None => page_not_found(),
+    }
+}
+
+/// A group that is not installed is answered outside the API machinery, without a Status.
+fn page_not_found() -> Answer {
+    Answer::text(StatusCode::NOT_FOUND, "404 page not found\n")
+}
+
+impl Answer {
+    fn json(status: StatusCode, body: &Value) -> Self {
+        let body = serde_json::to_vec(body).expect("JSON of a JSON value");
+        Self { status, content_type: "application/json", headers: Vec::new(), body }
+    }
+
+    fn text(status: StatusCode, body: &str) -> Self {
+        let body = body.as_bytes().to_vec();
+        Self { status, content_type: "text/plain; charset=utf-8", headers: Vec::new(), body }
+    }
+
+    fn into_response(self, truncated: bool) -> Response {
+        let mut builder = Response::builder()
+            .status(self.status)
+            .header("content-type", self.content_type)
+            .header("content-length", self.body.len());
+        for (name, value) in self.headers {
+            builder = builder.header(name, value);
+        }
+        let body = if truncated { half(self.body) } else { self.body.into() };
+        builder.body(body).expect("valid headers")
+    }
+}
+
+impl From<Failure> for Answer {
+    fn from(failure: Failure) -> Self {
+        let mut answer = Self::json(failure.code, &failure.status());
+        if let Some(seconds) = failure.retry_after {
+            answer.headers.push(("retry-after", seconds.to_string()));
+        }
+        answer
+    }
+}
+
+/// The first half of a body, then a closed connection. The pause between lets the half reach the
+/// wire.
+fn half(mut body: Vec<u8>) -> Body {
+    body.truncate(body.len() / 2);
+    Body::from_stream(stream::unfold(Some(body), |rest| async move {
+        match rest {
+            Some(body) if !body.is_empty() => Some((Ok(body), Some(Vec::new()))),
+            Some(_) => {
+                tokio::task::yield_now().await;
+                Some((Err(std::io::Error::other("cut by the sandbox")), None))
+            }
+            None => None,
+        }
+    }))
+}

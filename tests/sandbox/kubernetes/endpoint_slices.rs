@@ -1,0 +1,178 @@
+//! EndpointSlices as the endpoint-slice controller writes them (k8s.io/endpointslice): one set per
+//! address family and port set, at most 100 endpoints in each, and an empty placeholder where a
+//! family has none.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::super::signature::digest;
+use super::pod::Pod;
+
+const MAXIMUM_ENDPOINTS: usize = 100;
+const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
+const SERVICE_NAME: &str = "kubernetes.io/service-name";
+const HEADLESS: &str = "service.kubernetes.io/headless";
+
+/// The slices that a Service with these pods has.
+pub fn slices_of(service: &Value, pods: &[Pod]) -> Vec<Value> {
+    let families = service["spec"]["ipFamilies"].as_array().cloned().unwrap_or_default();
+    let families = families.iter().filter_map(Value::as_str);
+    families.flat_map(|family| slices_of_family(service, pods, family)).collect()
+}
+
+/// Whether the controller made this slice for the Service.
+pub fn is_derived_for(slice: &Value, service: &str) -> bool {
+    let labels = &slice["metadata"]["labels"];
+    labels[SERVICE_NAME] == service && labels[MANAGED_BY] == "endpointslice-controller.k8s.io"
+}
+
+fn slices_of_family(service: &Value, pods: &[Pod], family: &str) -> Vec<Value> {
+    let mut by_ports: BTreeMap<String, (Value, Vec<Value>)> = BTreeMap::new();
+    for pod in pods {
+        if let Some(address) = pod.address_of(family) {
+            let ports = Value::from(pod.ports(service));
+            let group = by_ports.entry(ports.to_string()).or_insert((ports, Vec::new()));
+            group.1.push(endpoint(service, pod, &address));
+        }
+    }
+    let mut slices = Vec::new();
+    for (ports, endpoints) in by_ports.values() {
+        for (number, chunk) in endpoints.chunks(MAXIMUM_ENDPOINTS).enumerate() {
+            slices.push(slice(service, family, ports, chunk, number));
+        }
+    }
+    if slices.is_empty() {
+        slices.push(slice(service, family, &json!([]), &[], 0));
+    }
+    slices
+}
+
+/// An empty list of ports or endpoints comes back from etcd as null, which real clients do see.
+fn slice(
+    service: &Value,
+    family: &str,
+    ports: &Value,
+    endpoints: &[Value],
+    number: usize,
+) -> Value {
+    let name = service["metadata"]["name"].as_str().unwrap_or_default();
+    let seed = format!("{} {family} {ports} {number}", service["metadata"]["uid"]);
+    json!({
+        "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
+        "metadata": {
+            "name": format!("{name}-{}", suffix(&seed)), "generateName": format!("{name}-"),
+            "namespace": service["metadata"]["namespace"], "labels": labels(service),
+            "ownerReferences": [{
+                "apiVersion": "v1", "kind": "Service", "name": name,
+                "uid": service["metadata"]["uid"], "controller": true, "blockOwnerDeletion": true,
+            }],
+        },
+        "addressType": family,
+        "endpoints": null_if_empty(endpoints.to_vec()),
+        "ports": null_if_empty(ports.as_array().cloned().unwrap_or_default()),
+    })
+}
+
+fn null_if_empty(list: Vec<Value>) -> Value {
+    if list.is_empty() { Value::Null } else { list.into() }
+}
+
+/// The Service's labels are copied, but for the three that the controller sets itself.
+fn labels(service: &Value) -> Value {
+    let mut labels = service["metadata"]["labels"].as_object().cloned().unwrap_or_default();
+    labels.remove(HEADLESS);
+    let cluster_ip = service["spec"]["clusterIP"].as_str().unwrap_or_default();
+    if matches!(cluster_ip, "None" | "") {
+        labels.insert(HEADLESS.to_owned(), "".into());
+    }
+    labels.insert(SERVICE_NAME.to_owned(), service["metadata"]["name"].clone());
+    labels.insert(MANAGED_BY.to_owned(), "endpointslice-controller.k8s.io".into());
+    labels.into()
+}
+
+fn endpoint(service: &Value, pod: &Pod, address: &str) -> Value {
+    let published = service["spec"]["publishNotReadyAddresses"] == true;
+    let mut endpoint = json!({
+        "addresses": [address],
+        "conditions": {
+            "ready": published || pod.ready && !pod.terminating,
+            "serving": pod.ready,
+            "terminating": pod.terminating,
+        },
+        "targetRef": pod.reference(&service["metadata"]["namespace"]),
+    });
+    for (key, value) in [("nodeName", &pod.node), ("zone", &pod.zone), ("hostname", &pod.hostname)]
+    {
+        if let Some(value) = value {
+            endpoint[key] = value.as_str().into();
+        }
+    }
+    endpoint
+}
+
+/// Five characters of the alphabet that the server makes generated names from.
+fn suffix(seed: &str) -> String {
+    let alphabet = b"bcdfghjklmnpqrstvwxz2456789";
+    let hex = digest(seed.as_bytes());
+    let bytes = hex.as_bytes().chunks(2).take(5);
+    let numbers = bytes.map(|pair| usize::from(pair[0]) * 7 + usize::from(pair[1]));
+    numbers.map(|number| char::from(alphabet[number % alphabet.len()])).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::service::Headless;
+    use super::*;
+
+    #[test]
+    fn pods_that_resolve_a_named_port_differently_go_into_slices_of_their_own() {
+        let service = Headless::new("shop", "web").port_to("http", 80, "web").build();
+        let pods = [
+            Pod::new("web-1", "10.0.0.1").container_port("web", 8080),
+            Pod::new("web-2", "10.0.0.2").container_port("web", 9090),
+            Pod::new("web-3", "10.0.0.3"),
+        ];
+
+        let slices = slices_of(&service, &pods);
+
+        let mut ports: Vec<&Value> =
+            slices.iter().map(|slice| &slice["ports"][0]["port"]).collect();
+        ports.sort_by_key(|port| port.as_u64());
+        assert_eq!(ports, [&Value::Null, &json!(8080), &json!(9090)]);
+    }
+
+    #[test]
+    fn a_slice_ends_at_a_hundred_endpoints_and_an_empty_one_holds_null() {
+        let service =
+            Headless::new("shop", "web").port("http", 8080).families(&["IPv4", "IPv6"]).build();
+        let pods: Vec<Pod> = (0..101)
+            .map(|number| Pod::new(&format!("web-{number}"), &format!("10.0.1.{number}")))
+            .collect();
+
+        let slices = slices_of(&service, &pods);
+
+        let sizes: Vec<usize> =
+            slices.iter().map(|slice| slice["endpoints"].as_array().map_or(0, Vec::len)).collect();
+        assert_eq!(sizes, [100, 1, 0]);
+        assert_eq!(
+            (&slices[2]["addressType"], &slices[2]["endpoints"]),
+            (&json!("IPv6"), &Value::Null)
+        );
+    }
+
+    #[test]
+    fn publishing_not_ready_addresses_makes_even_terminating_pods_ready() {
+        let pods = [
+            Pod::new("web-1", "10.0.0.1").terminating(),
+            Pod::new("web-2", "10.0.0.2").not_ready(),
+        ];
+        let ready = |service: Headless| -> Vec<bool> {
+            let slices = slices_of(&service.build(), &pods);
+            let endpoints = slices[0]["endpoints"].as_array().unwrap().clone();
+            endpoints.iter().map(|endpoint| endpoint["conditions"]["ready"] == true).collect()
+        };
+        assert_eq!(ready(Headless::new("shop", "web")), [false, false]);
+        assert_eq!(ready(Headless::new("shop", "web").publish_not_ready()), [true, true]);
+    }
+}

@@ -1,0 +1,81 @@
+//! Injected faults: what a cluster's API does on a bad day. A fault hits the next requests whose
+//! path begins as told, then wears out.
+
+use std::time::Duration;
+
+use axum::http::{Method, StatusCode};
+
+/// A fault with its reach.
+#[derive(Clone, Debug)]
+pub struct Fault {
+    /// Paths that begin so are hit.
+    pub path_prefix: String,
+    /// How many requests are left to hit.
+    pub times: usize,
+    /// What happens to them.
+    pub kind: FaultKind,
+}
+
+/// What happens to a request.
+#[derive(Clone, Debug)]
+pub enum FaultKind {
+    /// A `Status` of that code (401, 403, 429 with Retry-After, 500, 503, 504).
+    Status(u16),
+    /// 429 with that many seconds in Retry-After.
+    RetryAfter(u32),
+    /// The connection is closed when half of the body is out.
+    TruncatedBody,
+    /// Pages after the first answer 500.
+    SecondPageFails,
+    /// Continue tokens answer 410 Gone.
+    Expired410OnContinue,
+    /// The answer comes that much later.
+    Slow(Duration),
+    /// An HTML page with status 200, as a proxy in between would send.
+    NotJson,
+}
+
+impl Fault {
+    /// Hits the next request below the path.
+    pub fn once(path_prefix: &str, kind: FaultKind) -> Self {
+        Self { path_prefix: path_prefix.to_owned(), times: 1, kind }
+    }
+
+    /// Hits every request below the path until the faults are cleared.
+    pub fn always(path_prefix: &str, kind: FaultKind) -> Self {
+        Self { times: usize::MAX, ..Self::once(path_prefix, kind) }
+    }
+
+    fn hits(&self, method: &Method, path: &str, continued: bool) -> bool {
+        let later_page =
+            matches!(self.kind, FaultKind::SecondPageFails | FaultKind::Expired410OnContinue);
+        self.times > 0
+            && path.starts_with(&self.path_prefix)
+            && (!later_page || continued && method == Method::GET)
+    }
+}
+
+/// The first fault that hits the request; it wears out by one.
+pub fn take(
+    faults: &mut [Fault],
+    method: &Method,
+    path: &str,
+    continued: bool,
+) -> Option<FaultKind> {
+    let fault = faults.iter_mut().find(|fault| fault.hits(method, path, continued))?;
+    if fault.times != usize::MAX {
+        fault.times -= 1;
+    }
+    Some(fault.kind.clone())
+}
+
+impl FaultKind {
+    /// The status that a fault answers with instead of the server.
+    pub fn status_code(&self) -> Option<StatusCode> {
+        match self {
+            Self::Status(code) => Some(StatusCode::from_u16(*code).expect("a status code")),
+            Self::SecondPageFails => Some(StatusCode::INTERNAL_SERVER_ERROR),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! A stand-in Kubernetes API server for one cluster, over real TLS with an authority of its own.
+//! Tests change its world with the verbs here; clients see it through HTTP alone: `answer` serves
+//! from `world`, which `store` keeps. Tokens are checked as an EKS cluster checks them, and RBAC
+//! grants what `deploy/rbac.yaml` grants.
+
+mod access;
+mod answer;
+mod discovery;
+mod endpoint_slices;
+mod endpoints;
+mod events;
+mod fault;
+mod list;
+mod pod;
+mod resource;
+mod selector;
+mod server;
+mod service;
+mod status;
+mod store;
+mod token;
+mod verbs;
+mod world;
+mod writes;
+
+pub use access::BOUND_GROUP;
+pub use fault::{Fault, FaultKind};
+pub use pod::Pod;
+pub use server::KubernetesServer;
+pub use service::Headless;
+
+/// Which cluster a server stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClusterIdentity {
+    /// The cluster's name, which its tokens are bound to.
+    pub name: String,
+    /// The cluster's Region, whose STS host its tokens are signed for.
+    pub region: String,
+    /// The account that DescribeCluster finds it in.
+    pub account: String,
+}
+
+impl ClusterIdentity {
+    /// The cluster's ARN.
+    pub fn arn(&self) -> String {
+        let partition = if self.region.starts_with("cn-") { "aws-cn" } else { "aws" };
+        format!("arn:{partition}:eks:{}:{}:cluster/{}", self.region, self.account, self.name)
+    }
+}
+
+/// One request that the server answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequestLine {
+    /// `GET`, `POST`
+    pub method: String,
+    /// Path without query.
+    pub path: String,
+    /// Query as sent.
+    pub query: String,
+    /// Status of the answer.
+    pub status: u16,
+    /// For a refused token, why: the client is told only 401.
+    pub refusal: Option<String>,
+}

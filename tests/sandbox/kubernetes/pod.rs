@@ -1,0 +1,138 @@
+//! The pods behind a Service, as far as the endpoint controllers look at them.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use serde_json::{Value, json};
+
+use super::store::uid;
+
+/// A scheduled pod with its addresses; ready unless told otherwise.
+#[derive(Clone, Debug)]
+pub struct Pod {
+    pub(super) name: String,
+    pub(super) uid: String,
+    pub(super) addresses: Vec<IpAddr>,
+    pub(super) node: Option<String>,
+    pub(super) zone: Option<String>,
+    pub(super) hostname: Option<String>,
+    pub(super) ready: bool,
+    pub(super) terminating: bool,
+    container_ports: BTreeMap<(String, String), u16>,
+}
+
+impl Pod {
+    /// A ready pod with one address, IPv4 or IPv6.
+    pub fn new(name: &str, address: &str) -> Self {
+        let pod = Self {
+            name: name.to_owned(),
+            uid: uid(&format!("pod {name} {address}")),
+            addresses: Vec::new(),
+            node: Some("ip-10-0-0-10.eu-central-1.compute.internal".to_owned()),
+            zone: Some("eu-central-1a".to_owned()),
+            hostname: None,
+            ready: true,
+            terminating: false,
+            container_ports: BTreeMap::new(),
+        };
+        pod.address(address)
+    }
+
+    /// Adds an address, usually of the other family.
+    #[must_use]
+    pub fn address(mut self, address: &str) -> Self {
+        self.addresses.push(address.parse().expect("an IP address"));
+        self
+    }
+
+    /// Sets the UID.
+    #[must_use]
+    pub fn uid(mut self, uid: &str) -> Self {
+        uid.clone_into(&mut self.uid);
+        self
+    }
+
+    /// Sets the node.
+    #[must_use]
+    pub fn node(mut self, node: &str) -> Self {
+        self.node = Some(node.to_owned());
+        self
+    }
+
+    /// Sets the node's zone.
+    #[must_use]
+    pub fn zone(mut self, zone: &str) -> Self {
+        self.zone = Some(zone.to_owned());
+        self
+    }
+
+    /// Takes the zone away: the node has no topology label.
+    #[must_use]
+    pub fn without_zone(mut self) -> Self {
+        self.zone = None;
+        self
+    }
+
+    /// Sets the hostname of a pod whose subdomain is the Service, as StatefulSets do.
+    #[must_use]
+    pub fn hostname(mut self, hostname: &str) -> Self {
+        self.hostname = Some(hostname.to_owned());
+        self
+    }
+
+    /// Makes its readiness probe fail.
+    #[must_use]
+    pub fn not_ready(mut self) -> Self {
+        self.ready = false;
+        self
+    }
+
+    /// Deletes it: it terminates, and serves as long as it is ready.
+    #[must_use]
+    pub fn terminating(mut self) -> Self {
+        self.terminating = true;
+        self
+    }
+
+    /// Names a TCP container port for Services that target it by name.
+    #[must_use]
+    pub fn container_port(mut self, name: &str, number: u16) -> Self {
+        self.container_ports.insert(("TCP".to_owned(), name.to_owned()), number);
+        self
+    }
+
+    /// Its ports under the Service's port names. A named target that the pod lacks leaves that port
+    /// out, as the controllers do.
+    pub(super) fn ports(&self, service: &Value) -> Vec<Value> {
+        let ports = service["spec"]["ports"].as_array().cloned().unwrap_or_default();
+        ports.iter().filter_map(|port| self.port(port)).collect()
+    }
+
+    fn port(&self, port: &Value) -> Option<Value> {
+        let protocol = port["protocol"].as_str().unwrap_or("TCP");
+        let number = match &port["targetPort"] {
+            Value::String(name) => {
+                Value::from(*self.container_ports.get(&(protocol.to_owned(), name.clone()))?)
+            }
+            Value::Null => port["port"].clone(),
+            number => number.clone(),
+        };
+        let name = port["name"].as_str().unwrap_or_default();
+        let mut found = json!({"name": name, "port": number, "protocol": protocol});
+        if let Some(protocol) = port["appProtocol"].as_str() {
+            found["appProtocol"] = protocol.into();
+        }
+        Some(found)
+    }
+
+    /// Its first address of a family.
+    pub(super) fn address_of(&self, family: &str) -> Option<String> {
+        let wanted = |address: &&IpAddr| address.is_ipv6() == (family == "IPv6");
+        self.addresses.iter().find(wanted).map(ToString::to_string)
+    }
+
+    /// The reference that endpoints carry.
+    pub(super) fn reference(&self, namespace: &Value) -> Value {
+        json!({"kind": "Pod", "namespace": namespace, "name": self.name, "uid": self.uid})
+    }
+}

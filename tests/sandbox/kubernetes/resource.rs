@@ -1,0 +1,133 @@
+//! The resources that the stand-in stores, and request paths read as an API server reads them:
+//! group, version, namespace, resource, name. RBAC speaks of paths before the server knows whether
+//! such a resource exists.
+
+use axum::http::Method;
+
+/// One kind of object.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Resource {
+    /// API group, empty for the core group.
+    pub group: &'static str,
+    /// Name in paths.
+    pub plural: &'static str,
+    /// Name in objects.
+    pub kind: &'static str,
+    /// Whether objects live in a namespace.
+    pub namespaced: bool,
+}
+
+const fn resource(group: &'static str, plural: &'static str, kind: &'static str) -> Resource {
+    Resource { group, plural, kind, namespaced: true }
+}
+
+/// Kubernetes Services.
+pub static SERVICES: Resource = resource("", "services", "Service");
+/// The older Endpoints.
+pub static ENDPOINTS: Resource = resource("", "endpoints", "Endpoints");
+/// EndpointSlices.
+pub static ENDPOINT_SLICES: Resource =
+    resource("discovery.k8s.io", "endpointslices", "EndpointSlice");
+/// Events, new form.
+pub static EVENTS: Resource = resource("events.k8s.io", "events", "Event");
+/// Namespaces.
+pub static NAMESPACES: Resource =
+    Resource { group: "", plural: "namespaces", kind: "Namespace", namespaced: false };
+
+/// Everything that is stored; all in version v1.
+pub static RESOURCES: [&Resource; 5] =
+    [&SERVICES, &ENDPOINTS, &ENDPOINT_SLICES, &EVENTS, &NAMESPACES];
+
+impl Resource {
+    /// `v1` or `<group>/v1`
+    pub fn api_version(&self) -> String {
+        if self.group.is_empty() { "v1".to_owned() } else { format!("{}/v1", self.group) }
+    }
+
+    /// The resource of an object, by its apiVersion and kind.
+    pub fn of_object(api_version: &str, kind: &str) -> Option<&'static Resource> {
+        RESOURCES.into_iter().find(|known| known.kind == kind && known.api_version() == api_version)
+    }
+}
+
+/// What a path names below `/api` and `/apis`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Target {
+    /// API group, empty for the core group.
+    pub group: String,
+    /// API version.
+    pub version: String,
+    /// Namespace, empty for all.
+    pub namespace: String,
+    /// Plural name.
+    pub plural: String,
+    /// Object name, empty for the collection.
+    pub name: String,
+    /// Subresource, empty mostly.
+    pub subresource: String,
+}
+
+impl Target {
+    /// Reads a path; `None` where it names no resource (`/version`, `/apis/discovery.k8s.io/v1`).
+    pub fn of_path(path: &str) -> Option<Self> {
+        let mut parts = path.trim_matches('/').split('/').map(ToOwned::to_owned);
+        let group = match parts.next()?.as_str() {
+            "api" => String::new(),
+            "apis" => parts.next()?,
+            _ => return None,
+        };
+        let version = parts.next()?;
+        let mut plural = parts.next()?;
+        let mut namespace = String::new();
+        let mut name = parts.next().unwrap_or_default();
+        // "namespaces/x" is the namespace x itself, "namespaces/x/services" something inside it.
+        if plural == "namespaces"
+            && let Some(inner) = parts.next()
+        {
+            namespace = std::mem::replace(&mut name, parts.next().unwrap_or_default());
+            plural = inner;
+        }
+        let subresource = parts.next().unwrap_or_default();
+        Some(Self { group, version, namespace, plural, name, subresource })
+    }
+
+    /// The stored resource, if the server has it.
+    pub fn resource(&self) -> Option<&'static Resource> {
+        let known = RESOURCES
+            .into_iter()
+            .find(|known| known.group == self.group && known.plural == self.plural);
+        known.filter(|_| self.version == "v1" && self.subresource.is_empty())
+    }
+
+    /// RBAC's verb for a method on this target.
+    pub fn verb(&self, method: &Method, watch: bool) -> &'static str {
+        match (method.as_str(), self.name.is_empty()) {
+            ("GET" | "HEAD", _) if watch => "watch",
+            ("GET" | "HEAD", true) => "list",
+            ("GET" | "HEAD", false) => "get",
+            ("POST", _) => "create",
+            ("PUT", _) => "update",
+            ("PATCH", _) => "patch",
+            ("DELETE", true) => "deletecollection",
+            _ => "delete",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_below_namespaces_names_what_is_inside_the_namespace() {
+        let target =
+            Target::of_path("/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices/web-x")
+                .unwrap();
+        assert_eq!((target.namespace.as_str(), target.name.as_str()), ("shop", "web-x"));
+        assert_eq!(target.resource(), Some(&ENDPOINT_SLICES));
+
+        let target = Target::of_path("/api/v1/namespaces/shop").unwrap();
+        assert_eq!((target.plural.as_str(), target.name.as_str()), ("namespaces", "shop"));
+        assert_eq!(Target::of_path("/version"), None);
+    }
+}

@@ -1,0 +1,124 @@
+//! The server itself: a TLS listener, the lock around its world, and what tests ask of it as a
+//! server - address, certificates, request log.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::http::Request;
+use tokio::sync::Notify;
+use tokio::task::AbortHandle;
+
+use super::super::identity::Identities;
+use super::super::signature::digest;
+use super::super::tls::{CertificateAuthority, CurrentConfig, TlsListener};
+use super::access::Access;
+use super::world::World;
+use super::{ClusterIdentity, RequestLine, answer};
+
+/// A running server; clones share it.
+#[derive(Clone)]
+pub struct KubernetesServer {
+    world: Arc<Mutex<World>>,
+    address: SocketAddr,
+    authority: Arc<CertificateAuthority>,
+    current: CurrentConfig,
+    stop: Arc<Notify>,
+    acceptor: AbortHandle,
+}
+
+impl KubernetesServer {
+    /// Starts a server on a free loopback port; it ends with the tokio runtime.
+    pub async fn start(identity: ClusterIdentity, identities: Identities) -> Self {
+        let authority = Arc::new(CertificateAuthority::new(&identity.name));
+        let current = CurrentConfig::new(Mutex::new(authority.server_config()));
+        let listener = TlsListener::bind(current.clone()).await;
+        let admin_token = format!("sandbox-admin-{}", &digest(identity.arn().as_bytes())[..16]);
+        let access = Access { entries: BTreeMap::new(), admin_token, identities };
+        let server = Self {
+            world: Arc::new(Mutex::new(World::new(identity, access))),
+            address: listener.address(),
+            acceptor: listener.acceptor(),
+            authority,
+            current,
+            stop: Arc::new(Notify::new()),
+        };
+        server.clone().spawn(listener);
+        server
+    }
+
+    fn spawn(self, listener: TlsListener) {
+        let (world, stop) = (self.world, self.stop);
+        let router = Router::new().fallback(move |request: Request<Body>| {
+            let world = world.clone();
+            async move {
+                let (parts, body) = request.into_parts();
+                let body =
+                    axum::body::to_bytes(body, usize::MAX).await.unwrap_or_else(|_| Bytes::new());
+                answer::serve(world, Request::from_parts(parts, body)).await
+            }
+        });
+        tokio::spawn(async move {
+            let serve = axum::serve(listener, router);
+            serve.with_graceful_shutdown(async move { stop.notified().await }).await
+        });
+    }
+
+    pub(super) fn world(&self) -> MutexGuard<'_, World> {
+        self.world.lock().expect("no poisoned lock")
+    }
+
+    /// `https://127.0.0.1:<port>`
+    pub fn endpoint(&self) -> String {
+        format!("https://{}", self.address)
+    }
+
+    /// The authority that clients are to trust.
+    pub fn certificate_authority_pem(&self) -> &str {
+        self.authority.pem()
+    }
+
+    /// Which cluster this is.
+    pub fn identity(&self) -> ClusterIdentity {
+        self.world().identity.clone()
+    }
+
+    /// `1.<minor>`, as DescribeCluster and `/version` tell it.
+    pub fn version(&self) -> String {
+        format!("1.{}", self.world().minor)
+    }
+
+    /// The administrator's bearer token.
+    pub fn admin_token(&self) -> String {
+        self.world().access.admin_token.clone()
+    }
+
+    /// Every request since the start or the last `forget_requests`.
+    pub fn requests(&self) -> Vec<RequestLine> {
+        self.world().requests.clone()
+    }
+
+    /// Empties the request log.
+    pub fn forget_requests(&self) {
+        self.world().requests.clear();
+    }
+
+    /// From now on new connections see a certificate of an authority that nobody was told of.
+    pub fn serve_other_certificate(&self) {
+        let other = CertificateAuthority::new("another cluster").server_config();
+        *self.current.lock().expect("no poisoned lock") = other;
+    }
+
+    /// Serves the cluster's own certificate again.
+    pub fn serve_own_certificate(&self) {
+        *self.current.lock().expect("no poisoned lock") = self.authority.server_config();
+    }
+
+    /// Closes the port: connections are refused from now on.
+    pub fn stop(&self) {
+        self.acceptor.abort();
+        self.stop.notify_one();
+    }
+}

@@ -1,0 +1,185 @@
+//! Failures as the API server words them: `Status` objects with code, reason and details, and the
+//! few answers that are plain text.
+
+use axum::http::StatusCode;
+use serde_json::{Value, json};
+
+use super::resource::Resource;
+
+/// A request that the server refuses.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// HTTP status.
+    pub code: StatusCode,
+    reason: &'static str,
+    message: String,
+    details: Value,
+    continue_token: Option<String>,
+    /// Seconds for a `Retry-After` header.
+    pub retry_after: Option<u32>,
+}
+
+impl Failure {
+    fn new(code: StatusCode, reason: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            reason,
+            message: message.into(),
+            details: Value::Null,
+            continue_token: None,
+            retry_after: None,
+        }
+    }
+
+    /// The body.
+    pub fn status(&self) -> Value {
+        let mut status = json!({
+            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+            "message": self.message, "reason": self.reason, "code": self.code.as_u16(),
+        });
+        if !self.details.is_null() {
+            status["details"] = self.details.clone();
+        }
+        if let Some(token) = &self.continue_token {
+            status["metadata"]["continue"] = token.as_str().into();
+        }
+        status
+    }
+
+    /// The token was refused.
+    pub fn unauthorized() -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, "Unauthorized", "Unauthorized")
+    }
+
+    /// RBAC has no rule for it; `what` is RBAC's sentence.
+    pub fn forbidden(resource: Option<(&str, &str)>, name: &str, what: &str) -> Self {
+        let subject = match resource {
+            Some((group, plural)) => qualified(group, plural) + &quoted(name),
+            None => "forbidden".to_owned(),
+        };
+        let message = match resource {
+            Some(_) => format!("{subject} is forbidden: {what}"),
+            None => format!("{subject}: {what}"),
+        };
+        let mut failure = Self::new(StatusCode::FORBIDDEN, "Forbidden", message);
+        failure.details =
+            resource.map_or(json!({}), |(group, plural)| details(group, plural, name));
+        failure
+    }
+
+    /// No such object.
+    pub fn not_found(resource: &Resource, name: &str) -> Self {
+        let message =
+            format!("{} \"{name}\" not found", qualified(resource.group, resource.plural));
+        let mut failure = Self::new(StatusCode::NOT_FOUND, "NotFound", message);
+        failure.details = details(resource.group, resource.plural, name);
+        failure
+    }
+
+    /// The name is taken.
+    pub fn already_exists(resource: &Resource, name: &str) -> Self {
+        let message =
+            format!("{} \"{name}\" already exists", qualified(resource.group, resource.plural));
+        let mut failure = Self::new(StatusCode::CONFLICT, "AlreadyExists", message);
+        failure.details = details(resource.group, resource.plural, name);
+        failure
+    }
+
+    /// The object breaks rules of its kind.
+    pub fn invalid(resource: &Resource, name: &str, causes: &[String]) -> Self {
+        let message =
+            format!("{} \"{name}\" is invalid: {}", kind_and_group(resource), causes.join(", "));
+        let mut failure = Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message);
+        failure.details = json!({"name": name, "group": resource.group, "kind": resource.kind});
+        failure
+    }
+
+    /// The request makes no sense.
+    pub fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "BadRequest", message)
+    }
+
+    /// The verb is not one the resource has.
+    pub fn method_not_allowed() -> Self {
+        let text = "the server does not allow this method on the requested resource";
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", text)
+    }
+
+    /// The patch format is not one that is understood.
+    pub fn unsupported_media_type(sent: &str) -> Self {
+        let text = format!(
+            "the body of the request was in an unknown format - accepted media types include: \
+             application/merge-patch+json, not {sent}"
+        );
+        Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", text)
+    }
+
+    /// A continue token whose revision is gone; `token` goes on with the present state instead.
+    pub fn expired(token: String) -> Self {
+        let text = "The provided continue parameter is too old to display a consistent list \
+                    result. You can start a new list without the continue parameter, or use the \
+                    continue token in this response to retrieve the remainder of the results. \
+                    Continuing with the provided token results in an inconsistent list - objects \
+                    that were created, modified, or deleted between the time the first chunk was \
+                    returned and now may show up in the list.";
+        let mut failure = Self::new(StatusCode::GONE, "Expired", text);
+        failure.continue_token = Some(token);
+        failure
+    }
+
+    /// Priority and fairness turned the request away.
+    pub fn too_many_requests(seconds: u32) -> Self {
+        let text = "too many requests, please try again later";
+        let mut failure = Self::new(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", text);
+        failure.details = json!({"retryAfterSeconds": seconds});
+        failure.retry_after = Some(seconds);
+        failure
+    }
+
+    /// An injected failure with just a status code.
+    pub fn of_code(code: StatusCode) -> Self {
+        match code {
+            StatusCode::UNAUTHORIZED => Self::unauthorized(),
+            StatusCode::TOO_MANY_REQUESTS => Self::too_many_requests(1),
+            StatusCode::FORBIDDEN => {
+                Self::new(code, "Forbidden", "forbidden: injected by the sandbox")
+            }
+            StatusCode::SERVICE_UNAVAILABLE => {
+                Self::new(code, "ServiceUnavailable", "apiserver not ready")
+            }
+            StatusCode::GATEWAY_TIMEOUT => {
+                Self::new(code, "Timeout", "the server was unable to return a response in time")
+            }
+            _ => {
+                Self::new(code, "InternalError", "Internal error occurred: injected by the sandbox")
+            }
+        }
+    }
+}
+
+fn details(group: &str, plural: &str, name: &str) -> Value {
+    let mut details = json!({"kind": plural});
+    if !name.is_empty() {
+        details["name"] = name.into();
+    }
+    if !group.is_empty() {
+        details["group"] = group.into();
+    }
+    details
+}
+
+fn qualified(group: &str, plural: &str) -> String {
+    if group.is_empty() { plural.to_owned() } else { format!("{plural}.{group}") }
+}
+
+fn kind_and_group(resource: &Resource) -> String {
+    if resource.group.is_empty() {
+        resource.kind.to_owned()
+    } else {
+        format!("{}.{}", resource.kind, resource.group)
+    }
+}
+
+fn quoted(name: &str) -> String {
+    if name.is_empty() { String::new() } else { format!(" \"{name}\"") }
+}

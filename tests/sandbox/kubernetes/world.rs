@@ -1,0 +1,136 @@
+//! The state of one cluster: objects, the pods behind its Services, and the switches that tests
+//! turn. Every change of a Service or of its pods is followed by what the endpoint controllers
+//! would write.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use k8s_openapi::jiff::Timestamp;
+use serde_json::Value;
+
+use super::access::Access;
+use super::endpoint_slices::{is_derived_for, slices_of};
+use super::endpoints::endpoints_of;
+use super::fault::Fault;
+use super::pod::Pod;
+use super::resource::{ENDPOINT_SLICES, ENDPOINTS, Resource, SERVICES};
+use super::service::with_defaults;
+use super::store::Store;
+use super::{ClusterIdentity, RequestLine};
+
+/// Everything behind the lock of a `KubernetesServer`.
+pub struct World {
+    /// The cluster.
+    pub identity: ClusterIdentity,
+    /// Its objects.
+    pub store: Store,
+    /// Who may use it.
+    pub access: Access,
+    /// Faults to come.
+    pub faults: Vec<Fault>,
+    /// Requests so far.
+    pub requests: Vec<RequestLine>,
+    /// Whether discovery.k8s.io is served.
+    pub serves_slices: bool,
+    /// The server's version is 1.<minor>.
+    pub minor: u32,
+    /// How far the server's clock is ahead.
+    pub clock_ahead: Duration,
+    pods: BTreeMap<(String, String), Vec<Pod>>,
+}
+
+impl World {
+    /// An empty cluster.
+    pub fn new(identity: ClusterIdentity, access: Access) -> Self {
+        Self {
+            identity,
+            access,
+            store: Store::new(),
+            faults: Vec::new(),
+            requests: Vec::new(),
+            serves_slices: true,
+            minor: 33,
+            clock_ahead: Duration::ZERO,
+            pods: BTreeMap::new(),
+        }
+    }
+
+    /// The server's clock.
+    pub fn now(&self) -> Timestamp {
+        Timestamp::now() + self.clock_ahead
+    }
+
+    /// Writes an object of a kind that is served and lets the controllers follow.
+    pub fn put(&mut self, object: Value) -> Value {
+        let (version, kind) = (object["apiVersion"].as_str(), object["kind"].as_str());
+        let resource = Resource::of_object(version.unwrap_or_default(), kind.unwrap_or_default());
+        let resource =
+            resource.unwrap_or_else(|| panic!("the sandbox serves no {version:?} {kind:?}"));
+        let object = if *resource == SERVICES { with_defaults(object) } else { object };
+        let stored = self.store.put(resource, object);
+        if *resource == SERVICES {
+            let (namespace, name) = place_of(&stored);
+            self.follow(&namespace, &name);
+        }
+        (*stored).clone()
+    }
+
+    /// Removes an object; with a Service go its Endpoints and the slices that it owns.
+    pub fn delete(&mut self, resource: &Resource, namespace: &str, name: &str) -> bool {
+        let object = self.store.get(resource, namespace, name);
+        let removed = self.store.remove(resource, namespace, name);
+        if let Some(service) = object.filter(|_| *resource == SERVICES) {
+            self.pods.remove(&(namespace.to_owned(), name.to_owned()));
+            self.store.remove(&ENDPOINTS, namespace, name);
+            let uid = &service["metadata"]["uid"];
+            self.remove_slices(namespace, |slice| {
+                slice["metadata"]["ownerReferences"][0]["uid"] == *uid
+            });
+        }
+        removed
+    }
+
+    /// Replaces the pods that a Service selects.
+    pub fn set_pods(&mut self, namespace: &str, service: &str, pods: &[Pod]) {
+        assert!(
+            self.store.get(&SERVICES, namespace, service).is_some(),
+            "pods were given for {namespace}/{service}, which does not exist"
+        );
+        self.pods.insert((namespace.to_owned(), service.to_owned()), pods.to_vec());
+        self.follow(namespace, service);
+    }
+
+    /// Does what the endpoint and endpoint-slice controllers do for a Service with a selector.
+    fn follow(&mut self, namespace: &str, name: &str) {
+        let service = self.store.get(&SERVICES, namespace, name);
+        let Some(service) = service.filter(|service| service["spec"]["selector"].is_object())
+        else {
+            return;
+        };
+        let pods =
+            self.pods.get(&(namespace.to_owned(), name.to_owned())).cloned().unwrap_or_default();
+        let slices = slices_of(&service, &pods);
+        let names: Vec<_> = slices.iter().map(|slice| slice["metadata"]["name"].clone()).collect();
+        self.remove_slices(namespace, |slice| {
+            is_derived_for(slice, name) && !names.contains(&slice["metadata"]["name"])
+        });
+        for slice in slices {
+            self.store.put(&ENDPOINT_SLICES, slice);
+        }
+        self.store.put(&ENDPOINTS, endpoints_of(&service, &pods));
+    }
+
+    fn remove_slices(&mut self, namespace: &str, goes: impl Fn(&Value) -> bool) {
+        for slice in self.store.all(&ENDPOINT_SLICES, namespace) {
+            if goes(&slice) {
+                let (namespace, name) = place_of(&slice);
+                self.store.remove(&ENDPOINT_SLICES, &namespace, &name);
+            }
+        }
+    }
+}
+
+fn place_of(object: &Value) -> (String, String) {
+    let text = |key: &str| object["metadata"][key].as_str().unwrap_or_default().to_owned();
+    (text("namespace"), text("name"))
+}

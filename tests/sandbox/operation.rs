@@ -1,0 +1,78 @@
+//! Which operation an AWS request is for, read from what each protocol names it by: a target header
+//! for Cloud Map, the path for EKS, a form member for STS. Refusals come back in the protocol of
+//! that service.
+
+use axum::body::{Body, Bytes};
+use axum::extract::Query;
+use axum::http::{Request, StatusCode, Uri};
+use axum::response::Response;
+use serde_json::json;
+
+use super::sigv4::Refusal;
+use super::{eks, sts};
+
+const CLOUD_MAP_TARGET: &str = "Route53AutoNaming_v20170314.";
+
+/// An operation of one of the services that the sandbox plays.
+pub enum Operation {
+    /// Any of Cloud Map's, by name.
+    CloudMap(String),
+    /// EKS's one, of that cluster.
+    DescribeCluster(String),
+    /// One of STS, as the form that was sent.
+    Sts(Vec<(String, String)>),
+    /// Something else: method and path.
+    Unknown(String),
+}
+
+impl Operation {
+    /// Reads a request.
+    pub fn of(request: &Request<Bytes>) -> Self {
+        let path = request.uri().path();
+        let target = request.headers().get("x-amz-target").and_then(|value| value.to_str().ok());
+        if let Some(name) = target.and_then(|target| target.strip_prefix(CLOUD_MAP_TARGET)) {
+            return Self::CloudMap(name.to_owned());
+        }
+        if let Some(name) = path.strip_prefix("/clusters/").filter(|name| !name.contains('/')) {
+            return Self::DescribeCluster(name.to_owned());
+        }
+        let form = std::str::from_utf8(request.body()).map(pairs).unwrap_or_default();
+        if form.iter().any(|(key, _)| key == "Action") {
+            return Self::Sts(form);
+        }
+        Self::Unknown(format!("{} {path}", request.method()))
+    }
+
+    /// The operation's name in the request log.
+    pub fn name(&self) -> String {
+        match self {
+            Self::CloudMap(name) | Self::Unknown(name) => name.clone(),
+            Self::DescribeCluster(_) => "DescribeCluster".to_owned(),
+            Self::Sts(form) => {
+                let action = form.iter().find(|(key, _)| key == "Action");
+                action.map(|(_, value)| value.clone()).unwrap_or_default()
+            }
+        }
+    }
+
+    /// The answer to a request that may not be made.
+    pub fn refuse(&self, refusal: &Refusal) -> Response {
+        match self {
+            Self::CloudMap(_) => {
+                let body = json!({"__type": refusal.code, "message": refusal.message});
+                let builder = Response::builder().status(StatusCode::BAD_REQUEST);
+                let builder = builder.header("content-type", "application/x-amz-json-1.1");
+                builder.body(Body::from(body.to_string())).expect("valid headers")
+            }
+            Self::Sts(_) => sts::refuse(refusal),
+            Self::DescribeCluster(_) | Self::Unknown(_) => eks::refuse(refusal),
+        }
+    }
+}
+
+/// Decodes a query or a form.
+pub fn pairs(text: &str) -> Vec<(String, String)> {
+    let uri: Result<Uri, _> = format!("/?{text}").parse();
+    let query = uri.ok().and_then(|uri| Query::try_from_uri(&uri).ok());
+    query.map(|Query(pairs)| pairs).unwrap_or_default()
+}
