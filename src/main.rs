@@ -24,7 +24,7 @@ async fn main() -> ExitCode {
         return ExitCode::from(2);
     }
     logging::init_default_subscriber();
-    match serve().await {
+    match Box::pin(serve()).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             tracing::error!("the function ends: {}", chain(&*error));
@@ -39,7 +39,7 @@ async fn serve() -> Result<(), lambda_runtime::Error> {
     let function = &Function::new(settings, sdk_config().load().await);
     run(service_fn(move |event: LambdaEvent<Value>| async move {
         let deadline = Deadline::after(time_left(event.context.deadline()));
-        function.invoke(&event.payload, deadline).await.response.map_err(diagnostic)
+        function.invoke(&event.payload, deadline).await.response.map_err(|error| diagnostic(&error))
     }))
     .await
 }
@@ -49,6 +49,6 @@ fn time_left(deadline: SystemTime) -> Duration {
     deadline.duration_since(SystemTime::now()).unwrap_or_default()
 }
 
-fn diagnostic(error: Error) -> Diagnostic {
-    Diagnostic { error_type: error.kind().to_owned(), error_message: chain(&error) }
+fn diagnostic(error: &Error) -> Diagnostic {
+    Diagnostic { error_type: error.kind().to_owned(), error_message: chain(error) }
 }

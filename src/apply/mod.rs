@@ -124,7 +124,9 @@ impl Turn<'_> {
                 Ok(changes) => changes,
                 Err(error) => {
                     let outcome = Outcome::Failed(crate::report::chain(&error));
-                    open.into_iter().for_each(|change| self.settle(change, outcome.clone()));
+                    for change in open {
+                        self.settle(change, outcome.clone());
+                    }
                     break;
                 }
             };

@@ -61,7 +61,7 @@ impl std::error::Error for Cause {}
 impl Error {
     /// Classes what the SDK reports. Control-plane throttling is no modelled error, so codes are
     /// compared as text.
-    pub fn new<E, R>(action: impl Into<String>, error: SdkError<E, R>) -> Self
+    pub fn new<E, R>(action: impl Into<String>, error: &SdkError<E, R>) -> Self
     where
         E: std::error::Error + ProvideErrorMetadata + Send + Sync + 'static,
         R: fmt::Debug + Send + Sync + 'static,
@@ -72,7 +72,7 @@ impl Error {
                 code: service.code().map(str::to_owned),
                 message: service.message().unwrap_or("no message").to_owned(),
             },
-            None => Cause { code: None, message: DisplayErrorContext(&error).to_string() },
+            None => Cause { code: None, message: DisplayErrorContext(error).to_string() },
         };
         let class = source.code.as_deref().map_or(Class::Unavailable, class);
         Self { action: action.into(), class, source }

@@ -13,7 +13,7 @@ const FIRST_POLL: Duration = Duration::from_millis(100);
 /// The longest pause between two looks.
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// How long one operation is waited for.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// How an operation ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,7 +55,7 @@ impl CloudMap {
         let _permit = self.permit().await;
         let answer = self.client.get_operation().operation_id(operation).send().await;
         let answer =
-            answer.map_err(|error| Error::new(format!("get the operation {operation}"), error))?;
+            answer.map_err(|error| Error::new(format!("get the operation {operation}"), &error))?;
         let Some(operation) = answer.operation else { return Ok(None) };
         Ok(match operation.status {
             Some(OperationStatus::Success) => Some(Ended::Success),

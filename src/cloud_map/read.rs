@@ -4,7 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use aws_sdk_servicediscovery::types::{
-    NamespaceSummary, NamespaceType, RecordType, ServiceFilter, ServiceFilterName, ServiceSummary,
+    DnsConfig, NamespaceSummary, NamespaceType, RecordType, ServiceFilter, ServiceFilterName,
+    ServiceSummary,
 };
 use futures_util::{StreamExt, TryStreamExt, stream};
 
@@ -43,7 +44,7 @@ impl CloudMap {
         let _permit = self.permit().await;
         let action = "list the namespaces of Cloud Map";
         let pages = self.client.list_namespaces().into_paginator().send().try_collect().await;
-        let pages: Vec<_> = pages.map_err(|error| Error::new(action, error))?;
+        let pages: Vec<_> = pages.map_err(|error| Error::new(action, &error))?;
         ended(action, pages.last().and_then(|page| page.next_token()))?;
         let summaries = pages.into_iter().filter_map(|page| page.namespaces).flatten();
         let namespaces = summaries.filter_map(namespace);
@@ -70,7 +71,7 @@ impl CloudMap {
         let filter = filter.map_err(|error| Error::input(failed(), &error))?;
         let pages = self.client.list_services().filters(filter).into_paginator().send();
         let pages: Vec<_> =
-            pages.try_collect().await.map_err(|error| Error::new(failed(), error))?;
+            pages.try_collect().await.map_err(|error| Error::new(failed(), &error))?;
         ended(&failed(), pages.last().and_then(|page| page.next_token()))?;
         let summaries = pages.into_iter().filter_map(|page| page.services).flatten();
         let services = summaries.filter_map(service);
@@ -115,7 +116,7 @@ impl CloudMap {
         let action = format!("list the instances of Cloud Map service {name}");
         let pages = self.client.list_instances().service_id(arn).into_paginator().send();
         let pages: Vec<_> =
-            match pages.try_collect().await.map_err(|error| Error::new(&*action, error)) {
+            match pages.try_collect().await.map_err(|error| Error::new(&*action, &error)) {
                 Err(error) if error.class == Class::NotFound => return Ok(None),
                 pages => pages?,
             };
@@ -152,7 +153,7 @@ impl CloudMap {
         let _permit = self.permit().await;
         let tags = self.client.list_tags_for_resource().resource_arn(arn).send().await;
         let tags = tags.map_err(|error| {
-            Error::new(format!("list the tags of Cloud Map service {arn}"), error)
+            Error::new(format!("list the tags of Cloud Map service {arn}"), &error)
         })?;
         Ok(tags.tags().iter().any(|tag| tag.key() == MANAGED_BY_ECS))
     }
@@ -180,7 +181,7 @@ fn namespace(summary: NamespaceSummary) -> Option<Namespace> {
 }
 
 fn service(summary: ServiceSummary) -> Option<CloudMapService> {
-    let records = summary.dns_config.iter().flat_map(|config| config.dns_records());
+    let records = summary.dns_config.iter().flat_map(DnsConfig::dns_records);
     let records = records.fold(Records::default(), |mut records, record| {
         match record.r#type() {
             RecordType::A => records.a = true,

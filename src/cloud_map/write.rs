@@ -54,7 +54,7 @@ impl CloudMap {
             (ServiceKind::Http, NamespaceKind::Http) => request,
         };
         let _permit = self.permit().await;
-        let created = request.send().await.map_err(|error| Error::new(failed(), error))?;
+        let created = request.send().await.map_err(|error| Error::new(failed(), &error))?;
         let arn = created.service.and_then(|service| service.arn);
         arn.ok_or_else(|| Error::input(failed(), &"Cloud Map returned no ARN"))
     }
@@ -79,7 +79,7 @@ impl CloudMap {
             Ok(accepted) => operation(accepted.operation_id, action),
             Err(error) => match duplicate_register(&error) {
                 Some(operation) => Ok(Accepted::Busy(operation)),
-                None => Err(Error::new(action(), error)),
+                None => Err(Error::new(action(), &error)),
             },
         }
     }
@@ -102,7 +102,7 @@ impl CloudMap {
             Ok(accepted) => operation(accepted.operation_id, action),
             Err(error) => match duplicate_deregister(&error) {
                 Some(operation) => Ok(Accepted::Busy(operation)),
-                None => Err(Error::new(action(), error)),
+                None => Err(Error::new(action(), &error)),
             },
         }
     }

@@ -22,10 +22,10 @@ type Cause = Box<dyn std::error::Error + Send + Sync>;
 
 /// Clusters accept a token for 15 minutes from its date, whatever `X-Amz-Expires` says. It is signed
 /// anew after ten, by wall clock: a monotonic clock may stand still while Lambda is frozen.
-const RENEW_AFTER: Duration = Duration::from_secs(10 * 60);
+const RENEW_AFTER: Duration = Duration::from_mins(10);
 
 /// What `X-Amz-Expires` says, as aws-iam-authenticator's own client sets it.
-const EXPIRES: Duration = Duration::from_secs(60);
+const EXPIRES: Duration = Duration::from_mins(1);
 
 /// Why no token could be made.
 #[derive(Debug, thiserror::Error)]
@@ -216,6 +216,6 @@ mod tests {
         let signed = SystemTime::now();
         assert_eq!(source.fresh(signed), Some(token));
         assert_eq!(source.fresh(signed + RENEW_AFTER), None);
-        assert_eq!(source.fresh(signed - Duration::from_secs(3600)), None);
+        assert_eq!(source.fresh(signed - Duration::from_hours(1)), None);
     }
 }

@@ -83,7 +83,9 @@ impl Answer {
                 by_cluster.get(&index).is_some_and(|report| report.is_complete_for(selection))
             });
             if !complete {
-                ids.into_iter().for_each(|id| response.add_failure(id));
+                for id in ids {
+                    response.add_failure(id);
+                }
             }
         }
         Self { report: Some(report), response: Ok(json!(response)) }

@@ -28,25 +28,26 @@ pub fn cluster(report: &ClusterReport, mode: Mode) {
     for line in &report.held_back {
         info!(cluster, service = %line.service, reason = line.reason, "held back: {}", line.detail);
     }
-    let counts = report.counts;
-    match &report.error {
-        Some(problem) => error!(cluster, "cluster not read, nothing changed: {problem}"),
-        None => info!(
-            cluster,
-            mode = ?mode,
-            complete = report.is_complete(),
-            created = counts.created,
-            registered = counts.registered,
-            rewritten = counts.rewritten,
-            deregistered = counts.deregistered,
-            unchanged = counts.unchanged,
-            foreign = counts.foreign,
-            held_back = counts.held_back,
-            failed = counts.failed,
-            undone = counts.undone,
-            "cluster {counts}"
-        ),
+    if let Some(problem) = &report.error {
+        error!(cluster, "cluster not read, nothing changed: {problem}");
+        return;
     }
+    let counts = report.counts;
+    info!(
+        cluster,
+        mode = ?mode,
+        complete = report.is_complete(),
+        created = counts.created,
+        registered = counts.registered,
+        rewritten = counts.rewritten,
+        deregistered = counts.deregistered,
+        unchanged = counts.unchanged,
+        foreign = counts.foreign,
+        held_back = counts.held_back,
+        failed = counts.failed,
+        undone = counts.undone,
+        "cluster {counts}"
+    );
 }
 
 fn change(cluster: &str, service: &ServiceReport, line: &ChangeLine, mode: Mode) {

@@ -83,7 +83,9 @@ impl Function {
                     served.push((of_scope, ids));
                 }
                 Err(unknown) => {
-                    ids.iter().for_each(|id| log::dropped(id, unknown.reason(), &unknown));
+                    for id in ids {
+                        log::dropped(&id, unknown.reason(), &unknown);
+                    }
                 }
             }
         }

@@ -11,7 +11,7 @@ use crate::model::{
 /// Every claim of a cluster, settled.
 #[derive(Debug, Default)]
 pub struct Holders {
-    holders: BTreeMap<ServiceKey, ServiceRef>,
+    held: BTreeMap<ServiceKey, ServiceRef>,
     losers: BTreeSet<(ServiceRef, ServiceKey)>,
     unresolved: BTreeMap<ServiceRef, Vec<UnresolvedNamespace>>,
     claims: BTreeMap<ServiceRef, BTreeSet<ServiceKey>>,
@@ -39,19 +39,19 @@ impl Holders {
             };
             let losers = claimants.into_iter().filter(|service| *service != holder);
             all.losers.extend(losers.map(|service| (service.clone(), key.clone())));
-            all.holders.insert(key, holder.clone());
+            all.held.insert(key, holder.clone());
         }
         all
     }
 
     /// Who holds a key.
     pub fn holder(&self, key: &ServiceKey) -> Option<&ServiceRef> {
-        self.holders.get(key)
+        self.held.get(key)
     }
 
     /// Every key with its holder.
     pub fn held(&self) -> impl Iterator<Item = (&ServiceKey, &ServiceRef)> {
-        self.holders.iter()
+        self.held.iter()
     }
 
     /// The keys that a Service claims; `None` where it is no annotated headless Service.
@@ -80,13 +80,15 @@ impl Holders {
             };
             let annotated = observation.desired.services.get(service);
             if let Some(Err(mistakes)) = annotated.map(|annotated| &annotated.claims) {
-                mistakes.iter().for_each(|bad| hold_back(None, Reason::BadAnnotation(bad.clone())));
+                for mistake in mistakes {
+                    hold_back(None, Reason::BadAnnotation(mistake.clone()));
+                }
             }
             for problem in self.unresolved.get(service).into_iter().flatten() {
                 hold_back(None, Reason::Namespace(problem.clone()));
             }
             for (_, key) in self.losers.iter().filter(|(loser, _)| loser == service) {
-                let holder = self.holders[key].clone();
+                let holder = self.held[key].clone();
                 let place = Place::of(key, &observation.registry);
                 hold_back(Some(place), Reason::DomainConflict { holder });
             }

@@ -48,10 +48,11 @@ pub fn new_id(owner: &Owner, service: &ServiceRef, identity: &Identity) -> Strin
         hash.update((part.len() as u64).to_be_bytes());
         hash.update(part.as_bytes());
     }
-    let digits: String = hash.finalize().iter().take(5).map(|byte| format!("{byte:02x}")).collect();
+    let digest = hash.finalize();
+    let digits = digest[..5].iter().fold(0_u64, |number, byte| number << 8 | u64::from(*byte));
     let address = address.replace(['.', ':'], "-");
     let port = identity.port.map(|port| format!("-{port}")).unwrap_or_default();
-    format!("ip-{address}{port}-{digits}")
+    format!("ip-{address}{port}-{digits:010x}")
 }
 
 #[cfg(test)]
@@ -79,7 +80,10 @@ mod tests {
         let cases = [
             (identity(Some("10.0.1.5"), None, None), "ip-10-0-1-5-feaedf6be2"),
             (identity(Some("10.0.1.5"), None, Some(8080)), "ip-10-0-1-5-8080-0a3900f928"),
-            (identity(Some("10.0.1.5"), Some("fd00::1"), Some(8080)), "ip-10-0-1-5-8080-0a3900f928"),
+            (
+                identity(Some("10.0.1.5"), Some("fd00::1"), Some(8080)),
+                "ip-10-0-1-5-8080-0a3900f928",
+            ),
             (identity(None, Some("fd00::1"), None), "ip-fd00--1-065e1ddfae"),
         ];
         for (identity, expected) in cases {

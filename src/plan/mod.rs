@@ -21,6 +21,7 @@ mod ownership;
 mod place;
 mod policy;
 mod removal;
+mod shape;
 mod wanted;
 
 use std::collections::{BTreeMap, BTreeSet};

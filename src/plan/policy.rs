@@ -26,13 +26,16 @@ impl Policy {
     pub const ALL: [Self; 3] = [Self::Sync, Self::UpsertOnly, Self::CreateOnly];
 
     fn allows(self, change: &Change) -> bool {
-        match (self, change) {
-            (Self::Sync, _) | (_, Change::CreateService { .. } | Change::Register { .. }) => true,
-            (Self::UpsertOnly, Change::Rewrite { .. }) => true,
-            (Self::UpsertOnly, Change::Deregister { because, .. }) => {
-                matches!(because, Because::NoReadyEndpoint | Because::Duplicate)
-            }
-            (Self::CreateOnly, _) => false,
+        match change {
+            Change::CreateService { .. } | Change::Register { .. } => true,
+            Change::Rewrite { .. } => self != Self::CreateOnly,
+            Change::Deregister { because, .. } => match self {
+                Self::Sync => true,
+                Self::UpsertOnly => {
+                    matches!(because, Because::NoReadyEndpoint | Because::Duplicate)
+                }
+                Self::CreateOnly => false,
+            },
         }
     }
 

@@ -1,15 +1,15 @@
-//! What becomes an instance: the ready endpoints of a Service, shaped for the records of the Cloud
-//! Map service that it holds.
+//! What should be registered under a name for its holder: the Cloud Map service, existing or to be
+//! created, and in it one instance for everything that `shape` makes of the ready endpoints.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use super::identity::Identity;
+use super::shape::{Fit, Shape};
 use super::{Observation, Reason};
-use crate::model::attributes::{AVAILABILITY_ZONE, IPV4, IPV6, PORT, REGION};
 use crate::model::{
-    AnnotatedService, Attributes, Claims, CloudMapService, Endpoint, Family, Marks, NamespaceKind,
-    Owner, PortReference, Records, ServiceKey, ServiceKind, ServiceName, ServiceRef,
+    AnnotatedService, Attributes, Claims, CloudMapService, Family, NamespaceKind, Records,
+    ServiceKey, ServiceKind, ServiceName, ServiceRef,
 };
 
 /// TTL in seconds of the records of a new DNS service, where no annotation says otherwise.
@@ -72,7 +72,12 @@ pub fn wanted(
         held_back: shape.remarks(),
     };
     for endpoint in annotated.endpoints.iter().flatten() {
-        shape.add(&mut wanted, endpoint, &observation.owner);
+        let Fit { instances, held_back, unclear } = shape.fit(endpoint, holder, &observation.owner);
+        for (identity, attributes) in instances {
+            wanted.instances.entry(identity).or_insert(attributes);
+        }
+        wanted.held_back.extend(held_back);
+        wanted.unclear.extend(unclear);
     }
     Ok(wanted)
 }
@@ -133,172 +138,4 @@ fn new_service(
     };
     let name = claims.names.iter().find(same)?.clone();
     Some(NewService { name, kind, ttl: claims.ttl.unwrap_or(DEFAULT_TTL) })
-}
-
-/// How endpoints of one Service fit into one Cloud Map service.
-struct Shape<'a> {
-    kind: ServiceKind,
-    annotated: &'a AnnotatedService,
-    claims: &'a Claims,
-}
-
-impl Shape<'_> {
-    fn records(&self) -> Option<Records> {
-        match self.kind {
-            ServiceKind::Http => None,
-            ServiceKind::Dns(records) => Some(records),
-        }
-    }
-
-    fn tells_ports_apart(&self) -> bool {
-        self.records().is_none_or(|records| records.srv)
-    }
-
-    /// What is to be said of the Service as a whole.
-    fn remarks(&self) -> Vec<Reason> {
-        let unknown = self.claims.ports.iter().filter(|port| self.annotated.port(port).is_none());
-        let mut remarks: Vec<Reason> = unknown.map(|port| self.no_such_port(port)).collect();
-        if let (false, Some(port)) = (self.tells_ports_apart(), self.claims.ports.first()) {
-            remarks.push(Reason::PortNotServed { records: self.kind, port: port.clone() });
-        }
-        remarks
-    }
-
-    fn no_such_port(&self, port: &PortReference) -> Reason {
-        let names = self.annotated.ports.iter().map(|port| match port.name.as_str() {
-            "" => port.number.to_string(),
-            name => format!("{name} ({})", port.number),
-        });
-        let available: Vec<String> = names.collect();
-        let available = if available.is_empty() { "none".into() } else { available.join(", ") };
-        Reason::NoSuchPort { port: port.clone(), available }
-    }
-
-    fn add(&self, wanted: &mut Wanted, endpoint: &Endpoint, owner: &Owner) {
-        let (publishable, refused): (Vec<IpAddr>, Vec<IpAddr>) =
-            endpoint.addresses().partition(|address| is_publishable(*address));
-        wanted.held_back.extend(refused.into_iter().map(Reason::NotPublishable));
-        let pairs = self.families(&publishable);
-        if pairs.is_empty() {
-            if let (Some(records), false) = (self.records(), publishable.is_empty()) {
-                wanted.held_back.push(mismatch(records, &publishable));
-                wanted.unclear.extend(publishable);
-            }
-            return;
-        }
-        match self.ports(endpoint) {
-            Ok(ports) => {
-                for (address, port) in
-                    pairs.iter().flat_map(|pair| ports.iter().map(move |port| (pair, *port)))
-                {
-                    self.insert(wanted, endpoint, *address, port, owner);
-                }
-            }
-            Err(reason) => {
-                wanted.held_back.push(reason);
-                wanted.unclear.extend(publishable);
-            }
-        }
-    }
-
-    /// The addresses that go into one instance: the family or families that the records carry.
-    fn families(&self, addresses: &[IpAddr]) -> Vec<Addresses> {
-        let mut instance = Addresses::default();
-        let (a, aaaa) = match self.records() {
-            Some(records) if !records.srv => (records.a, records.aaaa),
-            _ => (true, true),
-        };
-        for address in addresses {
-            match address {
-                IpAddr::V4(v4) if a => instance.ipv4 = Some(*v4),
-                IpAddr::V6(v6) if aaaa => instance.ipv6 = Some(*v6),
-                _ => {}
-            }
-        }
-        if instance == Addresses::default() { Vec::new() } else { vec![instance] }
-    }
-
-    /// The target ports to register an endpoint with; `None` stands for none.
-    fn ports(&self, endpoint: &Endpoint) -> Result<Vec<Option<u16>>, Reason> {
-        if self.claims.ports.is_empty() {
-            return self.only_port(endpoint);
-        }
-        let numbers: Vec<Option<u16>> = self
-            .claims
-            .ports
-            .iter()
-            .filter_map(|reference| {
-                let port = self.annotated.port(reference)?;
-                endpoint.ports.get(&port.name).copied().map(Some)
-            })
-            .collect();
-        match (numbers.first(), self.claims.ports.first()) {
-            (None, Some(first)) => Err(self.no_such_port(first)),
-            (Some(first), _) if !self.tells_ports_apart() => Ok(vec![*first]),
-            _ => Ok(numbers),
-        }
-    }
-
-    /// Without the annotation only SRV records get a port, where there is no choice.
-    fn only_port(&self, endpoint: &Endpoint) -> Result<Vec<Option<u16>>, Reason> {
-        if !self.records().is_some_and(|records| records.srv) {
-            return Ok(vec![None]);
-        }
-        match self.annotated.ports.as_slice() {
-            [port] => match endpoint.ports.get(&port.name) {
-                Some(number) => Ok(vec![Some(*number)]),
-                None => Err(self.no_such_port(&PortReference::Number(port.number))),
-            },
-            ports => Err(Reason::PortNeeded(ports.len())),
-        }
-    }
-
-    fn insert(
-        &self,
-        wanted: &mut Wanted,
-        endpoint: &Endpoint,
-        addresses: Addresses,
-        port: Option<u16>,
-        owner: &Owner,
-    ) {
-        let marks = Marks { service: wanted.service.clone(), pod: endpoint.pod.clone() };
-        let mut attributes = marks.write(owner);
-        let mut set = |key: &str, value: Option<String>| {
-            attributes.extend(value.map(|value| (key.to_owned(), value)));
-        };
-        set(IPV4, addresses.ipv4.map(|address| address.to_string()));
-        set(IPV6, addresses.ipv6.map(|address| address.to_string()));
-        set(PORT, port.map(|port| port.to_string()));
-        set(AVAILABILITY_ZONE, endpoint.zone.clone());
-        set(REGION, Some(owner.cluster.region().to_owned()));
-        let identity = Identity {
-            ipv4: addresses.ipv4,
-            ipv6: addresses.ipv6,
-            port: port.filter(|_| wanted.tells_ports_apart),
-        };
-        wanted.instances.entry(identity).or_insert(attributes);
-    }
-}
-
-/// The addresses of one instance.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Addresses {
-    ipv4: Option<std::net::Ipv4Addr>,
-    ipv6: Option<std::net::Ipv6Addr>,
-}
-
-fn mismatch(records: Records, addresses: &[IpAddr]) -> Reason {
-    let addresses: Vec<String> = addresses.iter().map(IpAddr::to_string).collect();
-    let records = ServiceKind::Dns(records).to_string();
-    Reason::RecordTypeMismatch { records, addresses: addresses.join(", ") }
-}
-
-/// Whether an address may stand in a registry that other hosts read.
-fn is_publishable(address: IpAddr) -> bool {
-    let special = address.is_loopback() || address.is_multicast() || address.is_unspecified();
-    let local = match address {
-        IpAddr::V4(v4) => v4.is_link_local() || v4.is_broadcast(),
-        IpAddr::V6(v6) => v6.is_unicast_link_local() || v6.to_ipv4_mapped().is_some(),
-    };
-    !special && !local
 }

@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::{REGION, Sandbox};
 
 /// The time an invocation is given, as the template sets it.
-pub const TIMEOUT: Duration = Duration::from_secs(300);
+pub const TIMEOUT: Duration = Duration::from_mins(5);
 
 impl Sandbox {
     /// The function as it would be in the sandbox's environment, with more or other settings.

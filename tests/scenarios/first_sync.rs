@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-
 use crate::fleet::{Fleet, annotated, sync};
 use crate::sandbox::kubernetes::Pod;
 

@@ -24,6 +24,7 @@ mod world;
 mod writes;
 
 pub use access::BOUND_GROUP;
+#[allow(unused_imports, reason = "the example needs fewer of these names than the tests")]
 pub use fault::{Fault, FaultKind};
 pub use pod::Pod;
 pub use server::KubernetesServer;

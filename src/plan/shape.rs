@@ -1,0 +1,194 @@
+//! What becomes an instance: fits one endpoint into one Cloud Map service, by the service's records,
+//! the annotated ports and the addresses that may be published.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use super::Reason;
+use super::identity::Identity;
+use crate::model::attributes::{AVAILABILITY_ZONE, IPV4, IPV6, PORT, REGION};
+use crate::model::{
+    AnnotatedService, Attributes, Claims, Endpoint, Marks, Owner, PortReference, Records,
+    ServiceKind, ServiceRef,
+};
+
+/// How the endpoints of one Service fit into one Cloud Map service.
+pub struct Shape<'a> {
+    /// What the Cloud Map service serves.
+    pub kind: ServiceKind,
+    /// The Service.
+    pub annotated: &'a AnnotatedService,
+    /// What it claims.
+    pub claims: &'a Claims,
+}
+
+/// What one endpoint becomes.
+#[derive(Debug, Default)]
+pub struct Fit {
+    /// The instances: one, or one for each port.
+    pub instances: Vec<(Identity, Attributes)>,
+    /// What is held back, and why.
+    pub held_back: Vec<Reason>,
+    /// Addresses for which no instance could be shaped: what is registered for them stays.
+    pub unclear: Vec<IpAddr>,
+}
+
+/// The addresses of one instance.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Addresses {
+    ipv4: Option<Ipv4Addr>,
+    ipv6: Option<Ipv6Addr>,
+}
+
+impl Shape<'_> {
+    /// The instances of an endpoint. A pod is one instance that carries both families where the
+    /// records have room for both, and one instance for each port where ports are told apart.
+    pub fn fit(&self, endpoint: &Endpoint, service: &ServiceRef, owner: &Owner) -> Fit {
+        let (publishable, refused): (Vec<IpAddr>, Vec<IpAddr>) =
+            endpoint.addresses().partition(|address| is_publishable(*address));
+        let mut fit = Fit::default();
+        fit.held_back.extend(refused.into_iter().map(Reason::NotPublishable));
+        if publishable.is_empty() {
+            return fit;
+        }
+        match self.addresses(&publishable).and_then(|own| Ok((own, self.ports(endpoint)?))) {
+            Ok((addresses, ports)) => {
+                let marks = Marks { service: service.clone(), pod: endpoint.pod.clone() };
+                let attributes = base(&marks.write(owner), addresses, endpoint, owner);
+                let instances = ports.into_iter().map(|port| {
+                    let told_apart = port.filter(|_| self.tells_ports_apart());
+                    (addresses.identity(told_apart), with_port(&attributes, port))
+                });
+                fit.instances.extend(instances);
+            }
+            Err(reason) => {
+                fit.held_back.push(reason);
+                fit.unclear.extend(publishable);
+            }
+        }
+        fit
+    }
+
+    /// Whether instances that differ in their port alone are different instances.
+    pub fn tells_ports_apart(&self) -> bool {
+        self.records().is_none_or(|records| records.srv)
+    }
+
+    /// What is to be said of the Service as a whole.
+    pub fn remarks(&self) -> Vec<Reason> {
+        let unknown = self.claims.ports.iter().filter(|port| self.annotated.port(port).is_none());
+        let mut remarks: Vec<Reason> = unknown.map(|port| self.no_such_port(port)).collect();
+        if let (false, Some(port)) = (self.tells_ports_apart(), self.claims.ports.first()) {
+            remarks.push(Reason::PortNotServed { records: self.kind, port: port.clone() });
+        }
+        remarks
+    }
+
+    fn records(&self) -> Option<Records> {
+        match self.kind {
+            ServiceKind::Http => None,
+            ServiceKind::Dns(records) => Some(records),
+        }
+    }
+
+    /// The addresses that go into one instance: the family or families that the records carry.
+    fn addresses(&self, addresses: &[IpAddr]) -> Result<Addresses, Reason> {
+        let (a, aaaa) = match self.records() {
+            Some(records) if !records.srv => (records.a, records.aaaa),
+            _ => (true, true),
+        };
+        let mut carried = Addresses::default();
+        for address in addresses {
+            match address {
+                IpAddr::V4(v4) if a => carried.ipv4 = Some(*v4),
+                IpAddr::V6(v6) if aaaa => carried.ipv6 = Some(*v6),
+                _ => {}
+            }
+        }
+        if carried == Addresses::default() {
+            let addresses: Vec<String> = addresses.iter().map(IpAddr::to_string).collect();
+            let (records, addresses) = (self.kind.to_string(), addresses.join(", "));
+            return Err(Reason::RecordTypeMismatch { records, addresses });
+        }
+        Ok(carried)
+    }
+
+    /// The target ports to register an endpoint with; `None` stands for none.
+    fn ports(&self, endpoint: &Endpoint) -> Result<Vec<Option<u16>>, Reason> {
+        let Some(first) = self.claims.ports.first() else {
+            return self.only_port(endpoint);
+        };
+        let targets = self.claims.ports.iter().filter_map(|reference| {
+            let port = self.annotated.port(reference)?;
+            endpoint.ports.get(&port.name).copied().map(Some)
+        });
+        let targets: Vec<Option<u16>> = targets.collect();
+        match targets.first() {
+            None => Err(self.no_such_port(first)),
+            Some(target) if !self.tells_ports_apart() => Ok(vec![*target]),
+            Some(_) => Ok(targets),
+        }
+    }
+
+    /// Without the annotation only SRV records get a port, where there is no choice.
+    fn only_port(&self, endpoint: &Endpoint) -> Result<Vec<Option<u16>>, Reason> {
+        if !self.records().is_some_and(|records| records.srv) {
+            return Ok(vec![None]);
+        }
+        match self.annotated.ports.as_slice() {
+            [port] => match endpoint.ports.get(&port.name) {
+                Some(target) => Ok(vec![Some(*target)]),
+                None => Err(self.no_such_port(&PortReference::Number(port.number))),
+            },
+            ports => Err(Reason::PortNeeded(ports.len())),
+        }
+    }
+
+    fn no_such_port(&self, port: &PortReference) -> Reason {
+        let names = self.annotated.ports.iter().map(|port| match port.name.as_str() {
+            "" => port.number.to_string(),
+            name => format!("{name} ({})", port.number),
+        });
+        let available: Vec<String> = names.collect();
+        let available = if available.is_empty() { "none".into() } else { available.join(", ") };
+        Reason::NoSuchPort { port: port.clone(), available }
+    }
+}
+
+impl Addresses {
+    fn identity(self, port: Option<u16>) -> Identity {
+        Identity { ipv4: self.ipv4, ipv6: self.ipv6, port }
+    }
+}
+
+/// All attributes but the port.
+fn base(
+    marks: &Attributes,
+    addresses: Addresses,
+    endpoint: &Endpoint,
+    owner: &Owner,
+) -> Attributes {
+    let attributes = [
+        (IPV4, addresses.ipv4.map(|address| address.to_string())),
+        (IPV6, addresses.ipv6.map(|address| address.to_string())),
+        (AVAILABILITY_ZONE, endpoint.zone.clone()),
+        (REGION, Some(owner.cluster.region().to_owned())),
+    ];
+    let set = attributes.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?)));
+    marks.clone().into_iter().chain(set).collect()
+}
+
+fn with_port(attributes: &Attributes, port: Option<u16>) -> Attributes {
+    let mut attributes = attributes.clone();
+    attributes.extend(port.map(|port| (PORT.to_owned(), port.to_string())));
+    attributes
+}
+
+/// Whether an address may stand in a registry that other hosts read.
+fn is_publishable(address: IpAddr) -> bool {
+    let special = address.is_loopback() || address.is_multicast() || address.is_unspecified();
+    let local = match address {
+        IpAddr::V4(v4) => v4.is_link_local() || v4.is_broadcast(),
+        IpAddr::V6(v6) => v6.is_unicast_link_local() || v6.to_ipv4_mapped().is_some(),
+    };
+    !special && !local
+}

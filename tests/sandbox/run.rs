@@ -1,0 +1,2 @@
+//! The sandbox command.
+fn main() {}
