@@ -1,0 +1,207 @@
+//! A real Kubernetes control plane for one test: etcd, kube-apiserver, the webhook that
+//! authenticates EKS tokens and, if asked for, the controllers that fill `EndpointSlices`.
+//!
+//! `binaries` finds or builds the programs, `programs` writes their files and command lines,
+//! `processes` runs them in a temporary folder until the value is dropped. No port is guessed:
+//! etcd listens on a socket in the folder, the webhook tells its port, and kube-apiserver shares
+//! one that is reserved beforehand.
+
+mod binaries;
+mod certificates;
+mod processes;
+mod programs;
+
+use std::path::Path;
+
+use k8s_openapi::api::authorization::v1::{
+    ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec,
+};
+use k8s_openapi::api::core::v1::{Service, ServiceAccount};
+use kube::api::{Api, PostParams};
+use kube::config::{Config, KubeConfigOptions, Kubeconfig};
+use tokio::net::TcpSocket;
+
+use binaries::Binaries;
+pub use binaries::Unavailable;
+use processes::Processes;
+
+/// The Kubernetes user name and group of the role that holds [`Credentials`].
+pub const GROUP: &str = "cloud-map-sync";
+
+/// What the control plane is to be like.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Also run the controllers for Endpoints, `EndpointSlices`, namespaces and garbage collection.
+    pub controllers: bool,
+    /// The EKS cluster that tokens must be signed for.
+    pub cluster_name: String,
+    /// The Region whose STS host tokens must be signed for.
+    pub region: String,
+    /// The credentials that tokens must be signed with.
+    pub credentials: Credentials,
+}
+
+/// AWS credentials of the one role that the cluster knows.
+#[derive(Clone, Debug)]
+pub struct Credentials {
+    /// Starts with `ASIA` where there is a session token, with `AKIA` otherwise.
+    pub access_key_id: String,
+    /// What signs.
+    pub secret_access_key: String,
+    /// Present in what STS and Lambda hand out, absent from long-term credentials.
+    pub session_token: Option<String>,
+}
+
+/// A running control plane. Dropping it ends every process and removes the temporary folder;
+/// in a `static`, which is never dropped, the processes end with the test process all the same.
+pub struct ControlPlane {
+    endpoint: String,
+    certificate_authority: String,
+    admin: kube::Client,
+    processes: Processes,
+}
+
+impl ControlPlane {
+    /// Starts a control plane and waits until it is ready.
+    ///
+    /// # Errors
+    /// The programs are not there and cannot be built here; nothing was started.
+    ///
+    /// # Panics
+    /// They are there and do not work. The end of what each of them said is printed.
+    pub async fn start(options: Options) -> Result<Self, Unavailable> {
+        let binaries = Binaries::find_or_build(options.controllers).await?;
+        let processes = Processes::new();
+        let folder = processes.folder();
+        let certificate_authority = certificates::write(folder);
+        let reserved = reserve_port();
+        let endpoint = format!("https://{}", reserved.local_addr().expect("a bound socket"));
+        let admin = admin_client(&endpoint, &certificate_authority).await;
+
+        processes.spawn("etcd", &programs::etcd(&binaries, folder));
+        let verifier = programs::token_verifier(&binaries, folder, &options);
+        processes.spawn("token-verifier", &verifier);
+        let address = folder.join(programs::WEBHOOK_ADDRESS);
+        let listens = async || address.exists();
+        processes.wait_until("for the webhook to listen", listens).await;
+        let api_server = programs::kube_apiserver(&binaries, folder, &endpoint);
+        processes.spawn("kube-apiserver", &api_server);
+        let ready = async || is_ready(&admin).await;
+        processes.wait_until("for kube-apiserver to be ready", ready).await;
+        if options.controllers {
+            let kubeconfig = programs::admin_kubeconfig(&endpoint, &certificate_authority);
+            let controllers = programs::kube_controller_manager(&binaries, folder, &kubeconfig);
+            processes.spawn("kube-controller-manager", &controllers);
+            let work = async || controllers_work(&admin).await;
+            processes.wait_until("for the controllers to work", work).await;
+        }
+        Ok(Self { endpoint, certificate_authority, admin, processes })
+    }
+
+    /// The https URL of kube-apiserver.
+    pub fn endpoint(&self) -> String {
+        self.endpoint.clone()
+    }
+
+    /// The certificate that signed kube-apiserver's, as PEM.
+    pub fn certificate_authority(&self) -> String {
+        self.certificate_authority.clone()
+    }
+
+    /// A client in group `system:masters`.
+    pub fn admin(&self) -> kube::Client {
+        self.admin.clone()
+    }
+
+    /// Creates the `ClusterRoles` and `ClusterRoleBindings` in a file of YAML documents and waits
+    /// until they let [`GROUP`] list Services.
+    ///
+    /// # Panics
+    /// The file holds anything else, or the API server refuses it.
+    pub async fn apply_rbac(&self, path: impl AsRef<Path>) {
+        let path = path.as_ref();
+        let documents = std::fs::read_to_string(path)
+            .unwrap_or_else(|error| panic!("reading {}: {error}", path.display()));
+        for document in documents.split("\n---\n") {
+            self.create_from_yaml(document).await;
+        }
+        // The authorizer learns of them through its own watch, a moment after they are created.
+        let allowed = async || self.group_may_list_services().await;
+        self.processes.wait_until("for RBAC to let the group list Services", allowed).await;
+    }
+
+    /// kube-apiserver reads YAML itself, so the document goes out as it is written.
+    async fn create_from_yaml(&self, document: &str) {
+        let kind = document.lines().find_map(|line| line.strip_prefix("kind: "));
+        let collection = match kind.map(str::trim) {
+            Some("ClusterRole") => "clusterroles",
+            Some("ClusterRoleBinding") => "clusterrolebindings",
+            other => panic!("{other:?} is not a kind of RBAC for a whole cluster:\n{document}"),
+        };
+        let request =
+            http::Request::post(format!("/apis/rbac.authorization.k8s.io/v1/{collection}"))
+                .header(http::header::CONTENT_TYPE, "application/yaml")
+                .body(document.as_bytes().to_vec())
+                .expect("a valid request");
+        let created = self.admin.request_text(request).await;
+        created.unwrap_or_else(|error| panic!("creating in {collection}: {error}\n{document}"));
+    }
+
+    async fn group_may_list_services(&self) -> bool {
+        let review = SubjectAccessReview {
+            spec: SubjectAccessReviewSpec {
+                user: Some(GROUP.into()),
+                groups: Some(vec![GROUP.into()]),
+                resource_attributes: Some(ResourceAttributes {
+                    resource: Some("services".into()),
+                    verb: Some("list".into()),
+                    ..ResourceAttributes::default()
+                }),
+                ..SubjectAccessReviewSpec::default()
+            },
+            ..SubjectAccessReview::default()
+        };
+        let answer = Api::all(self.admin())
+            .create(&PostParams::default(), &review)
+            .await
+            .expect("an administrator may review access");
+        answer.status.is_some_and(|status| status.allowed)
+    }
+}
+
+/// Bound and never listening: with `SO_REUSEPORT` on both sides kube-apiserver may have the port,
+/// and nobody else is given it.
+fn reserve_port() -> TcpSocket {
+    let reserve = || {
+        let socket = TcpSocket::new_v4()?;
+        socket.set_reuseport(true)?;
+        socket.bind(([127, 0, 0, 1], 0).into())?;
+        Ok::<_, std::io::Error>(socket)
+    };
+    reserve().expect("a free port on loopback")
+}
+
+async fn admin_client(endpoint: &str, authority: &str) -> kube::Client {
+    let kubeconfig = programs::admin_kubeconfig(endpoint, authority);
+    let kubeconfig: Kubeconfig = serde_json::from_value(kubeconfig).expect("a valid kubeconfig");
+    let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
+        .await
+        .expect("a valid kubeconfig");
+    // Taken from HTTPS_PROXY, whatever NO_PROXY says of loopback.
+    config.proxy_url = None;
+    kube::Client::try_from(config).expect("a client of a valid configuration")
+}
+
+/// The namespace `default` and its Service `kubernetes` come a moment after `/readyz` is content.
+async fn is_ready(admin: &kube::Client) -> bool {
+    let request = http::Request::get("/readyz").body(Vec::new()).expect("a valid request");
+    let services: Api<Service> = Api::namespaced(admin.clone(), "default");
+    admin.request_text(request).await.is_ok()
+        && matches!(services.get_opt("kubernetes").await, Ok(Some(_)))
+}
+
+/// Each namespace is given its default `ServiceAccount` by one of the controllers.
+async fn controllers_work(admin: &kube::Client) -> bool {
+    let accounts: Api<ServiceAccount> = Api::namespaced(admin.clone(), "default");
+    matches!(accounts.get_opt("default").await, Ok(Some(_)))
+}

@@ -1,0 +1,129 @@
+//! Child processes in a temporary folder that both end with the test, however it ends: dropped,
+//! by a panic, or with the whole test process killed. What the children say goes to files in the
+//! folder; the ends of those are printed when something fails.
+
+use std::fs::{self, DirBuilder, File};
+use std::hash::{BuildHasher, RandomState};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Generous, for two cores that also build; whoever is ready is not waited for.
+const DEADLINE: Duration = Duration::from_mins(2);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+const TAIL_LINES: usize = 15;
+
+/// Runs its arguments until they end or its own standard input does. That is a pipe which the test
+/// process holds, so the kernel closes it even for a process that had no time to clean up. Then
+/// each leash removes the folder, and the one whose program ended last finds nobody writing to it.
+const LEASH: &str = r#"
+exec 3<&0
+"$@" </dev/null 3<&- &
+program=$!
+{ read -r _ <&3; kill -9 "$program"; } &
+watcher=$!
+wait "$program"
+status=$?
+kill "$watcher" 2>/dev/null
+[ "$status" -ne 137 ] || rm -rf "$PWD"
+exit "$status"
+"#;
+
+/// The running children and their folder.
+pub(super) struct Processes {
+    folder: PathBuf,
+    running: Mutex<Vec<Process>>,
+}
+
+struct Process {
+    name: &'static str,
+    log: PathBuf,
+    leash: Child,
+}
+
+impl Processes {
+    /// Makes the folder, for this user only: it will hold keys and tokens.
+    pub(super) fn new() -> Self {
+        let number = RandomState::new().hash_one(std::process::id());
+        let folder = std::env::temp_dir().join(format!("cloud-map-sync-{number:016x}"));
+        DirBuilder::new()
+            .mode(0o700)
+            .create(&folder)
+            .unwrap_or_else(|error| panic!("making {}: {error}", folder.display()));
+        Self { folder, running: Mutex::default() }
+    }
+
+    /// Where the children run and keep their files.
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Starts a program; what it says goes to `<name>.log`.
+    pub(super) fn spawn(&self, name: &'static str, program: &Command) {
+        let log = self.folder.join(format!("{name}.log"));
+        let output = File::create_new(&log).expect("a log for each process");
+        let errors = output.try_clone().expect("the same log for errors");
+        let leash = Command::new("sh")
+            .args(["-c", LEASH, name])
+            .arg(program.get_program())
+            .args(program.get_args())
+            .envs(program.get_envs().filter_map(|(key, value)| Some((key, value?))))
+            .current_dir(&self.folder)
+            .stdin(Stdio::piped())
+            .stdout(output)
+            .stderr(errors)
+            .spawn()
+            .unwrap_or_else(|error| panic!("starting {name}: {error}"));
+        self.running().push(Process { name, log, leash });
+    }
+
+    /// Polls the condition until it holds.
+    ///
+    /// # Panics
+    /// A process has ended, or the condition does not hold within [`DEADLINE`].
+    pub(super) async fn wait_until(&self, what: &str, mut holds: impl AsyncFnMut() -> bool) {
+        let deadline = Instant::now() + DEADLINE;
+        while !holds().await {
+            if let Some(ended) = self.first_ended() {
+                panic!("{ended} ended while the test waited {what}");
+            }
+            assert!(Instant::now() < deadline, "the test waited too long {what}");
+            tokio::time::sleep(POLL_INTERVAL).await;
+        }
+    }
+
+    fn first_ended(&self) -> Option<&'static str> {
+        self.running().iter_mut().find_map(|process| match process.leash.try_wait() {
+            Ok(None) => None,
+            Ok(Some(_)) | Err(_) => Some(process.name),
+        })
+    }
+
+    fn running(&self) -> MutexGuard<'_, Vec<Process>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Processes {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            for Process { name, log, .. } in self.running().iter() {
+                eprintln!("--- the end of what {name} said:\n{}", tail(log));
+            }
+        }
+        for process in self.running().iter_mut().rev() {
+            // Waiting closes the child's standard input first, which is what ends it.
+            let _ = process.leash.wait();
+        }
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn tail(log: &Path) -> String {
+    let text = fs::read(log).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(TAIL_LINES)..].join("\n")
+}

@@ -1,0 +1,133 @@
+//! The command line of each program of the control plane, and the files that they read, all in the
+//! control plane's folder.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+use super::binaries::Binaries;
+use super::certificates::{
+    SERVER_CERTIFICATE, SERVER_KEY, SERVICE_ACCOUNT_KEY, SERVICE_ACCOUNT_PUBLIC_KEY,
+};
+use super::{GROUP, Options};
+
+const ADMIN_TOKEN: &str = "administrator";
+const ADMIN_TOKEN_FILE: &str = "tokens.csv";
+const ADMIN_KUBECONFIG: &str = "admin.kubeconfig";
+const WEBHOOK_KUBECONFIG: &str = "token-verifier.kubeconfig";
+
+/// Only what the tests look at: `EndpointSlices` and Endpoints, what a deleted Service or namespace
+/// takes with it, and the `ServiceAccounts` by which one sees that controllers work.
+const CONTROLLERS: &str = "endpoints-controller,endpointslice-controller,\
+    endpointslice-mirroring-controller,garbage-collector-controller,namespace-controller,\
+    serviceaccount-controller";
+
+/// The file in which token-verifier says where it listens.
+pub(super) const WEBHOOK_ADDRESS: &str = "token-verifier.url";
+
+/// etcd on a socket, so that it needs no port.
+pub(super) fn etcd(binaries: &Binaries, folder: &Path) -> Command {
+    let mut command = binaries.etcd();
+    command
+        .args(["--name", "control-plane", "--log-level", "warn", "--unsafe-no-fsync"])
+        .arg(flag("data-dir", folder, "etcd"))
+        .arg(format!("--listen-client-urls={}", etcd_address(folder)))
+        .arg(format!("--listen-peer-urls={}-peers", etcd_address(folder)))
+        // Must look like a host and a port, and nobody is told.
+        .arg("--advertise-client-urls=http://localhost:2379");
+    command
+}
+
+/// The webhook that authenticates EKS tokens. The credentials stay out of its command line.
+pub(super) fn token_verifier(binaries: &Binaries, folder: &Path, options: &Options) -> Command {
+    let known = &options.credentials;
+    let mut command = binaries.token_verifier();
+    command
+        .args(["--cluster", &options.cluster_name, "--region", &options.region])
+        .args(["--group", GROUP])
+        .arg(flag("address-file", folder, WEBHOOK_ADDRESS))
+        .env("AWS_ACCESS_KEY_ID", &known.access_key_id)
+        .env("AWS_SECRET_ACCESS_KEY", &known.secret_access_key)
+        .env("AWS_SESSION_TOKEN", known.session_token.as_deref().unwrap_or_default());
+    command
+}
+
+/// kube-apiserver on the reserved port of `endpoint`; token-verifier has told its address by now.
+pub(super) fn kube_apiserver(binaries: &Binaries, folder: &Path, endpoint: &str) -> Command {
+    let webhook = fs::read_to_string(folder.join(WEBHOOK_ADDRESS)).expect("the webhook's address");
+    let webhook = kubeconfig(&json!({"server": webhook}), &json!({}));
+    write(folder, WEBHOOK_KUBECONFIG, &webhook.to_string());
+    write(folder, ADMIN_TOKEN_FILE, &format!("{ADMIN_TOKEN},admin,admin,system:masters\n"));
+
+    let port = endpoint.rsplit(':').next().unwrap_or_default();
+    let mut command = binaries.kube_apiserver();
+    command
+        .args(["--bind-address=127.0.0.1", "--permit-port-sharing", "--secure-port", port])
+        // Not this machine's own address: it may have none but loopback, which is refused.
+        .args(["--advertise-address=192.0.2.1", "--endpoint-reconciler-type=none"])
+        .arg("--service-cluster-ip-range=10.96.0.0/12,fd00:96::/108")
+        .arg(format!("--etcd-servers={}", etcd_address(folder)))
+        .arg(flag("cert-dir", folder, "certificates"))
+        .arg(flag("tls-cert-file", folder, SERVER_CERTIFICATE))
+        .arg(flag("tls-private-key-file", folder, SERVER_KEY))
+        .arg("--service-account-issuer=https://kubernetes.default.svc")
+        .arg(flag("service-account-key-file", folder, SERVICE_ACCOUNT_PUBLIC_KEY))
+        .arg(flag("service-account-signing-key-file", folder, SERVICE_ACCOUNT_KEY))
+        .arg("--authorization-mode=RBAC")
+        .arg(flag("token-auth-file", folder, ADMIN_TOKEN_FILE))
+        .arg(flag("authentication-token-webhook-config-file", folder, WEBHOOK_KUBECONFIG))
+        .arg("--authentication-token-webhook-version=v1")
+        // Pods without ServiceAccounts.
+        .arg("--disable-admission-plugins=ServiceAccount");
+    command
+}
+
+/// The controllers, as administrator and without a port of their own.
+pub(super) fn kube_controller_manager(
+    binaries: &Binaries,
+    folder: &Path,
+    admin: &Value,
+) -> Command {
+    write(folder, ADMIN_KUBECONFIG, &admin.to_string());
+    let mut command = binaries.kube_controller_manager();
+    command
+        .args(["--leader-elect=false", "--secure-port=0"])
+        .args(["--kube-api-qps=500", "--kube-api-burst=1000"])
+        .args(["--controllers", CONTROLLERS])
+        .arg(flag("kubeconfig", folder, ADMIN_KUBECONFIG));
+    command
+}
+
+/// How to reach kube-apiserver as administrator.
+pub(super) fn admin_kubeconfig(endpoint: &str, authority: &str) -> Value {
+    let cluster =
+        json!({"server": endpoint, "certificate-authority-data": STANDARD.encode(authority)});
+    kubeconfig(&cluster, &json!({"token": ADMIN_TOKEN}))
+}
+
+fn kubeconfig(cluster: &Value, user: &Value) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "test",
+        "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
+        "clusters": [{"name": "test", "cluster": cluster}],
+        "users": [{"name": "test", "user": user}],
+    })
+}
+
+fn etcd_address(folder: &Path) -> String {
+    format!("unix://{}", folder.join("etcd.sock").display())
+}
+
+fn flag(name: &str, folder: &Path, file: &str) -> String {
+    format!("--{name}={}", folder.join(file).display())
+}
+
+fn write(folder: &Path, name: &str, content: &str) {
+    fs::write(folder.join(name), content).expect("the folder of the test is writable");
+}
