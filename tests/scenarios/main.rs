@@ -6,5 +6,17 @@
 #[allow(dead_code, reason = "shared with the sandbox command, which uses other parts")]
 mod sandbox;
 
-mod first_sync;
 mod fleet;
+mod run;
+
+mod convergence;
+mod creation;
+mod endpoints;
+mod first_sync;
+mod foreign;
+mod identity;
+mod marks;
+mod names;
+mod namespaces;
+mod ports;
+mod records;
