@@ -153,7 +153,7 @@ impl Fleet {
     }
 
     /// What this release writes on the instance of a pod of `blue` in `shop/<service>`.
-    pub fn ours(&self, service: &str, pod: &str, address: &str) -> Attributes {
+    pub fn ours(&self, service: &str, address: &str) -> Attributes {
         let arn = self.sandbox.cluster_arn("blue");
         attributes(&[
             ("AVAILABILITY_ZONE", "eu-central-1a"),
@@ -162,7 +162,7 @@ impl Fleet {
             ("cloud-map-sync/cluster", &arn),
             ("cloud-map-sync/namespace", "shop"),
             ("cloud-map-sync/owner", OWNER),
-            ("cloud-map-sync/pod", pod),
+            ("cloud-map-sync/pod", &pod_name(service, address)),
             ("cloud-map-sync/schema", "1"),
             ("cloud-map-sync/service", service),
         ])
@@ -185,12 +185,15 @@ pub fn namespace_arn(id: &str) -> String {
     format!("arn:aws:servicediscovery:{REGION}:{ACCOUNT}:namespace/{id}")
 }
 
-/// Gives a Service of `shop` in any cluster ready pods `<service>-0`, `<service>-1`, ...
+/// Gives a Service of `shop` in any cluster ready pods, named by their addresses.
 pub fn give_pods(cluster: &KubernetesServer, service: &str, addresses: &[&str]) {
-    let pods = addresses.iter().enumerate();
-    let pods: Vec<Pod> =
-        pods.map(|(index, address)| Pod::new(&format!("{service}-{index}"), address)).collect();
-    cluster.pods("shop", service, &pods);
+    let pods = addresses.iter().map(|address| Pod::new(&pod_name(service, address), address));
+    cluster.pods("shop", service, &pods.collect::<Vec<_>>());
+}
+
+/// The name that `give_pods` gives.
+fn pod_name(service: &str, address: &str) -> String {
+    format!("{service}-{}", address.replace(['.', ':'], "-"))
 }
 
 /// A headless Service `shop/<name>` with port `http` 8080 that claims `hostname` in `namespace`.

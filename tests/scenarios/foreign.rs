@@ -7,7 +7,7 @@ use crate::sandbox::cloud_map::ServiceKind;
 
 /// Ours but for one mark.
 fn almost_ours(fleet: &Fleet, address: &str, mark: &str, value: &str) -> Attributes {
-    let mut attributes = fleet.ours("web", "web-9", address);
+    let mut attributes = fleet.ours("web", address);
     match value {
         "" => _ = attributes.remove(mark),
         value => _ = attributes.insert(mark.to_owned(), value.to_owned()),

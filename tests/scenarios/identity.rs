@@ -9,7 +9,7 @@ use crate::sandbox::kubernetes::Pod;
 async fn instance_of_ours_keeps_an_id_that_was_made_by_another_scheme() {
     let fleet = Fleet::start().await;
     let service = fleet.dns_service("web", &[RecordType::A]);
-    fleet.put(&service, "4c1b7f6d-web-0", &fleet.ours("web", "web-0", "10.0.1.1"));
+    fleet.put(&service, "4c1b7f6d-web-0", &fleet.ours("web", "10.0.1.1"));
     fleet.web("web", "prod.local", &["10.0.1.1"]);
 
     let report = converge(&fleet, &fleet.function().await).await;
@@ -37,7 +37,7 @@ async fn address_that_moves_to_another_service_of_ours_is_rewritten_in_place() {
     let (same_id, attributes) = fleet.instance("prod.local", "web");
     assert_eq!(same_id, id);
     assert_eq!(attributes["cloud-map-sync/service"], "web2");
-    assert_eq!(attributes["cloud-map-sync/pod"], "web2-0");
+    assert_eq!(attributes["cloud-map-sync/pod"], "web2-10-0-1-1");
 }
 
 #[tokio::test]
@@ -62,7 +62,7 @@ async fn of_two_instances_of_ours_that_say_the_same_one_goes() {
     let fleet = Fleet::start().await;
     let service = fleet.dns_service("web", &[RecordType::A]);
     for id in ["one", "two"] {
-        fleet.put(&service, id, &fleet.ours("web", "web-0", "10.0.1.1"));
+        fleet.put(&service, id, &fleet.ours("web", "10.0.1.1"));
     }
     fleet.web("web", "prod.local", &["10.0.1.1"]);
 
@@ -90,7 +90,7 @@ async fn instances_of_ours_that_name_no_possible_service_are_repaired_or_taken_o
         let fleet = Fleet::start().await;
         let service = fleet.cloud_map.service(&fleet.http, "web", ServiceKind::Http);
         for (id, address) in [("wanted", "10.0.1.1"), ("unwanted", "10.0.1.9")] {
-            let mut instance = fleet.ours("web", "web-0", address);
+            let mut instance = fleet.ours("web", address);
             instance.insert("cloud-map-sync/service".into(), name.into());
             fleet.put(&service, id, &instance);
         }
@@ -99,7 +99,7 @@ async fn instances_of_ours_that_name_no_possible_service_are_repaired_or_taken_o
         let report = converge(&fleet, &fleet.function().await).await;
 
         assert_eq!((report.counts.rewritten, report.counts.deregistered), (1, 1), "{report}");
-        let expected = fleet.ours("web", "web-0", "10.0.1.1");
+        let expected = fleet.ours("web", "10.0.1.1");
         assert_eq!(fleet.instance("prod", "web"), ("wanted".to_owned(), expected));
     }
 }

@@ -104,7 +104,7 @@ async fn initial_health_is_no_difference_and_is_carried_over_on_a_rewrite() {
     let kind = ServiceKind::Dns { records: vec![(RecordType::A, 60)], custom_health: true };
     let service = fleet.cloud_map.service(&fleet.dns, "web", kind);
     fleet.web("web", "prod.local", &["10.0.1.1"]);
-    let mut instance = fleet.ours("web", "web-0", "10.0.1.1");
+    let mut instance = fleet.ours("web", "10.0.1.1");
     instance.insert("AWS_INIT_HEALTH_STATUS".into(), "UNHEALTHY".into());
     fleet.put(&service, "mine", &instance);
     let function = fleet.function().await;

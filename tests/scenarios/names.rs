@@ -118,7 +118,7 @@ async fn claimant_that_lost_the_name_gives_up_what_it_has_under_it_after_the_win
     converge(&fleet, &function).await;
     let service = fleet.cloud_map.find_service("prod", "web").expect("created");
     claim(&fleet, "young", YOUNG, "10.0.1.2");
-    fleet.put(&service, "stray", &fleet.ours("young", "young-0", "10.0.1.2"));
+    fleet.put(&service, "stray", &fleet.ours("young", "10.0.1.2"));
 
     let report = converge(&fleet, &function).await;
 
