@@ -148,7 +148,10 @@ impl Report {
 impl ClusterReport {
     /// The report of a cluster that could not be read.
     pub fn unreadable(cluster: &str, error: &dyn Error) -> Self {
-        Self { cluster: cluster.to_owned(), error: Some(chain(error)), ..Self::default() }
+        let error = Some(chain(error));
+        let mut report = Self { cluster: cluster.to_owned(), error, ..Self::default() };
+        report.counts = Counts::of(&report);
+        report
     }
 
     /// The report of a plan that was not carried out.

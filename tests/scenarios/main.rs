@@ -6,9 +6,12 @@
 #[allow(dead_code, reason = "shared with the sandbox command, which uses other parts")]
 mod sandbox;
 
+mod accounts;
 mod changes_that_fail;
+mod commands;
 mod convergence;
 mod creation;
+mod deadlines;
 mod endpoints;
 mod first_sync;
 mod fleet;
@@ -19,6 +22,12 @@ mod marks;
 mod names;
 mod namespaces;
 mod order;
+mod payloads;
+mod policies;
 mod ports;
+mod queue;
 mod records;
 mod run;
+mod secrets;
+mod unreadable_cluster;
+mod unreadable_registry;

@@ -1,0 +1,141 @@
+//! Schedules and direct invocations: what each is answered with, and what never writes.
+
+use serde_json::{Value, json};
+
+use crate::fleet::{Fleet, annotated, give_pods};
+use crate::run::{plan, problem};
+use crate::sandbox::cloud_map::{Fault, FaultKind};
+use crate::sandbox::function::{event, invoke};
+use crate::sandbox::kubernetes::{Fault as ClusterFault, FaultKind as ClusterFaultKind};
+
+const SCHEDULES: [&str; 2] = ["schedule-eventbridge-rule", "schedule-eventbridge-scheduler"];
+
+/// `web` in blue and in green, nothing registered.
+async fn two_clusters() -> Fleet {
+    let fleet = Fleet::start().await;
+    let green = fleet.green().await;
+    fleet.web("web", "prod", &["10.0.1.1"]);
+    green.service(annotated("web", "prod", "web"));
+    give_pods(&green, "web", &["10.0.2.1"]);
+    fleet
+}
+
+#[tokio::test]
+async fn schedule_is_answered_with_counts() {
+    for schedule in SCHEDULES {
+        let fleet = two_clusters().await;
+        let answer = invoke(&fleet.function().await, &event(schedule)).await;
+        let response = answer.response.expect("all is well");
+        assert_eq!((&response["ok"], &response["counts"]["registered"]), (&json!(true), &json!(2)));
+        assert_eq!(response["clusters"], Value::Null);
+    }
+}
+
+#[tokio::test]
+async fn schedule_ends_as_sync_incomplete_after_every_other_cluster_was_served() {
+    for schedule in SCHEDULES {
+        let fleet = two_clusters().await;
+        fleet.cluster.fail(ClusterFault::always("/", ClusterFaultKind::Status(403)));
+        let answer = invoke(&fleet.function().await, &event(schedule)).await;
+        let error = answer.response.expect_err("blue was not read");
+        assert_eq!(error.kind(), "SyncIncomplete");
+        assert!(error.to_string().contains("1 clusters not read"), "{error}");
+        assert_eq!(fleet.addresses("prod", "web"), ["10.0.2.1"]);
+    }
+}
+
+#[tokio::test]
+async fn schedule_ends_as_sync_incomplete_for_a_failed_change_and_never_for_what_is_held_back() {
+    let fleet = two_clusters().await;
+    fleet.web("cart", "typo", &["10.0.1.2"]);
+    let function = fleet.function().await;
+    fleet.cloud_map.inject(Fault::on("RegisterInstance", FaultKind::AccessDenied));
+    let answer = invoke(&function, &event(SCHEDULES[0])).await;
+    assert_eq!(answer.response.expect_err("a change failed").kind(), "SyncIncomplete");
+
+    let answer = invoke(&function, &event(SCHEDULES[0])).await;
+    assert_eq!(answer.response.expect("cart is held back alone")["counts"]["heldBack"], 1);
+}
+
+#[tokio::test]
+async fn direct_invocation_is_answered_with_the_whole_report_even_where_it_is_incomplete() {
+    let fleet = two_clusters().await;
+    fleet.cluster.fail(ClusterFault::always("/", ClusterFaultKind::Status(403)));
+    let answer = invoke(&fleet.function().await, &json!({ "action": "sync" })).await;
+    let response = answer.response.expect("always a report");
+    assert_eq!(response["ok"], false);
+    assert!(response["clusters"][0]["error"].as_str().expect("blue's").contains("rbac.yaml"));
+    let change = &response["clusters"][1]["services"][0]["changes"][0];
+    assert_eq!((&change["change"], &change["result"]), (&json!("create"), &json!("applied")));
+}
+
+#[tokio::test]
+async fn plan_says_what_a_sync_would_do_and_writes_nothing() {
+    let fleet = two_clusters().await;
+    fleet.ecs_service("ecs", "10.0.9.1");
+    fleet.web("ecs", "prod.local", &["10.0.1.3"]);
+    let function = fleet.function().await;
+
+    let report = plan(&function).await;
+
+    assert_eq!((report.counts.registered, report.counts.foreign), (3, 1), "{report}");
+    assert_eq!(fleet.cloud_map.writes(), 0);
+    let answer = invoke(&function, &json!({ "action": "plan" })).await;
+    let response = answer.response.expect("a report");
+    assert_eq!(response["mode"], "plan");
+    assert_eq!(response["clusters"][0]["services"][0]["changes"][0]["result"], "planned");
+}
+
+#[tokio::test]
+async fn dry_run_writes_nothing_whoever_asks() {
+    let fleet = two_clusters().await;
+    let function = fleet.function_with(&[("DRY_RUN", "true")]).await;
+    for name in ["schedule-eventbridge-rule", "direct-sync", "sqs-own-message", "direct-plan"] {
+        let answer = invoke(&function, &event(name)).await;
+        assert!(answer.report.expect("a report").counts.registered > 0, "{name}");
+        assert_eq!(fleet.cloud_map.writes(), 0, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn command_for_one_cluster_leaves_the_other_alone() {
+    let fleet = two_clusters().await;
+    let arn = fleet.sandbox.cluster_arn("green");
+    let payload = json!({ "action": "sync", "cluster": arn });
+    let clusters = ["blue", "green"].map(|cluster| fleet.sandbox.cluster_arn(cluster)).join(",");
+    let function = fleet.function_with(&[("CLUSTERS", &clusters)]).await;
+    invoke(&function, &payload).await.response.expect("a report");
+    assert_eq!(fleet.addresses("prod", "web"), ["10.0.2.1"]);
+}
+
+#[tokio::test]
+async fn command_that_cannot_be_served_is_refused_with_what_would_be_right() {
+    let fleet = two_clusters().await;
+    let function = fleet.function().await;
+    for (payload, kind, helps) in [
+        (json!({ "action": "destroy" }), "InvalidEvent", "sync, plan"),
+        (json!({ "action": "sync", "cluster": "red" }), "UnknownCluster", "blue, green"),
+        (json!({ "action": "sync", "namespace": "shop" }), "UnknownCluster", "blue, green"),
+        (json!({ "action": "sync", "sevice": "web" }), "InvalidEvent", "sevice"),
+        (json!({ "hello": "world" }), "InvalidEvent", "action"),
+        (json!([1, 2]), "InvalidEvent", "action"),
+        (json!({ "detail-type": "Other", "source": "aws.ec2" }), "InvalidEvent", "SQS"),
+    ] {
+        let answer = invoke(&function, &payload).await;
+        let error = answer.response.expect_err("refused");
+        assert_eq!(error.kind(), kind, "{payload}");
+        assert!(error.to_string().contains(helps), "{payload}: {error}");
+    }
+    assert!(fleet.sandbox.aws().requests().is_empty());
+}
+
+#[tokio::test]
+async fn cluster_whose_registry_cannot_be_read_is_told_once_for_each_cluster() {
+    let fleet = two_clusters().await;
+    fleet.cloud_map.inject(Fault::on("ListNamespaces", FaultKind::AccessDenied).always());
+    let report = crate::run::sync(&fleet.function().await).await;
+    for cluster in ["blue", "green"] {
+        assert!(problem(&report, cluster).contains("AccessDeniedException"), "{report}");
+    }
+    assert_eq!(fleet.cloud_map.count("ListNamespaces"), 1);
+}

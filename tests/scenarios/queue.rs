@@ -1,0 +1,182 @@
+//! Batches of messages from SQS: one sync per scope, and only what a retry can help is failed back.
+
+use cloud_map_sync::handler::Answer;
+use serde_json::{Value, json};
+
+use crate::fleet::{Fleet, annotated, give_pods};
+use crate::run::writes;
+use crate::sandbox::cloud_map::{Fault, FaultKind};
+use crate::sandbox::function::invoke;
+use crate::sandbox::kubernetes::{Fault as ClusterFault, FaultKind as ClusterFaultKind};
+
+/// An SQS record with this id and body.
+pub fn message(id: &str, body: &Value) -> Value {
+    record(id, &body.to_string())
+}
+
+fn record(id: &str, body: &str) -> Value {
+    json!({ "messageId": id, "body": body, "eventSource": "aws:sqs" })
+}
+
+/// A batch as Lambda hands it on.
+pub fn batch(records: &[Value]) -> Value {
+    json!({ "Records": records })
+}
+
+/// The ids of the messages that are failed back.
+pub fn failures(answer: &Answer) -> Vec<String> {
+    let response = answer.response.as_ref().expect("a batch is always answered");
+    let failures = response["batchItemFailures"].as_array().expect("a list of failures");
+    let ids = failures.iter().filter_map(|failure| failure["itemIdentifier"].as_str());
+    let mut ids: Vec<String> = ids.map(str::to_owned).collect();
+    ids.sort();
+    ids
+}
+
+fn scope(cluster: &str, service: &str) -> Value {
+    json!({ "cluster": cluster, "namespace": "shop", "service": service })
+}
+
+/// `web` and `cart` in blue and green, each with a pod, nothing registered.
+async fn two_clusters() -> Fleet {
+    let fleet = Fleet::start().await;
+    let green = fleet.green().await;
+    for service in ["web", "cart"] {
+        fleet.web(service, "prod", &["10.0.1.1"]);
+        green.service(annotated(service, "prod", service));
+        give_pods(&green, service, &["10.0.2.1"]);
+    }
+    fleet
+}
+
+#[tokio::test]
+async fn messages_of_one_scope_are_one_sync_however_many_there_are() {
+    let fleet = two_clusters().await;
+    let ids: Vec<String> = (0..10).map(|index| format!("m{index}")).collect();
+    let records: Vec<Value> = ids.iter().map(|id| message(id, &scope("blue", "web"))).collect();
+
+    let answer = invoke(&fleet.function().await, &batch(&records)).await;
+
+    assert_eq!(failures(&answer), [""; 0]);
+    assert_eq!(writes(&fleet), ["CreateService web", "RegisterInstance web"]);
+    assert_eq!(fleet.cloud_map.count("ListNamespaces"), 1);
+    let lists = fleet.cluster.requests().into_iter();
+    assert_eq!(lists.filter(|request| request.path == "/api/v1/services").count(), 1);
+}
+
+#[tokio::test]
+async fn messages_of_several_clusters_read_the_shared_registry_once() {
+    let fleet = two_clusters().await;
+    let records = [
+        message("a", &scope("blue", "web")),
+        message("b", &scope("green", "cart")),
+        message("c", &json!({ "cluster": "green", "namespace": "shop", "service": "web" })),
+    ];
+
+    invoke(&fleet.function().await, &batch(&records)).await;
+
+    assert_eq!(fleet.cloud_map.count("ListNamespaces"), 1);
+    assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1", "10.0.2.1"]);
+    assert_eq!(fleet.addresses("prod", "cart"), ["10.0.2.1"]);
+}
+
+#[tokio::test]
+async fn bad_records_unknown_clusters_and_unnamed_ones_are_dropped_and_the_rest_is_done() {
+    let fleet = two_clusters().await;
+    let records = [
+        record("not-json", "web scaled to 3"),
+        record("empty", ""),
+        message("unknown-shape", &json!({ "hello": "world" })),
+        message("unknown-kind", &json!({ "kind": "Node", "metadata": { "name": "n" } })),
+        message("unknown-cluster", &scope("red", "web")),
+        message("unnamed-cluster", &json!({ "namespace": "shop", "service": "web" })),
+        message("not-for-queues", &json!({ "action": "purge", "cluster": "blue" })),
+        message("hostile", &scope("blue", "../web")),
+        message("good", &scope("blue", "web")),
+    ];
+
+    let answer = invoke(&fleet.function().await, &batch(&records)).await;
+
+    assert_eq!(failures(&answer), [""; 0]);
+    assert_eq!(writes(&fleet), ["CreateService web", "RegisterInstance web"]);
+}
+
+#[tokio::test]
+async fn batch_of_nothing_usable_reads_and_writes_nothing() {
+    let fleet = two_clusters().await;
+    let records = [record("a", "x"), message("b", &scope("red", "web"))];
+    let answer = invoke(&fleet.function().await, &batch(&records)).await;
+    assert_eq!(failures(&answer), [""; 0]);
+    assert!(fleet.sandbox.aws().requests().is_empty());
+}
+
+#[tokio::test]
+async fn only_messages_whose_scope_failed_are_failed_back() {
+    let fleet = two_clusters().await;
+    let denied = FaultKind::AccessDenied;
+    fleet.cloud_map.inject(Fault::on("CreateService", denied).service("cart").always());
+    let records = [
+        message("web", &scope("blue", "web")),
+        message("cart", &scope("blue", "cart")),
+        message("cart-again", &scope("blue", "cart")),
+        message("all-of-shop", &json!({ "cluster": "blue", "namespace": "shop" })),
+        message("green-web", &scope("green", "web")),
+    ];
+
+    let answer = invoke(&fleet.function().await, &batch(&records)).await;
+
+    assert_eq!(failures(&answer), ["all-of-shop", "cart", "cart-again"]);
+    assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1", "10.0.2.1"]);
+}
+
+#[tokio::test]
+async fn messages_of_a_cluster_that_cannot_be_read_are_failed_back_and_the_others_done() {
+    let fleet = two_clusters().await;
+    fleet.cluster.fail(ClusterFault::always("/", ClusterFaultKind::Status(503)));
+    let records = [
+        message("blue", &scope("blue", "web")),
+        message("green", &scope("green", "web")),
+        message("every", &json!({ "action": "sync" })),
+    ];
+
+    let answer = invoke(&fleet.function().await, &batch(&records)).await;
+
+    assert_eq!(failures(&answer), ["blue", "every"]);
+    assert_eq!(fleet.addresses("prod", "web"), ["10.0.2.1"]);
+    assert_eq!(fleet.addresses("prod", "cart"), ["10.0.2.1"]);
+}
+
+#[tokio::test]
+async fn what_is_held_back_is_not_failed_back_since_a_retry_cannot_help() {
+    let fleet = two_clusters().await;
+    fleet.annotate("web", "namespace", "typo");
+    let batch = batch(&[message("a", &scope("blue", "web"))]);
+    let answer = invoke(&fleet.function().await, &batch).await;
+    assert_eq!(failures(&answer), [""; 0]);
+}
+
+#[tokio::test]
+async fn targeted_sync_leaves_other_services_as_they_are() {
+    let fleet = two_clusters().await;
+    let function = fleet.function().await;
+    invoke(&function, &json!({ "action": "sync" })).await;
+    for service in ["web", "cart"] {
+        fleet.pods(service, &["10.0.1.2"]);
+    }
+    fleet.cloud_map.forget_calls();
+
+    invoke(&function, &batch(&[message("a", &scope("blue", "cart"))])).await;
+
+    assert_eq!(writes(&fleet), ["RegisterInstance cart", "DeregisterInstance cart"]);
+}
+
+#[tokio::test]
+async fn message_about_a_service_that_is_gone_takes_its_instances_out() {
+    let fleet = two_clusters().await;
+    let function = fleet.function().await;
+    invoke(&function, &json!({ "action": "sync" })).await;
+    fleet.cluster.delete_service("shop", "cart");
+    let answer = invoke(&function, &batch(&[message("a", &scope("blue", "cart"))])).await;
+    assert_eq!(failures(&answer), [""; 0]);
+    assert_eq!(fleet.addresses("prod", "cart"), ["10.0.2.1"]);
+}

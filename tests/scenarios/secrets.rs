@@ -1,0 +1,79 @@
+//! No secret is ever logged: not by the function, and at no level by what it is built from.
+
+use std::io::Write;
+use std::sync::{Arc, Mutex};
+
+use tracing_subscriber::fmt::MakeWriter;
+
+use crate::fleet::Fleet;
+use crate::run::sync;
+use crate::sandbox::cloud_map::{Fault, FaultKind};
+use crate::sandbox::kubernetes::{Fault as ClusterFault, FaultKind as ClusterFaultKind};
+
+/// Keeps all that is logged.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Log {
+    fn write(&mut self, text: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().expect("no poisoned lock").write(text)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl MakeWriter<'_> for Log {
+    type Writer = Self;
+
+    fn make_writer(&self) -> Self {
+        self.clone()
+    }
+}
+
+impl Log {
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.0.lock().expect("no poisoned lock")).into_owned()
+    }
+}
+
+#[tokio::test]
+async fn neither_keys_nor_tokens_are_logged_at_any_level() {
+    let log = Log::default();
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::TRACE)
+        .with_ansi(false)
+        .with_writer(log.clone())
+        .finish();
+    let _logging = tracing::subscriber::set_default(subscriber);
+    let fleet = Fleet::start().await;
+    let role = "arn:aws:iam::111122223333:role/registry";
+    fleet.sandbox.role(role, Some("external-id-canary"));
+    let clusters = format!(
+        r#"[{{"cluster": "blue", "registryRoleArn": "{role}", "externalId": "external-id-canary"}}]"#
+    );
+    fleet.web("web", "prod", &["10.0.1.1"]);
+    let function = fleet.function_with(&[("CLUSTERS", &clusters)]).await;
+    fleet.cloud_map.inject(Fault::on("RegisterInstance", FaultKind::AccessDenied));
+    fleet.cluster.fail(ClusterFault::once("/api", ClusterFaultKind::Status(401)));
+
+    let mut reports = String::new();
+    for _ in 0..3 {
+        reports += &sync(&function).await.to_string();
+    }
+    assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1"], "{reports}");
+
+    let text = log.text() + &reports;
+    assert!(text.contains("TRACE") && text.contains("DEBUG"), "all levels were kept");
+    let key = fleet.sandbox.access_key();
+    for (what, secret) in [
+        ("the secret key", key.secret.as_str()),
+        ("the session token", &key.session_token),
+        ("a bearer token", "k8s-aws-v1."),
+        ("a signature", "X-Amz-Signature="),
+    ] {
+        let found = text.lines().find(|line| line.contains(secret));
+        assert_eq!(found, None, "{what} is in the log");
+    }
+}

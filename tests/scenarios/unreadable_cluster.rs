@@ -1,0 +1,185 @@
+//! A cluster that cannot be read whole: nothing of it is changed, the others are served, and the
+//! report says what would help.
+
+use cloud_map_sync::handler::Function;
+
+use crate::fleet::{Fleet, annotated, give_pods};
+use crate::run::{converge, problem, sync, sync_service};
+use crate::sandbox::ROLE_ARN;
+use crate::sandbox::kubernetes::{Fault, FaultKind};
+
+const SERVICES: &str = "/api/v1/services";
+const SLICES: &str = "/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices";
+
+/// `web` of blue with two pods and of green with one, registered; blue's are now one fewer, so a
+/// run that believes half an answer would take something out.
+async fn two_clusters() -> (Fleet, Function) {
+    let fleet = Fleet::start().await;
+    let green = fleet.green().await;
+    fleet.web("web", "prod", &["10.0.1.1", "10.0.1.2"]);
+    green.service(annotated("web", "prod", "web"));
+    give_pods(&green, "web", &["10.0.2.1"]);
+    let function = fleet.function().await;
+    converge(&fleet, &function).await;
+    fleet.pods("web", &["10.0.1.1"]);
+    give_pods(&green, "web", &["10.0.2.2"]);
+    (fleet, function)
+}
+
+/// Blue is not read, and green is served.
+async fn blue_is_left_alone(fleet: &Fleet, function: &Function, helps: &str) {
+    let report = sync(function).await;
+    assert!(!report.ok && report.counts.unreadable == 1, "{report}");
+    let problem = problem(&report, "blue");
+    assert!(problem.contains(helps), "{problem:?} lacks {helps:?}");
+    assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1", "10.0.1.2", "10.0.2.2"], "{helps}");
+}
+
+async fn heals(fleet: &Fleet, function: &Function) {
+    converge(fleet, function).await;
+    assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1", "10.0.2.2"]);
+}
+
+#[tokio::test]
+async fn errors_of_the_api_server_lose_no_instance() {
+    for (status, helps) in
+        [(403, "deploy/rbac.yaml"), (500, "500"), (503, "503"), (401, "access entry"), (504, "504")]
+    {
+        for path in [SERVICES, SLICES] {
+            let (fleet, function) = two_clusters().await;
+            fleet.cluster.fail(Fault::always(path, FaultKind::Status(status)));
+            blue_is_left_alone(&fleet, &function, helps).await;
+            fleet.cluster.clear_faults();
+            heals(&fleet, &function).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn answers_that_break_off_or_are_no_json_lose_no_instance() {
+    for (kind, helps) in
+        [(FaultKind::TruncatedBody, "of the cluster"), (FaultKind::NotJson, "of the cluster")]
+    {
+        for path in [SERVICES, SLICES] {
+            let (fleet, function) = two_clusters().await;
+            fleet.cluster.fail(Fault::always(path, kind.clone()));
+            blue_is_left_alone(&fleet, &function, helps).await;
+            fleet.cluster.clear_faults();
+            heals(&fleet, &function).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn list_whose_later_pages_fail_or_keep_expiring_loses_no_instance() {
+    for (kind, helps) in
+        [(FaultKind::SecondPageFails, "500"), (FaultKind::Expired410OnContinue, "410")]
+    {
+        let (fleet, function) = two_clusters().await;
+        for index in 0..500 {
+            fleet.web(&format!("a-{index}"), "prod", &[]);
+        }
+        fleet.cluster.fail(Fault::always(SERVICES, kind));
+        blue_is_left_alone(&fleet, &function, helps).await;
+    }
+}
+
+#[tokio::test]
+async fn server_of_another_authority_is_not_talked_to() {
+    let (fleet, _) = two_clusters().await;
+    fleet.cluster.serve_other_certificate();
+    fleet.cluster.forget_requests();
+    let function = fleet.function().await;
+
+    blue_is_left_alone(&fleet, &function, "certificate").await;
+
+    assert_eq!(fleet.cluster.requests(), []);
+    fleet.cluster.serve_own_certificate();
+    heals(&fleet, &function).await;
+}
+
+#[tokio::test]
+async fn server_that_is_down_loses_no_instance() {
+    let (fleet, _) = two_clusters().await;
+    fleet.cluster.stop();
+    let function = fleet.function().await;
+    blue_is_left_alone(&fleet, &function, "reached").await;
+}
+
+#[tokio::test]
+async fn role_without_an_access_entry_is_told_what_is_missing() {
+    let (fleet, function) = two_clusters().await;
+    fleet.cluster.revoke(ROLE_ARN);
+    blue_is_left_alone(&fleet, &function, "access entry").await;
+    fleet.cluster.grant(ROLE_ARN, &["system:authenticated"]);
+    blue_is_left_alone(&fleet, &function, "deploy/rbac.yaml").await;
+    fleet.cluster.grant(ROLE_ARN, &["cloud-map-sync"]);
+    heals(&fleet, &function).await;
+}
+
+#[tokio::test]
+async fn cluster_that_eks_does_not_tell_of_loses_no_instance() {
+    let (fleet, _) = two_clusters().await;
+    let (eks, arn) = (&fleet.sandbox.aws().eks, fleet.sandbox.cluster_arn("blue"));
+    eks.deny(&arn, true);
+    blue_is_left_alone(&fleet, &fleet.function().await, "AccessDeniedException").await;
+    eks.deny(&arn, false);
+    eks.set_status(&arn, "CREATING");
+    blue_is_left_alone(&fleet, &fleet.function().await, "CREATING").await;
+    eks.delete(&arn);
+    blue_is_left_alone(&fleet, &fleet.function().await, "knows no cluster \"blue\"").await;
+    eks.register(&fleet.cluster);
+    heals(&fleet, &fleet.function().await).await;
+}
+
+#[tokio::test]
+async fn api_server_that_fails_at_the_second_look_loses_no_instance() {
+    let (fleet, function) = two_clusters().await;
+    let one = format!("{}/web", SERVICES.replace("services", "namespaces/shop/services"));
+    fleet.cluster.fail(Fault::always(&one, FaultKind::Status(500)));
+
+    let report = sync_service(&function, "web").await;
+
+    assert!(!report.ok && report.counts.failed == 1, "{report}");
+    assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1", "10.0.1.2", "10.0.2.1"]);
+    fleet.cluster.clear_faults();
+    heals(&fleet, &function).await;
+}
+
+#[tokio::test]
+async fn token_that_is_refused_once_is_tried_again_with_a_new_connection() {
+    let (fleet, function) = two_clusters().await;
+    fleet.cluster.fail(Fault::once(SERVICES, FaultKind::Status(401)));
+    fleet.sandbox.aws().forget_requests();
+
+    heals(&fleet, &function).await;
+
+    let requests = fleet.sandbox.aws().requests();
+    let described = requests.iter().filter(|request| request.operation == "DescribeCluster");
+    assert_eq!(described.count(), 1);
+}
+
+/// A new cluster under the old name has another address and another authority.
+#[tokio::test]
+async fn cluster_made_again_under_its_name_is_found_where_it_is_now() {
+    let (fleet, function) = two_clusters().await;
+    let identity = fleet.cluster.identity();
+    fleet.cluster.stop();
+    let new = fleet.sandbox.add_cluster(identity, ROLE_ARN).await;
+    new.service(annotated("web", "prod", "web"));
+    give_pods(&new, "web", &["10.0.1.7"]);
+
+    converge(&fleet, &function).await;
+
+    assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.7", "10.0.2.2"]);
+}
+
+/// Whoever's clock is wrong: every token has expired by the server's.
+#[tokio::test]
+async fn server_to_which_every_token_is_too_old_loses_no_instance() {
+    let (fleet, function) = two_clusters().await;
+    fleet.cluster.put_clock_ahead(std::time::Duration::from_mins(20));
+    blue_is_left_alone(&fleet, &function, "401").await;
+    fleet.cluster.put_clock_ahead(std::time::Duration::ZERO);
+    heals(&fleet, &function).await;
+}
