@@ -1,15 +1,15 @@
 //! The log: one line per change, one per cluster, one per dropped message, with fields named as in
 //! the report. Errors are logged here and nowhere else. Never a payload, a token or a secret.
 
-use std::fmt::Display;
-
 use tracing::{error, info, warn};
 
-use crate::report::{ChangeLine, ChangeResult, ClusterReport, Mode, Report, ServiceReport};
+use crate::report::{
+    ChangeLine, ChangeResult, ClusterReport, Dropped, Mode, Report, ServiceReport,
+};
 
 /// A message that is not delivered again, since a retry could not help.
-pub fn dropped(message: &str, reason: &str, why: &dyn Display) {
-    warn!(message_id = message, reason, "message dropped: {why}");
+pub fn dropped(Dropped { message, reason, detail }: &Dropped) {
+    warn!(message_id = message, reason, "message dropped: {detail}");
 }
 
 /// What was done for one cluster.

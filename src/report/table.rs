@@ -4,7 +4,8 @@
 use std::fmt::{self, Display, Formatter};
 
 use super::{
-    ChangeLine, ChangeResult, ClusterReport, Counts, HeldBackLine, Mode, Report, ServiceReport,
+    ChangeLine, ChangeResult, ClusterReport, Counts, Dropped, HeldBackLine, Mode, Report,
+    ServiceReport,
 };
 
 impl Display for Report {
@@ -13,11 +14,15 @@ impl Display for Report {
             writeln!(f, "cluster {}", cluster.cluster)?;
             write!(f, "{cluster}")?;
         }
-        let what = match self.mode {
-            Mode::Sync if self.ok => "synced",
-            Mode::Sync => "synced, incomplete",
-            Mode::Plan => "planned",
-            Mode::DryRun => "dry run",
+        for Dropped { message, reason, detail } in &self.dropped {
+            writeln!(f, "! dropped    message {message} ({reason}): {detail}")?;
+        }
+        let what = match (self.mode, self.ok) {
+            (Mode::Sync, true) => "synced",
+            (Mode::Sync, false) => "synced, incomplete",
+            (Mode::Plan, true) => "planned, nothing written",
+            (Mode::DryRun, true) => "dry run, nothing written",
+            (Mode::Plan | Mode::DryRun, false) => "planned, incomplete, nothing written",
         };
         writeln!(f, "{what}: {}", self.counts)
     }
@@ -84,10 +89,10 @@ impl Display for Counts {
     /// Only what is there, so that a run in which nothing happened says so in few words.
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let parts = [
-            (self.created, "created"),
-            (self.registered, "registered"),
-            (self.rewritten, "rewritten"),
-            (self.deregistered, "deregistered"),
+            (self.created, "create"),
+            (self.registered, "register"),
+            (self.rewritten, "rewrite"),
+            (self.deregistered, "deregister"),
             (self.unchanged, "unchanged"),
             (self.foreign, "not ours"),
             (self.held_back, "held back"),
