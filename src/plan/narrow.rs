@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::{Change, Holders, Observation};
-use crate::model::{Marks, ServiceKey, ServiceRef};
+use crate::model::{ServiceKey, ServiceRef};
 
 /// What is to be read again before the changes of one Service are decided for good.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,12 +22,7 @@ impl Again {
         let changed = changes.iter().map(|change| change.place().key.clone());
         let claimed = holders.claims(service).into_iter().flatten().cloned();
         let keys: BTreeSet<ServiceKey> = changed.chain(claimed).collect();
-        let marked = changes.iter().filter_map(|change| {
-            let Change::Deregister { place, instance, .. } = change else { return None };
-            let mut instances = observation.registry.instances(&place.key);
-            let (_, attributes) = instances.find(|(id, _)| *id == instance)?;
-            Some(Marks::read(attributes, &observation.owner)?.service)
-        });
+        let marked = changes.iter().filter_map(Change::marked).cloned();
         let services = marked.chain([service.clone()]).collect();
         Self { keys, services }
     }

@@ -100,7 +100,7 @@ pub struct ChangeLine {
     /// The instance; none: the Cloud Map service itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instance: Option<String>,
-    /// The Kubernetes Service whose turn it was.
+    /// The Kubernetes Service it is registered for.
     pub service: ServiceRef,
     /// Address and pod, what differs, or why it goes.
     pub detail: String,
@@ -204,7 +204,7 @@ impl ClusterReport {
             at(&mut services, change.place()).changes.push(ChangeLine {
                 change: change.verb(),
                 instance: change.instance().map(str::to_owned),
-                service,
+                service: change.marked().cloned().unwrap_or(service),
                 detail: change.detail(),
                 result,
             });

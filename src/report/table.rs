@@ -17,14 +17,12 @@ impl Display for Report {
         for Dropped { message, reason, detail } in &self.dropped {
             writeln!(f, "! dropped    message {message} ({reason}): {detail}")?;
         }
-        let what = match (self.mode, self.ok) {
-            (Mode::Sync, true) => "synced",
-            (Mode::Sync, false) => "synced, incomplete",
-            (Mode::Plan, true) => "planned, nothing written",
-            (Mode::DryRun, true) => "dry run, nothing written",
-            (Mode::Plan | Mode::DryRun, false) => "planned, incomplete, nothing written",
-        };
-        writeln!(f, "{what}: {}", self.counts)
+        let incomplete = if self.ok { "" } else { ", incomplete" };
+        match self.mode {
+            Mode::Sync => writeln!(f, "synced{incomplete}: {}", self.counts),
+            Mode::Plan => writeln!(f, "plan{incomplete}: {}", self.counts.planned()),
+            Mode::DryRun => writeln!(f, "dry run{incomplete}: {}", self.counts.planned()),
+        }
     }
 }
 
@@ -86,13 +84,24 @@ impl Display for HeldBackLine {
 }
 
 impl Display for Counts {
-    /// Only what is there, so that a run in which nothing happened says so in few words.
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.sentence(["created", "registered", "rewritten", "deregistered"]))
+    }
+}
+
+impl Counts {
+    /// The counts of what would be done.
+    fn planned(&self) -> String {
+        self.sentence(["to create", "to register", "to rewrite", "to deregister"])
+    }
+
+    /// Only what is there, so that a run in which nothing happened says so in few words.
+    fn sentence(&self, [create, register, rewrite, deregister]: [&str; 4]) -> String {
         let parts = [
-            (self.created, "create"),
-            (self.registered, "register"),
-            (self.rewritten, "rewrite"),
-            (self.deregistered, "deregister"),
+            (self.created, create),
+            (self.registered, register),
+            (self.rewritten, rewrite),
+            (self.deregistered, deregister),
             (self.unchanged, "unchanged"),
             (self.foreign, "not ours"),
             (self.held_back, "held back"),
@@ -102,8 +111,7 @@ impl Display for Counts {
         ];
         let parts = parts.iter().filter(|(count, _)| *count > 0);
         let parts: Vec<String> = parts.map(|(count, what)| format!("{count} {what}")).collect();
-        f.write_str(if parts.is_empty() { "nothing to do" } else { "" })?;
-        f.write_str(&parts.join(", "))
+        if parts.is_empty() { "nothing to do".to_owned() } else { parts.join(", ") }
     }
 }
 

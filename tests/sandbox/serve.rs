@@ -33,7 +33,9 @@ pub async fn serve() -> ExitCode {
     );
     println!("#   cargo lambda invoke --data-file events/direct-plan.json cloud-map-sync");
     println!("#   aws servicediscovery list-services");
-    println!("#   aws servicediscovery discover-instances --namespace-name shop.local --service-name web");
+    println!(
+        "#   aws servicediscovery discover-instances --namespace-name shop.local --service-name web"
+    );
     println!("#   kubectl --context blue -n shop get services");
     match tokio::signal::ctrl_c().await {
         Ok(()) => ExitCode::SUCCESS,

@@ -130,7 +130,7 @@ impl Story {
         println!("   events/{name}.json");
         let answer = invoke(&self.function, &event(name)).await;
         if let Some(report) = &answer.report {
-            print!("{}", indented(&report.to_string()));
+            report.to_string().lines().for_each(|line| println!("   {line}"));
         }
         match &answer.response {
             Ok(response) if response.get("batchItemFailures").is_some() => {
@@ -146,10 +146,6 @@ impl Story {
     fn expect(&self, what: &str, holds: bool) {
         assert!(holds, "chapter {}: expected that {what}", self.chapter);
     }
-}
-
-fn indented(text: &str) -> String {
-    text.lines().map(|line| format!("   {line}\n")).collect()
 }
 
 /// Every instance without our marks.
