@@ -12,7 +12,7 @@ use crate::cloud_map::CloudMap;
 use crate::deadline::Deadline;
 use crate::model::{CloudMapService, ServiceKey, ServiceRef};
 use crate::observe::{self, World};
-use crate::plan::{Again, Change, Observation, Policy, Reason, Stage, plan};
+use crate::plan::{Again, Change, Holders, Observation, Policy, Reason, Stage, plan};
 
 use change::Effect;
 
@@ -59,14 +59,15 @@ pub async fn apply(
     rotation: usize,
 ) -> Vec<Applied> {
     let mut turns: Vec<(ServiceRef, Vec<Change>)> = changes.into_iter().collect();
+    let holders = Holders::decide(observation);
     let count = turns.len().max(1);
     turns.rotate_left(rotation % count);
     let turns = turns.into_iter().map(|(service, changes)| {
-        let again = Again::of(observation, &service, &changes);
+        let again = Again::of(&holders, &service, &changes);
         let turn = Turn {
             world,
             cloud_map: world.registry.cloud_map(),
-            observation: again.narrow(observation),
+            observation: again.narrow(observation, &holders),
             service,
             policy,
             deadline,
@@ -78,10 +79,7 @@ pub async fn apply(
     });
     let mut applied: Vec<Applied> =
         stream::iter(turns).buffer_unordered(SIDE_BY_SIDE).collect::<Vec<_>>().await.concat();
-    applied.sort_by(|a, b| {
-        let key = |it: &Applied| (it.change.place().clone(), it.change.stage(), it.service.clone());
-        key(a).cmp(&key(b))
-    });
+    applied.sort_by(|a, b| a.change.order().cmp(&b.change.order()));
     applied
 }
 
@@ -163,7 +161,8 @@ impl Turn<'_> {
 
     /// Reads what the changes rest on a second time, and plans it a second time.
     async fn decide_again(&mut self, open: &[Change]) -> Result<Vec<Change>, observe::Error> {
-        let again = Again::of(&self.observation, &self.service, open);
+        let holders = Holders::decide(&self.observation);
+        let again = Again::of(&holders, &self.service, open);
         let observation = self.observation.clone();
         let services = &again.services;
         self.observation = self.world.observe_again(observation, &again.keys, services).await?;

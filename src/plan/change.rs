@@ -139,6 +139,11 @@ impl Change {
         }
     }
 
+    /// What changes are sorted by: place, then the order in which they are made, then instance.
+    pub fn order(&self) -> impl Ord {
+        (self.place(), self.stage(), self.instance())
+    }
+
     /// The Service in the marks of an instance that goes. It may not be the one whose turn it is.
     pub fn marked(&self) -> Option<&ServiceRef> {
         match self {

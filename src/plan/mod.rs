@@ -136,9 +136,7 @@ impl Plan {
 
     fn in_order(mut self) -> Self {
         for changes in self.changes.values_mut() {
-            changes.sort_by(|a, b| {
-                (a.stage(), a.place(), a.instance()).cmp(&(b.stage(), b.place(), b.instance()))
-            });
+            changes.sort_by(|a, b| a.order().cmp(&b.order()));
         }
         self.changes.retain(|_, changes| !changes.is_empty());
         self.held_back.sort();
