@@ -51,7 +51,7 @@ pub struct Observation {
 /// What to do, and what not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// The changes of each Kubernetes Service, in the order in which they are to be made.
+    /// The changes of each Kubernetes Service, by Cloud Map service and stage.
     pub changes: BTreeMap<ServiceRef, Vec<Change>>,
     /// What was asked for and is not done, with the reason.
     pub held_back: Vec<HeldBack>,
