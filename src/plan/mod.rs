@@ -96,6 +96,13 @@ impl Plan {
         self.changes.is_empty()
     }
 
+    /// Adds what was found to be held back while the plan was carried out.
+    pub fn add_held_back(&mut self, held_back: Vec<HeldBack>) {
+        self.held_back.extend(held_back);
+        self.held_back.sort();
+        self.held_back.dedup();
+    }
+
     fn take(&mut self, place: &Place, holder: &ServiceRef, comparison: &compare::Comparison) {
         self.standing.entry(place.clone()).or_default().unchanged += comparison.unchanged.len();
         let changes = comparison.changes(place);
@@ -139,8 +146,7 @@ impl Plan {
             changes.sort_by(|a, b| a.order().cmp(&b.order()));
         }
         self.changes.retain(|_, changes| !changes.is_empty());
-        self.held_back.sort();
-        self.held_back.dedup();
+        self.add_held_back(Vec::new());
         self
     }
 }
