@@ -4,6 +4,7 @@
 use serde_json::{Map, Value};
 
 use super::Unusable;
+use crate::model::name::is_dns_label;
 
 /// The longest ARN of an EKS cluster, whose name may have 100 characters, has a few less.
 const LONGEST_CLUSTER: usize = 160;
@@ -32,12 +33,12 @@ pub(super) fn cluster(text: &str) -> Result<String, Unusable> {
 
 /// A Kubernetes namespace.
 pub(super) fn namespace(text: &str) -> Result<String, Unusable> {
-    check(is_label(text), text, "namespace", LABEL)
+    check(is_dns_label(text), text, "namespace", LABEL)
 }
 
 /// A Kubernetes Service.
 pub(super) fn service(text: &str) -> Result<String, Unusable> {
-    check(is_label(text), text, "service", LABEL)
+    check(is_dns_label(text), text, "service", LABEL)
 }
 
 /// A Kubernetes kind, with its API group behind a dot where it has one.
@@ -46,7 +47,7 @@ pub(super) fn kind(text: &str) -> Result<String, Unusable> {
     let word = kind.starts_with(|c: char| c.is_ascii_alphabetic())
         && kind.bytes().all(|b| b.is_ascii_alphanumeric())
         && kind.len() <= 63;
-    let subdomain = group.len() <= 253 && group.split('.').all(is_label);
+    let subdomain = group.len() <= 253 && group.split('.').all(is_dns_label);
     check(word && subdomain, text, "kind", KIND)
 }
 
@@ -57,17 +58,6 @@ fn check(
     expected: &'static str,
 ) -> Result<String, Unusable> {
     if valid { Ok(text.to_owned()) } else { Err(Unusable::InvalidName { field, expected }) }
-}
-
-/// RFC 1123: what Kubernetes demands of namespaces; of Services it demands a letter in front besides,
-/// which newer versions have dropped.
-fn is_label(text: &str) -> bool {
-    let inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
-    text.len() <= 63
-        && text.bytes().all(inner)
-        && !text.is_empty()
-        && !text.starts_with('-')
-        && !text.ends_with('-')
 }
 
 #[cfg(test)]

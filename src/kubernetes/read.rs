@@ -58,11 +58,14 @@ impl Kubernetes {
         Ok(services.into_iter().filter(is_headless).collect())
     }
 
-    /// One Service, `None` where it is gone or not headless.
+    /// One Service, `None` where it is gone, not headless, or named as no Service can be.
     ///
     /// # Errors
     /// Where the server does not answer; only its own 404 says that a Service is gone.
     pub async fn headless_service(&self, service: &ServiceRef) -> Result<Option<Service>, Error> {
+        if !service.can_exist() {
+            return Ok(None);
+        }
         let api: Api<Service> = Api::namespaced(self.client.clone(), &service.namespace);
         let found = api.get_opt(&service.name).await;
         let found = found.map_err(|source| Error::new(format!("get Service {service}"), source))?;

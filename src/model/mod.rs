@@ -6,7 +6,7 @@
 pub mod attributes;
 pub(crate) mod cluster;
 mod desired;
-mod name;
+pub(crate) mod name;
 mod registry;
 mod selection;
 

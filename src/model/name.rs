@@ -19,6 +19,22 @@ impl ServiceRef {
     pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
         Self { namespace: namespace.into(), name: name.into() }
     }
+
+    /// Whether Kubernetes would take these names. Marks are attributes that anybody with access to
+    /// Cloud Map can write, so they may name a Service that cannot be asked for.
+    pub fn can_exist(&self) -> bool {
+        is_dns_label(&self.namespace) && is_dns_label(&self.name)
+    }
+}
+
+/// RFC 1123: what Kubernetes demands of namespaces; of Services it demands a letter in front besides,
+/// which newer versions have dropped.
+pub(crate) fn is_dns_label(text: &str) -> bool {
+    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    (1..=63).contains(&text.len())
+        && text.bytes().all(inner)
+        && !text.starts_with('-')
+        && !text.ends_with('-')
 }
 
 impl fmt::Display for ServiceRef {

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::fleet::{Fleet, annotated, sync};
+use crate::fleet::{Fleet, annotated};
+use crate::run::sync;
 use crate::sandbox::kubernetes::Pod;
 
 #[tokio::test]

@@ -1,19 +1,20 @@
 //! The small world that most scenarios start from: cluster `blue`, an HTTP namespace `prod` and a DNS
-//! namespace `prod.local`, and Services in the Kubernetes namespace `shop`. Verbs for what happens.
+//! namespace `prod.local`, and Services in the Kubernetes namespace `shop`. Verbs for what happens in
+//! it and what stands in it; `run` has those that start the function.
 
 use std::collections::BTreeMap;
 
 use cloud_map_sync::handler::Function;
-use cloud_map_sync::report::Report;
-use serde_json::{Value, json};
 
-use crate::sandbox::cloud_map::{CloudMap, NamespaceKind, RecordType, ServiceKind};
-use crate::sandbox::function::invoke;
+use crate::sandbox::cloud_map::{CloudMap, NamespaceKind, RecordType, ServiceKind, ServiceView};
 use crate::sandbox::kubernetes::{Headless, KubernetesServer, Pod};
-use crate::sandbox::{REGION, Sandbox};
+use crate::sandbox::{ACCOUNT, REGION, Sandbox};
 
 /// The default `OWNER_ID`.
 pub const OWNER: &str = "cloud-map-sync";
+
+/// The attributes of an instance.
+pub type Attributes = BTreeMap<String, String>;
 
 /// A world with one cluster and two Cloud Map namespaces.
 pub struct Fleet {
@@ -39,9 +40,22 @@ impl Fleet {
         }
     }
 
+    /// A second cluster `green` that shares the registry, with nothing in it.
+    pub async fn green(&self) -> KubernetesServer {
+        let sandbox = self.sandbox.clone().cluster("green").await;
+        let arns = ["blue", "green"].map(|cluster| sandbox.cluster_arn(cluster));
+        self.cloud_map.watch_over(OWNER, &[&arns[0], &arns[1]]);
+        sandbox.kubernetes("green")
+    }
+
     /// The function with the sandbox's settings.
     pub async fn function(&self) -> Function {
         self.sandbox.function(&[]).await
+    }
+
+    /// The function with other settings beside them.
+    pub async fn function_with(&self, settings: &[(&str, &str)]) -> Function {
+        self.sandbox.function(settings).await
     }
 
     /// Adds or replaces a Service in `shop`.
@@ -51,10 +65,26 @@ impl Fleet {
 
     /// Gives a Service of `shop` these ready pods.
     pub fn pods(&self, service: &str, addresses: &[&str]) {
-        let pods = addresses.iter().enumerate();
-        let pods: Vec<Pod> =
-            pods.map(|(index, address)| Pod::new(&format!("{service}-{index}"), address)).collect();
-        self.cluster.pods("shop", service, &pods);
+        give_pods(&self.cluster, service, addresses);
+    }
+
+    /// A Service `shop/<name>` that claims its own name in `namespace`, with these ready pods.
+    pub fn web(&self, name: &str, namespace: &str, addresses: &[&str]) {
+        self.service(annotated(name, namespace, name));
+        self.pods(name, addresses);
+    }
+
+    /// Sets or, with an empty value, removes an annotation of ours on a Service of `shop`.
+    pub fn annotate(&self, service: &str, annotation: &str, value: &str) {
+        let key = format!("cloudmap.controller/{annotation}");
+        self.cluster.edit_service("shop", service, |object| {
+            let annotations = object["metadata"]["annotations"].as_object_mut();
+            let annotations = annotations.expect("the Service has annotations");
+            match value {
+                "" => _ = annotations.remove(&key),
+                value => _ = annotations.insert(key, value.into()),
+            }
+        });
     }
 
     /// The instances of a Cloud Map service by id; none where it does not exist.
@@ -63,14 +93,40 @@ impl Fleet {
         found.map(|id| self.cloud_map.instances(&id)).unwrap_or_default()
     }
 
+    /// The only instance of a Cloud Map service.
+    pub fn instance(&self, namespace: &str, service: &str) -> (String, Attributes) {
+        let mut instances = self.instances(namespace, service).into_iter();
+        let one = instances.next().expect("an instance");
+        assert_eq!(instances.next(), None, "one instance");
+        one
+    }
+
     /// The IPv4 addresses in a Cloud Map service, sorted.
     pub fn addresses(&self, namespace: &str, service: &str) -> Vec<String> {
+        self.values(namespace, service, "AWS_INSTANCE_IPV4")
+    }
+
+    /// The values of one attribute in a Cloud Map service, sorted.
+    pub fn values(&self, namespace: &str, service: &str, key: &str) -> Vec<String> {
         let instances = self.instances(namespace, service);
-        let addresses =
-            instances.values().filter_map(|attributes| attributes.get("AWS_INSTANCE_IPV4"));
-        let mut addresses: Vec<String> = addresses.cloned().collect();
-        addresses.sort();
-        addresses
+        let values = instances.values().filter_map(|attributes| attributes.get(key));
+        let mut values: Vec<String> = values.cloned().collect();
+        values.sort();
+        values
+    }
+
+    /// A Cloud Map service as it is.
+    pub fn view(&self, namespace: &str, service: &str) -> ServiceView {
+        let id = self.cloud_map.find_namespace(namespace).expect("the namespace");
+        let mut services = self.cloud_map.services(&id).into_iter();
+        services.find(|view| view.name == service).expect("the service")
+    }
+
+    /// A service in `prod.local` with these records, as Terraform makes one.
+    pub fn dns_service(&self, name: &str, records: &[RecordType]) -> String {
+        let records = records.iter().map(|record| (*record, 60)).collect();
+        let kind = ServiceKind::Dns { records, custom_health: false };
+        self.cloud_map.service(&self.dns, name, kind)
     }
 
     /// An A service in `prod.local` in which ECS runs a task, as ECS registers it.
@@ -95,10 +151,50 @@ impl Fleet {
         ];
         self.cloud_map.instance(service, id, &attributes);
     }
+
+    /// What this release writes on the instance of a pod of `blue` in `shop/<service>`.
+    pub fn ours(&self, service: &str, address: &str) -> Attributes {
+        let arn = self.sandbox.cluster_arn("blue");
+        attributes(&[
+            ("AVAILABILITY_ZONE", "eu-central-1a"),
+            ("AWS_INSTANCE_IPV4", address),
+            ("REGION", REGION),
+            ("cloud-map-sync/cluster", &arn),
+            ("cloud-map-sync/namespace", "shop"),
+            ("cloud-map-sync/owner", OWNER),
+            ("cloud-map-sync/pod", &pod_name(service, address)),
+            ("cloud-map-sync/schema", "1"),
+            ("cloud-map-sync/service", service),
+        ])
+    }
+
+    /// Puts an instance into a service, or another in its place, without the function.
+    pub fn put(&self, service: &str, id: &str, attributes: &Attributes) {
+        let attributes = attributes.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+        self.cloud_map.instance(service, id, &attributes.collect::<Vec<_>>());
+    }
 }
 
-/// The attributes of an instance.
-pub type Attributes = BTreeMap<String, String>;
+/// Attributes out of a list.
+pub fn attributes(pairs: &[(&str, &str)]) -> Attributes {
+    pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+}
+
+/// The ARN of a Cloud Map namespace of the function's account and Region.
+pub fn namespace_arn(id: &str) -> String {
+    format!("arn:aws:servicediscovery:{REGION}:{ACCOUNT}:namespace/{id}")
+}
+
+/// Gives a Service of `shop` in any cluster ready pods, named by their addresses.
+pub fn give_pods(cluster: &KubernetesServer, service: &str, addresses: &[&str]) {
+    let pods = addresses.iter().map(|address| Pod::new(&pod_name(service, address), address));
+    cluster.pods("shop", service, &pods.collect::<Vec<_>>());
+}
+
+/// The name that `give_pods` gives.
+fn pod_name(service: &str, address: &str) -> String {
+    format!("{service}-{}", address.replace(['.', ':'], "-"))
+}
 
 /// A headless Service `shop/<name>` with port `http` 8080 that claims `hostname` in `namespace`.
 pub fn annotated(name: &str, namespace: &str, hostname: &str) -> Headless {
@@ -106,41 +202,4 @@ pub fn annotated(name: &str, namespace: &str, hostname: &str) -> Headless {
         .port("http", 8080)
         .annotate("cloudmap.controller/hostname", hostname)
         .annotate("cloudmap.controller/namespace", namespace)
-}
-
-/// Runs one full sync on demand.
-pub async fn sync(function: &Function) -> Report {
-    report(function, &json!({ "action": "sync" })).await
-}
-
-/// Plans on demand.
-pub async fn plan(function: &Function) -> Report {
-    report(function, &json!({ "action": "plan" })).await
-}
-
-/// Syncs one Service of `shop` on demand.
-pub async fn sync_service(function: &Function, service: &str) -> Report {
-    let payload = json!({
-        "action": "sync", "cluster": "blue", "namespace": "shop", "service": service,
-    });
-    report(function, &payload).await
-}
-
-async fn report(function: &Function, payload: &Value) -> Report {
-    let answer = invoke(function, payload).await;
-    answer.response.expect("a direct invocation answers with its report");
-    answer.report.expect("a report")
-}
-
-/// The stable names of all that is held back, sorted.
-pub fn held_back(report: &Report) -> Vec<&'static str> {
-    let clusters = report.clusters.iter();
-    let mut reasons: Vec<&'static str> = clusters
-        .flat_map(|cluster| {
-            let placed = cluster.services.iter().flat_map(|service| &service.held_back);
-            placed.chain(&cluster.held_back).map(|line| line.reason)
-        })
-        .collect();
-    reasons.sort_unstable();
-    reasons
 }

@@ -6,5 +6,19 @@
 #[allow(dead_code, reason = "shared with the sandbox command, which uses other parts")]
 mod sandbox;
 
+mod changes_that_fail;
+mod convergence;
+mod creation;
+mod endpoints;
 mod first_sync;
 mod fleet;
+mod foreign;
+mod foreign_operations;
+mod identity;
+mod marks;
+mod names;
+mod namespaces;
+mod order;
+mod ports;
+mod records;
+mod run;

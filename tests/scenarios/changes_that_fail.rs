@@ -1,0 +1,191 @@
+//! Calls and operations that fail: what it means for the change, and that no other change minds.
+
+use cloud_map_sync::report::ChangeResult;
+
+use crate::fleet::{Fleet, annotated};
+use crate::run::{converge, held_back, said_of, settled, sync, writes};
+use crate::sandbox::cloud_map::{Behaviour, Fault, FaultKind, ServiceKind};
+
+/// `web` with a pod, `cart` with another, nothing registered.
+async fn two_services() -> (Fleet, cloud_map_sync::handler::Function) {
+    let fleet = Fleet::start().await;
+    fleet.web("web", "prod", &["10.0.1.1"]);
+    fleet.web("cart", "prod", &["10.0.2.1"]);
+    let function = fleet.function().await;
+    (fleet, function)
+}
+
+fn fails(code: &'static str) -> Fault {
+    Fault::on("RegisterInstance", FaultKind::OperationFails(code))
+}
+
+#[tokio::test]
+async fn operation_that_fails_later_is_a_failed_change_and_stops_no_other() {
+    let (fleet, function) = two_services().await;
+    fleet.cloud_map.service(&fleet.http, "web", ServiceKind::Http);
+    let web = fleet.cloud_map.find_service("prod", "web").expect("seeded");
+    fleet.cloud_map.inject(fails("INTERNAL_FAILURE").service(&web));
+
+    let report = sync(&function).await;
+
+    assert!(!report.ok, "{report}");
+    assert_eq!((report.counts.failed, report.counts.registered), (1, 1), "{report}");
+    let services = &report.clusters[0].services;
+    let web = services.iter().find(|service| service.name == "web").expect("reported");
+    let ChangeResult::Failed { error } = &web.changes[0].result else { panic!("{report}") };
+    assert!(error.contains("INTERNAL_FAILURE"), "{error}");
+    converge(&fleet, &function).await;
+    assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1"]);
+}
+
+#[tokio::test]
+async fn refused_dns_change_is_held_back_as_address_taken() {
+    let (fleet, function) = two_services().await;
+    fleet.cloud_map.inject(fails("INVALID_CHANGE_BATCH"));
+
+    let report = sync(&function).await;
+
+    assert!(report.ok, "{report}");
+    assert_eq!(held_back(&report), ["AddressTaken"], "{report}");
+    assert_eq!(report.counts.registered, 1, "{report}");
+}
+
+#[tokio::test]
+async fn used_up_quota_is_held_back_and_not_retried_in_the_run() {
+    let fleet = Fleet::start().await;
+    fleet.web("web", "prod", &["10.0.1.1", "10.0.1.2", "10.0.1.3"]);
+    fleet.cloud_map.behave(Behaviour { instances_per_namespace: 1, ..Behaviour::default() });
+
+    let report = sync(&fleet.function().await).await;
+
+    assert!(report.ok, "{report}");
+    assert_eq!(held_back(&report), ["LimitExceeded"; 2], "{report}");
+    assert_eq!(fleet.cloud_map.count("RegisterInstance"), 3);
+    assert_eq!(fleet.instances("prod", "web").len(), 1);
+}
+
+#[tokio::test]
+async fn instance_that_is_gone_already_counts_as_taken_out() {
+    let (fleet, function) = two_services().await;
+    converge(&fleet, &function).await;
+    fleet.pods("web", &[]);
+    let gone = FaultKind::Error(400, "InstanceNotFound", "The instance does not exist");
+    fleet.cloud_map.inject(Fault::on("DeregisterInstance", gone));
+
+    let report = sync(&function).await;
+
+    assert!(report.ok, "{report}");
+    assert_eq!((report.counts.deregistered, report.counts.failed), (1, 0), "{report}");
+}
+
+/// Somebody else creates the service between our list and our call.
+#[tokio::test]
+async fn lost_race_to_create_a_service_is_decided_again_on_what_is_there() {
+    let (fleet, function) = two_services().await;
+    let late = FaultKind::Late(std::time::Duration::from_millis(200));
+    fleet.cloud_map.inject(Fault::on("ListServices", late).times(2));
+
+    let (report, ()) = tokio::join!(sync(&function), async {
+        while fleet.cloud_map.count("ListServices") < 2 {
+            tokio::task::yield_now().await;
+        }
+        let web = fleet.cloud_map.service(&fleet.http, "web", ServiceKind::Http);
+        fleet.ecs_task(&web, "0123456789abcdef0123456789abcdef", "10.0.9.1");
+    });
+
+    assert!(report.ok, "{report}");
+    assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1", "10.0.9.1"]);
+    assert_eq!(fleet.addresses("prod", "cart"), ["10.0.2.1"]);
+    settled(&fleet, &function).await;
+}
+
+#[tokio::test]
+async fn failed_creation_registers_nothing_there_and_stops_no_other_service() {
+    let (fleet, function) = two_services().await;
+    fleet.cloud_map.inject(Fault::on("CreateService", FaultKind::AccessDenied).service("web"));
+
+    let report = sync(&function).await;
+
+    assert!(!report.ok, "{report}");
+    assert_eq!((report.counts.failed, report.counts.undone), (1, 1), "{report}");
+    assert_eq!(fleet.addresses("prod", "cart"), ["10.0.2.1"]);
+    assert!(!writes(&fleet).contains(&"RegisterInstance web".to_owned()));
+    converge(&fleet, &function).await;
+}
+
+#[tokio::test]
+async fn both_forms_of_throttling_and_errors_of_the_service_are_healed_by_backing_off() {
+    for kind in [
+        FaultKind::Throttling,
+        FaultKind::RequestLimitExceeded,
+        FaultKind::ServerError,
+        FaultKind::Unavailable,
+        FaultKind::Reset,
+    ] {
+        let (fleet, function) = two_services().await;
+        for operation in ["ListServices", "RegisterInstance", "GetOperation"] {
+            fleet.cloud_map.inject(Fault::on(operation, kind.clone()));
+        }
+        let report = converge(&fleet, &function).await;
+        assert_eq!(report.counts.registered, 2, "{kind:?}: {report}");
+    }
+}
+
+#[tokio::test]
+async fn registration_that_was_done_but_answered_with_an_error_ends_registered_once() {
+    for kind in [FaultKind::FailAfterEffect, FaultKind::DropAfterEffect, FaultKind::Cut] {
+        let (fleet, function) = two_services().await;
+        fleet.cloud_map.inject(Fault::on("RegisterInstance", kind.clone()));
+
+        let report = sync(&function).await;
+
+        assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1"], "{kind:?}: {report}");
+        assert_eq!(fleet.addresses("prod", "cart"), ["10.0.2.1"], "{kind:?}: {report}");
+        settled(&fleet, &function).await;
+    }
+}
+
+#[tokio::test]
+async fn service_created_but_answered_with_an_error_is_found_and_used() {
+    let (fleet, function) = two_services().await;
+    fleet.cloud_map.inject(Fault::on("CreateService", FaultKind::FailAfterEffect));
+
+    let report = sync(&function).await;
+
+    assert!(report.ok, "{report}");
+    assert_eq!(report.counts.registered, 2, "{report}");
+    settled(&fleet, &function).await;
+}
+
+#[tokio::test]
+async fn failed_rewrite_and_failed_removal_are_told_and_made_by_the_next_run() {
+    let (fleet, function) = two_services().await;
+    converge(&fleet, &function).await;
+    fleet.pods("web", &[]);
+    fleet.service(annotated("cart", "prod", "cart").port_to("http", 80, 81));
+    fleet.annotate("cart", "port", "80");
+    for operation in ["RegisterInstance", "DeregisterInstance"] {
+        fleet.cloud_map.inject(Fault::on(operation, FaultKind::AccessDenied));
+    }
+
+    let report = sync(&function).await;
+
+    assert_eq!(report.counts.failed, 2, "{report}");
+    converge(&fleet, &function).await;
+    assert_eq!(fleet.values("prod", "cart", "AWS_INSTANCE_PORT"), ["81"]);
+    assert!(fleet.instances("prod", "web").is_empty());
+}
+
+#[tokio::test]
+async fn what_helps_is_said_where_a_call_is_denied() {
+    let (fleet, function) = two_services().await;
+    fleet.cloud_map.inject(Fault::on("ListTagsForResource", FaultKind::AccessDenied).always());
+    fleet.cloud_map.service(&fleet.http, "web", ServiceKind::Http);
+
+    let report = sync(&function).await;
+
+    assert_eq!(held_back(&report), ["Unreadable"], "{report}");
+    let said = said_of(&report, "Unreadable");
+    assert!(said.contains("AccessDeniedException") && said.contains("tags"), "{said}");
+    assert_eq!(fleet.addresses("prod", "cart"), ["10.0.2.1"]);
+}

@@ -1,0 +1,121 @@
+//! A converged world costs reads alone, and no more of them than it needs.
+
+use std::collections::BTreeMap;
+
+use crate::fleet::{Fleet, annotated};
+use crate::run::{converge, sync};
+use crate::sandbox::cloud_map::{Behaviour, NamespaceKind, RecordType, ServiceKind};
+
+/// Every AWS call of the last run by operation.
+fn aws_calls(fleet: &Fleet) -> BTreeMap<String, usize> {
+    let mut calls = BTreeMap::new();
+    for request in fleet.sandbox.aws().requests() {
+        *calls.entry(request.operation).or_insert(0) += 1;
+    }
+    calls
+}
+
+fn of(calls: &[(&str, usize)]) -> BTreeMap<String, usize> {
+    calls.iter().map(|(operation, count)| ((*operation).to_owned(), *count)).collect()
+}
+
+async fn three_names_in_two_namespaces() -> Fleet {
+    let fleet = Fleet::start().await;
+    fleet.ecs_service("web", "10.0.9.1");
+    fleet.web("web", "prod.local", &["10.0.1.1", "10.0.1.2"]);
+    fleet.web("cart", "prod", &["10.0.2.1"]);
+    fleet.web("mail", "prod", &["10.0.3.1"]);
+    fleet
+}
+
+#[tokio::test]
+async fn warm_and_converged_sync_makes_one_read_for_each_thing_in_scope_and_no_write() {
+    let fleet = three_names_in_two_namespaces().await;
+    let function = fleet.function().await;
+    converge(&fleet, &function).await;
+    fleet.sandbox.aws().forget_requests();
+    fleet.cluster.forget_requests();
+
+    sync(&function).await;
+
+    let expected = of(&[("ListInstances", 3), ("ListNamespaces", 1), ("ListServices", 2)]);
+    assert_eq!(aws_calls(&fleet), expected);
+    let paths: Vec<String> =
+        fleet.cluster.requests().into_iter().map(|request| request.path).collect();
+    let slices = "/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices";
+    assert_eq!(paths, ["/api/v1/services", slices]);
+}
+
+#[tokio::test]
+async fn only_the_first_invocation_describes_the_cluster() {
+    let fleet = three_names_in_two_namespaces().await;
+    let function = fleet.function().await;
+    for _ in 0..3 {
+        sync(&function).await;
+    }
+    assert_eq!(aws_calls(&fleet)["DescribeCluster"], 1);
+}
+
+#[tokio::test]
+async fn empty_services_that_nobody_claims_are_not_read() {
+    let fleet = Fleet::start().await;
+    for name in ["a", "b", "c"] {
+        fleet.dns_service(name, &[RecordType::A]);
+    }
+    fleet.web("b", "prod.local", &[]);
+
+    sync(&fleet.function().await).await;
+
+    let claimed = fleet.cloud_map.find_service("prod.local", "b");
+    let calls = fleet.cloud_map.calls().into_iter();
+    let read: Vec<_> = calls.filter(|call| call.operation == "ListInstances").collect();
+    assert_eq!(read.len(), 1, "{read:?}");
+    assert_eq!(read[0].service, claimed);
+}
+
+#[tokio::test]
+async fn registry_of_many_pages_converges_as_one_of_one_page() {
+    let fleet = Fleet::start().await;
+    fleet.cloud_map.behave(Behaviour { page_limit: 2, ..Behaviour::default() });
+    for index in 0..5 {
+        fleet.cloud_map.namespace(&format!("other-{index}"), NamespaceKind::Http);
+        fleet.cloud_map.service(&fleet.http, &format!("other-{index}"), ServiceKind::Http);
+    }
+    fleet.web("web", "prod", &["10.0.1.1", "10.0.1.2", "10.0.1.3", "10.0.1.4", "10.0.1.5"]);
+    fleet.web("cart", "prod.local", &["10.0.2.1", "10.0.2.2", "10.0.2.3"]);
+
+    let report = converge(&fleet, &fleet.function().await).await;
+
+    assert_eq!(report.counts.registered, 8, "{report}");
+    assert_eq!(fleet.addresses("prod", "web").len(), 5);
+}
+
+#[tokio::test]
+async fn name_in_several_services_and_a_name_of_its_own_case_converge() {
+    let fleet = Fleet::start().await;
+    fleet.service(annotated("web", "prod.local", "Web,www,a.b"));
+    fleet.pods("web", &["10.0.1.1"]);
+
+    let report = converge(&fleet, &fleet.function().await).await;
+
+    assert_eq!((report.counts.created, report.counts.registered), (3, 3), "{report}");
+    for name in ["Web", "www", "a.b"] {
+        assert_eq!(fleet.addresses("prod.local", name), ["10.0.1.1"], "{name}");
+    }
+}
+
+#[tokio::test]
+async fn plain_services_and_services_without_annotations_lead_to_nothing() {
+    let fleet = Fleet::start().await;
+    fleet.service(annotated("balanced", "prod", "balanced").cluster_ip("10.100.0.7"));
+    fleet.service(annotated("outside", "prod", "outside").external_name("example.com"));
+    fleet.service(crate::sandbox::kubernetes::Headless::new("shop", "quiet").port("http", 80));
+    for service in ["balanced", "quiet"] {
+        fleet.pods(service, &["10.0.1.1"]);
+    }
+
+    let report = converge(&fleet, &fleet.function().await).await;
+
+    assert_eq!(report.counts, cloud_map_sync::report::Counts::default(), "{report}");
+    assert!(fleet.cloud_map.services(&fleet.http).is_empty());
+}

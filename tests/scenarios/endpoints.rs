@@ -1,0 +1,193 @@
+//! Which endpoints are registered, however the API server tells of them.
+
+use serde_json::{Value, json};
+
+use crate::fleet::{Fleet, annotated};
+use crate::run::{converge, plan};
+use crate::sandbox::kubernetes::{Fault, FaultKind, Pod};
+
+/// A slice of a Service of `shop` as somebody writes it by hand.
+fn slice(service: &str, name: &str, addresses: &[String], condition: &Value) -> Value {
+    let endpoints: Vec<Value> = addresses
+        .iter()
+        .map(|address| json!({ "addresses": [address], "conditions": condition }))
+        .collect();
+    json!({
+        "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
+        "metadata": {
+            "name": name, "namespace": "shop", "labels": {"kubernetes.io/service-name": service},
+        },
+        "endpoints": endpoints, "ports": [{"name": "http", "port": 8080, "protocol": "TCP"}],
+    })
+}
+
+#[tokio::test]
+async fn pods_that_are_not_ready_or_terminating_stay_out() {
+    let fleet = Fleet::start().await;
+    fleet.service(annotated("web", "prod", "web"));
+    let pods = [
+        Pod::new("web-0", "10.0.1.1"),
+        Pod::new("web-1", "10.0.1.2").not_ready(),
+        Pod::new("web-2", "10.0.1.3").terminating(),
+        Pod::new("web-3", "10.0.1.4").not_ready().terminating(),
+    ];
+    fleet.cluster.pods("shop", "web", &pods);
+    converge(&fleet, &fleet.function().await).await;
+    assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1"]);
+}
+
+#[tokio::test]
+async fn publishing_not_ready_addresses_lets_pods_in_until_they_terminate() {
+    let fleet = Fleet::start().await;
+    fleet.service(annotated("web", "prod", "web").publish_not_ready());
+    let pods =
+        [Pod::new("web-0", "10.0.1.1").not_ready(), Pod::new("web-1", "10.0.1.2").terminating()];
+    fleet.cluster.pods("shop", "web", &pods);
+    converge(&fleet, &fleet.function().await).await;
+    assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1"]);
+}
+
+#[tokio::test]
+async fn ready_that_is_not_said_counts_as_ready() {
+    let fleet = Fleet::start().await;
+    fleet.service(annotated("web", "prod", "web").without_selector());
+    let addresses = |last: u8| vec![format!("10.0.1.{last}")];
+    for (index, condition) in
+        [json!({}), json!({"ready": null}), json!({"ready": true}), json!({"ready": false})]
+            .iter()
+            .enumerate()
+    {
+        let number = u8::try_from(index).expect("few");
+        fleet.cluster.put(slice("web", &format!("web-{index}"), &addresses(number), condition));
+    }
+    fleet.cluster.put(slice("other", "other-0", &addresses(99), &json!({})));
+
+    converge(&fleet, &fleet.function().await).await;
+
+    assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.0", "10.0.1.1", "10.0.1.2"]);
+    assert!(fleet.values("prod", "web", "cloud-map-sync/pod").is_empty());
+}
+
+#[tokio::test]
+async fn slices_with_null_endpoints_and_names_in_place_of_addresses_hold_nobody() {
+    let fleet = Fleet::start().await;
+    fleet.service(annotated("web", "prod", "web").without_selector());
+    let mut empty = slice("web", "web-empty", &[], &json!({}));
+    empty["endpoints"] = Value::Null;
+    empty["ports"] = Value::Null;
+    fleet.cluster.put(empty);
+    let mut named = slice("web", "web-named", &["example.com".to_owned()], &json!({}));
+    named["addressType"] = "FQDN".into();
+    fleet.cluster.put(named);
+
+    let report = converge(&fleet, &fleet.function().await).await;
+
+    assert_eq!(report.counts, cloud_map_sync::report::Counts::default(), "{report}");
+}
+
+#[tokio::test]
+async fn address_that_stands_in_two_slices_during_an_update_is_one_instance() {
+    let fleet = Fleet::start().await;
+    fleet.service(annotated("web", "prod", "web").without_selector());
+    let address = ["10.0.1.1".to_owned()];
+    fleet.cluster.put(slice("web", "web-old", &address, &json!({"ready": false})));
+    fleet.cluster.put(slice("web", "web-new", &address, &json!({"ready": true})));
+    fleet.cluster.put(slice("web", "web-newer", &address, &json!({})));
+    converge(&fleet, &fleet.function().await).await;
+    assert_eq!(fleet.instances("prod", "web").len(), 1);
+}
+
+#[tokio::test]
+async fn more_than_a_hundred_pods_come_from_several_slices() {
+    let fleet = Fleet::start().await;
+    let addresses: Vec<String> = (0..101).map(|index| format!("10.0.1.{index}")).collect();
+    let addresses: Vec<&str> = addresses.iter().map(String::as_str).collect();
+    fleet.web("web", "prod", &addresses);
+    let function = fleet.function().await;
+
+    let report = converge(&fleet, &function).await;
+    assert_eq!(report.counts.registered, 101, "{report}");
+
+    fleet.pods("web", &addresses[..100]);
+    let report = converge(&fleet, &function).await;
+    assert_eq!((report.counts.deregistered, report.counts.unchanged), (1, 100), "{report}");
+}
+
+/// 600 slices of three endpoints: two pages of 500.
+#[tokio::test]
+async fn slices_and_services_of_several_pages_are_read_to_the_end() {
+    let fleet = Fleet::start().await;
+    fleet.service(annotated("web", "prod", "web").without_selector());
+    for index in 0..600 {
+        let address = |last| format!("10.{}.{}.{last}", 1 + index / 256, index % 256);
+        let addresses = [1, 2, 3].map(address);
+        fleet.cluster.put(slice("web", &format!("web-{index}"), &addresses, &json!({})));
+        fleet.web(&format!("small-{index}"), "prod", &[]);
+    }
+    fleet.web("zz-last", "prod", &["10.9.9.9"]);
+    fleet.cluster.forget_requests();
+
+    let report = plan(&fleet.function().await).await;
+
+    assert_eq!(report.counts.registered, 1801, "{:?}", report.counts);
+    let continued = fleet.cluster.requests().into_iter();
+    let continued = continued.filter(|request| request.query.contains("continue=")).count();
+    assert!(continued >= 2, "{continued}");
+}
+
+#[tokio::test]
+async fn list_whose_continue_token_expires_is_begun_again() {
+    let fleet = Fleet::start().await;
+    for index in 0..501 {
+        fleet.web(&format!("small-{index}"), "prod", &[]);
+    }
+    fleet.web("zz-last", "prod", &["10.9.9.9"]);
+    fleet.cluster.fail(Fault::once("/api/v1/services", FaultKind::Expired410OnContinue));
+    let function = fleet.function().await;
+
+    let report = plan(&function).await;
+    assert!(report.ok, "{report}");
+    assert_eq!(report.counts.registered, 1, "{:?}", report.counts);
+    let statuses: Vec<u16> =
+        fleet.cluster.requests().into_iter().map(|request| request.status).collect();
+    assert_eq!(statuses[..4], [200, 410, 200, 200]);
+}
+
+#[tokio::test]
+async fn server_before_kubernetes_1_31_is_read_without_the_field_selector() {
+    let fleet = Fleet::start().await;
+    fleet.cluster.set_minor_version(30);
+    fleet.web("web", "prod", &["10.0.1.1"]);
+    fleet.service(annotated("balanced", "prod", "balanced").cluster_ip("10.100.0.7"));
+    fleet.pods("balanced", &["10.0.1.2"]);
+
+    let report = converge(&fleet, &fleet.function().await).await;
+
+    assert_eq!(report.counts.registered, 1, "{report}");
+    assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1"]);
+}
+
+#[tokio::test]
+async fn server_without_endpoint_slices_is_read_through_v1_endpoints() {
+    let fleet = Fleet::start().await;
+    fleet.cluster.serve_slices(false);
+    fleet.service(annotated("web", "prod", "web").annotate("cloudmap.controller/port", "http"));
+    let pods = [
+        Pod::new("web-0", "10.0.1.1"),
+        Pod::new("web-1", "10.0.1.2").not_ready(),
+        Pod::new("web-2", "10.0.1.3").terminating(),
+    ];
+    fleet.cluster.pods("shop", "web", &pods);
+    fleet.web("cart", "prod", &["10.0.2.1"]);
+    let function = fleet.function().await;
+
+    converge(&fleet, &function).await;
+    assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1"]);
+    assert_eq!(fleet.values("prod", "web", "AWS_INSTANCE_PORT"), ["8080"]);
+
+    fleet.cluster.delete_service("shop", "cart");
+    fleet.pods("web", &["10.0.1.4"]);
+    converge(&fleet, &function).await;
+    assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.4"]);
+    assert_eq!(fleet.instances("prod", "cart").len(), 0);
+}

@@ -1,0 +1,76 @@
+//! Another party is changing the same instance at the same time: wait for its operation, read,
+//! and decide again.
+
+use std::time::Duration;
+
+use crate::fleet::Fleet;
+use crate::run::{converge, settled, sync};
+use crate::sandbox::cloud_map::Behaviour;
+
+/// Slow enough that what one run starts is in flight when the other comes to it.
+fn slow_operations(fleet: &Fleet) {
+    let operation_delay = Duration::from_millis(500);
+    fleet.cloud_map.behave(Behaviour { operation_delay, ..Behaviour::default() });
+}
+
+fn refusals(fleet: &Fleet, operation: &str) -> usize {
+    let calls = fleet.cloud_map.calls().into_iter();
+    calls.filter(|call| call.operation == operation && call.status >= 400).count()
+}
+
+#[tokio::test]
+async fn two_runs_at_once_register_every_instance_once() {
+    let fleet = Fleet::start().await;
+    fleet.web("web", "prod", &["10.0.1.1", "10.0.1.2"]);
+    let functions = (fleet.function().await, fleet.function().await);
+    converge(&fleet, &functions.0).await;
+    converge(&fleet, &functions.1).await;
+    slow_operations(&fleet);
+    fleet.pods("web", &["10.0.1.3", "10.0.1.4"]);
+
+    let reports = tokio::join!(sync(&functions.0), sync(&functions.1));
+
+    assert!(reports.0.ok && reports.1.ok, "{}{}", reports.0, reports.1);
+    assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.3", "10.0.1.4"]);
+    assert!(refusals(&fleet, "RegisterInstance") > 0, "the runs did not meet");
+    settled(&fleet, &functions.0).await;
+}
+
+#[tokio::test]
+async fn two_first_runs_at_once_create_every_service_once() {
+    let fleet = Fleet::start().await;
+    for service in ["web", "cart", "mail"] {
+        fleet.web(service, "prod", &["10.0.1.1"]);
+    }
+    let functions = (fleet.function().await, fleet.function().await);
+    let latency = Duration::from_millis(20);
+    fleet.cloud_map.behave(Behaviour { latency, ..Behaviour::default() });
+
+    let reports = tokio::join!(sync(&functions.0), sync(&functions.1));
+
+    assert!(reports.0.ok && reports.1.ok, "{}{}", reports.0, reports.1);
+    assert!(refusals(&fleet, "CreateService") > 0, "the runs did not meet");
+    fleet.cloud_map.behave(Behaviour::default());
+    settled(&fleet, &functions.0).await;
+    for service in ["web", "cart", "mail"] {
+        assert_eq!(fleet.addresses("prod", service), ["10.0.1.1"], "{service}");
+    }
+}
+
+#[tokio::test]
+async fn two_runs_at_once_take_out_every_instance_once() {
+    let fleet = Fleet::start().await;
+    fleet.web("web", "prod", &["10.0.1.1", "10.0.1.2"]);
+    let functions = (fleet.function().await, fleet.function().await);
+    converge(&fleet, &functions.0).await;
+    converge(&fleet, &functions.1).await;
+    slow_operations(&fleet);
+    fleet.cluster.delete_service("shop", "web");
+
+    let reports = tokio::join!(sync(&functions.0), sync(&functions.1));
+
+    assert!(reports.0.ok && reports.1.ok, "{}{}", reports.0, reports.1);
+    assert!(fleet.addresses("prod", "web").is_empty());
+    assert!(refusals(&fleet, "DeregisterInstance") > 0, "the runs did not meet");
+    settled(&fleet, &functions.0).await;
+}

@@ -1,0 +1,190 @@
+//! The order of what is done: the new is there before the old goes, and no name empties on the way
+//! while its Service has ready pods.
+
+use crate::fleet::{Fleet, annotated};
+use crate::run::{converge, held_back, settled, sync, sync_service, writes};
+use crate::sandbox::cloud_map::{Fault, FaultKind};
+
+/// A converged world of `web` with two pods in `prod/web`.
+async fn web() -> (Fleet, cloud_map_sync::handler::Function) {
+    let fleet = Fleet::start().await;
+    fleet.web("web", "prod", &["10.0.1.1", "10.0.1.2"]);
+    let function = fleet.function().await;
+    converge(&fleet, &function).await;
+    fleet.cloud_map.forget_calls();
+    (fleet, function)
+}
+
+#[tokio::test]
+async fn replaced_pods_are_registered_before_the_old_ones_go() {
+    let (fleet, function) = web().await;
+    fleet.pods("web", &["10.0.1.3", "10.0.1.4"]);
+
+    let report = sync(&function).await;
+
+    assert!(report.ok, "{report}");
+    let [register, deregister] = ["RegisterInstance web", "DeregisterInstance web"];
+    assert_eq!(writes(&fleet), [register, register, deregister, deregister]);
+    assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.3", "10.0.1.4"]);
+}
+
+#[tokio::test]
+async fn registrations_are_finished_before_the_first_deregistration_is_begun() {
+    let (fleet, function) = web().await;
+    fleet.pods("web", &["10.0.1.3", "10.0.1.4"]);
+    sync(&function).await;
+    let calls: Vec<String> =
+        fleet.cloud_map.calls().into_iter().map(|call| call.operation).collect();
+    let last = |operation: &str| calls.iter().rposition(|call| call == operation).expect("made");
+    let first = calls.iter().position(|call| call == "DeregisterInstance").expect("made");
+    let between = &calls[last("RegisterInstance")..first];
+    assert!(between.iter().any(|call| call == "GetOperation"), "{calls:?}");
+    assert!(between.iter().any(|call| call == "ListInstances"), "{calls:?}");
+}
+
+#[tokio::test]
+async fn scaling_up_and_down_registers_and_takes_out_just_the_difference() {
+    let (fleet, function) = web().await;
+    fleet.pods("web", &["10.0.1.1", "10.0.1.2", "10.0.1.3"]);
+    let report = converge(&fleet, &function).await;
+    assert_eq!((report.counts.registered, report.counts.unchanged), (1, 2), "{report}");
+    fleet.pods("web", &["10.0.1.2"]);
+    let report = converge(&fleet, &function).await;
+    assert_eq!((report.counts.deregistered, report.counts.unchanged), (2, 1), "{report}");
+    fleet.pods("web", &[]);
+    let report = converge(&fleet, &function).await;
+    assert_eq!((report.counts.deregistered, fleet.addresses("prod", "web").len()), (1, 0));
+}
+
+#[tokio::test]
+async fn service_that_is_deleted_unannotated_or_not_headless_any_more_is_taken_out() {
+    for end in ["deleted", "unannotated", "balanced"] {
+        let (fleet, function) = web().await;
+        match end {
+            "deleted" => _ = fleet.cluster.delete_service("shop", "web"),
+            "unannotated" => fleet.annotate("web", "hostname", ""),
+            _ => {
+                fleet.cluster.delete_service("shop", "web");
+                fleet.service(annotated("web", "prod", "web").cluster_ip("10.100.0.7"));
+            }
+        }
+        let report = sync_service(&function, "web").await;
+        assert_eq!(report.counts.deregistered, 2, "{end}: {report}");
+        settled(&fleet, &function).await;
+        assert!(fleet.cloud_map.find_service("prod", "web").is_some(), "the service stays");
+    }
+}
+
+#[tokio::test]
+async fn renamed_service_is_whole_under_its_new_name_before_the_old_one_goes() {
+    let (fleet, function) = web().await;
+    fleet.annotate("web", "hostname", "www");
+
+    let report = sync(&function).await;
+
+    assert!(report.ok, "{report}");
+    let [register, deregister] = ["RegisterInstance www", "DeregisterInstance web"];
+    let expected = ["CreateService www", register, register, deregister, deregister];
+    assert_eq!(writes(&fleet), expected);
+    settled(&fleet, &function).await;
+    assert_eq!(fleet.addresses("prod", "www"), ["10.0.1.1", "10.0.1.2"]);
+}
+
+#[tokio::test]
+async fn old_name_stays_until_every_endpoint_is_under_the_new_one_whichever_run_did_it() {
+    let (fleet, function) = web().await;
+    fleet.annotate("web", "hostname", "www");
+    let fault = Fault::on("RegisterInstance", FaultKind::OperationFails("INTERNAL_FAILURE"));
+    fleet.cloud_map.inject(fault);
+
+    let report = sync(&function).await;
+    assert!(!report.ok, "{report}");
+    assert_eq!(held_back(&report), ["Waiting"; 2], "{report}");
+    assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1", "10.0.1.2"]);
+    assert_eq!(fleet.addresses("prod", "www").len(), 1);
+
+    converge(&fleet, &function).await;
+    assert_eq!(fleet.addresses("prod", "web").len(), 0);
+    assert_eq!(fleet.addresses("prod", "www").len(), 2);
+}
+
+#[tokio::test]
+async fn second_name_is_added_and_dropped_without_touching_the_first() {
+    let (fleet, function) = web().await;
+    fleet.annotate("web", "hostname", "web,www");
+    converge(&fleet, &function).await;
+    assert_eq!(fleet.addresses("prod", "www").len(), 2);
+    fleet.annotate("web", "hostname", "web");
+    fleet.cloud_map.forget_calls();
+    sync(&function).await;
+    assert_eq!(writes(&fleet), ["DeregisterInstance www"; 2]);
+}
+
+#[tokio::test]
+async fn service_that_moves_to_another_namespace_is_whole_there_first() {
+    let (fleet, function) = web().await;
+    fleet.annotate("web", "namespace", "prod.local");
+    sync(&function).await;
+    let calls: Vec<String> = writes(&fleet);
+    assert_eq!(calls.len(), 5, "{calls:?}");
+    assert!(calls[3..].iter().all(|call| call == "DeregisterInstance web"), "{calls:?}");
+    assert_eq!(fleet.addresses("prod.local", "web").len(), 2);
+}
+
+#[tokio::test]
+async fn last_instance_stays_while_no_registration_succeeds() {
+    let (fleet, function) = web().await;
+    fleet.pods("web", &["10.0.1.3", "10.0.1.4"]);
+    let fails = FaultKind::OperationFails("INTERNAL_FAILURE");
+    fleet.cloud_map.inject(Fault::on("RegisterInstance", fails).always());
+
+    let report = sync(&function).await;
+
+    assert!(!report.ok, "{report}");
+    assert_eq!(report.counts.failed, 2, "{report}");
+    assert_eq!(fleet.addresses("prod", "web").len(), 1);
+    fleet.cloud_map.heal();
+    converge(&fleet, &function).await;
+    assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.3", "10.0.1.4"]);
+}
+
+#[tokio::test]
+async fn names_swapped_between_two_services_end_swapped_and_never_empty() {
+    let fleet = Fleet::start().await;
+    fleet.web("a", "prod", &["10.0.1.1"]);
+    fleet.web("b", "prod", &["10.0.1.2"]);
+    let function = fleet.function().await;
+    converge(&fleet, &function).await;
+    fleet.annotate("a", "hostname", "b");
+    fleet.annotate("b", "hostname", "a");
+
+    for _ in 0..2 {
+        sync(&function).await;
+        assert!(
+            !fleet.addresses("prod", "a").is_empty() && !fleet.addresses("prod", "b").is_empty()
+        );
+    }
+
+    settled(&fleet, &function).await;
+    assert_eq!(fleet.addresses("prod", "a"), ["10.0.1.2"]);
+    assert_eq!(fleet.addresses("prod", "b"), ["10.0.1.1"]);
+}
+
+#[tokio::test]
+async fn pod_that_is_ready_again_by_the_second_look_is_not_taken_out() {
+    let (fleet, function) = web().await;
+    // While the new pod is being registered the old one comes back.
+    let slow = FaultKind::Late(std::time::Duration::from_millis(400));
+    fleet.cloud_map.inject(Fault::on("RegisterInstance", slow));
+    fleet.pods("web", &["10.0.1.1", "10.0.1.3"]);
+    let (report, ()) = tokio::join!(sync(&function), async {
+        while fleet.cloud_map.count("RegisterInstance") == 0 {
+            tokio::task::yield_now().await;
+        }
+        fleet.pods("web", &["10.0.1.1", "10.0.1.2", "10.0.1.3"]);
+    });
+
+    assert_eq!(report.counts.deregistered, 0, "{report}");
+    assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1", "10.0.1.2", "10.0.1.3"]);
+    settled(&fleet, &function).await;
+}

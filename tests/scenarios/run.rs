@@ -1,0 +1,91 @@
+//! Verbs that start the function, and what its report and its calls to Cloud Map say of a run.
+
+use cloud_map_sync::handler::Function;
+use cloud_map_sync::report::Report;
+use serde_json::{Value, json};
+
+use crate::fleet::Fleet;
+use crate::sandbox::function::invoke;
+
+/// Runs one full sync on demand.
+pub async fn sync(function: &Function) -> Report {
+    report(function, &json!({ "action": "sync" })).await
+}
+
+/// Plans on demand.
+pub async fn plan(function: &Function) -> Report {
+    report(function, &json!({ "action": "plan" })).await
+}
+
+/// Syncs one Service of `shop` in `blue` on demand.
+pub async fn sync_service(function: &Function, service: &str) -> Report {
+    let payload = json!({
+        "action": "sync", "cluster": "blue", "namespace": "shop", "service": service,
+    });
+    report(function, &payload).await
+}
+
+/// A full sync in which nothing fails; the one after it finds nothing to write.
+pub async fn converge(fleet: &Fleet, function: &Function) -> Report {
+    let report = sync(function).await;
+    assert!(report.ok, "{report}");
+    settled(fleet, function).await;
+    report
+}
+
+/// One more full sync writes nothing.
+pub async fn settled(fleet: &Fleet, function: &Function) {
+    fleet.cloud_map.forget_calls();
+    let report = sync(function).await;
+    assert_eq!(fleet.cloud_map.writes(), 0, "{report}");
+}
+
+async fn report(function: &Function, payload: &Value) -> Report {
+    let answer = invoke(function, payload).await;
+    answer.response.expect("a direct invocation answers with its report");
+    answer.report.expect("a report")
+}
+
+/// The stable names of all that is held back, sorted.
+pub fn held_back(report: &Report) -> Vec<&'static str> {
+    let mut reasons: Vec<&'static str> = held(report).map(|(reason, _)| reason).collect();
+    reasons.sort_unstable();
+    reasons
+}
+
+/// What is said of the first that is held back for a reason.
+pub fn said_of(report: &Report, reason: &str) -> String {
+    let found = held(report).find(|(held, _)| *held == reason);
+    found.unwrap_or_else(|| panic!("nothing is held back as {reason}: {report}")).1
+}
+
+fn held(report: &Report) -> impl Iterator<Item = (&'static str, String)> {
+    report.clusters.iter().flat_map(|cluster| {
+        let placed = cluster.services.iter().flat_map(|service| &service.held_back);
+        placed.chain(&cluster.held_back).map(|line| (line.reason, line.detail.clone()))
+    })
+}
+
+/// Why a cluster was not served; empty where it was.
+pub fn problem(report: &Report, cluster: &str) -> String {
+    let mut clusters = report.clusters.iter();
+    let found = clusters.find(|it| it.cluster == cluster || it.cluster.ends_with(cluster));
+    found.expect("the cluster's report").error.clone().unwrap_or_default()
+}
+
+/// The calls that would change something, in order: operation and Cloud Map service's name.
+pub fn writes(fleet: &Fleet) -> Vec<String> {
+    let named: Vec<_> = [&fleet.http, &fleet.dns]
+        .into_iter()
+        .flat_map(|namespace| fleet.cloud_map.services(namespace))
+        .collect();
+    let calls = fleet.cloud_map.calls().into_iter().filter(|call| call.is_write());
+    calls
+        .map(|call| {
+            let service = call.service.unwrap_or_default();
+            let known = named.iter().find(|view| view.id == service);
+            let name = known.map_or(service.as_str(), |view| view.name.as_str());
+            format!("{} {name}", call.operation)
+        })
+        .collect()
+}
