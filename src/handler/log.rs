@@ -35,7 +35,7 @@ pub fn cluster(report: &ClusterReport, mode: Mode) {
     let counts = report.counts;
     info!(
         cluster,
-        mode = ?mode,
+        %mode,
         complete = report.is_complete(),
         created = counts.created,
         registered = counts.registered,
@@ -52,20 +52,20 @@ pub fn cluster(report: &ClusterReport, mode: Mode) {
 
 fn change(cluster: &str, service: &ServiceReport, line: &ChangeLine, mode: Mode) {
     let place = format!("{}/{}", service.namespace, service.name);
-    let (verb, detail) = (line.change, line.detail.as_str());
-    let instance = line.instance.as_deref().unwrap_or_default();
+    let (verb, instance) = (line.change, line.instance.as_deref().unwrap_or_default());
     match &line.result {
         ChangeResult::Failed { error } => error!(cluster, service = %line.service,
             cloud_map_service = place, change = verb, instance, "change failed: {error}"),
         ChangeResult::Undone { why } => warn!(cluster, service = %line.service,
             cloud_map_service = place, change = verb, instance, "change not made: {why}"),
-        ChangeResult::Planned | ChangeResult::Applied => info!(cluster, mode = ?mode,
-            service = %line.service, cloud_map_service = place, change = verb, instance, "{detail}"),
+        ChangeResult::Planned | ChangeResult::Applied => info!(cluster, %mode,
+            service = %line.service, cloud_map_service = place, change = verb, instance,
+            "{verb} in {place}: {}", line.detail),
     }
 }
 
 /// The sum, at the end of an invocation.
 pub fn run(report: &Report) {
     let clusters = report.clusters.len();
-    info!(clusters, ok = report.ok, mode = ?report.mode, "run {}", report.counts);
+    info!(clusters, ok = report.ok, mode = %report.mode, "run {}", report.counts);
 }

@@ -26,6 +26,16 @@ impl Display for Report {
     }
 }
 
+impl Display for Mode {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Sync => "sync",
+            Self::Plan => "plan",
+            Self::DryRun => "dry-run",
+        })
+    }
+}
+
 impl Display for ClusterReport {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         if let Some(error) = &self.error {
