@@ -16,6 +16,7 @@ use crate::cloud_map::CloudMap;
 use crate::eks;
 use crate::eks::token::TokenSource;
 use crate::kubernetes::{self, Kubernetes};
+use crate::model::ClusterArn;
 use crate::settings::{Cluster, Role};
 
 /// Tries of one AWS call. The SDK backs off between them and slows down after a throttle.
@@ -55,6 +56,16 @@ pub enum Error {
     /// EKS did not tell where it is.
     #[error(transparent)]
     Describe(#[from] eks::Error),
+    /// The ARN in the settings is another cluster's than the one that EKS told of.
+    #[error(
+        "EKS calls the cluster {described}, and CLUSTERS says {configured}: is the role right?"
+    )]
+    OtherCluster {
+        /// As configured.
+        configured: ClusterArn,
+        /// As described.
+        described: ClusterArn,
+    },
     /// There is nobody to sign tokens as.
     #[error("no AWS credentials are configured to sign a token for the cluster {0:?}")]
     NoCredentials(String),
@@ -120,6 +131,10 @@ impl Clients {
     pub async fn reconnect(&self, cluster: &Cluster) -> Result<Connection, Error> {
         let config = self.config(cluster.role.as_ref(), Some(&cluster.region)).await;
         let described = eks::describe(&aws_sdk_eks::Client::new(&config), &cluster.name).await?;
+        if let Some(configured) = cluster.arn.as_ref().filter(|arn| **arn != described.arn) {
+            let (configured, described) = (configured.clone(), described.arn);
+            return Err(Error::OtherCluster { configured, described });
+        }
         let credentials = config.credentials_provider();
         let credentials = credentials.ok_or_else(|| Error::NoCredentials(cluster.name.clone()))?;
         let tokens = TokenSource::new(&cluster.name, &cluster.region, credentials);

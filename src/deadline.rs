@@ -6,24 +6,35 @@ use tokio::time::Instant;
 
 /// The least time kept for finishing what is under way and for answering.
 const RESERVE: Duration = Duration::from_secs(3);
+/// The time kept for answering alone.
+const ANSWERING: Duration = Duration::from_secs(1);
 
 /// The moment after which nothing new is started: the end of the time given, less 15 % of it and at
 /// least three seconds. Lambda ends a function that is late in the middle of whatever it does.
 #[derive(Clone, Copy, Debug)]
 pub struct Deadline {
     stop: Instant,
+    end: Instant,
 }
 
 impl Deadline {
     /// The deadline of an invocation that was given `time` from now on.
     pub fn after(time: Duration) -> Self {
         let reserve = RESERVE.max(time * 15 / 100);
-        Self { stop: Instant::now() + time.saturating_sub(reserve) }
+        let now = Instant::now();
+        let end = now + time.saturating_sub(ANSWERING);
+        Self { stop: now + time.saturating_sub(reserve), end }
     }
 
     /// Whether something new may be started.
     pub fn is_open(&self) -> bool {
         Instant::now() < self.stop
+    }
+
+    /// The last moment to wait for the answer to what was started: after it only the answer of the
+    /// invocation itself is left.
+    pub fn end(&self) -> Instant {
+        self.end
     }
 
     /// The last moment to start or to wait for anything.

@@ -1,4 +1,21 @@
 //! Keeps AWS Cloud Map in step with the annotated headless Services of EKS clusters.
+//!
+//! One invocation, and where its parts live:
+//!
+//! ```text
+//! Lambda payload ─> event ─> handler ─────────────────────────────────────────> answer
+//!                              │ for each cluster                               ▲
+//!                              └> reconcile: observe ─> plan ─> apply ─> report ┘
+//!                                             │          │        │
+//!                    kubernetes <─────────────┤        (pure)     └─────────> cloud_map
+//!                    eks        <─────────────┴──────────────────────────────> (reads)
+//! ```
+//!
+//! - [`event`], [`plan`], [`model`], [`report`] are pure: no client, clock or log.
+//! - [`eks`], [`kubernetes`], [`cloud_map`] each know one outside system, and not each other.
+//! - [`observe`] only reads, [`apply`] only does what a plan says.
+//! - [`settings`], [`clients`] and [`deadline`] are what an invocation is given.
+
 pub mod apply;
 pub mod clients;
 pub mod cloud_map;

@@ -4,7 +4,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use tokio::time::timeout_at;
 
-use crate::apply;
+use crate::apply::{self, Terms};
 use crate::clients::{self, Clients, Connection};
 use crate::deadline::Deadline;
 use crate::kubernetes::desired::Reading;
@@ -78,16 +78,16 @@ impl Invocation<'_> {
         let observed = timeout_at(self.deadline.stop(), world.observe(selection)).await;
         let (observation, affected) = observed.map_err(|_| Error::Deadline)??;
         let policy = self.settings.policy;
-        let plan = plan::plan(&observation, policy, &affected);
+        let mut plan = plan::plan(&observation, policy, &affected);
         let name = connection.cluster.arn.as_str();
         if self.mode != Mode::Sync {
             return Ok(ClusterReport::of_plan(name, plan));
         }
-        let mut plan = plan;
         let changes = std::mem::take(&mut plan.changes);
-        let applied =
-            apply::apply(&world, &observation, policy, changes, self.deadline, rotation()).await;
-        Ok(ClusterReport::new(name, plan, applied))
+        let terms = Terms { policy, deadline: self.deadline, rotation: rotation() };
+        let results = apply::apply(&world, &observation, changes, terms).await;
+        plan.add_held_back(results.held_back);
+        Ok(ClusterReport::new(name, plan, results.applied))
     }
 
     fn world<'w>(

@@ -3,7 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use super::{Outcome, Turn};
+use tokio::time::timeout_at;
+
+use super::Outcome;
+use super::turn::{NO_TIME, Turn};
 use crate::cloud_map::operation::Ended;
 use crate::cloud_map::write::Accepted;
 use crate::cloud_map::{Class, Error};
@@ -27,9 +30,17 @@ impl Turn<'_> {
         change: &Change,
         services: &BTreeMap<ServiceKey, String>,
     ) -> Effect {
-        if !self.deadline.is_open() {
-            return Effect::Is(Outcome::Undone("the time of this invocation is used up".into()));
+        if !self.terms.deadline.is_open() {
+            return Effect::Is(Outcome::Undone(NO_TIME.to_owned()));
         }
+        let made = timeout_at(self.terms.deadline.end(), self.call(change, services)).await;
+        made.unwrap_or_else(|_| {
+            let text = format!("cannot {change}: Cloud Map did not answer in time");
+            Effect::Is(Outcome::Failed(text))
+        })
+    }
+
+    async fn call(&self, change: &Change, services: &BTreeMap<ServiceKey, String>) -> Effect {
         if let Change::CreateService { place, service } = change {
             return self.create(place, service).await;
         }
@@ -109,7 +120,7 @@ impl Turn<'_> {
             Accepted::Operation(operation) => (operation, true),
             Accepted::Busy(operation) => (operation, false),
         };
-        match self.cloud_map.wait(&operation, self.deadline.stop()).await {
+        match self.cloud_map.wait(&operation, self.terms.deadline.stop()).await {
             Ok(Ended::Success | Ended::Fail { .. }) if !ours => Effect::Again,
             Ok(Ended::Success) => Effect::Is(Outcome::Applied),
             Ok(Ended::Fail { code, .. }) if code == "INVALID_CHANGE_BATCH" => {

@@ -194,7 +194,6 @@ fn service(summary: ServiceSummary) -> Option<CloudMapService> {
     });
     let is_http = records == Records::default();
     Some(CloudMapService {
-        id: summary.id?,
         arn: summary.arn?,
         name: summary.name?,
         kind: if is_http { ServiceKind::Http } else { ServiceKind::Dns(records) },

@@ -1,15 +1,15 @@
 //! The log: one line per change, one per cluster, one per dropped message, with fields named as in
 //! the report. Errors are logged here and nowhere else. Never a payload, a token or a secret.
 
-use std::fmt::Display;
-
 use tracing::{error, info, warn};
 
-use crate::report::{ChangeLine, ChangeResult, ClusterReport, Mode, Report, ServiceReport};
+use crate::report::{
+    ChangeLine, ChangeResult, ClusterReport, Dropped, Mode, Report, ServiceReport,
+};
 
 /// A message that is not delivered again, since a retry could not help.
-pub fn dropped(message: &str, reason: &str, why: &dyn Display) {
-    warn!(message_id = message, reason, "message dropped: {why}");
+pub fn dropped(Dropped { message, reason, detail }: &Dropped) {
+    warn!(message_id = message, reason, "message dropped: {detail}");
 }
 
 /// What was done for one cluster.
@@ -35,7 +35,7 @@ pub fn cluster(report: &ClusterReport, mode: Mode) {
     let counts = report.counts;
     info!(
         cluster,
-        mode = ?mode,
+        %mode,
         complete = report.is_complete(),
         created = counts.created,
         registered = counts.registered,
@@ -52,20 +52,20 @@ pub fn cluster(report: &ClusterReport, mode: Mode) {
 
 fn change(cluster: &str, service: &ServiceReport, line: &ChangeLine, mode: Mode) {
     let place = format!("{}/{}", service.namespace, service.name);
-    let (verb, detail) = (line.change, line.detail.as_str());
-    let instance = line.instance.as_deref().unwrap_or_default();
+    let (verb, instance) = (line.change, line.instance.as_deref().unwrap_or_default());
     match &line.result {
         ChangeResult::Failed { error } => error!(cluster, service = %line.service,
             cloud_map_service = place, change = verb, instance, "change failed: {error}"),
         ChangeResult::Undone { why } => warn!(cluster, service = %line.service,
             cloud_map_service = place, change = verb, instance, "change not made: {why}"),
-        ChangeResult::Planned | ChangeResult::Applied => info!(cluster, mode = ?mode,
-            service = %line.service, cloud_map_service = place, change = verb, instance, "{detail}"),
+        ChangeResult::Planned | ChangeResult::Applied => info!(cluster, %mode,
+            service = %line.service, cloud_map_service = place, change = verb, instance,
+            "{verb} in {place}: {}", line.detail),
     }
 }
 
 /// The sum, at the end of an invocation.
 pub fn run(report: &Report) {
     let clusters = report.clusters.len();
-    info!(clusters, ok = report.ok, mode = ?report.mode, "run {}", report.counts);
+    info!(clusters, ok = report.ok, mode = %report.mode, "run {}", report.counts);
 }

@@ -17,7 +17,7 @@ use crate::event::{self, Action, Command, Scope};
 use crate::model::Selection;
 use crate::observe::SharedRegistry;
 use crate::reconcile::Invocation;
-use crate::report::{ClusterReport, Mode, Report};
+use crate::report::{ClusterReport, Dropped, Mode, Report};
 use crate::settings::Settings;
 
 pub use answer::{Answer, Error};
@@ -69,10 +69,13 @@ impl Function {
     async fn queue(&self, messages: Vec<event::Message>, deadline: Deadline) -> Answer {
         let mut selections = Selections::default();
         let mut asked: BTreeMap<Scope, Vec<String>> = BTreeMap::new();
+        let mut dropped = Vec::new();
         for message in messages {
             match message.reading {
                 Ok(scope) => asked.entry(scope).or_default().push(message.id),
-                Err(unusable) => log::dropped(&message.id, unusable.reason(), &unusable),
+                Err(unusable) => {
+                    dropped.push(drop(message.id, unusable.reason(), &unusable));
+                }
             }
         }
         let mut served = Vec::new();
@@ -83,13 +86,14 @@ impl Function {
                     served.push((of_scope, ids));
                 }
                 Err(unknown) => {
-                    for id in ids {
-                        log::dropped(&id, unknown.reason(), &unknown);
-                    }
+                    let ids = ids.into_iter();
+                    dropped.extend(ids.map(|id| drop(id, unknown.reason(), &unknown)));
                 }
             }
         }
-        let (report, by_cluster) = self.run(self.mode(Action::Sync), &selections, deadline).await;
+        let (mut report, by_cluster) =
+            self.run(self.mode(Action::Sync), &selections, deadline).await;
+        report.dropped = dropped;
         Answer::to_queue(report, &by_cluster, served)
     }
 
@@ -155,4 +159,11 @@ impl Function {
         }
         registries
     }
+}
+
+/// Records and logs a message that is not delivered again.
+fn drop(message: String, reason: &'static str, why: &dyn std::fmt::Display) -> Dropped {
+    let dropped = Dropped { message, reason, detail: why.to_string() };
+    log::dropped(&dropped);
+    dropped
 }

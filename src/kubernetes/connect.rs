@@ -8,11 +8,13 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use futures_util::future::BoxFuture;
 use http::header::{AUTHORIZATION, HeaderValue};
+use kube::client::retry::RetryPolicy;
 use kube::client::{Body, ClientBuilder};
 use kube::{Client, Config};
 use tower::BoxError;
 use tower::buffer::BufferLayer;
 use tower::filter::{AsyncFilterLayer, AsyncPredicate};
+use tower::retry::RetryLayer;
 
 use crate::eks::Cluster;
 use crate::eks::token::TokenSource;
@@ -21,6 +23,12 @@ use crate::eks::token::TokenSource;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long it may be silent while it answers.
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
+/// The pause before the first retry of an answer 429, 503 or 504; it doubles from there.
+const FIRST_RETRY: Duration = Duration::from_millis(100);
+/// The longest pause between two tries, unless the server asks for more (`Retry-After`).
+const LAST_RETRY: Duration = Duration::from_secs(2);
+/// How often such an answer is retried.
+const RETRIES: u32 = 5;
 /// How many requests may wait for the connection.
 const BUFFERED: usize = 256;
 
@@ -30,6 +38,9 @@ pub enum Error {
     /// The certificate authority is no PEM with certificates.
     #[error("the certificate authority of the cluster {0:?} holds no certificate in PEM")]
     CertificateAuthority(String),
+    /// The pauses between retries do not go together.
+    #[error("cannot retry requests to a cluster with these pauses")]
+    Retries(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The client refused its configuration.
     #[error("cannot make a client for the cluster {cluster:?}")]
     Client {
@@ -54,14 +65,18 @@ pub fn connect(cluster: &Cluster, tokens: Arc<TokenSource>) -> Result<Client, Er
     config.root_cert = Some(roots);
     config.connect_timeout = Some(CONNECT_TIMEOUT);
     config.read_timeout = Some(READ_TIMEOUT);
+    // The client's own retries go on for minutes, longer than an invocation may last.
+    config.default_retry = false;
+    let retries = RetryPolicy::new(FIRST_RETRY, LAST_RETRY, RETRIES, true)
+        .map_err(|source| Error::Retries(Box::new(source)))?;
     let builder = ClientBuilder::try_from(config).map_err(|source| Error::Client {
         cluster: cluster.name.clone(),
         source: Box::new(source),
     })?;
-    // The filter needs a service that can be cloned, which a buffer is.
+    // Retry and filter need a service that can be cloned, which a buffer is.
     let buffered = builder.with_layer(&BufferLayer::new(BUFFERED));
-    let signing = AsyncFilterLayer::new(BearerToken(tokens));
-    Ok(buffered.with_layer(&signing).build())
+    let retrying = buffered.with_layer(&RetryLayer::new(retries));
+    Ok(retrying.with_layer(&AsyncFilterLayer::new(BearerToken(tokens))).build())
 }
 
 /// The DER certificates of a PEM text.

@@ -60,8 +60,6 @@ impl ServiceKey {
 /// A Cloud Map service and the instances in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CloudMapService {
-    /// `srv-…`
-    pub id: String,
     /// Its ARN.
     pub arn: String,
     /// Its name as written.
@@ -81,9 +79,8 @@ pub struct CloudMapService {
 
 impl CloudMapService {
     /// A service that was created a moment ago, and so has no instances.
-    pub fn created(id: String, arn: String, name: &str, kind: ServiceKind) -> Self {
+    pub fn created(arn: String, name: &str, kind: ServiceKind) -> Self {
         Self {
-            id,
             arn,
             name: name.to_owned(),
             kind,

@@ -42,6 +42,8 @@ pub enum Change {
         place: Place,
         /// The id it has.
         instance: String,
+        /// The Service in its marks.
+        marked: ServiceRef,
         /// What it says of its address, for the reader.
         address: String,
         /// Why it goes.
@@ -134,6 +136,19 @@ impl Change {
             Self::Register { instance, .. }
             | Self::Rewrite { instance, .. }
             | Self::Deregister { instance, .. } => Some(instance),
+        }
+    }
+
+    /// What changes are sorted by: place, then the order in which they are made, then instance.
+    pub fn order(&self) -> impl Ord {
+        (self.place(), self.stage(), self.instance())
+    }
+
+    /// The Service in the marks of an instance that goes. It may not be the one whose turn it is.
+    pub fn marked(&self) -> Option<&ServiceRef> {
+        match self {
+            Self::Deregister { marked, .. } => Some(marked),
+            _ => None,
         }
     }
 

@@ -12,7 +12,7 @@ use crate::model::{
 #[derive(Debug, Default)]
 pub struct Holders {
     held: BTreeMap<ServiceKey, ServiceRef>,
-    losers: BTreeSet<(ServiceRef, ServiceKey)>,
+    claimants: BTreeMap<ServiceKey, BTreeSet<ServiceRef>>,
     unresolved: BTreeMap<ServiceRef, Vec<UnresolvedNamespace>>,
     claims: BTreeMap<ServiceRef, BTreeSet<ServiceKey>>,
 }
@@ -22,25 +22,20 @@ impl Holders {
     /// without registered instances of this run; else the oldest claimant.
     pub fn decide(observation: &Observation) -> Self {
         let mut all = Self::default();
-        let mut claimants: BTreeMap<ServiceKey, Vec<&ServiceRef>> = BTreeMap::new();
         for (service, annotated) in &observation.desired.services {
             let (keys, unresolved) = all_keys(observation, annotated);
             for key in &keys {
-                claimants.entry(key.clone()).or_default().push(service);
+                all.claimants.entry(key.clone()).or_default().insert(service.clone());
             }
             all.claims.insert(service.clone(), keys);
             if !unresolved.is_empty() {
                 all.unresolved.insert(service.clone(), unresolved);
             }
         }
-        for (key, claimants) in claimants {
-            let Some(holder) = holder(observation, &key, &claimants) else {
-                continue;
-            };
-            let losers = claimants.into_iter().filter(|service| *service != holder);
-            all.losers.extend(losers.map(|service| (service.clone(), key.clone())));
-            all.held.insert(key, holder.clone());
-        }
+        let held = all.claimants.iter().filter_map(|(key, claimants)| {
+            Some((key.clone(), holder(observation, key, claimants)?.clone()))
+        });
+        all.held = held.collect();
         all
     }
 
@@ -57,6 +52,11 @@ impl Holders {
     /// The keys that a Service claims; `None` where it is no annotated headless Service.
     pub fn claims(&self, service: &ServiceRef) -> Option<&BTreeSet<ServiceKey>> {
         self.claims.get(service)
+    }
+
+    /// Every Service that claims a key, the holder included.
+    pub fn claimants(&self, key: &ServiceKey) -> impl Iterator<Item = &ServiceRef> {
+        self.claimants.get(key).into_iter().flatten()
     }
 
     /// Whether the Service asks for something that cannot be told: then nothing of it is taken out.
@@ -87,10 +87,12 @@ impl Holders {
             for problem in self.unresolved.get(service).into_iter().flatten() {
                 hold_back(None, Reason::Namespace(problem.clone()));
             }
-            for (_, key) in self.losers.iter().filter(|(loser, _)| loser == service) {
-                let holder = self.held[key].clone();
-                let place = Place::of(key, &observation.registry);
-                hold_back(Some(place), Reason::DomainConflict { holder });
+            let claims = self.claims.get(service).into_iter().flatten();
+            for (key, holder) in claims.filter_map(|key| Some((key, self.holder(key)?))) {
+                if holder != service {
+                    let place = Place::of(key, &observation.registry);
+                    hold_back(Some(place), Reason::DomainConflict { holder: holder.clone() });
+                }
             }
         }
         held_back
@@ -147,14 +149,14 @@ fn all_keys(
 fn holder<'a>(
     observation: &Observation,
     key: &ServiceKey,
-    claimants: &[&'a ServiceRef],
+    claimants: &'a BTreeSet<ServiceRef>,
 ) -> Option<&'a ServiceRef> {
     let instances = observation.registry.instances(key);
     let marked: BTreeSet<ServiceRef> = instances
         .filter_map(|(_, attributes)| Some(Marks::read(attributes, &observation.owner)?.service))
         .collect();
     let age = |service: &ServiceRef| observation.desired.services[service].created;
-    claimants.iter().copied().min_by_key(|service| {
+    claimants.iter().min_by_key(|service| {
         // The present holders come first: `false` sorts before `true`.
         (!marked.contains(*service), age(service), (*service).clone())
     })

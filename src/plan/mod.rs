@@ -51,7 +51,7 @@ pub struct Observation {
 /// What to do, and what not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// The changes of each Kubernetes Service, in the order in which they are to be made.
+    /// The changes of each Kubernetes Service, by Cloud Map service and stage.
     pub changes: BTreeMap<ServiceRef, Vec<Change>>,
     /// What was asked for and is not done, with the reason.
     pub held_back: Vec<HeldBack>,
@@ -96,6 +96,13 @@ impl Plan {
         self.changes.is_empty()
     }
 
+    /// Adds what was found to be held back while the plan was carried out.
+    pub fn add_held_back(&mut self, held_back: Vec<HeldBack>) {
+        self.held_back.extend(held_back);
+        self.held_back.sort();
+        self.held_back.dedup();
+    }
+
     fn take(&mut self, place: &Place, holder: &ServiceRef, comparison: &compare::Comparison) {
         self.standing.entry(place.clone()).or_default().unchanged += comparison.unchanged.len();
         let changes = comparison.changes(place);
@@ -136,13 +143,10 @@ impl Plan {
 
     fn in_order(mut self) -> Self {
         for changes in self.changes.values_mut() {
-            changes.sort_by(|a, b| {
-                (a.stage(), a.place(), a.instance()).cmp(&(b.stage(), b.place(), b.instance()))
-            });
+            changes.sort_by(|a, b| a.order().cmp(&b.order()));
         }
         self.changes.retain(|_, changes| !changes.is_empty());
-        self.held_back.sort();
-        self.held_back.dedup();
+        self.add_held_back(Vec::new());
         self
     }
 }

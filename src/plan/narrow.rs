@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::{Change, Holders, Observation};
-use crate::model::{Marks, ServiceKey, ServiceRef};
+use crate::model::{Desired, Registry, ServiceKey, ServiceRef};
 
 /// What is to be read again before the changes of one Service are decided for good.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,31 +17,32 @@ pub struct Again {
 
 impl Again {
     /// What the changes of `service` rest on.
-    pub fn of(observation: &Observation, service: &ServiceRef, changes: &[Change]) -> Self {
-        let holders = Holders::decide(observation);
+    pub fn of(holders: &Holders, service: &ServiceRef, changes: &[Change]) -> Self {
         let changed = changes.iter().map(|change| change.place().key.clone());
         let claimed = holders.claims(service).into_iter().flatten().cloned();
-        let keys: BTreeSet<ServiceKey> = changed.chain(claimed).collect();
-        let marked = changes.iter().filter_map(|change| {
-            let Change::Deregister { place, instance, .. } = change else { return None };
-            let mut instances = observation.registry.instances(&place.key);
-            let (_, attributes) = instances.find(|(id, _)| *id == instance)?;
-            Some(Marks::read(attributes, &observation.owner)?.service)
-        });
-        let services = marked.chain([service.clone()]).collect();
-        Self { keys, services }
+        let marked = changes.iter().filter_map(Change::marked).cloned();
+        Self {
+            keys: changed.chain(claimed).collect(),
+            services: marked.chain([service.clone()]).collect(),
+        }
     }
 
     /// The part of an observation that these keys and Services make up, every claimant included.
-    pub fn narrow(&self, observation: &Observation) -> Observation {
-        let holders = Holders::decide(observation);
-        let mut narrow = observation.clone();
-        narrow.registry.services.retain(|key, _| self.keys.contains(key));
-        narrow.desired.services.retain(|service, _| {
-            let claims = holders.claims(service);
-            let concerned = claims.is_some_and(|claims| !claims.is_disjoint(&self.keys));
-            concerned || self.services.contains(service)
+    pub fn narrow(&self, observation: &Observation, holders: &Holders) -> Observation {
+        let services = self.keys.iter().filter_map(|key| {
+            let service = observation.registry.services.get(key)?;
+            Some((key.clone(), service.clone()))
         });
-        narrow
+        let registry = Registry {
+            namespaces: observation.registry.namespaces.clone(),
+            services: services.collect(),
+        };
+        let claimants = self.keys.iter().flat_map(|key| holders.claimants(key));
+        let concerned = claimants.chain(&self.services).filter_map(|service| {
+            let annotated = observation.desired.services.get(service)?;
+            Some((service.clone(), annotated.clone()))
+        });
+        let desired = Desired { services: concerned.collect() };
+        Observation { owner: observation.owner.clone(), desired, registry }
     }
 }

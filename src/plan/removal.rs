@@ -30,6 +30,7 @@ pub fn removals(
             plan.changes.entry(turn).or_default().push(Change::Deregister {
                 place: place.clone(),
                 instance: candidate.instance.clone(),
+                marked: candidate.marked.clone(),
                 address: describe(candidate.attributes),
                 because,
                 waits_for,

@@ -27,6 +27,21 @@ pub struct Report {
     pub counts: Counts,
     /// By cluster, in the order of the settings.
     pub clusters: Vec<ClusterReport>,
+    /// Messages of a batch that name nothing to look at. A retry could not help, so they are not
+    /// delivered again.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub dropped: Vec<Dropped>,
+}
+
+/// A message that names nothing to look at.
+#[derive(Clone, Debug, Serialize)]
+pub struct Dropped {
+    /// Its id.
+    pub message: String,
+    /// The reason's stable name.
+    pub reason: &'static str,
+    /// What would be right; never what the message says.
+    pub detail: String,
 }
 
 /// Whether Cloud Map was to be changed.
@@ -85,7 +100,7 @@ pub struct ChangeLine {
     /// The instance; none: the Cloud Map service itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instance: Option<String>,
-    /// The Kubernetes Service whose turn it was.
+    /// The Kubernetes Service it is registered for.
     pub service: ServiceRef,
     /// Address and pod, what differs, or why it goes.
     pub detail: String,
@@ -141,7 +156,7 @@ impl Report {
     pub fn new(mode: Mode, clusters: Vec<ClusterReport>) -> Self {
         let counts = clusters.iter().map(|cluster| cluster.counts).sum();
         let ok = clusters.iter().all(ClusterReport::is_complete);
-        Self { mode, ok, counts, clusters }
+        Self { mode, ok, counts, clusters, dropped: Vec::new() }
     }
 }
 
@@ -192,7 +207,7 @@ impl ClusterReport {
             at(&mut services, change.place()).changes.push(ChangeLine {
                 change: change.verb(),
                 instance: change.instance().map(str::to_owned),
-                service,
+                service: change.marked().cloned().unwrap_or(service),
                 detail: change.detail(),
                 result,
             });

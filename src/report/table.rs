@@ -4,7 +4,8 @@
 use std::fmt::{self, Display, Formatter};
 
 use super::{
-    ChangeLine, ChangeResult, ClusterReport, Counts, HeldBackLine, Mode, Report, ServiceReport,
+    ChangeLine, ChangeResult, ClusterReport, Counts, Dropped, HeldBackLine, Mode, Report,
+    ServiceReport,
 };
 
 impl Display for Report {
@@ -13,13 +14,25 @@ impl Display for Report {
             writeln!(f, "cluster {}", cluster.cluster)?;
             write!(f, "{cluster}")?;
         }
-        let what = match self.mode {
-            Mode::Sync if self.ok => "synced",
-            Mode::Sync => "synced, incomplete",
-            Mode::Plan => "planned",
-            Mode::DryRun => "dry run",
-        };
-        writeln!(f, "{what}: {}", self.counts)
+        for Dropped { message, reason, detail } in &self.dropped {
+            writeln!(f, "! dropped    message {message} ({reason}): {detail}")?;
+        }
+        let incomplete = if self.ok { "" } else { ", incomplete" };
+        match self.mode {
+            Mode::Sync => writeln!(f, "synced{incomplete}: {}", self.counts),
+            Mode::Plan => writeln!(f, "plan{incomplete}: {}", self.counts.planned()),
+            Mode::DryRun => writeln!(f, "dry run{incomplete}: {}", self.counts.planned()),
+        }
+    }
+}
+
+impl Display for Mode {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Sync => "sync",
+            Self::Plan => "plan",
+            Self::DryRun => "dry-run",
+        })
     }
 }
 
@@ -81,13 +94,24 @@ impl Display for HeldBackLine {
 }
 
 impl Display for Counts {
-    /// Only what is there, so that a run in which nothing happened says so in few words.
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.sentence(["created", "registered", "rewritten", "deregistered"]))
+    }
+}
+
+impl Counts {
+    /// The counts of what would be done.
+    fn planned(&self) -> String {
+        self.sentence(["to create", "to register", "to rewrite", "to deregister"])
+    }
+
+    /// Only what is there, so that a run in which nothing happened says so in few words.
+    fn sentence(&self, [create, register, rewrite, deregister]: [&str; 4]) -> String {
         let parts = [
-            (self.created, "created"),
-            (self.registered, "registered"),
-            (self.rewritten, "rewritten"),
-            (self.deregistered, "deregistered"),
+            (self.created, create),
+            (self.registered, register),
+            (self.rewritten, rewrite),
+            (self.deregistered, deregister),
             (self.unchanged, "unchanged"),
             (self.foreign, "not ours"),
             (self.held_back, "held back"),
@@ -97,8 +121,7 @@ impl Display for Counts {
         ];
         let parts = parts.iter().filter(|(count, _)| *count > 0);
         let parts: Vec<String> = parts.map(|(count, what)| format!("{count} {what}")).collect();
-        f.write_str(if parts.is_empty() { "nothing to do" } else { "" })?;
-        f.write_str(&parts.join(", "))
+        if parts.is_empty() { "nothing to do".to_owned() } else { parts.join(", ") }
     }
 }
 

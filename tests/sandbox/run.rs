@@ -1,2 +1,28 @@
-//! The sandbox command.
-fn main() {}
+//! The sandbox command, `cargo run --example sandbox`: starts stand-ins for EKS, STS, Cloud Map and
+//! two Kubernetes API servers on loopback, seeds them, and plays `events/` through the real handler.
+//! With `--serve` the servers stay up, and the command prints how other programs reach them.
+
+#![allow(missing_docs, reason = "the stand-ins are documented for who writes tests")]
+
+#[path = "mod.rs"]
+#[allow(dead_code, unused_imports, reason = "shared with the tests, which use other parts")]
+mod sandbox;
+
+mod seed;
+mod serve;
+mod story;
+
+use std::process::ExitCode;
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        [] => story::tell().await,
+        ["--serve"] => serve::serve().await,
+        _ => {
+            eprintln!("usage: cargo run --example sandbox [-- --serve]");
+            ExitCode::from(2)
+        }
+    }
+}

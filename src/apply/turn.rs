@@ -1,0 +1,202 @@
+//! The turn of one Kubernetes Service: create, register and wait, read again, then deregister what
+//! the second plan still removes. Whatever another party was at meanwhile is decided anew.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures_util::{StreamExt, stream};
+use tokio::time::timeout_at;
+
+use super::change::Effect;
+use super::{Applied, Outcome, Results, SIDE_BY_SIDE, Terms};
+use crate::cloud_map::CloudMap;
+use crate::model::{CloudMapService, ServiceKey, ServiceRef};
+use crate::observe::World;
+use crate::plan::{Again, Change, Holders, Observation, Reason, Stage, plan};
+use crate::report::chain;
+
+/// How often one Service is decided: once for its registrations, once for its removals, and once
+/// more for what another party did meanwhile.
+const LOOKS: usize = 3;
+/// Why something was not tried near the deadline.
+pub(super) const NO_TIME: &str = "the time of this invocation is used up";
+
+/// What tells two changes of one Service apart.
+type Identity = (Stage, ServiceKey, Option<String>);
+
+/// What is done for one Kubernetes Service.
+pub(super) struct Turn<'a> {
+    pub(super) cloud_map: &'a CloudMap,
+    pub(super) observation: Observation,
+    pub(super) terms: Terms,
+    world: &'a World<'a>,
+    service: ServiceRef,
+    /// The changes that have an outcome: none is made twice.
+    settled: BTreeSet<Identity>,
+    /// The removals of the first plan.
+    announced: BTreeSet<Identity>,
+    results: Results,
+}
+
+impl<'a> Turn<'a> {
+    pub(super) fn new(
+        world: &'a World<'a>,
+        observation: Observation,
+        service: ServiceRef,
+        terms: Terms,
+    ) -> Self {
+        Self {
+            cloud_map: world.registry.cloud_map(),
+            observation,
+            terms,
+            world,
+            service,
+            settled: BTreeSet::new(),
+            announced: BTreeSet::new(),
+            results: Results::default(),
+        }
+    }
+
+    pub(super) async fn take(mut self, mut changes: Vec<Change>) -> Results {
+        let removals = changes.iter().filter(|change| change.stage() == Stage::Deregister);
+        self.announced = removals.map(identity).collect();
+        for look in 1..=LOOKS {
+            let (now, later) = due(changes, look);
+            let stuck =
+                look > 1 && now.iter().all(|change| self.settled.contains(&identity(change)));
+            let contested = self.make_all(now).await;
+            if later.is_empty() && contested.is_empty() {
+                break;
+            }
+            if look == LOOKS || stuck || !self.terms.deadline.is_open() {
+                self.leave(later, contested);
+                break;
+            }
+            changes = self.decide_again([later, contested].concat()).await;
+        }
+        self.results
+    }
+
+    /// Makes changes stage by stage, and returns those that another party was at.
+    async fn make_all(&mut self, changes: Vec<Change>) -> Vec<Change> {
+        let mut contested = Vec::new();
+        for stage in [Stage::Create, Stage::Register, Stage::Deregister] {
+            let (turn, services) = (&*self, &self.services());
+            let due = changes.iter().filter(|change| change.stage() == stage);
+            let due = due.filter(|change| !turn.settled.contains(&identity(change)));
+            let made: Vec<(&Change, Effect)> = stream::iter(due)
+                .map(|change| async move { (change, turn.make(change, services).await) })
+                .buffer_unordered(SIDE_BY_SIDE)
+                .collect()
+                .await;
+            for (change, effect) in made {
+                match effect {
+                    Effect::Is(outcome) => self.settle(change.clone(), outcome),
+                    Effect::Again => contested.push(change.clone()),
+                    Effect::Created(arn) => self.created(change, arn),
+                }
+            }
+            if stage == Stage::Create && !contested.is_empty() {
+                // What was to be registered there is decided anew, on what is there now.
+                break;
+            }
+        }
+        contested
+    }
+
+    /// Reads what the open changes rest on, and plans them, a second time.
+    async fn decide_again(&mut self, open: Vec<Change>) -> Vec<Change> {
+        let again = Again::of(&Holders::decide(&self.observation), &self.service, &open);
+        let (observation, services) = (self.observation.clone(), &again.services);
+        let read = self.world.observe_again(observation, &again.keys, services);
+        match timeout_at(self.terms.deadline.stop(), read).await {
+            Ok(Ok(observation)) => self.observation = observation,
+            Ok(Err(error)) => {
+                self.settle_all(open, &Outcome::Failed(chain(&error)));
+                return Vec::new();
+            }
+            Err(_) => {
+                self.settle_all(open, &Outcome::Undone(NO_TIME.to_owned()));
+                return Vec::new();
+            }
+        }
+        self.fail_unreadable(open);
+        let mut plan = plan(&self.observation, self.terms.policy, services);
+        plan.held_back.retain(|held_back| held_back.service == self.service);
+        self.results.held_back.extend(plan.held_back);
+        let changes = plan.changes.remove(&self.service).unwrap_or_default();
+        // Only what the first plan removed is removed: the rest was not announced and can wait.
+        let announced = |change: &Change| self.announced.contains(&identity(change));
+        changes
+            .into_iter()
+            .filter(|change| change.stage() != Stage::Deregister || announced(change))
+            .collect()
+    }
+
+    /// In a service that cannot be read the second time nothing is removed, and that is a failure.
+    fn fail_unreadable(&mut self, open: Vec<Change>) {
+        for change in open {
+            let service = self.observation.registry.services.get(&change.place().key);
+            if let Some(problem) = service.and_then(|service| service.unreadable.clone()) {
+                self.settle(change, Outcome::Failed(problem));
+            }
+        }
+    }
+
+    fn services(&self) -> BTreeMap<ServiceKey, String> {
+        let services = self.observation.registry.services.iter();
+        services.map(|(key, service)| (key.clone(), service.arn.clone())).collect()
+    }
+
+    fn created(&mut self, change: &Change, arn: String) {
+        if let Change::CreateService { place, service } = change {
+            let created = CloudMapService::created(arn, service.name.as_str(), service.kind);
+            self.observation.registry.services.insert(place.key.clone(), created);
+        }
+        self.settle(change.clone(), Outcome::Applied);
+    }
+
+    /// Removals that still wait stay, and say what for. What others were at to the end has failed.
+    fn leave(&mut self, later: Vec<Change>, contested: Vec<Change>) {
+        let open = self.terms.deadline.is_open();
+        for change in later {
+            let outcome = match &change {
+                Change::Deregister { instance, waits_for: Some(wait), .. } if open => {
+                    let (instance, waits_for) = (instance.clone(), wait.to_string());
+                    Outcome::HeldBack(Reason::Waiting { instance, waits_for })
+                }
+                _ => Outcome::Undone(NO_TIME.to_owned()),
+            };
+            self.settle(change, outcome);
+        }
+        for change in contested {
+            let text = format!("cannot {change}: another party keeps changing it");
+            self.settle(change, Outcome::Failed(text));
+        }
+    }
+
+    fn settle_all(&mut self, changes: Vec<Change>, outcome: &Outcome) {
+        for change in changes {
+            self.settle(change, outcome.clone());
+        }
+    }
+
+    fn settle(&mut self, change: Change, outcome: Outcome) {
+        self.settled.insert(identity(&change));
+        let service = self.service.clone();
+        self.results.applied.push(Applied { service, change, outcome });
+    }
+}
+
+/// Which changes are made at this look, and which after another. Removals are never made on the first
+/// look: by the second, registrations are done and everything has been read again.
+fn due(changes: Vec<Change>, look: usize) -> (Vec<Change>, Vec<Change>) {
+    changes.into_iter().partition(|change| match change {
+        Change::Deregister { waits_for, .. } => look > 1 && waits_for.is_none(),
+        _ => true,
+    })
+}
+
+fn identity(change: &Change) -> Identity {
+    let instance = change.instance().map(str::to_owned);
+    (change.stage(), change.place().key.clone(), instance)
+}

@@ -1,0 +1,68 @@
+//! The README says what the code does: its tables are made from the code, and the output it shows is
+//! the sandbox command's. `UPDATE_README=1 cargo test --test readme -- --test-threads 1` writes them anew.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use cloud_map_sync::{kubernetes::annotation, settings};
+
+/// How many chapters of the sandbox's story the README shows.
+const CHAPTERS: usize = 1;
+
+#[test]
+fn the_annotation_table_is_the_codes() {
+    let mut table =
+        String::from("| Annotation | Meaning | Without it | Example |\n|---|---|---|---|\n");
+    for annotation in annotation::DOCUMENTED {
+        let annotation::Documented { name, meaning, default, example } = annotation;
+        writeln!(table, "| `{name}` | {meaning} | {default} | `{example}` |").expect("a string");
+    }
+    check("annotations", &table);
+}
+
+#[test]
+fn the_settings_table_is_the_codes() {
+    let mut table = String::from("| Variable | Meaning | Default | Example |\n|---|---|---|---|\n");
+    for setting in settings::DOCUMENTED {
+        let settings::Documented { variable, meaning, default, example } = setting;
+        writeln!(table, "| `{variable}` | {meaning} | {default} | `{example}` |")
+            .expect("a string");
+    }
+    check("settings", &table);
+}
+
+#[test]
+fn the_output_shown_is_the_sandboxs() {
+    let sandbox = sandbox();
+    let output = Command::new(&sandbox).output().expect("the sandbox runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let story = String::from_utf8(output.stdout).expect("text");
+    let end = story.find(&format!("\n{}. ", CHAPTERS + 1)).expect("one more chapter");
+    check("sandbox", &format!("```text\n{}\n```\n", story[..end].trim_end()));
+}
+
+/// `cargo test` builds examples beside the tests.
+fn sandbox() -> PathBuf {
+    let test = std::env::current_exe().expect("this test's path");
+    let profile = test.ancestors().nth(2).expect("the profile's folder");
+    let sandbox = profile.join("examples/sandbox");
+    assert!(sandbox.exists(), "build it first: cargo build --example sandbox");
+    sandbox
+}
+
+/// Compares a section of the README with what it should say, or writes it.
+fn check(section: &str, expected: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");
+    let readme = std::fs::read_to_string(&path).expect("the README");
+    let begin = format!("<!-- {section} -->\n");
+    let start = readme.find(&begin).expect("the section's beginning") + begin.len();
+    let end = start + readme[start..].find("<!-- end -->").expect("the section's end");
+    if std::env::var_os("UPDATE_README").is_some() {
+        let updated = format!("{}{expected}{}", &readme[..start], &readme[end..]);
+        std::fs::write(&path, updated).expect("the README can be written");
+    } else {
+        let hint = "run: UPDATE_README=1 cargo test --test readme -- --test-threads 1";
+        assert_eq!(&readme[start..end], expected, "{section} is out of date; {hint}");
+    }
+}

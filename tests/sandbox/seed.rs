@@ -1,0 +1,92 @@
+//! The world that the sandbox command begins with: two clusters whose Services are on their way from
+//! ECS, and a registry in which ECS tasks and others stand beside them.
+
+use crate::sandbox::Sandbox;
+use crate::sandbox::cloud_map::{NamespaceKind, RecordType, ServiceKind};
+use crate::sandbox::kubernetes::{Headless, KubernetesServer, Pod};
+
+/// The default `OWNER_ID`.
+const OWNER: &str = "cloud-map-sync";
+
+/// Clusters `blue` and `green`, seeded, and a registry that guards what is not theirs.
+pub async fn world() -> Sandbox {
+    let sandbox = Sandbox::start().await.cluster("blue").await.cluster("green").await;
+    registry(&sandbox);
+    blue(&sandbox.kubernetes("blue"));
+    green(&sandbox.kubernetes("green"));
+    let arns = [sandbox.cluster_arn("blue"), sandbox.cluster_arn("green")];
+    sandbox.cloud_map().watch_over(OWNER, &arns.each_ref().map(String::as_str));
+    sandbox
+}
+
+/// `web` runs on ECS with two tasks, `cart` with one; `legacy` was registered by hand.
+fn registry(sandbox: &Sandbox) {
+    let cloud_map = sandbox.cloud_map();
+    let dns = cloud_map.namespace("shop.local", NamespaceKind::DnsPrivate);
+    cloud_map.namespace("shop-api", NamespaceKind::Http);
+    let records = || ServiceKind::Dns { records: vec![(RecordType::A, 60)], custom_health: true };
+    let tasks = [
+        ("web", "5f3c1e0b7a9d4c2e8b6f0a1d2c3e4f50", "10.0.90.11"),
+        ("web", "8a7b6c5d4e3f2a1b0c9d8e7f6a5b4c3d", "10.0.91.12"),
+        ("cart", "c0ffee00c0ffee00c0ffee00c0ffee00", "10.0.90.21"),
+    ];
+    for (service, task, address) in tasks {
+        let id = cloud_map.find_service("shop.local", service);
+        let id = id.unwrap_or_else(|| cloud_map.service(&dns, service, records()));
+        let attributes = [
+            ("AWS_INSTANCE_IPV4", address),
+            ("AWS_INIT_HEALTH_STATUS", "HEALTHY"),
+            ("AVAILABILITY_ZONE", "eu-central-1a"),
+            ("REGION", "eu-central-1"),
+            ("ECS_CLUSTER_NAME", "shop"),
+            ("ECS_SERVICE_NAME", service),
+            ("ECS_TASK_DEFINITION_FAMILY", service),
+        ];
+        cloud_map.instance(&id, task, &attributes);
+    }
+    let legacy = cloud_map.service(
+        &dns,
+        "legacy",
+        ServiceKind::Dns { records: vec![(RecordType::A, 300)], custom_health: false },
+    );
+    cloud_map.instance(&legacy, "mainframe", &[("AWS_INSTANCE_IPV4", "10.9.9.9")]);
+}
+
+fn blue(cluster: &KubernetesServer) {
+    cluster.service(claim("web", "web"));
+    cluster.pods(
+        "shop",
+        "web",
+        &[pod("web-7c9d8b6f5d-abcde", 11), pod("web-7c9d8b6f5d-fghij", 12)],
+    );
+    cluster.service(claim("cart", "cart"));
+    cluster.pods("shop", "cart", &[pod("cart-5b8f7c6d9-klmno", 21)]);
+    cluster.service(claim("search", "search").annotate("cloudmap.controller/ttl", "a minute"));
+    cluster.service(Headless::new("shop", "internal").port("http", 8080));
+}
+
+fn green(cluster: &KubernetesServer) {
+    cluster.service(claim("web", "web"));
+    cluster.pods("shop", "web", &[pod("web-66d5c7b9f4-pqrst", 51)]);
+    cluster.service(
+        Headless::new("shop", "checkout")
+            .port_to("http", 80, 8080)
+            .annotate("cloudmap.controller/hostname", "checkout")
+            .annotate("cloudmap.controller/namespace", "shop-api")
+            .annotate("cloudmap.controller/port", "http"),
+    );
+    cluster.pods("shop", "checkout", &[pod("checkout-849f6d7c5-uvwxy", 61)]);
+}
+
+/// A headless Service of port `http` that claims `hostname` in `shop.local`.
+pub fn claim(service: &str, hostname: &str) -> Headless {
+    Headless::new("shop", service)
+        .port("http", 8080)
+        .annotate("cloudmap.controller/hostname", hostname)
+        .annotate("cloudmap.controller/namespace", "shop.local")
+}
+
+/// A ready pod at 10.0.1.x.
+pub fn pod(name: &str, last: u8) -> Pod {
+    Pod::new(name, &format!("10.0.1.{last}"))
+}

@@ -1,0 +1,47 @@
+//! `--serve`: the seeded world stays up for `cargo lambda`, the AWS CLI and kubectl.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use crate::sandbox::cloud_map::Behaviour;
+use crate::sandbox::{REGION, kubeconfig};
+use crate::seed::world;
+
+/// Serves until the process is interrupted.
+pub async fn serve() -> ExitCode {
+    let sandbox = world().await;
+    // With the `data-` prefix left off the host, discovery is asked for here as well.
+    let behaviour = Behaviour { discovery_on_any_host: true, ..Behaviour::default() };
+    sandbox.cloud_map().behave(behaviour);
+    let clusters = [sandbox.kubernetes("blue"), sandbox.kubernetes("green")];
+    let kubeconfig = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("target/sandbox-kubeconfig");
+    if let Err(error) = kubeconfig::write(&kubeconfig, &clusters) {
+        eprintln!("cannot write {}: {error}", kubeconfig.display());
+        return ExitCode::FAILURE;
+    }
+    println!("# The sandbox serves until it is interrupted. In another shell:");
+    // The AWS CLI reads the Region by its older name, and would ask `data-127.0.0.1` for discovery.
+    let more = [("AWS_DEFAULT_REGION", REGION), ("AWS_DISABLE_HOST_PREFIX_INJECTION", "true")];
+    let more = more.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    for (name, value) in sandbox.environment().into_iter().chain(more) {
+        println!("export {name}='{value}'");
+    }
+    println!("export KUBECONFIG='{}'", kubeconfig.display());
+    println!("# then, for instance:");
+    println!(
+        "#   cargo lambda watch                                      # in one shell, and in another:"
+    );
+    println!("#   cargo lambda invoke --data-file events/direct-plan.json cloud-map-sync");
+    println!("#   aws servicediscovery list-services");
+    println!(
+        "#   aws servicediscovery discover-instances --namespace-name shop.local --service-name web"
+    );
+    println!("#   kubectl --context blue -n shop get services");
+    match tokio::signal::ctrl_c().await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("cannot wait for an interrupt: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

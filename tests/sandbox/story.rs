@@ -1,0 +1,161 @@
+//! The story that the sandbox command tells: what happens in the clusters, the event that says where
+//! to look, and what the function did. It ends with a look at everything that is not ours.
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+
+use cloud_map_sync::handler::Function;
+
+use crate::sandbox::Sandbox;
+use crate::sandbox::function::{event, invoke};
+use crate::seed::{claim, pod, world};
+
+/// Attributes by service, instance and key.
+type Instances = BTreeMap<String, BTreeMap<String, BTreeMap<String, String>>>;
+
+/// Tells the story; fails where the world is not as the story says.
+pub async fn tell() -> ExitCode {
+    let sandbox = world().await;
+    let foreign = not_ours(&sandbox);
+    let mut story = Story { function: sandbox.function(&[]).await, sandbox, chapter: 0 };
+    story.first_sync().await;
+    story.changes().await;
+    story.messages().await;
+    story.end(&foreign)
+}
+
+struct Story {
+    sandbox: Sandbox,
+    function: Function,
+    chapter: usize,
+}
+
+impl Story {
+    async fn first_sync(&mut self) {
+        self.happens("Two clusters ask for names that ECS tasks have, too. What would a sync do?");
+        self.play("direct-plan").await;
+        self.happens("The schedule runs the first sync. Nothing of ECS is touched.");
+        self.play("schedule-eventbridge-rule").await;
+        self.happens("The next minute: nothing has changed, and nothing is written.");
+        self.sandbox.cloud_map().forget_calls();
+        self.play("schedule-eventbridge-scheduler").await;
+        self.expect("a converged sync writes nothing", self.sandbox.cloud_map().writes() == 0);
+    }
+
+    async fn changes(&mut self) {
+        let (blue, green) = (self.sandbox.kubernetes("blue"), self.sandbox.kubernetes("green"));
+        self.happens("blue: web is scaled from two pods to four.");
+        let names = ["abcde", "fghij", "klmno", "pqrst"];
+        let mut pods = Vec::new();
+        for (name, last) in names.into_iter().zip(11..) {
+            pods.push(pod(&format!("web-7c9d8b6f5d-{name}"), last));
+        }
+        blue.pods("shop", "web", &pods);
+        self.play("sqs-kubernetes-event-exporter").await;
+
+        self.happens("blue: one of them is gone.");
+        pods.remove(0);
+        blue.pods("shop", "web", &pods);
+        self.play("sqs-knative-reference").await;
+
+        self.happens(
+            "blue: cart asks for another name. The new name is whole before the old one goes.",
+        );
+        blue.service(claim("cart", "basket"));
+        self.play("sqs-knative-resource").await;
+
+        self.happens("green: checkout is deleted.");
+        green.delete_service("shop", "checkout");
+        self.play("sqs-argo-events-data").await;
+    }
+
+    async fn messages(&mut self) {
+        let blue = self.sandbox.kubernetes("blue");
+        self.happens(
+            "blue: cart has a second pod. Five messages, one of them no JSON, name three scopes.",
+        );
+        blue.pods(
+            "shop",
+            "cart",
+            &[pod("cart-5b8f7c6d9-klmno", 21), pod("cart-5b8f7c6d9-zabcd", 22)],
+        );
+        self.play("sqs-mixed-batch").await;
+
+        self.happens("Every other event in events/ finds the world as it should be.");
+        self.sandbox.cloud_map().forget_calls();
+        let rest = [
+            "direct-plan-cluster",
+            "direct-sync",
+            "direct-sync-service",
+            "sqs-argo-events",
+            "sqs-in-eventbridge",
+            "sqs-in-eventbridge-in-sns",
+            "sqs-in-sns",
+            "sqs-kubewatch",
+            "sqs-own-message",
+            "sqs-sync-cluster",
+        ];
+        for name in rest {
+            let answer = invoke(&self.function, &event(name)).await;
+            let summary = answer.report.map(|report| report.counts.to_string()).unwrap_or_default();
+            println!("  events/{:<32} {summary}", format!("{name}.json"));
+        }
+        println!();
+        self.expect("none of them wrote", self.sandbox.cloud_map().writes() == 0);
+    }
+
+    fn end(&self, foreign: &Instances) -> ExitCode {
+        println!("What is not ours, byte for byte as it was before the first sync:");
+        for (service, instances) in foreign {
+            for (id, attributes) in instances {
+                println!("  {service:<18} {id:<34} {}", attributes["AWS_INSTANCE_IPV4"]);
+            }
+        }
+        self.expect("nothing foreign was changed", not_ours(&self.sandbox) == *foreign);
+        let violations = self.sandbox.cloud_map().violations();
+        self.expect("no call even tried to", violations.is_empty());
+        println!(
+            "\nNext: `cargo run --example sandbox -- --serve` keeps this world up for other programs."
+        );
+        ExitCode::SUCCESS
+    }
+
+    fn happens(&mut self, what: &str) {
+        self.chapter += 1;
+        println!("{}. {what}", self.chapter);
+    }
+
+    /// Plays one of the files of `events/` and prints what the function did and answered.
+    async fn play(&self, name: &str) {
+        println!("   events/{name}.json");
+        let answer = invoke(&self.function, &event(name)).await;
+        if let Some(report) = &answer.report {
+            report.to_string().lines().for_each(|line| println!("   {line}"));
+        }
+        match &answer.response {
+            Ok(response) if response.get("batchItemFailures").is_some() => {
+                println!("   answer: {response}");
+            }
+            Ok(_) => {}
+            Err(error) => println!("   answer: {}: {error}", error.kind()),
+        }
+        println!();
+        self.expect("the function succeeds", answer.response.is_ok());
+    }
+
+    fn expect(&self, what: &str, holds: bool) {
+        assert!(holds, "chapter {}: expected that {what}", self.chapter);
+    }
+}
+
+/// Every instance without our marks.
+fn not_ours(sandbox: &Sandbox) -> Instances {
+    let cloud_map = sandbox.cloud_map();
+    let namespace = cloud_map.find_namespace("shop.local").expect("seeded");
+    let services = cloud_map.services(&namespace).into_iter().map(|service| {
+        let mut instances = cloud_map.instances(&service.id);
+        instances.retain(|_, attributes| !attributes.contains_key("cloud-map-sync/owner"));
+        (format!("shop.local/{}", service.name), instances)
+    });
+    services.filter(|(_, instances)| !instances.is_empty()).collect()
+}
