@@ -9,7 +9,7 @@ use super::Outcome;
 use super::turn::{NO_TIME, Turn};
 use crate::cloud_map::operation::Ended;
 use crate::cloud_map::write::Accepted;
-use crate::cloud_map::{Class, Error};
+use crate::cloud_map::{Class, Error, Permit};
 use crate::model::{Attributes, NamespaceKind, ServiceKey};
 use crate::plan::{Change, NewService, Place, Reason};
 
@@ -30,19 +30,27 @@ impl Turn<'_> {
         change: &Change,
         services: &BTreeMap<ServiceKey, String>,
     ) -> Effect {
-        if !self.terms.deadline.is_open() {
-            return Effect::Is(Outcome::Undone(NO_TIME.to_owned()));
-        }
-        let made = timeout_at(self.terms.deadline.end(), self.call(change, services)).await;
+        let deadline = self.terms.deadline;
+        // Many changes wait here for their call, so the time is looked at when it may be made.
+        let permit = match timeout_at(deadline.stop(), self.cloud_map.permit()).await {
+            Ok(permit) if deadline.is_open() => permit,
+            _ => return Effect::Is(Outcome::Undone(NO_TIME.to_owned())),
+        };
+        let made = timeout_at(deadline.end(), self.call(permit, change, services)).await;
         made.unwrap_or_else(|_| {
             let text = format!("cannot {change}: Cloud Map did not answer in time");
             Effect::Is(Outcome::Failed(text))
         })
     }
 
-    async fn call(&self, change: &Change, services: &BTreeMap<ServiceKey, String>) -> Effect {
+    async fn call(
+        &self,
+        permit: Permit<'_>,
+        change: &Change,
+        services: &BTreeMap<ServiceKey, String>,
+    ) -> Effect {
         if let Change::CreateService { place, service } = change {
-            return self.create(place, service).await;
+            return self.create(permit, place, service).await;
         }
         let Some(arn) = services.get(&change.place().key) else {
             return Effect::Is(Outcome::Undone("its Cloud Map service does not exist".into()));
@@ -50,21 +58,21 @@ impl Turn<'_> {
         match change {
             Change::Register { place, instance, attributes }
             | Change::Rewrite { place, instance, attributes, .. } => {
-                self.register(arn, place, instance, attributes).await
+                self.register(permit, arn, place, instance, attributes).await
             }
             Change::Deregister { place, instance, .. } => {
-                self.deregister(arn, place, instance).await
+                self.deregister(permit, arn, place, instance).await
             }
-            Change::CreateService { place, service } => self.create(place, service).await,
+            Change::CreateService { place, service } => self.create(permit, place, service).await,
         }
     }
 
-    async fn create(&self, place: &Place, service: &NewService) -> Effect {
+    async fn create(&self, permit: Permit<'_>, place: &Place, service: &NewService) -> Effect {
         let namespace = self.observation.registry.namespaces.get(&place.key.namespace);
         let (arn, kind) = namespace
             .map_or(("", NamespaceKind::Http), |namespace| (&namespace.arn, namespace.kind));
         let owner = &self.observation.owner.id;
-        match self.cloud_map.create_service(place, (arn, kind), service, owner).await {
+        match self.cloud_map.create_service(permit, place, (arn, kind), service, owner).await {
             Ok(arn) => Effect::Created(arn),
             Err(error) if error.class == Class::Exists => Effect::Again,
             Err(error) => failed(&error),
@@ -73,12 +81,13 @@ impl Turn<'_> {
 
     async fn register(
         &self,
+        permit: Permit<'_>,
         arn: &str,
         place: &Place,
         instance: &str,
         attributes: &Attributes,
     ) -> Effect {
-        match self.cloud_map.register(arn, place, instance, attributes).await {
+        match self.cloud_map.register(permit, arn, place, instance, attributes).await {
             Ok(accepted) => self.finish(accepted, instance).await,
             Err(error) => {
                 let message = error.source.to_string();
@@ -104,8 +113,14 @@ impl Turn<'_> {
         Reason::of_one_family(service.kind, attributes)
     }
 
-    async fn deregister(&self, arn: &str, place: &Place, instance: &str) -> Effect {
-        match self.cloud_map.deregister(arn, place, instance).await {
+    async fn deregister(
+        &self,
+        permit: Permit<'_>,
+        arn: &str,
+        place: &Place,
+        instance: &str,
+    ) -> Effect {
+        match self.cloud_map.deregister(permit, arn, place, instance).await {
             Ok(accepted) => self.finish(accepted, instance).await,
             // Gone is what was wanted. An instance that this run registered is never deregistered in
             // it, so "not found" cannot mean "not to be seen yet".

@@ -26,15 +26,21 @@ pub struct CloudMap {
     calls: Arc<Semaphore>,
 }
 
+/// Leave to make one call; held until the call is answered.
+#[derive(Debug)]
+pub struct Permit<'a> {
+    _held: Option<SemaphorePermit<'a>>,
+}
+
 impl CloudMap {
     /// Calls through `client`.
     pub fn new(client: Client) -> Self {
         Self { client, calls: Arc::new(Semaphore::new(CONCURRENCY)) }
     }
 
-    /// Leave to make one call; held until the call is answered. The semaphore is never closed, so
-    /// the error, which would only mean that, is no permit and no harm.
-    async fn permit(&self) -> Option<SemaphorePermit<'_>> {
-        self.calls.acquire().await.ok()
+    /// Leave to make one call. The semaphore is never closed, so the error, which would only mean
+    /// that, is no permit and no harm.
+    pub async fn permit(&self) -> Permit<'_> {
+        Permit { _held: self.calls.acquire().await.ok() }
     }
 }

@@ -8,7 +8,7 @@ use aws_sdk_servicediscovery::types::{
     DnsConfig, DnsRecord, RecordType, RoutingPolicy, ServiceTypeOption, Tag,
 };
 
-use super::{CloudMap, Error};
+use super::{CloudMap, Error, Permit};
 use crate::model::{Attributes, NamespaceKind, Records, ServiceKind};
 use crate::plan::{NewService, Place};
 
@@ -31,6 +31,7 @@ impl CloudMap {
     /// Of class [`super::Class::Exists`] where somebody else was faster.
     pub async fn create_service(
         &self,
+        _permit: Permit<'_>,
         place: &Place,
         namespace: (&str, NamespaceKind),
         service: &NewService,
@@ -53,7 +54,6 @@ impl CloudMap {
             (ServiceKind::Http, NamespaceKind::Dns) => request.r#type(ServiceTypeOption::Http),
             (ServiceKind::Http, NamespaceKind::Http) => request,
         };
-        let _permit = self.permit().await;
         let created = request.send().await.map_err(|error| Error::new(failed(), &error))?;
         let arn = created.service.and_then(|service| service.arn);
         arn.ok_or_else(|| Error::input(failed(), &"Cloud Map returned no ARN"))
@@ -65,12 +65,12 @@ impl CloudMap {
     /// What Cloud Map refuses; an operation under way is none.
     pub async fn register(
         &self,
+        _permit: Permit<'_>,
         service: &str,
         place: &Place,
         instance: &str,
         attributes: &Attributes,
     ) -> Result<Accepted, Error> {
-        let _permit = self.permit().await;
         let request = self.client.register_instance().service_id(service).instance_id(instance);
         let attributes = attributes.clone().into_iter().collect();
         let answer = request.set_attributes(Some(attributes)).send().await;
@@ -90,11 +90,11 @@ impl CloudMap {
     /// What Cloud Map refuses; an operation under way is none.
     pub async fn deregister(
         &self,
+        _permit: Permit<'_>,
         service: &str,
         place: &Place,
         instance: &str,
     ) -> Result<Accepted, Error> {
-        let _permit = self.permit().await;
         let request = self.client.deregister_instance().service_id(service).instance_id(instance);
         let answer = request.send().await;
         let action = || format!("deregister {instance} from {place}");

@@ -14,7 +14,7 @@ use crate::sandbox::cloud_map::{Fault, FaultKind};
 const SIX_SECONDS: Duration = Duration::from_secs(6);
 
 /// Every registration is answered just after nothing new may begin.
-async fn slow_registrations(fleet: &Fleet) {
+fn slow_registrations(fleet: &Fleet) {
     let late = FaultKind::Late(Duration::from_secs(3));
     fleet.cloud_map.inject(Fault::on("RegisterInstance", late).always());
 }
@@ -42,13 +42,18 @@ async fn nothing_new_is_begun_near_the_deadline_and_what_is_left_is_reported_and
     let function = fleet.function().await;
     converge(&fleet, &function).await;
     fleet.web("web", "prod", &addresses);
-    slow_registrations(&fleet).await;
+    slow_registrations(&fleet);
     fleet.cloud_map.forget_calls();
 
-    let answer = function.invoke(&json!({ "action": "sync" }), Deadline::after(SIX_SECONDS)).await;
+    let deadline = Deadline::after(SIX_SECONDS);
+    let payload = json!({ "action": "sync" });
+    let (answer, begun) = tokio::join!(function.invoke(&payload, deadline), async {
+        tokio::time::sleep_until(deadline.stop()).await;
+        fleet.cloud_map.count("RegisterInstance")
+    });
 
     let report = answer.report.expect("a report");
-    let begun = fleet.cloud_map.count("RegisterInstance");
+    assert_eq!(fleet.cloud_map.count("RegisterInstance"), begun, "begun after the stop");
     assert!(!report.ok && (1..60).contains(&begun), "{begun} were begun: {}", report.counts);
     assert_eq!(report.counts.undone, 61 - begun, "{}", report.counts);
     assert_eq!(fleet.cloud_map.count("DeregisterInstance"), 0);
@@ -67,7 +72,7 @@ async fn messages_whose_scope_ran_out_of_time_are_failed_back() {
     let function = fleet.function().await;
     converge(&fleet, &function).await;
     fleet.pods("web", &["10.0.1.2"]);
-    slow_registrations(&fleet).await;
+    slow_registrations(&fleet);
     let messages = batch(&[
         message("of-web", &json!({ "namespace": "shop", "service": "web" })),
         message("of-cart", &json!({ "namespace": "shop", "service": "cart" })),
