@@ -42,17 +42,37 @@ async fn heals(fleet: &Fleet, function: &Function) {
 
 #[tokio::test]
 async fn errors_of_the_api_server_lose_no_instance() {
-    for (status, helps) in
-        [(403, "deploy/rbac.yaml"), (500, "500"), (503, "503"), (401, "access entry"), (504, "504")]
-    {
-        for path in [SERVICES, SLICES] {
-            let (fleet, function) = two_clusters().await;
-            fleet.cluster.fail(Fault::always(path, FaultKind::Status(status)));
-            blue_is_left_alone(&fleet, &function, helps).await;
-            fleet.cluster.clear_faults();
-            heals(&fleet, &function).await;
-        }
+    for (path, status, helps) in [
+        (SERVICES, 401, "access entry"),
+        (SLICES, 401, "access entry"),
+        (SERVICES, 403, "deploy/rbac.yaml"),
+        (SLICES, 403, "deploy/rbac.yaml"),
+        (SERVICES, 500, "500"),
+        (SLICES, 500, "500"),
+    ] {
+        let (fleet, function) = two_clusters().await;
+        fleet.cluster.fail(Fault::always(path, FaultKind::Status(status)));
+        blue_is_left_alone(&fleet, &function, helps).await;
+        fleet.cluster.clear_faults();
+        heals(&fleet, &function).await;
     }
+}
+
+#[tokio::test]
+async fn overloaded_api_server_is_given_up_after_some_seconds_and_loses_no_instance() {
+    for (path, status, helps) in [(SERVICES, 503, "503"), (SLICES, 504, "504")] {
+        let (fleet, function) = two_clusters().await;
+        fleet.cluster.fail(Fault::always(path, FaultKind::Status(status)));
+        blue_is_left_alone(&fleet, &function, helps).await;
+    }
+}
+
+#[tokio::test]
+async fn overload_that_ends_is_healed_by_waiting_as_the_server_asks() {
+    let (fleet, function) = two_clusters().await;
+    fleet.cluster.fail(Fault::once(SERVICES, FaultKind::RetryAfter(1)));
+    fleet.cluster.fail(Fault::once(SLICES, FaultKind::Status(503)));
+    heals(&fleet, &function).await;
 }
 
 #[tokio::test]
