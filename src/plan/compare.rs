@@ -4,13 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::change::{Change, Difference};
-use super::identity::{self, Identity};
+use super::identity::Identity;
 use super::wanted::{NewService, Wanted};
-use super::{Observation, Place, Reason};
-use crate::model::attributes::{
-    self, AVAILABILITY_ZONE, INITIAL_HEALTH, IPV4, IPV6, REGION, SCHEMA,
-};
-use crate::model::{Attributes, ServiceKey};
+use super::{Observation, Place, Reason, rewrite};
+use crate::model::{Attributes, Marks, ServiceKey, ServiceRef};
 
 /// How the instances of ours in one Cloud Map service stand to what its holder asks for.
 #[derive(Clone, Debug, Default)]
@@ -21,11 +18,15 @@ pub struct Comparison {
     pub register: BTreeMap<String, Attributes>,
     /// To register again, by id.
     pub rewrite: BTreeMap<String, (Attributes, Vec<Difference>)>,
+    /// Whether a ready endpoint asks for an instance here.
+    pub asked: bool,
+    /// Whether one that asks is found here already, marked as its holder's.
+    pub serves: bool,
     /// As they should be.
     pub unchanged: BTreeSet<String>,
     /// Ours, and asked for by no ready endpoint.
     pub unwanted: BTreeSet<String>,
-    /// Of those, the ones that say what another instance of ours says too.
+    /// Ours, and saying what another instance of ours, which stays, says too.
     pub duplicates: BTreeSet<String>,
     /// What is held back, and why.
     pub held_back: Vec<Reason>,
@@ -33,69 +34,109 @@ pub struct Comparison {
 
 /// Compares what `wanted` asks for with what stands under `key`.
 pub fn compare(observation: &Observation, key: &ServiceKey, wanted: Wanted) -> Comparison {
-    let present: BTreeMap<&String, &Attributes> = observation.registry.instances(key).collect();
-    let (ours, foreign): (BTreeMap<_, _>, BTreeMap<_, _>) =
-        present.into_iter().partition(|(_, attributes)| observation.owner.owns(attributes));
-    let (by_identity, duplicates) = by_identity(&ours, wanted.tells_ports_apart);
-    let mut comparison = Comparison {
-        create: wanted.create.filter(|_| !wanted.instances.is_empty()),
-        held_back: wanted.held_back,
-        ..Comparison::default()
-    };
-    let mut taken: BTreeSet<&String> =
-        wanted.instances.keys().filter_map(|identity| by_identity.get(identity).copied()).collect();
-    for (identity, attributes) in wanted.instances {
-        let new_id = identity::new_id(&observation.owner, &wanted.service, &identity);
-        // An instance whose identity changed, say by a second address, may have the new id already.
-        let same_id = ours.get_key_value(&new_id).map(|(id, _)| *id);
-        match by_identity.get(&identity).copied().or(same_id.filter(|id| taken.insert(id))) {
-            Some(id) => comparison.settle(id, ours[id], &attributes),
-            None if foreign.contains_key(&new_id) || ours.contains_key(&new_id) => {
-                comparison.held_back.push(Reason::IdTaken(new_id));
+    let present = Present::of(observation, key, wanted.tells_ports_apart);
+    let kept = present.kept_for(&wanted);
+    let mut comparison = Comparison { asked: wanted.asks(), ..Comparison::default() };
+    for (new_id, (identity, attributes)) in &wanted.instances {
+        match kept.get(new_id) {
+            Some(id) => {
+                let found = present.identity(id) == *identity;
+                comparison.serves |= found && present.is_marked(id, &wanted.holder);
+                comparison.settle(id, present.ours[id], attributes);
             }
-            None => _ = comparison.register.insert(new_id, attributes),
+            None if present.ids.contains(new_id) => {
+                comparison.held_back.push(Reason::IdTaken(new_id.clone()));
+            }
+            None => _ = comparison.register.insert(new_id.clone(), attributes.clone()),
         }
     }
-    let stays = |attributes: &Attributes| {
-        let addresses = [IPV4, IPV6].into_iter().filter_map(|key| attributes.get(key));
-        let mut addresses = addresses.filter_map(|text| text.parse().ok());
-        addresses.any(|address| wanted.unclear.contains(&address))
-    };
-    for (id, attributes) in ours.into_iter().filter(|(id, _)| !taken.contains(id)) {
-        let group =
-            if stays(attributes) { &mut comparison.unchanged } else { &mut comparison.unwanted };
-        group.insert(id.clone());
+    let kept: BTreeSet<&String> = kept.into_values().collect();
+    for id in present.ours.keys().filter(|id| !kept.contains(*id)) {
+        comparison.serves |= comparison.file(id, &present.identity(id), &wanted)
+            && present.is_marked(id, &wanted.holder);
     }
-    comparison.duplicates = duplicates;
+    comparison.create = wanted.create.filter(|_| !wanted.instances.is_empty());
+    comparison.held_back.extend(wanted.held_back);
     comparison
 }
 
-/// Our instances by identity; of several with one identity the first by id counts.
-fn by_identity<'a>(
-    ours: &BTreeMap<&'a String, &Attributes>,
+/// What stands under a key.
+struct Present<'a> {
+    observation: &'a Observation,
     tells_ports_apart: bool,
-) -> (BTreeMap<Identity, &'a String>, BTreeSet<String>) {
-    let mut first = BTreeMap::new();
-    let mut duplicates = BTreeSet::new();
-    for (id, attributes) in ours {
-        let same = *first.entry(Identity::of(attributes, tells_ports_apart)).or_insert(*id);
-        if same != *id {
-            duplicates.insert((*id).clone());
-        }
+    /// The ids that are in use, ours and foreign.
+    ids: BTreeSet<&'a String>,
+    ours: BTreeMap<&'a String, &'a Attributes>,
+}
+
+impl<'a> Present<'a> {
+    fn of(observation: &'a Observation, key: &ServiceKey, tells_ports_apart: bool) -> Self {
+        let instances = || observation.registry.instances(key);
+        let ours = instances().filter(|(_, attributes)| observation.owner.owns(attributes));
+        let (ids, ours) = (instances().map(|(id, _)| id).collect(), ours.collect());
+        Self { observation, tells_ports_apart, ids, ours }
     }
-    (first, duplicates)
+
+    fn identity(&self, id: &String) -> Identity {
+        Identity::of(self.ours[id], self.tells_ports_apart)
+    }
+
+    fn is_marked(&self, id: &String, service: &ServiceRef) -> bool {
+        let marks = Marks::read(self.ours[id], &self.observation.owner);
+        marks.is_some_and(|marks| marks.service == *service)
+    }
+
+    /// The instance of ours that is kept for each wanted one, by the latter's new id: the one with its
+    /// identity (of several the first by id), else the one that has the new id already, since its
+    /// addresses changed, say by a second one.
+    fn kept_for<'w>(&self, wanted: &'w Wanted) -> BTreeMap<&'w String, &'a String> {
+        let mut by_identity = BTreeMap::new();
+        for id in self.ours.keys().copied() {
+            by_identity.entry(self.identity(id)).or_insert(id);
+        }
+        let same = wanted.instances.iter().filter_map(|(new_id, (identity, _))| {
+            Some((new_id, by_identity.get(identity).copied()?))
+        });
+        let mut kept: BTreeMap<&String, &String> = same.collect();
+        let taken: BTreeSet<&String> = kept.values().copied().collect();
+        for new_id in wanted.instances.keys().filter(|new_id| !taken.contains(new_id)) {
+            if let Some((id, _)) = self.ours.get_key_value(new_id) {
+                kept.entry(new_id).or_insert(id);
+            }
+        }
+        kept
+    }
 }
 
 impl Comparison {
     /// Files a present instance of ours under unchanged or rewrite.
     fn settle(&mut self, id: &str, present: &Attributes, wanted: &Attributes) {
-        let rewritten = carry_over(present, wanted);
-        let differences = differences(present, &rewritten);
+        let rewritten = rewrite::carry_over(present, wanted);
+        let differences = rewrite::differences(present, &rewritten);
         if differences.is_empty() {
             self.unchanged.insert(id.to_owned());
         } else {
             self.rewrite.insert(id.to_owned(), (rewritten, differences));
         }
+    }
+
+    /// Files one of ours that no wanted instance is kept in, and says whether it is kept nevertheless.
+    fn file(&mut self, id: &str, identity: &Identity, wanted: &Wanted) -> bool {
+        let unclear = identity.addresses().any(|address| wanted.unclear.contains(&address));
+        let group = if unclear {
+            &mut self.unchanged
+        } else if wanted.instances.values().any(|(wanted, _)| wanted == identity) {
+            &mut self.duplicates
+        } else {
+            &mut self.unwanted
+        };
+        group.insert(id.to_owned());
+        unclear
+    }
+
+    /// Whether an instance of ours is asked for by nobody here, or said twice.
+    pub fn has_no_use_for(&self, instance: &str) -> bool {
+        self.unwanted.contains(instance) || self.duplicates.contains(instance)
     }
 
     /// Whether every endpoint that can be found here is found here.
@@ -106,11 +147,6 @@ impl Comparison {
             !matches!(reason, Reason::PortNotServed { .. } | Reason::NotPublishable(_))
         };
         self.register.is_empty() && !self.held_back.iter().any(hinders)
-    }
-
-    /// Whether one of the endpoints that ask for an instance here is found here.
-    pub fn serves_some(&self) -> bool {
-        !self.unchanged.is_empty() || !self.rewrite.is_empty()
     }
 
     /// The changes, removals aside.
@@ -127,34 +163,4 @@ impl Comparison {
             });
         create.into_iter().chain(register).chain(rewrite).collect()
     }
-}
-
-/// Whether we set and repair an attribute. Anything else on an instance of ours somebody added.
-fn is_managed(key: &str) -> bool {
-    let aws = key.starts_with("AWS_") && key != INITIAL_HEALTH;
-    aws || attributes::is_known_mark(key) || [AVAILABILITY_ZONE, REGION].contains(&key)
-}
-
-/// What to register: `RegisterInstance` replaces the whole map, so what others added is sent again.
-fn carry_over(present: &Attributes, wanted: &Attributes) -> Attributes {
-    let others = present.iter().filter(|(key, _)| !is_managed(key));
-    let mut rewritten: Attributes =
-        others.map(|(key, value)| (key.clone(), value.clone())).collect();
-    rewritten.extend(wanted.clone());
-    rewritten.insert(SCHEMA.to_owned(), attributes::schema_over(present.get(SCHEMA)));
-    rewritten
-}
-
-/// The attributes that differ. The version of the marks alone is no difference.
-fn differences(present: &Attributes, wanted: &Attributes) -> Vec<Difference> {
-    let keys: BTreeSet<&String> = present.keys().chain(wanted.keys()).collect();
-    let differing = keys.into_iter().filter(|key| *key != SCHEMA);
-    differing
-        .filter(|key| present.get(*key) != wanted.get(*key))
-        .map(|key| Difference {
-            attribute: key.clone(),
-            present: present.get(key).cloned(),
-            wanted: wanted.get(key).cloned(),
-        })
-        .collect()
 }

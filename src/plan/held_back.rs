@@ -47,9 +47,9 @@ pub enum Reason {
         "address {0} is not published: it is loopback, link-local, multicast, unspecified or IPv4-mapped"
     )]
     NotPublishable(IpAddr),
-    /// The `port` annotation names no port of the Service, or the endpoints lack it.
+    /// A port to register is no port of the Service, or the endpoints lack it.
     #[error(
-        "the port {port} that the annotation names is no port of the Service or its endpoints; the Service has: {available}"
+        "port {port} is no port of the Service, or its endpoints lack it; the Service has: {available}"
     )]
     NoSuchPort {
         /// As annotated.
@@ -80,11 +80,12 @@ pub enum Reason {
         "ECS Service Connect manages this Cloud Map service (tag AmazonECSManaged); choose another name"
     )]
     ServiceConnect,
-    /// Somebody else's instance has the id that ours would get.
-    #[error("instance {0} exists and is not ours; it is not overwritten")]
+    /// An instance has the id that a new one would get, and is somebody else's or stands for another
+    /// endpoint.
+    #[error("instance {0} exists and stands for something else; it is not overwritten")]
     IdTaken(String),
     /// The policy does not allow it.
-    #[error("policy {policy} does not allow to {action}")]
+    #[error("policy {policy} does not allow this: {action}")]
     Policy {
         /// The policy in force.
         policy: Policy,

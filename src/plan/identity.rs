@@ -29,9 +29,9 @@ impl Identity {
         }
     }
 
-    /// The address that stands in the id: IPv4 where there is one.
-    fn address(&self) -> Option<IpAddr> {
-        self.ipv4.map(IpAddr::V4).or(self.ipv6.map(IpAddr::V6))
+    /// Its addresses, IPv4 first.
+    pub fn addresses(&self) -> impl Iterator<Item = IpAddr> + use<> {
+        self.ipv4.map(IpAddr::V4).into_iter().chain(self.ipv6.map(IpAddr::V6))
     }
 }
 
@@ -39,7 +39,8 @@ impl Identity {
 /// 63 characters. The digits are a hash of all that the instance stands for, so that no other party
 /// and no other cluster makes the same id. Frozen: another id would register every pod a second time.
 pub fn new_id(owner: &Owner, service: &ServiceRef, identity: &Identity) -> String {
-    let address = identity.address().map(|address| address.to_string()).unwrap_or_default();
+    let address = identity.addresses().next().map(|address| address.to_string());
+    let address = address.unwrap_or_default();
     let port = identity.port.map(|port| port.to_string()).unwrap_or_default();
     let mut hash = Sha256::new();
     let cluster = owner.cluster.as_str();

@@ -21,7 +21,10 @@ mod ownership;
 mod place;
 mod policy;
 mod removal;
+mod rewrite;
 mod shape;
+#[cfg(test)]
+mod tests;
 mod wanted;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -63,7 +63,7 @@ impl<'a> Removals<'a> {
             Some(Candidate { instance, marked, attributes })
         });
         let unwanted = |candidate: &Candidate| {
-            comparison.is_none_or(|comparison| comparison.unwanted.contains(candidate.instance))
+            comparison.is_none_or(|comparison| comparison.has_no_use_for(candidate.instance))
         };
         ours.filter(|candidate| affected.contains(&candidate.marked) && unwanted(candidate))
             .collect()
@@ -87,8 +87,8 @@ impl<'a> Removals<'a> {
         }
     }
 
-    /// An endpoint that is gone. Where none of the present endpoints is registered yet, the last
-    /// instance stays until one is.
+    /// An endpoint that is gone. Where none of the ready endpoints is registered yet, or can be, the
+    /// last instance stays until one is.
     fn of_the_holder(
         &self,
         key: &ServiceKey,
@@ -98,13 +98,14 @@ impl<'a> Removals<'a> {
         let comparison = self.matched.get(key)?;
         let duplicate = comparison.duplicates.contains(candidate.instance);
         let because = if duplicate { Because::Duplicate } else { Because::NoReadyEndpoint };
-        let alone = !comparison.register.is_empty() && !comparison.serves_some();
+        let alone = comparison.asked && !comparison.serves;
         let waits_for = (alone && is_last).then_some(WaitsFor::FirstRegistration);
         Some((candidate.marked.clone(), because, waits_for))
     }
 
     /// An instance of a Service that lost or left the name to another: it goes after the holder has
-    /// one. What an unclear Service has stays.
+    /// one. Where the Service is gone and the holder asks for none, there is nothing to wait for. What
+    /// an unclear Service has stays.
     fn of_another(
         &self,
         key: &ServiceKey,
@@ -114,19 +115,15 @@ impl<'a> Removals<'a> {
         if self.holders.is_unclear(marked, self.observation) {
             return None;
         }
-        let serves = match self.matched.get(key) {
-            Some(comparison) => comparison.serves_some(),
-            None => self.has_instance(key, holder),
+        let comparison = self.matched.get(key)?;
+        let gone = self.holders.claims(marked).is_none();
+        let because = if gone {
+            Because::ServiceGone(marked.clone())
+        } else {
+            Because::NameHeldBy(holder.clone())
         };
-        let waits_for = (!serves).then(|| WaitsFor::Holder(holder.clone()));
-        Some((holder.clone(), Because::NameHeldBy(holder.clone()), waits_for))
-    }
-
-    fn has_instance(&self, key: &ServiceKey, service: &ServiceRef) -> bool {
-        let instances = self.observation.registry.instances(key);
-        let mut marks = instances
-            .filter_map(|(_, attributes)| Marks::read(attributes, &self.observation.owner));
-        marks.any(|marks| marks.service == *service)
+        let waits = !comparison.serves && (comparison.asked || !gone);
+        Some((holder.clone(), because, waits.then(|| WaitsFor::Holder(holder.clone()))))
     }
 
     /// An instance under a name that no Service of the cluster claims.

@@ -50,19 +50,20 @@ impl Shape<'_> {
         if publishable.is_empty() {
             return fit;
         }
-        match self.addresses(&publishable).and_then(|own| Ok((own, self.ports(endpoint)?))) {
-            Ok((addresses, ports)) => {
-                let marks = Marks { service: service.clone(), pod: endpoint.pod.clone() };
-                let attributes = base(&marks.write(owner), addresses, endpoint, owner);
-                let instances = ports.into_iter().map(|port| {
-                    let told_apart = port.filter(|_| self.tells_ports_apart());
-                    (addresses.identity(told_apart), with_port(&attributes, port))
-                });
-                fit.instances.extend(instances);
-            }
-            Err(reason) => {
-                fit.held_back.push(reason);
-                fit.unclear.extend(publishable);
+        let marks = Marks { service: service.clone(), pod: endpoint.pod.clone() };
+        let carried = self.addresses(&publishable);
+        for port in self.ports(endpoint) {
+            match carried.clone().and_then(|addresses| Ok((addresses, port?))) {
+                Ok((addresses, port)) => {
+                    let attributes =
+                        attributes(&marks.write(owner), addresses, port, endpoint, owner);
+                    let port = port.filter(|_| self.tells_ports_apart());
+                    fit.instances.push((addresses.identity(port), attributes));
+                }
+                Err(reason) => {
+                    fit.held_back.push(reason);
+                    fit.unclear.clone_from(&publishable);
+                }
             }
         }
         fit
@@ -112,31 +113,27 @@ impl Shape<'_> {
         Ok(carried)
     }
 
-    /// The target ports to register an endpoint with; `None` stands for none.
-    fn ports(&self, endpoint: &Endpoint) -> Result<Vec<Option<u16>>, Reason> {
-        let Some(first) = self.claims.ports.first() else {
-            return self.only_port(endpoint);
-        };
-        let targets = self.claims.ports.iter().filter_map(|reference| {
-            let port = self.annotated.port(reference)?;
-            endpoint.ports.get(&port.name).copied().map(Some)
+    /// The target ports to register an endpoint with: one for each annotated port that its Cloud Map
+    /// service tells apart. `None` stands for none.
+    fn ports(&self, endpoint: &Endpoint) -> Vec<Result<Option<u16>, Reason>> {
+        let annotated = &self.claims.ports;
+        let served = if self.tells_ports_apart() { annotated.len() } else { 1 };
+        let targets = annotated.iter().take(served).map(|reference| {
+            let port = self.annotated.port(reference);
+            let target = port.and_then(|port| endpoint.ports.get(&port.name));
+            target.map(|target| Some(*target)).ok_or_else(|| self.no_such_port(reference))
         });
-        let targets: Vec<Option<u16>> = targets.collect();
-        match targets.first() {
-            None => Err(self.no_such_port(first)),
-            Some(target) if !self.tells_ports_apart() => Ok(vec![*target]),
-            Some(_) => Ok(targets),
-        }
+        if annotated.is_empty() { vec![self.only_port(endpoint)] } else { targets.collect() }
     }
 
     /// Without the annotation only SRV records get a port, where there is no choice.
-    fn only_port(&self, endpoint: &Endpoint) -> Result<Vec<Option<u16>>, Reason> {
+    fn only_port(&self, endpoint: &Endpoint) -> Result<Option<u16>, Reason> {
         if !self.records().is_some_and(|records| records.srv) {
-            return Ok(vec![None]);
+            return Ok(None);
         }
         match self.annotated.ports.as_slice() {
             [port] => match endpoint.ports.get(&port.name) {
-                Some(target) => Ok(vec![Some(*target)]),
+                Some(target) => Ok(Some(*target)),
                 None => Err(self.no_such_port(&PortReference::Number(port.number))),
             },
             ports => Err(Reason::PortNeeded(ports.len())),
@@ -160,27 +157,22 @@ impl Addresses {
     }
 }
 
-/// All attributes but the port.
-fn base(
+fn attributes(
     marks: &Attributes,
     addresses: Addresses,
+    port: Option<u16>,
     endpoint: &Endpoint,
     owner: &Owner,
 ) -> Attributes {
     let attributes = [
         (IPV4, addresses.ipv4.map(|address| address.to_string())),
         (IPV6, addresses.ipv6.map(|address| address.to_string())),
+        (PORT, port.map(|port| port.to_string())),
         (AVAILABILITY_ZONE, endpoint.zone.clone()),
         (REGION, Some(owner.cluster.region().to_owned())),
     ];
     let set = attributes.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?)));
     marks.clone().into_iter().chain(set).collect()
-}
-
-fn with_port(attributes: &Attributes, port: Option<u16>) -> Attributes {
-    let mut attributes = attributes.clone();
-    attributes.extend(port.map(|port| (PORT.to_owned(), port.to_string())));
-    attributes
 }
 
 /// Whether an address may stand in a registry that other hosts read.

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use super::identity::Identity;
+use super::identity::{Identity, new_id};
 use super::shape::{Fit, Shape};
 use super::{Observation, Reason};
 use crate::model::{
@@ -19,13 +19,13 @@ const DEFAULT_TTL: u32 = 60;
 #[derive(Clone, Debug)]
 pub struct Wanted {
     /// The Kubernetes Service that holds the name.
-    pub service: ServiceRef,
+    pub holder: ServiceRef,
     /// The Cloud Map service is to be created like this first, where there is none.
     pub create: Option<NewService>,
     /// Whether instances that differ in their port alone are different instances.
     pub tells_ports_apart: bool,
-    /// The attributes of each instance.
-    pub instances: BTreeMap<Identity, Attributes>,
+    /// Each instance, by the id that it gets where it is new.
+    pub instances: BTreeMap<String, (Identity, Attributes)>,
     /// Addresses of ready endpoints that could not be shaped: what is registered for them stays.
     pub unclear: BTreeSet<IpAddr>,
     /// What is held back, and why.
@@ -64,7 +64,7 @@ pub fn wanted(
     let kind = existing.map(|service| service.kind).or(create.as_ref().map(|new| new.kind));
     let shape = Shape { kind: kind.unwrap_or(ServiceKind::Http), annotated, claims };
     let mut wanted = Wanted {
-        service: holder.clone(),
+        holder: holder.clone(),
         create,
         tells_ports_apart: shape.tells_ports_apart(),
         instances: BTreeMap::new(),
@@ -74,12 +74,28 @@ pub fn wanted(
     for endpoint in annotated.endpoints.iter().flatten() {
         let Fit { instances, held_back, unclear } = shape.fit(endpoint, holder, &observation.owner);
         for (identity, attributes) in instances {
-            wanted.instances.entry(identity).or_insert(attributes);
+            wanted.add(new_id(&observation.owner, holder, &identity), (identity, attributes));
         }
         wanted.held_back.extend(held_back);
         wanted.unclear.extend(unclear);
     }
     Ok(wanted)
+}
+
+impl Wanted {
+    /// Pods on the host's network share their address, and so are one instance. Where one of them
+    /// has a second address, that one stands for all.
+    fn add(&mut self, id: String, instance: (Identity, Attributes)) {
+        let known = self.instances.entry(id).or_insert_with(|| instance.clone());
+        if instance > *known {
+            *known = instance;
+        }
+    }
+
+    /// Whether a ready endpoint asks for an instance, be it one that could not be shaped.
+    pub fn asks(&self) -> bool {
+        !self.instances.is_empty() || !self.unclear.is_empty()
+    }
 }
 
 fn claims<'a>(

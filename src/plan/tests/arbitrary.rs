@@ -1,0 +1,189 @@
+//! Random worlds. The pools of names, addresses and ids are small, so that Services and instances meet:
+//! several claim one name, several share an address, and ids are taken by others.
+
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+use proptest::sample::{select, subsequence};
+
+use super::simulation::Course;
+use super::world::{
+    self, A, AAAA, BOTH, CNAME, HTTP, Kubernetes, SRV, World, named, of_other_cluster, ours,
+    service, with,
+};
+use crate::model::attributes::{AVAILABILITY_ZONE, INITIAL_HEALTH, PORT, SCHEMA};
+use crate::model::{Attributes, CloudMapService, Endpoint, Family, NamespaceKind, ServiceKind};
+use crate::plan::Policy;
+use crate::plan::identity::{Identity, new_id};
+
+const SERVICES: [&str; 4] = ["ops/web", "shop/api", "shop/cart", "shop/web"];
+const GONE: &str = "shop/gone";
+const PLACES: [&str; 5] = ["dns/api", "dns/web", "http/WEB", "http/api", "http/web"];
+const ADDRESSES: [&str; 8] = [
+    "10.0.0.1",
+    "10.0.0.2",
+    "10.0.0.3",
+    "fd00::1",
+    "fd00::2",
+    "10.0.0.1+fd00::1",
+    "10.0.0.2+fd00::2",
+    "127.0.0.1",
+];
+
+pub fn course() -> impl Strategy<Value = Course> {
+    let policies = prop_oneof![
+        6 => Just(Policy::Sync),
+        1 => Just(Policy::UpsertOnly),
+        1 => Just(Policy::CreateOnly),
+    ];
+    let failing = prop_oneof![2 => Just(0), 1 => any::<u64>(), 1 => Just(u64::MAX)];
+    (policies, any::<bool>(), failing).prop_map(|(policy, side_by_side, failing)| Course {
+        policy,
+        side_by_side,
+        failing,
+    })
+}
+
+pub fn world() -> impl Strategy<Value = World> {
+    let services = SERVICES.map(|name| option::weighted(0.7, kubernetes(name)));
+    let places = PLACES.map(|place| option::weighted(0.7, cloud_map(place)));
+    (services, places).prop_map(|(services, places)| {
+        let empty = World::new().namespace("ns-1", "twice", NamespaceKind::Http).namespace(
+            "ns-2",
+            "twice",
+            NamespaceKind::Http,
+        );
+        let world = services.into_iter().flatten().fold(empty, World::service);
+        PLACES.into_iter().zip(places).fold(world, |world, (place, service)| match service {
+            Some((kind, change)) => {
+                world.cloud_map(place, kind, []).with(place, |service| *service = change)
+            }
+            None => world,
+        })
+    })
+}
+
+fn kubernetes(name: &'static str) -> impl Strategy<Value = Kubernetes> {
+    let place = prop_oneof![
+        8 => select(&PLACES[..]),
+        1 => select(&["twice/web", "missing/web"][..]),
+    ];
+    let also = subsequence(vec!["web", "Web", "api"], 0..=2);
+    let ports = prop_oneof![
+        3 => Just(vec![]),
+        2 => Just(vec!["http"]),
+        1 => Just(vec!["http", "grpc"]),
+        1 => Just(vec!["typo", "http"]),
+        1 => Just(vec!["http", "typo"]),
+    ];
+    let families = subsequence(vec![Family::V4, Family::V6], 0..=2);
+    let has = prop_oneof![Just(vec![("http", 80)]), Just(vec![("http", 80), ("grpc", 90)])];
+    (
+        (place, also, 0..3_i64, ports, families),
+        (has, vec(endpoint(), 0..=4), prop::bool::weighted(0.1)),
+    )
+        .prop_map(
+            move |((place, also, created, ports, families), (has, endpoints, mistaken))| {
+                let new = service(name, place).created(created).port(ports);
+                let new = also.into_iter().fold(new, Kubernetes::also);
+                let new = new.ports(has).families(families).ready(endpoints);
+                if mistaken { new.mistaken() } else { new }
+            },
+        )
+}
+
+fn endpoint() -> impl Strategy<Value = Endpoint> {
+    let targets = subsequence(vec![("http", 8080), ("grpc", 9090)], 0..=2);
+    let targets = prop_oneof![2 => Just(vec![("http", 8080), ("grpc", 9090)]), 1 => targets];
+    let zone = option::of(select(&["a", "b"][..]));
+    let pod = option::of(select(&["one", "two"][..]));
+    (select(&ADDRESSES[..]), targets, zone, pod).prop_map(|(addresses, targets, zone, pod)| {
+        let mut endpoint = world::pod("", addresses);
+        endpoint.pod = pod.map(str::to_owned);
+        endpoint.zone = zone.map(str::to_owned);
+        targets.into_iter().fold(endpoint, |endpoint, (port, number)| endpoint.target(port, number))
+    })
+}
+
+/// A Cloud Map service as it is found.
+fn cloud_map(place: &'static str) -> impl Strategy<Value = (ServiceKind, CloudMapService)> {
+    let kind = if place.starts_with("http/") {
+        Just(HTTP).boxed()
+    } else {
+        select(&[HTTP, A, A, AAAA, BOTH, SRV, SRV, CNAME][..]).boxed()
+    };
+    let instances = vec(instance(), 0..=6);
+    let managed = prop::bool::weighted(0.1);
+    let unreadable = prop::bool::weighted(0.05);
+    (kind, instances, managed, unreadable).prop_map(
+        move |(kind, instances, managed, unreadable)| {
+            let tells_ports_apart = !matches!(kind, A | AAAA | BOTH);
+            let mut service = CloudMapService::created("arn".into(), place, kind);
+            let instances = instances.into_iter();
+            let instances = instances
+                .map(|(id, attributes)| (id.of(&attributes, tells_ports_apart), attributes));
+            service.instances = (!unreadable).then(|| instances.collect());
+            service.unreadable = unreadable.then(|| "throttled".to_owned());
+            service.managed_by_ecs = managed;
+            (kind, service)
+        },
+    )
+}
+
+/// How an instance came by its id.
+#[derive(Clone, Debug)]
+enum Id {
+    /// It is the one that we give to this Service for the address that it states.
+    Ours(&'static str),
+    /// It is the one that we give to this Service for another address.
+    OursFor(&'static str, &'static str),
+    /// Somebody thought of it.
+    Any(&'static str),
+}
+
+impl Id {
+    fn of(&self, attributes: &Attributes, tells_ports_apart: bool) -> String {
+        let id = |service, attributes: &Attributes| {
+            let identity = Identity::of(attributes, tells_ports_apart);
+            new_id(&world::owner_of("blue"), &named(service), &identity)
+        };
+        match self {
+            Self::Ours(service) => id(service, attributes),
+            Self::OursFor(service, address) => id(service, &world::foreign(address)),
+            Self::Any(id) => (*id).to_owned(),
+        }
+    }
+}
+
+fn instance() -> impl Strategy<Value = (Id, Attributes)> {
+    let marked = prop_oneof![6 => select(&SERVICES[..]), 1 => Just(GONE)];
+    let id = prop_oneof![
+        4 => select(&SERVICES[..]).prop_map(Id::Ours),
+        1 => (select(&SERVICES[..]), select(&ADDRESSES[..5])).prop_map(|(service, address)| Id::OursFor(service, address)),
+        2 => select(&["0", "i-1", "i-2", "z"][..]).prop_map(Id::Any),
+    ];
+    let own = (id, marked, select(&ADDRESSES[..7]));
+    let whose = 0..10_u8;
+    let drift = subsequence(
+        vec![
+            (PORT, "8080"),
+            (AVAILABILITY_ZONE, "a"),
+            (SCHEMA, "2"),
+            ("color", "red"),
+            (INITIAL_HEALTH, "UNHEALTHY"),
+            ("AWS_ALIAS", "x"),
+        ],
+        0..=3,
+    );
+    (own, whose, drift).prop_map(|((id, marked, address), whose, drift)| {
+        let attributes = match whose {
+            0 => of_other_cluster(marked, address),
+            1 => with(world::foreign(address), "ECS_SERVICE_NAME", "web"),
+            2 => world::foreign(address),
+            _ => ours(marked, address),
+        };
+        let attributes =
+            drift.into_iter().fold(attributes, |it, (key, value)| with(it, key, value));
+        (id, attributes)
+    })
+}

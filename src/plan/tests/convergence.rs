@@ -1,0 +1,200 @@
+//! Properties of every plan, on random clusters and registries: applying it leads to a world in which
+//! there is nothing left to do, and nothing is touched or lost on the way.
+
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+
+use super::arbitrary;
+use super::simulation::{Course, Simulation, our_addresses, publishable};
+use super::world::{A, AAAA, BOTH, World, tell};
+use crate::model::{Attributes, Marks, Selection, ServiceKey, ServiceKind, ServiceRef};
+use crate::plan::identity::Identity;
+use crate::plan::{Change, Holders, Plan, Policy, Reason, WaitsFor};
+
+/// After so many undisturbed syncs there is nothing left to do: what one of them brings about may
+/// be what a change of another Service waits for.
+const ROUNDS: usize = 4;
+
+/// Few cases unless `PROPTEST_CASES` asks for more.
+fn config() -> ProptestConfig {
+    let asked = ProptestConfig { failure_persistence: None, ..ProptestConfig::default() };
+    let few = ProptestConfig { cases: 64, ..asked.clone() };
+    if std::env::var_os("PROPTEST_CASES").is_some() { asked } else { few }
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn planning_after_applying_is_empty(world in arbitrary::world(), course in arbitrary::course()) {
+        let mut simulation = Simulation::new(world, course);
+        let foreign = simulation.foreign();
+        let holders = held(&simulation.world);
+        settle(&mut simulation, &[Selection::Everything]);
+        prop_assert_eq!(simulation.foreign(), foreign);
+        assert_kept(&simulation.world, &holders);
+        let (plan, _) = simulation.plan(&Selection::Everything);
+        assert_settled(&plan);
+        prop_assert_eq!(simulation.sync(&Selection::Everything), 0);
+        if simulation.course.policy == Policy::Sync {
+            assert_right(&simulation.world, &plan);
+        }
+    }
+
+    #[test]
+    fn syncs_of_one_service_at_a_time_lead_to_the_same_registry(
+        world in arbitrary::world(),
+        course in arbitrary::course(),
+    ) {
+        let course = Course { failing: 0, ..course };
+        let selections: Vec<Selection> = services(&world).into_iter().map(Selection::service).collect();
+        let mut whole = Simulation::new(world.clone(), course);
+        settle(&mut whole, &[Selection::Everything]);
+        let mut single = Simulation::new(world.clone(), course);
+        settle(&mut single, &selections);
+        if !passes_on(&world) {
+            prop_assert_eq!(found(&whole.world), found(&single.world));
+        }
+    }
+
+    #[test]
+    fn what_a_plan_registers_under_one_name_is_registered_once(world in arbitrary::world()) {
+        let plan = world.plan();
+        let written = plan.changes.values().flatten().filter_map(|change| match change {
+            Change::Register { place, instance, attributes }
+            | Change::Rewrite { place, instance, attributes, .. } => {
+                let kind = world.0.registry.services.get(&place.key).map(|service| service.kind);
+                Some((place.key.clone(), instance.clone(), stated(attributes, kind)))
+            }
+            _ => None,
+        });
+        let written: Vec<_> = written.collect();
+        let ids: BTreeSet<_> = written.iter().map(|(key, id, _)| (key, id)).collect();
+        let identities: BTreeSet<_> = written.iter().map(|(key, _, it)| (key, it)).collect();
+        prop_assert_eq!((ids.len(), identities.len()), (written.len(), written.len()));
+    }
+
+    #[test]
+    fn the_same_world_gives_the_same_plan_whatever_the_order_of_endpoints(
+        world in arbitrary::world(),
+    ) {
+        let mut turned = world.clone();
+        for service in turned.0.desired.services.values_mut() {
+            service.endpoints.iter_mut().for_each(|endpoints| endpoints.reverse());
+        }
+        prop_assert_eq!(tell(&turned.plan()), tell(&world.plan()));
+    }
+}
+
+fn stated(attributes: &Attributes, kind: Option<ServiceKind>) -> Identity {
+    Identity::of(attributes, !matches!(kind, Some(A | AAAA | BOTH)))
+}
+
+/// Disturbed syncs first, then undisturbed ones.
+fn settle(simulation: &mut Simulation, selections: &[Selection]) {
+    for round in 0..=ROUNDS {
+        for selection in selections {
+            simulation.sync(selection);
+        }
+        if round == 0 {
+            simulation.course.failing = 0;
+        }
+    }
+}
+
+/// What is still open waits for something that does not come, and the plan says what hinders it.
+fn assert_settled(plan: &Plan) {
+    for change in plan.changes.values().flatten() {
+        let told = tell(plan);
+        let Change::Deregister { waits_for: Some(wait), .. } = change else {
+            panic!("{change} is left to do:\n{told}");
+        };
+        let hinders = |service: &ServiceRef| plan.held_back.iter().any(|it| it.service == *service);
+        match wait {
+            WaitsFor::NewName(service) => assert!(hinders(service), "{change}:\n{told}"),
+            WaitsFor::FirstRegistration => {
+                let hindered = change.marked().is_some_and(hinders);
+                assert!(hindered, "{change}:\n{told}");
+            }
+            WaitsFor::Holder(_) => {}
+        }
+    }
+}
+
+/// What stands under a name in the end is what its holder has ready, up to what is held back there.
+fn assert_right(world: &World, plan: &Plan) {
+    let holders = Holders::decide(&world.0);
+    for (key, holder) in holders.held() {
+        let hindered = plan.held_back.iter().any(|held_back| {
+            let here = held_back.place.as_ref().is_some_and(|place| place.key == *key);
+            here && !matches!(held_back.reason, Reason::NotPublishable(_))
+        });
+        if hindered || plan.changes.values().flatten().any(|change| change.place().key == *key) {
+            continue;
+        }
+        let ready = publishable(&world.0, holder);
+        let there: BTreeSet<_> = our_addresses(&world.0, key).collect();
+        for addresses in &ready {
+            let found = addresses.iter().any(|address| there.contains(address));
+            assert!(found, "{addresses:?} of {holder} is not found under {key:?}");
+        }
+        for address in &there {
+            let wanted = ready.iter().flatten().any(|ready| ready == address);
+            assert!(wanted || is_anothers(world, key, holder), "{address} is left under {key:?}");
+        }
+    }
+}
+
+/// Whether a name passes to another Service, since its holder has nothing ready. What the next holder
+/// takes over then depends on what is removed first.
+fn passes_on(world: &World) -> bool {
+    let holders = Holders::decide(&world.0);
+    let mut held = holders.held();
+    held.any(|(key, holder)| {
+        publishable(&world.0, holder).is_empty() && holders.claimants(key).count() > 1
+    })
+}
+
+/// What can be found of ours, and whose it is. Under which ids depends on the order of events: where a
+/// name passes to another Service, an instance that is still there is taken over.
+fn found(world: &World) -> BTreeSet<(ServiceKey, Identity, ServiceRef)> {
+    let keys = world.0.registry.services.keys();
+    let all = keys.flat_map(|key| world.0.registry.instances(key).map(move |(_, it)| (key, it)));
+    let ours = all.filter_map(|(key, it)| {
+        let service = Marks::read(it, &world.0.owner)?.service;
+        Some((key.clone(), Identity::of(it, true), service))
+    });
+    ours.collect()
+}
+
+/// Whether somebody unclear left instances under the name: they stay.
+fn is_anothers(world: &World, key: &ServiceKey, holder: &ServiceRef) -> bool {
+    marks(world, key).any(|service| service != *holder)
+}
+
+fn marks(world: &World, key: &ServiceKey) -> impl Iterator<Item = ServiceRef> {
+    let instances = world.0.registry.instances(key);
+    instances.filter_map(|(_, it)| Some(Marks::read(it, &world.0.owner)?.service))
+}
+
+/// Every Service that exists or left marks.
+fn services(world: &World) -> BTreeSet<ServiceRef> {
+    let marked = world.0.registry.services.keys().flat_map(|key| marks(world, key));
+    marked.chain(world.0.desired.services.keys().cloned()).collect()
+}
+
+/// A Service that holds a name keeps it, unless it has nothing to show there: then nothing says that
+/// it held it.
+fn assert_kept(world: &World, before: &[(ServiceKey, ServiceRef)]) {
+    let holders = Holders::decide(&world.0);
+    for (key, former) in before.iter().filter(|(key, former)| holders.holder(key) != Some(former)) {
+        let ready = publishable(&world.0, former);
+        assert!(ready.is_empty(), "{former} lost {key:?} and has {ready:?} ready");
+    }
+}
+
+fn held(world: &World) -> Vec<(ServiceKey, ServiceRef)> {
+    let holders = Holders::decide(&world.0);
+    holders.held().map(|(key, holder)| (key.clone(), holder.clone())).collect()
+}

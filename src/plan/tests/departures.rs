@@ -1,0 +1,113 @@
+//! What a Service leaves under a name that it does not ask for any more, or that nobody can tell.
+
+use insta::assert_snapshot;
+
+use super::world::{A, World, ours, own, pod, service, with};
+use crate::model::attributes::PORT;
+
+#[test]
+fn the_old_name_of_a_renamed_service_goes_when_the_new_one_is_whole() {
+    let renamed = |registered: &'static str| {
+        World::new()
+            .service(
+                service("shop/web", "dns/new")
+                    .ready([pod("one", "10.0.0.1"), pod("two", "10.0.0.2")]),
+            )
+            .cloud_map(
+                "dns/old",
+                A,
+                [own("a", "shop/web", "10.0.0.1"), own("b", "shop/web", "10.0.0.2")],
+            )
+            .cloud_map(
+                "dns/new",
+                A,
+                [own("c", "shop/web", "10.0.0.1"), own("d", "shop/web", registered)],
+            )
+    };
+    assert_snapshot!(renamed("10.0.0.9").told(), @r"
+    shop/web: rewrite dns/new c: cloud-map-sync/pod nothing -> one
+    shop/web: register dns/new: 10.0.0.2 (pod two)
+    shop/web: deregister dns/new d: 10.0.0.9: no ready endpoint has this address and port
+    shop/web: deregister dns/old a: 10.0.0.1: Service shop/web asks for another name now; stays until every endpoint is registered under the new name of Service shop/web
+    shop/web: deregister dns/old b: 10.0.0.2: Service shop/web asks for another name now; stays until every endpoint is registered under the new name of Service shop/web
+    ");
+    assert_snapshot!(renamed("10.0.0.2").told(), @r"
+    shop/web: rewrite dns/new c: cloud-map-sync/pod nothing -> one
+    shop/web: rewrite dns/new d: cloud-map-sync/pod nothing -> two
+    shop/web: deregister dns/old a: 10.0.0.1: Service shop/web asks for another name now
+    shop/web: deregister dns/old b: 10.0.0.2: Service shop/web asks for another name now
+    ");
+}
+
+#[test]
+fn the_old_name_stays_while_another_service_holds_the_new_one() {
+    let world = World::new()
+        .service(service("shop/web", "dns/new").created(2).ready([pod("one", "10.0.0.1")]))
+        .service(service("shop/other", "dns/new").created(1))
+        .cloud_map("dns/old", A, [own("a", "shop/web", "10.0.0.1")]);
+    assert_snapshot!(world.told(), @r"
+    shop/web: deregister dns/old a: 10.0.0.1: Service shop/web asks for another name now; stays until every endpoint is registered under the new name of Service shop/web
+    ! shop/web dns/new: Service shop/other of this cluster holds the name; this one takes over when that ends (DomainConflict)
+    ");
+}
+
+#[test]
+fn a_remark_on_the_port_does_not_keep_the_old_name() {
+    let world = World::new()
+        .service(
+            service("shop/web", "dns/new")
+                .ports([("http", 80)])
+                .port(["http"])
+                .ready([pod("one", "10.0.0.1").target("http", 8080)]),
+        )
+        .cloud_map("dns/new", A, [("a", with(ours("shop/web", "10.0.0.1"), PORT, "8080"))])
+        .cloud_map("dns/old", A, [own("b", "shop/web", "10.0.0.1")]);
+    assert_snapshot!(world.told(), @r"
+    shop/web: rewrite dns/new a: cloud-map-sync/pod nothing -> one
+    shop/web: deregister dns/old b: 10.0.0.1: Service shop/web asks for another name now
+    ! shop/web dns/new: A records carry no port: http is kept as an attribute only (an SRV or HTTP service would serve it) (PortNotServed)
+    ");
+}
+
+#[test]
+fn nothing_of_a_service_with_a_mistaken_annotation_goes() {
+    let world = World::new()
+        .service(service("shop/web", "dns/web").mistaken())
+        .service(service("shop/next", "dns/api").ready([pod("two", "10.0.0.2")]))
+        .cloud_map("dns/web", A, [own("a", "shop/web", "10.0.0.1")])
+        .cloud_map(
+            "dns/api",
+            A,
+            [own("b", "shop/web", "10.0.0.1"), own("c", "shop/next", "10.0.0.2")],
+        );
+    assert_snapshot!(world.told(), @r#"
+    shop/next: rewrite dns/api c: cloud-map-sync/pod nothing -> two
+    ! shop/web: annotation cloudmap.controller/ttl is "soon": it must be whole seconds; what is registered stays (BadAnnotation)
+    "#);
+}
+
+#[test]
+fn nothing_of_a_service_goes_while_its_namespace_is_not_to_be_found() {
+    let world = World::new().service(service("shop/web", "missing/web")).cloud_map(
+        "dns/web",
+        A,
+        [own("a", "shop/web", "10.0.0.1")],
+    );
+    assert_snapshot!(world.told(), @r#"! shop/web: no Cloud Map namespace "missing" is visible here; visible: dns, http; what is registered stays (NamespaceMissing)"#);
+}
+
+#[test]
+fn a_service_that_could_not_be_read_loses_nothing() {
+    let world = World::new()
+        .service(service("shop/web", "dns/new").ready([pod("one", "10.0.0.1")]))
+        .cloud_map("dns/old", A, [own("a", "shop/web", "10.0.0.1")])
+        .cloud_map("dns/new", A, [])
+        .with("dns/new", |new| {
+            new.instances = None;
+            new.unreadable = Some("throttled".into());
+        });
+    assert_snapshot!(world.told(), @r"
+    shop/web: deregister dns/old a: 10.0.0.1: Service shop/web asks for another name now; stays until every endpoint is registered under the new name of Service shop/web
+    ! shop/web dns/new: the instances of this Cloud Map service could not be read: throttled (Unreadable)
+    ");
+}

@@ -1,0 +1,183 @@
+//! What becomes an instance: addresses, families and ports against the records of the service.
+
+use insta::assert_snapshot;
+
+use super::world::{A, AAAA, BOTH, HTTP, SRV, World, ours, own, pod, service, with};
+use crate::model::ServiceKind;
+use crate::model::attributes::PORT;
+
+/// What is planned for one pod with these addresses in a service of these records.
+fn one(kind: ServiceKind, addresses: &str) -> String {
+    World::new()
+        .service(service("shop/web", "dns/web").ready([pod("one", addresses)]))
+        .cloud_map("dns/web", kind, [])
+        .told()
+}
+
+#[test]
+fn a_pod_is_registered_with_the_families_that_the_records_carry() {
+    let none = |records, addresses| {
+        format!(
+            "! shop/web dns/web: a service of {records} records takes no endpoint with the addresses {addresses} (RecordTypeMismatch)"
+        )
+    };
+    let registered = |addresses: &str| format!("shop/web: register dns/web: {addresses} (pod one)");
+    let cases = [
+        (A, "10.0.0.1", registered("10.0.0.1")),
+        (A, "10.0.0.1+fd00::1", registered("10.0.0.1")),
+        (A, "fd00::1", none("A", "fd00::1")),
+        (AAAA, "fd00::1", registered("fd00::1")),
+        (AAAA, "10.0.0.1+fd00::1", registered("fd00::1")),
+        (AAAA, "10.0.0.1", none("AAAA", "10.0.0.1")),
+        (BOTH, "10.0.0.1", registered("10.0.0.1")),
+        (BOTH, "fd00::1", registered("fd00::1")),
+        (BOTH, "10.0.0.1+fd00::1", registered("10.0.0.1 and fd00::1")),
+        (HTTP, "10.0.0.1+fd00::1", registered("10.0.0.1 and fd00::1")),
+        (HTTP, "fd00::1", registered("fd00::1")),
+    ];
+    for (kind, addresses, expected) in cases {
+        assert_eq!(one(kind, addresses), expected, "{kind} {addresses}");
+    }
+}
+
+#[test]
+fn addresses_that_mean_nothing_elsewhere_are_never_published() {
+    let special = [
+        "127.0.0.1",
+        "127.1.2.3",
+        "0.0.0.0",
+        "169.254.1.1",
+        "224.0.0.1",
+        "255.255.255.255",
+        "::1",
+        "::",
+        "fe80::1",
+        "ff02::1",
+        "::ffff:10.0.0.1",
+    ];
+    for address in special {
+        let told = one(HTTP, address);
+        assert!(told.starts_with("! ") && told.ends_with("(NotPublishable)"), "{address}: {told}");
+    }
+    for address in ["10.0.0.1", "100.64.0.1", "198.18.0.1", "1.1.1.1", "fd00::1", "2001:db8::1"] {
+        assert_eq!(one(HTTP, address), format!("shop/web: register dns/web: {address} (pod one)"));
+    }
+}
+
+#[test]
+fn a_pod_is_published_at_those_of_its_addresses_that_may_be() {
+    assert_snapshot!(one(HTTP, "10.0.0.1+fe80::1"), @r"
+    shop/web: register dns/web: 10.0.0.1 (pod one)
+    ! shop/web dns/web: address fe80::1 is not published: it is loopback, link-local, multicast, unspecified or IPv4-mapped (NotPublishable)
+    ");
+}
+
+/// What is planned for a Service with the ports `http` and `grpc` of which these are annotated.
+fn annotated<const N: usize>(kind: ServiceKind, ports: [&'static str; N]) -> World {
+    let ready = pod("one", "10.0.0.1").target("http", 8080).target("grpc", 9090);
+    let web = service("shop/web", "dns/web").ports([("http", 80), ("grpc", 90)]).port(ports);
+    World::new().service(web.ready([ready])).cloud_map("dns/web", kind, [])
+}
+
+#[test]
+fn without_the_annotation_no_port_is_registered() {
+    assert_snapshot!(annotated(HTTP, []).told(), @"shop/web: register dns/web: 10.0.0.1 (pod one)");
+    assert_snapshot!(annotated(A, []).told(), @"shop/web: register dns/web: 10.0.0.1 (pod one)");
+}
+
+#[test]
+fn several_ports_are_several_instances_in_http_and_srv_services() {
+    assert_snapshot!(annotated(HTTP, ["grpc", "http"]).told(), @r"
+    shop/web: register dns/web: 10.0.0.1 port 8080 (pod one)
+    shop/web: register dns/web: 10.0.0.1 port 9090 (pod one)
+    ");
+    assert_snapshot!(annotated(SRV, ["grpc", "http"]).told(), @r"
+    shop/web: register dns/web: 10.0.0.1 port 8080 (pod one)
+    shop/web: register dns/web: 10.0.0.1 port 9090 (pod one)
+    ");
+}
+
+#[test]
+fn elsewhere_the_first_port_is_an_attribute() {
+    assert_snapshot!(annotated(A, ["grpc", "http"]).told(), @r"
+    shop/web: register dns/web: 10.0.0.1 port 9090 (pod one)
+    ! shop/web dns/web: A records carry no port: grpc is kept as an attribute only (an SRV or HTTP service would serve it) (PortNotServed)
+    ");
+    assert_snapshot!(annotated(BOTH, ["typo", "http"]).told(), @r"
+    ! shop/web dns/web: port typo is no port of the Service, or its endpoints lack it; the Service has: http (80), grpc (90) (NoSuchPort)
+    ! shop/web dns/web: A+AAAA records carry no port: typo is kept as an attribute only (an SRV or HTTP service would serve it) (PortNotServed)
+    ");
+}
+
+#[test]
+fn a_port_by_number_is_the_services_and_what_is_written_is_the_target() {
+    let number = |number| {
+        let mut world = annotated(HTTP, []);
+        let web = world.0.desired.services.values_mut().next().expect("the Service");
+        let claims = web.claims.as_mut().expect("its annotations are right");
+        claims.ports = vec![crate::model::PortReference::Number(number)];
+        world.told()
+    };
+    assert_snapshot!(number(80), @"shop/web: register dns/web: 10.0.0.1 port 8080 (pod one)");
+    assert_snapshot!(number(8080), @"! shop/web dns/web: port 8080 is no port of the Service, or its endpoints lack it; the Service has: http (80), grpc (90) (NoSuchPort)");
+}
+
+#[test]
+fn each_endpoint_is_registered_with_its_own_target() {
+    let web = service("shop/web", "http/web").ports([("http", 80)]).port(["http"]);
+    let ready =
+        [pod("one", "10.0.0.1").target("http", 8080), pod("two", "10.0.0.2").target("http", 8081)];
+    let world = World::new().service(web.ready(ready)).cloud_map("http/web", HTTP, []);
+    assert_snapshot!(world.told(), @r"
+    shop/web: register http/web: 10.0.0.1 port 8080 (pod one)
+    shop/web: register http/web: 10.0.0.2 port 8081 (pod two)
+    ");
+}
+
+#[test]
+fn srv_records_take_the_only_port_of_the_service() {
+    let ports = |ports: &[(&'static str, u16)], targets: &[(&str, u16)]| {
+        let one =
+            targets.iter().fold(pod("one", "10.0.0.1"), |it, (name, port)| it.target(name, *port));
+        let web = service("shop/web", "dns/web").ports(ports.to_vec()).ready([one]);
+        World::new().service(web).cloud_map("dns/web", SRV, []).told()
+    };
+    assert_snapshot!(ports(&[("", 80)], &[("", 8080)]), @"shop/web: register dns/web: 10.0.0.1 port 8080 (pod one)");
+    assert_snapshot!(ports(&[("http", 80)], &[]), @"! shop/web dns/web: port 80 is no port of the Service, or its endpoints lack it; the Service has: http (80) (NoSuchPort)");
+    assert_snapshot!(ports(&[("http", 80), ("grpc", 90)], &[("http", 8080), ("grpc", 9090)]), @"! shop/web dns/web: SRV records need a port: the Service has 2 ports, so name one with the port annotation (PortNeeded)");
+    assert_snapshot!(ports(&[], &[]), @"! shop/web dns/web: SRV records need a port: the Service has 0 ports, so name one with the port annotation (PortNeeded)");
+}
+
+#[test]
+fn what_is_registered_for_an_endpoint_that_does_not_fit_stays() {
+    let web = service("shop/web", "http/web").ports([("http", 80)]).port(["typo"]);
+    let world =
+        World::new().service(web.ready([pod("one", "10.0.0.1").target("http", 8080)])).cloud_map(
+            "http/web",
+            HTTP,
+            [
+                ("a", with(ours("shop/web", "10.0.0.1"), PORT, "8080")),
+                own("b", "shop/web", "10.0.0.2"),
+            ],
+        );
+    assert_snapshot!(world.told(), @r"
+    shop/web: deregister http/web b: 10.0.0.2: no ready endpoint has this address and port
+    ! shop/web http/web: port typo is no port of the Service, or its endpoints lack it; the Service has: http (80) (NoSuchPort)
+    ");
+}
+
+#[test]
+fn a_mistake_in_one_of_several_ports_removes_nothing() {
+    let world = annotated(HTTP, ["http", "gprc"]).cloud_map(
+        "dns/web",
+        HTTP,
+        [
+            ("a", with(ours("shop/web", "10.0.0.1"), PORT, "8080")),
+            ("b", with(ours("shop/web", "10.0.0.1"), PORT, "9090")),
+        ],
+    );
+    assert_snapshot!(world.told(), @r"
+    shop/web: rewrite dns/web a: cloud-map-sync/pod nothing -> one
+    ! shop/web dns/web: port gprc is no port of the Service, or its endpoints lack it; the Service has: http (80), grpc (90) (NoSuchPort)
+    ");
+}

@@ -1,0 +1,276 @@
+//! A Cloud Map in memory and a small model of `apply`: registrations first, then everything that the
+//! changes rest on is read again, and only what the second plan still removes, waiting for nothing,
+//! goes. Every single call is checked against what must never happen.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use super::world::World;
+use crate::model::attributes::{IPV4, IPV6};
+use crate::model::{
+    Attributes, CloudMapService, Endpoint, Marks, Selection, ServiceKey, ServiceRef,
+};
+use crate::plan::{Again, Change, Holders, Observation, Plan, Policy, Stage, affected, plan};
+
+/// How often one Service is read and decided again, as in `apply`.
+const LOOKS: usize = 3;
+
+/// How a sync goes on.
+#[derive(Clone, Copy, Debug)]
+pub struct Course {
+    pub policy: Policy,
+    /// All Services take their turns at the same time, or one after the other.
+    pub side_by_side: bool,
+    /// Which calls fail, by their number from 0: those whose bit is set.
+    pub failing: u64,
+}
+
+/// The world as it is: what it says of endpoints and instances is the truth.
+#[derive(Clone, Debug)]
+pub struct Simulation {
+    pub world: World,
+    pub course: Course,
+    calls: u32,
+    /// Who held each name when the present sync began.
+    holders: BTreeMap<ServiceKey, ServiceRef>,
+}
+
+type Settled = (Stage, ServiceKey, Option<String>);
+
+/// The turn of one Kubernetes Service.
+struct Turn {
+    service: ServiceRef,
+    observation: Observation,
+    changes: Vec<Change>,
+    announced: BTreeSet<Settled>,
+    settled: BTreeSet<Settled>,
+}
+
+impl Simulation {
+    pub fn new(world: World, course: Course) -> Self {
+        Self { world, course, calls: 0, holders: BTreeMap::new() }
+    }
+
+    /// What a run sees: services that are empty and unclaimed are not read, nor are the endpoints of
+    /// Services that it is not about.
+    pub fn observe(&self, selection: &Selection) -> (Observation, BTreeSet<ServiceRef>) {
+        let mut observation = self.world.0.clone();
+        let holders = Holders::decide(&observation);
+        for (key, service) in &mut observation.registry.services {
+            let empty = service.instances.as_ref().is_some_and(|instances| instances.is_empty());
+            if empty && holders.holder(key).is_none() {
+                service.instances = None;
+            }
+        }
+        let affected = affected(&observation, selection);
+        for (name, service) in &mut observation.desired.services {
+            service.endpoints.take_if(|_| !affected.contains(name));
+        }
+        (observation, affected)
+    }
+
+    pub fn plan(&self, selection: &Selection) -> (Plan, BTreeSet<ServiceRef>) {
+        let (observation, affected) = self.observe(selection);
+        (plan(&observation, self.course.policy, &affected), affected)
+    }
+
+    /// One sync. Returns how many calls it made.
+    pub fn sync(&mut self, selection: &Selection) -> u32 {
+        let before = self.calls;
+        let (observation, affected) = self.observe(selection);
+        let plan = plan(&observation, self.course.policy, &affected);
+        let strangers: Vec<_> = plan.changes.keys().filter(|it| !affected.contains(*it)).collect();
+        assert!(strangers.is_empty(), "{strangers:?} are changed by a sync of {affected:?}");
+        let holders = Holders::decide(&observation);
+        self.holders = holders.held().map(|(key, it)| (key.clone(), it.clone())).collect();
+        let turns = plan.changes.into_iter();
+        let mut turns: Vec<Turn> = turns
+            .map(|(service, changes)| Turn::new(service, changes, &observation, &holders))
+            .collect();
+        if self.course.side_by_side {
+            for look in 1..=LOOKS {
+                turns.iter_mut().for_each(|turn| self.look(turn, look));
+            }
+        } else {
+            for turn in &mut turns {
+                (1..=LOOKS).for_each(|look| self.look(turn, look));
+            }
+        }
+        self.calls - before
+    }
+
+    fn look(&mut self, turn: &mut Turn, look: usize) {
+        if look > 1 {
+            self.decide_again(turn);
+        }
+        let (mut now, later): (Vec<_>, Vec<_>) =
+            turn.changes.drain(..).partition(|change| match change {
+                Change::Deregister { waits_for, .. } => look > 1 && waits_for.is_none(),
+                _ => true,
+            });
+        now.sort_by_key(Change::stage);
+        for change in now {
+            if turn.settled.insert(identity(&change)) {
+                self.make(&change);
+            }
+        }
+        turn.changes = later;
+    }
+
+    /// Reads again what is open, as `World::observe_again` does, and plans it again.
+    fn decide_again(&self, turn: &mut Turn) {
+        if turn.changes.is_empty() {
+            return;
+        }
+        let holders = Holders::decide(&turn.observation);
+        let again = Again::of(&holders, &turn.service, &turn.changes);
+        let (truth, seen) = (&self.world.0, &mut turn.observation);
+        for key in &again.keys {
+            if let Some(service) = truth.registry.services.get(key) {
+                seen.registry.services.insert(key.clone(), service.clone());
+            }
+        }
+        for service in &again.services {
+            match truth.desired.services.get(service) {
+                Some(it) => _ = seen.desired.services.insert(service.clone(), it.clone()),
+                None => _ = seen.desired.services.remove(service),
+            }
+        }
+        let mut plan = plan(seen, self.course.policy, &again.services);
+        turn.changes = plan.changes.remove(&turn.service).unwrap_or_default();
+        turn.changes.retain(|change| {
+            change.stage() != Stage::Deregister || turn.announced.contains(&identity(change))
+        });
+    }
+
+    /// One call. It fails where the course says so, and where there is no service to call it for.
+    fn make(&mut self, change: &Change) {
+        let fails = self.course.failing.checked_shr(self.calls).unwrap_or(0) & 1 == 1;
+        self.calls += 1;
+        if fails {
+            return;
+        }
+        let key = change.place().key.clone();
+        if let Change::CreateService { service, .. } = change {
+            let (arn, name) = (format!("arn-{}", key.name), service.name.as_str());
+            let created = CloudMapService::created(arn, name, service.kind);
+            let former = self.world.0.registry.services.insert(key, created);
+            assert_eq!(former, None, "{change}: it exists");
+            return;
+        }
+        if !self.world.0.registry.services.contains_key(&key) {
+            return;
+        }
+        match change {
+            Change::Register { instance, attributes, .. } => {
+                let present = self.instance(&key, instance);
+                assert_eq!(present, None, "{change}: somebody has that id");
+                self.instances(&key).insert(instance.clone(), attributes.clone());
+            }
+            Change::Rewrite { instance, attributes, .. } => {
+                self.assert_ours(change);
+                self.instances(&key).insert(instance.clone(), attributes.clone());
+            }
+            Change::Deregister { instance, .. } => {
+                self.assert_may_go(change);
+                self.instances(&key).remove(instance);
+                self.assert_still_served(change);
+            }
+            Change::CreateService { .. } => {}
+        }
+    }
+
+    fn instances(&mut self, key: &ServiceKey) -> &mut BTreeMap<String, Attributes> {
+        let service = self.world.0.registry.services.get_mut(key).expect("the service is there");
+        service.instances.as_mut().expect("its instances were read")
+    }
+
+    fn instance(&self, key: &ServiceKey, id: &str) -> Option<&Attributes> {
+        self.world.0.registry.services[key].instances.as_ref()?.get(id)
+    }
+
+    fn assert_ours(&self, change: &Change) -> Marks {
+        let present = self.instance(&change.place().key, change.instance().expect("an instance"));
+        let marks = present.and_then(|present| Marks::read(present, &self.world.0.owner));
+        marks.unwrap_or_else(|| panic!("{change}: it is not ours: {present:?}"))
+    }
+
+    /// A removal is of ours, of a Service that can be told what it asks for, and in case of a rename
+    /// the Service is found under all its new names.
+    fn assert_may_go(&self, change: &Change) {
+        let marked = self.assert_ours(change).service;
+        let holders = Holders::decide(&self.world.0);
+        assert!(!holders.is_unclear(&marked, &self.world.0), "{change}: {marked} is unclear");
+        let key = &change.place().key;
+        let Some(names) = holders.claims(&marked).filter(|_| holders.holder(key).is_none()) else {
+            return;
+        };
+        for (name, address) in names.iter().flat_map(|name| {
+            let ready = publishable(&self.world.0, &marked);
+            ready.into_iter().map(move |addresses| (name, addresses))
+        }) {
+            let mut there = our_addresses(&self.world.0, name);
+            let found = there.any(|registered| address.contains(&registered));
+            assert!(found, "{change}: {address:?} of {marked} is not found under {name:?}");
+        }
+    }
+
+    /// A name of ours goes empty only where its holder has nothing that could be found under it.
+    fn assert_still_served(&self, change: &Change) {
+        let key = &change.place().key;
+        let Some(holder) = self.holders.get(key) else { return };
+        let ready = publishable(&self.world.0, holder);
+        let empty = our_addresses(&self.world.0, key).next().is_none();
+        assert!(!empty || ready.is_empty(), "{change}: empty, and {holder} has {ready:?} ready");
+    }
+
+    /// Everything that is not ours.
+    pub fn foreign(&self) -> Vec<(ServiceKey, String, Attributes)> {
+        let registry = &self.world.0.registry;
+        let all = registry.services.keys().flat_map(|key| {
+            registry.instances(key).map(move |(id, attributes)| (key, id, attributes))
+        });
+        let foreign = all.filter(|(_, _, it)| !self.world.0.owner.owns(it));
+        foreign.map(|(key, id, it)| (key.clone(), id.clone(), it.clone())).collect()
+    }
+}
+
+impl Turn {
+    fn new(
+        service: ServiceRef,
+        changes: Vec<Change>,
+        observation: &Observation,
+        holders: &Holders,
+    ) -> Self {
+        let again = Again::of(holders, &service, &changes);
+        let observation = again.narrow(observation, holders);
+        let removals = changes.iter().filter(|change| change.stage() == Stage::Deregister);
+        let announced = removals.map(identity).collect();
+        Self { service, observation, changes, announced, settled: BTreeSet::new() }
+    }
+}
+
+/// The addresses of ready endpoints that may be published, by endpoint.
+pub fn publishable(observation: &Observation, service: &ServiceRef) -> Vec<Vec<IpAddr>> {
+    let service = observation.desired.services.get(service);
+    let endpoints = service.and_then(|service| service.endpoints.as_ref()).into_iter().flatten();
+    let addresses = endpoints.map(|endpoint: &Endpoint| {
+        let addresses = endpoint.addresses();
+        addresses.filter(|address| !address.is_loopback()).collect::<Vec<_>>()
+    });
+    addresses.filter(|addresses| !addresses.is_empty()).collect()
+}
+
+/// The addresses of our instances in one Cloud Map service.
+pub fn our_addresses(observation: &Observation, key: &ServiceKey) -> impl Iterator<Item = IpAddr> {
+    let instances = observation.registry.instances(key);
+    let ours = instances.filter(|(_, attributes)| observation.owner.owns(attributes));
+    ours.flat_map(|(_, attributes)| {
+        [IPV4, IPV6].into_iter().filter_map(|key| attributes.get(key)?.parse().ok())
+    })
+}
+
+fn identity(change: &Change) -> Settled {
+    let instance = change.instance().map(str::to_owned);
+    (change.stage(), change.place().key.clone(), instance)
+}
