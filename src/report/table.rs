@@ -83,6 +83,8 @@ impl Display for HeldBackLine {
 impl Display for Counts {
     /// Only what is there, so that a run in which nothing happened says so in few words.
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let clusters = if self.unreadable == 1 { "cluster" } else { "clusters" };
+        let not_read = format!("{clusters} not read");
         let parts = [
             (self.created, "created"),
             (self.registered, "registered"),
@@ -93,7 +95,7 @@ impl Display for Counts {
             (self.held_back, "held back"),
             (self.failed, "failed"),
             (self.undone, "not done"),
-            (self.unreadable, "clusters not read"),
+            (self.unreadable, not_read.as_str()),
         ];
         let parts = parts.iter().filter(|(count, _)| *count > 0);
         let parts: Vec<String> = parts.map(|(count, what)| format!("{count} {what}")).collect();
