@@ -52,6 +52,7 @@ async fn assert_that_the_sync_fails(world: &World, lambda: &mut Lambda, because:
     let outcome = lambda.invoke(event("schedule-eventbridge-rule")).await;
     let failure = outcome.expect_err("a cluster that cannot be read is no success");
     assert_eq!(failure.error_type, "SyncIncomplete", "{failure:?}");
+    assert!(failure.error_message.starts_with("1 cluster not read;"), "{failure:?}");
     assert_eq!(world.cloud_map.writes(), 0);
     let log = lambda.log();
     let line = log.lines().find(|line| line.contains("cluster not read, nothing changed"));
