@@ -42,6 +42,7 @@ pub struct RuntimeApi {
     shared: Arc<Shared>,
 }
 
+#[derive(Debug)]
 struct Invocation {
     payload: Value,
     deadline: SystemTime,
@@ -86,7 +87,7 @@ impl RuntimeApi {
     pub fn invoke(&self, payload: Value, time: Duration) -> oneshot::Receiver<Outcome> {
         let (answer, outcome) = oneshot::channel();
         let invocation = Invocation { payload, deadline: SystemTime::now() + time, answer };
-        self.queue.send(invocation).ok().expect("the server holds the other end");
+        self.queue.send(invocation).expect("the server holds the other end");
         outcome
     }
 

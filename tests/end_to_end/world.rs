@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::lambda::Lambda;
-use crate::sandbox::cloud_map::{CloudMap, NamespaceKind, RecordType, ServiceKind};
+use crate::sandbox::cloud_map::{CloudMap, NamespaceKind, RecordType, ServiceKind, ServiceView};
 use crate::sandbox::identity::AccessKey;
 use crate::sandbox::kubernetes::ClusterIdentity;
 use crate::sandbox::{ACCOUNT, REGION, Sandbox};
@@ -19,8 +19,6 @@ const ECS_ADDRESS: &str = "10.0.9.1";
 pub struct World {
     pub sandbox: Sandbox,
     pub cloud_map: CloudMap,
-    /// Id of the namespace `prod.local`.
-    pub dns: String,
     web: String,
 }
 
@@ -35,7 +33,7 @@ impl World {
         let kind = ServiceKind::Dns { records: vec![(RecordType::A, 60)], custom_health: true };
         let web = cloud_map.service(&dns, "web", kind);
         cloud_map.instance(&web, ECS_TASK, &ecs_task());
-        Self { sandbox, cloud_map, dns, web }
+        Self { sandbox, cloud_map, web }
     }
 
     /// The binary in the sandbox's environment, for the cluster `blue`.
@@ -54,6 +52,17 @@ impl World {
             ("AWS_SESSION_TOKEN", &key.session_token),
         ];
         self.lambda(&credentials).await
+    }
+
+    /// The services of a Cloud Map namespace, by name.
+    pub fn services(&self, namespace: &str) -> Vec<ServiceView> {
+        let id = self.cloud_map.find_namespace(namespace).expect("a namespace of this world");
+        self.cloud_map.services(&id)
+    }
+
+    /// The names of the services of a Cloud Map namespace, sorted.
+    pub fn service_names(&self, namespace: &str) -> Vec<String> {
+        self.services(namespace).into_iter().map(|service| service.name).collect()
     }
 
     /// The instances of a Cloud Map service by id; none where it does not exist.
