@@ -107,6 +107,8 @@ impl Counts {
 
     /// Only what is there, so that a run in which nothing happened says so in few words.
     fn sentence(&self, [create, register, rewrite, deregister]: [&str; 4]) -> String {
+        let clusters = if self.unreadable == 1 { "cluster" } else { "clusters" };
+        let not_read = format!("{clusters} not read");
         let parts = [
             (self.created, create),
             (self.registered, register),
@@ -117,7 +119,7 @@ impl Counts {
             (self.held_back, "held back"),
             (self.failed, "failed"),
             (self.undone, "not done"),
-            (self.unreadable, "clusters not read"),
+            (self.unreadable, not_read.as_str()),
         ];
         let parts = parts.iter().filter(|(count, _)| *count > 0);
         let parts: Vec<String> = parts.map(|(count, what)| format!("{count} {what}")).collect();

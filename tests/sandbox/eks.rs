@@ -1,5 +1,5 @@
-//! The EKS stand-in: DescribeCluster over the running Kubernetes servers, found by the caller's
-//! account and Region as the service does.
+//! The EKS stand-in: DescribeCluster over the running Kubernetes servers, the sandbox's own and
+//! others, found by the caller's account and Region as the service does.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -19,18 +19,52 @@ use super::sigv4::{Caller, Refusal};
 pub struct Eks(Arc<Mutex<BTreeMap<String, Cluster>>>);
 
 struct Cluster {
-    server: KubernetesServer,
+    facts: Box<dyn Fn() -> Facts + Send>,
     status: String,
     denied: bool,
+}
+
+/// What the answer tells of a cluster's API server, wherever that runs.
+#[derive(Clone, Debug)]
+pub struct Facts {
+    /// The cluster's name.
+    pub name: String,
+    /// `1.<minor>`
+    pub version: String,
+    /// The API server's address, https.
+    pub endpoint: String,
+    /// The certificate that signed the API server's, as PEM.
+    pub certificate_authority: String,
+}
+
+impl Facts {
+    fn of(server: &KubernetesServer) -> Self {
+        Self {
+            name: server.identity().name,
+            version: server.version(),
+            endpoint: server.endpoint(),
+            certificate_authority: server.certificate_authority_pem().to_owned(),
+        }
+    }
 }
 
 impl Eks {
     /// Registers a cluster as ACTIVE; one of the same ARN is replaced, as when a cluster is made
     /// anew under its name.
     pub fn register(&self, server: &KubernetesServer) {
-        let cluster =
-            Cluster { server: server.clone(), status: "ACTIVE".to_owned(), denied: false };
-        self.clusters().insert(server.identity().arn(), cluster);
+        let (arn, server) = (server.identity().arn(), server.clone());
+        self.insert(arn, move || Facts::of(&server));
+    }
+
+    /// Registers a cluster as ACTIVE whose API server is none of the sandbox's.
+    pub fn register_other(&self, arn: &str, facts: Facts) {
+        self.insert(arn.to_owned(), move || facts.clone());
+    }
+
+    fn insert(&self, arn: String, facts: impl Fn() -> Facts + Send + 'static) {
+        let facts = Box::new(facts);
+        let cluster = Cluster { facts, status: "ACTIVE".to_owned(), denied: false };
+        self.clusters().insert(arn, cluster);
     }
 
     /// Deletes a cluster: DescribeCluster answers ResourceNotFoundException.
@@ -82,11 +116,12 @@ impl Eks {
 }
 
 fn description(arn: &str, cluster: &Cluster) -> Value {
+    let facts = (cluster.facts)();
     let mut description = json!({
-        "name": cluster.server.identity().name,
+        "name": facts.name,
         "arn": arn,
         "status": cluster.status,
-        "version": cluster.server.version(),
+        "version": facts.version,
         "createdAt": 1_767_225_600.123,
         "platformVersion": "eks.9",
         "accessConfig": {"authenticationMode": "API"},
@@ -97,8 +132,8 @@ fn description(arn: &str, cluster: &Cluster) -> Value {
         },
     });
     if !matches!(cluster.status.as_str(), "CREATING" | "PENDING") {
-        let authority = STANDARD.encode(cluster.server.certificate_authority_pem());
-        description["endpoint"] = cluster.server.endpoint().into();
+        let authority = STANDARD.encode(facts.certificate_authority);
+        description["endpoint"] = facts.endpoint.into();
         description["certificateAuthority"] = json!({"data": authority});
     }
     description

@@ -2,22 +2,18 @@
 //! authenticates EKS tokens and, if asked for, the controllers that fill `EndpointSlices`.
 //!
 //! `binaries` finds or builds the programs, `programs` writes their files and command lines,
-//! `processes` runs them in a temporary folder until the value is dropped. No port is guessed:
-//! etcd listens on a socket in the folder, the webhook tells its port, and kube-apiserver shares
-//! one that is reserved beforehand.
+//! `processes` runs them in a temporary folder until the value is dropped; `rbac` says what the
+//! function's role may do. No port is guessed: etcd listens on a socket in the folder, the webhook
+//! tells its port, and kube-apiserver shares one that is reserved beforehand.
 
 mod binaries;
 mod certificates;
 mod processes;
 mod programs;
+mod rbac;
 
-use std::path::Path;
-
-use k8s_openapi::api::authorization::v1::{
-    ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec,
-};
 use k8s_openapi::api::core::v1::{Service, ServiceAccount};
-use kube::api::{Api, PostParams};
+use kube::api::Api;
 use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 use tokio::net::TcpSocket;
 
@@ -113,59 +109,12 @@ impl ControlPlane {
         self.admin.clone()
     }
 
-    /// Creates the `ClusterRoles` and `ClusterRoleBindings` in a file of YAML documents and waits
-    /// until they let [`GROUP`] list Services.
+    /// Polls the condition until it holds.
     ///
     /// # Panics
-    /// The file holds anything else, or the API server refuses it.
-    pub async fn apply_rbac(&self, path: impl AsRef<Path>) {
-        let path = path.as_ref();
-        let documents = std::fs::read_to_string(path)
-            .unwrap_or_else(|error| panic!("reading {}: {error}", path.display()));
-        for document in documents.split("\n---\n") {
-            self.create_from_yaml(document).await;
-        }
-        // The authorizer learns of them through its own watch, a moment after they are created.
-        let allowed = async || self.group_may_list_services().await;
-        self.processes.wait_until("for RBAC to let the group list Services", allowed).await;
-    }
-
-    /// kube-apiserver reads YAML itself, so the document goes out as it is written.
-    async fn create_from_yaml(&self, document: &str) {
-        let kind = document.lines().find_map(|line| line.strip_prefix("kind: "));
-        let collection = match kind.map(str::trim) {
-            Some("ClusterRole") => "clusterroles",
-            Some("ClusterRoleBinding") => "clusterrolebindings",
-            other => panic!("{other:?} is not a kind of RBAC for a whole cluster:\n{document}"),
-        };
-        let request =
-            http::Request::post(format!("/apis/rbac.authorization.k8s.io/v1/{collection}"))
-                .header(http::header::CONTENT_TYPE, "application/yaml")
-                .body(document.as_bytes().to_vec())
-                .expect("a valid request");
-        let created = self.admin.request_text(request).await;
-        created.unwrap_or_else(|error| panic!("creating in {collection}: {error}\n{document}"));
-    }
-
-    async fn group_may_list_services(&self) -> bool {
-        let review = SubjectAccessReview {
-            spec: SubjectAccessReviewSpec {
-                user: Some(GROUP.into()),
-                groups: Some(vec![GROUP.into()]),
-                resource_attributes: Some(ResourceAttributes {
-                    resource: Some("services".into()),
-                    verb: Some("list".into()),
-                    ..ResourceAttributes::default()
-                }),
-                ..SubjectAccessReviewSpec::default()
-            },
-            ..SubjectAccessReview::default()
-        };
-        let answer = Api::all(self.admin())
-            .create(&PostParams::default(), &review)
-            .await
-            .expect("an administrator may review access");
-        answer.status.is_some_and(|status| status.allowed)
+    /// A process of the control plane has ended, or the condition does not come to hold.
+    pub async fn wait_until(&self, what: &str, holds: impl AsyncFnMut() -> bool) {
+        self.processes.wait_until(what, holds).await;
     }
 }
 

@@ -1,0 +1,81 @@
+//! What the function's role may do on the control plane: nothing, until the project's own RBAC file
+//! is applied, and nothing again once its binding is deleted.
+
+use std::path::Path;
+
+use k8s_openapi::api::authorization::v1::{
+    ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec,
+};
+use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
+use kube::api::{Api, DeleteParams, PostParams};
+
+use super::{ControlPlane, GROUP};
+
+impl ControlPlane {
+    /// Creates the `ClusterRoles` and `ClusterRoleBindings` in a file of YAML documents and waits
+    /// until they let [`GROUP`] list Services.
+    ///
+    /// # Panics
+    /// The file holds anything else, or the API server refuses it.
+    pub async fn apply_rbac(&self, path: impl AsRef<Path>) {
+        let path = path.as_ref();
+        let documents = std::fs::read_to_string(path)
+            .unwrap_or_else(|error| panic!("reading {}: {error}", path.display()));
+        for document in documents.split("\n---\n") {
+            self.create_from_yaml(document).await;
+        }
+        // The authorizer learns of them through its own watch, a moment after they are created.
+        let allowed = async || self.group_may_list_services().await;
+        self.processes.wait_until("for RBAC to let the group list Services", allowed).await;
+    }
+
+    /// Deletes a `ClusterRoleBinding` and waits until [`GROUP`] may not list Services any more.
+    ///
+    /// # Panics
+    /// There is no such binding.
+    pub async fn delete_binding(&self, name: &str) {
+        let bindings: Api<ClusterRoleBinding> = Api::all(self.admin());
+        let deleted = bindings.delete(name, &DeleteParams::default()).await;
+        deleted.unwrap_or_else(|error| panic!("deleting the ClusterRoleBinding {name}: {error}"));
+        let denied = async || !self.group_may_list_services().await;
+        self.processes.wait_until("for RBAC to refuse the group", denied).await;
+    }
+
+    /// kube-apiserver reads YAML itself, so the document goes out as it is written.
+    async fn create_from_yaml(&self, document: &str) {
+        let kind = document.lines().find_map(|line| line.strip_prefix("kind: "));
+        let collection = match kind.map(str::trim) {
+            Some("ClusterRole") => "clusterroles",
+            Some("ClusterRoleBinding") => "clusterrolebindings",
+            other => panic!("{other:?} is not a kind of RBAC for a whole cluster:\n{document}"),
+        };
+        let request =
+            http::Request::post(format!("/apis/rbac.authorization.k8s.io/v1/{collection}"))
+                .header(http::header::CONTENT_TYPE, "application/yaml")
+                .body(document.as_bytes().to_vec())
+                .expect("a valid request");
+        let created = self.admin.request_text(request).await;
+        created.unwrap_or_else(|error| panic!("creating in {collection}: {error}\n{document}"));
+    }
+
+    async fn group_may_list_services(&self) -> bool {
+        let review = SubjectAccessReview {
+            spec: SubjectAccessReviewSpec {
+                user: Some(GROUP.into()),
+                groups: Some(vec![GROUP.into()]),
+                resource_attributes: Some(ResourceAttributes {
+                    resource: Some("services".into()),
+                    verb: Some("list".into()),
+                    ..ResourceAttributes::default()
+                }),
+                ..SubjectAccessReviewSpec::default()
+            },
+            ..SubjectAccessReview::default()
+        };
+        let answer = Api::all(self.admin())
+            .create(&PostParams::default(), &review)
+            .await
+            .expect("an administrator may review access");
+        answer.status.is_some_and(|status| status.allowed)
+    }
+}

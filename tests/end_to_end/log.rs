@@ -1,0 +1,63 @@
+//! What the function says while it works: JSON lines of which an operator finds those of one change,
+//! and at no level of Lambda's logging controls anything to sign or to log in with.
+
+use serde_json::{Value, json};
+
+use crate::lambda::Lambda;
+use crate::payloads::stand_in;
+use crate::sandbox::function::event;
+use crate::sandbox::identity::AccessKey;
+use crate::sandbox::kubernetes::BOUND_GROUP;
+use crate::world::blue;
+
+/// Reads the cluster for the function.
+const READER: &str = "arn:aws:iam::111122223333:role/reader";
+
+#[tokio::test]
+async fn log_is_json_with_a_line_for_each_change_and_holds_no_secret_at_any_level() {
+    for level in ["INFO", "DEBUG", "TRACE"] {
+        let (world, cluster) = stand_in().await;
+        world.sandbox.role(READER, None);
+        cluster.grant(READER, &[BOUND_GROUP]);
+        let clusters = json!([{"cluster": "blue", "roleArn": READER}]).to_string();
+        let mut lambda =
+            world.lambda(&[("CLUSTERS", &clusters), ("AWS_LAMBDA_LOG_LEVEL", level)]).await;
+
+        lambda.invoke(event("schedule-eventbridge-rule")).await.expect("served");
+        cluster.revoke(READER);
+        lambda.invoke(event("schedule-eventbridge-rule")).await.expect_err("refused with 401");
+
+        assert_that_a_line_tells_of_the_change(&lambda);
+        let function = world.sandbox.access_key();
+        let assumed = world.sandbox.aws().identities.key("ASIASANDBOX000000002");
+        let assumed = assumed.expect("the first role that was assumed");
+        assert_eq!(assumed.principal.role_arn, READER);
+        for key in [function, &assumed] {
+            assert_that_nothing_secret_is_told(level, &lambda, key);
+        }
+    }
+}
+
+fn assert_that_a_line_tells_of_the_change(lambda: &Lambda) {
+    let log = lambda.log();
+    let parse = |line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+    let lines: Vec<Value> = log.lines().map(parse).collect();
+    let registered = lines.iter().find(|line| line["fields"]["change"] == "register");
+    let registered = registered.unwrap_or_else(|| panic!("no line for the change\n{log}"));
+    assert_eq!(registered["level"], "INFO");
+    assert_eq!(registered["fields"]["cluster"], blue().arn());
+    assert_eq!(registered["fields"]["service"], "shop/web");
+    assert!(registered["span"]["requestId"].is_string(), "{registered}");
+}
+
+fn assert_that_nothing_secret_is_told(level: &str, lambda: &Lambda, key: &AccessKey) {
+    // The part that is the same also where the token is percent-encoded.
+    let parts = key.session_token.split(|character: char| !character.is_ascii_alphanumeric());
+    let session_token = parts.max_by_key(|part| part.len()).expect("a part");
+    for secret in [&key.secret, session_token, "k8s-aws-v1."] {
+        let log = lambda.log();
+        let line = log.lines().find(|line| line.contains(secret));
+        let start = line.map(|line| line.chars().take(400).collect::<String>());
+        assert_eq!(start, None, "a secret in the log at level {level}");
+    }
+}

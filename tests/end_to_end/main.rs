@@ -1,0 +1,25 @@
+//! The real binary, started as Lambda starts it, end to end. `lambda` runs it against the Lambda
+//! runtime API of `runtime_api`; its AWS is the sandbox's, whose Cloud Map stand-in checks after every
+//! call that nothing foreign was touched (`world`). `cold_start`, `payloads` and `log` need no more
+//! than that; `story` and `refusals` put a real Kubernetes control plane in the place of the sandbox's
+//! (`real_cluster`, `control_plane`), and are skipped where there is none to be had, but not in CI.
+
+#[path = "../sandbox/mod.rs"]
+#[allow(dead_code, unused_imports, reason = "shared with the scenarios, which use other parts")]
+mod sandbox;
+
+mod cold_start;
+mod control_plane;
+mod lambda;
+mod log;
+mod payloads;
+mod real_cluster;
+mod refusals;
+mod runtime_api;
+mod story;
+mod world;
+
+/// Whether nothing may be skipped, and the binary under test is the release one.
+fn is_ci() -> bool {
+    std::env::var("CI").is_ok_and(|value| value == "true")
+}

@@ -1,0 +1,172 @@
+//! Lambda's side of the runtime API, for one execution environment: hands out one invocation at a time
+//! and takes the answer or the error for it, or the error of a function that does not come up.
+//! <https://docs.aws.amazon.com/lambda/latest/dg/runtimes-api.html>
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex as StdMutex, MutexGuard};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use axum::body::Bytes;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tokio::net::TcpListener;
+use tokio::sync::{Mutex, mpsc, oneshot};
+
+/// The function as `Lambda-Runtime-Invoked-Function-Arn` names it.
+pub const FUNCTION_ARN: &str = "arn:aws:lambda:eu-central-1:111122223333:function:cloud-map-sync";
+
+/// What became of an invocation.
+pub type Outcome = Result<Value, Failure>;
+
+/// What Lambda tells the caller of a function that failed.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Failure {
+    /// The error's stable name.
+    pub error_type: String,
+    /// What happened.
+    pub error_message: String,
+}
+
+/// The running server; it ends with the tokio runtime.
+pub struct RuntimeApi {
+    address: SocketAddr,
+    queue: mpsc::UnboundedSender<Invocation>,
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Invocation {
+    payload: Value,
+    deadline: SystemTime,
+    answer: oneshot::Sender<Outcome>,
+}
+
+struct Shared {
+    queue: Mutex<mpsc::UnboundedReceiver<Invocation>>,
+    open: StdMutex<BTreeMap<String, oneshot::Sender<Outcome>>>,
+    handed_out: StdMutex<u32>,
+    init_errors: StdMutex<Vec<Failure>>,
+}
+
+impl RuntimeApi {
+    /// Starts the server on a free loopback port.
+    pub async fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a loopback port");
+        let address = listener.local_addr().expect("the bound address");
+        let (queue, waiting) = mpsc::unbounded_channel();
+        let shared = Arc::new(Shared {
+            queue: Mutex::new(waiting),
+            open: StdMutex::default(),
+            handed_out: StdMutex::default(),
+            init_errors: StdMutex::default(),
+        });
+        let router = Router::new()
+            .route("/2018-06-01/runtime/invocation/next", get(next))
+            .route("/2018-06-01/runtime/invocation/{id}/response", post(response))
+            .route("/2018-06-01/runtime/invocation/{id}/error", post(error))
+            .route("/2018-06-01/runtime/init/error", post(init_error))
+            .with_state(shared.clone());
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        Self { address, queue, shared }
+    }
+
+    /// `AWS_LAMBDA_RUNTIME_API`: host and port.
+    pub fn address(&self) -> String {
+        self.address.to_string()
+    }
+
+    /// Queues a payload, to be answered within `time`; the function's word comes through the channel.
+    pub fn invoke(&self, payload: Value, time: Duration) -> oneshot::Receiver<Outcome> {
+        let (answer, outcome) = oneshot::channel();
+        let invocation = Invocation { payload, deadline: SystemTime::now() + time, answer };
+        self.queue.send(invocation).expect("the server holds the other end");
+        outcome
+    }
+
+    /// Why the function said that it does not come up, each time that it said so.
+    pub fn init_errors(&self) -> Vec<Failure> {
+        lock(&self.shared.init_errors).clone()
+    }
+}
+
+/// Waits for an invocation as long as it takes: Lambda freezes the function meanwhile.
+async fn next(State(shared): State<Arc<Shared>>) -> Response {
+    let Some(invocation) = shared.queue.lock().await.recv().await else {
+        return StatusCode::GONE.into_response();
+    };
+    let id = shared.hand_out(invocation.answer);
+    let deadline = invocation.deadline.duration_since(UNIX_EPOCH).expect("after 1970").as_millis();
+    let headers = [
+        ("Lambda-Runtime-Aws-Request-Id", id),
+        ("Lambda-Runtime-Deadline-Ms", deadline.to_string()),
+        ("Lambda-Runtime-Invoked-Function-Arn", FUNCTION_ARN.to_owned()),
+        (
+            "Lambda-Runtime-Trace-Id",
+            "Root=1-6a200a40-0123456789abcdef01234567;Parent=0123456789abcdef;Sampled=0".to_owned(),
+        ),
+    ];
+    (headers, Json(invocation.payload)).into_response()
+}
+
+async fn response(
+    State(shared): State<Arc<Shared>>,
+    Path(id): Path<String>,
+    body: Bytes,
+) -> Result<StatusCode, StatusCode> {
+    Ok(shared.close(&id, Ok(json(&body)?)))
+}
+
+async fn error(
+    State(shared): State<Arc<Shared>>,
+    Path(id): Path<String>,
+    body: Bytes,
+) -> Result<StatusCode, StatusCode> {
+    Ok(shared.close(&id, Err(json(&body)?)))
+}
+
+async fn init_error(
+    State(shared): State<Arc<Shared>>,
+    body: Bytes,
+) -> Result<StatusCode, StatusCode> {
+    lock(&shared.init_errors).push(json(&body)?);
+    Ok(StatusCode::ACCEPTED)
+}
+
+/// Runtimes need not name the type of what they send.
+fn json<T: DeserializeOwned>(body: &[u8]) -> Result<T, StatusCode> {
+    serde_json::from_slice(body).map_err(|_| StatusCode::BAD_REQUEST)
+}
+
+impl Shared {
+    fn hand_out(&self, answer: oneshot::Sender<Outcome>) -> String {
+        let mut handed_out = lock(&self.handed_out);
+        *handed_out += 1;
+        let id = format!("8476a536-e9f4-11e8-9739-{:012x}", *handed_out);
+        lock(&self.open).insert(id.clone(), answer);
+        id
+    }
+
+    /// Each invocation is answered once.
+    fn close(&self, id: &str, outcome: Outcome) -> StatusCode {
+        match lock(&self.open).remove(id) {
+            Some(answer) => {
+                // The test that asked may have ended already.
+                let _ = answer.send(outcome);
+                StatusCode::ACCEPTED
+            }
+            None => StatusCode::FORBIDDEN,
+        }
+    }
+}
+
+fn lock<T>(mutex: &StdMutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().expect("no poisoned lock")
+}
