@@ -115,20 +115,23 @@ async fn failed_creation_registers_nothing_there_and_stops_no_other_service() {
 
 #[tokio::test]
 async fn both_forms_of_throttling_and_errors_of_the_service_are_healed_by_backing_off() {
-    for kind in [
+    let kinds = [
         FaultKind::Throttling,
         FaultKind::RequestLimitExceeded,
         FaultKind::ServerError,
         FaultKind::Unavailable,
         FaultKind::Reset,
-    ] {
+    ];
+    // Side by side, since backing off is waiting.
+    futures_util::future::join_all(kinds.map(|kind| async move {
         let (fleet, function) = two_services().await;
         for operation in ["ListServices", "RegisterInstance", "GetOperation"] {
             fleet.cloud_map.inject(Fault::on(operation, kind.clone()));
         }
         let report = converge(&fleet, &function).await;
         assert_eq!(report.counts.registered, 2, "{kind:?}: {report}");
-    }
+    }))
+    .await;
 }
 
 #[tokio::test]

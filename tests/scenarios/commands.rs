@@ -39,7 +39,7 @@ async fn schedule_ends_as_sync_incomplete_after_every_other_cluster_was_served()
         let answer = invoke(&fleet.function().await, &event(schedule)).await;
         let error = answer.response.expect_err("blue was not read");
         assert_eq!(error.kind(), "SyncIncomplete");
-        assert!(error.to_string().contains("1 clusters not read"), "{error}");
+        assert!(error.to_string().contains("1 cluster not read"), "{error}");
         assert_eq!(fleet.addresses("prod", "web"), ["10.0.2.1"]);
     }
 }

@@ -132,7 +132,7 @@ async fn only_messages_whose_scope_failed_are_failed_back() {
 #[tokio::test]
 async fn messages_of_a_cluster_that_cannot_be_read_are_failed_back_and_the_others_done() {
     let fleet = two_clusters().await;
-    fleet.cluster.fail(ClusterFault::always("/", ClusterFaultKind::Status(503)));
+    fleet.cluster.fail(ClusterFault::always("/", ClusterFaultKind::Status(500)));
     let records = [
         message("blue", &scope("blue", "web")),
         message("green", &scope("green", "web")),
