@@ -3,6 +3,8 @@
 
 mod counts;
 mod table;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -163,7 +165,8 @@ impl Report {
 impl ClusterReport {
     /// The report of a cluster that could not be read.
     pub fn unreadable(cluster: &str, error: &dyn Error) -> Self {
-        Self { cluster: cluster.to_owned(), error: Some(chain(error)), ..Self::default() }
+        let counts = Counts { unreadable: 1, ..Counts::default() };
+        Self { cluster: cluster.to_owned(), error: Some(chain(error)), counts, ..Self::default() }
     }
 
     /// The report of a plan that was not carried out.

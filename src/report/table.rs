@@ -117,7 +117,7 @@ impl Counts {
             (self.held_back, "held back"),
             (self.failed, "failed"),
             (self.undone, "not done"),
-            (self.unreadable, "clusters not read"),
+            (self.unreadable, "of the clusters not read"),
         ];
         let parts = parts.iter().filter(|(count, _)| *count > 0);
         let parts: Vec<String> = parts.map(|(count, what)| format!("{count} {what}")).collect();
