@@ -8,6 +8,8 @@ pub mod desired;
 mod endpoints;
 mod list;
 pub mod read;
+#[cfg(test)]
+mod tests;
 
 pub use connect::connect;
 pub use read::{Endpoints, Kubernetes};

@@ -3,6 +3,8 @@
 
 mod counts;
 mod table;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::error::Error;

@@ -57,9 +57,8 @@ impl Simulation {
         let mut observation = self.world.0.clone();
         let holders = Holders::decide(&observation);
         for (key, service) in &mut observation.registry.services {
-            let empty = service.instances.as_ref().is_some_and(|instances| instances.is_empty());
-            if empty && holders.holder(key).is_none() {
-                service.instances = None;
+            if holders.holder(key).is_none() {
+                service.instances.take_if(|instances| instances.is_empty());
             }
         }
         let affected = affected(&observation, selection);
@@ -89,7 +88,9 @@ impl Simulation {
             .collect();
         if self.course.side_by_side {
             for look in 1..=LOOKS {
-                turns.iter_mut().for_each(|turn| self.look(turn, look));
+                for turn in &mut turns {
+                    self.look(turn, look);
+                }
             }
         } else {
             for turn in &mut turns {
