@@ -1,4 +1,4 @@
-//! One cluster's Kubernetes API, read only: [`connect`] makes a client that signs its own tokens,
+//! One cluster's Kubernetes API, read only: [`mod@connect`] makes a client that signs its own tokens,
 //! [`read`] lists Services and their endpoints whole or not at all, [`annotation`] and [`desired`]
 //! turn them into what the plan compares.
 
