@@ -7,7 +7,10 @@ use insta::assert_snapshot;
 use super::{ClusterReport, Counts, Dropped, Mode, Report, chain};
 use crate::apply::{Applied, Outcome};
 use crate::model::attributes::IPV4;
-use crate::model::{Attributes, Selection, ServiceKey, ServiceKind, ServiceName, ServiceRef};
+use crate::model::{
+    Attributes, Namespace, NamespaceKind, Selection, ServiceKey, ServiceKind, ServiceName,
+    ServiceRef,
+};
 use crate::plan::{
     Because, Change, Difference, Foreign, HeldBack, NewService, Place, Plan, Reason, Standing,
     WaitsFor,
@@ -24,7 +27,9 @@ fn place(name: &str) -> Place {
 
 fn create() -> Change {
     let name = ServiceName::parse("new").expect("a name");
-    let service = NewService { name, kind: ServiceKind::Http, ttl: 60 };
+    let (id, arn) = ("ns-1".to_owned(), "arn:ns-1".to_owned());
+    let namespace = Namespace { id, arn, name: "prod".to_owned(), kind: NamespaceKind::Http };
+    let service = NewService { namespace, name, kind: ServiceKind::Http, ttl: 60 };
     Change::CreateService { place: place("new"), service }
 }
 
@@ -169,14 +174,14 @@ fn clusters_messages_and_modes_are_told_apart() {
     cluster green
       ! not read, so nothing was changed: connection refused
     ! dropped    message m-1 (NotJson): it names no Service
-    synced, incomplete: 1 of the clusters not read
+    synced, incomplete: 1 cluster not read
     ");
     assert_snapshot!(Report::new(Mode::DryRun, clusters()), @r"
     cluster blue
       nothing is annotated, and nothing of ours is registered
     cluster green
       ! not read, so nothing was changed: connection refused
-    dry run, incomplete: 1 of the clusters not read
+    dry run, incomplete: 1 cluster not read
     ");
     assert_snapshot!(Report::new(Mode::DryRun, Vec::new()), @"dry run: nothing to do");
 }
