@@ -18,11 +18,11 @@ fn expected(name: &str) -> Vec<String> {
             [all("blue"), all("green")].concat()
         }
         "direct-plan" | "direct-plan-cluster" => Vec::new(),
-        "direct-sync-service" | "sqs-own-message" | "sqs-knative-reference" => one("blue web"),
-        "sqs-argo-events" => one("blue web"),
+        "direct-sync-service" | "sqs-own-message" | "sqs-knative-reference" | "sqs-argo-events" => {
+            one("blue web")
+        }
         "sqs-knative-resource" => one("blue cart"),
-        "sqs-kubewatch" => one("green checkout"),
-        "sqs-argo-events-data" => one("green checkout"),
+        "sqs-kubewatch" | "sqs-argo-events-data" => one("green checkout"),
         "sqs-in-eventbridge-in-sns" => one("green cart"),
         "sqs-sync-cluster" => all("green"),
         "sqs-kubernetes-event-exporter" | "sqs-in-sns" | "sqs-in-eventbridge" => all("blue"),

@@ -5,6 +5,7 @@ use cloud_map_sync::report::Report;
 use serde_json::{Value, json};
 
 use crate::fleet::Fleet;
+use crate::sandbox::cloud_map::Call;
 use crate::sandbox::function::invoke;
 
 /// Runs one full sync on demand.
@@ -79,7 +80,7 @@ pub fn writes(fleet: &Fleet) -> Vec<String> {
         .into_iter()
         .flat_map(|namespace| fleet.cloud_map.services(namespace))
         .collect();
-    let calls = fleet.cloud_map.calls().into_iter().filter(|call| call.is_write());
+    let calls = fleet.cloud_map.calls().into_iter().filter(Call::is_write);
     calls
         .map(|call| {
             let service = call.service.unwrap_or_default();
