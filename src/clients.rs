@@ -11,6 +11,7 @@ use aws_config::sts::AssumeRoleProvider;
 use aws_config::timeout::TimeoutConfig;
 use aws_config::{BehaviorVersion, ConfigLoader, Region, SdkConfig};
 use aws_credential_types::provider::SharedCredentialsProvider;
+use aws_sdk_servicediscovery::config::retry::RetryPartition;
 
 use crate::cloud_map::CloudMap;
 use crate::eks;
@@ -19,7 +20,8 @@ use crate::kubernetes::{self, Kubernetes};
 use crate::model::ClusterArn;
 use crate::settings::{Cluster, Role};
 
-/// Tries of one AWS call. The SDK backs off between them and slows down after a throttle.
+/// Tries of one AWS call. The SDK backs off between them. Its adaptive mode would besides hold all
+/// calls to about one per second after a single throttle of any of them.
 const ATTEMPTS: u32 = 8;
 /// The longest pause between two tries.
 const LONGEST_BACKOFF: Duration = Duration::from_secs(5);
@@ -85,7 +87,7 @@ pub struct Clients {
 /// environment.
 pub fn sdk_config() -> ConfigLoader {
     let retries =
-        RetryConfig::adaptive().with_max_attempts(ATTEMPTS).with_max_backoff(LONGEST_BACKOFF);
+        RetryConfig::standard().with_max_attempts(ATTEMPTS).with_max_backoff(LONGEST_BACKOFF);
     let timeouts = TimeoutConfig::builder()
         .connect_timeout(CONNECT_TIMEOUT)
         .operation_attempt_timeout(ATTEMPT_TIMEOUT)
@@ -108,7 +110,12 @@ impl Clients {
             return known.clone();
         }
         let config = self.config(key.role.as_ref(), key.region.as_deref()).await;
-        let cloud_map = CloudMap::new(aws_sdk_servicediscovery::Client::new(&config));
+        // Retries are budgeted by partition. Without its own, an account that throttles would use up
+        // those of every other account in the Region.
+        let config = aws_sdk_servicediscovery::config::Builder::from(&config)
+            .retry_partition(RetryPartition::custom("cloud-map").build())
+            .build();
+        let cloud_map = CloudMap::new(aws_sdk_servicediscovery::Client::from_conf(config));
         lock(&self.registries).entry(key).or_insert(cloud_map).clone()
     }
 

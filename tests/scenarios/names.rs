@@ -111,6 +111,19 @@ async fn next_claimant_without_pods_leaves_the_holders_instances_until_it_has_on
 }
 
 #[tokio::test]
+async fn instances_of_a_deleted_holder_go_though_the_next_claimant_has_no_pods() {
+    let fleet = Fleet::start().await;
+    claim(&fleet, "old", OLD, "10.0.1.1");
+    claim(&fleet, "young", YOUNG, "10.0.1.2");
+    fleet.pods("young", &[]);
+    let function = fleet.function().await;
+    converge(&fleet, &function).await;
+    fleet.cluster.delete_service("shop", "old");
+    converge(&fleet, &function).await;
+    assert!(fleet.addresses("prod", "web").is_empty());
+}
+
+#[tokio::test]
 async fn claimant_that_lost_the_name_gives_up_what_it_has_under_it_after_the_winner_has_one() {
     let fleet = Fleet::start().await;
     claim(&fleet, "old", OLD, "10.0.1.1");
