@@ -44,6 +44,7 @@ fn what_we_set_is_repaired_and_what_others_added_is_no_difference() {
         ("AWS_ALIAS_DNS_NAME", "x", "AWS_ALIAS_DNS_NAME x -> nothing"),
         (INITIAL_HEALTH, "UNHEALTHY", ""),
         (SCHEMA, "7", ""),
+        (SCHEMA, "0", ""),
         ("cloud-map-sync/later", "x", ""),
         ("color", "red", ""),
     ];
@@ -53,6 +54,18 @@ fn what_we_set_is_repaired_and_what_others_added_is_no_difference() {
         assert_eq!(told, expected, "{key}={value}");
     }
     assert_snapshot!(standing(unmarked).told(), @"shop/web: rewrite dns/web a: cloud-map-sync/pod nothing -> one");
+}
+
+#[test]
+fn the_mark_of_a_pod_goes_where_no_pod_stands_behind_the_address() {
+    let mut bare = pod("", "10.0.0.1");
+    bare.pod = None;
+    let world = World::new().service(service("shop/web", "dns/web").ready([bare])).cloud_map(
+        "dns/web",
+        A,
+        [("a", right())],
+    );
+    assert_snapshot!(world.told(), @"shop/web: rewrite dns/web a: cloud-map-sync/pod one -> nothing");
 }
 
 #[test]
