@@ -7,6 +7,7 @@ pub mod attributes;
 pub(crate) mod cluster;
 mod desired;
 pub(crate) mod name;
+mod namespace;
 mod registry;
 mod selection;
 
@@ -16,8 +17,6 @@ pub use desired::{
     AnnotatedService, BadAnnotation, Claims, Desired, Endpoint, Family, PortReference, ServicePort,
 };
 pub use name::{InvalidServiceName, NamespaceReference, ServiceName, ServiceRef};
-pub use registry::{
-    CloudMapService, Namespace, NamespaceKind, Records, Registry, ServiceKey, ServiceKind,
-    UnresolvedNamespace,
-};
+pub use namespace::{Namespace, NamespaceKind, UnresolvedNamespace};
+pub use registry::{CloudMapService, Records, Registry, ServiceKey, ServiceKind};
 pub use selection::Selection;

@@ -3,6 +3,8 @@
 //! This is the only reader of these variables; `AWS_*` are read by the SDK and the Lambda runtime.
 
 mod clusters;
+mod documented;
+mod value;
 
 use std::fmt;
 
@@ -10,6 +12,7 @@ use crate::model::NamespaceReference;
 use crate::plan::Policy;
 
 pub use clusters::{Cluster, Role};
+pub use documented::{DOCUMENTED, Documented};
 
 /// Everything an installation can set.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,62 +57,6 @@ impl fmt::Display for Mistakes {
     }
 }
 
-/// One setting as the documentation lists it.
-#[derive(Clone, Copy, Debug)]
-pub struct Documented {
-    /// The environment variable.
-    pub variable: &'static str,
-    /// What it does.
-    pub meaning: &'static str,
-    /// What holds where it is not set.
-    pub default: &'static str,
-    /// A value that is right.
-    pub example: &'static str,
-}
-
-/// Every setting, in the order of the documentation. Messages take their examples from here.
-pub const DOCUMENTED: [Documented; 6] = [
-    Documented {
-        variable: "CLUSTERS",
-        meaning: "EKS clusters to keep in step: names or ARNs separated by commas, or a JSON list \
-                  of names, ARNs and objects `{cluster, roleArn?, externalId?, registryRoleArn?, \
-                  registryRegion?, defaultNamespace?}`",
-        default: "required",
-        example: "blue,green",
-    },
-    Documented {
-        variable: "CLOUD_MAP_NAMESPACES",
-        meaning: "Cloud Map namespaces to look at, by name, id or ARN, separated by commas",
-        default: "all that are visible",
-        example: "prod.local,ns-abcdefghijklmnop",
-    },
-    Documented {
-        variable: "OWNER_ID",
-        meaning: "the mark of this installation's instances; two installations need different ones",
-        default: "`cloud-map-sync`",
-        example: "team-a",
-    },
-    Documented {
-        variable: "ANNOTATION_PREFIX",
-        meaning: "what the annotations on Services begin with",
-        default: "`cloudmap.controller/`",
-        example: "discovery.example.com/",
-    },
-    Documented {
-        variable: "POLICY",
-        meaning: "`sync`: everything; `upsert-only`: never ends a claim's instances; \
-                  `create-only`: never rewrites or deregisters",
-        default: "`sync`",
-        example: "upsert-only",
-    },
-    Documented {
-        variable: "DRY_RUN",
-        meaning: "`true`: plan and report, write nothing",
-        default: "`false`",
-        example: "true",
-    },
-];
-
 impl Settings {
     /// Reads the settings through `variable`, which answers with an environment variable's value.
     /// `region` is the function's own, for clusters named without one.
@@ -123,11 +70,11 @@ impl Settings {
         let mut reader = Reader { variable, mistakes: Vec::new() };
         let settings = Self {
             clusters: reader.read("CLUSTERS", |text| clusters::parse(text, region)),
-            cloud_map_namespaces: reader.read("CLOUD_MAP_NAMESPACES", namespaces),
-            owner_id: reader.read("OWNER_ID", owner_id),
-            annotation_prefix: reader.read("ANNOTATION_PREFIX", annotation_prefix),
-            policy: reader.read("POLICY", policy),
-            dry_run: reader.read("DRY_RUN", boolean),
+            cloud_map_namespaces: reader.read("CLOUD_MAP_NAMESPACES", value::namespaces),
+            owner_id: reader.read("OWNER_ID", value::owner_id),
+            annotation_prefix: reader.read("ANNOTATION_PREFIX", value::annotation_prefix),
+            policy: reader.read("POLICY", value::policy),
+            dry_run: reader.read("DRY_RUN", value::boolean),
         };
         if reader.mistakes.is_empty() { Ok(settings) } else { Err(Mistakes(reader.mistakes)) }
     }
@@ -154,58 +101,6 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
             self.mistakes.push(Mistake { variable, problem, example });
             T::default()
         })
-    }
-}
-
-fn namespaces(text: Option<&str>) -> Result<Vec<NamespaceReference>, String> {
-    let items = text.unwrap_or_default().split(',').map(str::trim).filter(|item| !item.is_empty());
-    items
-        .map(|item| {
-            let problem = || format!("{item:?} is no name, id or ARN of a Cloud Map namespace");
-            NamespaceReference::parse(item).ok_or_else(problem)
-        })
-        .collect()
-}
-
-/// The id becomes an attribute's value and a tag's value: printable ASCII, at most 256 characters.
-fn owner_id(text: Option<&str>) -> Result<String, String> {
-    let text = text.unwrap_or("cloud-map-sync");
-    let printable = text.bytes().all(|byte| (b'!'..=b'~').contains(&byte));
-    if printable && text.len() <= 256 {
-        Ok(text.to_owned())
-    } else {
-        Err("it must be 1 to 256 printable ASCII characters without spaces".to_owned())
-    }
-}
-
-/// The prefix must be one that Kubernetes accepts in a key: a DNS subdomain and `/`.
-fn annotation_prefix(text: Option<&str>) -> Result<String, String> {
-    let text = text.unwrap_or("cloudmap.controller/");
-    let domain = text.strip_suffix('/').unwrap_or(text);
-    let label = |label: &str| {
-        let inner = label.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-'));
-        !label.is_empty() && inner && !label.starts_with('-') && !label.ends_with('-')
-    };
-    if domain.len() <= 253 && domain.split('.').all(label) {
-        Ok(format!("{domain}/"))
-    } else {
-        Err(format!("{text:?} is no lower-case DNS name with a '/' after it"))
-    }
-}
-
-fn policy(text: Option<&str>) -> Result<Policy, String> {
-    let Some(text) = text else {
-        return Ok(Policy::default());
-    };
-    let found = Policy::ALL.into_iter().find(|policy| policy.to_string() == text);
-    found.ok_or_else(|| format!("{text:?} is none of sync, upsert-only, create-only"))
-}
-
-fn boolean(text: Option<&str>) -> Result<bool, String> {
-    match text {
-        None | Some("false") => Ok(false),
-        Some("true") => Ok(true),
-        Some(other) => Err(format!("{other:?} is neither true nor false")),
     }
 }
 

@@ -1,0 +1,56 @@
+//! A Cloud Map namespace, and why a reference may lead to none.
+
+/// A Cloud Map namespace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Namespace {
+    /// `ns-…`
+    pub id: String,
+    /// Its ARN.
+    pub arn: String,
+    /// Its name; private DNS namespaces of several VPCs may share one.
+    pub name: String,
+    /// How its services can be discovered.
+    pub kind: NamespaceKind,
+}
+
+/// How the services of a namespace can be discovered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NamespaceKind {
+    /// By the `DiscoverInstances` call only.
+    Http,
+    /// By that call and by DNS queries (a private or public hosted zone).
+    Dns,
+}
+
+/// Why a reference leads to no single namespace.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
+pub enum UnresolvedNamespace {
+    /// None has that name, id or ARN.
+    #[error("no Cloud Map namespace {reference:?} is visible here; visible: {}", one_of(visible))]
+    Missing {
+        /// As annotated.
+        reference: String,
+        /// The names of those that are there.
+        visible: Vec<String>,
+    },
+    /// Several have that name.
+    #[error(
+        "several Cloud Map namespaces are named {reference:?}; name one by its id: {}",
+        one_of(candidates)
+    )]
+    Ambiguous {
+        /// As annotated.
+        reference: String,
+        /// Their ids.
+        candidates: Vec<String>,
+    },
+}
+
+/// A list for a sentence, cut where it would fill the screen.
+fn one_of(names: &[String]) -> String {
+    match names.len() {
+        0 => "none".to_owned(),
+        1..=10 => names.join(", "),
+        more => format!("{} and {} more", names[..10].join(", "), more - 10),
+    }
+}

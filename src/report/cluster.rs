@@ -1,0 +1,114 @@
+//! The report of one cluster, made from a plan and from what became of its changes.
+
+use std::collections::BTreeMap;
+use std::error::Error;
+
+use super::{ChangeLine, ChangeResult, ClusterReport, Counts, HeldBackLine, ServiceReport, chain};
+use crate::apply::{Applied, Outcome};
+use crate::model::{Selection, ServiceRef};
+use crate::plan::{Change, HeldBack, Place, Plan, Reason};
+
+impl ClusterReport {
+    /// The report of a cluster that could not be read.
+    pub fn unreadable(cluster: &str, error: &dyn Error) -> Self {
+        let counts = Counts { unreadable: 1, ..Counts::default() };
+        Self { cluster: cluster.to_owned(), error: Some(chain(error)), counts, ..Self::default() }
+    }
+
+    /// The report of a plan that was not carried out.
+    pub fn of_plan(cluster: &str, mut plan: Plan) -> Self {
+        let changes = std::mem::take(&mut plan.changes);
+        let planned = changes.into_iter().flat_map(|(service, changes)| {
+            let applied = move |change| Applied {
+                service: service.clone(),
+                change,
+                outcome: Outcome::Planned,
+            };
+            changes.into_iter().map(applied).collect::<Vec<_>>()
+        });
+        let planned: Vec<Applied> = planned.collect();
+        Self::new(cluster, plan, planned)
+    }
+
+    /// The report of a plan and of what became of its changes.
+    pub fn new(cluster: &str, plan: Plan, applied: Vec<Applied>) -> Self {
+        let mut services: BTreeMap<Place, ServiceReport> = BTreeMap::new();
+        for (place, standing) in plan.standing {
+            let service = at(&mut services, &place);
+            service.unchanged = standing.unchanged;
+            service.foreign = standing.foreign;
+        }
+        let mut held_back = plan.held_back;
+        for Applied { service, change, outcome } in applied {
+            let result = match outcome {
+                Outcome::Planned => ChangeResult::Planned,
+                Outcome::Applied => ChangeResult::Applied,
+                Outcome::Failed(error) => ChangeResult::Failed { error },
+                Outcome::Undone(why) => ChangeResult::Undone { why },
+                Outcome::HeldBack(reason) => {
+                    held_back.push(held(service, &change, reason));
+                    continue;
+                }
+            };
+            at(&mut services, change.place()).changes.push(ChangeLine {
+                change: change.verb(),
+                instance: change.instance().map(str::to_owned),
+                service: change.marked().cloned().unwrap_or(service),
+                detail: change.detail(),
+                result,
+            });
+        }
+        let (placed, unplaced): (Vec<_>, Vec<_>) =
+            held_back.into_iter().partition(|held_back| held_back.place.is_some());
+        for line in placed {
+            if let Some(place) = line.place.clone() {
+                at(&mut services, &place).held_back.push(line.into());
+            }
+        }
+        let mut report = Self {
+            cluster: cluster.to_owned(),
+            error: None,
+            counts: Counts::default(),
+            services: services.into_values().collect(),
+            held_back: unplaced.into_iter().map(HeldBackLine::from).collect(),
+        };
+        report.counts = Counts::of(&report);
+        report
+    }
+
+    /// Whether the cluster was read and every change was made. What is held back is complete: a
+    /// retry would not help.
+    pub fn is_complete(&self) -> bool {
+        self.error.is_none() && self.counts.failed == 0 && self.counts.undone == 0
+    }
+
+    /// Whether all that was to be done for the selected Services is done, as far as a retry could
+    /// help.
+    pub fn is_complete_for(&self, selection: &Selection) -> bool {
+        let changes = self.services.iter().flat_map(|service| &service.changes);
+        let mut open = changes.filter(|line| {
+            let result = &line.result;
+            matches!(result, ChangeResult::Failed { .. } | ChangeResult::Undone { .. })
+        });
+        let held_back = self.services.iter().flat_map(|service| &service.held_back);
+        let mut failed = held_back.filter(|line| line.failed);
+        self.error.is_none()
+            && !open.any(|line| selection.contains(&line.service))
+            && !failed.any(|line| selection.contains(&line.service))
+    }
+}
+
+fn at<'a>(
+    services: &'a mut BTreeMap<Place, ServiceReport>,
+    place: &Place,
+) -> &'a mut ServiceReport {
+    services.entry(place.clone()).or_insert_with(|| ServiceReport {
+        namespace: place.namespace.clone(),
+        name: place.name.clone(),
+        ..ServiceReport::default()
+    })
+}
+
+fn held(service: ServiceRef, change: &Change, reason: Reason) -> HeldBack {
+    HeldBack { service, place: Some(change.place().clone()), reason }
+}

@@ -1,0 +1,57 @@
+//! Every setting as the documentation lists it; messages take their examples from here.
+
+/// One setting as the documentation lists it.
+#[derive(Clone, Copy, Debug)]
+pub struct Documented {
+    /// The environment variable.
+    pub variable: &'static str,
+    /// What it does.
+    pub meaning: &'static str,
+    /// What holds where it is not set.
+    pub default: &'static str,
+    /// A value that is right.
+    pub example: &'static str,
+}
+
+/// Every setting, in the order of the documentation.
+pub const DOCUMENTED: [Documented; 6] = [
+    Documented {
+        variable: "CLUSTERS",
+        meaning: "EKS clusters to keep in step: names or ARNs separated by commas, or a JSON list \
+                  of names, ARNs and objects `{cluster, roleArn?, externalId?, registryRoleArn?, \
+                  registryRegion?, defaultNamespace?}`",
+        default: "required",
+        example: "blue,green",
+    },
+    Documented {
+        variable: "CLOUD_MAP_NAMESPACES",
+        meaning: "Cloud Map namespaces to look at, by name, id or ARN, separated by commas",
+        default: "all that are visible",
+        example: "prod.local,ns-abcdefghijklmnop",
+    },
+    Documented {
+        variable: "OWNER_ID",
+        meaning: "the mark of this installation's instances; two installations need different ones",
+        default: "`cloud-map-sync`",
+        example: "team-a",
+    },
+    Documented {
+        variable: "ANNOTATION_PREFIX",
+        meaning: "what the annotations on Services begin with",
+        default: "`cloudmap.controller/`",
+        example: "discovery.example.com/",
+    },
+    Documented {
+        variable: "POLICY",
+        meaning: "`sync`: everything; `upsert-only`: never ends a claim's instances; \
+                  `create-only`: never rewrites or deregisters",
+        default: "`sync`",
+        example: "upsert-only",
+    },
+    Documented {
+        variable: "DRY_RUN",
+        meaning: "`true`: plan and report, write nothing",
+        default: "`false`",
+        example: "true",
+    },
+];
