@@ -126,9 +126,8 @@ impl World<'_> {
         let wanted: BTreeSet<ServiceRef> =
             services.iter().filter(|service| annotated.contains_key(*service)).cloned().collect();
         for (service, read) in self.kubernetes.endpoints(&wanted).await? {
-            if let Some(annotated) = observation.desired.services.remove(&service) {
-                let annotated = desired::with_endpoints(annotated, read);
-                observation.desired.services.insert(service, annotated);
+            if let Some(annotated) = observation.desired.services.get_mut(&service) {
+                annotated.endpoints = Some(desired::ready_endpoints(&read));
             }
         }
         Ok(())
@@ -145,8 +144,9 @@ impl World<'_> {
         keys: &BTreeSet<ServiceKey>,
         services: &BTreeSet<ServiceRef>,
     ) -> Result<Observation, Error> {
-        self.find_new_services(&mut observation, keys).await.map_err(Arc::new)?;
+        let found = self.find_new_services(&mut observation, keys).await.map_err(Arc::new)?;
         self.registry.cloud_map.read_instances(&mut observation.registry, keys).await;
+        self.registry.cloud_map.read_management(&mut observation.registry, &found).await;
         for service in services {
             let read = self.kubernetes.headless_service(service).await?;
             let annotated = read.and_then(|read| desired::annotated(&read, &self.reading));
@@ -161,23 +161,25 @@ impl World<'_> {
         Ok(observation)
     }
 
-    /// Services that were not there when the registry was read: we or somebody else created them.
+    /// Adds services that were not there when the registry was read, and returns their keys: somebody
+    /// else created them meanwhile, so it is to be seen whether ECS manages them.
     async fn find_new_services(
         &self,
         observation: &mut Observation,
         keys: &BTreeSet<ServiceKey>,
-    ) -> Result<(), cloud_map::Error> {
+    ) -> Result<BTreeSet<ServiceKey>, cloud_map::Error> {
         let registry = &observation.registry;
         let missing = keys.iter().filter(|key| !registry.services.contains_key(*key));
-        let namespaces: BTreeSet<String> = missing.map(|key| key.namespace.clone()).collect();
+        let missing: BTreeSet<ServiceKey> = missing.cloned().collect();
+        let namespaces: BTreeSet<&String> = missing.iter().map(|key| &key.namespace).collect();
         for id in namespaces {
-            let Some(namespace) = observation.registry.namespaces.get(&id) else { continue };
+            let Some(namespace) = observation.registry.namespaces.get(id) else { continue };
             for (key, service) in self.registry.cloud_map.services(namespace).await? {
-                if keys.contains(&key) {
-                    observation.registry.services.entry(key).or_insert(service);
+                if missing.contains(&key) {
+                    observation.registry.services.insert(key, service);
                 }
             }
         }
-        Ok(())
+        Ok(missing)
     }
 }

@@ -10,7 +10,7 @@ use super::turn::{NO_TIME, Turn};
 use crate::cloud_map::operation::Ended;
 use crate::cloud_map::write::Accepted;
 use crate::cloud_map::{Class, Error, Permit};
-use crate::model::{Attributes, NamespaceKind, ServiceKey};
+use crate::model::{Attributes, ServiceKey};
 use crate::plan::{Change, NewService, Place, Reason};
 
 /// What became of one call.
@@ -49,30 +49,27 @@ impl Turn<'_> {
         change: &Change,
         services: &BTreeMap<ServiceKey, String>,
     ) -> Effect {
-        if let Change::CreateService { place, service } = change {
-            return self.create(permit, place, service).await;
-        }
-        let Some(arn) = services.get(&change.place().key) else {
-            return Effect::Is(Outcome::Undone("its Cloud Map service does not exist".into()));
-        };
-        match change {
-            Change::Register { place, instance, attributes }
-            | Change::Rewrite { place, instance, attributes, .. } => {
-                self.register(permit, arn, place, instance, attributes).await
+        match (change, services.get(&change.place().key)) {
+            (Change::CreateService { place, service }, _) => {
+                self.create(permit, place, service).await
             }
-            Change::Deregister { place, instance, .. } => {
+            (
+                Change::Register { place, instance, attributes }
+                | Change::Rewrite { place, instance, attributes, .. },
+                Some(arn),
+            ) => self.register(permit, arn, place, instance, attributes).await,
+            (Change::Deregister { place, instance, .. }, Some(arn)) => {
                 self.deregister(permit, arn, place, instance).await
             }
-            Change::CreateService { place, service } => self.create(permit, place, service).await,
+            (_, None) => {
+                Effect::Is(Outcome::Undone("its Cloud Map service does not exist".to_owned()))
+            }
         }
     }
 
     async fn create(&self, permit: Permit<'_>, place: &Place, service: &NewService) -> Effect {
-        let namespace = self.observation.registry.namespaces.get(&place.key.namespace);
-        let (arn, kind) = namespace
-            .map_or(("", NamespaceKind::Http), |namespace| (&namespace.arn, namespace.kind));
         let owner = &self.observation.owner.id;
-        match self.cloud_map.create_service(permit, place, (arn, kind), service, owner).await {
+        match self.cloud_map.create_service(permit, place, service, owner).await {
             Ok(arn) => Effect::Created(arn),
             Err(error) if error.class == Class::Exists => Effect::Again,
             Err(error) => failed(&error),

@@ -1,4 +1,4 @@
-//! One account's AWS Cloud Map in one Region: [`read`] asks, [`write`] makes one change by one call,
+//! One account's AWS Cloud Map in one Region: [`read`] asks, [`mod@write`] makes one change by one call,
 //! [`operation`] waits for what a change set in motion. Nothing here decides anything.
 //!
 //! Services and namespaces are named by ARN throughout: it is accepted wherever an id is, and for

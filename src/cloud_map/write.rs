@@ -33,7 +33,6 @@ impl CloudMap {
         &self,
         _permit: Permit<'_>,
         place: &Place,
-        namespace: (&str, NamespaceKind),
         service: &NewService,
         owner: &str,
     ) -> Result<String, Error> {
@@ -44,10 +43,10 @@ impl CloudMap {
             .client
             .create_service()
             .name(service.name.as_str())
-            .namespace_id(namespace.0)
+            .namespace_id(&service.namespace.arn)
             .description(format!("cloud-map-sync: created for {owner}"))
             .tags(tag);
-        let request = match (service.kind, namespace.1) {
+        let request = match (service.kind, service.namespace.kind) {
             (ServiceKind::Dns(records), _) => request.dns_config(
                 dns_config(records, service.ttl).map_err(|error| Error::input(failed(), &error))?,
             ),

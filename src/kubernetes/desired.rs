@@ -9,7 +9,7 @@ use super::annotation;
 use super::endpoints;
 use super::read::Endpoints;
 use crate::model::{
-    AnnotatedService, Desired, Family, NamespaceReference, ServicePort, ServiceRef,
+    AnnotatedService, Desired, Endpoint, Family, NamespaceReference, ServicePort, ServiceRef,
 };
 
 /// How annotations are read in one cluster.
@@ -50,13 +50,12 @@ pub fn annotated(service: &Service, reading: &Reading) -> Option<AnnotatedServic
     })
 }
 
-/// Fills in what was read of a Service's endpoints.
-pub fn with_endpoints(mut service: AnnotatedService, read: Endpoints) -> AnnotatedService {
-    service.endpoints = Some(match read {
-        Endpoints::Slices(slices) => endpoints::of_slices(&slices),
-        Endpoints::Core(core) => endpoints::of_core(&core),
-    });
-    service
+/// The ready endpoints in what was read of a Service.
+pub fn ready_endpoints(read: &Endpoints) -> Vec<Endpoint> {
+    match read {
+        Endpoints::Slices(slices) => endpoints::of_slices(slices),
+        Endpoints::Core(core) => endpoints::of_core(core),
+    }
 }
 
 fn families(service: &Service) -> BTreeSet<Family> {

@@ -1,4 +1,4 @@
-//! One cluster's Kubernetes API, read only: [`connect`] makes a client that signs its own tokens,
+//! One cluster's Kubernetes API, read only: [`mod@connect`] makes a client that signs its own tokens,
 //! [`read`] lists Services and their endpoints whole or not at all, [`annotation`] and [`desired`]
 //! turn them into what the plan compares.
 
@@ -8,6 +8,8 @@ pub mod desired;
 mod endpoints;
 mod list;
 pub mod read;
+#[cfg(test)]
+mod tests;
 
 pub use connect::connect;
 pub use read::{Endpoints, Kubernetes};

@@ -164,4 +164,33 @@ mod tests {
         assert_eq!(of(2), one("kubernetes.io/service-name in (web-00,web-01)"));
         assert_eq!(of(NAMED + 1), one("kubernetes.io/service-name"));
     }
+    #[test]
+    fn every_service_gets_its_own_slices_and_may_have_none() {
+        let slice = |namespace: &str, service: &str| {
+            let labels = BTreeMap::from([(SERVICE_NAME.to_owned(), service.to_owned())]);
+            let mut slice = EndpointSlice::default();
+            slice.metadata.namespace = Some(namespace.to_owned());
+            slice.metadata.labels = Some(labels);
+            slice
+        };
+        let services = [("shop", "api"), ("shop", "web"), ("ops", "web")];
+        let services = services.map(|(namespace, name)| ServiceRef::new(namespace, name)).into();
+        let slices = [
+            slice("shop", "web"),
+            slice("shop", "web"),
+            slice("ops", "web"),
+            slice("shop", "unasked"),
+            EndpointSlice::default(),
+        ];
+        let counts =
+            by_service(&services, slices.into_iter()).into_iter().map(|(service, read)| {
+                let Endpoints::Slices(slices) = read else {
+                    panic!("{service} was read as slices")
+                };
+                (service.to_string(), slices.len())
+            });
+        let counts: Vec<(String, usize)> = counts.collect();
+        let expected = [("ops/web", 1), ("shop/api", 0), ("shop/web", 2)];
+        assert_eq!(counts, expected.map(|(service, count)| (service.to_owned(), count)));
+    }
 }

@@ -94,11 +94,6 @@ pub fn plan(observation: &Observation, policy: Policy, affected: &BTreeSet<Servi
 }
 
 impl Plan {
-    /// Whether nothing is to be done.
-    pub fn is_empty(&self) -> bool {
-        self.changes.is_empty()
-    }
-
     /// Adds what was found to be held back while the plan was carried out.
     pub fn add_held_back(&mut self, held_back: Vec<HeldBack>) {
         self.held_back.extend(held_back);

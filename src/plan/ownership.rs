@@ -1,5 +1,5 @@
-//! May we touch this instance? The only place that answers. An instance is ours or it is foreign;
-//! which kind of foreign is told to people and decides nothing.
+//! Whose a foreign instance seems to be. It is told to people and decides nothing: whether we may
+//! touch an instance is [`Owner::owns`]'s to say, and nobody else's.
 
 use std::fmt;
 

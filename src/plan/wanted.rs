@@ -8,8 +8,8 @@ use super::identity::{Identity, new_id};
 use super::shape::{Fit, Shape};
 use super::{Observation, Reason};
 use crate::model::{
-    AnnotatedService, Attributes, Claims, CloudMapService, Family, NamespaceKind, Records,
-    ServiceKey, ServiceKind, ServiceName, ServiceRef,
+    AnnotatedService, Attributes, Claims, CloudMapService, Family, Namespace, NamespaceKind,
+    Records, ServiceKey, ServiceKind, ServiceName, ServiceRef,
 };
 
 /// TTL in seconds of the records of a new DNS service, where no annotation says otherwise.
@@ -35,6 +35,8 @@ pub struct Wanted {
 /// A Cloud Map service to create.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewService {
+    /// The namespace it goes into.
+    pub namespace: Namespace,
     /// Its name.
     pub name: ServiceName,
     /// What it serves.
@@ -153,5 +155,6 @@ fn new_service(
         }),
     };
     let name = claims.names.iter().find(same)?.clone();
-    Some(NewService { name, kind, ttl: claims.ttl.unwrap_or(DEFAULT_TTL) })
+    let (namespace, ttl) = (namespace.clone(), claims.ttl.unwrap_or(DEFAULT_TTL));
+    Some(NewService { namespace, name, kind, ttl })
 }

@@ -35,13 +35,9 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// The counts of one cluster.
+    /// The counts of one cluster that was read.
     pub fn of(report: &ClusterReport) -> Self {
-        let mut counts = Self {
-            held_back: report.held_back.len(),
-            unreadable: usize::from(report.error.is_some()),
-            ..Self::default()
-        };
+        let mut counts = Self { held_back: report.held_back.len(), ..Self::default() };
         for service in &report.services {
             counts.unchanged += service.unchanged;
             counts.foreign += service.foreign.values().sum::<usize>();

@@ -3,6 +3,8 @@
 
 mod counts;
 mod table;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -163,10 +165,8 @@ impl Report {
 impl ClusterReport {
     /// The report of a cluster that could not be read.
     pub fn unreadable(cluster: &str, error: &dyn Error) -> Self {
-        let error = Some(chain(error));
-        let mut report = Self { cluster: cluster.to_owned(), error, ..Self::default() };
-        report.counts = Counts::of(&report);
-        report
+        let counts = Counts { unreadable: 1, ..Counts::default() };
+        Self { cluster: cluster.to_owned(), error: Some(chain(error)), counts, ..Self::default() }
     }
 
     /// The report of a plan that was not carried out.

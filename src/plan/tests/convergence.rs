@@ -6,7 +6,8 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 
 use super::arbitrary;
-use super::simulation::{Course, Simulation, our_addresses, publishable};
+use super::promises::{our_addresses, publishable};
+use super::simulation::{Course, Simulation};
 use super::world::{A, AAAA, BOTH, World, tell};
 use crate::model::{Attributes, Marks, Selection, ServiceKey, ServiceKind, ServiceRef};
 use crate::plan::identity::Identity;
@@ -19,7 +20,7 @@ const ROUNDS: usize = 4;
 /// Few cases unless `PROPTEST_CASES` asks for more.
 fn config() -> ProptestConfig {
     let asked = ProptestConfig { failure_persistence: None, ..ProptestConfig::default() };
-    let few = ProptestConfig { cases: 64, ..asked.clone() };
+    let few = ProptestConfig { cases: 128, ..asked.clone() };
     if std::env::var_os("PROPTEST_CASES").is_some() { asked } else { few }
 }
 

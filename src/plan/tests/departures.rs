@@ -2,7 +2,7 @@
 
 use insta::assert_snapshot;
 
-use super::world::{A, World, ours, own, pod, service, with};
+use super::world::{A, AAAA, World, ours, own, pod, service, with};
 use crate::model::attributes::PORT;
 
 #[test]
@@ -48,6 +48,31 @@ fn the_old_name_stays_while_another_service_holds_the_new_one() {
     assert_snapshot!(world.told(), @r"
     shop/web: deregister dns/old a: 10.0.0.1: Service shop/web asks for another name now; stays until every endpoint is registered under the new name of Service shop/web
     ! shop/web dns/new: Service shop/other of this cluster holds the name; this one takes over when that ends (DomainConflict)
+    ");
+}
+
+#[test]
+fn the_old_name_stays_while_an_endpoint_cannot_be_registered_under_the_new_one() {
+    let web = service("shop/web", "dns/new").ready([pod("one", "fd00::1")]);
+    let world = World::new().service(web).cloud_map("dns/new", A, []).cloud_map(
+        "dns/old",
+        AAAA,
+        [own("a", "shop/web", "fd00::1")],
+    );
+    assert_snapshot!(world.told(), @r"
+    shop/web: deregister dns/old a: fd00::1: Service shop/web asks for another name now; stays until every endpoint is registered under the new name of Service shop/web
+    ! shop/web dns/new: a service of A records takes no endpoint with the addresses fd00::1 (RecordTypeMismatch)
+    ");
+}
+
+#[test]
+fn an_address_that_is_never_published_does_not_keep_the_old_name() {
+    let web = service("shop/web", "dns/new").ready([pod("one", "127.0.0.1")]);
+    let world =
+        World::new().service(web).cloud_map("dns/old", A, [own("a", "shop/web", "10.0.0.1")]);
+    assert_snapshot!(world.told(), @r"
+    shop/web: deregister dns/old a: 10.0.0.1: Service shop/web asks for another name now
+    ! shop/web dns/new: address 127.0.0.1 is not published: it is loopback, link-local, multicast, unspecified or IPv4-mapped (NotPublishable)
     ");
 }
 

@@ -26,7 +26,7 @@ fn right() -> Attributes {
 #[test]
 fn an_instance_keeps_the_id_that_it_has() {
     let plan = standing(right()).plan();
-    assert!(plan.is_empty());
+    assert!(plan.changes.is_empty());
     assert_eq!(plan.standing.values().map(|it| it.unchanged).sum::<usize>(), 1);
 }
 
@@ -44,6 +44,7 @@ fn what_we_set_is_repaired_and_what_others_added_is_no_difference() {
         ("AWS_ALIAS_DNS_NAME", "x", "AWS_ALIAS_DNS_NAME x -> nothing"),
         (INITIAL_HEALTH, "UNHEALTHY", ""),
         (SCHEMA, "7", ""),
+        (SCHEMA, "0", ""),
         ("cloud-map-sync/later", "x", ""),
         ("color", "red", ""),
     ];
@@ -53,6 +54,18 @@ fn what_we_set_is_repaired_and_what_others_added_is_no_difference() {
         assert_eq!(told, expected, "{key}={value}");
     }
     assert_snapshot!(standing(unmarked).told(), @"shop/web: rewrite dns/web a: cloud-map-sync/pod nothing -> one");
+}
+
+#[test]
+fn the_mark_of_a_pod_goes_where_no_pod_stands_behind_the_address() {
+    let mut bare = pod("", "10.0.0.1");
+    bare.pod = None;
+    let world = World::new().service(service("shop/web", "dns/web").ready([bare])).cloud_map(
+        "dns/web",
+        A,
+        [("a", right())],
+    );
+    assert_snapshot!(world.told(), @"shop/web: rewrite dns/web a: cloud-map-sync/pod one -> nothing");
 }
 
 #[test]
@@ -116,7 +129,7 @@ fn an_id_that_somebody_else_has_is_not_registered_over() {
     ];
     for other in others {
         let plan = empty.clone().cloud_map("http/web", HTTP, [(&id, other)]).plan();
-        assert!(plan.is_empty());
+        assert!(plan.changes.is_empty());
         assert_eq!(plan.held_back[0].reason.code(), "IdTaken");
     }
 }
@@ -128,7 +141,7 @@ fn an_id_of_ours_that_stands_for_another_ready_endpoint_is_not_registered_over()
     let id = empty.id_given("http/web", "10.0.0.1");
     let altered = with(with(right(), IPV4, "10.0.0.2"), "cloud-map-sync/pod", "two");
     let plan = empty.cloud_map("http/web", HTTP, [(&id, altered)]).plan();
-    assert!(plan.is_empty());
+    assert!(plan.changes.is_empty());
     assert_eq!(plan.held_back[0].reason.code(), "IdTaken");
 }
 

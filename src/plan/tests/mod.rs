@@ -1,12 +1,14 @@
-//! The rules of the reconcile as tables of cases and as properties. `world` tells small worlds,
-//! `simulation` applies plans to them in memory.
+//! The rules of the reconcile as tables of cases and as properties. `world` tells small worlds in few
+//! words, `simulation` applies plans to random ones in memory, and `promises` are checked at each call.
 
 mod arbitrary;
 mod claims;
 mod convergence;
 mod departures;
 mod instances;
+mod kubernetes;
 mod policies;
+mod promises;
 mod removals;
 mod services;
 mod shapes;

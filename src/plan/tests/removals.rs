@@ -2,7 +2,7 @@
 
 use insta::assert_snapshot;
 
-use super::world::{A, HTTP, World, foreign, own, pod, service, tell};
+use super::world::{A, HTTP, Kubernetes, World, foreign, own, pod, service, tell};
 
 #[test]
 fn an_endpoint_that_is_gone_goes_at_once_where_another_is_found() {
@@ -46,6 +46,44 @@ fn the_last_instance_waits_where_no_ready_endpoint_can_be_registered() {
     assert_snapshot!(world.told(), @r"
     shop/web: deregister dns/web a: 10.0.0.1: no ready endpoint has this address and port; stays until one of the ready endpoints is registered
     ! shop/web dns/web: instance ip-10-0-0-3-9ef7fb3628 exists and stands for something else; it is not overwritten (IdTaken)
+    ");
+}
+
+#[test]
+fn an_instance_whose_address_is_yet_to_be_corrected_serves_nobody() {
+    let web = service("shop/web", "dns/web").ready([pod("one", "10.0.0.1")]);
+    let world = World::new().service(web);
+    let id = world.id_given("dns/web", "10.0.0.1");
+    let instances = [own(&id, "shop/web", "10.0.0.9"), own("z", "shop/web", "10.0.0.2")];
+    assert_snapshot!(world.cloud_map("dns/web", A, instances).told(), @r"
+    shop/web: rewrite dns/web: AWS_INSTANCE_IPV4 10.0.0.9 -> 10.0.0.1, cloud-map-sync/pod nothing -> one
+    shop/web: deregister dns/web z: 10.0.0.2: no ready endpoint has this address and port; stays until one of the ready endpoints is registered
+    ");
+}
+
+#[test]
+fn an_instance_that_is_yet_to_be_taken_over_does_not_show_who_holds_the_name() {
+    let world = |ready: Kubernetes| {
+        World::new()
+            .service(ready.created(1))
+            .service(service("shop/young", "http/web").created(2))
+            .cloud_map(
+                "http/web",
+                HTTP,
+                [own("a", "shop/young", "10.0.0.1"), own("b", "shop/old", "10.0.0.2")],
+            )
+            .told()
+    };
+    let old = || service("shop/old", "http/web").ready([pod("one", "10.0.0.1")]);
+    assert_snapshot!(world(old()), @r"
+    shop/old: rewrite http/web a: cloud-map-sync/pod nothing -> one, cloud-map-sync/service young -> old
+    shop/old: deregister http/web b: 10.0.0.2: no ready endpoint has this address and port; stays until one of the ready endpoints is registered
+    ! shop/young http/web: Service shop/old of this cluster holds the name; this one takes over when that ends (DomainConflict)
+    ");
+    assert_snapshot!(world(old().port(["typo"])), @r"
+    shop/old: deregister http/web b: 10.0.0.2: no ready endpoint has this address and port; stays until one of the ready endpoints is registered
+    ! shop/old http/web: port typo is no port of the Service, or its endpoints lack it; the Service has: none (NoSuchPort)
+    ! shop/young http/web: Service shop/old of this cluster holds the name; this one takes over when that ends (DomainConflict)
     ");
 }
 

@@ -57,6 +57,13 @@ fn an_existing_service_keeps_its_records() {
 }
 
 #[test]
+fn an_existing_service_is_called_as_it_is_written() {
+    let world = World::new().service(web("dns/web")).cloud_map("dns/web", A, []);
+    let world = world.with("dns/web", |service| service.name = "Web".into());
+    assert_snapshot!(world.told(), @"shop/web: register dns/Web: 10.0.0.1 (pod one)");
+}
+
+#[test]
 fn an_alias_takes_no_instances() {
     let world = World::new().service(web("dns/web")).cloud_map(
         "dns/web",

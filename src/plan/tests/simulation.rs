@@ -3,13 +3,9 @@
 //! goes. Every single call is checked against what must never happen.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
 
 use super::world::World;
-use crate::model::attributes::{IPV4, IPV6};
-use crate::model::{
-    Attributes, CloudMapService, Endpoint, Marks, Selection, ServiceKey, ServiceRef,
-};
+use crate::model::{Attributes, CloudMapService, Selection, ServiceKey, ServiceRef};
 use crate::plan::{Again, Change, Holders, Observation, Plan, Policy, Stage, affected, plan};
 
 /// How often one Service is read and decided again, as in `apply`.
@@ -32,7 +28,7 @@ pub struct Simulation {
     pub course: Course,
     calls: u32,
     /// Who held each name when the present sync began.
-    holders: BTreeMap<ServiceKey, ServiceRef>,
+    pub holders: BTreeMap<ServiceKey, ServiceRef>,
 }
 
 type Settled = (Stage, ServiceKey, Option<String>);
@@ -57,9 +53,8 @@ impl Simulation {
         let mut observation = self.world.0.clone();
         let holders = Holders::decide(&observation);
         for (key, service) in &mut observation.registry.services {
-            let empty = service.instances.as_ref().is_some_and(|instances| instances.is_empty());
-            if empty && holders.holder(key).is_none() {
-                service.instances = None;
+            if holders.holder(key).is_none() {
+                service.instances.take_if(|instances| instances.is_empty());
             }
         }
         let affected = affected(&observation, selection);
@@ -89,7 +84,9 @@ impl Simulation {
             .collect();
         if self.course.side_by_side {
             for look in 1..=LOOKS {
-                turns.iter_mut().for_each(|turn| self.look(turn, look));
+                for turn in &mut turns {
+                    self.look(turn, look);
+                }
             }
         } else {
             for turn in &mut turns {
@@ -185,43 +182,8 @@ impl Simulation {
         service.instances.as_mut().expect("its instances were read")
     }
 
-    fn instance(&self, key: &ServiceKey, id: &str) -> Option<&Attributes> {
+    pub fn instance(&self, key: &ServiceKey, id: &str) -> Option<&Attributes> {
         self.world.0.registry.services[key].instances.as_ref()?.get(id)
-    }
-
-    fn assert_ours(&self, change: &Change) -> Marks {
-        let present = self.instance(&change.place().key, change.instance().expect("an instance"));
-        let marks = present.and_then(|present| Marks::read(present, &self.world.0.owner));
-        marks.unwrap_or_else(|| panic!("{change}: it is not ours: {present:?}"))
-    }
-
-    /// A removal is of ours, of a Service that can be told what it asks for, and in case of a rename
-    /// the Service is found under all its new names.
-    fn assert_may_go(&self, change: &Change) {
-        let marked = self.assert_ours(change).service;
-        let holders = Holders::decide(&self.world.0);
-        assert!(!holders.is_unclear(&marked, &self.world.0), "{change}: {marked} is unclear");
-        let key = &change.place().key;
-        let Some(names) = holders.claims(&marked).filter(|_| holders.holder(key).is_none()) else {
-            return;
-        };
-        for (name, address) in names.iter().flat_map(|name| {
-            let ready = publishable(&self.world.0, &marked);
-            ready.into_iter().map(move |addresses| (name, addresses))
-        }) {
-            let mut there = our_addresses(&self.world.0, name);
-            let found = there.any(|registered| address.contains(&registered));
-            assert!(found, "{change}: {address:?} of {marked} is not found under {name:?}");
-        }
-    }
-
-    /// A name of ours goes empty only where its holder has nothing that could be found under it.
-    fn assert_still_served(&self, change: &Change) {
-        let key = &change.place().key;
-        let Some(holder) = self.holders.get(key) else { return };
-        let ready = publishable(&self.world.0, holder);
-        let empty = our_addresses(&self.world.0, key).next().is_none();
-        assert!(!empty || ready.is_empty(), "{change}: empty, and {holder} has {ready:?} ready");
     }
 
     /// Everything that is not ours.
@@ -248,26 +210,6 @@ impl Turn {
         let announced = removals.map(identity).collect();
         Self { service, observation, changes, announced, settled: BTreeSet::new() }
     }
-}
-
-/// The addresses of ready endpoints that may be published, by endpoint.
-pub fn publishable(observation: &Observation, service: &ServiceRef) -> Vec<Vec<IpAddr>> {
-    let service = observation.desired.services.get(service);
-    let endpoints = service.and_then(|service| service.endpoints.as_ref()).into_iter().flatten();
-    let addresses = endpoints.map(|endpoint: &Endpoint| {
-        let addresses = endpoint.addresses();
-        addresses.filter(|address| !address.is_loopback()).collect::<Vec<_>>()
-    });
-    addresses.filter(|addresses| !addresses.is_empty()).collect()
-}
-
-/// The addresses of our instances in one Cloud Map service.
-pub fn our_addresses(observation: &Observation, key: &ServiceKey) -> impl Iterator<Item = IpAddr> {
-    let instances = observation.registry.instances(key);
-    let ours = instances.filter(|(_, attributes)| observation.owner.owns(attributes));
-    ours.flat_map(|(_, attributes)| {
-        [IPV4, IPV6].into_iter().filter_map(|key| attributes.get(key)?.parse().ok())
-    })
 }
 
 fn identity(change: &Change) -> Settled {

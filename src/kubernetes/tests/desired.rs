@@ -1,0 +1,81 @@
+//! Annotated Services out of Service objects.
+
+use k8s_openapi::api::core::v1::Service;
+use serde_json::{Value, json};
+
+use crate::kubernetes::Endpoints;
+use crate::kubernetes::desired::{Reading, annotated, desired, ready_endpoints};
+use crate::model::{Family, NamespaceReference, ServicePort, ServiceRef};
+
+fn reading(default_namespace: Option<&str>) -> Reading {
+    let default_namespace = default_namespace.and_then(NamespaceReference::parse);
+    Reading { prefix: "cloudmap.controller/".to_owned(), default_namespace }
+}
+
+fn service(annotations: &Value, spec: &Value) -> Service {
+    let metadata = json!({
+        "namespace": "shop", "name": "web", "annotations": annotations,
+        "creationTimestamp": "2026-11-21T08:00:00Z",
+    });
+    let service = json!({ "metadata": metadata, "spec": spec });
+    serde_json::from_value(service).expect("a Service")
+}
+
+#[test]
+fn an_annotated_service_is_read_with_age_ports_and_families() {
+    let spec = json!({
+        "clusterIP": "None",
+        "ipFamilies": ["IPv6", "IPv4", "IPv8"],
+        "ports": [{ "name": "http", "port": 80, "targetPort": 8080 }, { "port": 90 }],
+    });
+    let service = service(&json!({ "cloudmap.controller/hostname": "web" }), &spec);
+    let read = annotated(&service, &reading(None)).expect("annotated");
+    assert_eq!(read.created, 1_795_248_000);
+    assert_eq!(read.families, [Family::V4, Family::V6].into());
+    let port = |name: &str, number| ServicePort { name: name.into(), number };
+    assert_eq!(read.ports, [port("http", 80), port("", 90)]);
+    assert_eq!(read.endpoints, None);
+}
+
+#[test]
+fn the_cloud_map_namespace_is_the_annotated_then_the_clusters_then_the_kubernetes_one() {
+    let cases = [
+        (Some("prod.local"), Some("shared"), "prod.local"),
+        (None, Some("shared"), "shared"),
+        (None, None, "shop"),
+    ];
+    for (annotation, default, expected) in cases {
+        let mut annotations = json!({ "cloudmap.controller/hostname": "web" });
+        if let Some(namespace) = annotation {
+            annotations["cloudmap.controller/namespace"] = json!(namespace);
+        }
+        let read = annotated(&service(&annotations, &json!({})), &reading(default));
+        let claims = read.expect("annotated").claims.expect("usable");
+        assert_eq!(claims.namespace.to_string(), expected);
+    }
+}
+
+#[test]
+fn only_services_annotated_under_our_prefix_are_desired() {
+    let annotations = [
+        (json!({ "cloudmap.controller/hostname": "web" }), true),
+        (json!({ "cloudmap.controller/hostname": "a b" }), true),
+        (json!({ "cloudmap.controller/namespace": "prod" }), false),
+        (json!({ "other.controller/hostname": "web" }), false),
+        (json!({}), false),
+    ];
+    for (annotations, expected) in annotations {
+        let services = [service(&annotations, &json!({}))];
+        let names: Vec<ServiceRef> =
+            desired(&services, &reading(None)).services.into_keys().collect();
+        let web = expected.then(|| ServiceRef::new("shop", "web"));
+        assert_eq!(names, web.into_iter().collect::<Vec<_>>(), "{annotations}");
+    }
+}
+
+#[test]
+fn endpoints_that_were_read_are_known_to_be_none() {
+    for none in [Endpoints::Slices(Vec::new()), Endpoints::Core(Box::default())] {
+        assert_eq!(ready_endpoints(&none), []);
+    }
+}

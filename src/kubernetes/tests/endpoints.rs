@@ -1,0 +1,176 @@
+//! Ready endpoints out of slices and out of v1 Endpoints.
+
+use insta::assert_snapshot;
+use k8s_openapi::api::core::v1::Endpoints;
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use serde_json::{Value, json};
+
+use crate::kubernetes::endpoints::{of_core, of_slices};
+use crate::model::Endpoint;
+
+fn slice(family: &str, ports: &Value, endpoints: &Value) -> EndpointSlice {
+    let slice = json!({ "addressType": family, "ports": ports, "endpoints": endpoints });
+    serde_json::from_value(slice).expect("an EndpointSlice")
+}
+
+fn ipv4(endpoints: &Value) -> EndpointSlice {
+    slice("IPv4", &json!([{ "name": "http", "port": 8080 }]), endpoints)
+}
+
+fn pod(name: &str, address: &str) -> Value {
+    let target =
+        json!({ "kind": "Pod", "namespace": "shop", "name": name, "uid": format!("uid-{name}") });
+    json!({ "addresses": [address], "targetRef": target, "zone": "a" })
+}
+
+/// One line for each endpoint: pod, addresses, zone, ports.
+fn tell(endpoints: &[Endpoint]) -> String {
+    let lines = endpoints.iter().map(|endpoint| {
+        let addresses: Vec<String> = endpoint.addresses().map(|it| it.to_string()).collect();
+        let (pod, zone) = (endpoint.pod.as_deref(), endpoint.zone.as_deref());
+        let (pod, zone) = (pod.unwrap_or("-"), zone.unwrap_or("-"));
+        format!("{pod} {} {zone} {:?}", addresses.join("+"), endpoint.ports)
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn an_endpoint_is_ready_unless_it_says_otherwise_or_terminates() {
+    let cases = [
+        (json!(null), true),
+        (json!({}), true),
+        (json!({ "ready": true }), true),
+        (json!({ "ready": false }), false),
+        (json!({ "ready": null, "serving": false }), true),
+        (json!({ "ready": true, "terminating": false }), true),
+        // With publishNotReadyAddresses a pod on its way out is called ready.
+        (json!({ "ready": true, "serving": true, "terminating": true }), false),
+        (json!({ "ready": false, "serving": true, "terminating": true }), false),
+        (json!({ "terminating": true }), false),
+    ];
+    for (conditions, expected) in cases {
+        let mut endpoint = pod("one", "10.0.0.1");
+        endpoint["conditions"] = conditions.clone();
+        let ready = of_slices(&[ipv4(&json!([endpoint]))]);
+        assert_eq!(!ready.is_empty(), expected, "{conditions}");
+    }
+}
+
+#[test]
+fn a_pod_in_slices_of_both_families_is_one_endpoint() {
+    let http = json!([{ "name": "http", "port": 8080 }]);
+    let slices = [
+        slice("IPv6", &http, &json!([pod("one", "fd00::1"), pod("two", "fd00::2")])),
+        slice("IPv4", &http, &json!([pod("one", "10.0.0.1")])),
+    ];
+    assert_snapshot!(tell(&of_slices(&slices)), @r#"
+    one 10.0.0.1+fd00::1 a {"http": 8080}
+    two fd00::2 a {"http": 8080}
+    "#);
+}
+
+#[test]
+fn a_pod_in_slices_of_several_port_sets_has_them_all() {
+    let grpc = json!([{ "name": "grpc", "port": 9090 }]);
+    let slices = [
+        ipv4(&json!([pod("one", "10.0.0.1")])),
+        slice("IPv4", &grpc, &json!([pod("one", "10.0.0.1")])),
+    ];
+    assert_snapshot!(tell(&of_slices(&slices)), @r#"one 10.0.0.1 a {"grpc": 9090, "http": 8080}"#);
+}
+
+#[test]
+fn one_ready_entry_is_enough_while_a_pod_moves_between_slices() {
+    let mut stale = pod("one", "10.0.0.1");
+    stale["conditions"] = json!({ "ready": false });
+    let slices = [ipv4(&json!([stale])), ipv4(&json!([pod("one", "10.0.0.1")]))];
+    assert_eq!(of_slices(&slices).len(), 1);
+}
+
+#[test]
+fn what_no_pod_stands_behind_is_told_apart_by_its_address() {
+    let node = json!({ "kind": "Node", "name": "n1" });
+    let entries = json!([
+        { "addresses": ["10.0.0.1"] },
+        { "addresses": ["10.0.0.1"] },
+        { "addresses": ["10.0.0.2"], "targetRef": { "kind": "Pod" } },
+        { "addresses": ["10.0.0.3"], "targetRef": node },
+    ]);
+    assert_snapshot!(tell(&of_slices(&[ipv4(&entries)])), @r#"
+    - 10.0.0.3 - {"http": 8080}
+    - 10.0.0.1 - {"http": 8080}
+    - 10.0.0.2 - {"http": 8080}
+    "#);
+}
+
+#[test]
+fn pods_on_the_hosts_network_are_told_apart_though_they_share_its_address() {
+    let slices = [ipv4(&json!([pod("one", "10.0.0.1"), pod("two", "10.0.0.1")]))];
+    assert_snapshot!(tell(&of_slices(&slices)), @r#"
+    one 10.0.0.1 a {"http": 8080}
+    two 10.0.0.1 a {"http": 8080}
+    "#);
+}
+
+#[test]
+fn only_the_first_address_of_an_entry_counts() {
+    let mut two = pod("one", "10.0.0.1");
+    two["addresses"] = json!(["10.0.0.1", "10.0.0.2"]);
+    assert_snapshot!(tell(&of_slices(&[ipv4(&json!([two]))])), @r#"one 10.0.0.1 a {"http": 8080}"#);
+}
+
+#[test]
+fn slices_without_endpoints_ports_or_addresses_say_nothing() {
+    let none = json!(null);
+    let nothing = [
+        ipv4(&none),
+        ipv4(&json!([])),
+        ipv4(&json!([{ "addresses": [] }])),
+        ipv4(&json!([{ "addresses": ["pod.example.com"] }])),
+        slice("FQDN", &none, &json!([{ "addresses": ["10.0.0.1"] }])),
+    ];
+    assert_eq!(of_slices(&nothing), []);
+    let portless = [slice("IPv4", &none, &json!([pod("one", "10.0.0.1")]))];
+    assert_snapshot!(tell(&of_slices(&portless)), @"one 10.0.0.1 a {}");
+}
+
+#[test]
+fn a_port_without_a_name_or_a_number_is_read_as_such() {
+    let ports = json!([{ "port": 8080 }, { "name": "all", "port": null }, { "name": "odd", "port": 70000 }]);
+    let slices = [slice("IPv4", &ports, &json!([pod("one", "10.0.0.1")]))];
+    assert_snapshot!(tell(&of_slices(&slices)), @r#"one 10.0.0.1 a {"": 8080}"#);
+}
+
+#[test]
+fn the_order_of_slices_and_entries_does_not_matter() {
+    let mut slices = vec![
+        ipv4(&json!([pod("one", "10.0.0.1"), pod("two", "10.0.0.2")])),
+        slice("IPv6", &json!([{ "name": "grpc", "port": 9090 }]), &json!([pod("one", "fd00::1")])),
+    ];
+    let endpoints = of_slices(&slices);
+    slices.reverse();
+    for slice in &mut slices {
+        slice.endpoints.reverse();
+    }
+    assert_eq!(of_slices(&slices), endpoints);
+}
+
+#[test]
+fn core_endpoints_give_the_ready_addresses_of_all_subsets() {
+    let target = json!({ "kind": "Pod", "namespace": "shop", "name": "one", "uid": "1" });
+    let core = json!({ "subsets": [
+        {
+            "addresses": [{ "ip": "10.0.0.1", "targetRef": target }, { "ip": "10.0.0.2" }],
+            "notReadyAddresses": [{ "ip": "10.0.0.3" }],
+            "ports": [{ "name": "http", "port": 8080 }],
+        },
+        { "addresses": [{ "ip": "10.0.0.1", "targetRef": target }], "ports": [{ "name": "grpc", "port": 9090 }] },
+        { "notReadyAddresses": [{ "ip": "10.0.0.4" }] },
+    ]});
+    let core: Endpoints = serde_json::from_value(core).expect("Endpoints");
+    assert_snapshot!(tell(&of_core(&core)), @r#"
+    one 10.0.0.1 - {"grpc": 9090, "http": 8080}
+    - 10.0.0.2 - {"http": 8080}
+    "#);
+    assert_eq!(of_core(&Endpoints::default()), []);
+}

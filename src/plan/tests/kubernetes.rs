@@ -1,0 +1,121 @@
+//! Annotated Services and their ready pods, as the tests of the plan build them.
+
+use std::collections::BTreeSet;
+
+use super::world::{named, split};
+use crate::model::{
+    AnnotatedService, BadAnnotation, Claims, Endpoint, Family, NamespaceReference, PortReference,
+    ServiceName, ServicePort, ServiceRef,
+};
+
+/// A Kubernetes Service under construction.
+#[derive(Clone, Debug)]
+pub struct Kubernetes {
+    pub name: ServiceRef,
+    pub annotated: AnnotatedService,
+}
+
+/// A Service of IPv4 without ports that claims `place`.
+pub fn service(name: &str, place: &str) -> Kubernetes {
+    let (namespace, claimed) = split(place);
+    let claims = Claims {
+        names: vec![ServiceName::parse(&claimed).expect("a name")],
+        namespace: NamespaceReference::parse(&namespace).expect("a namespace"),
+        ttl: None,
+        ports: Vec::new(),
+    };
+    let annotated = AnnotatedService {
+        created: 100,
+        claims: Ok(claims),
+        ports: Vec::new(),
+        families: BTreeSet::from([Family::V4]),
+        endpoints: Some(Vec::new()),
+    };
+    Kubernetes { name: named(name), annotated }
+}
+
+impl Kubernetes {
+    /// Also claims this name in the same Cloud Map namespace.
+    pub fn also(mut self, name: &str) -> Self {
+        self.claims().names.push(ServiceName::parse(name).expect("a name"));
+        self
+    }
+
+    pub fn created(mut self, created: i64) -> Self {
+        self.annotated.created = created;
+        self
+    }
+
+    pub fn ttl(mut self, ttl: u32) -> Self {
+        self.claims().ttl = Some(ttl);
+        self
+    }
+
+    pub fn families(mut self, families: impl IntoIterator<Item = Family>) -> Self {
+        self.annotated.families = families.into_iter().collect();
+        self
+    }
+
+    /// Has these ports, by name and number.
+    pub fn ports<'a>(mut self, ports: impl IntoIterator<Item = (&'a str, u16)>) -> Self {
+        let ports = ports.into_iter();
+        let ports = ports.map(|(name, number)| ServicePort { name: name.into(), number });
+        self.annotated.ports = ports.collect();
+        self
+    }
+
+    /// Is annotated with these ports.
+    pub fn port<'a>(mut self, ports: impl IntoIterator<Item = &'a str>) -> Self {
+        let ports = ports.into_iter().map(|port| PortReference::Name(port.into()));
+        self.claims().ports = ports.collect();
+        self
+    }
+
+    /// Has an annotation that says nothing usable.
+    pub fn mistaken(mut self) -> Self {
+        self.annotated.claims = Err(vec![mistake()]);
+        self
+    }
+
+    pub fn ready(mut self, endpoints: impl Into<Vec<Endpoint>>) -> Self {
+        self.annotated.endpoints = Some(endpoints.into());
+        self
+    }
+
+    pub fn unread(mut self) -> Self {
+        self.annotated.endpoints = None;
+        self
+    }
+
+    fn claims(&mut self) -> &mut Claims {
+        self.annotated.claims.as_mut().expect("its annotations are right")
+    }
+}
+
+pub fn mistake() -> BadAnnotation {
+    let annotation = "cloudmap.controller/ttl".to_owned();
+    BadAnnotation { annotation, value: "soon".into(), problem: "it must be whole seconds".into() }
+}
+
+/// A ready pod with one address, or with several joined by `+`.
+pub fn pod(name: &str, addresses: &str) -> Endpoint {
+    let addresses: Vec<_> = addresses.split('+').collect();
+    Endpoint {
+        pod: Some(name.to_owned()),
+        ipv4: addresses.iter().find_map(|text| text.parse().ok()),
+        ipv6: addresses.iter().find_map(|text| text.parse().ok()),
+        ..Endpoint::default()
+    }
+}
+
+impl Endpoint {
+    pub(super) fn target(mut self, port: &str, number: u16) -> Self {
+        self.ports.insert(port.to_owned(), number);
+        self
+    }
+
+    pub(super) fn zone(mut self, zone: &str) -> Self {
+        self.zone = Some(zone.to_owned());
+        self
+    }
+}

@@ -1,0 +1,332 @@
+//! The report as text and as JSON, its counts, and when it is complete.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use insta::assert_snapshot;
+
+use super::{ClusterReport, Counts, Dropped, Mode, Report, chain};
+use crate::apply::{Applied, Outcome};
+use crate::model::attributes::IPV4;
+use crate::model::{
+    Attributes, Namespace, NamespaceKind, Selection, ServiceKey, ServiceKind, ServiceName,
+    ServiceRef,
+};
+use crate::plan::{
+    Because, Change, Difference, Foreign, HeldBack, NewService, Place, Plan, Reason, Standing,
+    WaitsFor,
+};
+
+fn web() -> ServiceRef {
+    ServiceRef::new("shop", "web")
+}
+
+fn place(name: &str) -> Place {
+    let key = ServiceKey { namespace: "ns-1".into(), name: name.into() };
+    Place { namespace: "prod".into(), name: name.into(), key }
+}
+
+fn create() -> Change {
+    let name = ServiceName::parse("new").expect("a name");
+    let (id, arn) = ("ns-1".to_owned(), "arn:ns-1".to_owned());
+    let namespace = Namespace { id, arn, name: "prod".to_owned(), kind: NamespaceKind::Http };
+    let service = NewService { namespace, name, kind: ServiceKind::Http, ttl: 60 };
+    Change::CreateService { place: place("new"), service }
+}
+
+fn register() -> Change {
+    let attributes = Attributes::from([(IPV4.to_owned(), "10.0.0.1".to_owned())]);
+    Change::Register { place: place("new"), instance: "i-1".into(), attributes }
+}
+
+fn rewrite() -> Change {
+    let difference = Difference {
+        attribute: "REGION".into(),
+        present: None,
+        wanted: Some("eu-central-1".into()),
+    };
+    Change::Rewrite {
+        place: place("web"),
+        instance: "i-2".into(),
+        attributes: Attributes::new(),
+        differences: vec![difference],
+    }
+}
+
+fn deregister(waits_for: Option<WaitsFor>) -> Change {
+    let gone = ServiceRef::new("shop", "gone");
+    Change::Deregister {
+        place: place("web"),
+        instance: "i-3".into(),
+        marked: gone.clone(),
+        address: "10.0.0.3".into(),
+        because: Because::ServiceGone(gone),
+        waits_for,
+    }
+}
+
+fn held_back(place: Option<Place>, reason: Reason) -> HeldBack {
+    HeldBack { service: web(), place, reason }
+}
+
+/// Beside its changes: what stands in `prod/web`, and something held back for the Service itself,
+/// in a Cloud Map service, and since that could not be read.
+fn plan() -> Plan {
+    let foreign = BTreeMap::from([(Foreign::Ecs, 2), (Foreign::OtherCluster, 1)]);
+    let conflict = Reason::DomainConflict { holder: ServiceRef::new("shop", "old") };
+    Plan {
+        changes: BTreeMap::from([(web(), vec![create(), register(), rewrite(), deregister(None)])]),
+        held_back: vec![
+            held_back(None, Reason::PortNeeded(2)),
+            held_back(Some(place("api")), conflict),
+            held_back(Some(place("lost")), Reason::Unreadable("throttled".into())),
+        ],
+        standing: BTreeMap::from([(place("web"), Standing { unchanged: 3, foreign })]),
+    }
+}
+
+fn applied(change: Change, outcome: Outcome) -> Applied {
+    Applied { service: web(), change, outcome }
+}
+
+/// Every outcome once.
+fn outcomes() -> Vec<Applied> {
+    vec![
+        applied(create(), Outcome::Applied),
+        applied(register(), Outcome::Failed("cannot register: throttled".into())),
+        applied(rewrite(), Outcome::Applied),
+        applied(deregister(None), Outcome::Undone("the time is used up".into())),
+        applied(register(), Outcome::HeldBack(Reason::AddressTaken("i-1".into()))),
+    ]
+}
+
+fn rest() -> Plan {
+    Plan { changes: BTreeMap::new(), ..plan() }
+}
+
+#[test]
+fn a_plan_prints_itself_as_a_table() {
+    let report = Report::new(Mode::Plan, vec![ClusterReport::of_plan("blue", plan())]);
+    assert_snapshot!(report, @r"
+    cluster blue
+      prod/api
+        ! held back  shop/web (DomainConflict): Service shop/old of this cluster holds the name; this one takes over when that ends
+      prod/lost
+        ! held back  shop/web (Unreadable): the instances of this Cloud Map service could not be read: throttled
+      prod/new
+        + create     service  an HTTP service
+        + register   i-1  10.0.0.1
+      prod/web
+        ~ rewrite    i-2  REGION nothing -> eu-central-1
+        - deregister i-3  10.0.0.3: Service shop/gone is gone, or no longer annotated and headless
+        = 3 unchanged
+        = left alone, not ours: 2 ECS, 1 another cluster
+      ! held back  shop/web (PortNeeded): SRV records need a port: the Service has 2 ports, so name one with the port annotation
+    plan, incomplete: 1 to create, 1 to register, 1 to rewrite, 1 to deregister, 3 unchanged, 3 not ours, 2 held back, 1 failed
+    ");
+}
+
+#[test]
+fn a_sync_says_what_became_of_every_change() {
+    let cluster = ClusterReport::new("blue", rest(), outcomes());
+    assert_snapshot!(Report::new(Mode::Sync, vec![cluster]), @r"
+    cluster blue
+      prod/api
+        ! held back  shop/web (DomainConflict): Service shop/old of this cluster holds the name; this one takes over when that ends
+      prod/lost
+        ! held back  shop/web (Unreadable): the instances of this Cloud Map service could not be read: throttled
+      prod/new
+        + create     service  an HTTP service
+        + register   i-1  10.0.0.1  ! failed: cannot register: throttled
+        ! held back  shop/web (AddressTaken): instance i-1: the DNS change was refused (INVALID_CHANGE_BATCH): another instance may have the same address
+      prod/web
+        ~ rewrite    i-2  REGION nothing -> eu-central-1
+        - deregister i-3  10.0.0.3: Service shop/gone is gone, or no longer annotated and headless  ! not done: the time is used up
+        = 3 unchanged
+        = left alone, not ours: 2 ECS, 1 another cluster
+      ! held back  shop/web (PortNeeded): SRV records need a port: the Service has 2 ports, so name one with the port annotation
+    synced, incomplete: 1 created, 1 rewritten, 3 unchanged, 3 not ours, 3 held back, 2 failed, 1 not done
+    ");
+}
+
+#[test]
+fn a_removal_that_waits_says_for_what() {
+    let waiting = deregister(Some(WaitsFor::Holder(web())));
+    let plan = Plan { changes: BTreeMap::from([(web(), vec![waiting])]), ..Plan::default() };
+    assert_snapshot!(ClusterReport::of_plan("blue", plan), @r"
+    prod/web
+      - deregister i-3  10.0.0.3: Service shop/gone is gone, or no longer annotated and headless; stays until Service shop/web has an instance under this name
+    ");
+}
+
+#[test]
+fn clusters_messages_and_modes_are_told_apart() {
+    let error = std::io::Error::other("connection refused");
+    let clusters = || {
+        let read = ClusterReport::of_plan("blue", Plan::default());
+        vec![read, ClusterReport::unreadable("green", &error)]
+    };
+    let mut report = Report::new(Mode::Sync, clusters());
+    let detail = "it names no Service".to_owned();
+    report.dropped = vec![Dropped { message: "m-1".into(), reason: "NotJson", detail }];
+    assert_snapshot!(report, @r"
+    cluster blue
+      nothing is annotated, and nothing of ours is registered
+    cluster green
+      ! not read, so nothing was changed: connection refused
+    ! dropped    message m-1 (NotJson): it names no Service
+    synced, incomplete: 1 cluster not read
+    ");
+    assert_snapshot!(Report::new(Mode::DryRun, clusters()), @r"
+    cluster blue
+      nothing is annotated, and nothing of ours is registered
+    cluster green
+      ! not read, so nothing was changed: connection refused
+    dry run, incomplete: 1 cluster not read
+    ");
+    assert_snapshot!(Report::new(Mode::DryRun, Vec::new()), @"dry run: nothing to do");
+}
+
+#[test]
+fn what_was_done_in_a_service_serialises() {
+    let conflict = Reason::DomainConflict { holder: ServiceRef::new("shop", "old") };
+    let plan = Plan { held_back: vec![held_back(Some(place("web")), conflict)], ..rest() };
+    let failed = Outcome::Failed("cannot rewrite: throttled".into());
+    let removed = applied(deregister(None), Outcome::Applied);
+    let report = ClusterReport::new("blue", plan, vec![removed, applied(rewrite(), failed)]);
+    assert_snapshot!(serde_json::to_string_pretty(&report.services).expect("JSON"), @r#"
+    [
+      {
+        "namespace": "prod",
+        "name": "web",
+        "unchanged": 3,
+        "foreign": {
+          "ecs": 2,
+          "other_cluster": 1
+        },
+        "changes": [
+          {
+            "change": "deregister",
+            "instance": "i-3",
+            "service": {
+              "namespace": "shop",
+              "name": "gone"
+            },
+            "detail": "10.0.0.3: Service shop/gone is gone, or no longer annotated and headless",
+            "result": "applied"
+          },
+          {
+            "change": "rewrite",
+            "instance": "i-2",
+            "service": {
+              "namespace": "shop",
+              "name": "web"
+            },
+            "detail": "REGION nothing -> eu-central-1",
+            "result": "failed",
+            "error": "cannot rewrite: throttled"
+          }
+        ],
+        "heldBack": [
+          {
+            "service": {
+              "namespace": "shop",
+              "name": "web"
+            },
+            "reason": "DomainConflict",
+            "detail": "Service shop/old of this cluster holds the name; this one takes over when that ends",
+            "failed": false
+          }
+        ]
+      }
+    ]
+    "#);
+}
+
+#[test]
+fn what_is_not_there_is_not_serialised() {
+    let error = std::io::Error::other("connection refused");
+    let report = Report::new(Mode::Sync, vec![ClusterReport::unreadable("green", &error)]);
+    let report = serde_json::to_value(&report).expect("JSON");
+    let keys = |value: &serde_json::Value| -> BTreeSet<String> {
+        value.as_object().expect("an object").keys().cloned().collect()
+    };
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+    assert_eq!(keys(&report), names(&["mode", "ok", "counts", "clusters"]));
+    let cluster = &report["clusters"][0];
+    assert_eq!(keys(cluster), names(&["cluster", "error", "counts", "services", "heldBack"]));
+}
+
+#[test]
+fn every_change_is_counted_by_what_became_of_it() {
+    let counts = |plan, applied| ClusterReport::new("blue", plan, applied).counts;
+    let planned = ClusterReport::of_plan("blue", Plan { held_back: Vec::new(), ..plan() }).counts;
+    let expected = Counts {
+        created: 1,
+        registered: 1,
+        rewritten: 1,
+        deregistered: 1,
+        unchanged: 3,
+        foreign: 3,
+        ..Counts::default()
+    };
+    assert_eq!(planned, expected);
+    let expected = Counts {
+        created: 1,
+        rewritten: 1,
+        unchanged: 3,
+        foreign: 3,
+        held_back: 3,
+        failed: 2,
+        undone: 1,
+        ..Counts::default()
+    };
+    assert_eq!(counts(rest(), outcomes()), expected);
+    let twice: Counts = [expected, expected].into_iter().sum();
+    assert_eq!((twice.created, twice.held_back, twice.undone), (2, 6, 2));
+}
+
+#[test]
+fn a_cluster_that_could_not_be_read_is_counted() {
+    let error = std::io::Error::other("connection refused");
+    let report = Report::new(Mode::Sync, vec![ClusterReport::unreadable("green", &error)]);
+    assert_eq!((report.ok, report.counts.unreadable), (false, 1));
+}
+
+#[test]
+fn a_report_is_complete_where_a_retry_could_not_help() {
+    let failed = || Outcome::Failed("throttled".into());
+    let unreadable = || held_back(Some(place("web")), Reason::Unreadable("throttled".into()));
+    let conflict = || held_back(Some(place("web")), Reason::CnameService);
+    let cases = [
+        (Vec::new(), vec![applied(register(), Outcome::Applied)], true),
+        (Vec::new(), vec![applied(register(), failed())], false),
+        (Vec::new(), vec![applied(register(), Outcome::Undone("no time".into()))], false),
+        (Vec::new(), vec![applied(register(), Outcome::HeldBack(Reason::CnameService))], true),
+        (vec![conflict()], Vec::new(), true),
+        (vec![unreadable()], Vec::new(), false),
+    ];
+    for (held_back, applied, expected) in cases {
+        let told = format!("{held_back:?} {applied:?}");
+        let report = ClusterReport::new("blue", Plan { held_back, ..Plan::default() }, applied);
+        assert_eq!(report.is_complete(), expected, "{told}");
+        assert_eq!(report.is_complete_for(&Selection::service(web())), expected, "{told}");
+        assert!(report.is_complete_for(&Selection::namespace("ops")), "{told}");
+        assert_eq!(Report::new(Mode::Sync, vec![report]).ok, expected, "{told}");
+    }
+}
+
+#[test]
+fn a_cause_is_said_once() {
+    #[derive(Debug, thiserror::Error)]
+    #[error("{0}")]
+    struct Layer(&'static str, #[source] Option<Box<Layer>>);
+    let cause = |text| Some(Box::new(Layer(text, Some(Box::new(Layer("timed out", None))))));
+    assert_eq!(
+        chain(&Layer("cannot read", cause("no answer"))),
+        "cannot read: no answer: timed out"
+    );
+    assert_eq!(
+        chain(&Layer("cannot read: timed out", cause("timed out"))),
+        "cannot read: timed out"
+    );
+}
