@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use crate::fleet::Fleet;
 use crate::run::{converge, settled, sync};
-use crate::sandbox::cloud_map::Behaviour;
+use crate::sandbox::cloud_map::{Behaviour, Fault, FaultKind};
 
 /// Slow enough that what one run starts is in flight when the other comes to it.
 fn slow_operations(fleet: &Fleet) {
-    let operation_delay = Duration::from_millis(500);
+    let operation_delay = Duration::from_secs(1);
     fleet.cloud_map.behave(Behaviour { operation_delay, ..Behaviour::default() });
 }
 
@@ -33,6 +33,27 @@ async fn two_runs_at_once_register_every_instance_once() {
     assert!(reports.0.ok && reports.1.ok, "{}{}", reports.0, reports.1);
     assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.3", "10.0.1.4"]);
     assert!(refusals(&fleet, "RegisterInstance") > 0, "the runs did not meet");
+    settled(&fleet, &functions.0).await;
+}
+
+/// What somebody else began says nothing of how it ends.
+#[tokio::test]
+async fn run_that_waited_for_a_foreign_operation_which_fails_registers_the_instance_itself() {
+    let fleet = Fleet::start().await;
+    fleet.web("web", "prod", &["10.0.1.1"]);
+    let functions = (fleet.function().await, fleet.function().await);
+    converge(&fleet, &functions.0).await;
+    converge(&fleet, &functions.1).await;
+    slow_operations(&fleet);
+    fleet.pods("web", &["10.0.1.2"]);
+    let fails = FaultKind::OperationFails("INTERNAL_FAILURE");
+    fleet.cloud_map.inject(Fault::on("RegisterInstance", fails));
+
+    let reports = tokio::join!(sync(&functions.0), sync(&functions.1));
+
+    assert!(reports.0.ok != reports.1.ok, "{}{}", reports.0, reports.1);
+    assert!(refusals(&fleet, "RegisterInstance") > 0, "the runs did not meet");
+    assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.2"]);
     settled(&fleet, &functions.0).await;
 }
 
