@@ -2,6 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use futures_util::{StreamExt, TryStreamExt, stream};
 use tokio::time::timeout_at;
 
 use crate::apply::{self, Terms};
@@ -10,9 +11,12 @@ use crate::deadline::Deadline;
 use crate::kubernetes::desired::Reading;
 use crate::model::{Owner, Selection};
 use crate::observe::{self, SharedRegistry, World};
-use crate::plan;
-use crate::report::{ClusterReport, Mode};
+use crate::plan::{self, HeldBack};
+use crate::report::{ClusterReport, Mode, Notice, chain, notices};
 use crate::settings::{Cluster, Settings};
+
+/// How many Events are created at once.
+const EVENTS_SIDE_BY_SIDE: usize = 8;
 
 /// Why a cluster was not reconciled. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
@@ -86,8 +90,22 @@ impl Invocation<'_> {
         let changes = std::mem::take(&mut plan.changes);
         let terms = Terms { policy, deadline: self.deadline, rotation: rotation() };
         let results = apply::apply(&world, &observation, changes, terms).await;
+        let refused = results.refused();
         plan.add_held_back(results.held_back);
+        let held_back: Vec<HeldBack> = plan.held_back.iter().cloned().chain(refused).collect();
+        self.tell(&world, &notices(&held_back, &observation.desired)).await;
         Ok(ClusterReport::new(name, plan, results.applied))
+    }
+
+    /// Tells the cluster what is held back. Nobody waits for it, and a refusal is no failure.
+    async fn tell(&self, world: &World<'_>, notices: &[Notice]) {
+        let told = stream::iter(notices)
+            .map(|notice| world.kubernetes.tell(notice))
+            .buffer_unordered(EVENTS_SIDE_BY_SIDE)
+            .try_collect::<Vec<()>>();
+        if let Ok(Err(error)) = timeout_at(self.deadline.stop(), told).await {
+            tracing::debug!("Events are not told: {}", chain(&error));
+        }
     }
 
     fn world<'w>(

@@ -54,6 +54,21 @@ pub struct Results {
     pub held_back: Vec<HeldBack>,
 }
 
+impl Results {
+    /// What Cloud Map refused for good.
+    pub fn refused(&self) -> Vec<HeldBack> {
+        let refused = self.applied.iter().filter_map(|applied| match &applied.outcome {
+            Outcome::HeldBack(reason) => Some(HeldBack {
+                service: applied.service.clone(),
+                place: Some(applied.change.place().clone()),
+                reason: reason.clone(),
+            }),
+            _ => None,
+        });
+        refused.collect()
+    }
+}
+
 /// The terms on which a plan is carried out.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms {

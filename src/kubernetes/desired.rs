@@ -42,6 +42,7 @@ pub fn annotated(service: &Service, reading: &Reading) -> Option<AnnotatedServic
         Some(ServicePort { name: port.name.clone().unwrap_or_default(), number })
     });
     Some(AnnotatedService {
+        uid: service.uid().unwrap_or_default(),
         created,
         claims,
         ports: ports.collect(),

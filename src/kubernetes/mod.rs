@@ -1,6 +1,6 @@
-//! One cluster's Kubernetes API, read only: [`mod@connect`] makes a client that signs its own tokens,
+//! One cluster's Kubernetes API: [`mod@connect`] makes a client that signs its own tokens,
 //! [`read`] lists Services and their endpoints whole or not at all, [`annotation`] and [`desired`]
-//! turn them into what the plan compares.
+//! turn them into what the plan compares, and `tell` creates Events about what is held back.
 
 pub mod annotation;
 pub mod connect;
@@ -8,6 +8,7 @@ pub mod desired;
 mod endpoints;
 mod list;
 pub mod read;
+mod tell;
 #[cfg(test)]
 mod tests;
 

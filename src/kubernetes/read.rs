@@ -2,6 +2,7 @@
 //! answers with a part.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use futures_util::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::core::v1::{Endpoints as CoreEndpoints, Service};
@@ -9,6 +10,7 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::api::{Api, ListParams};
 use kube::{Client, ResourceExt};
 
+use super::tell::Told;
 use super::{Error, list::list_all};
 use crate::model::ServiceRef;
 
@@ -23,7 +25,8 @@ pub const SERVICE_NAME: &str = "kubernetes.io/service-name";
 /// The Kubernetes API of one cluster.
 #[derive(Clone)]
 pub struct Kubernetes {
-    client: Client,
+    pub(super) client: Client,
+    pub(super) told: Arc<Told>,
 }
 
 /// What the API server holds of the endpoints of one Service.
@@ -38,7 +41,7 @@ pub enum Endpoints {
 impl Kubernetes {
     /// Reads through `client`.
     pub fn new(client: Client) -> Self {
-        Self { client }
+        Self { client, told: Arc::default() }
     }
 
     /// Every headless Service of the cluster, annotated or not.

@@ -17,6 +17,8 @@ pub struct Desired {
 /// One annotated headless Service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AnnotatedService {
+    /// `metadata.uid`.
+    pub uid: String,
     /// `metadata.creationTimestamp`, seconds since 1970: of two claimants of a name the older holds it.
     pub created: i64,
     /// What the annotations say, or every annotation that says nothing usable.

@@ -152,6 +152,11 @@ impl Reason {
         Some(Self::RecordTypeMismatch { records: kind.to_string(), addresses: (*address).into() })
     }
 
+    /// Whether the owner of the Service can do something about it, and so should hear of it.
+    pub fn concerns_owner(&self) -> bool {
+        !matches!(self, Self::Policy { .. } | Self::Waiting { .. } | Self::Unreadable(_))
+    }
+
     /// Whether a retry may help, so that the run counts as incomplete.
     pub fn is_failure(&self) -> bool {
         matches!(self, Self::Unreadable(_))

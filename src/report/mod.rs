@@ -3,6 +3,7 @@
 
 mod cluster;
 mod counts;
+mod notice;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -16,6 +17,7 @@ use crate::model::ServiceRef;
 use crate::plan::{Foreign, HeldBack};
 
 pub use counts::Counts;
+pub use notice::{Notice, notices};
 
 /// What one invocation did.
 #[derive(Clone, Debug, Serialize)]

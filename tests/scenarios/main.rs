@@ -13,6 +13,7 @@ mod convergence;
 mod creation;
 mod deadlines;
 mod endpoints;
+mod events;
 mod first_sync;
 mod fleet;
 mod foreign;

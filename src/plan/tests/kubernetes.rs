@@ -25,6 +25,7 @@ pub fn service(name: &str, place: &str) -> Kubernetes {
         ports: Vec::new(),
     };
     let annotated = AnnotatedService {
+        uid: String::new(),
         created: 100,
         claims: Ok(claims),
         ports: Vec::new(),
