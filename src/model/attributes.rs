@@ -24,6 +24,9 @@ pub const AVAILABILITY_ZONE: &str = "AVAILABILITY_ZONE";
 /// The Region, under the name that ECS uses.
 pub const REGION: &str = "REGION";
 
+/// The keys that annotations set, separated by commas: they are ours to repair and to take away.
+pub const ANNOTATED: &str = "cloud-map-sync/attributes";
+
 /// What all marks begin with.
 pub const MARK_PREFIX: &str = "cloud-map-sync/";
 /// The version of the marks.
@@ -89,7 +92,7 @@ impl Marks {
 
 /// Whether a mark is one that this release knows, and so repairs.
 pub fn is_known_mark(key: &str) -> bool {
-    [OWNER, CLUSTER, NAMESPACE, SERVICE, POD].contains(&key)
+    [OWNER, CLUSTER, NAMESPACE, SERVICE, POD, ANNOTATED].contains(&key)
 }
 
 /// The schema version to write over `present`: never lower than what stands there, since a later

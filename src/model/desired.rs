@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use super::{NamespaceReference, ServiceName, ServiceRef};
+use super::{Attributes, NamespaceReference, ServiceName, ServiceRef};
 
 /// Every annotated headless Service of one cluster. Only ever built from complete lists: a cluster
 /// that could not be read whole is an error, never a smaller `Desired`.
@@ -42,6 +42,12 @@ pub struct Claims {
     pub ttl: Option<u32>,
     /// Which ports are registered; none: addresses alone.
     pub ports: Vec<PortReference>,
+    /// Whether instances are registered at all; the claim to the name stands either way.
+    pub publish: bool,
+    /// What every instance carries besides.
+    pub attributes: Attributes,
+    /// The most instances to register under a name.
+    pub maximum: Option<usize>,
 }
 
 /// An annotation whose value cannot be used.

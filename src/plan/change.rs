@@ -73,6 +73,12 @@ pub enum Because {
     /// Another instance of ours says the same.
     #[error("another instance of ours has the same address and port")]
     Duplicate,
+    /// The Service asks for fewer instances than it has endpoints.
+    #[error("max-instances of the Service leaves it out")]
+    BeyondMaximum,
+    /// The Service asks for no instances.
+    #[error("publish of the Service is false")]
+    Withdrawn,
     /// Its Service is deleted, or is no annotated headless Service any more.
     #[error("Service {0} is gone, or no longer annotated and headless")]
     ServiceGone(ServiceRef),
@@ -82,6 +88,13 @@ pub enum Because {
     /// Another Service of the cluster holds the name.
     #[error("Service {0} holds the name now")]
     NameHeldBy(ServiceRef),
+}
+
+impl Because {
+    /// Whether the claim to the name still stands.
+    pub fn leaves_the_claim(&self) -> bool {
+        !matches!(self, Self::ServiceGone(_) | Self::NameChanged(_) | Self::NameHeldBy(_))
+    }
 }
 
 /// What must be seen in Cloud Map before an instance may go, so that no name goes empty on the way.

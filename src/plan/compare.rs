@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::change::{Change, Difference};
+use super::change::{Because, Change, Difference};
 use super::identity::Identity;
 use super::wanted::{NewService, Wanted};
 use super::{Observation, Place, Reason, rewrite};
@@ -28,15 +28,21 @@ pub struct Comparison {
     pub unwanted: BTreeSet<String>,
     /// Ours, and saying what another instance of ours, which stays, says too.
     pub duplicates: BTreeSet<String>,
+    /// Ours, and beyond what the Service wants registered.
+    pub beyond: BTreeSet<String>,
+    /// Whether the Service wants none.
+    pub withdrawn: bool,
     /// What is held back, and why.
     pub held_back: Vec<Reason>,
 }
 
 /// Compares what `wanted` asks for with what stands under `key`.
-pub fn compare(observation: &Observation, key: &ServiceKey, wanted: Wanted) -> Comparison {
+pub fn compare(observation: &Observation, key: &ServiceKey, mut wanted: Wanted) -> Comparison {
     let present = Present::of(observation, key, wanted.tells_ports_apart);
+    let mut comparison = Comparison { withdrawn: wanted.withdrawn, ..Comparison::default() };
+    comparison.beyond = present.beyond_maximum(&mut wanted);
+    comparison.asked = wanted.asks();
     let kept = present.kept_for(&wanted);
-    let mut comparison = Comparison { asked: wanted.asks(), ..Comparison::default() };
     for (new_id, (identity, attributes)) in &wanted.instances {
         match kept.get(new_id) {
             Some(id) => {
@@ -47,7 +53,7 @@ pub fn compare(observation: &Observation, key: &ServiceKey, wanted: Wanted) -> C
             None if present.ids.contains(new_id) => {
                 comparison.held_back.push(Reason::IdTaken(new_id.clone()));
             }
-            None => _ = comparison.register.insert(new_id.clone(), attributes.clone()),
+            None => comparison.file_new(new_id, attributes),
         }
     }
     let kept: BTreeSet<&String> = kept.into_values().collect();
@@ -86,6 +92,17 @@ impl<'a> Present<'a> {
         marks.is_some_and(|marks| marks.service == *service)
     }
 
+    /// Takes out of `wanted` what is beyond its maximum, and says which of ours that concerns.
+    fn beyond_maximum(&self, wanted: &mut Wanted) -> BTreeSet<String> {
+        let kept: BTreeMap<String, String> = self
+            .kept_for(wanted)
+            .into_iter()
+            .map(|(new_id, id)| (new_id.clone(), id.clone()))
+            .collect();
+        let beyond = wanted.keep_within_maximum(|new_id| kept.contains_key(new_id));
+        beyond.iter().filter_map(|new_id| kept.get(new_id).cloned()).collect()
+    }
+
     /// The instance of ours that is kept for each wanted one, by the latter's new id: the one with its
     /// identity (of several the first by id), else the one that has the new id already, since its
     /// addresses changed, say by a second one.
@@ -109,14 +126,43 @@ impl<'a> Present<'a> {
 }
 
 impl Comparison {
+    /// Files an instance under those to register.
+    fn file_new(&mut self, id: &str, attributes: &Attributes) {
+        match rewrite::beyond_limits(attributes) {
+            Some(problem) => self.hold_attributes_back(id, problem),
+            None => _ = self.register.insert(id.to_owned(), attributes.clone()),
+        }
+    }
+
     /// Files a present instance of ours under unchanged or rewrite.
     fn settle(&mut self, id: &str, present: &Attributes, wanted: &Attributes) {
         let rewritten = rewrite::carry_over(present, wanted);
         let differences = rewrite::differences(present, &rewritten);
-        if differences.is_empty() {
-            self.unchanged.insert(id.to_owned());
+        match rewrite::beyond_limits(&rewritten) {
+            _ if differences.is_empty() => _ = self.unchanged.insert(id.to_owned()),
+            Some(problem) => {
+                self.unchanged.insert(id.to_owned());
+                self.hold_attributes_back(id, problem);
+            }
+            None => _ = self.rewrite.insert(id.to_owned(), (rewritten, differences)),
+        }
+    }
+
+    fn hold_attributes_back(&mut self, instance: &str, problem: String) {
+        let instance = instance.to_owned();
+        self.held_back.push(Reason::AttributeLimit { instance, problem });
+    }
+
+    /// Why an instance goes that its holder has no use for.
+    pub fn because(&self, instance: &str) -> Because {
+        if self.withdrawn {
+            Because::Withdrawn
+        } else if self.beyond.contains(instance) {
+            Because::BeyondMaximum
+        } else if self.duplicates.contains(instance) {
+            Because::Duplicate
         } else {
-            self.rewrite.insert(id.to_owned(), (rewritten, differences));
+            Because::NoReadyEndpoint
         }
     }
 
@@ -142,9 +188,12 @@ impl Comparison {
     /// Whether every endpoint that can be found here is found here.
     pub fn is_whole(&self) -> bool {
         let hinders = |reason: &Reason| {
-            // A remark on the service as a whole stands in nobody's way, and an address that is
-            // never published is missing nowhere.
-            !matches!(reason, Reason::PortNotServed { .. } | Reason::NotPublishable(_))
+            // A remark on the service as a whole stands in nobody's way, what is never published is
+            // missing nowhere, and what is beyond the maximum is not asked for.
+            !matches!(
+                reason,
+                Reason::PortNotServed { .. } | Reason::NotPublishable(_) | Reason::Maximum { .. }
+            )
         };
         self.register.is_empty() && !self.held_back.iter().any(hinders)
     }

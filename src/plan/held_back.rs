@@ -84,6 +84,22 @@ pub enum Reason {
     /// endpoint.
     #[error("instance {0} exists and stands for something else; it is not overwritten")]
     IdTaken(String),
+    /// More endpoints are ready than the Service wants registered.
+    #[error("{maximum} of {wanted} instances are registered, as max-instances says")]
+    Maximum {
+        /// The annotation's number.
+        maximum: usize,
+        /// How many there would be.
+        wanted: usize,
+    },
+    /// The attributes are more than Cloud Map takes.
+    #[error("instance {instance} would have {problem}; its attributes stay as they are")]
+    AttributeLimit {
+        /// The instance.
+        instance: String,
+        /// What is too much.
+        problem: String,
+    },
     /// The policy does not allow it.
     #[error("policy {policy} does not allow this: {action}")]
     Policy {
@@ -134,6 +150,8 @@ impl Reason {
             Self::CnameService => "CnameService",
             Self::ServiceConnect => "ServiceConnect",
             Self::IdTaken(_) => "IdTaken",
+            Self::Maximum { .. } => "MaxInstances",
+            Self::AttributeLimit { .. } => "AttributeLimit",
             Self::Policy { .. } => "Policy",
             Self::Waiting { .. } => "Waiting",
             Self::AddressTaken(_) => "AddressTaken",
@@ -154,7 +172,9 @@ impl Reason {
 
     /// Whether the owner of the Service can do something about it, and so should hear of it.
     pub fn concerns_owner(&self) -> bool {
-        !matches!(self, Self::Policy { .. } | Self::Waiting { .. } | Self::Unreadable(_))
+        let not_theirs = matches!(self, Self::Policy { .. } | Self::Waiting { .. });
+        let as_asked = matches!(self, Self::Maximum { .. });
+        !not_theirs && !as_asked && !matches!(self, Self::Unreadable(_))
     }
 
     /// Whether a retry may help, so that the run counts as incomplete.

@@ -56,6 +56,11 @@ pub fn new_id(owner: &Owner, service: &ServiceRef, identity: &Identity) -> Strin
     format!("ip-{address}{port}-{digits:010x}")
 }
 
+/// The part of a new id that is spread evenly over all ids.
+pub fn hash_of(id: &str) -> &str {
+    id.rsplit('-').next().unwrap_or(id)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

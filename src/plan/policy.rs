@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::{Because, Change, HeldBack, Plan, Reason};
+use super::{Change, HeldBack, Plan, Reason};
 
 /// `POLICY`, in the words and with the meaning that `ExternalDNS` users know.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -31,9 +31,7 @@ impl Policy {
             Change::Rewrite { .. } => self != Self::CreateOnly,
             Change::Deregister { because, .. } => match self {
                 Self::Sync => true,
-                Self::UpsertOnly => {
-                    matches!(because, Because::NoReadyEndpoint | Because::Duplicate)
-                }
+                Self::UpsertOnly => because.leaves_the_claim(),
                 Self::CreateOnly => false,
             },
         }

@@ -96,8 +96,7 @@ impl<'a> Removals<'a> {
         is_last: bool,
     ) -> Option<Decision> {
         let comparison = self.matched.get(key)?;
-        let duplicate = comparison.duplicates.contains(candidate.instance);
-        let because = if duplicate { Because::Duplicate } else { Because::NoReadyEndpoint };
+        let because = comparison.because(candidate.instance);
         let alone = comparison.asked && !comparison.serves;
         let waits_for = (alone && is_last).then_some(WaitsFor::FirstRegistration);
         Some((candidate.marked.clone(), because, waits_for))

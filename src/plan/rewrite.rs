@@ -4,22 +4,37 @@ use std::collections::BTreeSet;
 
 use super::Difference;
 use crate::model::Attributes;
-use crate::model::attributes::{self, AVAILABILITY_ZONE, INITIAL_HEALTH, REGION, SCHEMA};
+use crate::model::attributes::{
+    self, ANNOTATED, AVAILABILITY_ZONE, INITIAL_HEALTH, REGION, SCHEMA,
+};
 
-/// Whether we set and repair an attribute. Anything else on an instance of ours somebody added.
-fn is_managed(key: &str) -> bool {
+/// Whether we set and repair an attribute of an instance of ours: what annotations set says a mark.
+/// Anything else somebody added.
+fn is_managed(key: &str, present: &Attributes) -> bool {
     let aws = key.starts_with("AWS_") && key != INITIAL_HEALTH;
-    aws || attributes::is_known_mark(key) || [AVAILABILITY_ZONE, REGION].contains(&key)
+    let annotated = present.get(ANNOTATED).is_some_and(|keys| keys.split(',').any(|it| it == key));
+    aws || annotated || attributes::is_known_mark(key) || [AVAILABILITY_ZONE, REGION].contains(&key)
 }
 
 /// What to register: `RegisterInstance` replaces the whole map, so what others added is sent again.
 pub fn carry_over(present: &Attributes, wanted: &Attributes) -> Attributes {
-    let others = present.iter().filter(|(key, _)| !is_managed(key));
+    let others = present.iter().filter(|(key, _)| !is_managed(key, present));
     let mut rewritten: Attributes =
         others.map(|(key, value)| (key.clone(), value.clone())).collect();
     rewritten.extend(wanted.clone());
     rewritten.insert(SCHEMA.to_owned(), attributes::schema_over(present.get(SCHEMA)));
     rewritten
+}
+
+/// What is beyond Cloud Map's limits: 30 attributes that are not its own, 5,000 characters in all.
+pub fn beyond_limits(attributes: &Attributes) -> Option<String> {
+    let own = attributes.keys().filter(|key| !key.starts_with("AWS_")).count();
+    let size: usize = attributes.iter().map(|(key, value)| key.len() + value.len()).sum();
+    match (own > 30, size > 5000) {
+        (true, _) => Some(format!("{own} attributes, and Cloud Map takes 30")),
+        (_, true) => Some(format!("{size} characters of attributes, and Cloud Map takes 5,000")),
+        _ => None,
+    }
 }
 
 /// The attributes that differ. The version of the marks alone is no difference.

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::Reason;
 use super::identity::Identity;
-use crate::model::attributes::{AVAILABILITY_ZONE, IPV4, IPV6, PORT, REGION};
+use crate::model::attributes::{ANNOTATED, AVAILABILITY_ZONE, IPV4, IPV6, PORT, REGION};
 use crate::model::{
     AnnotatedService, Attributes, Claims, Endpoint, Marks, Owner, PortReference, Records,
     ServiceKind, ServiceRef,
@@ -55,8 +55,9 @@ impl Shape<'_> {
         for port in self.ports(endpoint) {
             match carried.clone().and_then(|addresses| Ok((addresses, port?))) {
                 Ok((addresses, port)) => {
-                    let attributes =
+                    let mut attributes =
                         attributes(&marks.write(owner), addresses, port, endpoint, owner);
+                    attributes.extend(self.annotated_attributes());
                     let port = port.filter(|_| self.tells_ports_apart());
                     fit.instances.push((addresses.identity(port), attributes));
                 }
@@ -82,6 +83,16 @@ impl Shape<'_> {
             remarks.push(Reason::PortNotServed { records: self.kind, port: port.clone() });
         }
         remarks
+    }
+
+    /// What annotations set, and the mark that says so.
+    fn annotated_attributes(&self) -> Attributes {
+        let mut attributes = self.claims.attributes.clone();
+        if !attributes.is_empty() {
+            let keys: Vec<&str> = attributes.keys().map(String::as_str).collect();
+            attributes.insert(ANNOTATED.to_owned(), keys.join(","));
+        }
+        attributes
     }
 
     fn records(&self) -> Option<Records> {

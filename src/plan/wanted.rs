@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use super::identity::{Identity, new_id};
+use super::identity::{Identity, hash_of, new_id};
 use super::shape::{Fit, Shape};
 use super::{Observation, Reason};
 use crate::model::{
@@ -28,6 +28,10 @@ pub struct Wanted {
     pub instances: BTreeMap<String, (Identity, Attributes)>,
     /// Addresses of ready endpoints that could not be shaped: what is registered for them stays.
     pub unclear: BTreeSet<IpAddr>,
+    /// The most instances to keep or register.
+    pub maximum: Option<usize>,
+    /// Whether the Service wants none, and keeps its claim.
+    pub withdrawn: bool,
     /// What is held back, and why.
     pub held_back: Vec<Reason>,
 }
@@ -71,9 +75,12 @@ pub fn wanted(
         tells_ports_apart: shape.tells_ports_apart(),
         instances: BTreeMap::new(),
         unclear: BTreeSet::new(),
+        maximum: claims.maximum,
+        withdrawn: !claims.publish,
         held_back: shape.remarks(),
     };
-    for endpoint in annotated.endpoints.iter().flatten() {
+    let endpoints = annotated.endpoints.iter().flatten();
+    for endpoint in endpoints.filter(|_| claims.publish) {
         let Fit { instances, held_back, unclear } = shape.fit(endpoint, holder, &observation.owner);
         for (identity, attributes) in instances {
             wanted.add(new_id(&observation.owner, holder, &identity), (identity, attributes));
@@ -92,6 +99,21 @@ impl Wanted {
         if instance > *known {
             *known = instance;
         }
+    }
+
+    /// Takes out what is beyond the maximum: those that are `present` come first, then the order of the
+    /// ids' hashes decides, so that the same ones stay from run to run. Returns the ids taken out.
+    pub fn keep_within_maximum(&mut self, present: impl Fn(&String) -> bool) -> BTreeSet<String> {
+        let Some(maximum) = self.maximum.filter(|maximum| self.instances.len() > *maximum) else {
+            return BTreeSet::new();
+        };
+        let mut ids: Vec<String> = self.instances.keys().cloned().collect();
+        ids.sort_by_key(|id| (!present(id), hash_of(id).to_owned(), id.clone()));
+        let beyond: BTreeSet<String> = ids.split_off(maximum).into_iter().collect();
+        let wanted = self.instances.len();
+        self.held_back.push(Reason::Maximum { maximum, wanted });
+        self.instances.retain(|id, _| !beyond.contains(id));
+        beyond
     }
 
     /// Whether a ready endpoint asks for an instance, be it one that could not be shaped.

@@ -19,6 +19,7 @@ mod fleet;
 mod foreign;
 mod foreign_operations;
 mod identity;
+mod levers;
 mod marks;
 mod names;
 mod namespaces;

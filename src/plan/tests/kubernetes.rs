@@ -19,6 +19,9 @@ pub struct Kubernetes {
 pub fn service(name: &str, place: &str) -> Kubernetes {
     let (namespace, claimed) = split(place);
     let claims = Claims {
+        publish: true,
+        attributes: crate::model::Attributes::new(),
+        maximum: None,
         names: vec![ServiceName::parse(&claimed).expect("a name")],
         namespace: NamespaceReference::parse(&namespace).expect("a namespace"),
         ttl: None,

@@ -1,9 +1,11 @@
 //! The annotations on a Service, parsed into what they claim. A value that cannot be used is told
 //! with what would be right, and never stops another Service.
 
+mod value;
+
 use std::collections::BTreeMap;
 
-use crate::model::{BadAnnotation, Claims, NamespaceReference, PortReference, ServiceName};
+use crate::model::{BadAnnotation, Claims, NamespaceReference};
 
 /// One annotation as the documentation lists it.
 #[derive(Clone, Copy, Debug)]
@@ -22,9 +24,12 @@ const HOSTNAME: &str = "hostname";
 const NAMESPACE: &str = "namespace";
 const TTL: &str = "ttl";
 const PORT: &str = "port";
+const PUBLISH: &str = "publish";
+const ATTRIBUTES: &str = "attributes";
+const MAX_INSTANCES: &str = "max-instances";
 
 /// Every annotation, in the order of the documentation.
-pub const DOCUMENTED: [Documented; 4] = [
+pub const DOCUMENTED: [Documented; 7] = [
     Documented {
         name: HOSTNAME,
         meaning: "the Cloud Map service's name, or several separated by commas; opts the Service in",
@@ -49,10 +54,26 @@ pub const DOCUMENTED: [Documented; 4] = [
         default: "no port; in an existing SRV service the Service's only port",
         example: "http",
     },
+    Documented {
+        name: PUBLISH,
+        meaning: "`false` withdraws the Service's instances and keeps its claim to the name",
+        default: "`true`",
+        example: "false",
+    },
+    Documented {
+        name: MAX_INSTANCES,
+        meaning: "registers at most so many instances, and the same ones from run to run: a canary \
+                  beside ECS",
+        default: "all of them",
+        example: "1",
+    },
+    Documented {
+        name: ATTRIBUTES,
+        meaning: "attributes for every instance, `key=value` separated by commas",
+        default: "none",
+        example: "team=shop,tier=front",
+    },
 ];
-
-/// The longest TTL that Cloud Map takes, in seconds.
-const MAXIMUM_TTL: u32 = 2_147_483_647;
 
 /// What a Service's annotations claim; `None` where the Service is not annotated with a hostname.
 ///
@@ -66,10 +87,15 @@ pub fn claims(
     let mut reader = Reader { annotations, prefix, mistakes: Vec::new() };
     reader.value(HOSTNAME)?;
     let claims = Claims {
-        names: reader.read(HOSTNAME, names).unwrap_or_default(),
-        namespace: reader.read(NAMESPACE, namespace).unwrap_or_else(|| default_namespace.clone()),
-        ttl: reader.read(TTL, ttl),
-        ports: reader.read(PORT, ports).unwrap_or_default(),
+        names: reader.read(HOSTNAME, value::names).unwrap_or_default(),
+        namespace: reader
+            .read(NAMESPACE, value::namespace)
+            .unwrap_or_else(|| default_namespace.clone()),
+        ttl: reader.read(TTL, value::ttl),
+        ports: reader.read(PORT, value::ports).unwrap_or_default(),
+        publish: reader.read(PUBLISH, value::boolean).unwrap_or(true),
+        attributes: reader.read(ATTRIBUTES, value::attributes).unwrap_or_default(),
+        maximum: reader.read(MAX_INSTANCES, value::maximum),
     };
     let mistakes = reader.mistakes;
     Some(if mistakes.is_empty() { Ok(claims) } else { Err(mistakes) })
@@ -108,53 +134,10 @@ fn shortened(value: &str) -> String {
     }
 }
 
-fn names(value: &str) -> Result<Vec<ServiceName>, String> {
-    let mut names = Vec::new();
-    for text in value.split(',').map(str::trim) {
-        let name = ServiceName::parse(text)
-            .map_err(|problem| format!("{text:?} is no name of a Cloud Map service: {problem}"))?;
-        if !names.contains(&name) {
-            names.push(name);
-        }
-    }
-    Ok(names)
-}
-
-fn namespace(value: &str) -> Result<NamespaceReference, String> {
-    let problem = "it must be the name, id or ARN of a Cloud Map namespace";
-    NamespaceReference::parse(value).ok_or_else(|| problem.to_owned())
-}
-
-fn ttl(value: &str) -> Result<u32, String> {
-    let seconds: Option<u32> = value.parse().ok().filter(|seconds| *seconds <= MAXIMUM_TTL);
-    seconds.ok_or_else(|| format!("it must be whole seconds from 0 to {MAXIMUM_TTL}"))
-}
-
-fn ports(value: &str) -> Result<Vec<PortReference>, String> {
-    let mut ports = Vec::new();
-    for text in value.split(',').map(str::trim) {
-        let port = port(text).ok_or_else(|| {
-            format!("{text:?} is neither a port number from 1 to 65535 nor a port's name")
-        })?;
-        if !ports.contains(&port) {
-            ports.push(port);
-        }
-    }
-    Ok(ports)
-}
-
-/// A number is a port number; a port's name has at least one letter, as Kubernetes demands.
-fn port(text: &str) -> Option<PortReference> {
-    if text.bytes().all(|byte| byte.is_ascii_digit()) {
-        return text.parse().ok().filter(|port| *port > 0).map(PortReference::Number);
-    }
-    let inner = text.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-'));
-    (inner && text.len() <= 63).then(|| PortReference::Name(text.to_owned()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::{PortReference, ServiceName};
 
     fn claimed(annotations: &[(&str, &str)]) -> Option<Result<Claims, Vec<BadAnnotation>>> {
         let annotations = annotations

@@ -1,0 +1,164 @@
+//! The values of single annotations, each with its rule and with what would be right.
+
+use crate::model::attributes::{AVAILABILITY_ZONE, MARK_PREFIX, REGION};
+use crate::model::{Attributes, NamespaceReference, PortReference, ServiceName};
+
+/// Cloud Map takes 30 attributes beside its own; the rest are our marks, the zone and the Region.
+const MOST_ATTRIBUTES: usize = 21;
+
+/// The longest TTL that Cloud Map takes, in seconds.
+const MAXIMUM_TTL: u32 = 2_147_483_647;
+
+/// Names of Cloud Map services, separated by commas.
+pub fn names(value: &str) -> Result<Vec<ServiceName>, String> {
+    let mut names = Vec::new();
+    for text in value.split(',').map(str::trim) {
+        let name = ServiceName::parse(text)
+            .map_err(|problem| format!("{text:?} is no name of a Cloud Map service: {problem}"))?;
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    Ok(names)
+}
+
+/// A Cloud Map namespace.
+pub fn namespace(value: &str) -> Result<NamespaceReference, String> {
+    let problem = "it must be the name, id or ARN of a Cloud Map namespace";
+    NamespaceReference::parse(value).ok_or_else(|| problem.to_owned())
+}
+
+/// Seconds.
+pub fn ttl(value: &str) -> Result<u32, String> {
+    let seconds: Option<u32> = value.parse().ok().filter(|seconds| *seconds <= MAXIMUM_TTL);
+    seconds.ok_or_else(|| format!("it must be whole seconds from 0 to {MAXIMUM_TTL}"))
+}
+
+/// Ports of the Service, separated by commas.
+pub fn ports(value: &str) -> Result<Vec<PortReference>, String> {
+    let mut ports = Vec::new();
+    for text in value.split(',').map(str::trim) {
+        let port = port(text).ok_or_else(|| {
+            format!("{text:?} is neither a port number from 1 to 65535 nor a port's name")
+        })?;
+        if !ports.contains(&port) {
+            ports.push(port);
+        }
+    }
+    Ok(ports)
+}
+
+/// A number is a port number; a port's name has at least one letter, as Kubernetes demands.
+fn port(text: &str) -> Option<PortReference> {
+    if text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return text.parse().ok().filter(|port| *port > 0).map(PortReference::Number);
+    }
+    let inner = text.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-'));
+    (inner && text.len() <= 63).then(|| PortReference::Name(text.to_owned()))
+}
+
+/// `true` or `false`.
+pub fn boolean(value: &str) -> Result<bool, String> {
+    match value {
+        "true" => Ok(true),
+        "false" => Ok(false),
+        _ => Err("it must be \"true\" or \"false\"".to_owned()),
+    }
+}
+
+/// How many instances a service may have, which is Cloud Map's limit, too.
+pub fn maximum(value: &str) -> Result<usize, String> {
+    let number = value.parse().ok().filter(|number| (1..=1000).contains(number));
+    number.ok_or_else(|| "it must be a whole number from 1 to 1000".to_owned())
+}
+
+/// Attributes for every instance, `key=value` separated by commas. Cloud Map's limits are checked
+/// here, so that a mistake is told by its key and never comes back as a refused registration.
+pub fn attributes(value: &str) -> Result<Attributes, String> {
+    let mut all = Attributes::new();
+    for pair in value.split(',').map(str::trim) {
+        let (key, value) =
+            pair.split_once('=').ok_or_else(|| format!("{pair:?} is no key=value"))?;
+        check_key(key)?;
+        check_value(key, value)?;
+        if all.insert(key.to_owned(), value.to_owned()).is_some() {
+            return Err(format!("the key {key:?} stands in it twice"));
+        }
+    }
+    let keys: usize = all.keys().map(|key| key.len() + 1).sum();
+    if all.len() > MOST_ATTRIBUTES || keys > 1024 {
+        return Err(format!(
+            "it has {} keys of {keys} characters together; {MOST_ATTRIBUTES} keys and 1,024 characters are the most",
+            all.len()
+        ));
+    }
+    Ok(all)
+}
+
+fn check_key(key: &str) -> Result<(), String> {
+    let printable = key.bytes().all(|byte| (b'!'..=b'~').contains(&byte));
+    if !(1..=255).contains(&key.len()) || !printable {
+        return Err(format!("the key {key:?} is not 1 to 255 printable ASCII characters"));
+    }
+    let reserved = ["AWS_", "ECS_", MARK_PREFIX].iter().any(|prefix| key.starts_with(prefix));
+    if reserved || [AVAILABILITY_ZONE, REGION].contains(&key) {
+        return Err(format!("the key {key:?} is reserved"));
+    }
+    Ok(())
+}
+
+fn check_value(key: &str, value: &str) -> Result<(), String> {
+    let printable = value.bytes().all(|byte| byte == b'\t' || (b' '..=b'~').contains(&byte));
+    if value.len() > 1024 || !printable || value.starts_with([' ', '\t']) {
+        return Err(format!(
+            "the value of {key:?} is not up to 1,024 printable ASCII characters that begin with no blank"
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attributes_are_pairs_within_cloud_maps_limits() {
+        let long_key = format!("{}=x", "k".repeat(256));
+        let long_value = format!("k={}", "v".repeat(1025));
+        let many: Vec<String> = (1..=22).map(|number| format!("{number}=x")).collect();
+        let many = many.join(",");
+        let cases = [
+            ("team=a,tier=", Ok(2)),
+            ("url=http://a=b", Ok(1)),
+            ("team", Err("\"team\" is no key=value")),
+            ("", Err("\"\" is no key=value")),
+            ("=a", Err("the key \"\" is not 1 to 255 printable ASCII characters")),
+            ("te am=a", Err("the key \"te am\" is not 1 to 255 printable ASCII characters")),
+            ("a=1,a=2", Err("the key \"a\" stands in it twice")),
+            ("AWS_INSTANCE_IPV4=1", Err("the key \"AWS_INSTANCE_IPV4\" is reserved")),
+            ("ECS_SERVICE_NAME=1", Err("the key \"ECS_SERVICE_NAME\" is reserved")),
+            (
+                &many,
+                Err(
+                    "it has 22 keys of 62 characters together; 21 keys and 1,024 characters are the most",
+                ),
+            ),
+            ("REGION=1", Err("the key \"REGION\" is reserved")),
+            ("cloud-map-sync/owner=1", Err("the key \"cloud-map-sync/owner\" is reserved")),
+        ];
+        for (value, expected) in cases {
+            let found = attributes(value).map(|attributes| attributes.len());
+            assert_eq!(found, expected.map_err(str::to_owned), "{value}");
+        }
+        for value in [long_key.as_str(), &long_value, "k= x", "k=\u{e9}", "k=a\nb"] {
+            assert!(attributes(value).is_err(), "{value:?}");
+        }
+    }
+
+    #[test]
+    fn a_maximum_is_a_number_of_instances() {
+        for (value, expected) in [("1", Some(1)), ("1000", Some(1000)), ("0", None), ("x", None)] {
+            assert_eq!(maximum(value).ok(), expected);
+        }
+    }
+}
