@@ -77,16 +77,18 @@ fn kubernetes(name: &'static str) -> impl Strategy<Value = Kubernetes> {
         1 => Just(vec!["http", "typo"]),
     ];
     let families = subsequence(vec![Family::V4, Family::V6], 0..=2);
+    let levers = (prop::bool::weighted(0.9), option::weighted(0.1, 1..3_usize));
     let has = prop_oneof![Just(vec![("http", 80)]), Just(vec![("http", 80), ("grpc", 90)])];
     (
         (place, also, 0..3_i64, ports, families),
-        (has, vec(endpoint(), 0..=4), prop::bool::weighted(0.1)),
+        (has, vec(endpoint(), 0..=4), levers, prop::bool::weighted(0.1)),
     )
         .prop_map(
-            move |((place, also, created, ports, families), (has, endpoints, mistaken))| {
+            move |((place, also, created, ports, families), (has, endpoints, levers, mistaken))| {
                 let new = service(name, place).created(created).port(ports);
                 let new = also.into_iter().fold(new, Kubernetes::also);
                 let new = new.ports(has).families(families).ready(endpoints);
+                let new = new.levers(levers.0, levers.1);
                 if mistaken { new.mistaken() } else { new }
             },
         )

@@ -75,6 +75,13 @@ impl Kubernetes {
         self
     }
 
+    /// Is annotated with `publish` and `max-instances`.
+    pub fn levers(mut self, publish: bool, maximum: Option<usize>) -> Self {
+        let claims = self.claims();
+        (claims.publish, claims.maximum) = (publish, maximum);
+        self
+    }
+
     /// Has an annotation that says nothing usable.
     pub fn mistaken(mut self) -> Self {
         self.annotated.claims = Err(vec![mistake()]);

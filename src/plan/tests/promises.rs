@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use super::simulation::Simulation;
 use crate::model::attributes::{IPV4, IPV6};
-use crate::model::{Endpoint, Marks, ServiceKey, ServiceRef};
+use crate::model::{AnnotatedService, Endpoint, Marks, ServiceKey, ServiceRef};
 use crate::plan::{Change, Holders, Observation};
 
 impl Simulation {
@@ -25,13 +25,16 @@ impl Simulation {
         let Some(names) = holders.claims(&marked).filter(|_| holders.holder(key).is_none()) else {
             return;
         };
-        for (name, address) in names.iter().flat_map(|name| {
-            let ready = publishable(&self.world.0, &marked);
-            ready.into_iter().map(move |addresses| (name, addresses))
-        }) {
-            let mut there = our_addresses(&self.world.0, name);
-            let found = there.any(|registered| address.contains(&registered));
-            assert!(found, "{change}: {address:?} of {marked} is not found under {name:?}");
+        let ready = publishable(&self.world.0, &marked);
+        for name in names {
+            let there: Vec<IpAddr> = our_addresses(&self.world.0, name).collect();
+            let found = |addresses: &&Vec<IpAddr>| addresses.iter().any(|it| there.contains(it));
+            let enough = if has_maximum(&self.world.0, &marked) { 1 } else { ready.len() };
+            let found = ready.iter().filter(found).count();
+            assert!(
+                found >= enough.min(ready.len()),
+                "{change}: {found} of {ready:?} of {marked} are found under {name:?}: {there:?}"
+            );
         }
     }
 
@@ -45,9 +48,18 @@ impl Simulation {
     }
 }
 
+/// Whether a Service wants fewer instances than it may have endpoints.
+fn has_maximum(observation: &Observation, service: &ServiceRef) -> bool {
+    let claims = observation.desired.services.get(service).map(|service| &service.claims);
+    claims.is_some_and(|claims| claims.as_ref().is_ok_and(|claims| claims.maximum.is_some()))
+}
+
 /// The addresses of ready endpoints that may be published, by endpoint.
 pub fn publishable(observation: &Observation, service: &ServiceRef) -> Vec<Vec<IpAddr>> {
     let service = observation.desired.services.get(service);
+    let published =
+        |service: &&AnnotatedService| service.claims.as_ref().map_or(true, |claims| claims.publish);
+    let service = service.filter(published);
     let endpoints = service.and_then(|service| service.endpoints.as_ref()).into_iter().flatten();
     let addresses = endpoints.map(|endpoint: &Endpoint| {
         let addresses = endpoint.addresses();
