@@ -9,6 +9,7 @@ use std::io::Write;
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::{Namespace, Node, Pod, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
+use k8s_openapi::api::events::v1::Event;
 use kube::Resource;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use serde::Serialize;
@@ -107,6 +108,19 @@ impl RealCluster {
     /// Deletes a Service.
     pub async fn delete_service(&self, name: &str) {
         self.delete::<Service>(name).await;
+    }
+
+    /// The Events about a Service, as its owner sees them: reason and note.
+    pub async fn events(&self, service: &str) -> Vec<(String, String)> {
+        let api: Api<Event> = Api::namespaced(self.control_plane.admin(), NAMESPACE);
+        let events = api.list(&ListParams::default()).await.expect("Events");
+        let about = events.into_iter().filter(|event| {
+            let regarding = event.regarding.as_ref();
+            regarding.is_some_and(|regarding| regarding.name.as_deref() == Some(service))
+        });
+        about
+            .map(|event| (event.reason.unwrap_or_default(), event.note.unwrap_or_default()))
+            .collect()
     }
 
     /// Adds an `EndpointSlice` for a Service, as a controller would where none runs.

@@ -140,7 +140,7 @@ mod tests {
             (
                 &many,
                 Err(
-                    "it has 22 keys of 62 characters together; 21 keys and 1,024 characters are the most",
+                    "it has 22 keys of 57 characters together; 21 keys and 1,024 characters are the most",
                 ),
             ),
             ("REGION=1", Err("the key \"REGION\" is reserved")),
