@@ -42,13 +42,15 @@ pub fn of_slices(slices: &[EndpointSlice]) -> Vec<Endpoint> {
                 Some((port.name.clone().unwrap_or_default(), number))
             })
             .collect();
-        for entry in slice.endpoints.iter().filter(|entry| is_ready(entry)) {
+        for (entry, terminating) in slice.endpoints.iter().filter_map(serving) {
             // Only the first address counts; the controller writes exactly one.
             let Some(address) = entry.addresses.first().and_then(|text| text.parse().ok()) else {
                 continue;
             };
             let target = entry.target_ref.as_ref();
-            let endpoint = joined.entry(Behind::of(target, address)).or_default();
+            let new = || Endpoint { terminating, ..Endpoint::default() };
+            let endpoint = joined.entry(Behind::of(target, address)).or_insert_with(new);
+            endpoint.terminating &= terminating;
             join(endpoint, address, target, &ports);
             endpoint.zone = endpoint.zone.take().or_else(|| entry.zone.clone());
         }
@@ -74,13 +76,16 @@ pub fn of_core(core: &Endpoints) -> Vec<Endpoint> {
     joined.into_values().collect()
 }
 
-/// Ready as the API means it (unset is ready), and not on its way out: a Service that publishes
-/// addresses that are not ready calls even terminating pods ready.
-fn is_ready(entry: &SliceEndpoint) -> bool {
+/// An endpoint that serves, and whether it is on its way out. Ready is as the API means it (unset is
+/// ready); a terminating pod counts by `serving`, since a Service that publishes addresses that are
+/// not ready calls every terminating pod ready.
+fn serving(entry: &SliceEndpoint) -> Option<(&SliceEndpoint, bool)> {
     let conditions = entry.conditions.as_ref();
     let ready = conditions.and_then(|conditions| conditions.ready).unwrap_or(true);
+    let serving = conditions.and_then(|conditions| conditions.serving).unwrap_or(true);
     let terminating = conditions.and_then(|conditions| conditions.terminating).unwrap_or(false);
-    ready && !terminating
+    let serves = if terminating { serving } else { ready };
+    serves.then_some((entry, terminating))
 }
 
 fn join(

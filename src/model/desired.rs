@@ -27,7 +27,7 @@ pub struct AnnotatedService {
     pub ports: Vec<ServicePort>,
     /// The IP families of the Service (`spec.ipFamilies`).
     pub families: BTreeSet<Family>,
-    /// The ready endpoints; `None` where this run had no reason to read them.
+    /// The ready endpoints, and the terminating ones that still serve; `None` where this run had no reason to read them.
     pub endpoints: Option<Vec<Endpoint>>,
 }
 
@@ -48,6 +48,10 @@ pub struct Claims {
     pub attributes: Attributes,
     /// The most instances to register under a name.
     pub maximum: Option<usize>,
+    /// Whether a terminating pod stays registered while it serves.
+    pub keeps_serving: bool,
+    /// Whether the last instances stay while no endpoint is ready, rather than an empty name.
+    pub keeps_last: bool,
 }
 
 /// An annotation whose value cannot be used.
@@ -98,7 +102,8 @@ pub enum Family {
     V6,
 }
 
-/// A ready endpoint: a pod with its addresses, or a bare address where no pod stands behind it.
+/// A ready endpoint, or a terminating one that still serves: a pod with its addresses, or a bare
+/// address where no pod stands behind it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Endpoint {
     /// The pod's name, where the endpoint has one.
@@ -109,6 +114,8 @@ pub struct Endpoint {
     pub ipv6: Option<Ipv6Addr>,
     /// The availability zone of its node.
     pub zone: Option<String>,
+    /// Whether it is on its way out, and serves until it is gone.
+    pub terminating: bool,
     /// Target ports by the name of the Service's port.
     pub ports: BTreeMap<String, u16>,
 }

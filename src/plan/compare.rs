@@ -58,8 +58,13 @@ pub fn compare(observation: &Observation, key: &ServiceKey, mut wanted: Wanted) 
     }
     let kept: BTreeSet<&String> = kept.into_values().collect();
     for id in present.ours.keys().filter(|id| !kept.contains(*id)) {
-        comparison.serves |= comparison.file(id, &present.identity(id), &wanted)
-            && present.is_marked(id, &wanted.holder);
+        let marked = present.is_marked(id, &wanted.holder);
+        let lasts = marked && wanted.keeps_last_set();
+        let stays = comparison.file(id, &present.identity(id), &wanted, lasts);
+        comparison.serves |= stays && marked;
+    }
+    if wanted.keeps_last_set() {
+        comparison.held_back.push(Reason::NoneReady { kept: comparison.unchanged.len() });
     }
     comparison.create = wanted.create.filter(|_| !wanted.instances.is_empty());
     comparison.held_back.extend(wanted.held_back);
@@ -167,9 +172,10 @@ impl Comparison {
     }
 
     /// Files one of ours that no wanted instance is kept in, and says whether it is kept nevertheless.
-    fn file(&mut self, id: &str, identity: &Identity, wanted: &Wanted) -> bool {
+    fn file(&mut self, id: &str, identity: &Identity, wanted: &Wanted, lasts: bool) -> bool {
         let unclear = identity.addresses().any(|address| wanted.unclear.contains(&address));
-        let group = if unclear {
+        let stays = unclear || lasts;
+        let group = if stays {
             &mut self.unchanged
         } else if wanted.instances.values().any(|(wanted, _)| wanted == identity) {
             &mut self.duplicates
@@ -177,7 +183,7 @@ impl Comparison {
             &mut self.unwanted
         };
         group.insert(id.to_owned());
-        unclear
+        stays
     }
 
     /// Whether an instance of ours is asked for by nobody here, or said twice.

@@ -92,6 +92,12 @@ pub enum Reason {
         /// How many there would be.
         wanted: usize,
     },
+    /// No endpoint is ready, and the Service wants its last instances to stay.
+    #[error("no endpoint is ready; {kept} instances stay, as when-none-ready says")]
+    NoneReady {
+        /// How many stay.
+        kept: usize,
+    },
     /// The attributes are more than Cloud Map takes.
     #[error("instance {instance} would have {problem}; its attributes stay as they are")]
     AttributeLimit {
@@ -151,6 +157,7 @@ impl Reason {
             Self::ServiceConnect => "ServiceConnect",
             Self::IdTaken(_) => "IdTaken",
             Self::Maximum { .. } => "MaxInstances",
+            Self::NoneReady { .. } => "NoneReady",
             Self::AttributeLimit { .. } => "AttributeLimit",
             Self::Policy { .. } => "Policy",
             Self::Waiting { .. } => "Waiting",

@@ -69,6 +69,8 @@ pub struct Standing {
     pub unchanged: usize,
     /// Instances of others, by kind of owner.
     pub foreign: BTreeMap<Foreign, usize>,
+    /// Whether the plan takes the last instance of anybody out.
+    pub emptied: bool,
 }
 
 /// Compares desired and actual state of the `affected` Services, whose endpoints must have been read.
@@ -90,6 +92,7 @@ pub fn plan(observation: &Observation, policy: Policy, affected: &BTreeSet<Servi
     removal::removals(observation, &holders, &matched, affected, &mut plan);
     plan.note_foreign(observation, &holders, affected);
     policy.restrict(&mut plan);
+    plan.note_emptied(&observation.registry);
     plan.in_order()
 }
 
@@ -136,6 +139,23 @@ impl Plan {
                     *standing.foreign.entry(foreign).or_default() += 1;
                 }
             }
+        }
+    }
+
+    /// A plan that empties a name says so.
+    fn note_emptied(&mut self, registry: &Registry) {
+        let mut differences: BTreeMap<&Place, isize> = BTreeMap::new();
+        for change in self.changes.values().flatten() {
+            *differences.entry(change.place()).or_default() += match change {
+                Change::Register { .. } => 1,
+                Change::Deregister { .. } => -1,
+                Change::CreateService { .. } | Change::Rewrite { .. } => 0,
+            };
+        }
+        for (place, difference) in differences {
+            let present = registry.instances(&place.key).count();
+            let left = present.saturating_add_signed(difference);
+            self.standing.entry(place.clone()).or_default().emptied = difference < 0 && left == 0;
         }
     }
 

@@ -8,8 +8,8 @@ use super::identity::{Identity, hash_of, new_id};
 use super::shape::{Fit, Shape};
 use super::{Observation, Reason};
 use crate::model::{
-    AnnotatedService, Attributes, Claims, CloudMapService, Family, Namespace, NamespaceKind,
-    Records, ServiceKey, ServiceKind, ServiceName, ServiceRef,
+    AnnotatedService, Attributes, Claims, CloudMapService, Endpoint, Family, Namespace,
+    NamespaceKind, Records, ServiceKey, ServiceKind, ServiceName, ServiceRef,
 };
 
 /// TTL in seconds of the records of a new DNS service, where no annotation says otherwise.
@@ -32,6 +32,8 @@ pub struct Wanted {
     pub maximum: Option<usize>,
     /// Whether the Service wants none, and keeps its claim.
     pub withdrawn: bool,
+    /// Whether the last instances stay while no endpoint is ready.
+    pub keeps_last: bool,
     /// What is held back, and why.
     pub held_back: Vec<Reason>,
 }
@@ -77,10 +79,12 @@ pub fn wanted(
         unclear: BTreeSet::new(),
         maximum: claims.maximum,
         withdrawn: !claims.publish,
+        keeps_last: claims.publish && claims.keeps_last,
         held_back: shape.remarks(),
     };
     let endpoints = annotated.endpoints.iter().flatten();
-    for endpoint in endpoints.filter(|_| claims.publish) {
+    let stays = |endpoint: &&Endpoint| claims.keeps_serving || !endpoint.terminating;
+    for endpoint in endpoints.filter(|_| claims.publish).filter(stays) {
         let Fit { instances, held_back, unclear } = shape.fit(endpoint, holder, &observation.owner);
         for (identity, attributes) in instances {
             wanted.add(new_id(&observation.owner, holder, &identity), (identity, attributes));
@@ -114,6 +118,11 @@ impl Wanted {
         self.held_back.push(Reason::Maximum { maximum, wanted });
         self.instances.retain(|id, _| !beyond.contains(id));
         beyond
+    }
+
+    /// Whether nothing is ready and the last instances stay.
+    pub fn keeps_last_set(&self) -> bool {
+        self.keeps_last && !self.asks()
     }
 
     /// Whether a ready endpoint asks for an instance, be it one that could not be shaped.

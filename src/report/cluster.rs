@@ -37,6 +37,7 @@ impl ClusterReport {
             let service = at(&mut services, &place);
             service.unchanged = standing.unchanged;
             service.foreign = standing.foreign;
+            service.emptied = standing.emptied;
         }
         let mut held_back = plan.held_back;
         for Applied { service, change, outcome } in applied {
@@ -64,6 +65,9 @@ impl ClusterReport {
             if let Some(place) = line.place.clone() {
                 at(&mut services, &place).held_back.push(line.into());
             }
+        }
+        for service in services.values_mut() {
+            service.emptied = service.emptied && service.has_removed_all();
         }
         let mut report = Self {
             cluster: cluster.to_owned(),
@@ -111,4 +115,14 @@ fn at<'a>(
 
 fn held(service: ServiceRef, change: &Change, reason: Reason) -> HeldBack {
     HeldBack { service, place: Some(change.place().clone()), reason }
+}
+
+impl ServiceReport {
+    /// Whether everything that was to be taken out is, or would be.
+    fn has_removed_all(&self) -> bool {
+        let mut removals = self.changes.iter().filter(|line| line.change == "deregister");
+        let done = removals
+            .all(|line| matches!(line.result, ChangeResult::Planned | ChangeResult::Applied));
+        done && !self.held_back.iter().any(|line| line.reason == "Waiting")
+    }
 }

@@ -89,6 +89,8 @@ pub struct ServiceReport {
     pub unchanged: usize,
     /// Instances of others, left alone.
     pub foreign: BTreeMap<Foreign, usize>,
+    /// Whether the name has no instance of anybody any more, or would have none.
+    pub emptied: bool,
     /// Every change.
     pub changes: Vec<ChangeLine>,
     /// What is held back.

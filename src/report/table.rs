@@ -60,6 +60,9 @@ impl Display for ServiceReport {
         for line in &self.changes {
             writeln!(f, "    {line}")?;
         }
+        if self.emptied {
+            writeln!(f, "    ! emptied    nothing is registered under this name any more")?;
+        }
         if self.unchanged > 0 {
             writeln!(f, "    = {} unchanged", self.unchanged)?;
         }

@@ -80,7 +80,10 @@ fn plan() -> Plan {
             held_back(Some(place("api")), conflict),
             held_back(Some(place("lost")), Reason::Unreadable("throttled".into())),
         ],
-        standing: BTreeMap::from([(place("web"), Standing { unchanged: 3, foreign })]),
+        standing: BTreeMap::from([(
+            place("web"),
+            Standing { unchanged: 3, foreign, emptied: false },
+        )]),
     }
 }
 
@@ -203,6 +206,7 @@ fn what_was_done_in_a_service_serialises() {
           "ecs": 2,
           "other_cluster": 1
         },
+        "emptied": false,
         "changes": [
           {
             "change": "deregister",

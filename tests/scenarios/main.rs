@@ -28,6 +28,7 @@ mod payloads;
 mod policies;
 mod ports;
 mod queue;
+mod readiness;
 mod records;
 mod run;
 mod secrets;

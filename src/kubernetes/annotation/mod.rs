@@ -27,9 +27,11 @@ const PORT: &str = "port";
 const PUBLISH: &str = "publish";
 const ATTRIBUTES: &str = "attributes";
 const MAX_INSTANCES: &str = "max-instances";
+const TERMINATING: &str = "terminating";
+const WHEN_NONE_READY: &str = "when-none-ready";
 
 /// Every annotation, in the order of the documentation.
-pub const DOCUMENTED: [Documented; 7] = [
+pub const DOCUMENTED: [Documented; 9] = [
     Documented {
         name: HOSTNAME,
         meaning: "the Cloud Map service's name, or several separated by commas; opts the Service in",
@@ -73,6 +75,19 @@ pub const DOCUMENTED: [Documented; 7] = [
         default: "none",
         example: "team=shop,tier=front",
     },
+    Documented {
+        name: TERMINATING,
+        meaning: "`keep-serving` keeps a terminating pod registered while it serves, `drop` takes it \
+                  out at once",
+        default: "`drop`",
+        example: "keep-serving",
+    },
+    Documented {
+        name: WHEN_NONE_READY,
+        meaning: "`keep` leaves the last instances where no endpoint is ready, `empty` takes them out",
+        default: "`empty`",
+        example: "keep",
+    },
 ];
 
 /// What a Service's annotations claim; `None` where the Service is not annotated with a hostname.
@@ -96,6 +111,8 @@ pub fn claims(
         publish: reader.read(PUBLISH, value::boolean).unwrap_or(true),
         attributes: reader.read(ATTRIBUTES, value::attributes).unwrap_or_default(),
         maximum: reader.read(MAX_INSTANCES, value::maximum),
+        keeps_serving: reader.read(TERMINATING, value::keeps_serving).unwrap_or_default(),
+        keeps_last: reader.read(WHEN_NONE_READY, value::keeps_last).unwrap_or_default(),
     };
     let mistakes = reader.mistakes;
     Some(if mistakes.is_empty() { Ok(claims) } else { Err(mistakes) })

@@ -59,11 +59,23 @@ fn port(text: &str) -> Option<PortReference> {
 
 /// `true` or `false`.
 pub fn boolean(value: &str) -> Result<bool, String> {
-    match value {
-        "true" => Ok(true),
-        "false" => Ok(false),
-        _ => Err("it must be \"true\" or \"false\"".to_owned()),
-    }
+    one_of(value, "false", "true")
+}
+
+/// What becomes of terminating pods: `drop` or `keep-serving`.
+pub fn keeps_serving(value: &str) -> Result<bool, String> {
+    one_of(value, "drop", "keep-serving")
+}
+
+/// What becomes of a name for which no endpoint is ready: `empty` or `keep`.
+pub fn keeps_last(value: &str) -> Result<bool, String> {
+    one_of(value, "empty", "keep")
+}
+
+/// Whether it is the second word, where it must be one of two.
+fn one_of(value: &str, no: &str, yes: &str) -> Result<bool, String> {
+    let known = value == no || value == yes;
+    known.then_some(value == yes).ok_or_else(|| format!("it must be {no:?} or {yes:?}"))
 }
 
 /// How many instances a service may have, which is Cloud Map's limit, too.

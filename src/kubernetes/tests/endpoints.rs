@@ -35,24 +35,28 @@ fn tell(endpoints: &[Endpoint]) -> String {
 }
 
 #[test]
-fn an_endpoint_is_ready_unless_it_says_otherwise_or_terminates() {
+fn an_endpoint_is_ready_unless_it_says_otherwise_and_a_terminating_one_while_it_serves() {
+    let (ready, terminating, neither) = (Some(false), Some(true), None);
     let cases = [
-        (json!(null), true),
-        (json!({}), true),
-        (json!({ "ready": true }), true),
-        (json!({ "ready": false }), false),
-        (json!({ "ready": null, "serving": false }), true),
-        (json!({ "ready": true, "terminating": false }), true),
-        // With publishNotReadyAddresses a pod on its way out is called ready.
-        (json!({ "ready": true, "serving": true, "terminating": true }), false),
-        (json!({ "ready": false, "serving": true, "terminating": true }), false),
-        (json!({ "terminating": true }), false),
+        (json!(null), ready),
+        (json!({}), ready),
+        (json!({ "ready": true }), ready),
+        (json!({ "ready": false }), neither),
+        (json!({ "ready": null, "serving": false }), ready),
+        (json!({ "ready": true, "terminating": false }), ready),
+        // With publishNotReadyAddresses a pod on its way out is called ready, whether it serves or not.
+        (json!({ "ready": true, "serving": true, "terminating": true }), terminating),
+        (json!({ "ready": true, "serving": false, "terminating": true }), neither),
+        (json!({ "ready": false, "serving": true, "terminating": true }), terminating),
+        (json!({ "ready": false, "serving": false, "terminating": true }), neither),
+        (json!({ "terminating": true }), terminating),
     ];
     for (conditions, expected) in cases {
         let mut endpoint = pod("one", "10.0.0.1");
         endpoint["conditions"] = conditions.clone();
-        let ready = of_slices(&[ipv4(&json!([endpoint]))]);
-        assert_eq!(!ready.is_empty(), expected, "{conditions}");
+        let found = of_slices(&[ipv4(&json!([endpoint]))]);
+        let found = found.first().map(|endpoint| endpoint.terminating);
+        assert_eq!(found, expected, "{conditions}");
     }
 }
 

@@ -22,6 +22,8 @@ pub fn service(name: &str, place: &str) -> Kubernetes {
         publish: true,
         attributes: crate::model::Attributes::new(),
         maximum: None,
+        keeps_serving: false,
+        keeps_last: false,
         names: vec![ServiceName::parse(&claimed).expect("a name")],
         namespace: NamespaceReference::parse(&namespace).expect("a namespace"),
         ttl: None,
