@@ -78,17 +78,21 @@ fn kubernetes(name: &'static str) -> impl Strategy<Value = Kubernetes> {
     ];
     let families = subsequence(vec![Family::V4, Family::V6], 0..=2);
     let levers = (prop::bool::weighted(0.9), option::weighted(0.1, 1..3_usize));
+    let keeps = (prop::bool::weighted(0.1), prop::bool::weighted(0.1));
     let has = prop_oneof![Just(vec![("http", 80)]), Just(vec![("http", 80), ("grpc", 90)])];
     (
         (place, also, 0..3_i64, ports, families),
-        (has, vec(endpoint(), 0..=4), levers, prop::bool::weighted(0.1)),
+        (has, vec(endpoint(), 0..=4), levers, keeps, prop::bool::weighted(0.1)),
     )
         .prop_map(
-            move |((place, also, created, ports, families), (has, endpoints, levers, mistaken))| {
+            move |(
+                (place, also, created, ports, families),
+                (has, endpoints, levers, keeps, mistaken),
+            )| {
                 let new = service(name, place).created(created).port(ports);
                 let new = also.into_iter().fold(new, Kubernetes::also);
                 let new = new.ports(has).families(families).ready(endpoints);
-                let new = new.levers(levers.0, levers.1);
+                let new = new.levers(levers.0, levers.1).keeps(keeps.0, keeps.1);
                 if mistaken { new.mistaken() } else { new }
             },
         )
@@ -99,8 +103,11 @@ fn endpoint() -> impl Strategy<Value = Endpoint> {
     let targets = prop_oneof![2 => Just(vec![("http", 8080), ("grpc", 9090)]), 1 => targets];
     let zone = option::of(select(&["a", "b"][..]));
     let pod = option::of(select(&["one", "two"][..]));
-    (select(&ADDRESSES[..]), targets, zone, pod).prop_map(|(addresses, targets, zone, pod)| {
+    let terminating = prop::bool::weighted(0.1);
+    let all = (select(&ADDRESSES[..]), targets, zone, pod, terminating);
+    all.prop_map(|(addresses, targets, zone, pod, terminating)| {
         let mut endpoint = world::pod("", addresses);
+        endpoint.terminating = terminating;
         endpoint.pod = pod.map(str::to_owned);
         endpoint.zone = zone.map(str::to_owned);
         targets.into_iter().fold(endpoint, |endpoint, (port, number)| endpoint.target(port, number))

@@ -84,6 +84,13 @@ impl Kubernetes {
         self
     }
 
+    /// Is annotated with `terminating` and `when-none-ready`.
+    pub fn keeps(mut self, serving: bool, last: bool) -> Self {
+        let claims = self.claims();
+        (claims.keeps_serving, claims.keeps_last) = (serving, last);
+        self
+    }
+
     /// Has an annotation that says nothing usable.
     pub fn mistaken(mut self) -> Self {
         self.annotated.claims = Err(vec![mistake()]);
