@@ -1,11 +1,13 @@
 //! How long an invocation may go on starting things.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::time::Instant;
 
 /// The least time kept for finishing what is under way and for answering.
 const RESERVE: Duration = Duration::from_secs(3);
+/// No invocation is given more.
+const LONGEST_INVOCATION: Duration = Duration::from_hours(2);
 /// The time kept for answering alone.
 const ANSWERING: Duration = Duration::from_secs(1);
 
@@ -43,9 +45,28 @@ impl Deadline {
     }
 }
 
+/// The time until a deadline as Lambda gives it, by wall clock. `cargo lambda watch` gives the time
+/// that is left in its place (600,000 ms), which would be a deadline in 1970.
+pub fn time_left(deadline: SystemTime, now: SystemTime) -> Duration {
+    let since_1970 = deadline.duration_since(UNIX_EPOCH).unwrap_or_default();
+    if since_1970 < LONGEST_INVOCATION {
+        return since_1970;
+    }
+    deadline.duration_since(now).unwrap_or_default()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn time_left_is_told_by_wall_clock_or_by_an_emulator_in_itself() {
+        let at = |seconds| UNIX_EPOCH + Duration::from_secs(seconds);
+        let now = 1_795_000_000;
+        for (deadline, left) in [(now + 300, 300), (now, 0), (now - 5, 0), (600, 600), (0, 0)] {
+            assert_eq!(time_left(at(deadline), at(now)), Duration::from_secs(left));
+        }
+    }
 
     #[tokio::test(start_paused = true)]
     async fn the_reserve_is_fifteen_per_cent_and_at_least_three_seconds() {

@@ -2,10 +2,10 @@
 //! starting is told to Lambda, which tells whoever invokes the function.
 
 use std::process::ExitCode;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use cloud_map_sync::clients::sdk_config;
-use cloud_map_sync::deadline::Deadline;
+use cloud_map_sync::deadline::{Deadline, time_left};
 use cloud_map_sync::handler::{Error, Function};
 use cloud_map_sync::report::chain;
 use cloud_map_sync::settings::{Mistakes, Settings};
@@ -61,7 +61,7 @@ fn start_log() {
 async fn serve(settings: Settings) -> Result<(), BoxError> {
     let function = &Function::new(settings, sdk_config().load().await);
     run(service_fn(move |event: LambdaEvent<Value>| async move {
-        let deadline = Deadline::after(time_left(event.context.deadline()));
+        let deadline = Deadline::after(time_left(event.context.deadline(), SystemTime::now()));
         function.invoke(&event.payload, deadline).await.response.map_err(|error| diagnostic(&error))
     }))
     .await
@@ -80,11 +80,6 @@ async fn refuse(mistakes: Mistakes) -> Result<(), BoxError> {
         tracing::error!("Lambda was not told why the function ends: {}", chain(&*error));
     }
     Err(mistakes.into())
-}
-
-/// Lambda gives the deadline by wall clock.
-fn time_left(deadline: SystemTime) -> Duration {
-    deadline.duration_since(SystemTime::now()).unwrap_or_default()
 }
 
 fn diagnostic(error: &Error) -> Diagnostic {
