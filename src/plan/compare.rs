@@ -18,6 +18,8 @@ pub struct Comparison {
     pub register: BTreeMap<String, Attributes>,
     /// To register again, by id.
     pub rewrite: BTreeMap<String, (Attributes, Vec<Difference>)>,
+    /// Of those, the ones that state other addresses yet than their endpoint has.
+    pub misstated: BTreeSet<String>,
     /// Whether a ready endpoint asks for an instance here.
     pub asked: bool,
     /// Whether one that asks is found here already, marked as its holder's.
@@ -47,6 +49,9 @@ pub fn compare(observation: &Observation, key: &ServiceKey, mut wanted: Wanted) 
         match kept.get(new_id) {
             Some(id) => {
                 let found = present.identity(id) == *identity;
+                if !found {
+                    comparison.misstated.insert((*id).clone());
+                }
                 comparison.serves |= found && present.is_marked(id, &wanted.holder);
                 comparison.settle(id, present.ours[id], attributes);
             }
@@ -201,7 +206,8 @@ impl Comparison {
                 Reason::PortNotServed { .. } | Reason::NotPublishable(_) | Reason::Maximum { .. }
             )
         };
-        self.register.is_empty() && !self.held_back.iter().any(hinders)
+        let found = self.register.is_empty() && self.misstated.is_empty();
+        found && !self.held_back.iter().any(hinders)
     }
 
     /// The changes, removals aside.

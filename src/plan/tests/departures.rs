@@ -66,6 +66,22 @@ fn the_old_name_stays_while_an_endpoint_cannot_be_registered_under_the_new_one()
 }
 
 #[test]
+fn the_old_name_stays_while_an_instance_under_the_new_one_is_yet_to_be_corrected() {
+    let world =
+        World::new().service(service("shop/web", "dns/new").ready([pod("one", "10.0.0.1")]));
+    let id = world.id_given("dns/new", "10.0.0.1");
+    let world = world.cloud_map("dns/new", A, [own(&id, "shop/web", "10.0.0.9")]).cloud_map(
+        "dns/old",
+        A,
+        [own("a", "shop/web", "10.0.0.1")],
+    );
+    assert_snapshot!(world.told(), @r"
+    shop/web: rewrite dns/new: AWS_INSTANCE_IPV4 10.0.0.9 -> 10.0.0.1, cloud-map-sync/pod nothing -> one
+    shop/web: deregister dns/old a: 10.0.0.1: Service shop/web asks for another name now; stays until every endpoint is registered under the new name of Service shop/web
+    ");
+}
+
+#[test]
 fn an_address_that_is_never_published_does_not_keep_the_old_name() {
     let web = service("shop/web", "dns/new").ready([pod("one", "127.0.0.1")]);
     let world =
