@@ -6,6 +6,7 @@
 pub mod attributes;
 pub(crate) mod cluster;
 mod desired;
+mod fingerprint;
 pub(crate) mod name;
 mod namespace;
 mod registry;
@@ -16,6 +17,7 @@ pub use cluster::ClusterArn;
 pub use desired::{
     AnnotatedService, BadAnnotation, Claims, Desired, Endpoint, Family, PortReference, ServicePort,
 };
+pub use fingerprint::fingerprint;
 pub use name::{InvalidServiceName, NamespaceReference, ServiceName, ServiceRef};
 pub use namespace::{Namespace, NamespaceKind, UnresolvedNamespace};
 pub use registry::{CloudMapService, Records, Registry, ServiceKey, ServiceKind};

@@ -104,6 +104,9 @@ impl<'a> Present<'a> {
 
     /// Takes out of `wanted` what is beyond its maximum, and says which of ours that concerns.
     fn beyond_maximum(&self, wanted: &mut Wanted) -> BTreeSet<String> {
+        if wanted.maximum.is_none() {
+            return BTreeSet::new();
+        }
         let kept: BTreeMap<String, String> = self
             .kept_for(wanted)
             .into_iter()

@@ -2,10 +2,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use sha2::{Digest, Sha256};
-
 use crate::model::attributes::{IPV4, IPV6, PORT};
-use crate::model::{Attributes, Owner, ServiceRef};
+use crate::model::{Attributes, Owner, ServiceRef, fingerprint};
 
 /// An instance's address or addresses, and its port where the service tells ports apart.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -42,18 +40,12 @@ pub fn new_id(owner: &Owner, service: &ServiceRef, identity: &Identity) -> Strin
     let address = identity.addresses().next().map(|address| address.to_string());
     let address = address.unwrap_or_default();
     let port = identity.port.map(|port| port.to_string()).unwrap_or_default();
-    let mut hash = Sha256::new();
     let cluster = owner.cluster.as_str();
-    for part in [&owner.id, cluster, &service.namespace, &service.name, &address, &port] {
-        // The length first, so that `a/b` + `c` is not `a` + `b/c`.
-        hash.update((part.len() as u64).to_be_bytes());
-        hash.update(part.as_bytes());
-    }
-    let digest = hash.finalize();
-    let digits = digest[..5].iter().fold(0_u64, |number, byte| number << 8 | u64::from(*byte));
+    let parts = [&owner.id, cluster, &service.namespace, &service.name, &address, &port];
+    let digits = fingerprint::<5>(&parts);
     let address = address.replace(['.', ':'], "-");
     let port = identity.port.map(|port| format!("-{port}")).unwrap_or_default();
-    format!("ip-{address}{port}-{digits:010x}")
+    format!("ip-{address}{port}-{digits}")
 }
 
 /// The part of a new id that is spread evenly over all ids.

@@ -3,9 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use sha2::{Digest, Sha256};
-
-use crate::model::{Desired, ServiceRef};
+use crate::model::{Desired, ServiceRef, fingerprint};
 use crate::plan::HeldBack;
 
 /// The longest note that the API server takes.
@@ -27,14 +25,8 @@ pub struct Notice {
 impl Notice {
     /// The name of the Event: the same notice has the same name, so that it is created once.
     pub fn name(&self) -> String {
-        let mut hash = Sha256::new();
-        for part in [self.reason, &self.note, &self.uid] {
-            hash.update((part.len() as u64).to_be_bytes());
-            hash.update(part.as_bytes());
-        }
-        let digest = hash.finalize();
-        let digits = digest[..8].iter().fold(0_u64, |number, byte| number << 8 | u64::from(*byte));
-        format!("{}.{digits:016x}", self.service.name)
+        let digits = fingerprint::<8>(&[self.reason, &self.note, &self.uid]);
+        format!("{}.{digits}", self.service.name)
     }
 }
 
