@@ -13,7 +13,7 @@ use crate::kubernetes::{self, Kubernetes};
 use crate::model::{
     NamespaceReference, Owner, Registry, Selection, ServiceKey, ServiceKind, ServiceRef,
 };
-use crate::plan::{self, Holders, Observation};
+use crate::plan::{self, Holders, Observation, Rules};
 
 /// Why there is nothing to plan from.
 #[derive(Debug, thiserror::Error)]
@@ -65,6 +65,8 @@ pub struct World<'a> {
     pub reading: Reading,
     /// Whose instances are ours.
     pub owner: Owner,
+    /// What the installation allows.
+    pub rules: Arc<Rules>,
     /// The Cloud Map.
     pub registry: &'a SharedRegistry,
 }
@@ -82,6 +84,7 @@ impl World<'_> {
             tokio::join!(self.kubernetes.headless_services(), self.registry.read());
         let mut observation = Observation {
             owner: self.owner.clone(),
+            rules: self.rules.clone(),
             desired: desired::desired(&services?, &self.reading),
             registry: registry?,
         };

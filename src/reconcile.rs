@@ -81,14 +81,13 @@ impl Invocation<'_> {
         let world = self.world(cluster, connection, registry);
         let observed = timeout_at(self.deadline.stop(), world.observe(selection)).await;
         let (observation, affected) = observed.map_err(|_| Error::Deadline)??;
-        let policy = self.settings.policy;
-        let mut plan = plan::plan(&observation, policy, &affected);
+        let mut plan = plan::plan(&observation, &affected);
         let name = connection.cluster.arn.as_str();
         if self.mode != Mode::Sync {
             return Ok(ClusterReport::of_plan(name, plan));
         }
         let changes = std::mem::take(&mut plan.changes);
-        let terms = Terms { policy, deadline: self.deadline, rotation: rotation() };
+        let terms = Terms { deadline: self.deadline, rotation: rotation() };
         let results = apply::apply(&world, &observation, changes, terms).await;
         let refused = results.refused();
         plan.add_held_back(results.held_back);
@@ -124,6 +123,7 @@ impl Invocation<'_> {
                 id: self.settings.owner_id.clone(),
                 cluster: connection.cluster.arn.clone(),
             },
+            rules: self.settings.rules.clone(),
             registry,
         }
     }

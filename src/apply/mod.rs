@@ -12,7 +12,7 @@ use futures_util::{StreamExt, stream};
 use crate::deadline::Deadline;
 use crate::model::ServiceRef;
 use crate::observe::World;
-use crate::plan::{Again, Change, HeldBack, Holders, Observation, Policy, Reason};
+use crate::plan::{Again, Change, HeldBack, Holders, Observation, Reason};
 
 use turn::Turn;
 
@@ -72,8 +72,6 @@ impl Results {
 /// The terms on which a plan is carried out.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms {
-    /// The policy it was made under.
-    pub policy: Policy,
     /// When nothing new may begin any more.
     pub deadline: Deadline,
     /// Shifts which Service comes first, so that runs that are cut short do not starve the same ones.

@@ -120,7 +120,7 @@ impl<'a> Turn<'a> {
             }
         }
         self.fail_unreadable(open);
-        let mut plan = plan(&self.observation, self.terms.policy, services);
+        let mut plan = plan(&self.observation, services);
         plan.held_back.retain(|held_back| held_back.service == self.service);
         self.results.held_back.extend(plan.held_back);
         let changes = plan.changes.remove(&self.service).unwrap_or_default();

@@ -22,12 +22,14 @@ mod place;
 mod policy;
 mod removal;
 mod rewrite;
+mod rules;
 mod shape;
 #[cfg(test)]
 mod tests;
 mod wanted;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use crate::model::{Desired, Owner, Registry, ServiceKey, ServiceRef};
 
@@ -38,6 +40,7 @@ pub use narrow::Again;
 pub use ownership::Foreign;
 pub use place::Place;
 pub use policy::Policy;
+pub use rules::Rules;
 pub use wanted::NewService;
 
 /// All that a plan is made from.
@@ -45,6 +48,8 @@ pub use wanted::NewService;
 pub struct Observation {
     /// Whose instances are ours.
     pub owner: Owner,
+    /// What the installation allows.
+    pub rules: Arc<Rules>,
     /// What the cluster asks for.
     pub desired: Desired,
     /// What Cloud Map holds.
@@ -74,7 +79,7 @@ pub struct Standing {
 }
 
 /// Compares desired and actual state of the `affected` Services, whose endpoints must have been read.
-pub fn plan(observation: &Observation, policy: Policy, affected: &BTreeSet<ServiceRef>) -> Plan {
+pub fn plan(observation: &Observation, affected: &BTreeSet<ServiceRef>) -> Plan {
     let holders = Holders::decide(observation);
     let mut plan = Plan { held_back: holders.held_back(observation, affected), ..Plan::default() };
     let mut matched = BTreeMap::new();
@@ -91,7 +96,7 @@ pub fn plan(observation: &Observation, policy: Policy, affected: &BTreeSet<Servi
     }
     removal::removals(observation, &holders, &matched, affected, &mut plan);
     plan.note_foreign(observation, &holders, affected);
-    policy.restrict(&mut plan);
+    observation.rules.policy.restrict(&mut plan);
     plan.note_emptied(&observation.registry);
     plan.in_order()
 }

@@ -43,6 +43,7 @@ impl Again {
             Some((service.clone(), annotated.clone()))
         });
         let desired = Desired { services: concerned.collect() };
-        Observation { owner: observation.owner.clone(), desired, registry }
+        let (owner, rules) = (observation.owner.clone(), observation.rules.clone());
+        Observation { owner, rules, desired, registry }
     }
 }

@@ -7,9 +7,10 @@ mod documented;
 mod value;
 
 use std::fmt;
+use std::sync::Arc;
 
 use crate::model::NamespaceReference;
-use crate::plan::Policy;
+use crate::plan::Rules;
 
 pub use clusters::{Cluster, Role};
 pub use documented::{DOCUMENTED, Documented};
@@ -25,8 +26,8 @@ pub struct Settings {
     pub owner_id: String,
     /// `ANNOTATION_PREFIX`: what the annotations on Services begin with, `/` included.
     pub annotation_prefix: String,
-    /// `POLICY`: what the function may change.
-    pub policy: Policy,
+    /// What a plan obeys: `POLICY`.
+    pub rules: Arc<Rules>,
     /// `DRY_RUN`: plan and report, write nothing.
     pub dry_run: bool,
 }
@@ -73,7 +74,7 @@ impl Settings {
             cloud_map_namespaces: reader.read("CLOUD_MAP_NAMESPACES", value::namespaces),
             owner_id: reader.read("OWNER_ID", value::owner_id),
             annotation_prefix: reader.read("ANNOTATION_PREFIX", value::annotation_prefix),
-            policy: reader.read("POLICY", value::policy),
+            rules: Arc::new(Rules { policy: reader.read("POLICY", value::policy) }),
             dry_run: reader.read("DRY_RUN", value::boolean),
         };
         if reader.mistakes.is_empty() { Ok(settings) } else { Err(Mistakes(reader.mistakes)) }
@@ -107,6 +108,7 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::Policy;
 
     fn read(variables: &[(&str, &str)]) -> Result<Settings, Mistakes> {
         let find = |name: &str| {
@@ -121,7 +123,7 @@ mod tests {
         let settings = read(&[("CLUSTERS", "blue"), ("POLICY", " ")]).expect("valid");
         assert_eq!(settings.owner_id, "cloud-map-sync");
         assert_eq!(settings.annotation_prefix, "cloudmap.controller/");
-        assert_eq!(settings.policy, Policy::Sync);
+        assert_eq!(settings.rules.policy, Policy::Sync);
         assert!(!settings.dry_run && settings.cloud_map_namespaces.is_empty());
     }
 
@@ -139,7 +141,10 @@ mod tests {
         assert_eq!(settings.clusters.len(), 2);
         assert_eq!(settings.cloud_map_namespaces.len(), 2);
         assert_eq!(settings.annotation_prefix, "discovery.example.com/");
-        assert_eq!((settings.owner_id.as_str(), settings.policy), ("team-a", Policy::CreateOnly));
+        assert_eq!(
+            (settings.owner_id.as_str(), settings.rules.policy),
+            ("team-a", Policy::CreateOnly)
+        );
         assert!(settings.dry_run);
     }
 

@@ -13,8 +13,8 @@ use super::world::{
 };
 use crate::model::attributes::{AVAILABILITY_ZONE, INITIAL_HEALTH, PORT, SCHEMA};
 use crate::model::{Attributes, CloudMapService, Endpoint, Family, NamespaceKind, ServiceKind};
-use crate::plan::Policy;
 use crate::plan::identity::{Identity, new_id};
+use crate::plan::{Policy, Rules};
 
 const SERVICES: [&str; 4] = ["ops/web", "shop/api", "shop/cart", "shop/web"];
 const GONE: &str = "shop/gone";
@@ -38,7 +38,7 @@ pub fn course() -> impl Strategy<Value = Course> {
     ];
     let failing = prop_oneof![2 => Just(0), 1 => any::<u64>(), 1 => Just(u64::MAX)];
     (policies, any::<bool>(), failing).prop_map(|(policy, side_by_side, failing)| Course {
-        policy,
+        rules: Rules { policy },
         side_by_side,
         failing,
     })

@@ -38,7 +38,7 @@ proptest! {
         let (plan, _) = simulation.plan(&Selection::Everything);
         assert_settled(&plan);
         prop_assert_eq!(simulation.sync(&Selection::Everything), 0);
-        if simulation.course.policy == Policy::Sync {
+        if simulation.course.rules.policy == Policy::Sync {
             assert_right(&simulation.world, &plan);
         }
     }
@@ -50,7 +50,7 @@ proptest! {
     ) {
         let course = Course { failing: 0, ..course };
         let selections: Vec<Selection> = services(&world).into_iter().map(Selection::service).collect();
-        let mut whole = Simulation::new(world.clone(), course);
+        let mut whole = Simulation::new(world.clone(), course.clone());
         settle(&mut whole, &[Selection::Everything]);
         let mut single = Simulation::new(world.clone(), course);
         settle(&mut single, &selections);

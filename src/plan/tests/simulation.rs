@@ -6,15 +6,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::world::World;
 use crate::model::{Attributes, CloudMapService, Selection, ServiceKey, ServiceRef};
-use crate::plan::{Again, Change, Holders, Observation, Plan, Policy, Stage, affected, plan};
+use crate::plan::{Again, Change, Holders, Observation, Plan, Rules, Stage, affected, plan};
 
 /// How often one Service is read and decided again, as in `apply`.
 const LOOKS: usize = 3;
 
 /// How a sync goes on.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Course {
-    pub policy: Policy,
+    pub rules: Rules,
     /// All Services take their turns at the same time, or one after the other.
     pub side_by_side: bool,
     /// Which calls fail, by their number from 0: those whose bit is set.
@@ -44,6 +44,7 @@ struct Turn {
 
 impl Simulation {
     pub fn new(world: World, course: Course) -> Self {
+        let world = world.under(course.rules.clone());
         Self { world, course, calls: 0, holders: BTreeMap::new() }
     }
 
@@ -66,14 +67,14 @@ impl Simulation {
 
     pub fn plan(&self, selection: &Selection) -> (Plan, BTreeSet<ServiceRef>) {
         let (observation, affected) = self.observe(selection);
-        (plan(&observation, self.course.policy, &affected), affected)
+        (plan(&observation, &affected), affected)
     }
 
     /// One sync. Returns how many calls it made.
     pub fn sync(&mut self, selection: &Selection) -> u32 {
         let before = self.calls;
         let (observation, affected) = self.observe(selection);
-        let plan = plan(&observation, self.course.policy, &affected);
+        let plan = plan(&observation, &affected);
         let strangers: Vec<_> = plan.changes.keys().filter(|it| !affected.contains(*it)).collect();
         assert!(strangers.is_empty(), "{strangers:?} are changed by a sync of {affected:?}");
         let holders = Holders::decide(&observation);
@@ -133,7 +134,7 @@ impl Simulation {
                 None => _ = seen.desired.services.remove(service),
             }
         }
-        let mut plan = plan(seen, self.course.policy, &again.services);
+        let mut plan = plan(seen, &again.services);
         turn.changes = plan.changes.remove(&turn.service).unwrap_or_default();
         turn.changes.retain(|change| {
             change.stage() != Stage::Deregister || turn.announced.contains(&identity(change))

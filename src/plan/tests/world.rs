@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 pub use super::kubernetes::{Kubernetes, mistake, pod, service};
 use crate::model::attributes::{IPV4, IPV6, REGION};
@@ -11,7 +12,7 @@ use crate::model::{
     Attributes, CloudMapService, ClusterArn, Marks, Namespace, NamespaceKind, Owner, Records,
     Selection, ServiceKey, ServiceKind, ServiceRef,
 };
-use crate::plan::{Observation, Plan, Policy, affected, plan};
+use crate::plan::{Observation, Plan, Rules, affected, plan};
 
 pub const HTTP: ServiceKind = ServiceKind::Http;
 pub const A: ServiceKind = dns(true, false, false);
@@ -59,7 +60,8 @@ impl fmt::Debug for World {
 impl World {
     pub fn new() -> Self {
         let (desired, registry) = Default::default();
-        let world = Self(Observation { owner: owner_of("blue"), desired, registry });
+        let world =
+            Self(Observation { owner: owner_of("blue"), rules: Arc::default(), desired, registry });
         world.namespace("ns-http", "http", NamespaceKind::Http).namespace(
             "ns-dns",
             "dns",
@@ -103,16 +105,23 @@ impl World {
 
     /// The plan of a full sync.
     pub fn plan(&self) -> Plan {
-        self.plan_for(&Selection::Everything, Policy::Sync)
+        self.plan_for(&Selection::Everything)
     }
 
     /// The plan of a sync of one Service.
     pub fn plan_of(&self, service: &str) -> Plan {
-        self.plan_for(&Selection::service(named(service)), Policy::Sync)
+        self.plan_for(&Selection::service(named(service)))
     }
 
-    pub fn plan_for(&self, selection: &Selection, policy: Policy) -> Plan {
-        plan(&self.0, policy, &affected(&self.0, selection))
+    /// The same world under other rules.
+    pub fn under(mut self, rules: Rules) -> Self {
+        self.0.rules = Arc::new(rules);
+        self
+    }
+
+    /// The plan of a sync of the selected Services.
+    pub fn plan_for(&self, selection: &Selection) -> Plan {
+        plan(&self.0, &affected(&self.0, selection))
     }
 
     /// The id under which a full sync would register an address.
