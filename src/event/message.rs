@@ -14,10 +14,10 @@ const ENVELOPE_LIMIT: usize = 5;
 /// Actions that exist, now or in a later release, but not for everybody who may send a message.
 const DIRECT_ONLY: [&str; 4] = ["plan", "adopt", "purge", "confirm"];
 
-/// One SQS record.
+/// One SQS record, or one line of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// The message's id, by which a batch's answer fails it back.
+    /// Its id, by which the answer to a queue fails it back.
     pub id: String,
     /// Where it says to look, or why it says nothing.
     pub reading: Result<Scope, Unusable>,

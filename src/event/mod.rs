@@ -2,9 +2,11 @@
 //!
 //! Data moves one way: payload -> [`Invocation`]. A queue's records are read one by one in
 //! `message`: the envelopes come off (`envelope`), the forwarder's record gives a Kubernetes object
-//! (`forwarder`), the object gives a [`Scope`] (`object`). An event only says where to look; nothing
+//! (`forwarder`), the object gives a [`Scope`] (`object`); the lines of an audit log (`audit_log`)
+//! give such objects, too. An event only says where to look; nothing
 //! else in it is believed. `events/` holds one payload of every accepted shape.
 
+mod audit_log;
 mod direct;
 mod envelope;
 mod forwarder;
@@ -32,6 +34,8 @@ pub enum Invocation {
     Schedule,
     /// A batch of messages, each of which names a scope or is unusable.
     Queue(Vec<Message>),
+    /// Lines of an audit log, each of which names a scope or is unusable.
+    AuditLog(Vec<Message>),
     /// A command of whoever invoked the function directly.
     Direct(Command),
 }
@@ -40,9 +44,9 @@ pub enum Invocation {
 /// payload.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// Neither a schedule nor a batch nor a command.
+    /// Neither a schedule nor a batch nor an audit log nor a command.
     #[error(
-        "the payload is neither a scheduled event nor an SQS batch nor a command; \
+        "the payload is neither a scheduled event nor an SQS batch nor an audit log nor a command; \
          a command is an object such as {{\"action\":\"sync\",\"cluster\":\"blue\"}}"
     )]
     UnknownPayload,
@@ -58,6 +62,17 @@ pub enum Error {
          let the sender use the function's SQS queue"
     )]
     RecordsNotFromSqs,
+    /// A CloudWatch Logs subscription whose data cannot be unpacked.
+    #[error(
+        "the payload's awslogs.data is no gzipped batch of log events as CloudWatch Logs sends it"
+    )]
+    LogsNotReadable,
+    /// A CloudWatch Logs subscription of something else than an EKS cluster's control plane.
+    #[error(
+        "the log events are of no EKS cluster's log group (/aws/eks/NAME/cluster); \
+         let only the subscription of an audit log invoke the function"
+    )]
+    LogsNotOfCluster,
     /// A command's action that does not exist.
     #[error("the command's action is unknown; known are {}", Action::list())]
     UnknownAction,
@@ -92,6 +107,9 @@ pub fn read(payload: &Value) -> Result<Invocation, Error> {
         } else {
             Err(Error::EventNotScheduled)
         };
+    }
+    if object.contains_key("awslogs") {
+        return audit_log::read(object).map(Invocation::AuditLog);
     }
     if object.contains_key("action") {
         return direct::read(object).map(Invocation::Direct);

@@ -47,14 +47,16 @@ impl Error {
     }
 }
 
-type Run = (Report, BTreeMap<usize, ClusterReport>);
+/// The report of an invocation, and by cluster.
+pub(super) type Run = (Report, BTreeMap<usize, ClusterReport>);
 
 impl Answer {
     pub(super) fn refused(error: Error) -> Self {
         Self { report: None, response: Err(error) }
     }
 
-    /// The schedule learns whether all is well; a failed run is what its alarms look for.
+    /// The schedule, and a log's subscription, learn whether all is well; a failed run is what the
+    /// alarms look for.
     pub(super) fn to_schedule((report, _): Run) -> Self {
         let response = if report.ok {
             Ok(json!({ "ok": true, "mode": report.mode, "counts": report.counts }))
@@ -71,10 +73,10 @@ impl Answer {
         Self { report: Some(report), response: Ok(response) }
     }
 
-    /// The queue learns which messages to deliver again.
+    /// The queue learns which messages to deliver again: those in whose scope something failed that a
+    /// retry can help.
     pub(super) fn to_queue(
-        report: Report,
-        by_cluster: &BTreeMap<usize, ClusterReport>,
+        (report, by_cluster): Run,
         served: Vec<(Selections, Vec<String>)>,
     ) -> Self {
         let mut response = SqsBatchResponse::default();

@@ -20,6 +20,7 @@ use crate::reconcile::Invocation;
 use crate::report::{ClusterReport, Dropped, Mode, Report};
 use crate::settings::Settings;
 
+use answer::Run;
 pub use answer::{Answer, Error};
 use scopes::Selections;
 
@@ -46,7 +47,13 @@ impl Function {
         };
         match invocation {
             event::Invocation::Schedule => self.schedule(deadline).await,
-            event::Invocation::Queue(messages) => self.queue(messages, deadline).await,
+            event::Invocation::Queue(messages) => {
+                let (run, served) = self.messages(messages, deadline).await;
+                Answer::to_queue(run, served)
+            }
+            event::Invocation::AuditLog(messages) => {
+                Answer::to_schedule(self.messages(messages, deadline).await.0)
+            }
             event::Invocation::Direct(command) => self.direct(&command, deadline).await,
         }
     }
@@ -65,8 +72,12 @@ impl Function {
     }
 
     /// One reconcile per cluster over all scopes that the batch names, however many messages name
-    /// them. A message fails when something in its scope failed that a retry can help.
-    async fn queue(&self, messages: Vec<event::Message>, deadline: Deadline) -> Answer {
+    /// them. Returns which messages asked for what, too.
+    async fn messages(
+        &self,
+        messages: Vec<event::Message>,
+        deadline: Deadline,
+    ) -> (Run, Vec<(Selections, Vec<String>)>) {
         let mut selections = Selections::default();
         let mut asked: BTreeMap<Scope, Vec<String>> = BTreeMap::new();
         let mut dropped = Vec::new();
@@ -94,7 +105,7 @@ impl Function {
         let (mut report, by_cluster) =
             self.run(self.mode(Action::Sync), &selections, deadline).await;
         report.dropped = dropped;
-        Answer::to_queue(report, &by_cluster, served)
+        ((report, by_cluster), served)
     }
 
     fn mode(&self, action: Action) -> Mode {
@@ -107,12 +118,7 @@ impl Function {
 
     /// Reconciles every selected cluster; a failing one stops no other. The reports are returned by
     /// the cluster's place in the settings, too.
-    async fn run(
-        &self,
-        mode: Mode,
-        selections: &Selections,
-        deadline: Deadline,
-    ) -> (Report, BTreeMap<usize, ClusterReport>) {
+    async fn run(&self, mode: Mode, selections: &Selections, deadline: Deadline) -> Run {
         let (settings, clients) = (&self.settings, &self.clients);
         let invocation = Invocation { settings, clients, mode, deadline };
         let registries = self.registries(selections).await;

@@ -21,6 +21,7 @@ fn expected(name: &str) -> Vec<String> {
         "direct-sync-service" | "sqs-own-message" | "sqs-knative-reference" | "sqs-argo-events" => {
             one("blue web")
         }
+        "logs-audit" => ["blue cart", "blue web"].map(str::to_owned).to_vec(),
         "sqs-knative-resource" => one("blue cart"),
         "sqs-kubewatch" | "sqs-argo-events-data" => one("green checkout"),
         "sqs-in-eventbridge-in-sns" => one("green cart"),

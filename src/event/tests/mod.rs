@@ -15,6 +15,7 @@ const FIXTURES: &[(&str, &[&str])] = &[
     ("direct-plan-cluster.json", &["plan green"]),
     ("direct-sync.json", &["sync every cluster"]),
     ("direct-sync-service.json", &["sync blue/shop/web"]),
+    ("logs-audit.json", &["blue/shop/web", "blue/shop/web", "blue/shop/cart"]),
     ("schedule-eventbridge-rule.json", &["schedule"]),
     ("schedule-eventbridge-scheduler.json", &["schedule"]),
     ("sqs-argo-events.json", &["blue/shop/web"]),
@@ -47,7 +48,7 @@ fn describe(invocation: Invocation) -> Vec<String> {
     match invocation {
         Invocation::Schedule => vec!["schedule".to_owned()],
         Invocation::Direct(command) => vec![format!("{} {}", command.action, command.scope)],
-        Invocation::Queue(messages) => messages
+        Invocation::Queue(messages) | Invocation::AuditLog(messages) => messages
             .into_iter()
             .map(|message| match message.reading {
                 Ok(scope) => scope.to_string(),

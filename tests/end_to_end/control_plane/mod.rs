@@ -109,6 +109,13 @@ impl ControlPlane {
         self.admin.clone()
     }
 
+    /// What kube-apiserver has recorded so far, line by line.
+    pub fn audit_log(&self) -> Vec<String> {
+        let log = self.processes.folder().join(programs::AUDIT_LOG);
+        let text = std::fs::read_to_string(log).expect("the audit log");
+        text.lines().map(str::to_owned).collect()
+    }
+
     /// Polls the condition until it holds.
     ///
     /// # Panics

@@ -19,6 +19,9 @@ const ADMIN_TOKEN: &str = "administrator";
 const ADMIN_TOKEN_FILE: &str = "tokens.csv";
 const ADMIN_KUBECONFIG: &str = "admin.kubeconfig";
 const WEBHOOK_KUBECONFIG: &str = "token-verifier.kubeconfig";
+const AUDIT_POLICY: &str = "audit-policy.json";
+/// What kube-apiserver records, a line of JSON for each event.
+pub(super) const AUDIT_LOG: &str = "audit.log";
 
 /// Only what the tests look at: `EndpointSlices` and Endpoints, what a deleted Service or namespace
 /// takes with it, and the `ServiceAccounts` by which one sees that controllers work.
@@ -63,6 +66,8 @@ pub(super) fn kube_apiserver(binaries: &Binaries, folder: &Path, endpoint: &str)
     write(folder, WEBHOOK_KUBECONFIG, &webhook.to_string());
     write(folder, ADMIN_TOKEN_FILE, &format!("{ADMIN_TOKEN},admin,admin,system:masters\n"));
 
+    write(folder, AUDIT_POLICY, &audit_policy().to_string());
+
     let port = endpoint.rsplit(':').next().unwrap_or_default();
     let mut command = binaries.kube_apiserver();
     command
@@ -77,6 +82,8 @@ pub(super) fn kube_apiserver(binaries: &Binaries, folder: &Path, endpoint: &str)
         .arg("--service-account-issuer=https://kubernetes.default.svc")
         .arg(flag("service-account-key-file", folder, SERVICE_ACCOUNT_PUBLIC_KEY))
         .arg(flag("service-account-signing-key-file", folder, SERVICE_ACCOUNT_KEY))
+        .arg(flag("audit-policy-file", folder, AUDIT_POLICY))
+        .arg(flag("audit-log-path", folder, AUDIT_LOG))
         .arg("--authorization-mode=RBAC")
         .arg(flag("token-auth-file", folder, ADMIN_TOKEN_FILE))
         .arg(flag("authentication-token-webhook-config-file", folder, WEBHOOK_KUBECONFIG))
@@ -84,6 +91,20 @@ pub(super) fn kube_apiserver(binaries: &Binaries, folder: &Path, endpoint: &str)
         // Pods without ServiceAccounts.
         .arg("--disable-admission-plugins=ServiceAccount");
     command
+}
+
+/// As EKS has it: whole requests and responses of the core group, and of others that something happened.
+fn audit_policy() -> Value {
+    json!({
+        "apiVersion": "audit.k8s.io/v1",
+        "kind": "Policy",
+        "omitStages": ["RequestReceived"],
+        "rules": [
+            {"level": "RequestResponse", "resources": [{"group": ""}], "verbs":
+                ["create", "update", "patch", "delete", "deletecollection"]},
+            {"level": "Metadata"},
+        ],
+    })
 }
 
 /// The controllers, as administrator and without a port of their own.
