@@ -22,11 +22,21 @@ IMPLIED = {"AssumeRoleProvider": "sts:AssumeRole", ".tags(": "servicediscovery:T
 MADE_BY_OTHERS = {
     # Lambda, for the logs and the queue.
     "logs:CreateLogStream", "logs:PutLogEvents",
-    "sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes",
+    "sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes", "kms:Decrypt",
     # Cloud Map, which keeps the records and health checks of services in DNS namespaces.
     "route53:ChangeResourceRecordSets", "route53:GetHostedZone", "route53:ListHostedZonesByName",
     "route53:CreateHealthCheck", "route53:GetHealthCheck", "route53:UpdateHealthCheck", "route53:DeleteHealthCheck",
 }  # fmt: skip
+
+
+# What Lambda asks for to put the function into a VPC, with the resource that it asks for: the statements of AWS's own
+# policy AWSLambdaVPCAccessExecutionRole.
+NETWORK_INTERFACES = {
+    "ec2:CreateNetworkInterface", "ec2:DeleteNetworkInterface", "ec2:DescribeNetworkInterfaces", "ec2:DescribeSubnets",
+    "ec2:AssignPrivateIpAddresses", "ec2:UnassignPrivateIpAddresses",
+}  # fmt: skip
+MADE_BY_OTHERS |= NETWORK_INTERFACES
+NO_VALUE = "!Ref AWS::NoValue"
 
 
 class Template(yaml.SafeLoader):
@@ -44,16 +54,24 @@ def tagged(loader, suffix, node):
 Template.add_multi_constructor("!", tagged)
 
 
+def resolved(value, conditions):
+    """The value with every !If decided as `conditions(name)` says."""
+    if isinstance(value, dict) and "!If" in value:
+        name, then, otherwise = value["!If"]
+        return resolved(then if conditions(name) else otherwise, conditions)
+    if isinstance(value, dict):
+        fields = {key: resolved(field, conditions) for key, field in value.items()}
+        return {key: field for key, field in fields.items() if field != NO_VALUE}
+    if isinstance(value, list):
+        items = [resolved(item, conditions) for item in value]
+        return [item for item in items if item != NO_VALUE]
+    return value
+
+
 def statements(template, conditions):
     """The role's statements where each condition is as `conditions(name)` says."""
-    policies = template["Resources"]["FunctionRole"]["Properties"]["Policies"]
-    for policy in policies:
-        for statement in policy["PolicyDocument"]["Statement"]:
-            if "!If" in statement:
-                name, then, otherwise = statement["!If"]
-                statement = then if conditions(name) else otherwise
-            if statement != "!Ref AWS::NoValue":
-                yield statement
+    policies = resolved(template["Resources"]["FunctionRole"]["Properties"]["Policies"], conditions)
+    return [statement for policy in policies for statement in policy["PolicyDocument"]["Statement"]]
 
 
 def actions(statement):
@@ -84,10 +102,11 @@ def mistakes_of(statement, reference):
             yield f"{action} is no action; wildcards are refused"
             continue
         takes_resource = any(privilege["resource_types"])
-        if takes_resource == (statement["Resource"] == "*"):
+        if action not in NETWORK_INTERFACES and takes_resource == (statement["Resource"] == "*"):
             yield f"{action} {'takes a resource and has' if takes_resource else 'takes no resource but'} \"*\""
-        for kind in privilege["resource_types"].values():
-            known_keys |= {key.split("${")[0] for key in kind["condition_keys"]}
+        for name, kind in privilege["resource_types"].items():
+            resource = reference[service]["resources"].get(name, {"condition_keys": []})
+            known_keys |= {key.split("${")[0] for key in kind["condition_keys"] + resource["condition_keys"]}
     for keys in statement.get("Condition", {}).values():
         for key in keys:
             if not any(key == known or known.endswith("/") and key.startswith(known) for known in known_keys):
@@ -97,7 +116,7 @@ def mistakes_of(statement, reference):
 def main():
     reference = json.loads(REFERENCE.read_text())
     template = yaml.load((ROOT / "template.yaml").read_text(), Template)
-    everything = list(statements(template, lambda _: True))
+    everything = statements(template, lambda _: True)
     allowed = {action for statement in everything for action in actions(statement)}
     needed = calls(reference) | MADE_BY_OTHERS
     mistakes = [f"{action} is called and not allowed" for action in sorted(needed - allowed)]
