@@ -1,5 +1,5 @@
 //! One change, one call, and what became of it. Nothing is decided here: what an answer means for
-//! the change is all there is to say.
+//! the change is all there is to say. The calls themselves are in `service` and `instance`.
 
 use std::collections::BTreeMap;
 
@@ -9,9 +9,9 @@ use super::Outcome;
 use super::turn::{NO_TIME, Turn};
 use crate::cloud_map::operation::Ended;
 use crate::cloud_map::write::Accepted;
-use crate::cloud_map::{Class, Error, Permit};
-use crate::model::{Attributes, ServiceKey};
-use crate::plan::{Change, NewService, Place, Reason};
+use crate::cloud_map::{Error, Permit};
+use crate::model::ServiceKey;
+use crate::plan::{Change, Reason};
 
 /// What became of one call.
 pub enum Effect {
@@ -67,67 +67,8 @@ impl Turn<'_> {
         }
     }
 
-    async fn create(&self, permit: Permit<'_>, place: &Place, service: &NewService) -> Effect {
-        let owner = &self.observation.owner.id;
-        match self.cloud_map.create_service(permit, place, service, owner).await {
-            Ok(arn) => Effect::Created(arn),
-            Err(error) if error.class == Class::Exists => Effect::Again,
-            Err(error) => failed(&error),
-        }
-    }
-
-    async fn register(
-        &self,
-        permit: Permit<'_>,
-        arn: &str,
-        place: &Place,
-        instance: &str,
-        attributes: &Attributes,
-    ) -> Effect {
-        match self.cloud_map.register(permit, arn, place, instance, attributes).await {
-            Ok(accepted) => self.finish(accepted, instance).await,
-            Err(error) => {
-                let message = error.source.to_string();
-                match error.class {
-                    Class::LimitExceeded => {
-                        let instance = instance.to_owned();
-                        held_back(Reason::LimitExceeded { instance, message })
-                    }
-                    Class::Invalid => match self.mismatch(place, attributes) {
-                        Some(reason) => held_back(reason),
-                        None => failed(&error),
-                    },
-                    _ => failed(&error),
-                }
-            }
-        }
-    }
-
-    /// The one refusal of an input that is expected: an endpoint of one family, tried in a service
-    /// whose records are of both.
-    fn mismatch(&self, place: &Place, attributes: &Attributes) -> Option<Reason> {
-        let service = self.observation.registry.services.get(&place.key)?;
-        Reason::of_one_family(service.kind, attributes)
-    }
-
-    async fn deregister(
-        &self,
-        permit: Permit<'_>,
-        arn: &str,
-        place: &Place,
-        instance: &str,
-    ) -> Effect {
-        match self.cloud_map.deregister(permit, arn, place, instance).await {
-            Ok(accepted) => self.finish(accepted, instance).await,
-            // Gone is what was wanted. An instance that this run registered is never deregistered in
-            // it, so "not found" cannot mean "not to be seen yet".
-            Err(error) if error.class == Class::NotFound => Effect::Is(Outcome::Applied),
-            Err(error) => failed(&error),
-        }
-    }
-
     /// Waits for the operation: accepted is not done.
-    async fn finish(&self, accepted: Accepted, instance: &str) -> Effect {
+    pub(super) async fn finish(&self, accepted: Accepted, instance: &str) -> Effect {
         let (operation, ours) = match accepted {
             Accepted::Operation(operation) => (operation, true),
             Accepted::Busy(operation) => (operation, false),
@@ -151,10 +92,12 @@ impl Turn<'_> {
     }
 }
 
-fn failed(error: &Error) -> Effect {
+/// A call that failed.
+pub(super) fn failed(error: &Error) -> Effect {
     Effect::Is(Outcome::Failed(error.in_full()))
 }
 
-fn held_back(reason: Reason) -> Effect {
+/// A call that Cloud Map refused for good.
+pub(super) fn held_back(reason: Reason) -> Effect {
     Effect::Is(Outcome::HeldBack(reason))
 }

@@ -1,8 +1,10 @@
 //! Apply: carries a plan out, several Kubernetes Services side by side, each in a turn of its own
-//! (`turn`), each change by one call (`change`). One Service's failure stops no other, and near the
-//! deadline nothing new begins.
+//! (`turn`), each change by one call (`change`, with `service` and `instance`). One Service's failure
+//! stops no other, and near the deadline nothing new begins.
 
 mod change;
+mod instance;
+mod service;
 mod turn;
 
 use std::collections::BTreeMap;

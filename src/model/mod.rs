@@ -11,6 +11,7 @@ pub(crate) mod name;
 mod namespace;
 mod registry;
 mod selection;
+mod service;
 
 pub use attributes::{Attributes, Marks, Owner};
 pub use cluster::ClusterArn;
@@ -20,5 +21,6 @@ pub use desired::{
 pub use fingerprint::fingerprint;
 pub use name::{InvalidServiceName, NamespaceReference, ServiceName, ServiceRef};
 pub use namespace::{Namespace, NamespaceKind, UnresolvedNamespace};
-pub use registry::{CloudMapService, Records, Registry, ServiceKey, ServiceKind};
+pub use registry::{Registry, ServiceKey};
 pub use selection::Selection;
+pub use service::{CloudMapService, Records, ServiceKind};

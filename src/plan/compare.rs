@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::change::{Because, Change, Difference};
 use super::identity::Identity;
-use super::wanted::{NewService, Wanted};
-use super::{Observation, Place, Reason, rewrite};
+use super::wanted::Wanted;
+use super::{NewService, Observation, Place, Reason, rewrite};
 use crate::model::{Attributes, Marks, ServiceKey, ServiceRef};
 
 /// How the instances of ours in one Cloud Map service stand to what its holder asks for.

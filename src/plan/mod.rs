@@ -23,6 +23,7 @@ mod policy;
 mod removal;
 mod rewrite;
 mod rules;
+mod service;
 mod shape;
 #[cfg(test)]
 mod tests;
@@ -41,7 +42,7 @@ pub use ownership::Foreign;
 pub use place::Place;
 pub use policy::Policy;
 pub use rules::Rules;
-pub use wanted::NewService;
+pub use service::NewService;
 
 /// All that a plan is made from.
 #[derive(Clone, Debug)]

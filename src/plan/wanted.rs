@@ -5,15 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use super::identity::{Identity, hash_of, new_id};
+use super::service::{NewService, new_service};
 use super::shape::{Fit, Shape};
 use super::{Observation, Reason};
 use crate::model::{
-    AnnotatedService, Attributes, Claims, CloudMapService, Endpoint, Family, Namespace,
-    NamespaceKind, Records, ServiceKey, ServiceKind, ServiceName, ServiceRef,
+    AnnotatedService, Attributes, Claims, CloudMapService, Endpoint, Records, ServiceKey,
+    ServiceKind, ServiceRef,
 };
-
-/// TTL in seconds of the records of a new DNS service, where no annotation says otherwise.
-const DEFAULT_TTL: u32 = 60;
 
 /// The instances that a Cloud Map service should have for its holder.
 #[derive(Clone, Debug)]
@@ -36,19 +34,6 @@ pub struct Wanted {
     pub keeps_last: bool,
     /// What is held back, and why.
     pub held_back: Vec<Reason>,
-}
-
-/// A Cloud Map service to create.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NewService {
-    /// The namespace it goes into.
-    pub namespace: Namespace,
-    /// Its name.
-    pub name: ServiceName,
-    /// What it serves.
-    pub kind: ServiceKind,
-    /// TTL of its records in seconds; without meaning for an HTTP service.
-    pub ttl: u32,
 }
 
 /// Shapes the holder's endpoints for the Cloud Map service under `key`, existing or to be created.
@@ -164,28 +149,4 @@ fn may_register_in(
         return Err(Reason::ServiceConnect);
     }
     Ok(())
-}
-
-fn new_service(
-    observation: &Observation,
-    key: &ServiceKey,
-    annotated: &AnnotatedService,
-    claims: &Claims,
-) -> Option<NewService> {
-    let namespace = observation.registry.namespaces.get(&key.namespace)?;
-    let same = |name: &&ServiceName| ServiceKey::new(namespace, name.as_str()) == *key;
-    let kind = match namespace.kind {
-        NamespaceKind::Http => ServiceKind::Http,
-        NamespaceKind::Dns if !claims.ports.is_empty() => {
-            ServiceKind::Dns(Records { srv: true, ..Records::default() })
-        }
-        NamespaceKind::Dns => ServiceKind::Dns(Records {
-            a: annotated.families.contains(&Family::V4) || annotated.families.is_empty(),
-            aaaa: annotated.families.contains(&Family::V6),
-            ..Records::default()
-        }),
-    };
-    let name = claims.names.iter().find(same)?.clone();
-    let (namespace, ttl) = (namespace.clone(), claims.ttl.unwrap_or(DEFAULT_TTL));
-    Some(NewService { namespace, name, kind, ttl })
 }

@@ -1,0 +1,60 @@
+//! The calls that change an instance, and what their answers mean for the change.
+
+use super::Outcome;
+use super::change::{Effect, failed, held_back};
+use super::turn::Turn;
+use crate::cloud_map::{Class, Permit};
+use crate::model::Attributes;
+use crate::plan::{Place, Reason};
+
+impl Turn<'_> {
+    pub(super) async fn register(
+        &self,
+        permit: Permit<'_>,
+        arn: &str,
+        place: &Place,
+        instance: &str,
+        attributes: &Attributes,
+    ) -> Effect {
+        match self.cloud_map.register(permit, arn, place, instance, attributes).await {
+            Ok(accepted) => self.finish(accepted, instance).await,
+            Err(error) => {
+                let message = error.source.to_string();
+                match error.class {
+                    Class::LimitExceeded => {
+                        let instance = instance.to_owned();
+                        held_back(Reason::LimitExceeded { instance, message })
+                    }
+                    Class::Invalid => match self.mismatch(place, attributes) {
+                        Some(reason) => held_back(reason),
+                        None => failed(&error),
+                    },
+                    _ => failed(&error),
+                }
+            }
+        }
+    }
+
+    /// The one refusal of an input that is expected: an endpoint of one family, tried in a service
+    /// whose records are of both.
+    fn mismatch(&self, place: &Place, attributes: &Attributes) -> Option<Reason> {
+        let service = self.observation.registry.services.get(&place.key)?;
+        Reason::of_one_family(service.kind, attributes)
+    }
+
+    pub(super) async fn deregister(
+        &self,
+        permit: Permit<'_>,
+        arn: &str,
+        place: &Place,
+        instance: &str,
+    ) -> Effect {
+        match self.cloud_map.deregister(permit, arn, place, instance).await {
+            Ok(accepted) => self.finish(accepted, instance).await,
+            // Gone is what was wanted. An instance that this run registered is never deregistered in
+            // it, so "not found" cannot mean "not to be seen yet".
+            Err(error) if error.class == Class::NotFound => Effect::Is(Outcome::Applied),
+            Err(error) => failed(&error),
+        }
+    }
+}

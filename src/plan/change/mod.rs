@@ -1,0 +1,123 @@
+//! One change to Cloud Map: all that its API call needs. `removal` has why an instance goes and what
+//! it waits for, `text` the line that says a change to a person.
+
+mod removal;
+mod text;
+
+use super::{NewService, Place};
+use crate::model::{Attributes, ServiceRef};
+
+pub use removal::{Because, WaitsFor};
+pub use text::{Difference, describe};
+
+/// One call that changes Cloud Map.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Create the Cloud Map service.
+    CreateService {
+        /// Where.
+        place: Place,
+        /// How.
+        service: NewService,
+    },
+    /// Register an instance under an id that nobody has.
+    Register {
+        /// Where.
+        place: Place,
+        /// The id.
+        instance: String,
+        /// All its attributes.
+        attributes: Attributes,
+    },
+    /// Register an instance of ours again, since its attributes are not what they should be.
+    Rewrite {
+        /// Where.
+        place: Place,
+        /// The id it has.
+        instance: String,
+        /// All its attributes, those carried over included.
+        attributes: Attributes,
+        /// What differs.
+        differences: Vec<Difference>,
+    },
+    /// Take an instance of ours out.
+    Deregister {
+        /// Where.
+        place: Place,
+        /// The id it has.
+        instance: String,
+        /// The Service in its marks.
+        marked: ServiceRef,
+        /// What it says of its address, for the reader.
+        address: String,
+        /// Why it goes.
+        because: Because,
+        /// What must be seen first.
+        waits_for: Option<WaitsFor>,
+    },
+}
+
+/// The order of one Service's changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stage {
+    /// Cloud Map services.
+    Create,
+    /// New and rewritten instances.
+    Register,
+    /// Instances that go.
+    Deregister,
+}
+
+impl Change {
+    /// When it is made, among the changes of its Service.
+    pub fn stage(&self) -> Stage {
+        match self {
+            Self::CreateService { .. } => Stage::Create,
+            Self::Register { .. } | Self::Rewrite { .. } => Stage::Register,
+            Self::Deregister { .. } => Stage::Deregister,
+        }
+    }
+
+    /// The Cloud Map service it changes.
+    pub fn place(&self) -> &Place {
+        match self {
+            Self::CreateService { place, .. }
+            | Self::Register { place, .. }
+            | Self::Rewrite { place, .. }
+            | Self::Deregister { place, .. } => place,
+        }
+    }
+
+    /// The instance it changes.
+    pub fn instance(&self) -> Option<&str> {
+        match self {
+            Self::CreateService { .. } => None,
+            Self::Register { instance, .. }
+            | Self::Rewrite { instance, .. }
+            | Self::Deregister { instance, .. } => Some(instance),
+        }
+    }
+
+    /// What changes are sorted by: place, then the order in which they are made, then instance.
+    pub fn order(&self) -> impl Ord {
+        (self.place(), self.stage(), self.instance())
+    }
+
+    /// The Service in the marks of an instance that goes. It may not be the one whose turn it is.
+    pub fn marked(&self) -> Option<&ServiceRef> {
+        match self {
+            Self::Deregister { marked, .. } => Some(marked),
+            _ => None,
+        }
+    }
+
+    /// One word for tables and logs.
+    pub fn verb(&self) -> &'static str {
+        match self {
+            Self::CreateService { .. } => "create",
+            Self::Register { .. } => "register",
+            Self::Rewrite { .. } => "rewrite",
+            Self::Deregister { .. } => "deregister",
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! Why an instance of ours goes, and what must be seen before.
+
+use crate::model::ServiceRef;
+
+/// Why an instance of ours goes.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
+pub enum Because {
+    /// The claim stands, and none of its ready endpoints has this address and port.
+    #[error("no ready endpoint has this address and port")]
+    NoReadyEndpoint,
+    /// Another instance of ours says the same.
+    #[error("another instance of ours has the same address and port")]
+    Duplicate,
+    /// The Service asks for fewer instances than it has endpoints.
+    #[error("max-instances of the Service leaves it out")]
+    BeyondMaximum,
+    /// The Service asks for no instances.
+    #[error("publish of the Service is false")]
+    Withdrawn,
+    /// Its Service is deleted, or is no annotated headless Service any more.
+    #[error("Service {0} is gone, or no longer annotated and headless")]
+    ServiceGone(ServiceRef),
+    /// Its Service asks for another name now.
+    #[error("Service {0} asks for another name now")]
+    NameChanged(ServiceRef),
+    /// Another Service of the cluster holds the name.
+    #[error("Service {0} holds the name now")]
+    NameHeldBy(ServiceRef),
+}
+
+impl Because {
+    /// Whether the claim to the name still stands.
+    pub fn leaves_the_claim(&self) -> bool {
+        !matches!(self, Self::ServiceGone(_) | Self::NameChanged(_) | Self::NameHeldBy(_))
+    }
+}
+
+/// What must be seen in Cloud Map before an instance may go, so that no name goes empty on the way.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
+pub enum WaitsFor {
+    /// One of the holder's present endpoints must be registered.
+    #[error("until one of the ready endpoints is registered")]
+    FirstRegistration,
+    /// The new holder of the name must have an instance.
+    #[error("until Service {0} has an instance under this name")]
+    Holder(ServiceRef),
+    /// All endpoints must be found under the new name.
+    #[error("until every endpoint is registered under the new name of Service {0}")]
+    NewName(ServiceRef),
+}

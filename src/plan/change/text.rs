@@ -1,0 +1,81 @@
+//! Changes as a person reads them.
+
+use std::fmt;
+
+use super::Change;
+use crate::model::attributes::{IPV4, IPV6, POD, PORT};
+use crate::model::{Attributes, ServiceKind};
+use crate::plan::NewService;
+
+/// One attribute that differs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// The attribute's key.
+    pub attribute: String,
+    /// What stands there.
+    pub present: Option<String>,
+    /// What should.
+    pub wanted: Option<String>,
+}
+
+impl Change {
+    /// What else a person wants to know of it: address and pod, differences, or why it goes.
+    pub fn detail(&self) -> String {
+        match self {
+            Self::CreateService { service, .. } => service.to_string(),
+            Self::Register { attributes, .. } => describe(attributes),
+            Self::Rewrite { differences, .. } => {
+                let texts: Vec<String> = differences.iter().map(Difference::to_string).collect();
+                texts.join(", ")
+            }
+            Self::Deregister { address, because, waits_for: None, .. } => {
+                format!("{address}: {because}")
+            }
+            Self::Deregister { address, because, waits_for: Some(wait), .. } => {
+                format!("{address}: {because}; stays {wait}")
+            }
+        }
+    }
+}
+
+/// Address, port and pod of an instance, in one phrase.
+pub fn describe(attributes: &Attributes) -> String {
+    let addresses = [IPV4, IPV6].into_iter().filter_map(|key| attributes.get(key));
+    let addresses: Vec<&str> = addresses.map(String::as_str).collect();
+    let mut text = addresses.join(" and ");
+    if let Some(port) = attributes.get(PORT) {
+        text = format!("{text} port {port}");
+    }
+    match attributes.get(POD) {
+        Some(pod) => format!("{text} (pod {pod})"),
+        None => text,
+    }
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (verb, place) = (self.verb(), self.place());
+        match self.instance() {
+            Some(instance) => write!(f, "{verb} {instance} in {place}"),
+            None => write!(f, "{verb} {place}"),
+        }
+    }
+}
+
+impl fmt::Display for NewService {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.kind {
+            ServiceKind::Http => write!(f, "an HTTP service"),
+            records @ ServiceKind::Dns(_) => {
+                write!(f, "a DNS service of {records} records, TTL {} s", self.ttl)
+            }
+        }
+    }
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = |value: &Option<String>| value.clone().unwrap_or_else(|| "nothing".to_owned());
+        write!(f, "{} {} -> {}", self.attribute, text(&self.present), text(&self.wanted))
+    }
+}

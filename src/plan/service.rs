@@ -1,0 +1,49 @@
+//! The Cloud Map service itself, as far as it is ours to make: one is created together with its first
+//! instance, fitting its namespace.
+
+use super::Observation;
+use crate::model::{
+    AnnotatedService, Claims, Family, Namespace, NamespaceKind, Records, ServiceKey, ServiceKind,
+    ServiceName,
+};
+
+/// TTL in seconds of the records of a new DNS service, where no annotation says otherwise.
+const DEFAULT_TTL: u32 = 60;
+
+/// A Cloud Map service to create.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewService {
+    /// The namespace it goes into.
+    pub namespace: Namespace,
+    /// Its name.
+    pub name: ServiceName,
+    /// What it serves.
+    pub kind: ServiceKind,
+    /// TTL of its records in seconds; without meaning for an HTTP service.
+    pub ttl: u32,
+}
+
+/// How the service under `key` is created for its holder.
+pub fn new_service(
+    observation: &Observation,
+    key: &ServiceKey,
+    annotated: &AnnotatedService,
+    claims: &Claims,
+) -> Option<NewService> {
+    let namespace = observation.registry.namespaces.get(&key.namespace)?;
+    let same = |name: &&ServiceName| ServiceKey::new(namespace, name.as_str()) == *key;
+    let kind = match namespace.kind {
+        NamespaceKind::Http => ServiceKind::Http,
+        NamespaceKind::Dns if !claims.ports.is_empty() => {
+            ServiceKind::Dns(Records { srv: true, ..Records::default() })
+        }
+        NamespaceKind::Dns => ServiceKind::Dns(Records {
+            a: annotated.families.contains(&Family::V4) || annotated.families.is_empty(),
+            aaaa: annotated.families.contains(&Family::V6),
+            ..Records::default()
+        }),
+    };
+    let name = claims.names.iter().find(same)?.clone();
+    let (namespace, ttl) = (namespace.clone(), claims.ttl.unwrap_or(DEFAULT_TTL));
+    Some(NewService { namespace, name, kind, ttl })
+}
