@@ -25,6 +25,7 @@ mod rewrite;
 mod rules;
 mod service;
 mod shape;
+mod subset;
 #[cfg(test)]
 mod tests;
 mod wanted;

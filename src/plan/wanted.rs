@@ -4,10 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use super::identity::{Identity, hash_of, new_id};
+use super::identity::{Identity, new_id};
 use super::service::{NewService, new_service};
 use super::shape::{Fit, Shape};
-use super::{Observation, Reason};
+use super::{Observation, Reason, subset};
 use crate::model::{
     AnnotatedService, Attributes, Claims, CloudMapService, Endpoint, Records, ServiceKey,
     ServiceKind, ServiceRef,
@@ -90,15 +90,13 @@ impl Wanted {
         }
     }
 
-    /// Takes out what is beyond the maximum: those that are `present` come first, then the order of the
-    /// ids' hashes decides, so that the same ones stay from run to run. Returns the ids taken out.
+    /// Takes out what is beyond the maximum, those that are `present` last. Returns the ids taken out.
     pub fn keep_within_maximum(&mut self, present: impl Fn(&String) -> bool) -> BTreeSet<String> {
         let Some(maximum) = self.maximum.filter(|maximum| self.instances.len() > *maximum) else {
             return BTreeSet::new();
         };
-        let mut ids: Vec<String> = self.instances.keys().cloned().collect();
-        ids.sort_by_key(|id| (!present(id), hash_of(id).to_owned(), id.clone()));
-        let beyond: BTreeSet<String> = ids.split_off(maximum).into_iter().collect();
+        let in_order = subset::in_order(self.instances.keys(), present);
+        let beyond: BTreeSet<String> = in_order.into_iter().skip(maximum).cloned().collect();
         let wanted = self.instances.len();
         self.held_back.push(Reason::Maximum { maximum, wanted });
         self.instances.retain(|id, _| !beyond.contains(id));
