@@ -16,7 +16,7 @@ use super::state::State;
 
 impl State {
     pub(super) fn discover_instances(&mut self, input: Input<'_>) -> Output {
-        let (http_name, service) = self.named(input)?;
+        let (http_name, service) = self.asked_for(input)?;
         let limit = input
             .integer("MaxResults", 1..=1000)?
             .and_then(|limit| usize::try_from(limit).ok())
@@ -51,20 +51,18 @@ impl State {
     }
 
     pub(super) fn discover_instances_revision(&mut self, input: Input<'_>) -> Output {
-        let (_, service) = self.named(input)?;
+        let (_, service) = self.asked_for(input)?;
         Ok(json!({ "InstancesRevision": service.revision(self.now) }))
     }
 
-    fn named<'a>(&'a self, input: Input<'a>) -> Result<(&'a str, &'a Service), ApiError> {
+    fn asked_for<'a>(&'a self, input: Input<'a>) -> Result<(&'a str, &'a Service), ApiError> {
         let (http_name, name) =
             (input.text("NamespaceName", 1024)?, input.text("ServiceName", 127)?);
         let namespace =
             self.namespaces.iter().find(|(_, namespace)| namespace.http_name == http_name);
         let (id, _) = namespace.ok_or_else(|| ApiError::missing("NamespaceNotFound", http_name))?;
-        let service =
-            self.services.values().find(|service| service.namespace == *id && service.name == name);
-        service
-            .map(|service| (http_name, service))
+        self.named(id, name)
+            .map(|(_, service)| (http_name, service))
             .ok_or_else(|| ApiError::missing("ServiceNotFound", name))
     }
 }

@@ -24,7 +24,11 @@ pub(super) enum Effect {
         dns: Option<DnsConfig>,
         health_check: Option<Value>,
     },
-    Register(Arc<Instance>),
+    /// `adds`: the id was free when the registration was accepted.
+    Register {
+        instance: Arc<Instance>,
+        adds: bool,
+    },
     Deregister,
 }
 
@@ -36,7 +40,7 @@ impl Effect {
             Self::UpdateNamespace { .. } => "UPDATE_NAMESPACE",
             Self::DeleteNamespace => "DELETE_NAMESPACE",
             Self::UpdateService { .. } => "UPDATE_SERVICE",
-            Self::Register(_) => "REGISTER_INSTANCE",
+            Self::Register { .. } => "REGISTER_INSTANCE",
             Self::Deregister => "DEREGISTER_INSTANCE",
         }
     }
@@ -63,7 +67,9 @@ impl State {
             Effect::UpdateService { description, dns, health_check } => {
                 self.finish_update_service(service, description, dns, health_check)
             }
-            Effect::Register(new) => self.finish_register(service, instance, new, ended),
+            Effect::Register { instance: new, .. } => {
+                self.finish_register(service, instance, new, ended)
+            }
             Effect::Deregister => self.finish_deregister(service, instance, ended),
         }
     }

@@ -12,22 +12,36 @@ const OWNER_MARK: &str = "cloud-map-sync/owner";
 /// The attribute that names the EKS cluster by its ARN.
 const CLUSTER_MARK: &str = "cloud-map-sync/cluster";
 
-type Foreign = BTreeMap<(String, String), Arc<Instance>>;
+/// Service id and instance id.
+type Key = (String, String);
+type Foreign = BTreeMap<Key, Arc<Instance>>;
 
 /// What is watched, how the foreign instances looked, and what was seen to go wrong.
 #[derive(Default)]
 pub(super) struct Guard {
     watched: Option<(String, BTreeSet<String>)>,
     foreign: Foreign,
-    looked_at: u64,
+    changed: BTreeSet<Key>,
     pub(super) violations: Vec<String>,
 }
 
 impl Guard {
     /// From now on exactly these marks are ours.
-    pub(super) fn watch(&mut self, owner: &str, clusters: &[&str]) {
+    pub(super) fn watch(
+        &mut self,
+        owner: &str,
+        clusters: &[&str],
+        services: &BTreeMap<String, Service>,
+    ) {
         let clusters = clusters.iter().map(|cluster| (*cluster).to_owned()).collect();
         self.watched = Some((owner.to_owned(), clusters));
+        let mut foreign = Foreign::new();
+        for (service_id, service) in services {
+            let key = |id: &String| (service_id.clone(), id.clone());
+            foreign
+                .extend(self.foreign_of(service).map(|(id, instance)| (key(id), instance.clone())));
+        }
+        self.foreign = foreign;
     }
 
     fn is_ours(&self, attributes: &BTreeMap<String, String>) -> bool {
@@ -65,43 +79,50 @@ impl Guard {
         }
     }
 
-    /// Takes the present foreign instances as what must stay; what other parties do goes through here.
-    pub(super) fn accept(&mut self, services: &BTreeMap<String, Service>) {
-        let mut foreign = Foreign::new();
-        for (service_id, service) in services {
-            let key = |id: &String| (service_id.clone(), id.clone());
-            foreign
-                .extend(self.foreign_of(service).map(|(id, instance)| (key(id), instance.clone())));
-        }
-        self.foreign = foreign;
-        self.looked_at = changes(services);
+    /// Notes that an instance changed.
+    pub(super) fn changed(&mut self, service: &str, instance: &str) {
+        self.changed.insert((service.to_owned(), instance.to_owned()));
     }
 
-    /// Compares the foreign instances with what they were; `cause` is what just happened. Where no instance changed
-    /// since the last look, that look still holds.
+    /// Takes what changed as what must stay; what other parties do goes through here.
+    pub(super) fn accept(&mut self, services: &BTreeMap<String, Service>) {
+        for key in std::mem::take(&mut self.changed) {
+            self.remember(key, services);
+        }
+    }
+
+    fn remember(&mut self, key: Key, services: &BTreeMap<String, Service>) {
+        let now = find(services, &key).filter(|now| !self.is_ours(&now.attributes)).cloned();
+        match now {
+            Some(now) => _ = self.foreign.insert(key, now),
+            None => _ = self.foreign.remove(&key),
+        }
+    }
+
+    /// Compares what changed with what it was; `cause` is what just happened.
     pub(super) fn compare(&mut self, cause: &str, services: &BTreeMap<String, Service>) {
-        if self.looked_at == changes(services) {
-            return;
-        }
-        self.looked_at = changes(services);
-        let mut seen = Vec::new();
-        for ((service, id), was) in &self.foreign {
-            let now = services.get(service).and_then(|service| service.instance(id));
-            if !now.is_some_and(|now| Arc::ptr_eq(now, was) || now == was) {
-                let (was, now) = (&was.attributes, now.map(|now| &now.attributes));
-                seen.push(format!(
-                    "{cause}: the foreign instance {id} in {service} was {was:?} and is {now:?}"
-                ));
+        for key in std::mem::take(&mut self.changed) {
+            let (was, now) = (self.foreign.get(&key), find(services, &key));
+            let came = was.is_none() && now.is_some_and(|now| !self.is_ours(&now.attributes));
+            if let Some(was) = was.filter(|was| !is_same(was, now)) {
+                self.violations.push(difference(cause, &key, was, now));
+            } else if came {
+                self.violations
+                    .push(format!("{cause}: the instance {} came without our marks", key.1));
             }
+            self.remember(key, services);
         }
-        let present: usize =
-            services.values().map(|service| self.foreign_of(service).count()).sum();
-        if present > self.foreign.len() {
-            seen.push(format!("{cause}: an instance came that is without our marks"));
-        }
-        if !seen.is_empty() {
-            self.violations.append(&mut seen);
-            self.accept(services);
+    }
+
+    /// Compares every foreign instance, whether it was said to have changed or not.
+    pub(super) fn compare_all(&mut self, services: &BTreeMap<String, Service>) {
+        self.compare("in the end", services);
+        let changed = self.foreign.iter().filter(|(key, was)| !is_same(was, find(services, key)));
+        let changed = changed.map(|(key, was)| difference("unseen", key, was, find(services, key)));
+        self.violations.extend(changed.collect::<Vec<_>>());
+        let present = services.values().map(|service| self.foreign_of(service).count());
+        if present.sum::<usize>() > self.foreign.len() {
+            self.violations.push("unseen: an instance came without our marks".to_owned());
         }
     }
 
@@ -113,6 +134,16 @@ impl Guard {
     }
 }
 
-fn changes(services: &BTreeMap<String, Service>) -> u64 {
-    services.values().map(|service| service.changes).sum()
+fn find<'a>(services: &'a BTreeMap<String, Service>, key: &Key) -> Option<&'a Arc<Instance>> {
+    services.get(&key.0)?.instance(&key.1)
+}
+
+fn is_same(was: &Arc<Instance>, now: Option<&Arc<Instance>>) -> bool {
+    now.is_some_and(|now| Arc::ptr_eq(now, was) || now == was)
+}
+
+fn difference(cause: &str, key: &Key, was: &Arc<Instance>, now: Option<&Arc<Instance>>) -> String {
+    let (was, now) = (&was.attributes, now.map(|now| &now.attributes));
+    let (service, id) = key;
+    format!("{cause}: the foreign instance {id} in {service} was {was:?} and is {now:?}")
 }

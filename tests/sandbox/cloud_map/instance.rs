@@ -16,7 +16,6 @@ use super::pattern;
 use super::resource::{Instance, RecordType};
 use super::state::State;
 
-const INSTANCES_PER_SERVICE: usize = 1000;
 const LONGEST_DNS_LABEL: usize = 63;
 
 impl State {
@@ -34,10 +33,12 @@ impl State {
             attribute::check(given, service, self.namespaces[&service.namespace].kind)?;
         let targets = self.targets(&service_id, instance_id);
         self.operations.refuse_duplicate(&targets)?;
-        self.refuse_above_limits(&targets)?;
+        let adds = self.services[&service_id].instance(instance_id).is_none();
+        self.refuse_above_limits(&targets, adds)?;
         let instance =
             Instance { attributes, creator_request_id: creator_request_id.map(str::to_owned) };
-        self.submit(Effect::Register(Arc::new(instance)), targets, creator_request_id)
+        let effect = Effect::Register { instance: Arc::new(instance), adds };
+        self.submit(effect, targets, creator_request_id)
     }
 
     pub(super) fn deregister_instance(&mut self, input: Input<'_>) -> Output {
@@ -64,48 +65,6 @@ impl State {
         }
     }
 
-    /// What is on its way counts as there; an id that exists is replaced and takes no room.
-    fn refuse_above_limits(&self, targets: &Targets) -> Result<(), ApiError> {
-        let service_id = targets.service.as_deref().unwrap_or_default();
-        let instance_id = targets.instance.as_deref().unwrap_or_default();
-        if self.services[service_id].instance(instance_id).is_some() {
-            return Ok(());
-        }
-        let coming = |of: &dyn Fn(&Targets) -> bool| {
-            let operations =
-                self.operations.in_flight().filter(|(_, operation)| of(&operation.targets));
-            operations
-                .filter(|(_, operation)| self.is_new(&operation.effect, &operation.targets))
-                .count()
-        };
-        let in_service = self.services[service_id].present().count()
-            + coming(&|other| other.service.as_deref() == Some(service_id));
-        if in_service >= INSTANCES_PER_SERVICE {
-            return Err(ApiError::limit(format!(
-                "The service {service_id} holds {in_service} instances"
-            )));
-        }
-        let of_namespace =
-            self.services.values().filter(|service| service.namespace == targets.namespace);
-        let in_namespace = of_namespace.map(|service| service.present().count()).sum::<usize>()
-            + coming(&|other| other.namespace == targets.namespace);
-        if in_namespace >= self.behaviour.instances_per_namespace {
-            return Err(ApiError::limit(format!(
-                "The namespace {} holds {in_namespace} instances",
-                targets.namespace
-            )));
-        }
-        Ok(())
-    }
-
-    fn is_new(&self, effect: &Effect, targets: &Targets) -> bool {
-        let service = targets.service.as_ref().and_then(|service| self.services.get(service));
-        let there = service
-            .zip(targets.instance.as_deref())
-            .and_then(|(service, instance)| service.instance(instance));
-        matches!(effect, Effect::Register(_)) && there.is_none()
-    }
-
     pub(super) fn finish_register(
         &mut self,
         service_id: &str,
@@ -129,7 +88,7 @@ impl State {
         if service.custom_health {
             service.health.insert(id.to_owned(), Health::initial(&instance.attributes));
         }
-        service.put(id, ended, (ended + list_lag, ended + discover_lag), Some(instance));
+        self.put(service_id, id, ended, (ended + list_lag, ended + discover_lag), Some(instance));
         Ok(())
     }
 
@@ -142,7 +101,7 @@ impl State {
         let (list_lag, discover_lag) = (self.behaviour.list_lag, self.behaviour.discover_lag);
         let service = self.services.get_mut(service_id).ok_or_else(|| Failure::gone(service_id))?;
         service.raise_revision(ended + discover_lag);
-        service.put(id, ended, (ended + list_lag, ended + discover_lag), None);
+        self.put(service_id, id, ended, (ended + list_lag, ended + discover_lag), None);
         Ok(())
     }
 }

@@ -31,6 +31,7 @@ mod operation_reads;
 mod page;
 mod pattern;
 mod resource;
+mod room;
 mod seed;
 mod service;
 mod service_attribute;
@@ -141,17 +142,17 @@ impl CloudMap {
 
     /// Says whose marks are ours from now on; all other instances are foreign and guarded.
     pub fn watch_over(&self, owner: &str, clusters: &[&str]) {
-        self.change(|state| state.guard.watch(owner, clusters));
+        self.change(|state| state.guard.watch(owner, clusters, &state.services));
     }
 
     /// What was done to instances that are not ours so far.
     pub fn violations(&self) -> Vec<String> {
-        self.look().guard.violations.clone()
+        self.look().violations().clone()
     }
 
     /// Takes the violations, for a test that provoked them on purpose.
     pub fn take_violations(&self) -> Vec<String> {
-        std::mem::take(&mut self.look().guard.violations)
+        std::mem::take(self.look().violations())
     }
 
     fn look(&self) -> MutexGuard<'_, State> {
@@ -175,7 +176,7 @@ impl Drop for Verdict {
         }
         let mut state = self.0.lock();
         state.touch();
-        let violations = std::mem::take(&mut state.guard.violations);
+        let violations = std::mem::take(state.violations());
         drop(state);
         assert!(
             violations.is_empty(),

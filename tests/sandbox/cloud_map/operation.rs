@@ -11,7 +11,7 @@ use super::effect::Effect;
 use super::error::ApiError;
 
 /// What an operation works on.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Targets {
     pub(super) namespace: String,
     pub(super) service: Option<String>,
@@ -61,6 +61,8 @@ impl Operation {
 pub(super) struct Operations {
     all: BTreeMap<String, Operation>,
     in_flight: BTreeSet<(Option<Instant>, u64, String)>,
+    /// Which operation in flight works on what.
+    busy: BTreeMap<Targets, String>,
     accepted: u64,
     /// What the next accepted operation is to suffer.
     pub(super) next: Option<Fate>,
@@ -92,6 +94,7 @@ impl Operations {
         let due = (!matches!(fate, Some(Fate::Hangs))).then_some(now + delay);
         self.accepted += 1;
         self.in_flight.insert((due, self.accepted, id.clone()));
+        self.busy.insert(targets.clone(), id.clone());
         let operation = Operation {
             effect,
             targets,
@@ -108,10 +111,7 @@ impl Operations {
 
     /// Refuses a change while another of the same targets is in flight.
     pub(super) fn refuse_duplicate(&self, targets: &Targets) -> Result<(), ApiError> {
-        match self.in_flight().find(|(_, operation)| operation.targets == *targets) {
-            Some((id, _)) => Err(ApiError::duplicate(id)),
-            None => Ok(()),
-        }
+        self.busy.get(targets).map_or(Ok(()), |id| Err(ApiError::duplicate(id)))
     }
 
     /// The operations that have not ended.
@@ -135,7 +135,9 @@ impl Operations {
             self.in_flight.iter().find(|(due, _, _)| due.is_some_and(|due| due <= now))?.clone();
         self.in_flight.remove(&entry);
         let (due, _, id) = entry;
-        self.all.get_mut(&id)?.settled = true;
+        let operation = self.all.get_mut(&id)?;
+        operation.settled = true;
+        self.busy.remove(&operation.targets);
         Some((id, due?))
     }
 }

@@ -99,9 +99,8 @@ pub(super) struct Service {
     pub(super) created: Instant,
     pub(super) tags: BTreeMap<String, String>,
     pub(super) attributes: BTreeMap<String, String>,
+    /// Changed by `State::put` alone.
     pub(super) instances: BTreeMap<String, History>,
-    /// How often `put` changed the instances; nothing else does.
-    pub(super) changes: u64,
     pub(super) health: BTreeMap<String, Health>,
     pub(super) revisions: Vec<(Instant, i64)>,
 }
@@ -112,7 +111,7 @@ impl Service {
         self.instances.get(id)?.truth()
     }
 
-    /// Writes what becomes of one id at `ended`, and from when each plane shows it: the control plane's time first.
+    /// The part of `State::put` that is the service's.
     pub(super) fn put(
         &mut self,
         id: &str,
@@ -120,7 +119,6 @@ impl Service {
         shown: (Instant, Instant),
         instance: Option<Arc<Instance>>,
     ) {
-        self.changes += 1;
         let gone = instance.is_none();
         self.instances.entry(id.to_owned()).or_default().push(ended, shown, instance);
         if gone {

@@ -69,7 +69,7 @@ impl CloudMap {
                 service.dns = Some(DnsConfig { routing_policy, records });
                 service.custom_health = custom_health;
             }
-            state.services.insert(id.clone(), service);
+            state.add_service(id.clone(), service);
             id
         })
     }
@@ -101,7 +101,7 @@ impl CloudMap {
                 service.health.insert(id.to_owned(), Health::initial(&instance.attributes));
             }
             service.raise_revision(now);
-            service.put(id, now, (now, now), Some(Arc::new(instance)));
+            state.put(service_id, id, now, (now, now), Some(Arc::new(instance)));
         });
     }
 
@@ -115,7 +115,7 @@ impl CloudMap {
                 "there is no instance {id} in {service_id} to withdraw"
             );
             service.raise_revision(now);
-            service.put(id, now, (now, now), None);
+            state.put(service_id, id, now, (now, now), None);
         });
     }
 
@@ -140,17 +140,10 @@ impl CloudMap {
     /// The id of a service by its own and its namespace's name.
     pub fn find_service(&self, namespace_name: &str, service_name: &str) -> Option<String> {
         let state = self.look();
-        let in_namespace = |service: &Service| {
-            state
-                .namespaces
-                .get(&service.namespace)
-                .is_some_and(|namespace| namespace.name == namespace_name)
-        };
-        let found = state
-            .services
-            .iter()
-            .find(|(_, service)| service.name == service_name && in_namespace(service));
-        found.map(|(id, _)| id.clone())
+        let named =
+            state.namespaces.iter().filter(|(_, namespace)| namespace.name == namespace_name);
+        let mut found = named.filter_map(|(namespace, _)| state.named(namespace, service_name));
+        found.next().map(|(id, _)| id.clone())
     }
 
     /// The id of a namespace by its name.

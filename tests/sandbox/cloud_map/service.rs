@@ -46,7 +46,7 @@ impl State {
         };
         let id = self.ids.service();
         let shown = self.show_service(&id, &service);
-        self.services.insert(id, service);
+        self.add_service(id, service);
         Ok(json!({ "Service": shown }))
     }
 
@@ -64,7 +64,6 @@ impl State {
             tags: BTreeMap::new(),
             attributes: BTreeMap::new(),
             instances: BTreeMap::new(),
-            changes: 0,
             health: BTreeMap::new(),
             revisions: vec![(self.now, 1)],
         }
@@ -78,15 +77,32 @@ impl State {
         }
     }
 
+    /// Puts a service into the registry.
+    pub(super) fn add_service(&mut self, id: String, service: Service) {
+        self.names.insert(self.name_key(&service.namespace, &service.name), id.clone());
+        self.services.insert(id, service);
+    }
+
     /// In DNS, names that differ only by case are the same name.
-    fn refuse_same_name(&self, namespace: &str, name: &str) -> Result<(), ApiError> {
+    fn name_key(&self, namespace: &str, name: &str) -> (String, String) {
         let in_dns = self.namespaces[namespace].kind != NamespaceKind::Http;
-        let same = |other: &str| other == name || (in_dns && other.eq_ignore_ascii_case(name));
-        let twin = self
-            .services
-            .iter()
-            .find(|(_, service)| service.namespace == namespace && same(&service.name));
-        let Some((id, twin)) = twin else {
+        let name = if in_dns { name.to_ascii_lowercase() } else { name.to_owned() };
+        (namespace.to_owned(), name)
+    }
+
+    /// The service that has a name, or in DNS one that differs from it by case alone.
+    pub(super) fn twin_of(&self, namespace: &str, name: &str) -> Option<(&String, &Service)> {
+        let id = self.names.get(&self.name_key(namespace, name))?;
+        self.services.get_key_value(id)
+    }
+
+    /// The service that has exactly this name.
+    pub(super) fn named(&self, namespace: &str, name: &str) -> Option<(&String, &Service)> {
+        self.twin_of(namespace, name).filter(|(_, service)| service.name == name)
+    }
+
+    fn refuse_same_name(&self, namespace: &str, name: &str) -> Result<(), ApiError> {
+        let Some((id, twin)) = self.twin_of(namespace, name) else {
             return Ok(());
         };
         let creator = twin.creator_request_id.as_deref().unwrap_or_default();
@@ -107,7 +123,9 @@ impl State {
             let message = "Service contains registered instances; delete the instances before deleting the service";
             return Err(ApiError::in_use(message));
         }
-        self.services.remove(&id);
+        if let Some(service) = self.services.remove(&id) {
+            self.names.remove(&self.name_key(&service.namespace, &service.name));
+        }
         Ok(json!({}))
     }
 

@@ -16,6 +16,7 @@ use super::guard::Guard;
 use super::id::Ids;
 use super::operation::{Operations, Targets};
 use super::resource::{Namespace, Service};
+use super::room::Room;
 
 /// The state of one account in one Region.
 pub(super) struct State {
@@ -26,6 +27,9 @@ pub(super) struct State {
     pub(super) ids: Ids,
     pub(super) namespaces: BTreeMap<String, Namespace>,
     pub(super) services: BTreeMap<String, Service>,
+    /// The services' ids by namespace and name.
+    pub(super) names: BTreeMap<(String, String), String>,
+    pub(super) room: Room,
     pub(super) operations: Operations,
     pub(super) behaviour: Behaviour,
     pub(super) buckets: Buckets,
@@ -47,6 +51,8 @@ impl State {
             ids: Ids::new(&format!("{account}/{region}")),
             namespaces: BTreeMap::new(),
             services: BTreeMap::new(),
+            names: BTreeMap::new(),
+            room: Room::default(),
             operations: Operations::default(),
             behaviour: Behaviour::default(),
             buckets: Buckets::default(),
@@ -82,18 +88,26 @@ impl State {
     ) -> Output {
         self.operations.refuse_duplicate(&targets)?;
         let id = self.ids.operation();
+        self.reserve(&effect, &targets, false);
         let time = (self.now, self.behaviour.operation_delay);
         let id = self.operations.accept(id, effect, targets, creator_request_id, time);
         Ok(json!({ "OperationId": id }))
     }
 
+    /// All that was seen to go wrong, after a look at every foreign instance there is.
+    pub(super) fn violations(&mut self) -> &mut Vec<String> {
+        self.guard.compare_all(&self.services);
+        &mut self.guard.violations
+    }
+
     fn take_effect(&mut self, id: &str, ended: Instant) {
-        let Some(operation) =
-            self.operations.get_mut(id).filter(|operation| operation.failure.is_none())
-        else {
-            return;
-        };
+        let Some(operation) = self.operations.get_mut(id) else { return };
         let (effect, targets) = (operation.effect.clone(), operation.targets.clone());
+        let fails = operation.failure.is_some();
+        self.reserve(&effect, &targets, true);
+        if fails {
+            return;
+        }
         let failure = self.apply(effect, &targets, ended).err();
         if let Some(operation) = self.operations.get_mut(id) {
             operation.failure = failure;

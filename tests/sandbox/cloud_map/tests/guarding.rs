@@ -1,6 +1,7 @@
 //! The guard of the ownership rule: what it lets pass, what it sees, and that a test cannot overlook it.
 
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use super::super::{CloudMap, Fault, FaultKind, RecordType};
 use super::{call, cloud_map, dns_service, ended, http_service, refused, register, registration};
@@ -76,7 +77,19 @@ async fn marks_of_nobody_or_of_another_cluster_are_seen() {
 async fn an_unmarked_instance_is_seen_again_when_it_is_there() {
     let (map, web) = watched();
     register(&map, &web, "new", json!({ "AWS_INSTANCE_IPV4": "10.0.0.1" })).await;
-    assert!(map.take_violations()[1].contains("an instance came that is without our marks"));
+    assert!(map.take_violations()[1].contains("the instance new came without our marks"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_foreign_instance_that_changes_in_another_way_than_by_an_operation_is_seen_in_the_end() {
+    let (map, web) = watched();
+    let (mut state, now) = (map.look(), Instant::now());
+    let service = state.services.get_mut(&web).expect("it is there");
+    service.put("task", now, (now, now), None);
+    drop(state);
+    assert!(map.take_violations()[0].starts_with("unseen: the foreign instance task"));
+    map.look().services.get_mut(&web).expect("it is there").instances.clear();
+    map.watch_over("me", &[CLUSTER]);
 }
 
 #[tokio::test(start_paused = true)]

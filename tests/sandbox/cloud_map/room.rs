@@ -1,0 +1,97 @@
+//! How full services and namespaces are: what is there, and what accepted registrations will add. It is counted as it
+//! changes, since a registry of 20,000 instances is asked at each registration.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tokio::time::Instant;
+
+use super::effect::Effect;
+use super::error::ApiError;
+use super::operation::Targets;
+use super::resource::Instance;
+use super::state::State;
+
+const INSTANCES_PER_SERVICE: usize = 1000;
+
+/// Places that are taken, by the id of the service or namespace.
+#[derive(Default)]
+pub(super) struct Room(BTreeMap<String, usize>);
+
+impl Room {
+    fn taken(&self, id: &str) -> usize {
+        self.0.get(id).copied().unwrap_or(0)
+    }
+
+    fn take(&mut self, service: &str, namespace: &str) {
+        for id in [service, namespace] {
+            *self.0.entry(id.to_owned()).or_default() += 1;
+        }
+    }
+
+    fn free(&mut self, service: &str, namespace: &str) {
+        for id in [service, namespace] {
+            let taken = self.0.get_mut(id).expect("a place that is freed was taken");
+            *taken -= 1;
+        }
+    }
+}
+
+impl State {
+    /// What is on its way counts as there; an id that exists is replaced and takes no room.
+    pub(super) fn refuse_above_limits(
+        &self,
+        targets: &Targets,
+        adds: bool,
+    ) -> Result<(), ApiError> {
+        if !adds {
+            return Ok(());
+        }
+        let (service, namespace) =
+            (targets.service.as_deref().unwrap_or_default(), &targets.namespace);
+        let (in_service, in_namespace) = (self.room.taken(service), self.room.taken(namespace));
+        if in_service >= INSTANCES_PER_SERVICE {
+            return Err(ApiError::limit(format!(
+                "The service {service} holds {in_service} instances"
+            )));
+        }
+        if in_namespace >= self.behaviour.instances_per_namespace {
+            return Err(ApiError::limit(format!(
+                "The namespace {namespace} holds {in_namespace} instances"
+            )));
+        }
+        Ok(())
+    }
+
+    /// Keeps a place for an accepted registration, or gives it back when the operation has ended.
+    pub(super) fn reserve(&mut self, effect: &Effect, targets: &Targets, ended: bool) {
+        if let (Effect::Register { adds: true, .. }, Some(service)) = (effect, &targets.service) {
+            if ended {
+                self.room.free(service, &targets.namespace);
+            } else {
+                self.room.take(service, &targets.namespace);
+            }
+        }
+    }
+
+    /// Writes what becomes of one instance at `ended`, and from when each plane shows it: the control plane's time
+    /// first. Every change of an instance goes through here, so that it is counted and the guard looks at it.
+    pub(super) fn put(
+        &mut self,
+        service_id: &str,
+        id: &str,
+        ended: Instant,
+        shown: (Instant, Instant),
+        instance: Option<Arc<Instance>>,
+    ) {
+        let Some(service) = self.services.get_mut(service_id) else { return };
+        let (was, is) = (service.instance(id).is_some(), instance.is_some());
+        service.put(id, ended, shown, instance);
+        match (was, is) {
+            (false, true) => self.room.take(service_id, &service.namespace),
+            (true, false) => self.room.free(service_id, &service.namespace),
+            _ => {}
+        }
+        self.guard.changed(service_id, id);
+    }
+}
