@@ -130,7 +130,7 @@ impl World<'_> {
             services.iter().filter(|service| annotated.contains_key(*service)).cloned().collect();
         for (service, read) in self.kubernetes.endpoints(&wanted).await? {
             if let Some(annotated) = observation.desired.services.get_mut(&service) {
-                annotated.endpoints = Some(desired::ready_endpoints(&read));
+                annotated.endpoints = Some(desired::all_endpoints(&read));
             }
         }
         Ok(())

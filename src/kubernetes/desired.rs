@@ -1,4 +1,4 @@
-//! Kubernetes objects into what the plan compares: annotated Services, and their ready endpoints.
+//! Kubernetes objects into what the plan compares: annotated Services, and their endpoints.
 
 use std::collections::BTreeSet;
 
@@ -51,8 +51,8 @@ pub fn annotated(service: &Service, reading: &Reading) -> Option<AnnotatedServic
     })
 }
 
-/// The ready endpoints in what was read of a Service.
-pub fn ready_endpoints(read: &Endpoints) -> Vec<Endpoint> {
+/// The endpoints in what was read of a Service.
+pub fn all_endpoints(read: &Endpoints) -> Vec<Endpoint> {
     match read {
         Endpoints::Slices(slices) => endpoints::of_slices(slices),
         Endpoints::Core(core) => endpoints::of_core(core),

@@ -1,7 +1,9 @@
-//! Ready endpoints out of `EndpointSlices`, or out of the v1 Endpoints object where no slices are
-//! served. Slices are split by family, by ports and by size, so one pod may stand in several.
+//! Endpoints out of `EndpointSlices`, or out of the v1 Endpoints object where no slices are served, in
+//! whatever condition: which of them are registered is the plan's to say. Slices are split by family,
+//! by ports and by size, so one pod may stand in several.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry::{Occupied, Vacant};
 use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1::{EndpointAddress, Endpoints, ObjectReference};
@@ -31,74 +33,99 @@ impl Behind {
     }
 }
 
-/// The ready endpoints of all slices of a Service, those of one pod joined.
+/// The endpoints of all slices of a Service, those of one pod joined.
 pub fn of_slices(slices: &[EndpointSlice]) -> Vec<Endpoint> {
-    let mut joined: BTreeMap<Behind, Endpoint> = BTreeMap::new();
-    for slice in slices.iter().filter(|slice| slice.address_type != "FQDN") {
+    let slices = slices.iter().filter(|slice| slice.address_type != "FQDN");
+    joined(slices.flat_map(|slice| {
         let ports = slice.ports.iter().flatten();
-        let ports: BTreeMap<String, u16> = ports
-            .filter_map(|port| {
-                let number = u16::try_from(port.port?).ok()?;
-                Some((port.name.clone().unwrap_or_default(), number))
-            })
-            .collect();
-        for (entry, terminating) in slice.endpoints.iter().filter_map(serving) {
-            // Only the first address counts; the controller writes exactly one.
-            let Some(address) = entry.addresses.first().and_then(|text| text.parse().ok()) else {
-                continue;
-            };
-            let target = entry.target_ref.as_ref();
-            let new = || Endpoint { terminating, ..Endpoint::default() };
-            let endpoint = joined.entry(Behind::of(target, address)).or_insert_with(new);
-            endpoint.terminating &= terminating;
-            join(endpoint, address, target, &ports);
-            endpoint.zone = endpoint.zone.take().or_else(|| entry.zone.clone());
-        }
-    }
-    joined.into_values().collect()
+        let ports = ports.filter_map(|port| {
+            let number = u16::try_from(port.port?).ok()?;
+            Some((port.name.clone().unwrap_or_default(), number))
+        });
+        let ports: BTreeMap<String, u16> = ports.collect();
+        slice.endpoints.iter().filter_map(move |entry| of_entry(entry, &ports))
+    }))
 }
 
-/// The ready endpoints of a v1 Endpoints object. It knows neither zones nor terminating pods.
+/// Only the first address of an entry counts; the controller writes exactly one. A condition that is
+/// not told holds, but for `terminating`; what is not ready, for no other reason, does not serve.
+fn of_entry(entry: &SliceEndpoint, ports: &BTreeMap<String, u16>) -> Option<(Behind, Endpoint)> {
+    let address = entry.addresses.first()?.parse().ok()?;
+    let conditions = entry.conditions.as_ref();
+    let ready = conditions.and_then(|conditions| conditions.ready).unwrap_or(true);
+    let terminating = conditions.and_then(|conditions| conditions.terminating).unwrap_or(false);
+    let serving = conditions.and_then(|conditions| conditions.serving);
+    let serving = serving.unwrap_or(ready || terminating);
+    let target = entry.target_ref.as_ref();
+    let endpoint = Endpoint { zone: entry.zone.clone(), ..at(address, target, ports) };
+    Some((Behind::of(target, address), Endpoint { ready, serving, terminating, ..endpoint }))
+}
+
+/// The endpoints of a v1 Endpoints object. It knows neither zones nor terminating pods.
 pub fn of_core(core: &Endpoints) -> Vec<Endpoint> {
-    let mut joined: BTreeMap<Behind, Endpoint> = BTreeMap::new();
-    for subset in core.subsets.iter().flatten() {
+    joined(core.subsets.iter().flatten().flat_map(|subset| {
         let ports = subset.ports.iter().flatten().filter_map(|port| {
             let number = u16::try_from(port.port).ok()?;
             Some((port.name.clone().unwrap_or_default(), number))
         });
         let ports: BTreeMap<String, u16> = ports.collect();
-        for EndpointAddress { ip, target_ref, .. } in subset.addresses.iter().flatten() {
-            let Ok(address) = ip.parse() else { continue };
-            let target = target_ref.as_ref();
-            join(joined.entry(Behind::of(target, address)).or_default(), address, target, &ports);
+        let all = [(&subset.addresses, true), (&subset.not_ready_addresses, false)];
+        let all = all
+            .into_iter()
+            .flat_map(|(entries, ready)| entries.iter().flatten().map(move |entry| (entry, ready)));
+        all.filter_map(move |(EndpointAddress { ip, target_ref, .. }, ready)| {
+            let (address, target) = (ip.parse().ok()?, target_ref.as_ref());
+            let endpoint = at(address, target, &ports);
+            Some((Behind::of(target, address), Endpoint { ready, serving: ready, ..endpoint }))
+        })
+    }))
+}
+
+fn at(
+    address: IpAddr,
+    target: Option<&ObjectReference>,
+    ports: &BTreeMap<String, u16>,
+) -> Endpoint {
+    let (ipv4, ipv6) = match address {
+        IpAddr::V4(v4) => (Some(v4), None),
+        IpAddr::V6(v6) => (None, Some(v6)),
+    };
+    let pod = target.filter(|target| target.kind.as_deref() == Some("Pod"));
+    let pod = pod.and_then(|pod| pod.name.clone());
+    Endpoint { pod, ipv4, ipv6, ports: ports.clone(), ..Endpoint::default() }
+}
+
+/// One endpoint for everything that stands behind entries. Entries that serve come first: one is
+/// enough while a pod moves between slices, and what the others say of addresses and ports only adds.
+fn joined(entries: impl Iterator<Item = (Behind, Endpoint)>) -> Vec<Endpoint> {
+    let (serving, others): (Vec<_>, Vec<_>) = entries.partition(|(_, endpoint)| serves(endpoint));
+    let mut joined: BTreeMap<Behind, Endpoint> = BTreeMap::new();
+    for (behind, entry) in serving.into_iter().chain(others) {
+        match joined.entry(behind) {
+            Vacant(vacant) => _ = vacant.insert(entry),
+            Occupied(mut known) => join(known.get_mut(), entry),
         }
     }
     joined.into_values().collect()
 }
 
-/// An endpoint that serves, and whether it is on its way out. Ready is as the API means it (unset is
-/// ready); a terminating pod counts by `serving`, since a Service that publishes addresses that are
-/// not ready calls every terminating pod ready.
-fn serving(entry: &SliceEndpoint) -> Option<(&SliceEndpoint, bool)> {
-    let conditions = entry.conditions.as_ref();
-    let ready = conditions.and_then(|conditions| conditions.ready).unwrap_or(true);
-    let serving = conditions.and_then(|conditions| conditions.serving).unwrap_or(true);
-    let terminating = conditions.and_then(|conditions| conditions.terminating).unwrap_or(false);
-    let serves = if terminating { serving } else { ready };
-    serves.then_some((entry, terminating))
+/// A terminating pod counts by `serving`: a Service that publishes addresses that are not ready calls
+/// every terminating pod ready.
+fn serves(endpoint: &Endpoint) -> bool {
+    if endpoint.terminating { endpoint.serving } else { endpoint.ready }
 }
 
-fn join(
-    endpoint: &mut Endpoint,
-    address: IpAddr,
-    target: Option<&ObjectReference>,
-    ports: &BTreeMap<String, u16>,
-) {
-    match address {
-        IpAddr::V4(v4) => endpoint.ipv4 = endpoint.ipv4.or(Some(v4)),
-        IpAddr::V6(v6) => endpoint.ipv6 = endpoint.ipv6.or(Some(v6)),
+fn join(known: &mut Endpoint, entry: Endpoint) {
+    if serves(&entry) || !serves(known) {
+        known.ready |= entry.ready;
+        known.serving |= entry.serving;
+        known.terminating &= entry.terminating;
     }
-    let pod = target.filter(|target| target.kind.as_deref() == Some("Pod"));
-    endpoint.pod = endpoint.pod.take().or_else(|| pod.and_then(|pod| pod.name.clone()));
-    endpoint.ports.extend(ports.clone());
+    known.ipv4 = known.ipv4.or(entry.ipv4);
+    known.ipv6 = known.ipv6.or(entry.ipv6);
+    known.pod = known.pod.take().or(entry.pod);
+    known.zone = known.zone.take().or(entry.zone);
+    for (name, number) in entry.ports {
+        known.ports.entry(name).or_insert(number);
+    }
 }

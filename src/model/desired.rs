@@ -1,5 +1,5 @@
 //! What a cluster asks for: its annotated headless Services, what each claims in Cloud Map, and
-//! the ready endpoints behind it.
+//! the endpoints behind it, ready or not.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -27,7 +27,7 @@ pub struct AnnotatedService {
     pub ports: Vec<ServicePort>,
     /// The IP families of the Service (`spec.ipFamilies`).
     pub families: BTreeSet<Family>,
-    /// The ready endpoints, and the terminating ones that still serve; `None` where this run had no reason to read them.
+    /// Its endpoints in whatever condition; `None` where this run had no reason to read them.
     pub endpoints: Option<Vec<Endpoint>>,
 }
 
@@ -102,9 +102,9 @@ pub enum Family {
     V6,
 }
 
-/// A ready endpoint, or a terminating one that still serves: a pod with its addresses, or a bare
-/// address where no pod stands behind it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// An endpoint: a pod with its addresses, or a bare address where no pod stands behind it. The three
+/// conditions are those of an `EndpointSlice`.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
     /// The pod's name, where the endpoint has one.
     pub pod: Option<String>,
@@ -114,10 +114,30 @@ pub struct Endpoint {
     pub ipv6: Option<Ipv6Addr>,
     /// The availability zone of its node.
     pub zone: Option<String>,
-    /// Whether it is on its way out, and serves until it is gone.
+    /// Whether it is to be found, which `publishNotReadyAddresses` says of every endpoint.
+    pub ready: bool,
+    /// Whether its pod is ready, terminating or not.
+    pub serving: bool,
+    /// Whether it is on its way out.
     pub terminating: bool,
     /// Target ports by the name of the Service's port.
     pub ports: BTreeMap<String, u16>,
+}
+
+impl Default for Endpoint {
+    /// A ready endpoint, as the API means one that says nothing else.
+    fn default() -> Self {
+        Self {
+            pod: None,
+            ipv4: None,
+            ipv6: None,
+            zone: None,
+            ready: true,
+            serving: true,
+            terminating: false,
+            ports: BTreeMap::new(),
+        }
+    }
 }
 
 impl Endpoint {

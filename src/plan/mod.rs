@@ -14,6 +14,7 @@
 mod change;
 mod claim;
 mod compare;
+mod health;
 mod held_back;
 mod identity;
 mod narrow;

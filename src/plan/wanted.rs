@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
+use super::health;
 use super::identity::{Identity, new_id};
 use super::service::{NewService, new_service};
 use super::shape::{Fit, Shape};
@@ -68,8 +69,8 @@ pub fn wanted(
         held_back: shape.remarks(),
     };
     let endpoints = annotated.endpoints.iter().flatten();
-    let stays = |endpoint: &&Endpoint| claims.keeps_serving || !endpoint.terminating;
-    for endpoint in endpoints.filter(|_| claims.publish).filter(stays) {
+    let found = |endpoint: &&Endpoint| health::is_found(endpoint, claims);
+    for endpoint in endpoints.filter(|_| claims.publish).filter(found) {
         let Fit { instances, held_back, unclear } = shape.fit(endpoint, holder, &observation.owner);
         for (identity, attributes) in instances {
             wanted.add(new_id(&observation.owner, holder, &identity), (identity, attributes));

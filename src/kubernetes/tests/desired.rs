@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::Service;
 use serde_json::{Value, json};
 
 use crate::kubernetes::Endpoints;
-use crate::kubernetes::desired::{Reading, annotated, desired, ready_endpoints};
+use crate::kubernetes::desired::{Reading, all_endpoints, annotated, desired};
 use crate::model::{Family, NamespaceReference, ServicePort, ServiceRef};
 
 fn reading(default_namespace: Option<&str>) -> Reading {
@@ -76,6 +76,6 @@ fn only_services_annotated_under_our_prefix_are_desired() {
 #[test]
 fn endpoints_that_were_read_are_known_to_be_none() {
     for none in [Endpoints::Slices(Vec::new()), Endpoints::Core(Box::default())] {
-        assert_eq!(ready_endpoints(&none), []);
+        assert_eq!(all_endpoints(&none), []);
     }
 }

@@ -1,4 +1,4 @@
-//! Ready endpoints out of slices and out of v1 Endpoints.
+//! Endpoints out of slices and out of v1 Endpoints.
 
 use insta::assert_snapshot;
 use k8s_openapi::api::core::v1::Endpoints;
@@ -35,29 +35,39 @@ fn tell(endpoints: &[Endpoint]) -> String {
 }
 
 #[test]
-fn an_endpoint_is_ready_unless_it_says_otherwise_and_a_terminating_one_while_it_serves() {
-    let (ready, terminating, neither) = (Some(false), Some(true), None);
+fn a_condition_holds_unless_it_says_otherwise_and_what_is_not_ready_does_not_serve() {
     let cases = [
-        (json!(null), ready),
-        (json!({}), ready),
-        (json!({ "ready": true }), ready),
-        (json!({ "ready": false }), neither),
-        (json!({ "ready": null, "serving": false }), ready),
-        (json!({ "ready": true, "terminating": false }), ready),
-        // With publishNotReadyAddresses a pod on its way out is called ready, whether it serves or not.
-        (json!({ "ready": true, "serving": true, "terminating": true }), terminating),
-        (json!({ "ready": true, "serving": false, "terminating": true }), neither),
-        (json!({ "ready": false, "serving": true, "terminating": true }), terminating),
-        (json!({ "ready": false, "serving": false, "terminating": true }), neither),
-        (json!({ "terminating": true }), terminating),
+        (json!(null), "ready serving"),
+        (json!({}), "ready serving"),
+        (json!({ "ready": true }), "ready serving"),
+        (json!({ "ready": false }), ""),
+        (json!({ "ready": null, "serving": false }), "ready"),
+        (json!({ "ready": false, "serving": false, "terminating": false }), ""),
+        (json!({ "ready": false, "serving": true }), "serving"),
+        // With publishNotReadyAddresses every endpoint is called ready, also one on its way out.
+        (
+            json!({ "ready": true, "serving": true, "terminating": true }),
+            "ready serving terminating",
+        ),
+        (json!({ "ready": true, "serving": false, "terminating": true }), "ready terminating"),
+        (json!({ "ready": false, "serving": true, "terminating": true }), "serving terminating"),
+        (json!({ "ready": false, "serving": false, "terminating": true }), "terminating"),
+        (json!({ "ready": false, "terminating": true }), "serving terminating"),
+        (json!({ "terminating": true }), "ready serving terminating"),
     ];
     for (conditions, expected) in cases {
         let mut endpoint = pod("one", "10.0.0.1");
         endpoint["conditions"] = conditions.clone();
         let found = of_slices(&[ipv4(&json!([endpoint]))]);
-        let found = found.first().map(|endpoint| endpoint.terminating);
-        assert_eq!(found, expected, "{conditions}");
+        assert_eq!(found.iter().map(condition).collect::<Vec<_>>(), [expected], "{conditions}");
     }
+}
+
+fn condition(endpoint: &Endpoint) -> String {
+    let Endpoint { ready, serving, terminating, .. } = endpoint;
+    let words = [(ready, "ready"), (serving, "serving"), (terminating, "terminating")];
+    let words = words.into_iter().filter_map(|(holds, word)| holds.then_some(word));
+    words.collect::<Vec<_>>().join(" ")
 }
 
 #[test]
@@ -88,7 +98,39 @@ fn one_ready_entry_is_enough_while_a_pod_moves_between_slices() {
     let mut stale = pod("one", "10.0.0.1");
     stale["conditions"] = json!({ "ready": false });
     let slices = [ipv4(&json!([stale])), ipv4(&json!([pod("one", "10.0.0.1")]))];
-    assert_eq!(of_slices(&slices).len(), 1);
+    let found = of_slices(&slices);
+    assert_eq!(found.iter().map(condition).collect::<Vec<_>>(), ["ready serving"]);
+}
+
+#[test]
+fn an_entry_that_does_not_serve_adds_to_one_that_does_and_replaces_nothing() {
+    let mut stale = pod("one", "10.0.0.9");
+    stale["conditions"] = json!({ "ready": false });
+    let mut other = pod("one", "fd00::1");
+    other["conditions"] = json!({ "ready": false, "serving": false, "terminating": false });
+    let http = |number: u16| json!([{ "name": "http", "port": number }]);
+    let slices = [
+        slice("IPv4", &http(9999), &json!([stale])),
+        slice("IPv6", &http(9999), &json!([other])),
+        slice("IPv4", &http(8080), &json!([pod("one", "10.0.0.1")])),
+    ];
+    let found = of_slices(&slices);
+    assert_snapshot!(tell(&found), @r#"one 10.0.0.1+fd00::1 a {"http": 8080}"#);
+    assert_eq!(condition(&found[0]), "ready serving");
+}
+
+#[test]
+fn a_pod_of_which_no_entry_serves_is_terminating_when_all_say_so() {
+    let entry = |terminating: bool| {
+        let mut entry = pod("one", "10.0.0.1");
+        entry["conditions"] =
+            json!({ "ready": false, "serving": false, "terminating": terminating });
+        ipv4(&json!([entry]))
+    };
+    for (others, expected) in [(false, ""), (true, "terminating")] {
+        let found = of_slices(&[entry(true), entry(others)]);
+        assert_eq!(found.iter().map(condition).collect::<Vec<_>>(), [expected]);
+    }
 }
 
 #[test]
@@ -160,7 +202,7 @@ fn the_order_of_slices_and_entries_does_not_matter() {
 }
 
 #[test]
-fn core_endpoints_give_the_ready_addresses_of_all_subsets() {
+fn core_endpoints_give_the_addresses_of_all_subsets() {
     let target = json!({ "kind": "Pod", "namespace": "shop", "name": "one", "uid": "1" });
     let core = json!({ "subsets": [
         {
@@ -169,12 +211,16 @@ fn core_endpoints_give_the_ready_addresses_of_all_subsets() {
             "ports": [{ "name": "http", "port": 8080 }],
         },
         { "addresses": [{ "ip": "10.0.0.1", "targetRef": target }], "ports": [{ "name": "grpc", "port": 9090 }] },
-        { "notReadyAddresses": [{ "ip": "10.0.0.4" }] },
+        { "notReadyAddresses": [{ "ip": "10.0.0.2" }, { "ip": "10.0.0.3" }] },
     ]});
     let core: Endpoints = serde_json::from_value(core).expect("Endpoints");
-    assert_snapshot!(tell(&of_core(&core)), @r#"
+    let found = of_core(&core);
+    assert_snapshot!(tell(&found), @r#"
     one 10.0.0.1 - {"grpc": 9090, "http": 8080}
     - 10.0.0.2 - {"http": 8080}
+    - 10.0.0.3 - {"http": 8080}
     "#);
+    let conditions: Vec<String> = found.iter().map(condition).collect();
+    assert_eq!(conditions, ["ready serving", "ready serving", ""]);
     assert_eq!(of_core(&Endpoints::default()), []);
 }

@@ -103,11 +103,12 @@ fn endpoint() -> impl Strategy<Value = Endpoint> {
     let targets = prop_oneof![2 => Just(vec![("http", 8080), ("grpc", 9090)]), 1 => targets];
     let zone = option::of(select(&["a", "b"][..]));
     let pod = option::of(select(&["one", "two"][..]));
-    let terminating = prop::bool::weighted(0.1);
-    let all = (select(&ADDRESSES[..]), targets, zone, pod, terminating);
-    all.prop_map(|(addresses, targets, zone, pod, terminating)| {
+    let conditions =
+        (prop::bool::weighted(0.8), prop::bool::weighted(0.8), prop::bool::weighted(0.1));
+    let all = (select(&ADDRESSES[..]), targets, zone, pod, conditions);
+    all.prop_map(|(addresses, targets, zone, pod, conditions)| {
         let mut endpoint = world::pod("", addresses);
-        endpoint.terminating = terminating;
+        (endpoint.ready, endpoint.serving, endpoint.terminating) = conditions;
         endpoint.pod = pod.map(str::to_owned);
         endpoint.zone = zone.map(str::to_owned);
         targets.into_iter().fold(endpoint, |endpoint, (port, number)| endpoint.target(port, number))

@@ -5,6 +5,7 @@ mod arbitrary;
 mod claims;
 mod convergence;
 mod departures;
+mod health;
 mod instances;
 mod kubernetes;
 mod policies;

@@ -63,7 +63,9 @@ pub fn publishable(observation: &Observation, service: &ServiceRef) -> Vec<Vec<I
     let keeps = service
         .is_some_and(|service| service.claims.as_ref().is_ok_and(|claims| claims.keeps_serving));
     let endpoints = service.and_then(|service| service.endpoints.as_ref()).into_iter().flatten();
-    let endpoints = endpoints.filter(|endpoint| keeps || !endpoint.terminating);
+    let endpoints = endpoints.filter(|endpoint| {
+        if endpoint.terminating { keeps && endpoint.serving } else { endpoint.ready }
+    });
     let addresses = endpoints.map(|endpoint: &Endpoint| {
         let addresses = endpoint.addresses();
         addresses.filter(|address| !address.is_loopback()).collect::<Vec<_>>()
