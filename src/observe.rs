@@ -131,6 +131,7 @@ impl World<'_> {
         for (service, read) in self.kubernetes.endpoints(&wanted).await? {
             if let Some(annotated) = observation.desired.services.get_mut(&service) {
                 annotated.endpoints = Some(desired::all_endpoints(&read));
+                annotated.truncated = desired::is_truncated(&read);
             }
         }
         Ok(())

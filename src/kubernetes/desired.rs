@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
 
 use super::annotation;
@@ -11,6 +12,10 @@ use super::read::Endpoints;
 use crate::model::{
     AnnotatedService, Desired, Endpoint, Family, NamespaceReference, ServicePort, ServiceRef,
 };
+
+/// What the endpoints controller notes on an Endpoints object that lacks addresses. Before Kubernetes
+/// 1.22 it said `warning` there, and cut nothing.
+const OVER_CAPACITY: &str = "endpoints.kubernetes.io/over-capacity";
 
 /// How annotations are read in one cluster.
 #[derive(Clone, Debug)]
@@ -48,6 +53,7 @@ pub fn annotated(service: &Service, reading: &Reading) -> Option<AnnotatedServic
         ports: ports.collect(),
         families: families(service),
         endpoints: None,
+        truncated: false,
     })
 }
 
@@ -57,6 +63,21 @@ pub fn all_endpoints(read: &Endpoints) -> Vec<Endpoint> {
         Endpoints::Slices(slices) => endpoints::of_slices(slices),
         Endpoints::Core(core) => endpoints::of_core(core),
     }
+}
+
+/// Whether the endpoints that were read are a part of them only.
+pub fn is_truncated(read: &Endpoints) -> bool {
+    match read {
+        Endpoints::Slices(slices) => slices.iter().any(|it| is_over_capacity(&it.metadata)),
+        Endpoints::Core(core) => is_over_capacity(&core.metadata),
+    }
+}
+
+/// The endpoints controller stops at 1,000 addresses and says so. Slices have no such limit, but those
+/// mirrored from an Endpoints object carry its annotations.
+fn is_over_capacity(metadata: &ObjectMeta) -> bool {
+    let capacity = metadata.annotations.as_ref().and_then(|all| all.get(OVER_CAPACITY));
+    capacity.is_some_and(|capacity| capacity == "truncated")
 }
 
 fn families(service: &Service) -> BTreeSet<Family> {

@@ -29,6 +29,8 @@ pub struct AnnotatedService {
     pub families: BTreeSet<Family>,
     /// Its endpoints in whatever condition; `None` where this run had no reason to read them.
     pub endpoints: Option<Vec<Endpoint>>,
+    /// Whether the cluster cut that list short, so that who is missing from it may be there nevertheless.
+    pub truncated: bool,
 }
 
 /// What a Service's annotations claim.

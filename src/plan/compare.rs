@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::change::{Because, Change, Difference};
 use super::identity::Identity;
-use super::wanted::Wanted;
+use super::wanted::{Unasked, Wanted};
 use super::{NewService, Observation, Place, Reason, rewrite};
 use crate::model::{Attributes, Marks, ServiceKey, ServiceRef};
 
@@ -64,12 +64,15 @@ pub fn compare(observation: &Observation, key: &ServiceKey, mut wanted: Wanted) 
     let kept: BTreeSet<&String> = kept.into_values().collect();
     for id in present.ours.keys().filter(|id| !kept.contains(*id)) {
         let marked = present.is_marked(id, &wanted.holder);
-        let lasts = marked && wanted.keeps_last_set();
+        let lasts = marked && wanted.keeps_unasked();
         let stays = comparison.file(id, &present.identity(id), &wanted, lasts);
         comparison.serves |= stays && marked;
     }
     if wanted.keeps_last_set() {
         comparison.held_back.push(Reason::NoneReady { kept: comparison.unchanged.len() });
+    }
+    if wanted.unasked == Unasked::Stay {
+        comparison.held_back.push(Reason::EndpointsTruncated);
     }
     comparison.create = wanted.create.filter(|_| !wanted.instances.is_empty());
     comparison.held_back.extend(wanted.held_back);

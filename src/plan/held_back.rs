@@ -98,6 +98,11 @@ pub enum Reason {
         /// How many stay.
         kept: usize,
     },
+    /// The cluster's list of endpoints is not whole.
+    #[error(
+        "the cluster tells of a part of the endpoints only (endpoints.kubernetes.io/over-capacity: truncated): those are registered, and none is taken out"
+    )]
+    EndpointsTruncated,
     /// The attributes are more than Cloud Map takes.
     #[error("instance {instance} would have {problem}; its attributes stay as they are")]
     AttributeLimit {
@@ -158,6 +163,7 @@ impl Reason {
             Self::IdTaken(_) => "IdTaken",
             Self::Maximum { .. } => "MaxInstances",
             Self::NoneReady { .. } => "NoneReady",
+            Self::EndpointsTruncated => "EndpointsTruncated",
             Self::AttributeLimit { .. } => "AttributeLimit",
             Self::Policy { .. } => "Policy",
             Self::Waiting { .. } => "Waiting",

@@ -31,10 +31,21 @@ pub struct Wanted {
     pub maximum: Option<usize>,
     /// Whether the Service wants none, and keeps its claim.
     pub withdrawn: bool,
-    /// Whether the last instances stay while no endpoint is ready.
-    pub keeps_last: bool,
+    /// What becomes of instances that no endpoint asks for.
+    pub unasked: Unasked,
     /// What is held back, and why.
     pub held_back: Vec<Reason>,
+}
+
+/// What becomes of instances that no endpoint asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unasked {
+    /// They go.
+    Go,
+    /// They stay while no endpoint is ready at all.
+    StayAsLast,
+    /// They stay: there may be more endpoints than those that were read.
+    Stay,
 }
 
 /// Shapes the holder's endpoints for the Cloud Map service under `key`, existing or to be created.
@@ -65,7 +76,11 @@ pub fn wanted(
         unclear: BTreeSet::new(),
         maximum: claims.maximum,
         withdrawn: !claims.publish,
-        keeps_last: claims.publish && claims.keeps_last,
+        unasked: match claims.publish {
+            true if annotated.truncated => Unasked::Stay,
+            true if claims.keeps_last => Unasked::StayAsLast,
+            _ => Unasked::Go,
+        },
         held_back: shape.remarks(),
     };
     let endpoints = annotated.endpoints.iter().flatten();
@@ -104,9 +119,14 @@ impl Wanted {
         beyond
     }
 
+    /// Whether an instance that no endpoint asks for stays nevertheless.
+    pub fn keeps_unasked(&self) -> bool {
+        self.unasked == Unasked::Stay || self.keeps_last_set()
+    }
+
     /// Whether nothing is ready and the last instances stay.
     pub fn keeps_last_set(&self) -> bool {
-        self.keeps_last && !self.asks()
+        self.unasked == Unasked::StayAsLast && !self.asks()
     }
 
     /// Whether a ready endpoint asks for an instance, be it one that could not be shaped.

@@ -11,6 +11,7 @@ mod changes_that_fail;
 mod commands;
 mod convergence;
 mod creation;
+mod cut_short;
 mod deadlines;
 mod endpoints;
 mod events;

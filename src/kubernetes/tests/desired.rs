@@ -1,10 +1,11 @@
 //! Annotated Services out of Service objects.
 
 use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::discovery::v1::EndpointSlice;
 use serde_json::{Value, json};
 
 use crate::kubernetes::Endpoints;
-use crate::kubernetes::desired::{Reading, all_endpoints, annotated, desired};
+use crate::kubernetes::desired::{Reading, all_endpoints, annotated, desired, is_truncated};
 use crate::model::{Family, NamespaceReference, ServicePort, ServiceRef};
 
 fn reading(default_namespace: Option<&str>) -> Reading {
@@ -77,5 +78,29 @@ fn only_services_annotated_under_our_prefix_are_desired() {
 fn endpoints_that_were_read_are_known_to_be_none() {
     for none in [Endpoints::Slices(Vec::new()), Endpoints::Core(Box::default())] {
         assert_eq!(all_endpoints(&none), []);
+    }
+}
+
+#[test]
+fn endpoints_are_cut_short_where_the_cluster_says_so() {
+    let annotated = |capacity: &str| {
+        json!({
+            "annotations": { "endpoints.kubernetes.io/over-capacity": capacity },
+        })
+    };
+    let read = |metadata: Value| {
+        let slice = json!({ "metadata": metadata, "addressType": "IPv4", "endpoints": [] });
+        let slice = serde_json::from_value(slice).expect("an EndpointSlice");
+        let core = serde_json::from_value(json!({ "metadata": metadata }));
+        [
+            Endpoints::Slices(vec![EndpointSlice::default(), slice]),
+            Endpoints::Core(Box::new(core.expect("an Endpoints object"))),
+        ]
+    };
+    let cases = [(annotated("truncated"), true), (annotated("warning"), false), (json!({}), false)];
+    for (metadata, expected) in cases {
+        for read in read(metadata.clone()) {
+            assert_eq!(is_truncated(&read), expected, "{metadata}");
+        }
     }
 }

@@ -82,20 +82,25 @@ fn kubernetes(name: &'static str) -> impl Strategy<Value = Kubernetes> {
     let has = prop_oneof![Just(vec![("http", 80)]), Just(vec![("http", 80), ("grpc", 90)])];
     (
         (place, also, 0..3_i64, ports, families),
-        (has, vec(endpoint(), 0..=4), levers, keeps, prop::bool::weighted(0.1)),
+        (has, vec(endpoint(), 0..=4), levers, keeps, (rarely(), rarely())),
     )
         .prop_map(
             move |(
                 (place, also, created, ports, families),
-                (has, endpoints, levers, keeps, mistaken),
+                (has, endpoints, levers, keeps, (truncated, mistaken)),
             )| {
                 let new = service(name, place).created(created).port(ports);
                 let new = also.into_iter().fold(new, Kubernetes::also);
                 let new = new.ports(has).families(families).ready(endpoints);
                 let new = new.levers(levers.0, levers.1).keeps(keeps.0, keeps.1);
+                let new = if truncated { new.truncated() } else { new };
                 if mistaken { new.mistaken() } else { new }
             },
         )
+}
+
+fn rarely() -> impl Strategy<Value = bool> {
+    prop::bool::weighted(0.1)
 }
 
 fn endpoint() -> impl Strategy<Value = Endpoint> {

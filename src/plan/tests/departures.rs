@@ -2,7 +2,7 @@
 
 use insta::assert_snapshot;
 
-use super::world::{A, AAAA, World, ours, own, pod, service, with};
+use super::world::{A, AAAA, Kubernetes, World, ours, own, pod, service, with};
 use crate::model::attributes::PORT;
 
 #[test]
@@ -150,5 +150,40 @@ fn a_service_that_could_not_be_read_loses_nothing() {
     assert_snapshot!(world.told(), @r"
     shop/web: deregister dns/old a: 10.0.0.1: Service shop/web asks for another name now; stays until every endpoint is registered under the new name of Service shop/web
     ! shop/web dns/new: the instances of this Cloud Map service could not be read: throttled (Unreadable)
+    ");
+}
+
+#[test]
+fn what_a_list_that_is_cut_short_does_not_name_stays() {
+    let world = |changed: fn(Kubernetes) -> Kubernetes| {
+        let web = service("shop/web", "dns/web").ready([pod("new", "10.0.0.3")]);
+        let instances = [own("a", "shop/web", "10.0.0.1"), own("b", "shop/web", "10.0.0.2")];
+        let world = World::new().service(changed(web)).cloud_map("dns/web", A, instances);
+        world.cloud_map("dns/old", A, [own("c", "shop/web", "10.0.0.1")]).told()
+    };
+    assert_snapshot!(world(Kubernetes::truncated), @r"
+    shop/web: deregister dns/old c: 10.0.0.1: Service shop/web asks for another name now; stays until every endpoint is registered under the new name of Service shop/web
+    shop/web: register dns/web: 10.0.0.3 (pod new)
+    ! shop/web dns/web: the cluster tells of a part of the endpoints only (endpoints.kubernetes.io/over-capacity: truncated): those are registered, and none is taken out (EndpointsTruncated)
+    ");
+    assert_snapshot!(world(|web| web.truncated().levers(false, None)), @r"
+    shop/web: deregister dns/old c: 10.0.0.1: Service shop/web asks for another name now
+    shop/web: deregister dns/web a: 10.0.0.1: publish of the Service is false
+    shop/web: deregister dns/web b: 10.0.0.2: publish of the Service is false
+    ");
+}
+
+#[test]
+fn the_holder_takes_over_from_another_though_its_list_is_cut_short() {
+    let web = service("shop/web", "dns/web").ready([pod("one", "10.0.0.1")]).truncated();
+    let world = World::new().service(web).cloud_map(
+        "dns/web",
+        A,
+        [own("a", "shop/web", "10.0.0.1"), own("b", "shop/gone", "10.0.0.2")],
+    );
+    assert_snapshot!(world.told(), @r"
+    shop/web: rewrite dns/web a: cloud-map-sync/pod nothing -> one
+    shop/web: deregister dns/web b: 10.0.0.2: Service shop/gone is gone, or no longer annotated and headless
+    ! shop/web dns/web: the cluster tells of a part of the endpoints only (endpoints.kubernetes.io/over-capacity: truncated): those are registered, and none is taken out (EndpointsTruncated)
     ");
 }

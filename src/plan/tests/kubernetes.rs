@@ -36,6 +36,7 @@ pub fn service(name: &str, place: &str) -> Kubernetes {
         ports: Vec::new(),
         families: BTreeSet::from([Family::V4]),
         endpoints: Some(Vec::new()),
+        truncated: false,
     };
     Kubernetes { name: named(name), annotated }
 }
@@ -99,6 +100,12 @@ impl Kubernetes {
 
     pub fn ready(mut self, endpoints: impl Into<Vec<Endpoint>>) -> Self {
         self.annotated.endpoints = Some(endpoints.into());
+        self
+    }
+
+    /// Has more endpoints than the cluster tells of.
+    pub fn truncated(mut self) -> Self {
+        self.annotated.truncated = true;
         self
     }
 

@@ -22,6 +22,9 @@ impl Simulation {
         let holders = Holders::decide(&self.world.0);
         assert!(!holders.is_unclear(&marked, &self.world.0), "{change}: {marked} is unclear");
         let key = &change.place().key;
+        let lost = holders.holder(key).is_some_and(|holder| *holder != marked);
+        let known = lost || !is_truncated(&self.world.0, &marked);
+        assert!(known, "{change}: the endpoints of {marked} are known in part only");
         let Some(names) = holders.claims(&marked).filter(|_| holders.holder(key).is_none()) else {
             return;
         };
@@ -46,6 +49,13 @@ impl Simulation {
         let empty = our_addresses(&self.world.0, key).next().is_none();
         assert!(!empty || ready.is_empty(), "{change}: empty, and {holder} has {ready:?} ready");
     }
+}
+
+/// Whether a Service publishes endpoints and the cluster tells of a part of them only.
+fn is_truncated(observation: &Observation, service: &ServiceRef) -> bool {
+    let service = observation.desired.services.get(service);
+    let truncated = service.filter(|service| service.truncated);
+    truncated.is_some_and(|it| it.claims.as_ref().is_ok_and(|claims| claims.publish))
 }
 
 /// Whether a Service wants fewer instances than it may have endpoints.

@@ -41,7 +41,8 @@ impl fmt::Debug for World {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (name, service) in &self.0.desired.services {
             writeln!(f, "\nService {name} of {}: {:?}", service.created, service.claims)?;
-            writeln!(f, "  {:?} {:?}", service.ports, service.families)?;
+            let (ports, families) = (&service.ports, &service.families);
+            writeln!(f, "  {ports:?} {families:?} truncated: {}", service.truncated)?;
             for endpoint in service.endpoints.iter().flatten() {
                 writeln!(f, "  {endpoint:?}")?;
             }
