@@ -10,9 +10,7 @@ use tokio::sync::OnceCell;
 use crate::cloud_map::{self, CloudMap};
 use crate::kubernetes::desired::{self, Reading};
 use crate::kubernetes::{self, Kubernetes};
-use crate::model::{
-    NamespaceReference, Owner, Registry, Selection, ServiceKey, ServiceKind, ServiceRef,
-};
+use crate::model::{NamespaceReference, Owner, Registry, Selection, ServiceKey, ServiceRef};
 use crate::plan::{self, Holders, Observation, Rules};
 
 /// Why there is nothing to plan from.
@@ -90,12 +88,13 @@ impl World<'_> {
         };
         self.complete(&mut observation).await;
         let affected = plan::affected(&observation, selection);
+        let tags = plan::tags_needed(&observation, &affected);
+        self.registry.cloud_map.read_tags(&mut observation.registry, &tags).await;
         self.read_endpoints(&mut observation, &affected).await?;
         Ok((observation, affected))
     }
 
-    /// Reads what the list of services did not tell of the claimed ones: the instances of those that
-    /// it called empty, since its counts lag, and whether ECS manages those that have none of ours.
+    /// Reads the instances of claimed services that the list of services called empty: its counts lag.
     async fn complete(&self, observation: &mut Observation) {
         let holders = Holders::decide(observation);
         let claimed: BTreeSet<ServiceKey> = holders.held().map(|(key, _)| key.clone()).collect();
@@ -106,18 +105,6 @@ impl World<'_> {
         };
         let unread: BTreeSet<ServiceKey> = claimed.iter().filter(unread).cloned().collect();
         self.registry.cloud_map.read_instances(&mut observation.registry, &unread).await;
-        let first = claimed.into_iter().filter(|key| self.would_be_first(observation, key));
-        let first: BTreeSet<ServiceKey> = first.collect();
-        self.registry.cloud_map.read_management(&mut observation.registry, &first).await;
-    }
-
-    /// Whether an instance would be our first in an HTTP service, the only kind that Service Connect
-    /// uses.
-    fn would_be_first(&self, observation: &Observation, key: &ServiceKey) -> bool {
-        let service = observation.registry.services.get(key);
-        let mut instances = observation.registry.instances(key);
-        service.is_some_and(|service| service.kind == ServiceKind::Http)
-            && !instances.any(|(_, attributes)| self.owner.owns(attributes))
     }
 
     async fn read_endpoints(
@@ -150,7 +137,7 @@ impl World<'_> {
     ) -> Result<Observation, Error> {
         let found = self.find_new_services(&mut observation, keys).await.map_err(Arc::new)?;
         self.registry.cloud_map.read_instances(&mut observation.registry, keys).await;
-        self.registry.cloud_map.read_management(&mut observation.registry, &found).await;
+        self.registry.cloud_map.read_tags(&mut observation.registry, &found).await;
         for service in services {
             let read = self.kubernetes.headless_service(service).await?;
             let annotated = read.and_then(|read| desired::annotated(&read, &self.reading));
@@ -166,7 +153,7 @@ impl World<'_> {
     }
 
     /// Adds services that were not there when the registry was read, and returns their keys: somebody
-    /// else created them meanwhile, so it is to be seen whether ECS manages them.
+    /// else created them meanwhile, so their tags are to be seen.
     async fn find_new_services(
         &self,
         observation: &mut Observation,

@@ -36,22 +36,31 @@ impl Turn<'_> {
             Ok(permit) if deadline.is_open() => permit,
             _ => return Effect::Is(Outcome::Undone(NO_TIME.to_owned())),
         };
-        let made = timeout_at(deadline.end(), self.call(permit, change, services)).await;
-        made.unwrap_or_else(|_| {
+        let made = timeout_at(deadline.end(), async {
+            match self.call(permit, change, services).await {
+                Ok(accepted) => self.finish(accepted, change).await,
+                Err(effect) => effect,
+            }
+        });
+        made.await.unwrap_or_else(|_| {
             let text = format!("cannot {change}: Cloud Map did not answer in time");
             Effect::Is(Outcome::Failed(text))
         })
     }
 
+    /// Makes the call: what Cloud Map accepted, or what came of it at once.
     async fn call(
         &self,
         permit: Permit<'_>,
         change: &Change,
         services: &BTreeMap<ServiceKey, String>,
-    ) -> Effect {
+    ) -> Result<Accepted, Effect> {
         match (change, services.get(&change.place().key)) {
             (Change::CreateService { place, service }, _) => {
-                self.create(permit, place, service).await
+                Err(self.create(permit, place, service).await)
+            }
+            (Change::UpdateService { place, update }, Some(arn)) => {
+                self.update(permit, arn, place, update).await
             }
             (
                 Change::Register { place, instance, attributes }
@@ -62,13 +71,15 @@ impl Turn<'_> {
                 self.deregister(permit, arn, place, instance).await
             }
             (_, None) => {
-                Effect::Is(Outcome::Undone("its Cloud Map service does not exist".to_owned()))
+                let text = "its Cloud Map service does not exist".to_owned();
+                Err(Effect::Is(Outcome::Undone(text)))
             }
         }
     }
 
     /// Waits for the operation: accepted is not done.
-    pub(super) async fn finish(&self, accepted: Accepted, instance: &str) -> Effect {
+    async fn finish(&self, accepted: Accepted, change: &Change) -> Effect {
+        let subject = change.instance().map_or_else(|| change.place().to_string(), str::to_owned);
         let (operation, ours) = match accepted {
             Accepted::Operation(operation) => (operation, true),
             Accepted::Busy(operation) => (operation, false),
@@ -76,15 +87,17 @@ impl Turn<'_> {
         match self.cloud_map.wait(&operation, self.terms.deadline.stop()).await {
             Ok(Ended::Success | Ended::Fail { .. }) if !ours => Effect::Again,
             Ok(Ended::Success) => Effect::Is(Outcome::Applied),
-            Ok(Ended::Fail { code, .. }) if code == "INVALID_CHANGE_BATCH" => {
-                held_back(Reason::AddressTaken(instance.to_owned()))
+            Ok(Ended::Fail { code, .. })
+                if code == "INVALID_CHANGE_BATCH" && change.instance().is_some() =>
+            {
+                held_back(Reason::AddressTaken(subject))
             }
             Ok(Ended::Fail { code, message }) => {
-                let text = format!("operation {operation} on {instance} failed: {code}: {message}");
+                let text = format!("operation {operation} on {subject} failed: {code}: {message}");
                 Effect::Is(Outcome::Failed(text))
             }
             Ok(Ended::Pending) => {
-                let text = format!("operation {operation} on {instance} has not ended in time");
+                let text = format!("operation {operation} on {subject} has not ended in time");
                 Effect::Is(Outcome::Failed(text))
             }
             Err(error) => failed(&error),

@@ -3,6 +3,7 @@
 use super::Outcome;
 use super::change::{Effect, failed, held_back};
 use super::turn::Turn;
+use crate::cloud_map::write::Accepted;
 use crate::cloud_map::{Class, Permit};
 use crate::model::Attributes;
 use crate::plan::{Place, Reason};
@@ -15,24 +16,22 @@ impl Turn<'_> {
         place: &Place,
         instance: &str,
         attributes: &Attributes,
-    ) -> Effect {
-        match self.cloud_map.register(permit, arn, place, instance, attributes).await {
-            Ok(accepted) => self.finish(accepted, instance).await,
-            Err(error) => {
-                let message = error.source.to_string();
-                match error.class {
-                    Class::LimitExceeded => {
-                        let instance = instance.to_owned();
-                        held_back(Reason::LimitExceeded { instance, message })
-                    }
-                    Class::Invalid => match self.mismatch(place, attributes) {
-                        Some(reason) => held_back(reason),
-                        None => failed(&error),
-                    },
-                    _ => failed(&error),
+    ) -> Result<Accepted, Effect> {
+        let accepted = self.cloud_map.register(permit, arn, place, instance, attributes).await;
+        accepted.map_err(|error| {
+            let message = error.source.to_string();
+            match error.class {
+                Class::LimitExceeded => {
+                    let instance = instance.to_owned();
+                    held_back(Reason::LimitExceeded { instance, message })
                 }
+                Class::Invalid => match self.mismatch(place, attributes) {
+                    Some(reason) => held_back(reason),
+                    None => failed(&error),
+                },
+                _ => failed(&error),
             }
-        }
+        })
     }
 
     /// The one refusal of an input that is expected: an endpoint of one family, tried in a service
@@ -48,13 +47,13 @@ impl Turn<'_> {
         arn: &str,
         place: &Place,
         instance: &str,
-    ) -> Effect {
-        match self.cloud_map.deregister(permit, arn, place, instance).await {
-            Ok(accepted) => self.finish(accepted, instance).await,
+    ) -> Result<Accepted, Effect> {
+        let accepted = self.cloud_map.deregister(permit, arn, place, instance).await;
+        accepted.map_err(|error| match error.class {
             // Gone is what was wanted. An instance that this run registered is never deregistered in
             // it, so "not found" cannot mean "not to be seen yet".
-            Err(error) if error.class == Class::NotFound => Effect::Is(Outcome::Applied),
-            Err(error) => failed(&error),
-        }
+            Class::NotFound => Effect::Is(Outcome::Applied),
+            _ => failed(&error),
+        })
     }
 }

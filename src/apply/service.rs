@@ -1,9 +1,10 @@
 //! The calls that change a Cloud Map service itself, and what their answers mean for the change.
 
-use super::change::{Effect, failed};
+use super::change::{Effect, failed, held_back};
 use super::turn::Turn;
+use crate::cloud_map::write::Accepted;
 use crate::cloud_map::{Class, Permit};
-use crate::plan::{NewService, Place};
+use crate::plan::{NewService, Place, Reason, ServiceUpdate};
 
 impl Turn<'_> {
     pub(super) async fn create(
@@ -18,5 +19,20 @@ impl Turn<'_> {
             Err(error) if error.class == Class::Exists => Effect::Again,
             Err(error) => failed(&error),
         }
+    }
+
+    pub(super) async fn update(
+        &self,
+        permit: Permit<'_>,
+        arn: &str,
+        place: &Place,
+        update: &ServiceUpdate,
+    ) -> Result<Accepted, Effect> {
+        let accepted = self.cloud_map.update_service(permit, arn, place, update).await;
+        accepted.map_err(|error| match error.class {
+            // In a namespace shared from another account: somebody else has instances there.
+            Class::Invalid => held_back(Reason::UpdateRefused(error.source.to_string())),
+            _ => failed(&error),
+        })
     }
 }

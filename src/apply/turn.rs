@@ -79,7 +79,7 @@ impl<'a> Turn<'a> {
     /// Makes changes stage by stage, and returns those that another party was at.
     async fn make_all(&mut self, changes: Vec<Change>) -> Vec<Change> {
         let mut contested = Vec::new();
-        for stage in [Stage::Create, Stage::Register, Stage::Deregister] {
+        for stage in Stage::ALL {
             let (turn, services) = (&*self, &self.services());
             let due = changes.iter().filter(|change| change.stage() == stage);
             let due = due.filter(|change| !turn.settled.contains(&identity(change)));
@@ -106,6 +106,10 @@ impl<'a> Turn<'a> {
     /// Reads what the open changes rest on, and plans them, a second time.
     async fn decide_again(&mut self, open: Vec<Change>) -> Vec<Change> {
         let again = Again::of(&Holders::decide(&self.observation), &self.service, &open);
+        // What others did to a service itself is seen where it is read as if it were new.
+        for change in open.iter().filter(|change| change.stage() == Stage::Update) {
+            self.observation.registry.services.remove(&change.place().key);
+        }
         let (observation, services) = (self.observation.clone(), &again.services);
         let read = self.world.observe_again(observation, &again.keys, services);
         match timeout_at(self.terms.deadline.stop(), read).await {

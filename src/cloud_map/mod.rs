@@ -1,5 +1,5 @@
-//! One account's AWS Cloud Map in one Region: [`read`] asks, [`mod@write`] makes one change by one call,
-//! [`operation`] waits for what a change set in motion. Nothing here decides anything.
+//! One account's AWS Cloud Map in one Region: [`read`] and [`tag`] ask, [`service`] and [`mod@write`]
+//! make one change by one call, [`operation`] waits for what a change set in motion. Nothing here decides anything.
 //!
 //! Services and namespaces are named by ARN throughout: it is accepted wherever an id is, and for
 //! namespaces shared from another account it is the only way.
@@ -7,6 +7,9 @@
 pub mod error;
 pub mod operation;
 pub mod read;
+pub mod service;
+mod summary;
+pub mod tag;
 pub mod write;
 
 use std::sync::Arc;

@@ -3,20 +3,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use aws_sdk_servicediscovery::types::{
-    DnsConfig, NamespaceSummary, NamespaceType, RecordType, ServiceFilter, ServiceFilterName,
-    ServiceSummary,
-};
+use aws_sdk_servicediscovery::types::{ServiceFilter, ServiceFilterName};
 use futures_util::{StreamExt, TryStreamExt, stream};
 
+use super::summary::{namespace, service};
 use super::{CONCURRENCY, Class, CloudMap, Error};
 use crate::model::{
-    Attributes, CloudMapService, Namespace, NamespaceKind, NamespaceReference, Records, Registry,
-    ServiceKey, ServiceKind,
+    Attributes, CloudMapService, Namespace, NamespaceReference, Registry, ServiceKey,
 };
-
-/// The tag by which ECS marks the services that Service Connect manages.
-const MANAGED_BY_ECS: &str = "AmazonECSManaged";
 
 /// The instances of one service, or why they are not known.
 type Instances = Result<Option<BTreeMap<String, Attributes>>, String>;
@@ -128,35 +122,6 @@ impl CloudMap {
         });
         Ok(Some(instances.collect()))
     }
-
-    /// Reads into `registry` which of the services under `keys` ECS Service Connect manages. Where
-    /// that cannot be told, nothing will be registered.
-    pub async fn read_management(&self, registry: &mut Registry, keys: &BTreeSet<ServiceKey>) {
-        let services = keys.iter().filter_map(|key| Some((key, registry.services.get(key)?)));
-        let reads: Vec<(ServiceKey, Result<bool, Error>)> = stream::iter(services)
-            .map(|(key, service)| async move {
-                (key.clone(), self.is_managed_by_ecs(&service.arn).await)
-            })
-            .buffer_unordered(CONCURRENCY)
-            .collect()
-            .await;
-        for (key, read) in reads {
-            let Some(service) = registry.services.get_mut(&key) else { continue };
-            match read {
-                Ok(managed) => service.managed_by_ecs = managed,
-                Err(error) => service.unreadable = Some(error.in_full()),
-            }
-        }
-    }
-
-    async fn is_managed_by_ecs(&self, arn: &str) -> Result<bool, Error> {
-        let _permit = self.permit().await;
-        let tags = self.client.list_tags_for_resource().resource_arn(arn).send().await;
-        let tags = tags.map_err(|error| {
-            Error::new(format!("list the tags of Cloud Map service {arn}"), &error)
-        })?;
-        Ok(tags.tags().iter().any(|tag| tag.key() == MANAGED_BY_ECS))
-    }
 }
 
 /// The SDK's paginators stop without an error where a token repeats itself; such a list is not whole.
@@ -170,36 +135,4 @@ fn ended(action: &str, token: Option<&str>) -> Result<(), Error> {
 fn means(reference: &NamespaceReference, namespace: &Namespace) -> bool {
     let text = reference.to_string();
     [&namespace.arn, &namespace.id, &namespace.name].contains(&&text)
-}
-
-fn namespace(summary: NamespaceSummary) -> Option<Namespace> {
-    let kind = match summary.r#type {
-        Some(NamespaceType::Http) => NamespaceKind::Http,
-        _ => NamespaceKind::Dns,
-    };
-    Some(Namespace { id: summary.id?, arn: summary.arn?, name: summary.name?, kind })
-}
-
-fn service(summary: ServiceSummary) -> Option<CloudMapService> {
-    let records = summary.dns_config.iter().flat_map(DnsConfig::dns_records);
-    let records = records.fold(Records::default(), |mut records, record| {
-        match record.r#type() {
-            RecordType::A => records.a = true,
-            RecordType::Aaaa => records.aaaa = true,
-            RecordType::Srv => records.srv = true,
-            RecordType::Cname => records.cname = true,
-            _ => {}
-        }
-        records
-    });
-    let is_http = records == Records::default();
-    Some(CloudMapService {
-        arn: summary.arn?,
-        name: summary.name?,
-        kind: if is_http { ServiceKind::Http } else { ServiceKind::Dns(records) },
-        instance_count: summary.instance_count.and_then(|count| count.try_into().ok()).unwrap_or(0),
-        instances: None,
-        unreadable: None,
-        managed_by_ecs: false,
-    })
 }

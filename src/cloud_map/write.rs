@@ -1,63 +1,24 @@
-//! One change, one call. What is returned is what Cloud Map said; whether a call may be made was
-//! decided in the plan.
+//! One change of an instance, one call. What is returned is what Cloud Map said; whether a call may be
+//! made was decided in the plan.
 
 use aws_sdk_servicediscovery::error::SdkError;
 use aws_sdk_servicediscovery::operation::deregister_instance::DeregisterInstanceError;
 use aws_sdk_servicediscovery::operation::register_instance::RegisterInstanceError;
-use aws_sdk_servicediscovery::types::{
-    DnsConfig, DnsRecord, RecordType, RoutingPolicy, ServiceTypeOption, Tag,
-};
 
 use super::{CloudMap, Error, Permit};
-use crate::model::{Attributes, NamespaceKind, Records, ServiceKind};
-use crate::plan::{NewService, Place};
+use crate::model::Attributes;
+use crate::plan::Place;
 
-/// The tag on services that we create; its value is the owner's id.
-pub const OWNER_TAG: &str = "cloud-map-sync/owner";
-
-/// What Cloud Map does with a registration or deregistration.
+/// What Cloud Map does with a change that takes its time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Accepted {
     /// It carries it out as this operation.
     Operation(String),
-    /// Another operation on the same instance is under way.
+    /// Another operation on the same thing is under way.
     Busy(String),
 }
 
 impl CloudMap {
-    /// Creates a service and returns its ARN.
-    ///
-    /// # Errors
-    /// Of class [`super::Class::Exists`] where somebody else was faster.
-    pub async fn create_service(
-        &self,
-        _permit: Permit<'_>,
-        place: &Place,
-        service: &NewService,
-        owner: &str,
-    ) -> Result<String, Error> {
-        let failed = || format!("create the Cloud Map service {place}");
-        let tag = Tag::builder().key(OWNER_TAG).value(owner).build();
-        let tag = tag.map_err(|error| Error::input(failed(), &error))?;
-        let request = self
-            .client
-            .create_service()
-            .name(service.name.as_str())
-            .namespace_id(&service.namespace.arn)
-            .description(format!("cloud-map-sync: created for {owner}"))
-            .tags(tag);
-        let request = match (service.kind, service.namespace.kind) {
-            (ServiceKind::Dns(records), _) => request.dns_config(
-                dns_config(records, service.ttl).map_err(|error| Error::input(failed(), &error))?,
-            ),
-            (ServiceKind::Http, NamespaceKind::Dns) => request.r#type(ServiceTypeOption::Http),
-            (ServiceKind::Http, NamespaceKind::Http) => request,
-        };
-        let created = request.send().await.map_err(|error| Error::new(failed(), &error))?;
-        let arn = created.service.and_then(|service| service.arn);
-        arn.ok_or_else(|| Error::input(failed(), &"Cloud Map returned no ARN"))
-    }
-
     /// Registers an instance, or replaces all attributes of the one that has the id.
     ///
     /// # Errors
@@ -107,7 +68,11 @@ impl CloudMap {
     }
 }
 
-fn operation(id: Option<String>, action: impl Fn() -> String) -> Result<Accepted, Error> {
+/// The operation that a call was answered with.
+pub(super) fn operation(
+    id: Option<String>,
+    action: impl Fn() -> String,
+) -> Result<Accepted, Error> {
     let id = id.ok_or_else(|| Error::input(action(), &"Cloud Map returned no operation"))?;
     Ok(Accepted::Operation(id))
 }
@@ -128,24 +93,4 @@ fn duplicate_deregister<R>(error: &SdkError<DeregisterInstanceError, R>) -> Opti
         }
         _ => None,
     }
-}
-
-fn dns_config(
-    records: Records,
-    ttl: u32,
-) -> Result<DnsConfig, aws_sdk_servicediscovery::error::BuildError> {
-    let types = [
-        (records.a, RecordType::A),
-        (records.aaaa, RecordType::Aaaa),
-        (records.srv, RecordType::Srv),
-        (records.cname, RecordType::Cname),
-    ];
-    let types = types.into_iter().filter_map(|(set, record)| set.then_some(record));
-    let records =
-        types.map(|record| DnsRecord::builder().r#type(record).ttl(i64::from(ttl)).build());
-    let records = records.collect::<Result<Vec<_>, _>>()?;
-    DnsConfig::builder()
-        .routing_policy(RoutingPolicy::Multivalue)
-        .set_dns_records(Some(records))
-        .build()
 }

@@ -38,6 +38,7 @@ pub fn cluster(report: &ClusterReport, mode: Mode) {
         %mode,
         complete = report.is_complete(),
         created = counts.created,
+        updated = counts.updated,
         registered = counts.registered,
         rewritten = counts.rewritten,
         deregistered = counts.deregistered,

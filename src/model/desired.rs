@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use super::{Attributes, NamespaceReference, ServiceName, ServiceRef};
+use super::{Attributes, NamespaceReference, RoutingPolicy, ServiceName, ServiceRef};
 
 /// Every annotated headless Service of one cluster. Only ever built from complete lists: a cluster
 /// that could not be read whole is an error, never a smaller `Desired`.
@@ -40,8 +40,10 @@ pub struct Claims {
     pub names: Vec<ServiceName>,
     /// The Cloud Map namespace of those services.
     pub namespace: NamespaceReference,
-    /// TTL in seconds for the records of a DNS service that is created for this claim.
+    /// TTL in seconds for the records of a DNS service.
     pub ttl: Option<u32>,
+    /// How DNS queries for a service that is created for this claim are answered.
+    pub routing_policy: Option<RoutingPolicy>,
     /// Which ports are registered; none: addresses alone.
     pub ports: Vec<PortReference>,
     /// Whether instances are registered at all; the claim to the name stands either way.

@@ -23,4 +23,4 @@ pub use name::{InvalidServiceName, NamespaceReference, ServiceName, ServiceRef};
 pub use namespace::{Namespace, NamespaceKind, UnresolvedNamespace};
 pub use registry::{Registry, ServiceKey};
 pub use selection::Selection;
-pub use service::{CloudMapService, Records, ServiceKind};
+pub use service::{CloudMapService, HealthCheck, Records, RoutingPolicy, ServiceKind, Tags};

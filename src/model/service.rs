@@ -1,7 +1,7 @@
 //! A Cloud Map service: what it serves, what is registered in it, and what else its entry in the list
 //! of services says.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use super::Attributes;
@@ -15,15 +15,22 @@ pub struct CloudMapService {
     pub name: String,
     /// What it serves.
     pub kind: ServiceKind,
+    /// What the list says of it.
+    pub description: Option<String>,
+    /// The TTLs of its records in seconds: one, unless somebody gave each type its own.
+    pub ttls: BTreeSet<u32>,
+    /// How DNS queries are answered, where it has records.
+    pub routing_policy: Option<RoutingPolicy>,
+    /// Its Route 53 health check.
+    pub health_check: Option<HealthCheck>,
     /// How many instances the list of services told of; it may lag behind registrations.
     pub instance_count: u32,
     /// Every instance by id; `None` where they were not read, because nothing asked for it.
     pub instances: Option<BTreeMap<String, Attributes>>,
     /// Why the instances could not be read, where that was tried in vain.
     pub unreadable: Option<String>,
-    /// Whether ECS Service Connect manages it (tag `AmazonECSManaged`); looked up only before a
-    /// first registration.
-    pub managed_by_ecs: bool,
+    /// Its tags, read only where something is to be done that depends on them.
+    pub tags: Tags,
 }
 
 impl CloudMapService {
@@ -33,12 +40,68 @@ impl CloudMapService {
             arn,
             name: name.to_owned(),
             kind,
+            description: None,
+            ttls: BTreeSet::new(),
+            routing_policy: None,
+            health_check: None,
             instance_count: 0,
             instances: Some(BTreeMap::new()),
             unreadable: None,
-            managed_by_ecs: false,
+            tags: Tags::Unread,
         }
     }
+}
+
+/// What is known of the tags of a Cloud Map service.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Tags {
+    /// Nobody asked.
+    #[default]
+    Unread,
+    /// They could not be read, for this reason.
+    Unreadable(String),
+    /// What they say.
+    Read {
+        /// The id of the installation that created it, or that was given it.
+        owner: Option<String>,
+        /// Whether ECS Service Connect manages it.
+        managed_by_ecs: bool,
+    },
+}
+
+/// How DNS queries for a service are answered. It is fixed when the service is created.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum RoutingPolicy {
+    /// With up to eight instances, picked at random.
+    #[default]
+    Multivalue,
+    /// With one instance, picked at random.
+    Weighted,
+}
+
+impl RoutingPolicy {
+    /// Every policy.
+    pub const ALL: [Self; 2] = [Self::Multivalue, Self::Weighted];
+}
+
+impl fmt::Display for RoutingPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Multivalue => "MULTIVALUE",
+            Self::Weighted => "WEIGHTED",
+        })
+    }
+}
+
+/// A Route 53 health check, in Cloud Map's own words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HealthCheck {
+    /// `HTTP`, `HTTPS` or `TCP`.
+    pub kind: String,
+    /// The path that is asked for.
+    pub path: Option<String>,
+    /// After how many failures an instance counts as unhealthy.
+    pub threshold: Option<i32>,
 }
 
 /// What a Cloud Map service serves.

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::change::{Because, Change, Difference};
 use super::identity::Identity;
 use super::wanted::{Unasked, Wanted};
-use super::{NewService, Observation, Place, Reason, rewrite};
+use super::{NewService, Observation, Place, Reason, ServiceUpdate, rewrite};
 use crate::model::{Attributes, Marks, ServiceKey, ServiceRef};
 
 /// How the instances of ours in one Cloud Map service stand to what its holder asks for.
@@ -14,6 +14,8 @@ use crate::model::{Attributes, Marks, ServiceKey, ServiceRef};
 pub struct Comparison {
     /// The service is to be created first.
     pub create: Option<NewService>,
+    /// What of the service itself is to be changed.
+    pub update: Option<ServiceUpdate>,
     /// To register, by id.
     pub register: BTreeMap<String, Attributes>,
     /// To register again, by id.
@@ -74,6 +76,7 @@ pub fn compare(observation: &Observation, key: &ServiceKey, mut wanted: Wanted) 
     if wanted.unasked == Unasked::Stay {
         comparison.held_back.push(Reason::EndpointsTruncated);
     }
+    comparison.update = wanted.update;
     comparison.create = wanted.create.filter(|_| !wanted.instances.is_empty());
     comparison.held_back.extend(wanted.held_back);
     comparison
@@ -207,10 +210,8 @@ impl Comparison {
         let hinders = |reason: &Reason| {
             // A remark on the service as a whole stands in nobody's way, what is never published is
             // missing nowhere, and what is beyond the maximum is not asked for.
-            !matches!(
-                reason,
-                Reason::PortNotServed { .. } | Reason::NotPublishable(_) | Reason::Maximum { .. }
-            )
+            !reason.is_remark()
+                && !matches!(reason, Reason::NotPublishable(_) | Reason::Maximum { .. })
         };
         let found = self.register.is_empty() && self.misstated.is_empty();
         found && !self.held_back.iter().any(hinders)
@@ -228,6 +229,8 @@ impl Comparison {
             self.rewrite.clone().into_iter().map(|(instance, (attributes, differences))| {
                 Change::Rewrite { place: place(), instance, attributes, differences }
             });
-        create.into_iter().chain(register).chain(rewrite).collect()
+        let update = self.update.clone();
+        let update = update.map(|update| Change::UpdateService { place: place(), update });
+        create.into_iter().chain(register).chain(rewrite).chain(update).collect()
     }
 }

@@ -5,7 +5,8 @@ use std::net::IpAddr;
 use super::{Place, Policy};
 use crate::model::attributes::{IPV4, IPV6};
 use crate::model::{
-    Attributes, BadAnnotation, PortReference, Records, ServiceKind, ServiceRef, UnresolvedNamespace,
+    Attributes, BadAnnotation, PortReference, Records, RoutingPolicy, ServiceKind, ServiceRef,
+    UnresolvedNamespace,
 };
 
 /// Something a Kubernetes Service asks for that this run does not do.
@@ -80,6 +81,37 @@ pub enum Reason {
         "ECS Service Connect manages this Cloud Map service (tag AmazonECSManaged); choose another name"
     )]
     ServiceConnect,
+    /// The records of a service that is not ours have another TTL.
+    #[error(
+        "the records have TTL {present} s and the annotation says {wanted}: the TTL stays, since the Cloud Map service does not carry our tag"
+    )]
+    TtlNotOurs {
+        /// What they have.
+        present: String,
+        /// What is annotated.
+        wanted: u32,
+    },
+    /// How a service answers DNS queries is fixed.
+    #[error(
+        "the Cloud Map service answers DNS queries as {present} and the annotation says {wanted}: that is fixed when a service is created"
+    )]
+    RoutingPolicyFixed {
+        /// How it answers.
+        present: RoutingPolicy,
+        /// What is annotated.
+        wanted: RoutingPolicy,
+    },
+    /// A service of a DNS namespace that DNS knows nothing of.
+    #[error(
+        "this Cloud Map service is of the type HTTP: its instances are found by DiscoverInstances calls, and by no DNS query"
+    )]
+    NotInDns,
+    /// Whether the service is ours to change could not be told.
+    #[error("the service's settings stay as they are: {0}")]
+    TagsUnreadable(String),
+    /// Cloud Map does not let this account change the service.
+    #[error("Cloud Map refuses to update the service: {0}")]
+    UpdateRefused(String),
     /// An instance has the id that a new one would get, and is somebody else's or stands for another
     /// endpoint.
     #[error("instance {0} exists and stands for something else; it is not overwritten")]
@@ -160,6 +192,11 @@ impl Reason {
             Self::PortNotServed { .. } => "PortNotServed",
             Self::CnameService => "CnameService",
             Self::ServiceConnect => "ServiceConnect",
+            Self::TtlNotOurs { .. } => "TtlNotOurs",
+            Self::RoutingPolicyFixed { .. } => "RoutingPolicyFixed",
+            Self::NotInDns => "NotInDns",
+            Self::TagsUnreadable(_) => "TagsUnreadable",
+            Self::UpdateRefused(_) => "UpdateRefused",
             Self::IdTaken(_) => "IdTaken",
             Self::Maximum { .. } => "MaxInstances",
             Self::NoneReady { .. } => "NoneReady",
@@ -187,11 +224,24 @@ impl Reason {
     pub fn concerns_owner(&self) -> bool {
         let not_theirs = matches!(self, Self::Policy { .. } | Self::Waiting { .. });
         let as_asked = matches!(self, Self::Maximum { .. });
-        !not_theirs && !as_asked && !matches!(self, Self::Unreadable(_))
+        !not_theirs && !as_asked && !self.is_failure()
     }
 
     /// Whether a retry may help, so that the run counts as incomplete.
     pub fn is_failure(&self) -> bool {
-        matches!(self, Self::Unreadable(_))
+        matches!(self, Self::Unreadable(_) | Self::TagsUnreadable(_))
+    }
+
+    /// Whether it says something of the service as a whole and stands in no instance's way.
+    pub fn is_remark(&self) -> bool {
+        matches!(
+            self,
+            Self::PortNotServed { .. }
+                | Self::TtlNotOurs { .. }
+                | Self::RoutingPolicyFixed { .. }
+                | Self::NotInDns
+                | Self::TagsUnreadable(_)
+                | Self::UpdateRefused(_)
+        )
     }
 }

@@ -44,7 +44,7 @@ pub use ownership::Foreign;
 pub use place::Place;
 pub use policy::Policy;
 pub use rules::Rules;
-pub use service::NewService;
+pub use service::{NewService, ServiceUpdate, tags_needed};
 
 /// All that a plan is made from.
 #[derive(Clone, Debug)]
@@ -157,7 +157,9 @@ impl Plan {
             *differences.entry(change.place()).or_default() += match change {
                 Change::Register { .. } => 1,
                 Change::Deregister { .. } => -1,
-                Change::CreateService { .. } | Change::Rewrite { .. } => 0,
+                Change::CreateService { .. }
+                | Change::UpdateService { .. }
+                | Change::Rewrite { .. } => 0,
             };
         }
         for (place, difference) in differences {

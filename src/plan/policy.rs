@@ -14,7 +14,7 @@ pub enum Policy {
     /// Everything.
     #[default]
     Sync,
-    /// Creates, registers, rewrites, and takes out endpoints of a claim that still stands; never ends
+    /// Creates, registers, rewrites, updates, and takes out endpoints of a claim that still stands; never ends
     /// a claim's instances.
     UpsertOnly,
     /// Creates services and registers missing instances; nothing else.
@@ -28,7 +28,7 @@ impl Policy {
     fn allows(self, change: &Change) -> bool {
         match change {
             Change::CreateService { .. } | Change::Register { .. } => true,
-            Change::Rewrite { .. } => self != Self::CreateOnly,
+            Change::Rewrite { .. } | Change::UpdateService { .. } => self != Self::CreateOnly,
             Change::Deregister { because, .. } => match self {
                 Self::Sync => true,
                 Self::UpsertOnly => because.leaves_the_claim(),

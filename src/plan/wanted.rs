@@ -6,12 +6,12 @@ use std::net::IpAddr;
 
 use super::health;
 use super::identity::{Identity, new_id};
-use super::service::{NewService, new_service};
+use super::service::{NewService, ServiceUpdate, has_ours, new_service, remarks, update};
 use super::shape::{Fit, Shape};
 use super::{Observation, Reason, subset};
 use crate::model::{
     AnnotatedService, Attributes, Claims, CloudMapService, Endpoint, Records, ServiceKey,
-    ServiceKind, ServiceRef,
+    ServiceKind, ServiceRef, Tags,
 };
 
 /// The instances that a Cloud Map service should have for its holder.
@@ -21,6 +21,8 @@ pub struct Wanted {
     pub holder: ServiceRef,
     /// The Cloud Map service is to be created like this first, where there is none.
     pub create: Option<NewService>,
+    /// What of an existing Cloud Map service is to be changed.
+    pub update: Option<ServiceUpdate>,
     /// Whether instances that differ in their port alone are different instances.
     pub tells_ports_apart: bool,
     /// Each instance, by the id that it gets where it is new.
@@ -71,6 +73,7 @@ pub fn wanted(
     let mut wanted = Wanted {
         holder: holder.clone(),
         create,
+        update: None,
         tells_ports_apart: shape.tells_ports_apart(),
         instances: BTreeMap::new(),
         unclear: BTreeSet::new(),
@@ -83,6 +86,9 @@ pub fn wanted(
         },
         held_back: shape.remarks(),
     };
+    if let Some(service) = existing {
+        wanted.look_at(service, key, observation, claims);
+    }
     let endpoints = annotated.endpoints.iter().flatten();
     let found = |endpoint: &&Endpoint| health::is_found(endpoint, claims);
     for endpoint in endpoints.filter(|_| claims.publish).filter(found) {
@@ -97,6 +103,23 @@ pub fn wanted(
 }
 
 impl Wanted {
+    /// Compares the service itself with what its holder's annotations say.
+    fn look_at(
+        &mut self,
+        service: &CloudMapService,
+        key: &ServiceKey,
+        observation: &Observation,
+        claims: &Claims,
+    ) {
+        if let Some(namespace) = observation.registry.namespaces.get(&key.namespace) {
+            self.held_back.extend(remarks(service, namespace.kind, claims));
+        }
+        match update(service, claims, &observation.owner) {
+            Ok(update) => self.update = update,
+            Err(reason) => self.held_back.push(reason),
+        }
+    }
+
     /// Pods on the host's network share their address, and so are one instance. Where one of them
     /// has a second address, that one stands for all.
     fn add(&mut self, id: String, instance: (Identity, Attributes)) {
@@ -162,10 +185,11 @@ fn may_register_in(
     if matches!(service.kind, ServiceKind::Dns(Records { cname: true, .. })) {
         return Err(Reason::CnameService);
     }
-    let mut instances = observation.registry.instances(key);
-    let ours = instances.any(|(_, attributes)| observation.owner.owns(attributes));
-    if service.managed_by_ecs && !ours {
-        return Err(Reason::ServiceConnect);
+    match &service.tags {
+        _ if service.kind != ServiceKind::Http || has_ours(observation, key) => Ok(()),
+        Tags::Read { managed_by_ecs: true, .. } => Err(Reason::ServiceConnect),
+        // Whether ECS manages it cannot be told.
+        Tags::Unreadable(problem) => Err(Reason::Unreadable(problem.clone())),
+        Tags::Read { .. } | Tags::Unread => Ok(()),
     }
-    Ok(())
 }

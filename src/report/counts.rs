@@ -14,6 +14,8 @@ use super::{ChangeResult, ClusterReport};
 pub struct Counts {
     /// Cloud Map services created.
     pub created: usize,
+    /// Cloud Map services of ours updated.
+    pub updated: usize,
     /// Instances registered.
     pub registered: usize,
     /// Instances of ours rewritten.
@@ -56,6 +58,7 @@ impl Counts {
             (ChangeResult::Failed { .. }, _) => &mut self.failed,
             (ChangeResult::Undone { .. }, _) => &mut self.undone,
             (_, "create") => &mut self.created,
+            (_, "update") => &mut self.updated,
             (_, "register") => &mut self.registered,
             (_, "rewrite") => &mut self.rewritten,
             (_, _) => &mut self.deregistered,
@@ -69,6 +72,7 @@ impl Add for Counts {
     fn add(self, other: Self) -> Self {
         Self {
             created: self.created + other.created,
+            updated: self.updated + other.updated,
             registered: self.registered + other.registered,
             rewritten: self.rewritten + other.rewritten,
             deregistered: self.deregistered + other.deregistered,

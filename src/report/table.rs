@@ -98,22 +98,29 @@ impl Display for HeldBackLine {
 
 impl Display for Counts {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.sentence(["created", "registered", "rewritten", "deregistered"]))
+        f.write_str(&self.sentence([
+            "created",
+            "updated",
+            "registered",
+            "rewritten",
+            "deregistered",
+        ]))
     }
 }
 
 impl Counts {
     /// The counts of what would be done.
     fn planned(&self) -> String {
-        self.sentence(["to create", "to register", "to rewrite", "to deregister"])
+        self.sentence(["to create", "to update", "to register", "to rewrite", "to deregister"])
     }
 
     /// Only what is there, so that a run in which nothing happened says so in few words.
-    fn sentence(&self, [create, register, rewrite, deregister]: [&str; 4]) -> String {
+    fn sentence(&self, [create, update, register, rewrite, deregister]: [&str; 5]) -> String {
         let clusters = if self.unreadable == 1 { "cluster" } else { "clusters" };
         let not_read = format!("{clusters} not read");
         let parts = [
             (self.created, create),
+            (self.updated, update),
             (self.registered, register),
             (self.rewritten, rewrite),
             (self.deregistered, deregister),
@@ -133,7 +140,7 @@ impl Counts {
 fn sign(change: &str) -> char {
     match change {
         "create" | "register" => '+',
-        "rewrite" => '~',
+        "rewrite" | "update" => '~',
         _ => '-',
     }
 }

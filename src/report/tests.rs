@@ -8,8 +8,8 @@ use super::{ClusterReport, Counts, Dropped, Mode, Report, chain};
 use crate::apply::{Applied, Outcome};
 use crate::model::attributes::IPV4;
 use crate::model::{
-    Attributes, Namespace, NamespaceKind, Selection, ServiceKey, ServiceKind, ServiceName,
-    ServiceRef,
+    Attributes, Namespace, NamespaceKind, RoutingPolicy, Selection, ServiceKey, ServiceKind,
+    ServiceName, ServiceRef,
 };
 use crate::plan::{
     Because, Change, Difference, Foreign, HeldBack, NewService, Place, Plan, Reason, Standing,
@@ -29,7 +29,8 @@ fn create() -> Change {
     let name = ServiceName::parse("new").expect("a name");
     let (id, arn) = ("ns-1".to_owned(), "arn:ns-1".to_owned());
     let namespace = Namespace { id, arn, name: "prod".to_owned(), kind: NamespaceKind::Http };
-    let service = NewService { namespace, name, kind: ServiceKind::Http, ttl: 60 };
+    let (kind, routing_policy) = (ServiceKind::Http, RoutingPolicy::Multivalue);
+    let service = NewService { namespace, name, kind, ttl: 60, routing_policy };
     Change::CreateService { place: place("new"), service }
 }
 

@@ -33,5 +33,6 @@ mod readiness;
 mod records;
 mod run;
 mod secrets;
+mod service_settings;
 mod unreadable_cluster;
 mod unreadable_registry;

@@ -23,6 +23,7 @@ pub struct Documented {
 const HOSTNAME: &str = "hostname";
 const NAMESPACE: &str = "namespace";
 const TTL: &str = "ttl";
+const ROUTING_POLICY: &str = "routing-policy";
 const PORT: &str = "port";
 const PUBLISH: &str = "publish";
 const ATTRIBUTES: &str = "attributes";
@@ -31,7 +32,7 @@ const TERMINATING: &str = "terminating";
 const WHEN_NONE_READY: &str = "when-none-ready";
 
 /// Every annotation, in the order of the documentation.
-pub const DOCUMENTED: [Documented; 9] = [
+pub const DOCUMENTED: [Documented; 10] = [
     Documented {
         name: HOSTNAME,
         meaning: "the Cloud Map service's name, or several separated by commas; opts the Service in",
@@ -46,9 +47,17 @@ pub const DOCUMENTED: [Documented; 9] = [
     },
     Documented {
         name: TTL,
-        meaning: "TTL in seconds of the records of a DNS service that is created",
-        default: "`60`",
+        meaning: "TTL in seconds of the records of a DNS service: of one that is created, and of an \
+                  existing one that carries our tag",
+        default: "`60` at creation; later nothing is changed",
         example: "15",
+    },
+    Documented {
+        name: ROUTING_POLICY,
+        meaning: "how a DNS service that is created answers queries: `MULTIVALUE` with up to eight \
+                  instances, `WEIGHTED` with one, picked at random (at most 100 instances)",
+        default: "`MULTIVALUE`",
+        example: "WEIGHTED",
     },
     Documented {
         name: PORT,
@@ -107,6 +116,7 @@ pub fn claims(
             .read(NAMESPACE, value::namespace)
             .unwrap_or_else(|| default_namespace.clone()),
         ttl: reader.read(TTL, value::ttl),
+        routing_policy: reader.read(ROUTING_POLICY, value::routing_policy),
         ports: reader.read(PORT, value::ports).unwrap_or_default(),
         publish: reader.read(PUBLISH, value::boolean).unwrap_or(true),
         attributes: reader.read(ATTRIBUTES, value::attributes).unwrap_or_default(),

@@ -1,7 +1,7 @@
 //! The values of single annotations, each with its rule and with what would be right.
 
 use crate::model::attributes::{AVAILABILITY_ZONE, MARK_PREFIX, REGION};
-use crate::model::{Attributes, NamespaceReference, PortReference, ServiceName};
+use crate::model::{Attributes, NamespaceReference, PortReference, RoutingPolicy, ServiceName};
 
 /// Cloud Map takes 30 attributes beside its own; the rest are our marks, the zone and the Region.
 const MOST_ATTRIBUTES: usize = 21;
@@ -32,6 +32,12 @@ pub fn namespace(value: &str) -> Result<NamespaceReference, String> {
 pub fn ttl(value: &str) -> Result<u32, String> {
     let seconds: Option<u32> = value.parse().ok().filter(|seconds| *seconds <= MAXIMUM_TTL);
     seconds.ok_or_else(|| format!("it must be whole seconds from 0 to {MAXIMUM_TTL}"))
+}
+
+/// One of Cloud Map's routing policies, in its own words.
+pub fn routing_policy(value: &str) -> Result<RoutingPolicy, String> {
+    let found = RoutingPolicy::ALL.into_iter().find(|policy| policy.to_string() == value);
+    found.ok_or_else(|| "it must be MULTIVALUE or WEIGHTED".to_owned())
 }
 
 /// Ports of the Service, separated by commas.

@@ -4,7 +4,7 @@
 mod removal;
 mod text;
 
-use super::{NewService, Place};
+use super::{NewService, Place, ServiceUpdate};
 use crate::model::{Attributes, ServiceRef};
 
 pub use removal::{Because, WaitsFor};
@@ -19,6 +19,13 @@ pub enum Change {
         place: Place,
         /// How.
         service: NewService,
+    },
+    /// Change the TTL of the records of a Cloud Map service that is tagged ours.
+    UpdateService {
+        /// Where.
+        place: Place,
+        /// The new TTL, and all that is said again with it.
+        update: ServiceUpdate,
     },
     /// Register an instance under an id that nobody has.
     Register {
@@ -64,8 +71,15 @@ pub enum Stage {
     Create,
     /// New and rewritten instances.
     Register,
+    /// Settings of Cloud Map services: a pod that can be found matters more.
+    Update,
     /// Instances that go.
     Deregister,
+}
+
+impl Stage {
+    /// All of them, in their order.
+    pub const ALL: [Self; 4] = [Self::Create, Self::Register, Self::Update, Self::Deregister];
 }
 
 impl Change {
@@ -73,6 +87,7 @@ impl Change {
     pub fn stage(&self) -> Stage {
         match self {
             Self::CreateService { .. } => Stage::Create,
+            Self::UpdateService { .. } => Stage::Update,
             Self::Register { .. } | Self::Rewrite { .. } => Stage::Register,
             Self::Deregister { .. } => Stage::Deregister,
         }
@@ -82,6 +97,7 @@ impl Change {
     pub fn place(&self) -> &Place {
         match self {
             Self::CreateService { place, .. }
+            | Self::UpdateService { place, .. }
             | Self::Register { place, .. }
             | Self::Rewrite { place, .. }
             | Self::Deregister { place, .. } => place,
@@ -91,7 +107,7 @@ impl Change {
     /// The instance it changes.
     pub fn instance(&self) -> Option<&str> {
         match self {
-            Self::CreateService { .. } => None,
+            Self::CreateService { .. } | Self::UpdateService { .. } => None,
             Self::Register { instance, .. }
             | Self::Rewrite { instance, .. }
             | Self::Deregister { instance, .. } => Some(instance),
@@ -115,6 +131,7 @@ impl Change {
     pub fn verb(&self) -> &'static str {
         match self {
             Self::CreateService { .. } => "create",
+            Self::UpdateService { .. } => "update",
             Self::Register { .. } => "register",
             Self::Rewrite { .. } => "rewrite",
             Self::Deregister { .. } => "deregister",

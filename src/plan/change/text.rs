@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::Change;
 use crate::model::attributes::{IPV4, IPV6, POD, PORT};
-use crate::model::{Attributes, ServiceKind};
+use crate::model::{Attributes, RoutingPolicy, ServiceKind};
 use crate::plan::NewService;
 
 /// One attribute that differs.
@@ -23,6 +23,7 @@ impl Change {
     pub fn detail(&self) -> String {
         match self {
             Self::CreateService { service, .. } => service.to_string(),
+            Self::UpdateService { update, .. } => update.to_string(),
             Self::Register { attributes, .. } => describe(attributes),
             Self::Rewrite { differences, .. } => {
                 let texts: Vec<String> = differences.iter().map(Difference::to_string).collect();
@@ -67,7 +68,11 @@ impl fmt::Display for NewService {
         match self.kind {
             ServiceKind::Http => write!(f, "an HTTP service"),
             records @ ServiceKind::Dns(_) => {
-                write!(f, "a DNS service of {records} records, TTL {} s", self.ttl)
+                write!(f, "a DNS service of {records} records, TTL {} s", self.ttl)?;
+                match self.routing_policy {
+                    RoutingPolicy::Multivalue => Ok(()),
+                    RoutingPolicy::Weighted => write!(f, ", WEIGHTED"),
+                }
             }
         }
     }

@@ -12,7 +12,9 @@ use super::world::{
     service, with,
 };
 use crate::model::attributes::{AVAILABILITY_ZONE, INITIAL_HEALTH, PORT, SCHEMA};
-use crate::model::{Attributes, CloudMapService, Endpoint, Family, NamespaceKind, ServiceKind};
+use crate::model::{
+    Attributes, CloudMapService, Endpoint, Family, NamespaceKind, ServiceKind, Tags,
+};
 use crate::plan::identity::{Identity, new_id};
 use crate::plan::{Policy, Rules};
 
@@ -77,7 +79,8 @@ fn kubernetes(name: &'static str) -> impl Strategy<Value = Kubernetes> {
         1 => Just(vec!["http", "typo"]),
     ];
     let families = subsequence(vec![Family::V4, Family::V6], 0..=2);
-    let levers = (prop::bool::weighted(0.9), option::weighted(0.1, 1..3_usize));
+    let ttl = option::weighted(0.3, select(&[15, 60][..]));
+    let levers = (prop::bool::weighted(0.9), option::weighted(0.1, 1..3_usize), ttl);
     let keeps = (prop::bool::weighted(0.1), prop::bool::weighted(0.1));
     let has = prop_oneof![Just(vec![("http", 80)]), Just(vec![("http", 80), ("grpc", 90)])];
     (
@@ -94,6 +97,7 @@ fn kubernetes(name: &'static str) -> impl Strategy<Value = Kubernetes> {
                 let new = new.ports(has).families(families).ready(endpoints);
                 let new = new.levers(levers.0, levers.1).keeps(keeps.0, keeps.1);
                 let new = if truncated { new.truncated() } else { new };
+                let new = levers.2.into_iter().fold(new, Kubernetes::ttl);
                 if mistaken { new.mistaken() } else { new }
             },
         )
@@ -128,10 +132,17 @@ fn cloud_map(place: &'static str) -> impl Strategy<Value = (ServiceKind, CloudMa
         select(&[HTTP, A, A, AAAA, BOTH, SRV, SRV, CNAME][..]).boxed()
     };
     let instances = vec(instance(), 0..=6);
-    let managed = prop::bool::weighted(0.1);
+    let tags = prop_oneof![
+        4 => Just(world::tagged("cloud-map-sync")),
+        2 => Just(world::tagged("team-a")),
+        1 => Just(world::tagged("ECS")),
+        1 => Just(Tags::Unreadable("denied".into())),
+    ];
+    let ttls = prop_oneof![2 => Just(vec![60]), 1 => Just(vec![15]), 1 => Just(vec![15, 60])];
     let unreadable = prop::bool::weighted(0.05);
-    (kind, instances, managed, unreadable).prop_map(
-        move |(kind, instances, managed, unreadable)| {
+    (kind, instances, (tags, ttls), unreadable).prop_map(
+        move |(kind, instances, (tags, ttls), unreadable)| {
+            let ttls = ttls.into_iter().filter(|_| kind != HTTP).collect();
             let tells_ports_apart = !matches!(kind, A | AAAA | BOTH);
             let mut service = CloudMapService::created("arn".into(), place, kind);
             let instances = instances.into_iter();
@@ -139,7 +150,7 @@ fn cloud_map(place: &'static str) -> impl Strategy<Value = (ServiceKind, CloudMa
                 .map(|(id, attributes)| (id.of(&attributes, tells_ports_apart), attributes));
             service.instances = (!unreadable).then(|| instances.collect());
             service.unreadable = unreadable.then(|| "throttled".to_owned());
-            service.managed_by_ecs = managed;
+            (service.tags, service.ttls) = (tags, ttls);
             (kind, service)
         },
     )

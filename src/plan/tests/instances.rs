@@ -3,7 +3,7 @@
 use insta::assert_snapshot;
 
 use super::world::{
-    A, BOTH, HTTP, SRV, World, foreign, of_other_cluster, ours, pod, service, with, written,
+    A, BOTH, HTTP, SRV, World, foreign, of_other_cluster, ours, pod, service, web_of, with, written,
 };
 use crate::model::attributes::{AVAILABILITY_ZONE, INITIAL_HEALTH, IPV4, PORT, REGION, SCHEMA};
 use crate::model::{Attributes, ServiceKind, ServiceRef};
@@ -85,19 +85,19 @@ fn a_rewrite_carries_over_what_others_added() {
 fn the_port_tells_instances_apart_in_http_and_srv_services_only() {
     let world =
         |kind| {
-            let web = service("shop/web", "dns/web").ports([("http", 80)]).port(["http"]);
+            let web = service("shop/web", web_of(kind)).ports([("http", 80)]).port(["http"]);
             let registered = with(ours("shop/web", "10.0.0.1"), PORT, "8079");
             World::new()
                 .service(web.ready([pod("one", "10.0.0.1").target("http", 8080)]))
-                .cloud_map("dns/web", kind, [("a", registered)])
+                .cloud_map(web_of(kind), kind, [("a", registered)])
         };
     assert_snapshot!(world(SRV).told(), @r"
     shop/web: register dns/web: 10.0.0.1 port 8080 (pod one)
     shop/web: deregister dns/web a: 10.0.0.1 port 8079: no ready endpoint has this address and port; stays until one of the ready endpoints is registered
     ");
     assert_snapshot!(world(HTTP).told(), @r"
-    shop/web: register dns/web: 10.0.0.1 port 8080 (pod one)
-    shop/web: deregister dns/web a: 10.0.0.1 port 8079: no ready endpoint has this address and port; stays until one of the ready endpoints is registered
+    shop/web: register http/web: 10.0.0.1 port 8080 (pod one)
+    shop/web: deregister http/web a: 10.0.0.1 port 8079: no ready endpoint has this address and port; stays until one of the ready endpoints is registered
     ");
     assert_snapshot!(world(A).told(), @r"
     shop/web: rewrite dns/web a: AWS_INSTANCE_PORT 8079 -> 8080, cloud-map-sync/pod nothing -> one

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::world::{named, split};
 use crate::model::{
     AnnotatedService, BadAnnotation, Claims, Endpoint, Family, NamespaceReference, PortReference,
-    ServiceName, ServicePort, ServiceRef,
+    RoutingPolicy, ServiceName, ServicePort, ServiceRef,
 };
 
 /// A Kubernetes Service under construction.
@@ -27,6 +27,7 @@ pub fn service(name: &str, place: &str) -> Kubernetes {
         names: vec![ServiceName::parse(&claimed).expect("a name")],
         namespace: NamespaceReference::parse(&namespace).expect("a namespace"),
         ttl: None,
+        routing_policy: None,
         ports: Vec::new(),
     };
     let annotated = AnnotatedService {
@@ -55,6 +56,11 @@ impl Kubernetes {
 
     pub fn ttl(mut self, ttl: u32) -> Self {
         self.claims().ttl = Some(ttl);
+        self
+    }
+
+    pub fn routing(mut self, policy: RoutingPolicy) -> Self {
+        self.claims().routing_policy = Some(policy);
         self
     }
 

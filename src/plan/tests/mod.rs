@@ -14,4 +14,5 @@ mod removals;
 mod services;
 mod shapes;
 mod simulation;
+mod updates;
 mod world;

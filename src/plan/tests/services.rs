@@ -2,8 +2,9 @@
 
 use insta::assert_snapshot;
 
-use super::world::{A, CNAME, HTTP, Kubernetes, World, foreign, own, pod, service};
+use super::world::{A, CNAME, HTTP, Kubernetes, World, foreign, own, pod, service, tagged};
 use crate::model::Family::{self, V4, V6};
+use crate::model::Tags;
 
 fn web(place: &str) -> Kubernetes {
     service("shop/web", place).ready([pod("one", "10.0.0.1")])
@@ -77,7 +78,7 @@ fn an_alias_takes_no_instances() {
 fn a_service_of_service_connect_takes_no_first_instance_of_ours() {
     let managed = |instances| {
         let world = World::new().service(web("http/web")).cloud_map("http/web", HTTP, instances);
-        world.with("http/web", |service| service.managed_by_ecs = true).told()
+        world.with("http/web", |service| service.tags = tagged("ECS")).told()
     };
     assert_snapshot!(managed([("a", foreign("10.0.0.9"))]), @"! shop/web http/web: ECS Service Connect manages this Cloud Map service (tag AmazonECSManaged); choose another name (ServiceConnect)");
     assert_snapshot!(managed([own("a", "shop/web", "10.0.0.9")]), @r"
@@ -89,6 +90,10 @@ fn a_service_of_service_connect_takes_no_first_instance_of_ours() {
 #[test]
 fn nothing_is_registered_where_something_was_not_read() {
     let unasked = World::new().service(web("http/web")).cloud_map("http/web", HTTP, []);
+    let untold = unasked
+        .clone()
+        .with("http/web", |service| service.tags = Tags::Unreadable("throttled".into()));
+    assert_snapshot!(untold.told(), @"! shop/web http/web: the instances of this Cloud Map service could not be read: throttled (Unreadable)");
     assert_snapshot!(unasked.with("http/web", |service| service.instances = None).told(), @"! shop/web http/web: the instances of this Cloud Map service could not be read: they were not asked for (Unreadable)");
     let unread = World::new().service(web("http/web").unread());
     assert_snapshot!(unread.cloud_map("http/web", HTTP, [own("a", "shop/web", "10.0.0.9")]).told(), @"! shop/web http/web: the instances of this Cloud Map service could not be read: the Service's endpoints were not read (Unreadable)");

@@ -2,15 +2,15 @@
 
 use insta::assert_snapshot;
 
-use super::world::{A, AAAA, BOTH, HTTP, SRV, World, ours, own, pod, service, with};
+use super::world::{A, AAAA, BOTH, HTTP, SRV, World, ours, own, pod, service, web_of, with};
 use crate::model::ServiceKind;
 use crate::model::attributes::PORT;
 
 /// What is planned for one pod with these addresses in a service of these records.
 fn one(kind: ServiceKind, addresses: &str) -> String {
     World::new()
-        .service(service("shop/web", "dns/web").ready([pod("one", addresses)]))
-        .cloud_map("dns/web", kind, [])
+        .service(service("shop/web", web_of(kind)).ready([pod("one", addresses)]))
+        .cloud_map(web_of(kind), kind, [])
         .told()
 }
 
@@ -36,7 +36,8 @@ fn a_pod_is_registered_with_the_families_that_the_records_carry() {
         (HTTP, "fd00::1", registered("fd00::1")),
     ];
     for (kind, addresses, expected) in cases {
-        assert_eq!(one(kind, addresses), expected, "{kind} {addresses}");
+        let told = one(kind, addresses).replace(web_of(kind), "dns/web");
+        assert_eq!(told, expected, "{kind} {addresses}");
     }
 }
 
@@ -60,36 +61,36 @@ fn addresses_that_mean_nothing_elsewhere_are_never_published() {
         assert!(told.starts_with("! ") && told.ends_with("(NotPublishable)"), "{address}: {told}");
     }
     for address in ["10.0.0.1", "100.64.0.1", "198.18.0.1", "1.1.1.1", "fd00::1", "2001:db8::1"] {
-        assert_eq!(one(HTTP, address), format!("shop/web: register dns/web: {address} (pod one)"));
+        assert_eq!(one(HTTP, address), format!("shop/web: register http/web: {address} (pod one)"));
     }
 }
 
 #[test]
 fn a_pod_is_published_at_those_of_its_addresses_that_may_be() {
     assert_snapshot!(one(HTTP, "10.0.0.1+fe80::1"), @r"
-    shop/web: register dns/web: 10.0.0.1 (pod one)
-    ! shop/web dns/web: address fe80::1 is not published: it is loopback, link-local, multicast, unspecified or IPv4-mapped (NotPublishable)
+    shop/web: register http/web: 10.0.0.1 (pod one)
+    ! shop/web http/web: address fe80::1 is not published: it is loopback, link-local, multicast, unspecified or IPv4-mapped (NotPublishable)
     ");
 }
 
 /// What is planned for a Service with the ports `http` and `grpc` of which these are annotated.
 fn annotated<const N: usize>(kind: ServiceKind, ports: [&'static str; N]) -> World {
     let ready = pod("one", "10.0.0.1").target("http", 8080).target("grpc", 9090);
-    let web = service("shop/web", "dns/web").ports([("http", 80), ("grpc", 90)]).port(ports);
-    World::new().service(web.ready([ready])).cloud_map("dns/web", kind, [])
+    let web = service("shop/web", web_of(kind)).ports([("http", 80), ("grpc", 90)]).port(ports);
+    World::new().service(web.ready([ready])).cloud_map(web_of(kind), kind, [])
 }
 
 #[test]
 fn without_the_annotation_no_port_is_registered() {
-    assert_snapshot!(annotated(HTTP, []).told(), @"shop/web: register dns/web: 10.0.0.1 (pod one)");
+    assert_snapshot!(annotated(HTTP, []).told(), @"shop/web: register http/web: 10.0.0.1 (pod one)");
     assert_snapshot!(annotated(A, []).told(), @"shop/web: register dns/web: 10.0.0.1 (pod one)");
 }
 
 #[test]
 fn several_ports_are_several_instances_in_http_and_srv_services() {
     assert_snapshot!(annotated(HTTP, ["grpc", "http"]).told(), @r"
-    shop/web: register dns/web: 10.0.0.1 port 8080 (pod one)
-    shop/web: register dns/web: 10.0.0.1 port 9090 (pod one)
+    shop/web: register http/web: 10.0.0.1 port 8080 (pod one)
+    shop/web: register http/web: 10.0.0.1 port 9090 (pod one)
     ");
     assert_snapshot!(annotated(SRV, ["grpc", "http"]).told(), @r"
     shop/web: register dns/web: 10.0.0.1 port 8080 (pod one)
@@ -118,8 +119,8 @@ fn a_port_by_number_is_the_services_and_what_is_written_is_the_target() {
         claims.ports = vec![crate::model::PortReference::Number(number)];
         world.told()
     };
-    assert_snapshot!(number(80), @"shop/web: register dns/web: 10.0.0.1 port 8080 (pod one)");
-    assert_snapshot!(number(8080), @"! shop/web dns/web: port 8080 is no port of the Service, or its endpoints lack it; the Service has: http (80), grpc (90) (NoSuchPort)");
+    assert_snapshot!(number(80), @"shop/web: register http/web: 10.0.0.1 port 8080 (pod one)");
+    assert_snapshot!(number(8080), @"! shop/web http/web: port 8080 is no port of the Service, or its endpoints lack it; the Service has: http (80), grpc (90) (NoSuchPort)");
 }
 
 #[test]
@@ -169,7 +170,7 @@ fn what_is_registered_for_an_endpoint_that_does_not_fit_stays() {
 #[test]
 fn a_mistake_in_one_of_several_ports_removes_nothing() {
     let world = annotated(HTTP, ["http", "gprc"]).cloud_map(
-        "dns/web",
+        "http/web",
         HTTP,
         [
             ("a", with(ours("shop/web", "10.0.0.1"), PORT, "8080")),
@@ -177,7 +178,7 @@ fn a_mistake_in_one_of_several_ports_removes_nothing() {
         ],
     );
     assert_snapshot!(world.told(), @r"
-    shop/web: rewrite dns/web a: cloud-map-sync/pod nothing -> one
-    ! shop/web dns/web: port gprc is no port of the Service, or its endpoints lack it; the Service has: http (80), grpc (90) (NoSuchPort)
+    shop/web: rewrite http/web a: cloud-map-sync/pod nothing -> one
+    ! shop/web http/web: port gprc is no port of the Service, or its endpoints lack it; the Service has: http (80), grpc (90) (NoSuchPort)
     ");
 }

@@ -4,8 +4,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::world::World;
-use crate::model::{Attributes, CloudMapService, Selection, ServiceKey, ServiceRef};
+use super::world::{World, tagged};
+use crate::model::{Attributes, CloudMapService, Selection, ServiceKey, ServiceKind, ServiceRef};
 use crate::plan::{Again, Change, Holders, Observation, Plan, Rules, Stage, affected, plan};
 
 /// How often one Service is read and decided again, as in `apply`.
@@ -151,7 +151,11 @@ impl Simulation {
         let key = change.place().key.clone();
         if let Change::CreateService { service, .. } = change {
             let (arn, name) = (format!("arn-{}", key.name), service.name.as_str());
-            let created = CloudMapService::created(arn, name, service.kind);
+            let mut created = CloudMapService::created(arn, name, service.kind);
+            if service.kind != ServiceKind::Http {
+                created.ttls.insert(service.ttl);
+            }
+            created.tags = tagged(&self.world.0.owner.id);
             let former = self.world.0.registry.services.insert(key, created);
             assert_eq!(former, None, "{change}: it exists");
             return;
@@ -173,6 +177,13 @@ impl Simulation {
                 self.assert_may_go(change);
                 self.instances(&key).remove(instance);
                 self.assert_still_served(change);
+            }
+            Change::UpdateService { update, .. } => {
+                let registry = &mut self.world.0.registry;
+                let service = registry.services.get_mut(&key).expect("the service is there");
+                assert_eq!(service.tags, tagged("cloud-map-sync"), "{change}: it is not ours");
+                assert_eq!(service.kind, ServiceKind::Dns(update.records), "{change}");
+                service.ttls = [update.ttl].into();
             }
             Change::CreateService { .. } => {}
         }

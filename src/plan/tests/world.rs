@@ -10,7 +10,7 @@ pub use super::kubernetes::{Kubernetes, mistake, pod, service};
 use crate::model::attributes::{IPV4, IPV6, REGION};
 use crate::model::{
     Attributes, CloudMapService, ClusterArn, Marks, Namespace, NamespaceKind, Owner, Records,
-    Selection, ServiceKey, ServiceKind, ServiceRef,
+    Selection, ServiceKey, ServiceKind, ServiceRef, Tags,
 };
 use crate::plan::{Observation, Plan, Rules, affected, plan};
 
@@ -48,8 +48,8 @@ impl fmt::Debug for World {
             }
         }
         for (key, service) in &self.0.registry.services {
-            let (kind, unreadable) = (service.kind, &service.unreadable);
-            writeln!(f, "{key:?}: {kind}, ECS: {}, {unreadable:?}", service.managed_by_ecs)?;
+            let (kind, ttls, unreadable) = (service.kind, &service.ttls, &service.unreadable);
+            writeln!(f, "{key:?}: {kind} {ttls:?}, {:?}, {unreadable:?}", service.tags)?;
             for (id, attributes) in self.0.registry.instances(key) {
                 writeln!(f, "  {id}: {attributes:?}")?;
             }
@@ -138,6 +138,12 @@ impl World {
     }
 }
 
+/// The tags of a service of ours, of another installation's, or of ECS Service Connect's.
+pub fn tagged(by: &str) -> Tags {
+    let owner = Some(by.to_owned()).filter(|_| by != "ECS");
+    Tags::Read { owner, managed_by_ecs: by == "ECS" }
+}
+
 /// What this installation registered for a Service at these addresses.
 pub fn ours(service: &str, addresses: &str) -> Attributes {
     marked(&owner_of("blue"), service, addresses)
@@ -171,6 +177,11 @@ pub fn foreign(addresses: &str) -> Attributes {
 pub fn with(mut attributes: Attributes, key: &str, value: &str) -> Attributes {
     attributes.insert(key.to_owned(), value.to_owned());
     attributes
+}
+
+/// The service `web` in the namespace that services of this kind usually are in.
+pub fn web_of(kind: ServiceKind) -> &'static str {
+    if kind == HTTP { "http/web" } else { "dns/web" }
 }
 
 pub fn key(place: &str) -> ServiceKey {

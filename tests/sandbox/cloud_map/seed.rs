@@ -4,8 +4,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use super::CloudMap;
+use super::effect::Effect;
 use super::health::Health;
+use super::operation::Targets;
 use super::resource::{DnsConfig, Instance, NamespaceKind, RecordType, Service};
 use super::state::State;
 
@@ -36,6 +40,8 @@ pub struct ServiceView {
     pub tags: BTreeMap<String, String>,
     /// Its DNS settings; none where it is found by the API alone.
     pub dns: Option<DnsConfig>,
+    /// Its HealthCheckConfig.
+    pub health_check: Option<Value>,
     /// Whether it has HealthCheckCustomConfig.
     pub custom_health: bool,
     /// Its own attributes.
@@ -72,6 +78,41 @@ impl CloudMap {
             state.add_service(id.clone(), service);
             id
         })
+    }
+
+    /// Describes a service and gives it a Route 53 health check, as a person does in the console.
+    pub fn dress(&self, service_id: &str, description: &str, health_check: &Value) {
+        self.change(|state| {
+            let service = seeded(state, service_id);
+            service.description = Some(description.to_owned());
+            service.health_check = Some(health_check.clone());
+        });
+    }
+
+    /// Another party begins to give the records of a service another time to live.
+    pub fn begin_update(&self, service_id: &str, ttl: i64) {
+        self.change(|state| {
+            let service = seeded(state, service_id);
+            let mut dns = service.dns.clone();
+            dns.iter_mut().flat_map(|dns| &mut dns.records).for_each(|record| record.1 = ttl);
+            let effect = Effect::UpdateService {
+                description: service.description.clone(),
+                dns,
+                health_check: service.health_check.clone(),
+            };
+            let namespace = service.namespace.clone();
+            let targets =
+                Targets { namespace, service: Some(service_id.to_owned()), instance: None };
+            state.submit(effect, targets, None).expect("nobody else is at it");
+        });
+    }
+
+    /// Makes a service answer DNS queries by another routing policy.
+    pub fn route(&self, service_id: &str, policy: &str) {
+        self.change(|state| {
+            let dns = seeded(state, service_id).dns.as_mut().expect("a service with records");
+            policy.clone_into(&mut dns.routing_policy);
+        });
     }
 
     /// Tags a namespace or a service, named by id or ARN.
@@ -168,6 +209,7 @@ fn view(id: &str, service: &Service) -> ServiceView {
         description: service.description.clone(),
         tags: service.tags.clone(),
         dns: service.dns.clone(),
+        health_check: service.health_check.clone(),
         custom_health: service.custom_health,
         attributes: service.attributes.clone(),
     }

@@ -153,7 +153,8 @@ impl State {
         self.submit(Effect::UpdateService { description, dns, health_check }, targets, None)
     }
 
-    /// Records and health check that the change left out are gone; a description left out stays (undocumented).
+    /// Records and health check that the change left out are gone. Of a description left out the documentation says
+    /// nothing; here it goes, too, since a client must not rely on its staying.
     pub(super) fn finish_update_service(
         &mut self,
         id: &str,
@@ -162,7 +163,7 @@ impl State {
         health_check: Option<Value>,
     ) -> Result<(), Failure> {
         let service = self.services.get_mut(id).ok_or_else(|| Failure::gone(id))?;
-        service.description = description.or(service.description.take());
+        service.description = description;
         service.dns = dns;
         service.health_check = health_check;
         Ok(())

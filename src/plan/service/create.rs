@@ -1,11 +1,10 @@
-//! The Cloud Map service itself, as far as it is ours to make: one is created together with its first
-//! instance, fitting its namespace.
+//! A service is created together with its first instance, fitting its namespace.
 
-use super::Observation;
 use crate::model::{
-    AnnotatedService, Claims, Family, Namespace, NamespaceKind, Records, ServiceKey, ServiceKind,
-    ServiceName,
+    AnnotatedService, Claims, Family, Namespace, NamespaceKind, Records, RoutingPolicy, ServiceKey,
+    ServiceKind, ServiceName,
 };
+use crate::plan::Observation;
 
 /// TTL in seconds of the records of a new DNS service, where no annotation says otherwise.
 const DEFAULT_TTL: u32 = 60;
@@ -21,6 +20,8 @@ pub struct NewService {
     pub kind: ServiceKind,
     /// TTL of its records in seconds; without meaning for an HTTP service.
     pub ttl: u32,
+    /// How DNS queries for it are answered; without meaning for an HTTP service.
+    pub routing_policy: RoutingPolicy,
 }
 
 /// How the service under `key` is created for its holder.
@@ -45,5 +46,6 @@ pub fn new_service(
     };
     let name = claims.names.iter().find(same)?.clone();
     let (namespace, ttl) = (namespace.clone(), claims.ttl.unwrap_or(DEFAULT_TTL));
-    Some(NewService { namespace, name, kind, ttl })
+    let routing_policy = claims.routing_policy.unwrap_or_default();
+    Some(NewService { namespace, name, kind, ttl, routing_policy })
 }

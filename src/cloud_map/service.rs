@@ -1,0 +1,120 @@
+//! One change of a service itself, one call. What is returned is what Cloud Map said; whether a call
+//! may be made was decided in the plan.
+
+use aws_sdk_servicediscovery::error::{BuildError, SdkError};
+use aws_sdk_servicediscovery::operation::update_service::UpdateServiceError;
+use aws_sdk_servicediscovery::types::{
+    DnsConfig, DnsConfigChange, DnsRecord, HealthCheckConfig, HealthCheckType, RecordType,
+    RoutingPolicy as WrittenPolicy, ServiceChange, ServiceTypeOption, Tag,
+};
+
+use super::tag::OWNER_TAG;
+use super::write::{Accepted, operation};
+use super::{CloudMap, Error, Permit};
+use crate::model::{HealthCheck, NamespaceKind, Records, RoutingPolicy, ServiceKind};
+use crate::plan::{NewService, Place, ServiceUpdate};
+
+impl CloudMap {
+    /// Creates a service and returns its ARN.
+    ///
+    /// # Errors
+    /// Of class [`super::Class::Exists`] where somebody else was faster.
+    pub async fn create_service(
+        &self,
+        _permit: Permit<'_>,
+        place: &Place,
+        service: &NewService,
+        owner: &str,
+    ) -> Result<String, Error> {
+        let failed = || format!("create the Cloud Map service {place}");
+        let tag = Tag::builder().key(OWNER_TAG).value(owner).build();
+        let tag = tag.map_err(|error| Error::input(failed(), &error))?;
+        let request = self
+            .client
+            .create_service()
+            .name(service.name.as_str())
+            .namespace_id(&service.namespace.arn)
+            .description(format!("cloud-map-sync: created for {owner}"))
+            .tags(tag);
+        let request = match (service.kind, service.namespace.kind) {
+            (ServiceKind::Dns(records), _) => request.dns_config(
+                dns_config(records, service).map_err(|error| Error::input(failed(), &error))?,
+            ),
+            (ServiceKind::Http, NamespaceKind::Dns) => request.r#type(ServiceTypeOption::Http),
+            (ServiceKind::Http, NamespaceKind::Http) => request,
+        };
+        let created = request.send().await.map_err(|error| Error::new(failed(), &error))?;
+        let arn = created.service.and_then(|service| service.arn);
+        arn.ok_or_else(|| Error::input(failed(), &"Cloud Map returned no ARN"))
+    }
+
+    /// Changes the TTL of a service's records. What such a call leaves out is deleted, so all that the
+    /// service has is said again; only `HealthCheckCustomConfig` cannot be said and stays.
+    ///
+    /// # Errors
+    /// What Cloud Map refuses; an operation under way is none.
+    pub async fn update_service(
+        &self,
+        _permit: Permit<'_>,
+        arn: &str,
+        place: &Place,
+        update: &ServiceUpdate,
+    ) -> Result<Accepted, Error> {
+        let action = || format!("update the Cloud Map service {place}");
+        let change = service_change(update).map_err(|error| Error::input(action(), &error))?;
+        match self.client.update_service().id(arn).service(change).send().await {
+            Ok(accepted) => operation(accepted.operation_id, action),
+            Err(error) => match duplicate(&error) {
+                Some(operation) => Ok(Accepted::Busy(operation)),
+                None => Err(Error::new(action(), &error)),
+            },
+        }
+    }
+}
+
+fn duplicate<R>(error: &SdkError<UpdateServiceError, R>) -> Option<String> {
+    match error.as_service_error()? {
+        UpdateServiceError::DuplicateRequest(duplicate) => {
+            duplicate.duplicate_operation_id().map(str::to_owned)
+        }
+        _ => None,
+    }
+}
+
+fn service_change(update: &ServiceUpdate) -> Result<ServiceChange, BuildError> {
+    let records = dns_records(update.records, update.ttl)?;
+    let dns = DnsConfigChange::builder().set_dns_records(Some(records)).build()?;
+    let check = update.health_check.as_ref().map(health_check).transpose()?;
+    let change = ServiceChange::builder().set_description(update.description.clone());
+    Ok(change.dns_config(dns).set_health_check_config(check).build())
+}
+
+fn health_check(check: &HealthCheck) -> Result<HealthCheckConfig, BuildError> {
+    HealthCheckConfig::builder()
+        .r#type(HealthCheckType::from(check.kind.as_str()))
+        .set_resource_path(check.path.clone())
+        .set_failure_threshold(check.threshold)
+        .build()
+}
+
+fn dns_config(records: Records, service: &NewService) -> Result<DnsConfig, BuildError> {
+    let policy = match service.routing_policy {
+        RoutingPolicy::Multivalue => WrittenPolicy::Multivalue,
+        RoutingPolicy::Weighted => WrittenPolicy::Weighted,
+    };
+    DnsConfig::builder()
+        .routing_policy(policy)
+        .set_dns_records(Some(dns_records(records, service.ttl)?))
+        .build()
+}
+
+fn dns_records(records: Records, ttl: u32) -> Result<Vec<DnsRecord>, BuildError> {
+    let types = [
+        (records.a, RecordType::A),
+        (records.aaaa, RecordType::Aaaa),
+        (records.srv, RecordType::Srv),
+        (records.cname, RecordType::Cname),
+    ];
+    let types = types.into_iter().filter_map(|(set, record)| set.then_some(record));
+    types.map(|record| DnsRecord::builder().r#type(record).ttl(i64::from(ttl)).build()).collect()
+}

@@ -1,0 +1,69 @@
+//! Entries of Cloud Map's lists into the model's namespaces and services.
+
+use aws_sdk_servicediscovery::types::{
+    DnsConfig, DnsRecord, HealthCheckConfig, NamespaceSummary, NamespaceType, RecordType,
+    RoutingPolicy as ListedPolicy, ServiceSummary,
+};
+
+use crate::model::{
+    CloudMapService, HealthCheck, Namespace, NamespaceKind, Records, RoutingPolicy, ServiceKind,
+    Tags,
+};
+
+/// A namespace out of the list; `None` where the entry lacks what identifies it.
+pub(super) fn namespace(summary: NamespaceSummary) -> Option<Namespace> {
+    let kind = match summary.r#type {
+        Some(NamespaceType::Http) => NamespaceKind::Http,
+        _ => NamespaceKind::Dns,
+    };
+    Some(Namespace { id: summary.id?, arn: summary.arn?, name: summary.name?, kind })
+}
+
+/// A service out of the list, its instances and tags unread.
+pub(super) fn service(summary: ServiceSummary) -> Option<CloudMapService> {
+    let listed = || summary.dns_config.iter().flat_map(DnsConfig::dns_records);
+    let records = listed().map(DnsRecord::r#type).fold(Records::default(), with);
+    let is_http = records == Records::default();
+    let ttls = listed().filter_map(|record| record.ttl().try_into().ok());
+    let policy = summary.dns_config.as_ref().and_then(DnsConfig::routing_policy);
+    Some(CloudMapService {
+        kind: if is_http { ServiceKind::Http } else { ServiceKind::Dns(records) },
+        ttls: ttls.collect(),
+        routing_policy: policy.and_then(routing_policy),
+        health_check: summary.health_check_config.map(health_check),
+        arn: summary.arn?,
+        name: summary.name?,
+        description: summary.description,
+        instance_count: summary.instance_count.and_then(|count| count.try_into().ok()).unwrap_or(0),
+        instances: None,
+        unreadable: None,
+        tags: Tags::Unread,
+    })
+}
+
+fn with(mut records: Records, kind: &RecordType) -> Records {
+    match kind {
+        RecordType::A => records.a = true,
+        RecordType::Aaaa => records.aaaa = true,
+        RecordType::Srv => records.srv = true,
+        RecordType::Cname => records.cname = true,
+        _ => {}
+    }
+    records
+}
+
+fn routing_policy(policy: &ListedPolicy) -> Option<RoutingPolicy> {
+    match policy {
+        ListedPolicy::Multivalue => Some(RoutingPolicy::Multivalue),
+        ListedPolicy::Weighted => Some(RoutingPolicy::Weighted),
+        _ => None,
+    }
+}
+
+fn health_check(config: HealthCheckConfig) -> HealthCheck {
+    HealthCheck {
+        kind: config.r#type.as_str().to_owned(),
+        path: config.resource_path,
+        threshold: config.failure_threshold,
+    }
+}

@@ -1,0 +1,48 @@
+//! Tags of Cloud Map services: ours, by which a service is ours to change, and that of ECS Service
+//! Connect. They are read one service at a time, so only where something depends on them.
+
+use std::collections::BTreeSet;
+
+use futures_util::{StreamExt, stream};
+
+use super::{CONCURRENCY, CloudMap, Error};
+use crate::model::{Registry, ServiceKey, Tags};
+
+/// The tag on services and namespaces that we create; its value is the owner's id.
+pub const OWNER_TAG: &str = "cloud-map-sync/owner";
+/// The tag by which ECS marks the services that Service Connect manages.
+const MANAGED_BY_ECS: &str = "AmazonECSManaged";
+
+impl CloudMap {
+    /// Reads the tags of the services under `keys` into `registry`, or why they cannot be read.
+    pub async fn read_tags(&self, registry: &mut Registry, keys: &BTreeSet<ServiceKey>) {
+        let services = keys.iter().filter_map(|key| Some((key, registry.services.get(key)?)));
+        let reads: Vec<(ServiceKey, Tags)> = stream::iter(services)
+            .map(|(key, service)| async move {
+                let tags = self.tags(&service.arn).await;
+                let unreadable = |error: Error| Tags::Unreadable(error.in_full());
+                (key.clone(), tags.unwrap_or_else(unreadable))
+            })
+            .buffer_unordered(CONCURRENCY)
+            .collect()
+            .await;
+        for (key, tags) in reads {
+            if let Some(service) = registry.services.get_mut(&key) {
+                service.tags = tags;
+            }
+        }
+    }
+
+    async fn tags(&self, arn: &str) -> Result<Tags, Error> {
+        let _permit = self.permit().await;
+        let answer = self.client.list_tags_for_resource().resource_arn(arn).send().await;
+        let answer = answer.map_err(|error| {
+            Error::new(format!("list the tags of Cloud Map service {arn}"), &error)
+        })?;
+        let tag = |key: &str| answer.tags().iter().find(|tag| tag.key() == key);
+        Ok(Tags::Read {
+            owner: tag(OWNER_TAG).map(|tag| tag.value().to_owned()),
+            managed_by_ecs: tag(MANAGED_BY_ECS).is_some(),
+        })
+    }
+}

@@ -1,0 +1,43 @@
+//! The Cloud Map service itself, as far as it is ours to change: created with its first instance, its
+//! records' TTL kept as annotated. Whether a service is ours its tag says, which is read only where
+//! [`tags_needed`] asks for it.
+
+mod create;
+mod update;
+
+use std::collections::BTreeSet;
+
+use super::{Holders, Observation};
+use crate::model::{CloudMapService, Owner, ServiceKey, ServiceKind, ServiceRef, Tags};
+
+pub use create::{NewService, new_service};
+pub use update::{ServiceUpdate, remarks, update};
+
+/// The Cloud Map services whose tags a plan for the `affected` Services depends on: those that get our
+/// first instance and may be managed by ECS Service Connect, which uses HTTP services only, and those
+/// that differ in what an update could change.
+pub fn tags_needed(
+    observation: &Observation,
+    affected: &BTreeSet<ServiceRef>,
+) -> BTreeSet<ServiceKey> {
+    let holders = Holders::decide(observation);
+    let held = holders.held().filter(|(_, holder)| affected.contains(*holder));
+    let needed = held.filter(|(key, holder)| {
+        let Some(service) = observation.registry.services.get(key) else { return false };
+        let claims = observation.desired.services[*holder].claims.as_ref();
+        let first = service.kind == ServiceKind::Http && !has_ours(observation, key);
+        first || claims.is_ok_and(|claims| update::differs(service, claims))
+    });
+    needed.map(|(key, _)| key.clone()).collect()
+}
+
+/// Whether an instance of ours is registered under the key.
+pub fn has_ours(observation: &Observation, key: &ServiceKey) -> bool {
+    let mut instances = observation.registry.instances(key);
+    instances.any(|(_, attributes)| observation.owner.owns(attributes))
+}
+
+/// Whether the service carries our tag: nothing else makes it ours to change or delete.
+pub fn is_ours(service: &CloudMapService, owner: &Owner) -> bool {
+    matches!(&service.tags, Tags::Read { owner: Some(tag), .. } if *tag == owner.id)
+}
