@@ -1,6 +1,6 @@
-//! Apply: carries a plan out, several Kubernetes Services side by side, each in a turn of its own
-//! (`turn`), each change by one call (`change`, with `service` and `instance`). One Service's failure
-//! stops no other, and near the deadline nothing new begins.
+//! Apply: carries a plan out, several Kubernetes Services side by side, each in a turn of its own or
+//! of those that wait for one another (`turn`), each change by one call (`change`, with `service` and
+//! `instance`). One Service's failure stops no other, and near the deadline nothing new begins.
 
 mod change;
 mod instance;
@@ -14,7 +14,7 @@ use futures_util::{StreamExt, stream};
 use crate::deadline::Deadline;
 use crate::model::ServiceRef;
 use crate::observe::World;
-use crate::plan::{Again, Change, HeldBack, Holders, Observation, Reason};
+use crate::plan::{Again, Change, HeldBack, Holders, Observation, Reason, in_turns};
 
 use turn::Turn;
 
@@ -87,14 +87,14 @@ pub async fn apply(
     changes: BTreeMap<ServiceRef, Vec<Change>>,
     terms: Terms,
 ) -> Results {
-    let mut turns: Vec<(ServiceRef, Vec<Change>)> = changes.into_iter().collect();
+    let mut turns = in_turns(changes);
     let count = turns.len().max(1);
     turns.rotate_left(terms.rotation % count);
     let holders = &Holders::decide(observation);
-    let turns = turns.into_iter().map(|(service, changes)| {
-        let again = Again::of(holders, &service, &changes);
-        let observation = again.narrow(observation, holders);
-        Turn::new(world, observation, service, terms).take(changes)
+    let turns = turns.into_iter().map(|changes| {
+        let all = changes.values().flatten().cloned().collect::<Vec<_>>();
+        let observation = Again::of(holders, changes.keys(), &all).narrow(observation, holders);
+        Turn::new(world, observation, terms).take(changes)
     });
     let mut results = Results::default();
     let mut turns = stream::iter(turns).buffer_unordered(SIDE_BY_SIDE);

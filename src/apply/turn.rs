@@ -1,5 +1,6 @@
-//! The turn of one Kubernetes Service: create, register and wait, read again, then deregister what
-//! the second plan still removes. Whatever another party was at meanwhile is decided anew.
+//! The turn of one Kubernetes Service, or of several that wait for one another: create, register and
+//! wait, read again, then deregister what the second plan still removes. Whatever another party was at
+//! meanwhile is decided anew.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,16 +21,19 @@ const LOOKS: usize = 3;
 /// Why something was not tried near the deadline.
 pub(super) const NO_TIME: &str = "the time of this invocation is used up";
 
-/// What tells two changes of one Service apart.
+/// What tells two changes of a turn apart.
 type Identity = (Stage, ServiceKey, Option<String>);
 
-/// What is done for one Kubernetes Service.
+/// What is done in one turn.
 pub(super) struct Turn<'a> {
     pub(super) cloud_map: &'a CloudMap,
     pub(super) observation: Observation,
     pub(super) terms: Terms,
     world: &'a World<'a>,
-    service: ServiceRef,
+    /// The Services whose turn it is.
+    services: BTreeSet<ServiceRef>,
+    /// For which of them a change is made.
+    made_for: BTreeMap<Identity, ServiceRef>,
     /// The changes that have an outcome: none is made twice.
     settled: BTreeSet<Identity>,
     /// The removals of the first plan.
@@ -38,25 +42,23 @@ pub(super) struct Turn<'a> {
 }
 
 impl<'a> Turn<'a> {
-    pub(super) fn new(
-        world: &'a World<'a>,
-        observation: Observation,
-        service: ServiceRef,
-        terms: Terms,
-    ) -> Self {
+    pub(super) fn new(world: &'a World<'a>, observation: Observation, terms: Terms) -> Self {
         Self {
             cloud_map: world.registry.cloud_map(),
             observation,
             terms,
             world,
-            service,
+            services: BTreeSet::new(),
+            made_for: BTreeMap::new(),
             settled: BTreeSet::new(),
             announced: BTreeSet::new(),
             results: Results::default(),
         }
     }
 
-    pub(super) async fn take(mut self, mut changes: Vec<Change>) -> Results {
+    pub(super) async fn take(mut self, changes: BTreeMap<ServiceRef, Vec<Change>>) -> Results {
+        self.services = changes.keys().cloned().collect();
+        let mut changes = self.remember(changes);
         let removals = changes.iter().filter(|change| change.stage() == Stage::Deregister);
         self.announced = removals.map(identity).collect();
         for look in 1..=LOOKS {
@@ -80,7 +82,7 @@ impl<'a> Turn<'a> {
     async fn make_all(&mut self, changes: Vec<Change>) -> Vec<Change> {
         let mut contested = Vec::new();
         for stage in Stage::ALL {
-            let (turn, services) = (&*self, &self.services());
+            let (turn, services) = (&*self, &self.arns());
             let due = changes.iter().filter(|change| change.stage() == stage);
             let due = due.filter(|change| !turn.settled.contains(&identity(change)));
             let made: Vec<(&Change, Effect)> = stream::iter(due)
@@ -105,7 +107,7 @@ impl<'a> Turn<'a> {
 
     /// Reads what the open changes rest on, and plans them, a second time.
     async fn decide_again(&mut self, open: Vec<Change>) -> Vec<Change> {
-        let again = Again::of(&Holders::decide(&self.observation), &self.service, &open);
+        let again = Again::of(&Holders::decide(&self.observation), &self.services, &open);
         // What others did to a service itself is seen where it is read as if it were new.
         for change in open.iter().filter(|change| change.stage() == Stage::Update) {
             self.observation.registry.services.remove(&change.place().key);
@@ -125,15 +127,25 @@ impl<'a> Turn<'a> {
         }
         self.fail_unreadable(open);
         let mut plan = plan(&self.observation, services);
-        plan.held_back.retain(|held_back| held_back.service == self.service);
+        plan.held_back.retain(|held_back| self.services.contains(&held_back.service));
         self.results.held_back.extend(plan.held_back);
-        let changes = plan.changes.remove(&self.service).unwrap_or_default();
+        plan.changes.retain(|service, _| self.services.contains(service));
+        let changes = self.remember(plan.changes);
         // Only what the first plan removed is removed: the rest was not announced and can wait.
         let announced = |change: &Change| self.announced.contains(&identity(change));
         changes
             .into_iter()
             .filter(|change| change.stage() != Stage::Deregister || announced(change))
             .collect()
+    }
+
+    /// The changes, for whichever Service of the turn.
+    fn remember(&mut self, changes: BTreeMap<ServiceRef, Vec<Change>>) -> Vec<Change> {
+        for (service, changes) in &changes {
+            let made_for = changes.iter().map(|change| (identity(change), service.clone()));
+            self.made_for.extend(made_for);
+        }
+        changes.into_values().flatten().collect()
     }
 
     /// In a service that cannot be read the second time nothing is removed, and that is a failure.
@@ -146,7 +158,7 @@ impl<'a> Turn<'a> {
         }
     }
 
-    fn services(&self) -> BTreeMap<ServiceKey, String> {
+    fn arns(&self) -> BTreeMap<ServiceKey, String> {
         let services = self.observation.registry.services.iter();
         services.map(|(key, service)| (key.clone(), service.arn.clone())).collect()
     }
@@ -185,8 +197,9 @@ impl<'a> Turn<'a> {
     }
 
     fn settle(&mut self, change: Change, outcome: Outcome) {
-        self.settled.insert(identity(&change));
-        let service = self.service.clone();
+        let identity = identity(&change);
+        let service = self.made_for[&identity].clone();
+        self.settled.insert(identity);
         self.results.applied.push(Applied { service, change, outcome });
     }
 }

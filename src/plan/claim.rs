@@ -14,12 +14,14 @@ pub struct Holders {
     held: BTreeMap<ServiceKey, ServiceRef>,
     claimants: BTreeMap<ServiceKey, BTreeSet<ServiceRef>>,
     unresolved: BTreeMap<ServiceRef, Vec<UnresolvedNamespace>>,
+    unclear: BTreeSet<ServiceRef>,
     claims: BTreeMap<ServiceRef, BTreeSet<ServiceKey>>,
 }
 
 impl Holders {
-    /// Settles who holds each claimed key: the present holder while it still claims the key, with or
-    /// without registered instances of this run; else the oldest claimant.
+    /// Settles who holds each claimed key: the present holder while it still claims the key, or may
+    /// for all that can be told, with or without registered instances of this run; else the oldest
+    /// claimant.
     pub fn decide(observation: &Observation) -> Self {
         let mut all = Self::default();
         for (service, annotated) in &observation.desired.services {
@@ -28,14 +30,20 @@ impl Holders {
                 all.claimants.entry(key.clone()).or_default().insert(service.clone());
             }
             all.claims.insert(service.clone(), keys);
+            if annotated.claims.is_err() || !unresolved.is_empty() {
+                all.unclear.insert(service.clone());
+            }
             if !unresolved.is_empty() {
                 all.unresolved.insert(service.clone(), unresolved);
             }
         }
-        let held = all.claimants.iter().filter_map(|(key, claimants)| {
-            Some((key.clone(), holder(observation, key, claimants)?.clone()))
-        });
-        all.held = held.collect();
+        for (key, claimants) in &mut all.claimants {
+            let marked = marked(observation, key);
+            claimants.extend(marked.intersection(&all.unclear).cloned());
+            if let Some(holder) = holder(observation, claimants, &marked) {
+                all.held.insert(key.clone(), holder.clone());
+            }
+        }
         all
     }
 
@@ -59,11 +67,10 @@ impl Holders {
         self.claimants.get(key).into_iter().flatten()
     }
 
-    /// Whether the Service asks for something that cannot be told: then nothing of it is taken out.
-    pub fn is_unclear(&self, service: &ServiceRef, observation: &Observation) -> bool {
-        let annotated = observation.desired.services.get(service);
-        self.unresolved.contains_key(service)
-            || annotated.is_some_and(|annotated| annotated.claims.is_err())
+    /// Whether the Service asks for something that cannot be told: then nothing of it is taken out, and
+    /// nobody else comes under the names it has.
+    pub fn is_unclear(&self, service: &ServiceRef) -> bool {
+        self.unclear.contains(service)
     }
 
     /// The claims that lead to nothing: bad annotations, namespaces that are not to be found, names
@@ -148,16 +155,19 @@ fn all_keys(
 
 fn holder<'a>(
     observation: &Observation,
-    key: &ServiceKey,
     claimants: &'a BTreeSet<ServiceRef>,
+    marked: &BTreeSet<ServiceRef>,
 ) -> Option<&'a ServiceRef> {
-    let instances = observation.registry.instances(key);
-    let marked: BTreeSet<ServiceRef> = instances
-        .filter_map(|(_, attributes)| Some(Marks::read(attributes, &observation.owner)?.service))
-        .collect();
     let age = |service: &ServiceRef| observation.desired.services[service].created;
     claimants.iter().min_by_key(|service| {
         // The present holders come first: `false` sorts before `true`.
         (!marked.contains(*service), age(service), (*service).clone())
     })
+}
+
+/// The Services in the marks of our instances under a key.
+fn marked(observation: &Observation, key: &ServiceKey) -> BTreeSet<ServiceRef> {
+    let instances = observation.registry.instances(key);
+    let marks = instances.filter_map(|(_, it)| Marks::read(it, &observation.owner));
+    marks.map(|marks| marks.service).collect()
 }

@@ -3,10 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::change::{Because, Change, Difference};
 use super::identity::Identity;
 use super::wanted::{Unasked, Wanted};
-use super::{NewService, Observation, Place, Reason, ServiceUpdate, rewrite};
+use super::{
+    Because, Change, Difference, NewService, Observation, Place, Reason, ServiceUpdate, rewrite,
+};
 use crate::model::{Attributes, Marks, ServiceKey, ServiceRef};
 
 /// How the instances of ours in one Cloud Map service stand to what its holder asks for.
@@ -207,14 +208,14 @@ impl Comparison {
 
     /// Whether every endpoint that can be found here is found here.
     pub fn is_whole(&self) -> bool {
-        let hinders = |reason: &Reason| {
-            // A remark on the service as a whole stands in nobody's way, what is never published is
-            // missing nowhere, and what is beyond the maximum is not asked for.
-            !reason.is_remark()
-                && !matches!(reason, Reason::NotPublishable(_) | Reason::Maximum { .. })
-        };
         let found = self.register.is_empty() && self.misstated.is_empty();
-        found && !self.held_back.iter().any(hinders)
+        found && !self.held_back.iter().any(Reason::keeps_out)
+    }
+
+    /// Whether something keeps endpoints out that does not end by itself.
+    pub fn is_hindered(&self) -> bool {
+        let passes = |reason: &&Reason| !matches!(reason, Reason::NoneReady { .. });
+        self.held_back.iter().filter(passes).any(Reason::keeps_out)
     }
 
     /// The changes, removals aside.

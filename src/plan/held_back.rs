@@ -220,6 +220,12 @@ impl Reason {
         Some(Self::RecordTypeMismatch { records: kind.to_string(), addresses: (*address).into() })
     }
 
+    /// Whether an endpoint is not found under the name because of it. What is never published is missing
+    /// nowhere, and what is beyond the maximum is not asked for.
+    pub fn keeps_out(&self) -> bool {
+        !self.is_remark() && !matches!(self, Self::NotPublishable(_) | Self::Maximum { .. })
+    }
+
     /// Whether the owner of the Service can do something about it, and so should hear of it.
     pub fn concerns_owner(&self) -> bool {
         let not_theirs = matches!(self, Self::Policy { .. } | Self::Waiting { .. });

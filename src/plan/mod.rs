@@ -18,6 +18,7 @@ mod health;
 mod held_back;
 mod identity;
 mod narrow;
+mod new_name;
 mod ownership;
 mod place;
 mod policy;
@@ -29,6 +30,7 @@ mod shape;
 mod subset;
 #[cfg(test)]
 mod tests;
+mod turns;
 mod wanted;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -45,6 +47,7 @@ pub use place::Place;
 pub use policy::Policy;
 pub use rules::Rules;
 pub use service::{NewService, ServiceUpdate, tags_needed};
+pub use turns::in_turns;
 
 /// All that a plan is made from.
 #[derive(Clone, Debug)]
@@ -86,7 +89,8 @@ pub fn plan(observation: &Observation, affected: &BTreeSet<ServiceRef>) -> Plan 
     let holders = Holders::decide(observation);
     let mut plan = Plan { held_back: holders.held_back(observation, affected), ..Plan::default() };
     let mut matched = BTreeMap::new();
-    for (key, holder) in holders.held().filter(|(_, holder)| affected.contains(*holder)) {
+    let told = |holder: &ServiceRef| affected.contains(holder) && !holders.is_unclear(holder);
+    for (key, holder) in holders.held().filter(|(_, holder)| told(holder)) {
         let place = Place::of(key, &observation.registry);
         match wanted::wanted(observation, key, holder) {
             Ok(wanted) => {
@@ -156,6 +160,7 @@ impl Plan {
         for change in self.changes.values().flatten() {
             *differences.entry(change.place()).or_default() += match change {
                 Change::Register { .. } => 1,
+                Change::Deregister { waits_for: Some(wait), .. } if wait.is_standstill() => 0,
                 Change::Deregister { .. } => -1,
                 Change::CreateService { .. }
                 | Change::UpdateService { .. }

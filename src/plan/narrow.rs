@@ -1,4 +1,4 @@
-//! A plan for one Service again: what of an observation it rests on, so that only that is read and
+//! A plan for one turn again: what of an observation it rests on, so that only that is read and
 //! compared a second time.
 
 use std::collections::BTreeSet;
@@ -6,25 +6,28 @@ use std::collections::BTreeSet;
 use super::{Change, Holders, Observation};
 use crate::model::{Desired, Registry, ServiceKey, ServiceRef};
 
-/// What is to be read again before the changes of one Service are decided for good.
+/// What is to be read again before the changes of one turn are decided for good.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Again {
     /// The Cloud Map services that the changes and claims are about.
     pub keys: BTreeSet<ServiceKey>,
-    /// The Service itself, and those in the marks of what is to be removed.
+    /// The Services of the turn, and those in the marks of what is to be removed.
     pub services: BTreeSet<ServiceRef>,
 }
 
 impl Again {
-    /// What the changes of `service` rest on.
-    pub fn of(holders: &Holders, service: &ServiceRef, changes: &[Change]) -> Self {
+    /// What the changes of a turn of `services` rest on.
+    pub fn of<'a>(
+        holders: &Holders,
+        services: impl IntoIterator<Item = &'a ServiceRef>,
+        changes: &'a [Change],
+    ) -> Self {
+        let marked = changes.iter().filter_map(Change::marked);
+        let services: BTreeSet<ServiceRef> = services.into_iter().chain(marked).cloned().collect();
         let changed = changes.iter().map(|change| change.place().key.clone());
-        let claimed = holders.claims(service).into_iter().flatten().cloned();
-        let marked = changes.iter().filter_map(Change::marked).cloned();
-        Self {
-            keys: changed.chain(claimed).collect(),
-            services: marked.chain([service.clone()]).collect(),
-        }
+        let claims = services.iter().filter_map(|service| holders.claims(service));
+        let keys = changed.chain(claims.flatten().cloned()).collect();
+        Self { keys, services }
     }
 
     /// The part of an observation that these keys and Services make up, every claimant included.

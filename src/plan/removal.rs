@@ -3,10 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::change::{Because, Change, WaitsFor, describe};
+use super::change::describe;
 use super::claim::Holders;
 use super::compare::Comparison;
-use super::{Observation, Place, Plan};
+use super::new_name::{NewName, new_name};
+use super::{Because, Change, Observation, Place, Plan, WaitsFor};
 use crate::model::{Attributes, Marks, ServiceKey, ServiceRef};
 
 /// Adds the removals to a plan. A removal stands among the changes of the Service whose registrations
@@ -76,14 +77,14 @@ impl<'a> Removals<'a> {
         all: &[Candidate],
     ) -> Option<Decision> {
         let marked = &candidate.marked;
-        match self.holders.holder(key) {
+        match self.holders.holder(key).filter(|holder| !self.holders.is_unclear(holder)) {
             Some(holder) if holder == marked => {
                 let mut own = all.iter().rev().filter(|other| other.marked == *holder);
                 let is_last = own.next().is_some_and(|last| last.instance == candidate.instance);
                 self.of_the_holder(key, candidate, is_last)
             }
             Some(holder) => self.of_another(key, marked, holder),
-            None => self.of_nobody(marked),
+            None => self.of_nobody(key, marked),
         }
     }
 
@@ -103,41 +104,61 @@ impl<'a> Removals<'a> {
     }
 
     /// An instance of a Service that lost or left the name to another: it goes after the holder has
-    /// one. Where the Service is gone and the holder asks for none, there is nothing to wait for. What
-    /// an unclear Service has stays.
+    /// one, and where its Service left, after that is whole under its new name, as far as it can be.
+    /// Where the Service is gone and the holder asks for none, there is nothing to wait for. What an
+    /// unclear Service has stays.
     fn of_another(
         &self,
         key: &ServiceKey,
         marked: &ServiceRef,
         holder: &ServiceRef,
     ) -> Option<Decision> {
-        if self.holders.is_unclear(marked, self.observation) {
+        if self.holders.is_unclear(marked) {
             return None;
         }
         let comparison = self.matched.get(key)?;
-        let gone = self.holders.claims(marked).is_none();
-        let because = if gone {
-            Because::ServiceGone(marked.clone())
-        } else {
-            Because::NameHeldBy(holder.clone())
+        let claims = self.holders.claims(marked);
+        let because = match claims {
+            None => Because::ServiceGone(marked.clone()),
+            Some(_) => Because::NameHeldBy(holder.clone()),
         };
-        let waits = !comparison.serves && (comparison.asked || !gone);
-        Some((holder.clone(), because, waits.then(|| WaitsFor::Holder(holder.clone()))))
+        let follows = !comparison.serves && (comparison.asked || claims.is_some());
+        // Of a Service that still asks for this name, the new name is this one, and contested.
+        let moves = claims.is_some_and(|claims| self.new_name(marked, claims) == NewName::Underway);
+        let (holder, renamed) = (holder.clone(), marked.clone());
+        let waits_for = match (follows, moves) {
+            (true, true) => Some(WaitsFor::HolderAndNewName { holder: holder.clone(), renamed }),
+            (true, false) => Some(WaitsFor::Holder(holder.clone())),
+            (false, true) => Some(WaitsFor::NewName(renamed)),
+            (false, false) => None,
+        };
+        Some((holder, because, waits_for))
     }
 
-    /// An instance under a name that no Service of the cluster claims.
-    fn of_nobody(&self, marked: &ServiceRef) -> Option<Decision> {
+    /// An instance under a name that no Service of the cluster claims, or only one of which nobody can
+    /// tell.
+    fn of_nobody(&self, key: &ServiceKey, marked: &ServiceRef) -> Option<Decision> {
         let Some(claims) = self.holders.claims(marked) else {
             return Some((marked.clone(), Because::ServiceGone(marked.clone()), None));
         };
-        if self.holders.is_unclear(marked, self.observation) {
+        if self.holders.is_unclear(marked) || claims.contains(key) {
             return None;
         }
-        let whole = claims.iter().all(|key| {
-            let holds = self.holders.holder(key) == Some(marked);
-            holds && self.matched.get(key).is_some_and(Comparison::is_whole)
-        });
-        let waits_for = (!whole).then(|| WaitsFor::NewName(marked.clone()));
+        let renamed = marked.clone();
+        let waits_for = match self.new_name(marked, claims) {
+            NewName::Whole => None,
+            NewName::Underway => Some(WaitsFor::NewName(renamed)),
+            NewName::Hindered(place) => {
+                Some(WaitsFor::HinderedName { renamed, name: place.to_string() })
+            }
+            NewName::Contested(place, holder) => {
+                Some(WaitsFor::ContestedName { renamed, name: place.to_string(), holder })
+            }
+        };
         Some((marked.clone(), Because::NameChanged(marked.clone()), waits_for))
+    }
+
+    fn new_name(&self, service: &ServiceRef, claims: &BTreeSet<ServiceKey>) -> NewName {
+        new_name(self.observation, self.holders, self.matched, service, claims)
     }
 }

@@ -22,6 +22,7 @@ mod foreign_operations;
 mod identity;
 mod levers;
 mod marks;
+mod moves;
 mod names;
 mod namespaces;
 mod order;

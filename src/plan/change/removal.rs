@@ -1,4 +1,4 @@
-//! Why an instance of ours goes, and what must be seen before.
+//! Why an instance of ours goes, and what must be seen in Cloud Map before it may.
 
 use crate::model::ServiceRef;
 
@@ -47,4 +47,52 @@ pub enum WaitsFor {
     /// All endpoints must be found under the new name.
     #[error("until every endpoint is registered under the new name of Service {0}")]
     NewName(ServiceRef),
+    /// Both, where another Service took over the name that this one left.
+    #[error(
+        "until Service {holder} has an instance under this name and every endpoint is registered under the new name of Service {renamed}"
+    )]
+    HolderAndNewName {
+        /// The new holder of the name.
+        holder: ServiceRef,
+        /// The Service that asks for another one.
+        renamed: ServiceRef,
+    },
+    /// The new name is another Service's: nothing comes of it until that ends.
+    #[error("until Service {holder} gives up {name}, the new name of Service {renamed}")]
+    ContestedName {
+        /// The Service that asks for another name.
+        renamed: ServiceRef,
+        /// The name it asks for, with its namespace.
+        name: String,
+        /// Who holds that one.
+        holder: ServiceRef,
+    },
+    /// Not every endpoint can be found under the new name: nothing comes of it until somebody helps.
+    #[error(
+        "until what is held back under {name}, the new name of Service {renamed}, is put right"
+    )]
+    HinderedName {
+        /// The Service that asks for another name.
+        renamed: ServiceRef,
+        /// The name it asks for, with its namespace.
+        name: String,
+    },
+}
+
+impl WaitsFor {
+    /// Whether the instance stays until somebody changes what is asked for.
+    pub fn is_standstill(&self) -> bool {
+        matches!(self, Self::ContestedName { .. } | Self::HinderedName { .. })
+    }
+
+    /// The Services whose registrations it waits for, where they may come in this run.
+    pub fn services(&self) -> Vec<&ServiceRef> {
+        match self {
+            Self::Holder(service) | Self::NewName(service) => vec![service],
+            Self::HolderAndNewName { holder, renamed } => vec![holder, renamed],
+            Self::FirstRegistration | Self::ContestedName { .. } | Self::HinderedName { .. } => {
+                Vec::new()
+            }
+        }
+    }
 }

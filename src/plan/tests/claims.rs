@@ -128,8 +128,8 @@ fn what_is_decided_again_rests_on_the_names_and_services_of_its_changes() {
     let (holders, web) = (Holders::decide(&world.0), named("shop/web"));
     let mut changes = world.plan().changes.into_values().flatten().collect::<Vec<_>>();
     changes.retain(|change| change.place().key == key("dns/old"));
-    let again = Again::of(&holders, &web, &changes);
-    assert_eq!(again.keys, [key("dns/old"), key("dns/web")].into());
+    let again = Again::of(&holders, [&web], &changes);
+    assert_eq!(again.keys, [key("dns/new"), key("dns/old"), key("dns/web")].into());
     assert_eq!(again.services, [named("shop/renamed"), web].into());
     let narrow = again.narrow(&world.0, &holders);
     let keys: Vec<_> = narrow.registry.services.into_keys().collect();

@@ -113,7 +113,12 @@ fn assert_settled(plan: &Plan) {
         };
         let hinders = |service: &ServiceRef| plan.held_back.iter().any(|it| it.service == *service);
         match wait {
-            WaitsFor::NewName(service) => assert!(hinders(service), "{change}:\n{told}"),
+            WaitsFor::NewName(renamed)
+            | WaitsFor::HolderAndNewName { renamed, .. }
+            | WaitsFor::ContestedName { renamed, .. }
+            | WaitsFor::HinderedName { renamed, .. } => {
+                assert!(hinders(renamed), "{change}:\n{told}");
+            }
             WaitsFor::FirstRegistration => {
                 let hindered = change.marked().is_some_and(hinders);
                 assert!(hindered, "{change}:\n{told}");
@@ -126,7 +131,7 @@ fn assert_settled(plan: &Plan) {
 /// What stands under a name in the end is what its holder has ready, up to what is held back there.
 fn assert_right(world: &World, plan: &Plan) {
     let holders = Holders::decide(&world.0);
-    for (key, holder) in holders.held() {
+    for (key, holder) in holders.held().filter(|(_, holder)| !holders.is_unclear(holder)) {
         let hindered = plan.held_back.iter().any(|held_back| {
             let here = held_back.place.as_ref().is_some_and(|place| place.key == *key);
             here && !matches!(held_back.reason, Reason::NotPublishable(_))

@@ -46,7 +46,7 @@ fn the_old_name_stays_while_another_service_holds_the_new_one() {
         .service(service("shop/other", "dns/new").created(1))
         .cloud_map("dns/old", A, [own("a", "shop/web", "10.0.0.1")]);
     assert_snapshot!(world.told(), @r"
-    shop/web: deregister dns/old a: 10.0.0.1: Service shop/web asks for another name now; stays until every endpoint is registered under the new name of Service shop/web
+    shop/web: deregister dns/old a: 10.0.0.1: Service shop/web asks for another name now; stays until Service shop/other gives up dns/new, the new name of Service shop/web
     ! shop/web dns/new: Service shop/other of this cluster holds the name; this one takes over when that ends (DomainConflict)
     ");
 }
@@ -60,7 +60,7 @@ fn the_old_name_stays_while_an_endpoint_cannot_be_registered_under_the_new_one()
         [own("a", "shop/web", "fd00::1")],
     );
     assert_snapshot!(world.told(), @r"
-    shop/web: deregister dns/old a: fd00::1: Service shop/web asks for another name now; stays until every endpoint is registered under the new name of Service shop/web
+    shop/web: deregister dns/old a: fd00::1: Service shop/web asks for another name now; stays until what is held back under dns/new, the new name of Service shop/web, is put right
     ! shop/web dns/new: a service of A records takes no endpoint with the addresses fd00::1 (RecordTypeMismatch)
     ");
 }
@@ -162,7 +162,7 @@ fn what_a_list_that_is_cut_short_does_not_name_stays() {
         world.cloud_map("dns/old", A, [own("c", "shop/web", "10.0.0.1")]).told()
     };
     assert_snapshot!(world(Kubernetes::truncated), @r"
-    shop/web: deregister dns/old c: 10.0.0.1: Service shop/web asks for another name now; stays until every endpoint is registered under the new name of Service shop/web
+    shop/web: deregister dns/old c: 10.0.0.1: Service shop/web asks for another name now; stays until what is held back under dns/web, the new name of Service shop/web, is put right
     shop/web: register dns/web: 10.0.0.3 (pod new)
     ! shop/web dns/web: the cluster tells of a part of the endpoints only (endpoints.kubernetes.io/over-capacity: truncated): those are registered, and none is taken out (EndpointsTruncated)
     ");

@@ -8,6 +8,7 @@ mod departures;
 mod health;
 mod instances;
 mod kubernetes;
+mod moves;
 mod policies;
 mod promises;
 mod removals;

@@ -1,12 +1,13 @@
 //! What every single call keeps, whatever happens: only ours is touched, and no name of ours goes empty
 //! while something is ready for it.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use super::simulation::Simulation;
 use crate::model::attributes::{IPV4, IPV6};
 use crate::model::{AnnotatedService, Endpoint, Marks, ServiceKey, ServiceRef};
-use crate::plan::{Change, Holders, Observation};
+use crate::plan::{Change, Holders, Observation, plan};
 
 impl Simulation {
     pub fn assert_ours(&self, change: &Change) -> Marks {
@@ -16,18 +17,22 @@ impl Simulation {
     }
 
     /// A removal is of ours, of a Service that can be told what it asks for, and in case of a rename
-    /// the Service is found under all its new names.
+    /// the Service is found under all its new names. Where another one holds the old name, that is so
+    /// as far as nothing hinders it.
     pub fn assert_may_go(&self, change: &Change) {
         let marked = self.assert_ours(change).service;
         let holders = Holders::decide(&self.world.0);
-        assert!(!holders.is_unclear(&marked, &self.world.0), "{change}: {marked} is unclear");
+        assert!(!holders.is_unclear(&marked), "{change}: {marked} is unclear");
         let key = &change.place().key;
         let lost = holders.holder(key).is_some_and(|holder| *holder != marked);
         let known = lost || !is_truncated(&self.world.0, &marked);
         assert!(known, "{change}: the endpoints of {marked} are known in part only");
-        let Some(names) = holders.claims(&marked).filter(|_| holders.holder(key).is_none()) else {
+        let Some(names) = holders.claims(&marked).filter(|names| !names.contains(key)) else {
             return;
         };
+        if holders.holder(key).is_some() && self.is_hindered(&marked, names) {
+            return;
+        }
         let ready = publishable(&self.world.0, &marked);
         for name in names {
             let there: Vec<IpAddr> = our_addresses(&self.world.0, name).collect();
@@ -39,6 +44,14 @@ impl Simulation {
                 "{change}: {found} of {ready:?} of {marked} are found under {name:?}: {there:?}"
             );
         }
+    }
+
+    /// Whether a Service cannot be found whole under the names that it asks for.
+    fn is_hindered(&self, service: &ServiceRef, names: &BTreeSet<ServiceKey>) -> bool {
+        let holders = Holders::decide(&self.world.0);
+        let mut held = names.iter().map(|name| holders.holder(name) == Some(service));
+        let plan = plan(&self.world.0, &BTreeSet::from([service.clone()]));
+        held.any(|held| !held) || plan.held_back.iter().any(|it| it.reason.keeps_out())
     }
 
     /// A name of ours goes empty only where its holder has nothing that could be found under it.

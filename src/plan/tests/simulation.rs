@@ -6,7 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::world::{World, tagged};
 use crate::model::{Attributes, CloudMapService, Selection, ServiceKey, ServiceKind, ServiceRef};
-use crate::plan::{Again, Change, Holders, Observation, Plan, Rules, Stage, affected, plan};
+use crate::plan::{
+    Again, Change, Holders, Observation, Plan, Rules, Stage, affected, in_turns, plan,
+};
 
 /// How often one Service is read and decided again, as in `apply`.
 const LOOKS: usize = 3;
@@ -33,9 +35,9 @@ pub struct Simulation {
 
 type Settled = (Stage, ServiceKey, Option<String>);
 
-/// The turn of one Kubernetes Service.
+/// The turn of one Kubernetes Service, or of several that wait for one another.
 struct Turn {
-    service: ServiceRef,
+    services: BTreeSet<ServiceRef>,
     observation: Observation,
     changes: Vec<Change>,
     announced: BTreeSet<Settled>,
@@ -79,10 +81,9 @@ impl Simulation {
         assert!(strangers.is_empty(), "{strangers:?} are changed by a sync of {affected:?}");
         let holders = Holders::decide(&observation);
         self.holders = holders.held().map(|(key, it)| (key.clone(), it.clone())).collect();
-        let turns = plan.changes.into_iter();
-        let mut turns: Vec<Turn> = turns
-            .map(|(service, changes)| Turn::new(service, changes, &observation, &holders))
-            .collect();
+        let turns = in_turns(plan.changes).into_iter();
+        let mut turns: Vec<Turn> =
+            turns.map(|changes| Turn::new(changes, &observation, &holders)).collect();
         if self.course.side_by_side {
             for look in 1..=LOOKS {
                 for turn in &mut turns {
@@ -121,7 +122,7 @@ impl Simulation {
             return;
         }
         let holders = Holders::decide(&turn.observation);
-        let again = Again::of(&holders, &turn.service, &turn.changes);
+        let again = Again::of(&holders, &turn.services, &turn.changes);
         let (truth, seen) = (&self.world.0, &mut turn.observation);
         for key in &again.keys {
             if let Some(service) = truth.registry.services.get(key) {
@@ -135,7 +136,8 @@ impl Simulation {
             }
         }
         let mut plan = plan(seen, &again.services);
-        turn.changes = plan.changes.remove(&turn.service).unwrap_or_default();
+        plan.changes.retain(|service, _| turn.services.contains(service));
+        turn.changes = plan.changes.into_values().flatten().collect();
         turn.changes.retain(|change| {
             change.stage() != Stage::Deregister || turn.announced.contains(&identity(change))
         });
@@ -211,16 +213,17 @@ impl Simulation {
 
 impl Turn {
     fn new(
-        service: ServiceRef,
-        changes: Vec<Change>,
+        changes: BTreeMap<ServiceRef, Vec<Change>>,
         observation: &Observation,
         holders: &Holders,
     ) -> Self {
-        let again = Again::of(holders, &service, &changes);
+        let services = changes.keys().cloned().collect();
+        let changes: Vec<Change> = changes.into_values().flatten().collect();
+        let again = Again::of(holders, &services, &changes);
         let observation = again.narrow(observation, holders);
         let removals = changes.iter().filter(|change| change.stage() == Stage::Deregister);
         let announced = removals.map(identity).collect();
-        Self { service, observation, changes, announced, settled: BTreeSet::new() }
+        Self { services, observation, changes, announced, settled: BTreeSet::new() }
     }
 }
 

@@ -1,0 +1,49 @@
+//! Where a renamed Service stands on the way to its new names: its instances under the old one go
+//! when it is found whole under the new ones.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::claim::Holders;
+use super::compare::Comparison;
+use super::{Observation, Place};
+use crate::model::{Registry, ServiceKey, ServiceRef};
+
+/// How far a Service is, in the order of what is worst.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum NewName {
+    /// Every endpoint that can be found there is found there.
+    Whole,
+    /// Registrations are still to come.
+    Underway,
+    /// Something is held back there, and does not come by itself.
+    Hindered(Place),
+    /// Another Service holds it.
+    Contested(Place, ServiceRef),
+}
+
+/// How far `service` is under the names that it claims: under all of them together.
+pub fn new_name(
+    observation: &Observation,
+    holders: &Holders,
+    matched: &BTreeMap<ServiceKey, Comparison>,
+    service: &ServiceRef,
+    claims: &BTreeSet<ServiceKey>,
+) -> NewName {
+    let under = |key: &ServiceKey| {
+        let place = Place::of(key, &observation.registry);
+        match (holders.holder(key), matched.get(key)) {
+            (Some(holder), _) if holder != service => NewName::Contested(place, holder.clone()),
+            (_, Some(comparison)) if comparison.is_whole() => NewName::Whole,
+            (_, Some(comparison)) if comparison.is_hindered() => NewName::Hindered(place),
+            (_, None) if is_readable(key, &observation.registry) => NewName::Hindered(place),
+            _ => NewName::Underway,
+        }
+    };
+    claims.iter().map(under).max().unwrap_or(NewName::Whole)
+}
+
+/// Whether a Cloud Map service in which nothing can be registered was read, so that the next run will
+/// find the same.
+fn is_readable(key: &ServiceKey, registry: &Registry) -> bool {
+    registry.services.get(key).is_some_and(|service| service.unreadable.is_none())
+}

@@ -1,0 +1,38 @@
+//! Which changes are made together. Each Kubernetes Service takes a turn of its own, so that nobody
+//! waits for anybody else; only where a removal of one rests on registrations of another do both take
+//! one turn, in which registrations come first.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Change;
+use crate::model::ServiceRef;
+
+/// The changes of the Services that take a turn together.
+pub type InTurn = BTreeMap<ServiceRef, Vec<Change>>;
+
+/// The changes of a plan in turns, by the first Service of each.
+pub fn in_turns(changes: BTreeMap<ServiceRef, Vec<Change>>) -> Vec<InTurn> {
+    let mut groups: Vec<BTreeSet<ServiceRef>> = Vec::new();
+    for (service, changes) in &changes {
+        let rests_on = rests_on(changes).chain([service]).cloned().collect();
+        let (joined, apart): (Vec<_>, Vec<_>) =
+            groups.into_iter().partition(|group| !group.is_disjoint(&rests_on));
+        groups = apart;
+        groups.push(joined.into_iter().flatten().chain(rests_on).collect());
+    }
+    groups.sort();
+    let mut changes = changes;
+    let mut of = |group: BTreeSet<ServiceRef>| -> InTurn {
+        group.iter().filter_map(|service| changes.remove_entry(service)).collect()
+    };
+    groups.into_iter().map(&mut of).collect()
+}
+
+/// The Services whose registrations must come before some of the changes.
+fn rests_on(changes: &[Change]) -> impl Iterator<Item = &ServiceRef> {
+    let waiting = changes.iter().filter_map(|change| match change {
+        Change::Deregister { waits_for, .. } => waits_for.as_ref(),
+        _ => None,
+    });
+    waiting.flat_map(|waits_for| waits_for.services())
+}
