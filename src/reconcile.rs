@@ -5,13 +5,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use futures_util::{StreamExt, TryStreamExt, stream};
 use tokio::time::timeout_at;
 
-use crate::apply::{self, Terms};
+use crate::apply::{self, Task, Terms};
 use crate::clients::{self, Clients, Connection};
 use crate::deadline::Deadline;
 use crate::kubernetes::desired::Reading;
 use crate::model::{Owner, Selection};
 use crate::observe::{self, SharedRegistry, World};
-use crate::plan::{self, HeldBack};
+use crate::plan::{Adoption, HeldBack};
 use crate::report::{ClusterReport, Mode, Notice, chain, notices};
 use crate::settings::{Cluster, Settings};
 
@@ -40,6 +40,8 @@ pub struct Invocation<'a> {
     pub clients: &'a Clients,
     /// Whether to write.
     pub mode: Mode,
+    /// Which instances of others are to become ours, where that is all that is asked for.
+    pub adoption: Option<Adoption>,
     /// Until when.
     pub deadline: Deadline,
 }
@@ -81,14 +83,18 @@ impl Invocation<'_> {
         let world = self.world(cluster, connection, registry);
         let observed = timeout_at(self.deadline.stop(), world.observe(selection)).await;
         let (observation, affected) = observed.map_err(|_| Error::Deadline)??;
-        let mut plan = plan::plan(&observation, &affected);
+        let task = match &self.adoption {
+            Some(adoption) => Task::Adopt(&world, adoption),
+            None => Task::Sync(&world),
+        };
+        let mut plan = task.plan(&observation, &affected);
         let name = connection.cluster.arn.as_str();
         if self.mode != Mode::Sync {
             return Ok(ClusterReport::of_plan(name, plan));
         }
         let changes = std::mem::take(&mut plan.changes);
         let terms = Terms { deadline: self.deadline, rotation: rotation() };
-        let results = apply::apply(&world, &observation, changes, terms).await;
+        let results = apply::apply(&task, &observation, changes, terms).await;
         let refused = results.refused();
         plan.add_held_back(results.held_back);
         let held_back: Vec<HeldBack> = plan.held_back.iter().cloned().chain(refused).collect();

@@ -67,6 +67,9 @@ impl Turn<'_> {
                 | Change::Rewrite { place, instance, attributes, .. },
                 Some(arn),
             ) => self.register(permit, arn, place, instance, attributes).await,
+            (Change::Adopt { place, instance, present, attributes, .. }, Some(arn)) => {
+                self.adopt(permit, arn, place, instance, (present, attributes)).await
+            }
             (Change::Deregister { place, instance, .. }, Some(arn)) => {
                 self.deregister(permit, arn, place, instance).await
             }

@@ -6,7 +6,7 @@ use super::turn::Turn;
 use crate::cloud_map::write::Accepted;
 use crate::cloud_map::{Class, Permit};
 use crate::model::Attributes;
-use crate::plan::{Place, Reason};
+use crate::plan::{NotAdopted, Place, Reason};
 
 impl Turn<'_> {
     pub(super) async fn register(
@@ -32,6 +32,28 @@ impl Turn<'_> {
                 _ => failed(&error),
             }
         })
+    }
+
+    /// Registers over an instance that is not ours, where it still is what the plan saw. From that
+    /// answer to the registration nobody sees who else writes to it: Cloud Map has no compare-and-swap.
+    pub(super) async fn adopt(
+        &self,
+        permit: Permit<'_>,
+        arn: &str,
+        place: &Place,
+        instance: &str,
+        (present, attributes): (&Attributes, &Attributes),
+    ) -> Result<Accepted, Effect> {
+        match self.cloud_map.instance(&permit, arn, place, instance).await {
+            Ok(Some(now)) if now == *present => {
+                self.register(permit, arn, place, instance, attributes).await
+            }
+            Ok(_) => {
+                let (instance, why) = (instance.to_owned(), NotAdopted::Changed);
+                Err(held_back(Reason::NotAdopted { instance, why }))
+            }
+            Err(error) => Err(failed(&error)),
+        }
     }
 
     /// The one refusal of an input that is expected: an endpoint of one family, tried in a service

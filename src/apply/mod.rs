@@ -5,6 +5,7 @@
 mod change;
 mod instance;
 mod service;
+mod task;
 mod turn;
 
 use std::collections::BTreeMap;
@@ -13,9 +14,9 @@ use futures_util::{StreamExt, stream};
 
 use crate::deadline::Deadline;
 use crate::model::ServiceRef;
-use crate::observe::World;
 use crate::plan::{Again, Change, HeldBack, Holders, Observation, Reason, in_turns};
 
+pub use task::Task;
 use turn::Turn;
 
 /// How many Services are served side by side. The calls themselves are bounded by the client.
@@ -82,7 +83,7 @@ pub struct Terms {
 
 /// Carries out the changes of a plan that was made from `observation`.
 pub async fn apply(
-    world: &World<'_>,
+    task: &Task<'_>,
     observation: &Observation,
     changes: BTreeMap<ServiceRef, Vec<Change>>,
     terms: Terms,
@@ -94,7 +95,7 @@ pub async fn apply(
     let turns = turns.into_iter().map(|changes| {
         let all = changes.values().flatten().cloned().collect::<Vec<_>>();
         let observation = Again::of(holders, changes.keys(), &all).narrow(observation, holders);
-        Turn::new(world, observation, terms).take(changes)
+        Turn::new(task, observation, terms).take(changes)
     });
     let mut results = Results::default();
     let mut turns = stream::iter(turns).buffer_unordered(SIDE_BY_SIDE);

@@ -8,11 +8,10 @@ use futures_util::{StreamExt, stream};
 use tokio::time::timeout_at;
 
 use super::change::Effect;
-use super::{Applied, Outcome, Results, SIDE_BY_SIDE, Terms};
+use super::{Applied, Outcome, Results, SIDE_BY_SIDE, Task, Terms};
 use crate::cloud_map::CloudMap;
 use crate::model::{CloudMapService, ServiceKey, ServiceRef};
-use crate::observe::World;
-use crate::plan::{Again, Change, Holders, Observation, Reason, Stage, plan};
+use crate::plan::{Change, Observation, Reason, Stage};
 use crate::report::chain;
 
 /// How often one Service is decided: once for its registrations, once for its removals, and once
@@ -29,25 +28,25 @@ pub(super) struct Turn<'a> {
     pub(super) cloud_map: &'a CloudMap,
     pub(super) observation: Observation,
     pub(super) terms: Terms,
-    world: &'a World<'a>,
+    task: &'a Task<'a>,
     /// The Services whose turn it is.
     services: BTreeSet<ServiceRef>,
     /// For which of them a change is made.
     made_for: BTreeMap<Identity, ServiceRef>,
     /// The changes that have an outcome: none is made twice.
     settled: BTreeSet<Identity>,
-    /// The removals of the first plan.
+    /// The adoptions and removals of the first plan.
     announced: BTreeSet<Identity>,
     results: Results,
 }
 
 impl<'a> Turn<'a> {
-    pub(super) fn new(world: &'a World<'a>, observation: Observation, terms: Terms) -> Self {
+    pub(super) fn new(task: &'a Task<'a>, observation: Observation, terms: Terms) -> Self {
         Self {
-            cloud_map: world.registry.cloud_map(),
+            cloud_map: task.cloud_map(),
             observation,
             terms,
-            world,
+            task,
             services: BTreeSet::new(),
             made_for: BTreeMap::new(),
             settled: BTreeSet::new(),
@@ -59,8 +58,7 @@ impl<'a> Turn<'a> {
     pub(super) async fn take(mut self, changes: BTreeMap<ServiceRef, Vec<Change>>) -> Results {
         self.services = changes.keys().cloned().collect();
         let mut changes = self.remember(changes);
-        let removals = changes.iter().filter(|change| change.stage() == Stage::Deregister);
-        self.announced = removals.map(identity).collect();
+        self.announced = changes.iter().filter(|it| is_announced(it)).map(identity).collect();
         for look in 1..=LOOKS {
             let (now, later) = due(changes, look);
             let stuck =
@@ -107,15 +105,16 @@ impl<'a> Turn<'a> {
 
     /// Reads what the open changes rest on, and plans them, a second time.
     async fn decide_again(&mut self, open: Vec<Change>) -> Vec<Change> {
-        let again = Again::of(&Holders::decide(&self.observation), &self.services, &open);
         // What others did to a service itself is seen where it is read as if it were new.
         for change in open.iter().filter(|change| change.stage() == Stage::Update) {
             self.observation.registry.services.remove(&change.place().key);
         }
-        let (observation, services) = (self.observation.clone(), &again.services);
-        let read = self.world.observe_again(observation, &again.keys, services);
-        match timeout_at(self.terms.deadline.stop(), read).await {
-            Ok(Ok(observation)) => self.observation = observation,
+        let decided = self.task.decide_again(self.observation.clone(), &self.services, &open);
+        let mut plan = match timeout_at(self.terms.deadline.stop(), decided).await {
+            Ok(Ok((observation, plan))) => {
+                self.observation = observation;
+                plan
+            }
             Ok(Err(error)) => {
                 self.settle_all(open, &Outcome::Failed(chain(&error)));
                 return Vec::new();
@@ -124,19 +123,15 @@ impl<'a> Turn<'a> {
                 self.settle_all(open, &Outcome::Undone(NO_TIME.to_owned()));
                 return Vec::new();
             }
-        }
+        };
         self.fail_unreadable(open);
-        let mut plan = plan(&self.observation, services);
         plan.held_back.retain(|held_back| self.services.contains(&held_back.service));
         self.results.held_back.extend(plan.held_back);
         plan.changes.retain(|service, _| self.services.contains(service));
         let changes = self.remember(plan.changes);
-        // Only what the first plan removed is removed: the rest was not announced and can wait.
+        // Only what the first plan took or removed is: the rest was not announced and can wait.
         let announced = |change: &Change| self.announced.contains(&identity(change));
-        changes
-            .into_iter()
-            .filter(|change| change.stage() != Stage::Deregister || announced(change))
-            .collect()
+        changes.into_iter().filter(|change| !is_announced(change) || announced(change)).collect()
     }
 
     /// The changes, for whichever Service of the turn.
@@ -211,6 +206,11 @@ fn due(changes: Vec<Change>, look: usize) -> (Vec<Change>, Vec<Change>) {
         Change::Deregister { waits_for, .. } => look > 1 && waits_for.is_none(),
         _ => true,
     })
+}
+
+/// Whether a change is made only where the first plan had it.
+fn is_announced(change: &Change) -> bool {
+    matches!(change.stage(), Stage::Adopt | Stage::Deregister)
 }
 
 fn identity(change: &Change) -> Identity {

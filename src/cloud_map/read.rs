@@ -7,10 +7,11 @@ use aws_sdk_servicediscovery::types::{ServiceFilter, ServiceFilterName};
 use futures_util::{StreamExt, TryStreamExt, stream};
 
 use super::summary::{namespace, service};
-use super::{CONCURRENCY, Class, CloudMap, Error};
+use super::{CONCURRENCY, Class, CloudMap, Error, Permit};
 use crate::model::{
     Attributes, CloudMapService, Namespace, NamespaceReference, Registry, ServiceKey,
 };
+use crate::plan::Place;
 
 /// The instances of one service, or why they are not known.
 type Instances = Result<Option<BTreeMap<String, Attributes>>, String>;
@@ -121,6 +122,29 @@ impl CloudMap {
             Some((instance.id?, attributes))
         });
         Ok(Some(instances.collect()))
+    }
+
+    /// The attributes of one instance; `None` where it does not exist.
+    ///
+    /// # Errors
+    /// Where Cloud Map does not tell.
+    pub async fn instance(
+        &self,
+        _permit: &Permit<'_>,
+        service: &str,
+        place: &Place,
+        instance: &str,
+    ) -> Result<Option<Attributes>, Error> {
+        let answer = self.client.get_instance().service_id(service).instance_id(instance).send();
+        let failed = || format!("get the instance {instance} of {place}");
+        match answer.await.map_err(|error| Error::new(failed(), &error)) {
+            Ok(answer) => {
+                let attributes = answer.instance.and_then(|instance| instance.attributes);
+                Ok(Some(attributes.unwrap_or_default().into_iter().collect()))
+            }
+            Err(error) if error.class == Class::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 }
 

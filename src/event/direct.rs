@@ -1,14 +1,11 @@
-//! A command of whoever may invoke the function: `{"action":"sync"|"plan","cluster"?,"namespace"?,
-//! "service"?}`. Read strictly, since a mistyped field would silently widen what the command reaches.
+//! A command of whoever may invoke the function: an `action`, and where it looks. Read strictly, since
+//! a mistyped field would silently widen what the command reaches.
 
 use std::fmt;
 
 use serde_json::{Map, Value};
 
 use super::{Error, Scope};
-
-/// The fields of a command.
-pub(super) const FIELDS: [&str; 4] = ["action", "cluster", "namespace", "service"];
 
 /// How much of unknown fields an error shows.
 const SHOWN_FIELDS: usize = 5;
@@ -21,6 +18,10 @@ pub struct Command {
     pub action: Action,
     /// Where.
     pub scope: Scope,
+    /// The owner id of the instances to adopt, one from before.
+    pub owner: Option<String>,
+    /// Whether to do what is else only planned.
+    pub confirm: bool,
 }
 
 /// What a command does.
@@ -30,10 +31,12 @@ pub enum Action {
     Sync,
     /// Observe and plan; nothing is written.
     Plan,
+    /// Make instances of others ours.
+    Adopt,
 }
 
 impl Action {
-    const ALL: [Self; 2] = [Self::Sync, Self::Plan];
+    const ALL: [Self; 3] = [Self::Sync, Self::Plan, Self::Adopt];
 
     /// The word that asks for it.
     #[must_use]
@@ -41,6 +44,15 @@ impl Action {
         match self {
             Self::Sync => "sync",
             Self::Plan => "plan",
+            Self::Adopt => "adopt",
+        }
+    }
+
+    /// The fields that a command may have.
+    fn fields(self) -> &'static [&'static str] {
+        match self {
+            Self::Sync | Self::Plan => &["action", "cluster", "namespace", "service"],
+            Self::Adopt => &["action", "cluster", "namespace", "service", "owner", "confirm"],
         }
     }
 
@@ -64,18 +76,44 @@ impl fmt::Display for Action {
 pub(super) fn read(object: &Map<String, Value>) -> Result<Command, Error> {
     let word = object.get("action").and_then(Value::as_str);
     let action = word.and_then(Action::from_word).ok_or(Error::UnknownAction)?;
-    let fields = unknown_fields(object);
+    let known = action.fields();
+    let fields = unknown_fields(object, known);
     if !fields.is_empty() {
-        return Err(Error::UnknownFields { fields });
+        return Err(Error::UnknownFields { fields, known });
     }
     let scope = Scope::from_fields(object).map_err(Error::Scope)?;
-    Ok(Command { action, scope })
+    Ok(Command { action, scope, owner: owner(object)?, confirm: confirm(object)? })
 }
 
-fn unknown_fields(object: &Map<String, Value>) -> Vec<String> {
+/// What may be an `OWNER_ID`.
+fn owner(object: &Map<String, Value>) -> Result<Option<String>, Error> {
+    match object.get("owner") {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(id))
+            if (1..=256).contains(&id.len()) && id.bytes().all(|it| it.is_ascii_graphic()) =>
+        {
+            Ok(Some(id.clone()))
+        }
+        Some(_) => {
+            let expected = "1 to 256 printable ASCII characters without spaces";
+            Err(Error::InvalidField { field: "owner", expected })
+        }
+    }
+}
+
+/// Nothing but the word itself confirms.
+fn confirm(object: &Map<String, Value>) -> Result<bool, Error> {
+    match object.get("confirm") {
+        None | Some(Value::Null) => Ok(false),
+        Some(Value::Bool(confirmed)) => Ok(*confirmed),
+        Some(_) => Err(Error::InvalidField { field: "confirm", expected: "true or false" }),
+    }
+}
+
+fn unknown_fields(object: &Map<String, Value>, known: &[&str]) -> Vec<String> {
     object
         .keys()
-        .filter(|field| !FIELDS.contains(&field.as_str()))
+        .filter(|field| !known.contains(&field.as_str()))
         .take(SHOWN_FIELDS)
         .map(|field| field.escape_default().take(SHOWN_CHARACTERS).collect())
         .collect()
@@ -115,7 +153,10 @@ mod tests {
     fn an_unknown_action_is_answered_with_the_known_ones() {
         for action in [json!("porge"), json!("SYNC"), json!(""), json!(null), json!(["sync"])] {
             let error = parse(&json!({"action": action})).expect_err("no such action");
-            assert_eq!(error.to_string(), "the command's action is unknown; known are sync, plan");
+            assert_eq!(
+                error.to_string(),
+                "the command's action is unknown; known are sync, plan, adopt"
+            );
         }
     }
 
@@ -127,6 +168,42 @@ mod tests {
             "the command has unknown fields (Cluster, sevice); \
              known are action, cluster, namespace, service"
         );
+    }
+
+    #[test]
+    fn an_adoption_is_a_plan_until_it_is_confirmed() {
+        let rows = [
+            (json!({"action": "adopt"}), None, false),
+            (json!({"action": "adopt", "confirm": false, "owner": null}), None, false),
+            (json!({"action": "adopt", "confirm": true}), None, true),
+            (json!({"action": "adopt", "owner": "team-a", "confirm": true}), Some("team-a"), true),
+        ];
+        for (payload, owner, confirm) in rows {
+            let command = parse(&payload).expect("a command");
+            assert_eq!((command.owner.as_deref(), command.confirm), (owner, confirm), "{payload}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_owner_and_no_confirmation_is_an_error() {
+        let long = "x".repeat(257);
+        for (field, value) in [
+            ("confirm", json!("true")),
+            ("confirm", json!(1)),
+            ("owner", json!("")),
+            ("owner", json!("two words")),
+            ("owner", json!(["team-a"])),
+            ("owner", json!(long)),
+        ] {
+            let mut payload = json!({"action": "adopt"});
+            payload[field] = value;
+            let error = parse(&payload).expect_err("no such value").to_string();
+            assert!(error.starts_with(&format!("the command's {field} must be ")), "{error}");
+        }
+        for action in ["sync", "plan"] {
+            let error = parse(&json!({"action": action, "confirm": true, "owner": "team-a"}));
+            assert!(matches!(error, Err(Error::UnknownFields { .. })), "{error:?}");
+        }
     }
 
     #[test]

@@ -80,11 +80,21 @@ pub enum Error {
     #[error(
         "the command has unknown fields ({}); known are {}",
         .fields.join(", "),
-        direct::FIELDS.join(", ")
+        .known.join(", ")
     )]
     UnknownFields {
         /// Their names, escaped and shortened.
         fields: Vec<String>,
+        /// Those that it may have.
+        known: &'static [&'static str],
+    },
+    /// A field of a command with a value that it cannot have.
+    #[error("the command's {field} must be {expected}")]
+    InvalidField {
+        /// The field.
+        field: &'static str,
+        /// What would be right.
+        expected: &'static str,
     },
     /// A command's cluster, namespace or service that cannot be one.
     #[error("the command names no valid scope")]

@@ -41,6 +41,7 @@ pub fn cluster(report: &ClusterReport, mode: Mode) {
         updated = counts.updated,
         registered = counts.registered,
         rewritten = counts.rewritten,
+        adopted = counts.adopted,
         deregistered = counts.deregistered,
         unchanged = counts.unchanged,
         foreign = counts.foreign,

@@ -16,6 +16,7 @@ use crate::deadline::Deadline;
 use crate::event::{self, Action, Command, Scope};
 use crate::model::Selection;
 use crate::observe::SharedRegistry;
+use crate::plan::Adoption;
 use crate::reconcile::Invocation;
 use crate::report::{ClusterReport, Dropped, Mode, Report};
 use crate::settings::Settings;
@@ -60,7 +61,7 @@ impl Function {
 
     async fn schedule(&self, deadline: Deadline) -> Answer {
         let selections = Selections::everything(&self.settings.clusters);
-        Answer::to_schedule(self.run(self.mode(Action::Sync), &selections, deadline).await)
+        Answer::to_schedule(self.run(&self.invocation(true, deadline), &selections).await)
     }
 
     async fn direct(&self, command: &Command, deadline: Deadline) -> Answer {
@@ -68,7 +69,15 @@ impl Function {
             Ok(selections) => selections,
             Err(unknown) => return Answer::refused(Error::Cluster(unknown)),
         };
-        Answer::to_direct(self.run(self.mode(command.action), &selections, deadline).await)
+        let invocation = match command.action {
+            Action::Sync => self.invocation(true, deadline),
+            Action::Plan => self.invocation(false, deadline),
+            Action::Adopt => Invocation {
+                adoption: Some(Adoption { owner: command.owner.clone() }),
+                ..self.invocation(command.confirm, deadline)
+            },
+        };
+        Answer::to_direct(self.run(&invocation, &selections).await)
     }
 
     /// One reconcile per cluster over all scopes that the batch names, however many messages name
@@ -103,27 +112,28 @@ impl Function {
             }
         }
         let (mut report, by_cluster) =
-            self.run(self.mode(Action::Sync), &selections, deadline).await;
+            self.run(&self.invocation(true, deadline), &selections).await;
         report.dropped = dropped;
         ((report, by_cluster), served)
     }
 
-    fn mode(&self, action: Action) -> Mode {
-        match action {
-            Action::Plan => Mode::Plan,
-            Action::Sync if self.settings.dry_run => Mode::DryRun,
-            Action::Sync => Mode::Sync,
-        }
+    /// What all clusters of an invocation share; `writes` is whether it shall change Cloud Map.
+    fn invocation(&self, writes: bool, deadline: Deadline) -> Invocation<'_> {
+        let mode = match writes {
+            false => Mode::Plan,
+            true if self.settings.dry_run => Mode::DryRun,
+            true => Mode::Sync,
+        };
+        let (settings, clients) = (&self.settings, &self.clients);
+        Invocation { settings, clients, mode, adoption: None, deadline }
     }
 
     /// Reconciles every selected cluster; a failing one stops no other. The reports are returned by
     /// the cluster's place in the settings, too.
-    async fn run(&self, mode: Mode, selections: &Selections, deadline: Deadline) -> Run {
-        let (settings, clients) = (&self.settings, &self.clients);
-        let invocation = Invocation { settings, clients, mode, deadline };
+    async fn run(&self, invocation: &Invocation<'_>, selections: &Selections) -> Run {
         let registries = self.registries(selections).await;
         let runs = selections.iter().map(|(index, selection)| {
-            let (invocation, registries) = (&invocation, &registries);
+            let registries = &registries;
             async move {
                 let report = self.one(invocation, registries, index, selection).await;
                 (index, report)
@@ -131,7 +141,7 @@ impl Function {
         });
         let reports: BTreeMap<usize, ClusterReport> =
             stream::iter(runs).buffer_unordered(CLUSTERS_SIDE_BY_SIDE).collect().await;
-        let report = Report::new(mode, reports.values().cloned().collect());
+        let report = Report::new(invocation.mode, reports.values().cloned().collect());
         log::run(&report);
         (report, reports)
     }

@@ -19,6 +19,8 @@ pub const IPV6: &str = "AWS_INSTANCE_IPV6";
 pub const PORT: &str = "AWS_INSTANCE_PORT";
 /// Health at registration. Cloud Map never updates it, so it is carried over and never compared.
 pub const INITIAL_HEALTH: &str = "AWS_INIT_HEALTH_STATUS";
+/// An EC2 instance that stands for its address; Cloud Map takes no other attribute beside it.
+pub const EC2_INSTANCE: &str = "AWS_EC2_INSTANCE_ID";
 /// The availability zone, under the name that ECS uses.
 pub const AVAILABILITY_ZONE: &str = "AVAILABILITY_ZONE";
 /// The Region, under the name that ECS uses.

@@ -83,6 +83,11 @@ pub fn compare(observation: &Observation, key: &ServiceKey, mut wanted: Wanted) 
     comparison
 }
 
+/// Takes out of `wanted` what is beyond its maximum, as [`compare`] does.
+pub fn within_maximum(observation: &Observation, key: &ServiceKey, wanted: &mut Wanted) {
+    Present::of(observation, key, wanted.tells_ports_apart).beyond_maximum(wanted);
+}
+
 /// What stands under a key.
 struct Present<'a> {
     observation: &'a Observation,

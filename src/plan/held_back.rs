@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use super::{Place, Policy};
+use super::{NotAdopted, Place, Policy};
 use crate::model::attributes::{IPV4, IPV6};
 use crate::model::{
     Attributes, BadAnnotation, PortReference, Records, RoutingPolicy, ServiceKind, ServiceRef,
@@ -143,6 +143,14 @@ pub enum Reason {
         /// What is too much.
         problem: String,
     },
+    /// An instance of somebody else that a person did or would let us take.
+    #[error("instance {instance} is not adopted: {why}")]
+    NotAdopted {
+        /// The instance, which stays as it is.
+        instance: String,
+        /// Why.
+        why: NotAdopted,
+    },
     /// The policy does not allow it.
     #[error("policy {policy} does not allow this: {action}")]
     Policy {
@@ -202,6 +210,7 @@ impl Reason {
             Self::NoneReady { .. } => "NoneReady",
             Self::EndpointsTruncated => "EndpointsTruncated",
             Self::AttributeLimit { .. } => "AttributeLimit",
+            Self::NotAdopted { .. } => "NotAdopted",
             Self::Policy { .. } => "Policy",
             Self::Waiting { .. } => "Waiting",
             Self::AddressTaken(_) => "AddressTaken",
@@ -229,7 +238,7 @@ impl Reason {
     /// Whether the owner of the Service can do something about it, and so should hear of it.
     pub fn concerns_owner(&self) -> bool {
         let not_theirs = matches!(self, Self::Policy { .. } | Self::Waiting { .. });
-        let as_asked = matches!(self, Self::Maximum { .. });
+        let as_asked = matches!(self, Self::Maximum { .. } | Self::NotAdopted { .. });
         !not_theirs && !as_asked && !self.is_failure()
     }
 

@@ -11,6 +11,7 @@
 //! read made after all registrations of the same Service are done. Only the second plan's removals
 //! that wait for nothing are carried out.
 
+mod adopt;
 mod change;
 mod claim;
 mod compare;
@@ -38,6 +39,7 @@ use std::sync::Arc;
 
 use crate::model::{Desired, Owner, Registry, ServiceKey, ServiceRef};
 
+pub use adopt::{Adoption, Former, NotAdopted, adopt};
 pub use change::{Because, Change, Difference, Stage, WaitsFor};
 pub use claim::{Holders, affected};
 pub use held_back::{HeldBack, Reason};
@@ -164,6 +166,7 @@ impl Plan {
                 Change::Deregister { .. } => -1,
                 Change::CreateService { .. }
                 | Change::UpdateService { .. }
+                | Change::Adopt { .. }
                 | Change::Rewrite { .. } => 0,
             };
         }

@@ -16,6 +16,10 @@ pub enum Foreign {
     Ecs,
     /// Another cluster, or another installation, of this function.
     OtherCluster,
+    /// The AWS MCS controller for Kubernetes.
+    McsController,
+    /// The App Mesh controller for Kubernetes.
+    AppMesh,
     /// Somebody else's, or nobody's known: a person, Terraform, another controller.
     Unknown,
 }
@@ -25,6 +29,8 @@ impl fmt::Display for Foreign {
         f.write_str(match self {
             Self::Ecs => "ECS",
             Self::OtherCluster => "another cluster",
+            Self::McsController => "AWS MCS controller",
+            Self::AppMesh => "App Mesh controller",
             Self::Unknown => "unknown",
         })
     }
@@ -35,12 +41,28 @@ pub fn foreign(id: &str, attributes: &Attributes, owner: &Owner) -> Option<Forei
     if owner.owns(attributes) {
         return None;
     }
-    if attributes.keys().any(|key| key.starts_with(MARK_PREFIX)) {
-        return Some(Foreign::OtherCluster);
-    }
-    let ecs = attributes.keys().any(|key| key.starts_with("ECS_")) || is_ecs_task_id(id);
-    Some(if ecs { Foreign::Ecs } else { Foreign::Unknown })
+    let has = |prefix: &str| attributes.keys().any(|key| key.starts_with(prefix));
+    let mcs = attributes.get("K8S_CONTROLLER").is_some_and(|it| it.starts_with(MCS_CONTROLLER));
+    Some(if has(MARK_PREFIX) {
+        Foreign::OtherCluster
+    } else if is_ecs(id, attributes) {
+        Foreign::Ecs
+    } else if mcs {
+        Foreign::McsController
+    } else if has("appmesh.k8s.aws/") {
+        Foreign::AppMesh
+    } else {
+        Foreign::Unknown
+    })
 }
+
+/// Whether ECS registered the instance, as far as can be told.
+pub fn is_ecs(id: &str, attributes: &Attributes) -> bool {
+    attributes.keys().any(|key| key.starts_with("ECS_")) || is_ecs_task_id(id)
+}
+
+/// What the AWS MCS controller writes into its instances, before its version.
+const MCS_CONTROLLER: &str = "aws-cloud-map-mcs-controller-for-k8s";
 
 /// ECS registers a task under its id: 32 lower-case hexadecimal digits.
 fn is_ecs_task_id(id: &str) -> bool {
@@ -62,11 +84,15 @@ mod tests {
         let marks = Marks { service: ServiceRef::new("shop", "web"), pod: None };
         let task = "0123456789abcdef0123456789abcdef";
         let attributes = |key: &str| Attributes::from([(key.to_owned(), "x".to_owned())]);
+        let mcs = |it: &str| Attributes::from([("K8S_CONTROLLER".to_owned(), it.to_owned())]);
         let cases = [
             ("a", marks.write(&owner("blue")), None),
             ("a", marks.write(&owner("green")), Some(Foreign::OtherCluster)),
             ("a", attributes("ECS_SERVICE_NAME"), Some(Foreign::Ecs)),
             (task, attributes("AWS_INSTANCE_IPV4"), Some(Foreign::Ecs)),
+            ("a", mcs("aws-cloud-map-mcs-controller-for-k8s 0.3.1"), Some(Foreign::McsController)),
+            ("a", mcs("my-own"), Some(Foreign::Unknown)),
+            ("a", attributes("appmesh.k8s.aws/mesh"), Some(Foreign::AppMesh)),
             ("a", attributes("AWS_INSTANCE_IPV4"), Some(Foreign::Unknown)),
         ];
         for (id, attributes, expected) in cases {

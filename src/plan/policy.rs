@@ -28,7 +28,9 @@ impl Policy {
     fn allows(self, change: &Change) -> bool {
         match change {
             Change::CreateService { .. } | Change::Register { .. } => true,
-            Change::Rewrite { .. } | Change::UpdateService { .. } => self != Self::CreateOnly,
+            Change::Rewrite { .. } | Change::Adopt { .. } | Change::UpdateService { .. } => {
+                self != Self::CreateOnly
+            }
             Change::Deregister { because, .. } => match self {
                 Self::Sync => true,
                 Self::UpsertOnly => because.leaves_the_claim(),

@@ -142,6 +142,11 @@ impl Wanted {
         beyond
     }
 
+    /// What tells an instance here from others.
+    pub fn identity_of(&self, attributes: &Attributes) -> Identity {
+        Identity::of(attributes, self.tells_ports_apart)
+    }
+
     /// Whether an instance that no endpoint asks for stays nevertheless.
     pub fn keeps_unasked(&self) -> bool {
         self.unasked == Unasked::Stay || self.keeps_last_set()

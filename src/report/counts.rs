@@ -20,6 +20,8 @@ pub struct Counts {
     pub registered: usize,
     /// Instances of ours rewritten.
     pub rewritten: usize,
+    /// Instances of others made ours.
+    pub adopted: usize,
     /// Instances of ours deregistered.
     pub deregistered: usize,
     /// Instances of ours that were as they should be.
@@ -61,6 +63,7 @@ impl Counts {
             (_, "update") => &mut self.updated,
             (_, "register") => &mut self.registered,
             (_, "rewrite") => &mut self.rewritten,
+            (_, "adopt") => &mut self.adopted,
             (_, _) => &mut self.deregistered,
         }
     }
@@ -75,6 +78,7 @@ impl Add for Counts {
             updated: self.updated + other.updated,
             registered: self.registered + other.registered,
             rewritten: self.rewritten + other.rewritten,
+            adopted: self.adopted + other.adopted,
             deregistered: self.deregistered + other.deregistered,
             unchanged: self.unchanged + other.unchanged,
             foreign: self.foreign + other.foreign,

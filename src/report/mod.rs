@@ -101,7 +101,7 @@ pub struct ServiceReport {
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ChangeLine {
-    /// `create`, `update`, `register`, `rewrite` or `deregister`.
+    /// `create`, `update`, `register`, `rewrite`, `adopt` or `deregister`.
     pub change: &'static str,
     /// The instance; none: the Cloud Map service itself.
     #[serde(skip_serializing_if = "Option::is_none")]

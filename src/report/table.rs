@@ -103,6 +103,7 @@ impl Display for Counts {
             "updated",
             "registered",
             "rewritten",
+            "adopted",
             "deregistered",
         ]))
     }
@@ -111,11 +112,21 @@ impl Display for Counts {
 impl Counts {
     /// The counts of what would be done.
     fn planned(&self) -> String {
-        self.sentence(["to create", "to update", "to register", "to rewrite", "to deregister"])
+        self.sentence([
+            "to create",
+            "to update",
+            "to register",
+            "to rewrite",
+            "to adopt",
+            "to deregister",
+        ])
     }
 
     /// Only what is there, so that a run in which nothing happened says so in few words.
-    fn sentence(&self, [create, update, register, rewrite, deregister]: [&str; 5]) -> String {
+    fn sentence(
+        &self,
+        [create, update, register, rewrite, adopt, deregister]: [&str; 6],
+    ) -> String {
         let clusters = if self.unreadable == 1 { "cluster" } else { "clusters" };
         let not_read = format!("{clusters} not read");
         let parts = [
@@ -123,6 +134,7 @@ impl Counts {
             (self.updated, update),
             (self.registered, register),
             (self.rewritten, rewrite),
+            (self.adopted, adopt),
             (self.deregistered, deregister),
             (self.unchanged, "unchanged"),
             (self.foreign, "not ours"),
@@ -140,7 +152,7 @@ impl Counts {
 fn sign(change: &str) -> char {
     match change {
         "create" | "register" => '+',
-        "rewrite" | "update" => '~',
+        "rewrite" | "adopt" | "update" => '~',
         _ => '-',
     }
 }

@@ -84,6 +84,8 @@ impl Story {
         self.happens("Every other event in events/ finds the world as it should be.");
         self.sandbox.cloud_map().forget_calls();
         let rest = [
+            "direct-adopt",
+            "direct-adopt-owner",
             "direct-plan-cluster",
             "direct-sync",
             "direct-sync-service",

@@ -7,6 +7,7 @@
 mod sandbox;
 
 mod accounts;
+mod adoption;
 mod changes_that_fail;
 mod commands;
 mod convergence;

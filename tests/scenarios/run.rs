@@ -41,7 +41,8 @@ pub async fn settled(fleet: &Fleet, function: &Function) {
     assert_eq!(fleet.cloud_map.writes(), 0, "{report}");
 }
 
-async fn report(function: &Function, payload: &Value) -> Report {
+/// The report of a direct invocation.
+pub async fn report(function: &Function, payload: &Value) -> Report {
     let answer = invoke(function, payload).await;
     answer.response.expect("a direct invocation answers with its report");
     answer.report.expect("a report")

@@ -11,6 +11,8 @@ use super::{Error, Invocation, read};
 
 /// What each file of `events/` is read as.
 const FIXTURES: &[(&str, &[&str])] = &[
+    ("direct-adopt.json", &["adopt blue"]),
+    ("direct-adopt-owner.json", &["adopt blue/shop"]),
     ("direct-plan.json", &["plan every cluster"]),
     ("direct-plan-cluster.json", &["plan green"]),
     ("direct-sync.json", &["sync every cluster"]),

@@ -4,7 +4,7 @@
 mod removal;
 mod text;
 
-use super::{NewService, Place, ServiceUpdate};
+use super::{Former, NewService, Place, ServiceUpdate};
 use crate::model::{Attributes, ServiceRef};
 
 pub use removal::{Because, WaitsFor};
@@ -47,6 +47,19 @@ pub enum Change {
         /// What differs.
         differences: Vec<Difference>,
     },
+    /// Register an instance of somebody else again under its own id, with our marks.
+    Adopt {
+        /// Where.
+        place: Place,
+        /// The id it has.
+        instance: String,
+        /// All its attributes as they were read. It is left alone where they are others by now.
+        present: Attributes,
+        /// All its attributes as they shall be.
+        attributes: Attributes,
+        /// Whose it was.
+        former: Former,
+    },
     /// Take an instance of ours out.
     Deregister {
         /// Where.
@@ -69,6 +82,8 @@ pub enum Change {
 pub enum Stage {
     /// Cloud Map services.
     Create,
+    /// Instances of others that become ours.
+    Adopt,
     /// New and rewritten instances.
     Register,
     /// Settings of Cloud Map services: a pod that can be found matters more.
@@ -79,7 +94,8 @@ pub enum Stage {
 
 impl Stage {
     /// All of them, in their order.
-    pub const ALL: [Self; 4] = [Self::Create, Self::Register, Self::Update, Self::Deregister];
+    pub const ALL: [Self; 5] =
+        [Self::Create, Self::Adopt, Self::Register, Self::Update, Self::Deregister];
 }
 
 impl Change {
@@ -88,6 +104,7 @@ impl Change {
         match self {
             Self::CreateService { .. } => Stage::Create,
             Self::UpdateService { .. } => Stage::Update,
+            Self::Adopt { .. } => Stage::Adopt,
             Self::Register { .. } | Self::Rewrite { .. } => Stage::Register,
             Self::Deregister { .. } => Stage::Deregister,
         }
@@ -100,6 +117,7 @@ impl Change {
             | Self::UpdateService { place, .. }
             | Self::Register { place, .. }
             | Self::Rewrite { place, .. }
+            | Self::Adopt { place, .. }
             | Self::Deregister { place, .. } => place,
         }
     }
@@ -110,6 +128,7 @@ impl Change {
             Self::CreateService { .. } | Self::UpdateService { .. } => None,
             Self::Register { instance, .. }
             | Self::Rewrite { instance, .. }
+            | Self::Adopt { instance, .. }
             | Self::Deregister { instance, .. } => Some(instance),
         }
     }
@@ -134,6 +153,7 @@ impl Change {
             Self::UpdateService { .. } => "update",
             Self::Register { .. } => "register",
             Self::Rewrite { .. } => "rewrite",
+            Self::Adopt { .. } => "adopt",
             Self::Deregister { .. } => "deregister",
         }
     }

@@ -3,9 +3,9 @@
 use std::fmt;
 
 use super::Change;
-use crate::model::attributes::{IPV4, IPV6, POD, PORT};
+use crate::model::attributes::{IPV4, IPV6, MARK_PREFIX, POD, PORT};
 use crate::model::{Attributes, RoutingPolicy, ServiceKind};
-use crate::plan::NewService;
+use crate::plan::{NewService, rewrite};
 
 /// One attribute that differs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,9 +25,12 @@ impl Change {
             Self::CreateService { service, .. } => service.to_string(),
             Self::UpdateService { update, .. } => update.to_string(),
             Self::Register { attributes, .. } => describe(attributes),
-            Self::Rewrite { differences, .. } => {
-                let texts: Vec<String> = differences.iter().map(Difference::to_string).collect();
-                texts.join(", ")
+            Self::Rewrite { differences, .. } => listed(differences),
+            Self::Adopt { present, attributes, former, .. } => {
+                let mut differences = rewrite::differences(present, attributes);
+                differences.retain(|it| !it.attribute.starts_with(MARK_PREFIX));
+                let changed = if differences.is_empty() { "" } else { "; " };
+                format!("{}: {former}{changed}{}", describe(present), listed(&differences))
             }
             Self::Deregister { address, because, waits_for: None, .. } => {
                 format!("{address}: {because}")
@@ -37,6 +40,11 @@ impl Change {
             }
         }
     }
+}
+
+fn listed(differences: &[Difference]) -> String {
+    let texts: Vec<String> = differences.iter().map(Difference::to_string).collect();
+    texts.join(", ")
 }
 
 /// Address, port and pod of an instance, in one phrase.

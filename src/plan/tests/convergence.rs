@@ -9,9 +9,10 @@ use super::arbitrary;
 use super::promises::{our_addresses, publishable};
 use super::simulation::{Course, Simulation};
 use super::world::{A, AAAA, BOTH, World, tell};
+use crate::model::attributes::MARK_PREFIX;
 use crate::model::{Attributes, Marks, Selection, ServiceKey, ServiceKind, ServiceRef};
 use crate::plan::identity::Identity;
-use crate::plan::{Change, Holders, Plan, Policy, Reason, WaitsFor};
+use crate::plan::{Adoption, Because, Change, Holders, Plan, Policy, Reason, WaitsFor};
 
 /// After so many undisturbed syncs there is nothing left to do: what one of them brings about may
 /// be what a change of another Service waits for.
@@ -57,6 +58,34 @@ proptest! {
         if !passes_on(&world) {
             prop_assert_eq!(found(&whole.world), found(&single.world));
         }
+    }
+
+    #[test]
+    fn what_is_adopted_is_nobodys_and_right_at_once(
+        world in arbitrary::world(),
+        course in arbitrary::course(),
+    ) {
+        let mut simulation = Simulation::new(world, Course { failing: 0, ..course });
+        let mut foreign = simulation.foreign();
+        let adopted = simulation.adopt(&Adoption::default());
+        for change in &adopted {
+            let Change::Adopt { place, instance, present, .. } = change else { continue };
+            let others = |key: &String| key.starts_with(MARK_PREFIX) || key.starts_with("ECS_");
+            prop_assert!(!present.keys().any(others), "{change}");
+            foreign.retain(|(key, id, _)| (key, id) != (&place.key, instance));
+        }
+        prop_assert_eq!(simulation.foreign(), foreign.clone());
+        prop_assert_eq!(simulation.adopt(&Adoption::default()), vec![]);
+        let (plan, _) = simulation.plan(&Selection::Everything);
+        for change in plan.changes.values().flatten() {
+            let is_adopted = adopted.iter().any(|it| {
+                (it.place(), it.instance()) == (change.place(), change.instance())
+            });
+            let duplicate = matches!(change, Change::Deregister { because: Because::Duplicate, .. });
+            prop_assert!(duplicate || !is_adopted, "{change}: {}", change.detail());
+        }
+        settle(&mut simulation, &[Selection::Everything]);
+        prop_assert_eq!(simulation.foreign(), foreign);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The rules of the reconcile as tables of cases and as properties. `world` tells small worlds in few
 //! words, `simulation` applies plans to random ones in memory, and `promises` are checked at each call.
 
+mod adoption;
 mod arbitrary;
 mod claims;
 mod convergence;

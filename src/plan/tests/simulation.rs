@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::world::{World, tagged};
 use crate::model::{Attributes, CloudMapService, Selection, ServiceKey, ServiceKind, ServiceRef};
 use crate::plan::{
-    Again, Change, Holders, Observation, Plan, Rules, Stage, affected, in_turns, plan,
+    Adoption, Again, Change, Holders, Observation, Plan, Rules, Stage, adopt, affected, in_turns,
+    plan,
 };
 
 /// How often one Service is read and decided again, as in `apply`.
@@ -70,6 +71,18 @@ impl Simulation {
     pub fn plan(&self, selection: &Selection) -> (Plan, BTreeSet<ServiceRef>) {
         let (observation, affected) = self.observe(selection);
         (plan(&observation, &affected), affected)
+    }
+
+    /// One adoption, as far as it takes instances of others. Returns them.
+    pub fn adopt(&mut self, adoption: &Adoption) -> Vec<Change> {
+        let (observation, affected) = self.observe(&Selection::Everything);
+        let plan = adopt(&observation, &affected, adoption);
+        let changes = plan.changes.into_values().flatten();
+        let changes: Vec<Change> = changes.filter(|it| it.stage() == Stage::Adopt).collect();
+        for change in &changes {
+            self.make(change);
+        }
+        changes
     }
 
     /// One sync. Returns how many calls it made.
@@ -173,6 +186,10 @@ impl Simulation {
             }
             Change::Rewrite { instance, attributes, .. } => {
                 self.assert_ours(change);
+                self.instances(&key).insert(instance.clone(), attributes.clone());
+            }
+            Change::Adopt { instance, present, attributes, .. } => {
+                assert_eq!(self.instance(&key, instance), Some(present), "{change}");
                 self.instances(&key).insert(instance.clone(), attributes.clone());
             }
             Change::Deregister { instance, .. } => {

@@ -219,13 +219,13 @@ pub fn tell(plan: &Plan) -> String {
 
 /// The instances that a plan registers or rewrites in one Cloud Map service, by id.
 pub fn written(plan: &Plan, place: &str) -> BTreeMap<String, Attributes> {
-    use crate::plan::Change::{Register, Rewrite};
+    use crate::plan::Change::{Adopt, Register, Rewrite};
     let changes = plan.changes.values().flatten();
     let here = changes.filter(|change| change.place().key == key(place));
     here.filter_map(|change| match change {
-        Register { instance, attributes, .. } | Rewrite { instance, attributes, .. } => {
-            Some((instance.clone(), attributes.clone()))
-        }
+        Register { instance, attributes, .. }
+        | Rewrite { instance, attributes, .. }
+        | Adopt { instance, attributes, .. } => Some((instance.clone(), attributes.clone())),
         _ => None,
     })
     .collect()

@@ -22,6 +22,8 @@ pub(super) struct Guard {
     watched: Option<(String, BTreeSet<String>)>,
     foreign: Foreign,
     changed: BTreeSet<Key>,
+    /// Foreign instances that a person lets the function take.
+    adoptable: BTreeSet<Key>,
     pub(super) violations: Vec<String>,
 }
 
@@ -52,6 +54,15 @@ impl Guard {
             && attributes.get(CLUSTER_MARK).is_some_and(|cluster| clusters.contains(cluster))
     }
 
+    /// Lets exactly these foreign instances become ours, and no others.
+    pub(super) fn adoptable(&mut self, instances: BTreeSet<Key>) {
+        self.adoptable = instances;
+    }
+
+    fn may_adopt(&self, service: &str, instance: &str) -> bool {
+        self.adoptable.contains(&(service.to_owned(), instance.to_owned()))
+    }
+
     /// Looks at a call that changes one instance, before anything else does: also a call that is refused was made.
     pub(super) fn before(
         &mut self,
@@ -62,11 +73,17 @@ impl Guard {
         attributes: Option<&BTreeMap<String, String>>,
     ) {
         let call = format!("{operation} of {instance} in {service}");
-        if let Some(present) = present.filter(|present| !self.is_ours(&present.attributes)) {
+        let foreign = present.filter(|present| !self.is_ours(&present.attributes));
+        let adopts = attributes.is_some() && self.may_adopt(service, instance);
+        if let Some(present) = foreign.filter(|_| !adopts) {
             self.violations
                 .push(format!("{call} aims at a foreign instance: {:?}", present.attributes));
         }
         let Some(attributes) = attributes else { return };
+        if let Some(present) = foreign.filter(|present| adopts && !keeps(present, attributes)) {
+            let was = &present.attributes;
+            self.violations.push(format!("{call} loses attributes: {was:?} to {attributes:?}"));
+        }
         if !self.is_ours(attributes) {
             self.violations.push(format!("{call} carries marks that are not ours: {attributes:?}"));
         }
@@ -103,10 +120,11 @@ impl Guard {
     pub(super) fn compare(&mut self, cause: &str, services: &BTreeMap<String, Service>) {
         for key in std::mem::take(&mut self.changed) {
             let (was, now) = (self.foreign.get(&key), find(services, &key));
-            let came = was.is_none() && now.is_some_and(|now| !self.is_ours(&now.attributes));
-            if let Some(was) = was.filter(|was| !is_same(was, now)) {
+            let ours = now.is_some_and(|now| self.is_ours(&now.attributes));
+            let adopted = ours && self.adoptable.contains(&key);
+            if let Some(was) = was.filter(|was| !adopted && !is_same(was, now)) {
                 self.violations.push(difference(cause, &key, was, now));
-            } else if came {
+            } else if was.is_none() && now.is_some() && !ours {
                 self.violations
                     .push(format!("{cause}: the instance {} came without our marks", key.1));
             }
@@ -146,4 +164,15 @@ fn difference(cause: &str, key: &Key, was: &Arc<Instance>, now: Option<&Arc<Inst
     let (was, now) = (&was.attributes, now.map(|now| &now.attributes));
     let (service, id) = key;
     format!("{cause}: the foreign instance {id} in {service} was {was:?} and is {now:?}")
+}
+
+/// Whether an adoption keeps what its former owner wrote. What is the API's own, and where the endpoint is, we say.
+fn keeps(present: &Instance, attributes: &BTreeMap<String, String>) -> bool {
+    let ours = |key: &str| {
+        key.starts_with("AWS_")
+            || key.starts_with("cloud-map-sync/")
+            || ["AVAILABILITY_ZONE", "REGION"].contains(&key)
+    };
+    let theirs = present.attributes.iter().filter(|(key, _)| !ours(key));
+    theirs.into_iter().all(|(key, value)| attributes.get(key) == Some(value))
 }

@@ -145,6 +145,14 @@ impl CloudMap {
         self.change(|state| state.guard.watch(owner, clusters, &state.services));
     }
 
+    /// Lets the function take exactly these instances, each named by its service and its id, until this is said
+    /// again. They are guarded as before until they carry our marks.
+    pub fn allow_adoption(&self, instances: &[(&str, &str)]) {
+        let instances = instances.iter().map(|(service, id)| ((*service).into(), (*id).into()));
+        let instances = instances.collect();
+        self.change(|state| state.guard.adoptable(instances));
+    }
+
     /// What was done to instances that are not ours so far.
     pub fn violations(&self) -> Vec<String> {
         self.look().violations().clone()

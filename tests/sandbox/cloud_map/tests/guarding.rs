@@ -117,3 +117,40 @@ async fn nothing_is_guarded_before_it_is_said_whose_marks_are_ours() {
     call(&map, "RegisterInstance", registration(&web, "a", &json!({}))).await;
     assert_eq!(map.violations(), Vec::<String>::new());
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_instance_that_may_be_adopted_becomes_ours_and_no_other_does() {
+    let (map, web) = watched();
+    map.instance(&web, "other", &[("AWS_INSTANCE_IPV4", "10.9.9.8")]);
+    map.allow_adoption(&[(&web, "task")]);
+    let mut adopted = marks(CLUSTER);
+    adopted["ECS_SERVICE_NAME"] = "web".into();
+    register(&map, &web, "task", adopted.clone()).await;
+    register(&map, &web, "task", marks(CLUSTER)).await;
+    let (_, accepted) =
+        call(&map, "DeregisterInstance", json!({ "ServiceId": web, "InstanceId": "task" })).await;
+    ended(&map, &accepted).await;
+    assert_eq!(map.violations(), Vec::<String>::new());
+    register(&map, &web, "other", adopted).await;
+    assert!(map.take_violations()[0].contains("aims at a foreign instance"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_instance_that_may_be_adopted_is_not_taken_out() {
+    let (map, web) = watched();
+    map.allow_adoption(&[(&web, "task")]);
+    call(&map, "DeregisterInstance", json!({ "ServiceId": web, "InstanceId": "task" })).await;
+    assert!(map.take_violations()[0].contains("aims at a foreign instance"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_instance_that_may_be_adopted_keeps_its_attributes() {
+    let (map, web) = watched();
+    map.allow_adoption(&[(&web, "task")]);
+    register(&map, &web, "task", marks(CLUSTER)).await;
+    assert!(map.take_violations()[0].contains("loses attributes"));
+    map.allow_adoption(&[]);
+    map.instance(&web, "task", &[("AWS_INSTANCE_IPV4", "10.9.9.9")]);
+    register(&map, &web, "task", marks(CLUSTER)).await;
+    assert!(map.take_violations()[0].contains("aims at a foreign instance"));
+}

@@ -1,0 +1,227 @@
+//! Which instances of others become ours: a person asks for it, and it happens to no other. What an
+//! instance must be is in [`Adoption::of`]; all others are named with the reason for which they stay.
+//!
+//! An adopted instance keeps its id and counts as ours from then on. Where one of ours stands beside
+//! it with the same address, one of the two goes after the adoption, as any duplicate does.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use super::compare::within_maximum;
+use super::ownership::{Foreign, foreign, is_ecs};
+use super::wanted::{Wanted, wanted};
+use super::{Because, Change, Holders, Observation, Place, Plan, Reason, plan, rewrite};
+use crate::model::attributes::{EC2_INSTANCE, INITIAL_HEALTH, MARK_PREFIX};
+use crate::model::{Attributes, Owner, ServiceKey, ServiceRef, Tags};
+
+/// Which instances a person lets us take.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Adoption {
+    /// The `OWNER_ID` in their marks, one from before; none: those without marks.
+    pub owner: Option<String>,
+}
+
+/// Whose an adopted instance was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Former {
+    /// It had no marks of this function.
+    Unmarked(Foreign),
+    /// It was marked with this `OWNER_ID`, for the same cluster.
+    Owner(String),
+}
+
+/// Why an instance is not adopted.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
+pub enum NotAdopted {
+    /// ECS takes its own instances out by itself.
+    #[error("it is a task of ECS")]
+    Ecs,
+    /// It has marks, and no older owner was named.
+    #[error("it is marked as another cluster's or another owner's")]
+    Marked,
+    /// It is not marked as the named owner's for this cluster.
+    #[error("it is not marked as {0}'s for this cluster")]
+    NotOf(String),
+    /// Cloud Map takes nothing beside this attribute, so no marks either.
+    #[error("Cloud Map takes no marks beside its AWS_EC2_INSTANCE_ID")]
+    Ec2Instance,
+    /// The Service does not ask for it.
+    #[error("the Service has no ready endpoint with this address and port to register")]
+    NotWanted,
+    /// With our marks it would have more attributes than Cloud Map takes.
+    #[error("with our marks it would have {0}")]
+    BeyondLimits(String),
+    /// It changed between plan and call.
+    #[error("it was changed or taken out a moment ago")]
+    Changed,
+}
+
+/// Plans the adoption of instances under the names that the `affected` Services hold, whose endpoints
+/// must have been read.
+pub fn adopt(
+    observation: &Observation,
+    affected: &BTreeSet<ServiceRef>,
+    adoption: &Adoption,
+) -> Plan {
+    let holders = Holders::decide(observation);
+    let (plan, after, adopted) = (Plan::default(), observation.clone(), BTreeSet::new());
+    let mut adopting = Adopting { observation, adoption, plan, after, adopted };
+    let exists = |key: &ServiceKey| observation.registry.services.contains_key(key);
+    for (key, holder) in holders.held().filter(|(_, holder)| affected.contains(*holder)) {
+        if exists(key) {
+            adopting.look_under(key, holder);
+        }
+    }
+    let Adopting { mut plan, after, adopted, .. } = adopting;
+    plan.add_duplicates(&after, affected, |key| adopted.contains(key));
+    plan.note_foreign(&after, &holders, affected);
+    plan.standing.retain(|place, _| exists(&place.key));
+    observation.rules.policy.restrict(&mut plan);
+    plan.note_emptied(&observation.registry);
+    plan.in_order()
+}
+
+/// An adoption that is being planned.
+struct Adopting<'a> {
+    observation: &'a Observation,
+    adoption: &'a Adoption,
+    plan: Plan,
+    /// What will be there after it.
+    after: Observation,
+    /// The Cloud Map services in which something is adopted.
+    adopted: BTreeSet<ServiceKey>,
+}
+
+impl Adopting<'_> {
+    /// Looks at every instance of others in one Cloud Map service.
+    fn look_under(&mut self, key: &ServiceKey, holder: &ServiceRef) {
+        let place = Place::of(key, &self.observation.registry);
+        let wanted = match self.wanted(key, holder) {
+            Ok(wanted) => wanted,
+            Err(reason) => return self.plan.hold_back(holder, &place, reason),
+        };
+        let owner = &self.observation.owner;
+        for (instance, present) in self.observation.registry.instances(key) {
+            if owner.owns(present) {
+                continue;
+            }
+            match self.adoption.of(instance, present, &wanted, owner) {
+                Ok((former, attributes)) => {
+                    let (instance, present) = (instance.clone(), present.clone());
+                    let place = place.clone();
+                    let change = Change::Adopt { place, instance, present, attributes, former };
+                    self.take(holder, change);
+                }
+                Err(why) => {
+                    let instance = instance.clone();
+                    self.plan.hold_back(holder, &place, Reason::NotAdopted { instance, why });
+                }
+            }
+        }
+    }
+
+    fn wanted(&self, key: &ServiceKey, holder: &ServiceRef) -> Result<Wanted, Reason> {
+        let mut wanted = wanted(self.observation, key, holder)?;
+        within_maximum(self.observation, key, &mut wanted);
+        let service = &self.observation.registry.services[key];
+        if matches!(service.tags, Tags::Read { managed_by_ecs: true, .. }) {
+            return Err(Reason::ServiceConnect);
+        }
+        Ok(wanted)
+    }
+
+    fn take(&mut self, holder: &ServiceRef, change: Change) {
+        if let Change::Adopt { place, instance, attributes, .. } = &change {
+            let service = self.after.registry.services.get_mut(&place.key);
+            if let Some(instances) = service.and_then(|service| service.instances.as_mut()) {
+                instances.insert(instance.clone(), attributes.clone());
+            }
+            self.adopted.insert(place.key.clone());
+        }
+        self.plan.changes.entry(holder.clone()).or_default().push(change);
+    }
+}
+
+impl Plan {
+    /// Adds the removals of what says the same as another instance of ours, in some of the Cloud Map
+    /// services.
+    pub fn add_duplicates(
+        &mut self,
+        observation: &Observation,
+        affected: &BTreeSet<ServiceRef>,
+        among: impl Fn(&ServiceKey) -> bool,
+    ) {
+        for (service, mut changes) in plan(observation, affected).changes {
+            changes.retain(|change| {
+                let duplicate =
+                    matches!(change, Change::Deregister { because: Because::Duplicate, .. });
+                duplicate && among(&change.place().key)
+            });
+            self.changes.entry(service).or_default().extend(changes);
+        }
+    }
+}
+
+impl Adoption {
+    /// Whose the instance was and what it becomes.
+    fn of(
+        &self,
+        instance: &str,
+        present: &Attributes,
+        wanted: &Wanted,
+        owner: &Owner,
+    ) -> Result<(Former, Attributes), NotAdopted> {
+        let former = self.former(instance, present, owner)?;
+        if present.contains_key(EC2_INSTANCE) {
+            return Err(NotAdopted::Ec2Instance);
+        }
+        let identity = wanted.identity_of(present);
+        let mut instances = wanted.instances.values();
+        let (_, attributes) =
+            instances.find(|(wanted, _)| *wanted == identity).ok_or(NotAdopted::NotWanted)?;
+        let mut attributes = rewrite::carry_over(present, attributes);
+        // Registering starts health anew with this, and the endpoint is ready.
+        if attributes.get(INITIAL_HEALTH).is_some_and(|health| health == "UNHEALTHY") {
+            attributes.remove(INITIAL_HEALTH);
+        }
+        match rewrite::beyond_limits(&attributes) {
+            Some(problem) => Err(NotAdopted::BeyondLimits(problem)),
+            None => Ok((former, attributes)),
+        }
+    }
+
+    fn former(
+        &self,
+        instance: &str,
+        present: &Attributes,
+        owner: &Owner,
+    ) -> Result<Former, NotAdopted> {
+        if is_ecs(instance, present) {
+            return Err(NotAdopted::Ecs);
+        }
+        let marked = present.keys().any(|key| key.starts_with(MARK_PREFIX));
+        match (&self.owner, foreign(instance, present, owner)) {
+            (Some(id), _) => {
+                let before = Owner { id: id.clone(), cluster: owner.cluster.clone() };
+                let of_before = before.owns(present);
+                of_before
+                    .then(|| Former::Owner(id.clone()))
+                    .ok_or_else(|| NotAdopted::NotOf(id.clone()))
+            }
+            (None, Some(kind)) if !marked => Ok(Former::Unmarked(kind)),
+            (None, _) => Err(NotAdopted::Marked),
+        }
+    }
+}
+
+impl fmt::Display for Former {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unmarked(Foreign::Unknown) => f.write_str("of no known owner"),
+            Self::Unmarked(controller) => {
+                write!(f, "of the {controller}, which must not run any more")
+            }
+            Self::Owner(id) => write!(f, "of the owner {id}"),
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! Instances of others become ours where a person asks for it: which ones, without a gap, and no others
+//! ever. The stand-in lets a test name the instances that may be taken; any further one fails the test.
+
+use cloud_map_sync::handler::Function;
+use cloud_map_sync::report::Report;
+use serde_json::{Value, json};
+
+use crate::fleet::{Attributes, Fleet, annotated, attributes, give_pods};
+use crate::queue::{batch, failures, message};
+use crate::run::{converge, held_back, report, said_of, settled, writes};
+use crate::sandbox::cloud_map::{Fault, FaultKind, RecordType, ServiceKind};
+use crate::sandbox::function::invoke;
+
+const TASK: &str = "0123456789abcdef0123456789abcdef";
+
+/// `web` with three pods in an A service that somebody made, with an ECS task and three instances by
+/// hand: two of them at pods of `web`, one at another address. The service's id comes with it.
+async fn by_hand() -> (Fleet, String) {
+    let fleet = Fleet::start().await;
+    let service = fleet.ecs_service("web", "10.0.1.3");
+    fleet.put(&service, "hand-1", &hand_made("10.0.1.1"));
+    fleet.put(&service, "hand-2", &hand_made("10.0.1.2"));
+    fleet.put(&service, "hand-9", &hand_made("10.0.9.9"));
+    fleet.web("web", "prod.local", &["10.0.1.1", "10.0.1.2", "10.0.1.3"]);
+    (fleet, service)
+}
+
+fn hand_made(address: &str) -> Attributes {
+    attributes(&[("AWS_INSTANCE_IPV4", address), ("weight", "10")])
+}
+
+/// What this release writes, with what stood there before.
+fn adopted(fleet: &Fleet, address: &str) -> Attributes {
+    let mut attributes = fleet.ours("web", address);
+    attributes.insert("weight".into(), "10".into());
+    attributes
+}
+
+async fn adopt(function: &Function) -> Report {
+    report(function, &json!({ "action": "adopt", "confirm": true })).await
+}
+
+#[tokio::test]
+async fn without_the_word_confirm_an_adoption_is_its_plan() {
+    let (fleet, service) = by_hand().await;
+    let before = fleet.cloud_map.instances(&service);
+    let function = fleet.function().await;
+
+    let planned = report(&function, &json!({ "action": "adopt" })).await;
+
+    assert_eq!((planned.counts.adopted, fleet.cloud_map.writes()), (2, 0), "{planned}");
+    assert_eq!(held_back(&planned), ["NotAdopted"; 2], "{planned}");
+    assert!(planned.to_string().contains("adopt      hand-1  10.0.1.1: of no known owner"));
+    assert_eq!(fleet.cloud_map.instances(&service), before);
+}
+
+#[tokio::test]
+async fn instances_at_pods_of_the_service_become_ours_under_their_ids_and_nothing_else_is_touched()
+{
+    let (fleet, service) = by_hand().await;
+    let others = fleet.cloud_map.service(&fleet.dns, "others", a_records());
+    fleet.put(&others, "hand", &hand_made("10.0.1.1"));
+    let function = fleet.function().await;
+    fleet.cloud_map.allow_adoption(&[(&service, "hand-1"), (&service, "hand-2")]);
+
+    let report = adopt(&function).await;
+
+    assert!(report.ok, "{report}");
+    assert_eq!(writes(&fleet), ["RegisterInstance web"; 2], "there is no gap");
+    let instances = fleet.cloud_map.instances(&service);
+    assert_eq!(instances["hand-1"], adopted(&fleet, "10.0.1.1"));
+    assert_eq!(instances["hand-2"], adopted(&fleet, "10.0.1.2"));
+    assert_eq!(instances["hand-9"], hand_made("10.0.9.9"));
+    assert_eq!(instances.len(), 4);
+}
+
+#[tokio::test]
+async fn sync_after_an_adoption_finds_the_adopted_as_they_should_be() {
+    let (fleet, service) = by_hand().await;
+    fleet.cloud_map.withdraw(&service, TASK);
+    fleet.pods("web", &["10.0.1.1", "10.0.1.2"]);
+    let function = fleet.function().await;
+    fleet.cloud_map.allow_adoption(&[(&service, "hand-1"), (&service, "hand-2")]);
+    adopt(&function).await;
+
+    settled(&fleet, &function).await;
+    fleet.pods("web", &["10.0.1.2"]);
+    converge(&fleet, &function).await;
+
+    let left: Vec<String> = fleet.cloud_map.instances(&service).into_keys().collect();
+    assert_eq!(left, ["hand-2", "hand-9"], "an adopted instance goes with its pod");
+}
+
+#[tokio::test]
+async fn every_instance_that_stays_is_named_with_its_reason() {
+    let (fleet, service) = by_hand().await;
+    fleet.green().await;
+    let mut green = fleet.ours("web", "10.0.1.1");
+    let arn = fleet.sandbox.cluster_arn("green");
+    green.insert("cloud-map-sync/cluster".into(), arn);
+    fleet.put(&service, "of-green", &green);
+    let planned = report(&fleet.function().await, &json!({ "action": "adopt" })).await;
+    let text = planned.to_string();
+    for line in [
+        "instance hand-9 is not adopted: the Service has no ready endpoint",
+        "instance 0123456789abcdef0123456789abcdef is not adopted: it is a task of ECS",
+        "instance of-green is not adopted: it is marked as another cluster's",
+    ] {
+        assert!(text.contains(line), "{line}: {text}");
+    }
+}
+
+/// The tool that a migration starts from has usually been beside us for a while.
+#[tokio::test]
+async fn adopted_instance_takes_the_place_of_ours_beside_it() {
+    let (fleet, service) = by_hand().await;
+    let function = fleet.function().await;
+    converge(&fleet, &function).await;
+    assert_eq!(fleet.addresses("prod.local", "web").len(), 7);
+    fleet.cloud_map.allow_adoption(&[(&service, "hand-1"), (&service, "hand-2")]);
+    fleet.cloud_map.forget_calls();
+
+    let report = adopt(&function).await;
+
+    assert!(report.ok, "{report}");
+    let [register, deregister] = ["RegisterInstance web", "DeregisterInstance web"];
+    assert_eq!(writes(&fleet), [register, register, deregister, deregister]);
+    let left = fleet.cloud_map.instances(&service);
+    assert_eq!(left.keys().filter(|id| id.starts_with("hand-")).count(), 3);
+    settled(&fleet, &function).await;
+    assert_eq!(fleet.addresses("prod.local", "web").len(), 5);
+}
+
+#[tokio::test]
+async fn instances_of_an_owner_id_from_before_are_taken_where_it_is_named() {
+    let fleet = Fleet::start().await;
+    fleet.web("web", "prod", &["10.0.1.1", "10.0.1.2"]);
+    let arn = fleet.sandbox.cluster_arn("blue");
+    fleet.cloud_map.watch_over("team-a", &[&arn]);
+    converge(&fleet, &fleet.function_with(&[("OWNER_ID", "team-a")]).await).await;
+    fleet.cloud_map.watch_over("team-b", &[&arn]);
+    let function = fleet.function_with(&[("OWNER_ID", "team-b")]).await;
+    let before = fleet.instances("prod", "web");
+
+    let report = adopt(&function).await;
+    assert_eq!(held_back(&report), ["NotAdopted"; 2], "{report}");
+    assert_eq!(fleet.instances("prod", "web"), before);
+
+    let service = fleet.cloud_map.find_service("prod", "web").expect("created");
+    let ids: Vec<(&str, &str)> = before.keys().map(|id| (service.as_str(), id.as_str())).collect();
+    fleet.cloud_map.allow_adoption(&ids);
+    let payload = json!({ "action": "adopt", "owner": "team-a", "confirm": true });
+    let taken = crate::run::report(&function, &payload).await;
+    assert_eq!(taken.counts.adopted, 2, "{taken}");
+    settled(&fleet, &function).await;
+    assert!(fleet.instances("prod", "web").keys().eq(before.keys()));
+    assert_eq!(fleet.values("prod", "web", "cloud-map-sync/owner"), ["team-b"; 2]);
+}
+
+#[tokio::test]
+async fn adoption_in_one_cluster_leaves_what_another_could_take() {
+    let fleet = Fleet::start().await;
+    let green = fleet.green().await;
+    let service = fleet.cloud_map.service(&fleet.dns, "web", a_records());
+    fleet.put(&service, "blue-pod", &hand_made("10.0.1.1"));
+    fleet.put(&service, "green-pod", &hand_made("10.0.2.1"));
+    fleet.web("web", "prod.local", &["10.0.1.1"]);
+    green.service(annotated("web", "prod.local", "web"));
+    give_pods(&green, "web", &["10.0.2.1"]);
+    let function = fleet.function().await;
+    fleet.cloud_map.allow_adoption(&[(&service, "green-pod")]);
+
+    let payload = json!({ "action": "adopt", "cluster": "green", "confirm": true });
+    let report = report(&function, &payload).await;
+
+    assert_eq!(report.counts.adopted, 1, "{report}");
+    let instances = fleet.cloud_map.instances(&service);
+    let arn = fleet.sandbox.cluster_arn("green");
+    assert_eq!(instances["green-pod"]["cloud-map-sync/cluster"], arn);
+    assert_eq!(instances["blue-pod"], hand_made("10.0.1.1"));
+}
+
+#[tokio::test]
+async fn dry_run_and_a_policy_that_rewrites_nothing_adopt_nothing() {
+    let (fleet, _) = by_hand().await;
+    let planned = adopt(&fleet.function_with(&[("DRY_RUN", "true")]).await).await;
+    assert_eq!(planned.counts.adopted, 2, "{planned}");
+    let refused = adopt(&fleet.function_with(&[("POLICY", "create-only")]).await).await;
+    assert!(said_of(&refused, "Policy").contains("adopt hand-1"), "{refused}");
+    assert_eq!(fleet.cloud_map.writes(), 0);
+}
+
+/// The first look at the instance fails, and while the call is made again somebody writes to it.
+#[tokio::test]
+async fn instance_that_changes_between_plan_and_call_is_left_alone() {
+    let (fleet, service) = by_hand().await;
+    let function = fleet.function().await;
+    fleet.cloud_map.allow_adoption(&[(&service, "hand-1"), (&service, "hand-2")]);
+    fleet.cloud_map.inject(Fault::on("GetInstance", FaultKind::ServerError).instance("hand-2"));
+    let changed = attributes(&[("AWS_INSTANCE_IPV4", "10.0.1.2"), ("weight", "20")]);
+
+    let (report, ()) = tokio::join!(adopt(&function), async {
+        while !fleet.cloud_map.calls().iter().any(|call| call.status == 500) {
+            tokio::task::yield_now().await;
+        }
+        fleet.put(&service, "hand-2", &changed);
+    });
+
+    assert_eq!((report.ok, report.counts.adopted), (true, 1), "{report}");
+    assert!(report.to_string().contains("hand-2 is not adopted: it was changed"), "{report}");
+    assert_eq!(fleet.cloud_map.instances(&service)["hand-2"], changed);
+}
+
+/// What the stand-in says where the function would take one instance more than it may.
+#[tokio::test]
+async fn adoption_of_one_instance_more_would_be_seen() {
+    let (fleet, service) = by_hand().await;
+    fleet.cloud_map.allow_adoption(&[(&service, "hand-1")]);
+    adopt(&fleet.function().await).await;
+    let violations = fleet.cloud_map.take_violations();
+    assert!(violations[0].contains("hand-2"), "{violations:?}");
+    assert!(!violations.iter().any(|violation| violation.contains("hand-1")), "{violations:?}");
+}
+
+#[tokio::test]
+async fn message_of_a_queue_adopts_nothing() {
+    let (fleet, _) = by_hand().await;
+    let body: Value = json!({ "action": "adopt", "cluster": "blue", "confirm": true });
+    let answer = invoke(&fleet.function().await, &batch(&[message("a", &body)])).await;
+    assert_eq!(answer.report.as_ref().expect("a report").dropped[0].reason, "action_not_allowed");
+    assert_eq!((failures(&answer).len(), fleet.cloud_map.writes()), (0, 0));
+}
+
+fn a_records() -> ServiceKind {
+    ServiceKind::Dns { records: vec![(RecordType::A, 60)], custom_health: false }
+}
