@@ -14,10 +14,11 @@
 //! - [`event`], [`plan`], [`model`], [`report`] are pure: no client, clock or log.
 //! - [`eks`], [`kubernetes`], [`cloud_map`] each know one outside system, and not each other.
 //! - [`observe`] only reads, [`apply`] only does what a plan says.
-//! - [`settings`], [`clients`] and [`deadline`] are what an invocation is given.
+//! - [`settings`], [`clients`], [`clock`] and [`deadline`] are what an invocation is given.
 
 pub mod apply;
 pub mod clients;
+pub mod clock;
 pub mod cloud_map;
 pub mod deadline;
 pub mod eks;

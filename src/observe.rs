@@ -10,8 +10,10 @@ use tokio::sync::OnceCell;
 use crate::cloud_map::{self, CloudMap};
 use crate::kubernetes::desired::{self, Reading};
 use crate::kubernetes::{self, Kubernetes};
-use crate::model::{NamespaceReference, Owner, Registry, Selection, ServiceKey, ServiceRef};
-use crate::plan::{self, Holders, Observation, Rules};
+use crate::model::{
+    NamespaceReference, Owner, Registry, Selection, ServiceKey, ServiceRef, Timestamp,
+};
+use crate::plan::{self, Extent, Holders, Observation, Rules};
 
 /// Why there is nothing to plan from.
 #[derive(Debug, thiserror::Error)]
@@ -65,6 +67,10 @@ pub struct World<'a> {
     pub owner: Owner,
     /// What the installation allows.
     pub rules: Arc<Rules>,
+    /// When the run began.
+    pub now: Timestamp,
+    /// Whether a loss that the guard would hold is let pass.
+    pub confirmed: bool,
     /// The Cloud Map.
     pub registry: &'a SharedRegistry,
 }
@@ -83,6 +89,8 @@ impl World<'_> {
         let mut observation = Observation {
             owner: self.owner.clone(),
             rules: self.rules.clone(),
+            now: self.now,
+            extent: self.extent(selection),
             desired: desired::desired(&services?, &self.reading),
             registry: registry?,
         };
@@ -92,6 +100,14 @@ impl World<'_> {
         self.registry.cloud_map.read_tags(&mut observation.registry, &tags).await;
         self.read_endpoints(&mut observation, &affected).await?;
         Ok((observation, affected))
+    }
+
+    fn extent(&self, selection: &Selection) -> Extent {
+        match selection {
+            Selection::Everything if self.confirmed => Extent::Confirmed,
+            Selection::Everything => Extent::Everything,
+            Selection::Only { .. } => Extent::Part,
+        }
     }
 
     /// Reads the instances of claimed services that the list of services called empty: its counts lag.

@@ -1,7 +1,5 @@
 //! One cluster, top to bottom: connect, observe, plan, apply, report. Wiring only.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use futures_util::{StreamExt, TryStreamExt, stream};
 use tokio::time::timeout_at;
 
@@ -9,7 +7,7 @@ use crate::apply::{self, Task, Terms};
 use crate::clients::{self, Clients, Connection};
 use crate::deadline::Deadline;
 use crate::kubernetes::desired::Reading;
-use crate::model::{Owner, Selection};
+use crate::model::{Owner, Selection, Timestamp};
 use crate::observe::{self, SharedRegistry, World};
 use crate::plan::{Adoption, HeldBack};
 use crate::report::{ClusterReport, Mode, Notice, chain, notices};
@@ -42,6 +40,10 @@ pub struct Invocation<'a> {
     pub mode: Mode,
     /// Which instances of others are to become ours, where that is all that is asked for.
     pub adoption: Option<Adoption>,
+    /// Whether a loss that the guard would hold is let pass.
+    pub confirmed: bool,
+    /// When it began.
+    pub now: Timestamp,
     /// Until when.
     pub deadline: Deadline,
 }
@@ -93,7 +95,7 @@ impl Invocation<'_> {
             return Ok(ClusterReport::of_plan(name, plan));
         }
         let changes = std::mem::take(&mut plan.changes);
-        let terms = Terms { deadline: self.deadline, rotation: rotation() };
+        let terms = Terms { deadline: self.deadline, rotation: rotation(self.now) };
         let results = apply::apply(&task, &observation, changes, terms).await;
         let refused = results.refused();
         plan.add_held_back(results.held_back);
@@ -130,6 +132,8 @@ impl Invocation<'_> {
                 cluster: connection.cluster.arn.clone(),
             },
             rules: self.settings.rules.clone(),
+            now: self.now,
+            confirmed: self.confirmed,
             registry,
         }
     }
@@ -137,7 +141,6 @@ impl Invocation<'_> {
 
 /// Which Service comes first in this minute. Nothing is remembered between runs, and the clock is
 /// enough to give every Service its turn.
-fn rotation() -> usize {
-    let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    usize::try_from(time.as_secs() / 60).unwrap_or(0)
+fn rotation(now: Timestamp) -> usize {
+    usize::try_from(now.as_second() / 60).unwrap_or(0)
 }

@@ -33,10 +33,12 @@ pub enum Action {
     Plan,
     /// Make instances of others ours.
     Adopt,
+    /// Sync a cluster whole, whatever it loses.
+    Confirm,
 }
 
 impl Action {
-    const ALL: [Self; 3] = [Self::Sync, Self::Plan, Self::Adopt];
+    const ALL: [Self; 4] = [Self::Sync, Self::Plan, Self::Adopt, Self::Confirm];
 
     /// The word that asks for it.
     #[must_use]
@@ -45,14 +47,16 @@ impl Action {
             Self::Sync => "sync",
             Self::Plan => "plan",
             Self::Adopt => "adopt",
+            Self::Confirm => "confirm",
         }
     }
 
-    /// The fields that a command may have.
+    /// The fields that a command may have. Nothing less than a cluster is confirmed.
     fn fields(self) -> &'static [&'static str] {
         match self {
             Self::Sync | Self::Plan => &["action", "cluster", "namespace", "service"],
             Self::Adopt => &["action", "cluster", "namespace", "service", "owner", "confirm"],
+            Self::Confirm => &["action", "cluster"],
         }
     }
 
@@ -137,6 +141,8 @@ mod tests {
             (json!({"action": "sync"}), "sync every cluster"),
             (json!({"action": "plan"}), "plan every cluster"),
             (json!({"action": "plan", "cluster": "green"}), "plan green"),
+            (json!({"action": "confirm"}), "confirm every cluster"),
+            (json!({"action": "confirm", "cluster": "green"}), "confirm green"),
             (json!({"action": "sync", "namespace": "shop"}), "sync the only cluster/shop"),
             (
                 json!({"action": "sync", "cluster": "blue", "namespace": "shop", "service": "web"}),
@@ -155,7 +161,7 @@ mod tests {
             let error = parse(&json!({"action": action})).expect_err("no such action");
             assert_eq!(
                 error.to_string(),
-                "the command's action is unknown; known are sync, plan, adopt"
+                "the command's action is unknown; known are sync, plan, adopt, confirm"
             );
         }
     }
@@ -204,6 +210,15 @@ mod tests {
             let error = parse(&json!({"action": action, "confirm": true, "owner": "team-a"}));
             assert!(matches!(error, Err(Error::UnknownFields { .. })), "{error:?}");
         }
+    }
+
+    #[test]
+    fn nothing_less_than_a_cluster_is_confirmed() {
+        let error = parse(&json!({"action": "confirm", "cluster": "blue", "namespace": "shop"}));
+        assert_eq!(
+            error.expect_err("a part of it").to_string(),
+            "the command has unknown fields (namespace); known are action, cluster"
+        );
     }
 
     #[test]

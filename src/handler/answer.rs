@@ -114,6 +114,7 @@ fn cut(report: &Report) -> Value {
             "cluster": cluster.cluster,
             "error": cluster.error,
             "counts": cluster.counts,
+            "guard": cluster.guard,
             "services": services(cluster),
         })
     });

@@ -4,7 +4,7 @@
 use tracing::{error, info, warn};
 
 use crate::report::{
-    ChangeLine, ChangeResult, ClusterReport, Dropped, Mode, Report, ServiceReport,
+    ChangeLine, ChangeResult, ClusterReport, Dropped, GuardReport, Mode, Report, ServiceReport,
 };
 
 /// A message that is not delivered again, since a retry could not help.
@@ -32,6 +32,9 @@ pub fn cluster(report: &ClusterReport, mode: Mode) {
         error!(cluster, "cluster not read, nothing changed: {problem}");
         return;
     }
+    if let Some(line) = &report.guard {
+        guard(cluster, line, mode);
+    }
     let counts = report.counts;
     info!(
         cluster,
@@ -49,6 +52,22 @@ pub fn cluster(report: &ClusterReport, mode: Mode) {
         failed = counts.failed,
         undone = counts.undone,
         "cluster {counts}"
+    );
+}
+
+/// A loss past the guard's limits. What is held at a later look than the first needs a person.
+fn guard(cluster: &str, line: &GuardReport, mode: Mode) {
+    warn!(
+        cluster,
+        %mode,
+        guard = line.state,
+        loss = line.loss,
+        instances = line.instances,
+        services = line.services.len(),
+        first_seen = line.first_seen.as_deref().unwrap_or_default(),
+        later_look = line.later_look,
+        "guard: {}",
+        line.detail
     );
 }
 

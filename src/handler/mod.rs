@@ -12,6 +12,7 @@ use futures_util::{StreamExt, stream};
 use serde_json::Value;
 
 use crate::clients::{Clients, RegistryKey};
+use crate::clock::Clock;
 use crate::deadline::Deadline;
 use crate::event::{self, Action, Command, Scope};
 use crate::model::Selection;
@@ -32,12 +33,19 @@ const CLUSTERS_SIDE_BY_SIDE: usize = 8;
 pub struct Function {
     settings: Settings,
     clients: Clients,
+    clock: Clock,
 }
 
 impl Function {
     /// The function with `settings`, whose AWS clients are configured by `config`.
     pub fn new(settings: Settings, config: SdkConfig) -> Self {
-        Self { settings, clients: Clients::new(config) }
+        Self { settings, clients: Clients::new(config), clock: Clock::system() }
+    }
+
+    /// The same function by another clock.
+    #[must_use]
+    pub fn with_clock(self, clock: Clock) -> Self {
+        Self { clock, ..self }
     }
 
     /// Serves one payload.
@@ -72,6 +80,7 @@ impl Function {
         let invocation = match command.action {
             Action::Sync => self.invocation(true, deadline),
             Action::Plan => self.invocation(false, deadline),
+            Action::Confirm => Invocation { confirmed: true, ..self.invocation(true, deadline) },
             Action::Adopt => Invocation {
                 adoption: Some(Adoption { owner: command.owner.clone() }),
                 ..self.invocation(command.confirm, deadline)
@@ -125,7 +134,8 @@ impl Function {
             true => Mode::Sync,
         };
         let (settings, clients) = (&self.settings, &self.clients);
-        Invocation { settings, clients, mode, adoption: None, deadline }
+        let (now, confirmed) = (self.clock.now(), false);
+        Invocation { settings, clients, mode, adoption: None, confirmed, now, deadline }
     }
 
     /// Reconciles every selected cluster; a failing one stops no other. The reports are returned by

@@ -26,13 +26,17 @@ pub struct Reading {
     pub default_namespace: Option<NamespaceReference>,
 }
 
-/// The annotated ones among headless Services, their endpoints still unread.
+/// What headless Services ask for, the endpoints of the annotated ones still unread.
 pub fn desired(services: &[Service], reading: &Reading) -> Desired {
-    let annotated = services.iter().filter_map(|service| {
+    let mut desired = Desired::default();
+    for service in services {
         let name = ServiceRef::new(service.namespace().unwrap_or_default(), service.name_any());
-        Some((name, annotated(service, reading)?))
-    });
-    Desired { services: annotated.collect() }
+        match annotated(service, reading) {
+            Some(annotated) => _ = desired.services.insert(name, annotated),
+            None => _ = desired.unannotated.insert(name),
+        }
+    }
+    desired
 }
 
 /// A headless Service as the plan sees it; `None` where it is not annotated.

@@ -29,6 +29,9 @@ pub const REGION: &str = "REGION";
 /// The keys that annotations set, separated by commas: they are ours to repair and to take away.
 pub const ANNOTATED: &str = "cloud-map-sync/attributes";
 
+/// When the guard against mass deletion first saw a loss, and what: on an instance that it holds.
+pub const SIGHTING: &str = "cloud-map-sync/guard";
+
 /// What all marks begin with.
 pub const MARK_PREFIX: &str = "cloud-map-sync/";
 /// The version of the marks.

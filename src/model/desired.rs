@@ -12,6 +12,8 @@ use super::{Attributes, NamespaceReference, RoutingPolicy, ServiceName, ServiceR
 pub struct Desired {
     /// By namespace and name.
     pub services: BTreeMap<ServiceRef, AnnotatedService>,
+    /// The headless Services that were read and ask for nothing.
+    pub unannotated: BTreeSet<ServiceRef>,
 }
 
 /// One annotated headless Service.
@@ -148,6 +150,13 @@ impl Endpoint {
     /// The endpoint's addresses, IPv4 first.
     pub fn addresses(&self) -> impl Iterator<Item = IpAddr> {
         self.ipv4.map(IpAddr::V4).into_iter().chain(self.ipv6.map(IpAddr::V6))
+    }
+}
+
+impl Desired {
+    /// Whether the Service itself was read, whatever it asks for.
+    pub fn was_read(&self, service: &ServiceRef) -> bool {
+        self.services.contains_key(service) || self.unannotated.contains(service)
     }
 }
 

@@ -19,6 +19,7 @@ pub use desired::{
     AnnotatedService, BadAnnotation, Claims, Desired, Endpoint, Family, PortReference, ServicePort,
 };
 pub use fingerprint::fingerprint;
+pub use k8s_openapi::jiff::{SignedDuration, Timestamp};
 pub use name::{InvalidServiceName, NamespaceReference, ServiceName, ServiceRef};
 pub use namespace::{Namespace, NamespaceKind, UnresolvedNamespace};
 pub use registry::{Registry, ServiceKey};

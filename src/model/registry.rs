@@ -83,6 +83,11 @@ impl Registry {
         Ok(ServiceKey::new(self.resolve(reference)?, name.as_str()))
     }
 
+    /// The attributes of an instance that was read.
+    pub fn instance(&self, key: &ServiceKey, id: &str) -> Option<&Attributes> {
+        self.services.get(key)?.instances.as_ref()?.get(id)
+    }
+
     /// The instances read from a service; none where it does not exist or was not read.
     pub fn instances(&self, key: &ServiceKey) -> impl Iterator<Item = (&String, &Attributes)> {
         self.services.get(key).and_then(|service| service.instances.as_ref()).into_iter().flatten()

@@ -1,8 +1,9 @@
 //! What is asked for and not done, each with the reason in words that say what would help.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
-use super::{NotAdopted, Place, Policy};
+use super::{NotAdopted, Place, Policy, Told};
 use crate::model::attributes::{IPV4, IPV6};
 use crate::model::{
     Attributes, BadAnnotation, PortReference, Records, RoutingPolicy, ServiceKind, ServiceRef,
@@ -159,6 +160,14 @@ pub enum Reason {
         /// What was to be done.
         action: String,
     },
+    /// Too much would be lost at once.
+    #[error("{instances} instance{} here: {told}", if *instances == 1 { " stays" } else { "s stay" })]
+    Guard {
+        /// How many of this Service stay here.
+        instances: usize,
+        /// The loss as a whole.
+        told: Arc<Told>,
+    },
     /// A removal waits until the names are served elsewhere.
     #[error("instance {instance} stays: {waits_for}")]
     Waiting {
@@ -212,6 +221,7 @@ impl Reason {
             Self::AttributeLimit { .. } => "AttributeLimit",
             Self::NotAdopted { .. } => "NotAdopted",
             Self::Policy { .. } => "Policy",
+            Self::Guard { .. } => "Guard",
             Self::Waiting { .. } => "Waiting",
             Self::AddressTaken(_) => "AddressTaken",
             Self::LimitExceeded { .. } => "LimitExceeded",
@@ -235,9 +245,11 @@ impl Reason {
         !self.is_remark() && !matches!(self, Self::NotPublishable(_) | Self::Maximum { .. })
     }
 
-    /// Whether the owner of the Service can do something about it, and so should hear of it.
+    /// Whether the owner of the Service can do something about it, and so should hear of it. Not of the
+    /// guard: that many Services lose at once is for those to judge who run the function.
     pub fn concerns_owner(&self) -> bool {
-        let not_theirs = matches!(self, Self::Policy { .. } | Self::Waiting { .. });
+        let not_theirs =
+            matches!(self, Self::Policy { .. } | Self::Guard { .. } | Self::Waiting { .. });
         let as_asked = matches!(self, Self::Maximum { .. } | Self::NotAdopted { .. });
         !not_theirs && !as_asked && !self.is_failure()
     }

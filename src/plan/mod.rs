@@ -15,6 +15,7 @@ mod adopt;
 mod change;
 mod claim;
 mod compare;
+mod guard;
 mod health;
 mod held_back;
 mod identity;
@@ -37,11 +38,12 @@ mod wanted;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::model::{Desired, Owner, Registry, ServiceKey, ServiceRef};
+use crate::model::{Desired, Owner, Registry, ServiceKey, ServiceRef, Timestamp};
 
 pub use adopt::{Adoption, Former, NotAdopted, adopt};
 pub use change::{Because, Change, Difference, Stage, WaitsFor};
 pub use claim::{Holders, affected};
+pub use guard::{Extent, Guard, Losing, Stand, Told};
 pub use held_back::{HeldBack, Reason};
 pub use narrow::Again;
 pub use ownership::Foreign;
@@ -58,6 +60,10 @@ pub struct Observation {
     pub owner: Owner,
     /// What the installation allows.
     pub rules: Arc<Rules>,
+    /// When it was made.
+    pub now: Timestamp,
+    /// How much of the cluster the plan is about.
+    pub extent: Extent,
     /// What the cluster asks for.
     pub desired: Desired,
     /// What Cloud Map holds.
@@ -73,6 +79,8 @@ pub struct Plan {
     pub held_back: Vec<HeldBack>,
     /// What stays as it is, by Cloud Map service.
     pub standing: BTreeMap<Place, Standing>,
+    /// What the guard says, where a loss is past its limits.
+    pub guard: Option<Arc<Told>>,
 }
 
 /// What stays as it is in one Cloud Map service.
@@ -106,6 +114,7 @@ pub fn plan(observation: &Observation, affected: &BTreeSet<ServiceRef>) -> Plan 
     removal::removals(observation, &holders, &matched, affected, &mut plan);
     plan.note_foreign(observation, &holders, affected);
     observation.rules.policy.restrict(&mut plan);
+    guard::restrain(observation, affected, &mut plan);
     plan.note_emptied(&observation.registry);
     plan.in_order()
 }

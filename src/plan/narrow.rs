@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Change, Holders, Observation};
+use super::{Change, Extent, Holders, Observation};
 use crate::model::{Desired, Registry, ServiceKey, ServiceRef};
 
 /// What is to be read again before the changes of one turn are decided for good.
@@ -45,8 +45,10 @@ impl Again {
             let annotated = observation.desired.services.get(service)?;
             Some((service.clone(), annotated.clone()))
         });
-        let desired = Desired { services: concerned.collect() };
+        let unannotated = self.services.intersection(&observation.desired.unannotated).cloned();
+        let desired = Desired { services: concerned.collect(), unannotated: unannotated.collect() };
         let (owner, rules) = (observation.owner.clone(), observation.rules.clone());
-        Observation { owner, rules, desired, registry }
+        let (now, extent) = (observation.now, Extent::Again);
+        Observation { owner, rules, now, extent, desired, registry }
     }
 }

@@ -25,7 +25,8 @@ impl Policy {
     /// Every policy, for messages that list them.
     pub const ALL: [Self; 3] = [Self::Sync, Self::UpsertOnly, Self::CreateOnly];
 
-    fn allows(self, change: &Change) -> bool {
+    /// Whether a change is of a kind that is made.
+    pub fn allows(self, change: &Change) -> bool {
         match change {
             Change::CreateService { .. } | Change::Register { .. } => true,
             Change::Rewrite { .. } | Change::Adopt { .. } | Change::UpdateService { .. } => {

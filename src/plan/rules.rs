@@ -1,11 +1,13 @@
 //! What the installation allows and limits, from the function's settings: one value that every rule
 //! of the plan reads, the same for all clusters of an invocation.
 
-use super::Policy;
+use super::{Guard, Policy};
 
 /// The settings that a plan obeys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rules {
     /// Which kinds of changes are made at all.
     pub policy: Policy,
+    /// How much may be lost at once.
+    pub guard: Guard,
 }

@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 use std::error::Error;
 
-use super::{ChangeLine, ChangeResult, ClusterReport, Counts, HeldBackLine, ServiceReport, chain};
+use super::{
+    ChangeLine, ChangeResult, ClusterReport, Counts, GuardReport, HeldBackLine, ServiceReport,
+    chain,
+};
 use crate::apply::{Applied, Outcome};
 use crate::model::{Selection, ServiceRef};
 use crate::plan::{Change, HeldBack, Place, Plan, Reason};
@@ -73,6 +76,7 @@ impl ClusterReport {
             cluster: cluster.to_owned(),
             error: None,
             counts: Counts::default(),
+            guard: plan.guard.as_deref().map(GuardReport::from),
             services: services.into_values().collect(),
             held_back: unplaced.into_iter().map(HeldBackLine::from).collect(),
         };

@@ -3,6 +3,7 @@
 
 mod cluster;
 mod counts;
+mod guard;
 mod notice;
 mod table;
 #[cfg(test)]
@@ -17,6 +18,7 @@ use crate::model::ServiceRef;
 use crate::plan::{Foreign, HeldBack};
 
 pub use counts::Counts;
+pub use guard::{GuardReport, LosingService};
 pub use notice::{Notice, notices};
 
 /// What one invocation did.
@@ -71,6 +73,9 @@ pub struct ClusterReport {
     pub error: Option<String>,
     /// The sum over all lines.
     pub counts: Counts,
+    /// What the guard says, where a loss is past its limits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub guard: Option<GuardReport>,
     /// By Cloud Map service.
     pub services: Vec<ServiceReport>,
     /// What is held back before it comes to any Cloud Map service.

@@ -47,6 +47,9 @@ impl Display for ClusterReport {
         for line in &self.held_back {
             writeln!(f, "  {line}")?;
         }
+        if let Some(guard) = &self.guard {
+            writeln!(f, "  ! guard      {}: {}", guard.state, guard.detail)?;
+        }
         if self.services.is_empty() && self.held_back.is_empty() {
             writeln!(f, "  nothing is annotated, and nothing of ours is registered")?;
         }

@@ -85,6 +85,7 @@ fn plan() -> Plan {
             place("web"),
             Standing { unchanged: 3, foreign, emptied: false },
         )]),
+        guard: None,
     }
 }
 

@@ -14,7 +14,7 @@ pub struct Documented {
 }
 
 /// Every setting, in the order of the documentation.
-pub const DOCUMENTED: [Documented; 6] = [
+pub const DOCUMENTED: [Documented; 9] = [
     Documented {
         variable: "CLUSTERS",
         meaning: "EKS clusters to keep in step: names or ARNs separated by commas, or a JSON list \
@@ -47,6 +47,25 @@ pub const DOCUMENTED: [Documented; 6] = [
                   `create-only`: never rewrites or deregisters",
         default: "`sync`",
         example: "upsert-only",
+    },
+    Documented {
+        variable: "GUARD_SHARE",
+        meaning: "the guard holds a loss of more than so many per cent of a cluster's instances; \
+                  `100` switches it off",
+        default: "`50`",
+        example: "30",
+    },
+    Documented {
+        variable: "GUARD_MINIMUM",
+        meaning: "and of more than so many instances",
+        default: "`10`",
+        example: "25",
+    },
+    Documented {
+        variable: "GUARD_WAIT",
+        meaning: "after this time a full sync that sees the same loss lets it pass",
+        default: "`10m`",
+        example: "1h",
     },
     Documented {
         variable: "DRY_RUN",

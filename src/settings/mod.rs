@@ -10,7 +10,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::model::NamespaceReference;
-use crate::plan::Rules;
+use crate::plan::{Guard, Rules};
 
 pub use clusters::{Cluster, Role};
 pub use documented::{DOCUMENTED, Documented};
@@ -26,7 +26,7 @@ pub struct Settings {
     pub owner_id: String,
     /// `ANNOTATION_PREFIX`: what the annotations on Services begin with, `/` included.
     pub annotation_prefix: String,
-    /// What a plan obeys: `POLICY`.
+    /// What a plan obeys: `POLICY`, `GUARD_SHARE`, `GUARD_MINIMUM`, `GUARD_WAIT`.
     pub rules: Arc<Rules>,
     /// `DRY_RUN`: plan and report, write nothing.
     pub dry_run: bool,
@@ -74,7 +74,7 @@ impl Settings {
             cloud_map_namespaces: reader.read("CLOUD_MAP_NAMESPACES", value::namespaces),
             owner_id: reader.read("OWNER_ID", value::owner_id),
             annotation_prefix: reader.read("ANNOTATION_PREFIX", value::annotation_prefix),
-            rules: Arc::new(Rules { policy: reader.read("POLICY", value::policy) }),
+            rules: Arc::new(reader.rules()),
             dry_run: reader.read("DRY_RUN", value::boolean),
         };
         if reader.mistakes.is_empty() { Ok(settings) } else { Err(Mistakes(reader.mistakes)) }
@@ -88,6 +88,18 @@ struct Reader<F> {
 }
 
 impl<F: Fn(&str) -> Option<String>> Reader<F> {
+    fn rules(&mut self) -> Rules {
+        let Guard { share, minimum, wait } = Guard::default();
+        Rules {
+            policy: self.read("POLICY", value::policy),
+            guard: Guard {
+                share: self.read("GUARD_SHARE", |text| value::per_cent(text, share)),
+                minimum: self.read("GUARD_MINIMUM", |text| value::count(text, minimum)),
+                wait: self.read("GUARD_WAIT", |text| value::duration(text, wait)),
+            },
+        }
+    }
+
     /// A variable that is set to white space counts as not set: templates pass empty parameters on.
     fn read<T: Default>(
         &mut self,
@@ -108,6 +120,7 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::SignedDuration;
     use crate::plan::Policy;
 
     fn read(variables: &[(&str, &str)]) -> Result<Settings, Mistakes> {
@@ -123,7 +136,7 @@ mod tests {
         let settings = read(&[("CLUSTERS", "blue"), ("POLICY", " ")]).expect("valid");
         assert_eq!(settings.owner_id, "cloud-map-sync");
         assert_eq!(settings.annotation_prefix, "cloudmap.controller/");
-        assert_eq!(settings.rules.policy, Policy::Sync);
+        assert_eq!(*settings.rules, Rules::default());
         assert!(!settings.dry_run && settings.cloud_map_namespaces.is_empty());
     }
 
@@ -135,6 +148,9 @@ mod tests {
             ("OWNER_ID", "team-a"),
             ("ANNOTATION_PREFIX", "discovery.example.com"),
             ("POLICY", "create-only"),
+            ("GUARD_SHARE", "30 %"),
+            ("GUARD_MINIMUM", "0"),
+            ("GUARD_WAIT", "1h 30m"),
             ("DRY_RUN", "true"),
         ]);
         let settings = settings.expect("valid");
@@ -145,6 +161,8 @@ mod tests {
             (settings.owner_id.as_str(), settings.rules.policy),
             ("team-a", Policy::CreateOnly)
         );
+        let wait = SignedDuration::from_mins(90);
+        assert_eq!(settings.rules.guard, Guard { share: 30, minimum: 0, wait });
         assert!(settings.dry_run);
     }
 
@@ -155,16 +173,22 @@ mod tests {
             ("OWNER_ID", "two words"),
             ("ANNOTATION_PREFIX", "Upper/"),
             ("POLICY", "delete"),
+            ("GUARD_SHARE", "101"),
+            ("GUARD_MINIMUM", "-1"),
+            ("GUARD_WAIT", "10"),
             ("DRY_RUN", "yes"),
         ]);
         let text = mistakes.expect_err("all are wrong").to_string().replace("; ", "\n");
         insta::assert_snapshot!(text, @r#"
-        6 mistakes in the settings
+        9 mistakes in the settings
         CLUSTERS: it is not set, and there is nothing to keep in step without it (example: CLUSTERS=blue,green)
         CLOUD_MAP_NAMESPACES: "a b" is no name, id or ARN of a Cloud Map namespace (example: CLOUD_MAP_NAMESPACES=prod.local,ns-abcdefghijklmnop)
         OWNER_ID: it must be 1 to 256 printable ASCII characters without spaces (example: OWNER_ID=team-a)
         ANNOTATION_PREFIX: "Upper/" is no lower-case DNS name with a '/' after it (example: ANNOTATION_PREFIX=discovery.example.com/)
         POLICY: "delete" is none of sync, upsert-only, create-only (example: POLICY=upsert-only)
+        GUARD_SHARE: "101" is no whole number from 0 to 100 (example: GUARD_SHARE=30)
+        GUARD_MINIMUM: "-1" is no whole number (example: GUARD_MINIMUM=25)
+        GUARD_WAIT: "10" is no time such as 90s, 10m or 1h (example: GUARD_WAIT=1h)
         DRY_RUN: "yes" is neither true nor false (example: DRY_RUN=true)
         "#);
     }

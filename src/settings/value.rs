@@ -1,6 +1,6 @@
 //! The values of single settings, each with its rule. `None` is a variable that is not set.
 
-use crate::model::NamespaceReference;
+use crate::model::{NamespaceReference, SignedDuration};
 use crate::plan::Policy;
 
 /// Namespaces separated by commas.
@@ -47,6 +47,29 @@ pub fn policy(text: Option<&str>) -> Result<Policy, String> {
     };
     let found = Policy::ALL.into_iter().find(|policy| policy.to_string() == text);
     found.ok_or_else(|| format!("{text:?} is none of sync, upsert-only, create-only"))
+}
+
+/// Whole per cent; the sign may be there.
+pub fn per_cent(text: Option<&str>, default: u8) -> Result<u8, String> {
+    let Some(text) = text else { return Ok(default) };
+    let number = text.strip_suffix('%').unwrap_or(text).trim_end().parse();
+    let share = number.ok().filter(|share| *share <= 100);
+    share.ok_or_else(|| format!("{text:?} is no whole number from 0 to 100"))
+}
+
+/// How many.
+pub fn count(text: Option<&str>, default: usize) -> Result<usize, String> {
+    let Some(text) = text else { return Ok(default) };
+    text.parse().map_err(|_| format!("{text:?} is no whole number"))
+}
+
+/// A time with its unit, as `90s`, `10m` or `1h 30m`, up to a year.
+pub fn duration(text: Option<&str>, default: SignedDuration) -> Result<SignedDuration, String> {
+    const YEAR: SignedDuration = SignedDuration::from_hours(24 * 365);
+    let Some(text) = text else { return Ok(default) };
+    let parsed =
+        text.parse().ok().filter(|time| (SignedDuration::from_secs(1)..=YEAR).contains(time));
+    parsed.ok_or_else(|| format!("{text:?} is no time such as 90s, 10m or 1h"))
 }
 
 /// `true` or `false`.

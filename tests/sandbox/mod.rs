@@ -4,6 +4,7 @@
 //! `identity` holds the access keys that `sigv4` checks against.
 
 pub mod aws;
+pub mod clock;
 pub mod cloud_map;
 pub mod eks;
 pub mod function;

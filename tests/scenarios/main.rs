@@ -20,6 +20,7 @@ mod first_sync;
 mod fleet;
 mod foreign;
 mod foreign_operations;
+mod guard;
 mod identity;
 mod levers;
 mod marks;

@@ -13,10 +13,13 @@ use super::world::{
 };
 use crate::model::attributes::{AVAILABILITY_ZONE, INITIAL_HEALTH, PORT, SCHEMA};
 use crate::model::{
-    Attributes, CloudMapService, Endpoint, Family, NamespaceKind, ServiceKind, Tags,
+    Attributes, CloudMapService, Endpoint, Family, NamespaceKind, ServiceKind, SignedDuration, Tags,
 };
 use crate::plan::identity::{Identity, new_id};
-use crate::plan::{Policy, Rules};
+use crate::plan::{Guard, Policy, Rules};
+
+/// A guard that holds nothing.
+pub const OFF: Guard = Guard { share: 100, minimum: 0, wait: SignedDuration::ZERO };
 
 const SERVICES: [&str; 4] = ["ops/web", "shop/api", "shop/cart", "shop/web"];
 const GONE: &str = "shop/gone";
@@ -39,11 +42,16 @@ pub fn course() -> impl Strategy<Value = Course> {
         1 => Just(Policy::CreateOnly),
     ];
     let failing = prop_oneof![2 => Just(0), 1 => any::<u64>(), 1 => Just(u64::MAX)];
-    (policies, any::<bool>(), failing).prop_map(|(policy, side_by_side, failing)| Course {
-        rules: Rules { policy },
-        side_by_side,
-        failing,
+    let guards = prop_oneof![2 => Just(OFF), 1 => guard()];
+    (policies, guards, any::<bool>(), failing).prop_map(|(policy, guard, side_by_side, failing)| {
+        Course { rules: Rules { policy, guard }, side_by_side, failing }
     })
+}
+
+/// A guard that worlds as small as these get past.
+pub fn guard() -> impl Strategy<Value = Guard> {
+    let limits = (select(&[0, 20, 50][..]), 0..=3_usize);
+    limits.prop_map(|(share, minimum)| Guard { share, minimum, ..Guard::default() })
 }
 
 pub fn world() -> impl Strategy<Value = World> {

@@ -12,14 +12,14 @@ use super::world::{A, AAAA, BOTH, World, tell};
 use crate::model::attributes::MARK_PREFIX;
 use crate::model::{Attributes, Marks, Selection, ServiceKey, ServiceKind, ServiceRef};
 use crate::plan::identity::Identity;
-use crate::plan::{Adoption, Because, Change, Holders, Plan, Policy, Reason, WaitsFor};
+use crate::plan::{Adoption, Because, Change, Holders, Plan, Policy, Reason, Rules, WaitsFor};
 
 /// After so many undisturbed syncs there is nothing left to do: what one of them brings about may
 /// be what a change of another Service waits for.
 const ROUNDS: usize = 4;
 
 /// Few cases unless `PROPTEST_CASES` asks for more.
-fn config() -> ProptestConfig {
+pub fn config() -> ProptestConfig {
     let asked = ProptestConfig { failure_persistence: None, ..ProptestConfig::default() };
     let few = ProptestConfig { cases: 128, ..asked.clone() };
     if std::env::var_os("PROPTEST_CASES").is_some() { asked } else { few }
@@ -49,7 +49,8 @@ proptest! {
         world in arbitrary::world(),
         course in arbitrary::course(),
     ) {
-        let course = Course { failing: 0, ..course };
+        let rules = Rules { guard: arbitrary::OFF, ..course.rules.clone() };
+        let course = Course { failing: 0, rules, ..course };
         let selections: Vec<Selection> = services(&world).into_iter().map(Selection::service).collect();
         let mut whole = Simulation::new(world.clone(), course.clone());
         settle(&mut whole, &[Selection::Everything]);
@@ -121,9 +122,15 @@ fn stated(attributes: &Attributes, kind: Option<ServiceKind>) -> Identity {
     Identity::of(attributes, !matches!(kind, Some(A | AAAA | BOTH)))
 }
 
-/// Disturbed syncs first, then undisturbed ones.
-fn settle(simulation: &mut Simulation, selections: &[Selection]) {
-    for round in 0..=ROUNDS {
+/// Disturbed syncs first, then undisturbed ones. Where there is a guard, what it holds at one of them
+/// passes at the next.
+pub fn settle(simulation: &mut Simulation, selections: &[Selection]) {
+    let guarded = simulation.course.rules.guard != arbitrary::OFF;
+    let rounds = if guarded { 3 * ROUNDS } else { ROUNDS };
+    for round in 0..=rounds {
+        if guarded && round < rounds {
+            simulation.wait();
+        }
         for selection in selections {
             simulation.sync(selection);
         }
@@ -183,7 +190,7 @@ fn assert_right(world: &World, plan: &Plan) {
 
 /// Whether a name passes to another Service, since its holder has nothing ready. What the next holder
 /// takes over then depends on what is removed first.
-fn passes_on(world: &World) -> bool {
+pub fn passes_on(world: &World) -> bool {
     let holders = Holders::decide(&world.0);
     let mut held = holders.held();
     held.any(|(key, holder)| {
@@ -193,7 +200,7 @@ fn passes_on(world: &World) -> bool {
 
 /// What can be found of ours, and whose it is. Under which ids depends on the order of events: where a
 /// name passes to another Service, an instance that is still there is taken over.
-fn found(world: &World) -> BTreeSet<(ServiceKey, Identity, ServiceRef)> {
+pub fn found(world: &World) -> BTreeSet<(ServiceKey, Identity, ServiceRef)> {
     let keys = world.0.registry.services.keys();
     let all = keys.flat_map(|key| world.0.registry.instances(key).map(move |(_, it)| (key, it)));
     let ours = all.filter_map(|(key, it)| {

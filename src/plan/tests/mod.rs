@@ -6,6 +6,7 @@ mod arbitrary;
 mod claims;
 mod convergence;
 mod departures;
+mod guard;
 mod health;
 mod instances;
 mod kubernetes;

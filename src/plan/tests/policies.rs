@@ -28,7 +28,7 @@ fn policies_take_changes_out_and_say_so() {
             HTTP,
             [own("e", "shop/web", "10.0.0.1"), own("f", "shop/gone", "10.0.0.3")],
         );
-    let under = |policy| tell(&world.clone().under(Rules { policy }).plan());
+    let under = |policy| tell(&world.clone().under(Rules { policy, ..Rules::default() }).plan());
     assert_snapshot!(under(Policy::Sync), @r"
     shop/gone: deregister http/old f: 10.0.0.3: Service shop/gone is gone, or no longer annotated and headless
     shop/new: create http/new: an HTTP service

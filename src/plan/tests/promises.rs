@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use super::simulation::Simulation;
 use crate::model::attributes::{IPV4, IPV6};
 use crate::model::{AnnotatedService, Endpoint, Marks, ServiceKey, ServiceRef};
-use crate::plan::{Change, Holders, Observation, plan};
+use crate::plan::{Change, Holders, Observation, Plan, plan};
 
 impl Simulation {
     pub fn assert_ours(&self, change: &Change) -> Marks {
@@ -61,6 +61,29 @@ impl Simulation {
         let ready = publishable(&self.world.0, holder);
         let empty = our_addresses(&self.world.0, key).next().is_none();
         assert!(!empty || ready.is_empty(), "{change}: empty, and {holder} has {ready:?} ready");
+    }
+
+    /// The instances of the Services that the guard holds.
+    pub fn held(&self, plan: &Plan) -> Vec<(ServiceKey, String)> {
+        let told = plan.guard.iter().filter(|told| told.stand.holds());
+        let services = told.flat_map(|told| told.losing.iter().map(|it| it.service.clone()));
+        let services: BTreeSet<ServiceRef> = services.collect();
+        let registry = &self.world.0.registry;
+        let all = registry.services.keys().flat_map(|key| {
+            registry.instances(key).map(move |(id, attributes)| (key, id, attributes))
+        });
+        let of_held = all.filter(|(_, _, attributes)| {
+            let marks = Marks::read(attributes, &self.world.0.owner);
+            marks.is_some_and(|marks| services.contains(&marks.service))
+        });
+        of_held.map(|(key, id, _)| (key.clone(), id.clone())).collect()
+    }
+
+    /// What the guard holds is there when the run is over.
+    pub fn assert_that_they_stay(&self, held: &[(ServiceKey, String)]) {
+        for (key, id) in held {
+            assert!(self.instance(key, id).is_some(), "{id} in {key:?} was held, and is gone");
+        }
     }
 }
 

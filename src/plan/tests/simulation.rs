@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::world::{World, tagged};
 use crate::model::{Attributes, CloudMapService, Selection, ServiceKey, ServiceKind, ServiceRef};
 use crate::plan::{
-    Adoption, Again, Change, Holders, Observation, Plan, Rules, Stage, adopt, affected, in_turns,
-    plan,
+    Adoption, Again, Change, Extent, Holders, Observation, Plan, Rules, Stage, adopt, affected,
+    in_turns, plan,
 };
 
 /// How often one Service is read and decided again, as in `apply`.
@@ -55,6 +55,10 @@ impl Simulation {
     /// Services that it is not about.
     pub fn observe(&self, selection: &Selection) -> (Observation, BTreeSet<ServiceRef>) {
         let mut observation = self.world.0.clone();
+        observation.extent = match selection {
+            Selection::Everything => Extent::Everything,
+            Selection::Only { .. } => Extent::Part,
+        };
         let holders = Holders::decide(&observation);
         for (key, service) in &mut observation.registry.services {
             if holders.holder(key).is_none() {
@@ -92,6 +96,7 @@ impl Simulation {
         let plan = plan(&observation, &affected);
         let strangers: Vec<_> = plan.changes.keys().filter(|it| !affected.contains(*it)).collect();
         assert!(strangers.is_empty(), "{strangers:?} are changed by a sync of {affected:?}");
+        let held = self.held(&plan);
         let holders = Holders::decide(&observation);
         self.holders = holders.held().map(|(key, it)| (key.clone(), it.clone())).collect();
         let turns = in_turns(plan.changes).into_iter();
@@ -108,7 +113,14 @@ impl Simulation {
                 (1..=LOOKS).for_each(|look| self.look(turn, look));
             }
         }
+        self.assert_that_they_stay(&held);
         self.calls - before
+    }
+
+    /// Time passes between two syncs.
+    pub fn wait(&mut self) {
+        let wait = self.course.rules.guard.wait;
+        self.world.0.now = self.world.0.now.saturating_add(wait).expect("a time");
     }
 
     fn look(&mut self, turn: &mut Turn, look: usize) {

@@ -10,9 +10,12 @@ pub use super::kubernetes::{Kubernetes, mistake, pod, service};
 use crate::model::attributes::{IPV4, IPV6, REGION};
 use crate::model::{
     Attributes, CloudMapService, ClusterArn, Marks, Namespace, NamespaceKind, Owner, Records,
-    Selection, ServiceKey, ServiceKind, ServiceRef, Tags,
+    Selection, ServiceKey, ServiceKind, ServiceRef, Tags, Timestamp,
 };
-use crate::plan::{Observation, Plan, Rules, affected, plan};
+use crate::plan::{Extent, Observation, Plan, Rules, affected, plan};
+
+/// When plans are made, unless a test says otherwise.
+pub const NOW: Timestamp = Timestamp::constant(1_795_258_260, 0);
 
 pub const HTTP: ServiceKind = ServiceKind::Http;
 pub const A: ServiceKind = dns(true, false, false);
@@ -61,8 +64,14 @@ impl fmt::Debug for World {
 impl World {
     pub fn new() -> Self {
         let (desired, registry) = Default::default();
-        let world =
-            Self(Observation { owner: owner_of("blue"), rules: Arc::default(), desired, registry });
+        let world = Self(Observation {
+            owner: owner_of("blue"),
+            rules: Arc::default(),
+            now: NOW,
+            extent: Extent::Everything,
+            desired,
+            registry,
+        });
         world.namespace("ns-http", "http", NamespaceKind::Http).namespace(
             "ns-dns",
             "dns",

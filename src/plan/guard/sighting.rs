@@ -1,0 +1,162 @@
+//! What the guard remembers of a loss, as one line of text: when it was first seen, and which Services
+//! would have been left with how much. The line fits into one attribute of Cloud Map.
+//!
+//! ```text
+//! 2026-11-21T10:51:00Z 3fa9c1 88d0e2+5
+//! ```
+//!
+//! Each Service stands there as six hexadecimal digits of a hash, with what is left of it where that is
+//! anything.
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Display, Formatter, Write as _};
+
+use super::loss::{Loss, Losses};
+use super::{Guard, Observation};
+use crate::model::{ServiceRef, Timestamp, fingerprint};
+
+/// The longest value of an attribute. Of more Services than go in, those that lose most are remembered,
+/// and the others' turn comes after them.
+const LONGEST: usize = 1024;
+/// The age at which a sighting says nothing any more, in waits.
+const FORGOTTEN_AFTER: i32 = 6;
+
+/// A loss, when it was first seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sighting {
+    /// When.
+    pub first_seen: Timestamp,
+    /// What would have been left of each Service, by its hash.
+    left: BTreeMap<String, usize>,
+}
+
+/// What a sighting is worth to a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Age {
+    /// The wait is not over.
+    Early,
+    /// A loss that is still the same is let pass.
+    Ripe,
+    /// Too much time has passed, or the clocks do not agree.
+    Stale,
+}
+
+impl Sighting {
+    /// What is seen now.
+    pub fn of(losses: &Losses, first_seen: Timestamp) -> Self {
+        let mut by_loss: Vec<(&ServiceRef, Loss)> = losses.iter().collect();
+        by_loss.sort_by_key(|(_, loss)| usize::MAX - loss.lost);
+        let mut sighting = Self { first_seen, left: BTreeMap::new() };
+        let mut length = sighting.to_string().len();
+        for (service, loss) in by_loss {
+            let (hash, left) = (hash(service), loss.left);
+            length += entry(&hash, left).len();
+            if length > LONGEST {
+                break;
+            }
+            sighting.left.insert(hash, left);
+        }
+        sighting
+    }
+
+    /// Reads the text of a sighting; `None` where it is none.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (first_seen, services) = text.split_once(' ').unwrap_or((text, ""));
+        let left = services.split_ascii_whitespace().map(|entry| {
+            let (hash, left) = entry.split_once('+').unwrap_or((entry, "0"));
+            Some((hash.to_owned(), left.parse().ok()?))
+        });
+        Some(Self { first_seen: first_seen.parse().ok()?, left: left.collect::<Option<_>>()? })
+    }
+
+    /// What the sighting is worth at the time of `observation`. Another machine may have seen it, so a
+    /// time that is not yet come is no reason to see it anew.
+    pub fn age(&self, observation: &Observation) -> Age {
+        let wait = observation.rules.guard.wait;
+        let age = observation.now.duration_since(self.first_seen);
+        if age < -wait || age > wait * FORGOTTEN_AFTER {
+            Age::Stale
+        } else if age < wait {
+            Age::Early
+        } else {
+            Age::Ripe
+        }
+    }
+
+    /// Whether the Service was among those that lost.
+    pub fn has(&self, service: &ServiceRef) -> bool {
+        self.left.contains_key(&hash(service))
+    }
+
+    /// Whether this loss was seen then: the Service lost, and was left with no more than now. What is
+    /// lost is no measure of it, for a Service that is held gathers what its new pods are registered as.
+    pub fn has_seen(&self, service: &ServiceRef, loss: Loss) -> bool {
+        self.left.get(&hash(service)).is_some_and(|left| loss.left >= *left)
+    }
+
+    /// How many Services are remembered.
+    #[cfg(test)]
+    pub fn services(&self) -> usize {
+        self.left.len()
+    }
+}
+
+impl Guard {
+    /// When a loss that is first seen at `first_seen` is let pass.
+    pub fn lifts_from(self, first_seen: Timestamp) -> Timestamp {
+        first_seen.saturating_add(self.wait).unwrap_or(Timestamp::MAX)
+    }
+}
+
+fn hash(service: &ServiceRef) -> String {
+    fingerprint::<3>(&[&service.namespace, &service.name])
+}
+
+fn entry(hash: &str, left: usize) -> String {
+    let mut entry = format!(" {hash}");
+    if left > 0 {
+        // Writing to a string cannot fail.
+        let _ = write!(entry, "+{left}");
+    }
+    entry
+}
+
+impl Display for Sighting {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        self.first_seen.fmt(f)?;
+        self.left.iter().try_for_each(|(hash, left)| f.write_str(&entry(hash, *left)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn losses(count: usize, loss: impl Fn(usize) -> Loss) -> Losses {
+        let service = |index| ServiceRef::new("shop", format!("web-{index}"));
+        (0..count).map(|index| (service(index), loss(index))).collect()
+    }
+
+    #[test]
+    fn what_is_written_is_what_is_read() {
+        let first_seen = "2026-11-21T10:51:00Z".parse().expect("a time");
+        let sighting = Sighting::of(&losses(2, |index| Loss { lost: 3, left: index }), first_seen);
+        assert_eq!(sighting.to_string(), "2026-11-21T10:51:00Z 4ffac5+1 885ac1");
+        assert_eq!(Sighting::parse(&sighting.to_string()), Some(sighting));
+        for text in ["", "soon", "2026-11-21T10:51:00Z 3fa9c1+x", "3fa9c1"] {
+            assert_eq!(Sighting::parse(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn of_too_many_services_those_that_lose_most_are_remembered() {
+        let many = losses(400, |index| Loss { lost: index + 1, left: 0 });
+        let sighting = Sighting::of(&many, Timestamp::UNIX_EPOCH);
+        let text = sighting.to_string();
+        assert!((1018..=1024).contains(&text.len()), "{}", text.len());
+        assert_eq!(sighting.services(), 143);
+        let seen = many.iter().filter(|(service, loss)| sighting.has_seen(service, *loss));
+        let least = seen.map(|(_, loss)| loss.lost).min();
+        assert_eq!(least, Some(400 - 142));
+    }
+}

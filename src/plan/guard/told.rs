@@ -1,0 +1,129 @@
+//! What the guard tells people: who would lose how much, which limits that is past, since when, and
+//! what lets it pass. The report carries it as numbers, every held-back line as a sentence.
+
+use std::fmt::{self, Display, Formatter};
+
+use crate::model::{ClusterArn, ServiceRef, Timestamp};
+
+/// How many Services a sentence names.
+const NAMED: usize = 3;
+
+/// Where a loss stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stand {
+    /// A full sync holds it.
+    Held,
+    /// A full sync has seen it before, and lets it pass.
+    Lifted,
+    /// Somebody let it pass.
+    Confirmed,
+    /// It is too much for a targeted sync.
+    LeftToFullSync,
+    /// It is part of what a full sync holds.
+    HeldByFullSync,
+}
+
+impl Stand {
+    /// Whether the losing Services keep their instances.
+    pub fn holds(self) -> bool {
+        matches!(self, Self::Held | Self::LeftToFullSync | Self::HeldByFullSync)
+    }
+}
+
+/// A Service that would lose instances.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Losing {
+    /// The Service.
+    pub service: ServiceRef,
+    /// How many.
+    pub instances: usize,
+    /// Whether this run read the Service itself.
+    pub was_read: bool,
+}
+
+/// What the guard says of a run.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Told {
+    /// Where the loss stands.
+    pub stand: Stand,
+    /// Who loses, in order.
+    pub losing: Vec<Losing>,
+    /// How many instances in all.
+    pub loss: usize,
+    /// Of how many.
+    pub instances: usize,
+    /// `GUARD_SHARE`.
+    pub share: u8,
+    /// `GUARD_MINIMUM`.
+    pub minimum: usize,
+    /// When the loss was first seen.
+    pub first_seen: Option<Timestamp>,
+    /// Whether this run is not the one that saw it first.
+    pub later_look: bool,
+    /// From when on a full sync that sees the same lets it pass.
+    pub lifts_from: Option<Timestamp>,
+    /// The cluster.
+    pub cluster: ClusterArn,
+}
+
+impl Told {
+    /// The Services, as many as a reader takes in.
+    fn who(&self) -> String {
+        let names = self.losing.iter().take(NAMED).map(|losing| losing.service.to_string());
+        let names: Vec<String> = names.collect();
+        match self.losing.as_slice() {
+            [one] if one.was_read => format!("Service {}", one.service),
+            [one] => format!("Service {}, which is not in the cluster,", one.service),
+            all if all.len() > NAMED => {
+                format!("Services {} and {} more", names.join(", "), all.len() - NAMED)
+            }
+            _ => format!("Services {}", names.join(", ")),
+        }
+    }
+
+    fn limits(&self) -> String {
+        let Self { loss, instances, share, minimum, .. } = self;
+        format!(
+            "{loss} of {instances} instances at once, past GUARD_SHARE ({share} %) and GUARD_MINIMUM ({minimum})"
+        )
+    }
+
+    /// Since when it is held, and what ends that.
+    fn until(&self) -> String {
+        let (Some(first_seen), Some(lifts_from)) = (self.first_seen, self.lifts_from) else {
+            return String::new();
+        };
+        let cluster = &self.cluster;
+        let confirm = format!("{{\"action\":\"confirm\",\"cluster\":\"{cluster}\"}}");
+        format!(
+            "first seen {first_seen}; the full sync lets the same loss pass from {lifts_from} on, {confirm} at once"
+        )
+    }
+}
+
+impl Display for Told {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let (who, limits) = (self.who(), self.limits());
+        match self.stand {
+            Stand::Held => write!(f, "{who} would lose {limits}; {}", self.until()),
+            Stand::Lifted => {
+                write!(f, "{who} would lose {limits}; the same was seen before, so they go")
+            }
+            Stand::Confirmed => write!(f, "{who} would lose {limits}; confirmed, so they go"),
+            Stand::LeftToFullSync => {
+                write!(
+                    f,
+                    "{who} would lose {limits}; this targeted sync leaves it to the full sync"
+                )
+            }
+            Stand::HeldByFullSync => {
+                let loss = self.loss;
+                write!(
+                    f,
+                    "{who} would lose {loss} instances of a loss that the full sync holds; {}",
+                    self.until()
+                )
+            }
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! What is remembered, where, and until when.
+
+use std::collections::BTreeMap;
+
+use insta::assert_snapshot;
+
+use super::{after, at, marks, minutes, seen, shops, stand};
+use crate::model::Attributes;
+use crate::model::attributes::SIGHTING;
+use crate::plan::tests::world::{
+    NOW, World, foreign, key, of_other_cluster, pod, service, tell, with,
+};
+use crate::plan::{Policy, Rules, Stand};
+
+#[test]
+fn others_are_neither_counted_nor_marked() {
+    let others = [
+        ("x", of_other_cluster("shop/a", "10.0.2.1")),
+        ("y", foreign("10.0.2.2")),
+        ("z", with(of_other_cluster("shop/a", "10.0.2.3"), SIGHTING, &NOW.to_string())),
+    ];
+    let mut world = shops(&[("a", 2, None), ("b", 2, None)]);
+    for (id, attributes) in others.clone() {
+        world = world.with("http/a", |it| {
+            it.instances.as_mut().expect("read").insert(id.to_owned(), attributes);
+        });
+    }
+    let plan = world.plan();
+    assert_eq!(plan.guard.as_ref().map(|told| (told.loss, told.instances)), Some((4, 4)));
+    assert!(plan.guard.as_ref().is_some_and(|told| !told.later_look), "{}", tell(&plan));
+    let world = after(world, &plan);
+    for (id, attributes) in others {
+        assert_eq!(world.0.registry.instance(&key("http/a"), id), Some(&attributes));
+    }
+}
+
+#[test]
+fn what_was_seen_is_forgotten_when_the_loss_is_over() {
+    let world = seen(shops(&[("a", 4, Some(0)), ("b", 4, Some(0))]));
+    assert_eq!(marks(&world).len(), 1);
+    let back = |world: World, count: usize| {
+        ["a", "b"].into_iter().fold(world, |world, name| {
+            let pods = (0..count).map(|index| pod("one", &format!("10.0.0.{index}")));
+            let pods: Vec<_> = pods.collect();
+            world.service(service(&format!("shop/{name}"), &format!("http/{name}")).ready(pods))
+        })
+    };
+    let over = back(world, 4);
+    let plan = over.plan();
+    assert_snapshot!(tell(&plan), @"shop/a: rewrite http/a a-0: cloud-map-sync/guard 2026-11-21T10:51:00Z -> nothing");
+    let over = after(over, &plan);
+    assert!(marks(&over).is_empty() && over.plan().changes.is_empty());
+    let again = at(back(over, 0), NOW + minutes(20)).plan();
+    assert_eq!(again.guard.and_then(|told| told.first_seen), Some(NOW + minutes(20)));
+}
+
+#[test]
+fn the_mark_goes_where_there_is_room() {
+    let full: Attributes = (0..23).map(|index| (format!("k{index}"), "x".to_owned())).collect();
+    let world = shops(&[("a", 2, None), ("b", 2, None)]).with("http/a", |it| {
+        it.instances.as_mut().expect("read").values_mut().for_each(|it| it.extend(full.clone()));
+    });
+    let world = seen(world);
+    let marked = world.0.registry.instance(&key("http/b"), "b-0").expect("it is there");
+    assert_eq!((marks(&world).len(), marked.contains_key(SIGHTING)), (1, true));
+}
+
+#[test]
+fn a_rewrite_carries_the_mark_over_and_the_mark_alone_is_no_difference() {
+    let world = seen(shops(&[("a", 4, None), ("b", 4, None)]));
+    assert_eq!(world.plan().changes, BTreeMap::new());
+    // The marked instance is wanted again, by another pod.
+    let world = world.service(service("shop/a", "http/a").ready([pod("two", "10.0.0.0")]));
+    let plan = world.plan();
+    assert_eq!(stand(&plan), Some(Stand::Held));
+    assert_eq!(marks(&after(world, &plan)).len(), 1, "{}", tell(&plan));
+}
+
+#[test]
+fn a_policy_that_rewrites_nothing_remembers_nothing() {
+    let world = seen(shops(&[("a", 4, None), ("b", 4, None)]));
+    for policy in Policy::ALL {
+        let rules = Rules { policy, ..(*world.0.rules).clone() };
+        let plan = world.clone().under(rules).plan();
+        let forgets = plan.changes.values().flatten().count();
+        assert_eq!(forgets, usize::from(policy == Policy::UpsertOnly), "{}", tell(&plan));
+        assert_eq!(stand(&plan).is_some(), policy == Policy::Sync, "{policy}");
+    }
+}
