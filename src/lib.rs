@@ -15,6 +15,7 @@
 //! - [`eks`], [`kubernetes`], [`cloud_map`] each know one outside system, and not each other.
 //! - [`observe`] only reads, [`apply`] only does what a plan says.
 //! - [`settings`], [`clients`], [`clock`] and [`deadline`] are what an invocation is given.
+//! - [`forwarder`] is a second program, for the clusters; the function is built without it.
 
 pub mod apply;
 pub mod clients;
@@ -23,6 +24,8 @@ pub mod cloud_map;
 pub mod deadline;
 pub mod eks;
 pub mod event;
+#[cfg(feature = "forwarder")]
+pub mod forwarder;
 pub mod handler;
 pub mod kubernetes;
 pub mod model;

@@ -1,4 +1,4 @@
-//! The README says what the code does: its tables are made from the code, and the output it shows is
+//! The READMEs say what the code does: their tables are made from the code, and the output it shows is
 //! the sandbox command's. `UPDATE_README=1 cargo test --test readme -- --test-threads 1` writes them anew.
 
 use std::fmt::Write as _;
@@ -7,6 +7,7 @@ use std::process::Command;
 
 use cloud_map_sync::{kubernetes::annotation, settings};
 
+const README: &str = "README.md";
 /// How many chapters of the sandbox's story the README shows.
 const CHAPTERS: usize = 1;
 
@@ -18,18 +19,29 @@ fn the_annotation_table_is_the_codes() {
         let annotation::Documented { name, meaning, default, example } = annotation;
         writeln!(table, "| `{name}` | {meaning} | {default} | `{example}` |").expect("a string");
     }
-    check("annotations", &table);
+    check(README, "annotations", &table);
 }
 
 #[test]
 fn the_settings_table_is_the_codes() {
+    check(README, "settings", &table_of(&settings::DOCUMENTED));
+}
+
+#[cfg(feature = "forwarder")]
+#[test]
+fn the_table_of_the_forwarders_settings_is_the_codes() {
+    let table = table_of(&cloud_map_sync::forwarder::DOCUMENTED);
+    check("deploy/forwarders/README.md", "forwarder-settings", &table);
+}
+
+fn table_of(settings: &[settings::Documented]) -> String {
     let mut table = String::from("| Variable | Meaning | Default | Example |\n|---|---|---|---|\n");
-    for setting in settings::DOCUMENTED {
+    for setting in settings {
         let settings::Documented { variable, meaning, default, example } = setting;
         writeln!(table, "| `{variable}` | {meaning} | {default} | `{example}` |")
             .expect("a string");
     }
-    check("settings", &table);
+    table
 }
 
 #[test]
@@ -39,7 +51,7 @@ fn the_output_shown_is_the_sandboxs() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let story = String::from_utf8(output.stdout).expect("text");
     let end = story.find(&format!("\n{}. ", CHAPTERS + 1)).expect("one more chapter");
-    check("sandbox", &format!("```text\n{}\n```\n", story[..end].trim_end()));
+    check(README, "sandbox", &format!("```text\n{}\n```\n", story[..end].trim_end()));
 }
 
 /// `cargo test` builds examples beside the tests.
@@ -51,9 +63,9 @@ fn sandbox() -> PathBuf {
     sandbox
 }
 
-/// Compares a section of the README with what it should say, or writes it.
-fn check(section: &str, expected: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");
+/// Compares a section of a README with what it should say, or writes it.
+fn check(file: &str, section: &str, expected: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
     let readme = std::fs::read_to_string(&path).expect("the README");
     let begin = format!("<!-- {section} -->\n");
     let start = readme.find(&begin).expect("the section's beginning") + begin.len();

@@ -21,6 +21,16 @@ pub enum ClusterName {
     Named(String),
 }
 
+impl ClusterName {
+    /// Reads what a sender is told to call its cluster.
+    ///
+    /// # Errors
+    /// Where no message could name a cluster so.
+    pub fn parse(text: &str) -> Result<Self, Unusable> {
+        name::cluster(text).map(Self::Named)
+    }
+}
+
 impl fmt::Display for ClusterName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

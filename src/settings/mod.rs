@@ -4,9 +4,9 @@
 
 mod clusters;
 mod documented;
-mod value;
+mod reader;
+pub(crate) mod value;
 
-use std::fmt;
 use std::sync::Arc;
 
 use crate::model::NamespaceReference;
@@ -14,6 +14,8 @@ use crate::plan::{Guard, Rules};
 
 pub use clusters::{Cluster, Role};
 pub use documented::{DOCUMENTED, Documented};
+pub(crate) use reader::Reader;
+pub use reader::{Mistake, Mistakes};
 
 /// Everything an installation can set.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,32 +34,6 @@ pub struct Settings {
     pub dry_run: bool,
 }
 
-/// One environment variable that cannot be used.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mistake {
-    /// The variable's name.
-    pub variable: &'static str,
-    /// What is wrong with its value.
-    pub problem: String,
-    /// A value that would be right.
-    pub example: &'static str,
-}
-
-/// Every mistake in the settings.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub struct Mistakes(pub Vec<Mistake>);
-
-impl fmt::Display for Mistakes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let count = self.0.len();
-        write!(f, "{count} mistake{} in the settings", if count == 1 { "" } else { "s" })?;
-        for Mistake { variable, problem, example } in &self.0 {
-            write!(f, "; {variable}: {problem} (example: {variable}={example})")?;
-        }
-        Ok(())
-    }
-}
-
 impl Settings {
     /// Reads the settings through `variable`, which answers with an environment variable's value.
     /// `region` is the function's own, for clusters named without one.
@@ -68,7 +44,7 @@ impl Settings {
         variable: impl Fn(&str) -> Option<String>,
         region: Option<&str>,
     ) -> Result<Self, Mistakes> {
-        let mut reader = Reader { variable, mistakes: Vec::new() };
+        let mut reader = Reader::new(variable, &DOCUMENTED);
         let settings = Self {
             clusters: reader.read("CLUSTERS", |text| clusters::parse(text, region)),
             cloud_map_namespaces: reader.read("CLOUD_MAP_NAMESPACES", value::namespaces),
@@ -77,14 +53,8 @@ impl Settings {
             rules: Arc::new(reader.rules()),
             dry_run: reader.read("DRY_RUN", value::boolean),
         };
-        if reader.mistakes.is_empty() { Ok(settings) } else { Err(Mistakes(reader.mistakes)) }
+        reader.finish(settings)
     }
-}
-
-/// Reads one variable after another and keeps the mistakes.
-struct Reader<F> {
-    variable: F,
-    mistakes: Vec<Mistake>,
 }
 
 impl<F: Fn(&str) -> Option<String>> Reader<F> {
@@ -98,22 +68,6 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
                 wait: self.read("GUARD_WAIT", |text| value::duration(text, wait)),
             },
         }
-    }
-
-    /// A variable that is set to white space counts as not set: templates pass empty parameters on.
-    fn read<T: Default>(
-        &mut self,
-        variable: &'static str,
-        parse: impl Fn(Option<&str>) -> Result<T, String>,
-    ) -> T {
-        let text = (self.variable)(variable);
-        let text = text.as_deref().map(str::trim).filter(|text| !text.is_empty());
-        parse(text).unwrap_or_else(|problem| {
-            let documented = DOCUMENTED.iter().find(|setting| setting.variable == variable);
-            let example = documented.map_or("", |setting| setting.example);
-            self.mistakes.push(Mistake { variable, problem, example });
-            T::default()
-        })
     }
 }
 

@@ -73,10 +73,7 @@ impl Lambda {
 
     /// Everything that the function has said so far. It logs before it answers.
     pub fn log(&self) -> String {
-        let mut text = String::new();
-        let mut log = &self.log;
-        log.rewind().and_then(|()| log.read_to_string(&mut text)).expect("the log is readable");
-        text
+        all_of(&self.log)
     }
 }
 
@@ -121,7 +118,7 @@ pub fn binary() -> PathBuf {
     assert!(
         release.is_file(),
         "with CI=true the release binary is tested and {} is not there: run \
-         `cargo build --release` first",
+         `cargo build --release --no-default-features --bin cloud-map-sync` first",
         release.display()
     );
     release
@@ -129,7 +126,7 @@ pub fn binary() -> PathBuf {
 
 /// A file to read and one to write that are the same and leave nothing behind. A pipe would have the
 /// test wait for lines of which it does not know whether they come.
-fn nameless_file() -> (File, File) {
+pub fn nameless_file() -> (File, File) {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
@@ -138,4 +135,11 @@ fn nameless_file() -> (File, File) {
     let read = File::open(&path).expect("the file that was just made");
     fs::remove_file(&path).expect("the file that was just made");
     (read, write)
+}
+
+/// What is in a file so far.
+pub fn all_of(mut log: &File) -> String {
+    let mut text = String::new();
+    log.rewind().and_then(|()| log.read_to_string(&mut text)).expect("the log is readable");
+    text
 }

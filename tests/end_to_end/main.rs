@@ -1,9 +1,9 @@
-//! The real binary, started as Lambda starts it, end to end. `lambda` runs it against the Lambda
+//! The real binaries, end to end. `lambda` runs the function as Lambda starts it, against the Lambda
 //! runtime API of `runtime_api`; its AWS is the sandbox's, whose Cloud Map stand-in checks after every
 //! call that nothing foreign was touched (`world`). `cold_start`, `payloads` and `log` need no more
-//! than that; `story`,
-//! `audit_log` and `refusals` put a real Kubernetes control plane in the place of the sandbox's
-//! (`real_cluster`, `control_plane`), and are skipped where there is none to be had, but not in CI.
+//! than that; `story`, `audit_log`, `refusals` and `forwarder` put a real Kubernetes control plane in
+//! the place of the sandbox's (`real_cluster`, `control_plane`), and are skipped where there is none to
+//! be had, but not in CI.
 
 #[path = "../sandbox/mod.rs"]
 #[allow(dead_code, unused_imports, reason = "shared with the scenarios, which use other parts")]
@@ -12,6 +12,8 @@ mod sandbox;
 mod audit_log;
 mod cold_start;
 mod control_plane;
+#[cfg(feature = "forwarder")]
+mod forwarder;
 mod lambda;
 mod log;
 mod payloads;

@@ -105,6 +105,13 @@ impl RealCluster {
         self.create::<Service>(&service).await;
     }
 
+    /// Sets annotations of a Service; null takes one away.
+    pub async fn annotate(&self, service: &str, annotations: &Value) {
+        let patch = Patch::Merge(json!({"metadata": {"annotations": annotations}}));
+        let patched = self.api::<Service>().patch(service, &PatchParams::default(), &patch).await;
+        patched.unwrap_or_else(|error| panic!("annotating {service}: {error}"));
+    }
+
     /// Deletes a Service.
     pub async fn delete_service(&self, name: &str) {
         self.delete::<Service>(name).await;

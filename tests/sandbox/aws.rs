@@ -1,5 +1,5 @@
 //! One HTTP server that plays the AWS endpoint for every service, as `AWS_ENDPOINT_URL` expects. It
-//! checks each request's signature, then hands it to EKS, STS or the Cloud Map of the caller's
+//! checks each request's signature, then hands it to EKS, SQS, STS or the Cloud Map of the caller's
 //! account and Region.
 
 use std::collections::BTreeMap;
@@ -18,6 +18,7 @@ use super::eks::{self, Eks};
 use super::identity::Identities;
 use super::operation::{Operation, pairs};
 use super::sigv4::{Caller, Refusal, SignedRequest};
+use super::sqs::Sqs;
 use super::sts;
 
 /// Region and account.
@@ -30,6 +31,8 @@ pub struct Aws {
     pub identities: Identities,
     /// Clusters.
     pub eks: Eks,
+    /// Queues.
+    pub sqs: Sqs,
     registries: Arc<Mutex<BTreeMap<Place, CloudMap>>>,
     front: Front,
     address: SocketAddr,
@@ -41,6 +44,7 @@ pub struct Aws {
 struct Front {
     identities: Identities,
     eks: Eks,
+    sqs: Sqs,
     wires: Arc<Mutex<BTreeMap<Place, Wire>>>,
     requests: Arc<Mutex<Vec<AwsRequest>>>,
 }
@@ -75,6 +79,7 @@ impl Aws {
         Self {
             identities: front.identities.clone(),
             eks: front.eks.clone(),
+            sqs: front.sqs.clone(),
             registries: Arc::default(),
             front,
             address,
@@ -158,6 +163,7 @@ impl Front {
                 None => operation.refuse(&no_registry(caller)),
             },
             Operation::DescribeCluster(name) => self.eks.describe_cluster(caller, name),
+            Operation::Sqs(name) => self.sqs.answer(name, caller, &request),
             Operation::Sts(form) => sts::answer(&self.identities, caller, form),
             Operation::Unknown(path) => eks::unknown(path),
         }

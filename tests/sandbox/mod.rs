@@ -1,6 +1,6 @@
-//! The sandbox: in-process stand-ins for EKS, STS, Cloud Map and the Kubernetes API of each
+//! The sandbox: in-process stand-ins for EKS, STS, SQS, Cloud Map and the Kubernetes API of each
 //! cluster, on loopback. They are servers; the product reaches them through its own clients by the
-//! endpoint settings in `Sandbox::environment`. `aws` dispatches to `eks`, `sts` and `cloud_map`;
+//! endpoint settings in `Sandbox::environment`. `aws` dispatches to `eks`, `sqs`, `sts` and `cloud_map`;
 //! `identity` holds the access keys that `sigv4` checks against.
 
 pub mod aws;
@@ -14,6 +14,7 @@ pub mod kubernetes;
 pub mod operation;
 pub mod signature;
 pub mod sigv4;
+pub mod sqs;
 pub mod sts;
 pub mod tls;
 
@@ -25,6 +26,7 @@ use self::aws::Aws;
 use self::cloud_map::CloudMap;
 use self::identity::AccessKey;
 use self::kubernetes::{BOUND_GROUP, ClusterIdentity, KubernetesServer};
+use self::sqs::queue::Queue;
 
 /// The Region of the function and of clusters without another.
 pub const REGION: &str = "eu-central-1";
@@ -76,6 +78,13 @@ impl Sandbox {
     /// Lets the function assume a role, where an external id is given only with that one.
     pub fn role(&self, role_arn: &str, external_id: Option<&str>) {
         self.aws.identities.assumable_role(role_arn, external_id);
+    }
+
+    /// Makes a queue in the function's account and Region, to which nobody may send yet.
+    pub fn queue(&self, name: &str) -> Queue {
+        let queue = Queue::new(&self.endpoint_url(), REGION, ACCOUNT, name);
+        self.aws.sqs.add(REGION, &format!("/{ACCOUNT}/{name}"), queue.clone());
+        queue
     }
 
     /// The registry of the function's account and Region.

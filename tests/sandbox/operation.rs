@@ -1,5 +1,5 @@
 //! Which operation an AWS request is for, read from what each protocol names it by: a target header
-//! for Cloud Map, the path for EKS, a form member for STS. Refusals come back in the protocol of
+//! for Cloud Map and SQS, the path for EKS, a form member for STS. Refusals come back in the protocol of
 //! that service.
 
 use axum::body::{Body, Bytes};
@@ -9,7 +9,7 @@ use axum::response::Response;
 use serde_json::json;
 
 use super::sigv4::Refusal;
-use super::{eks, sts};
+use super::{eks, sqs, sts};
 
 const CLOUD_MAP_TARGET: &str = "Route53AutoNaming_v20170314.";
 
@@ -19,6 +19,8 @@ pub enum Operation {
     CloudMap(String),
     /// EKS's one, of that cluster.
     DescribeCluster(String),
+    /// Any of SQS's, by name.
+    Sqs(String),
     /// One of STS, as the form that was sent.
     Sts(Vec<(String, String)>),
     /// Something else: method and path.
@@ -33,6 +35,9 @@ impl Operation {
         if let Some(name) = target.and_then(|target| target.strip_prefix(CLOUD_MAP_TARGET)) {
             return Self::CloudMap(name.to_owned());
         }
+        if let Some(name) = target.and_then(|target| target.strip_prefix(sqs::TARGET)) {
+            return Self::Sqs(name.to_owned());
+        }
         if let Some(name) = path.strip_prefix("/clusters/").filter(|name| !name.contains('/')) {
             return Self::DescribeCluster(name.to_owned());
         }
@@ -46,7 +51,7 @@ impl Operation {
     /// The operation's name in the request log.
     pub fn name(&self) -> String {
         match self {
-            Self::CloudMap(name) | Self::Unknown(name) => name.clone(),
+            Self::CloudMap(name) | Self::Sqs(name) | Self::Unknown(name) => name.clone(),
             Self::DescribeCluster(_) => "DescribeCluster".to_owned(),
             Self::Sts(form) => {
                 let action = form.iter().find(|(key, _)| key == "Action");
@@ -64,6 +69,7 @@ impl Operation {
                 let builder = builder.header("content-type", "application/x-amz-json-1.1");
                 builder.body(Body::from(body.to_string())).expect("valid headers")
             }
+            Self::Sqs(_) => sqs::refuse_signature(refusal),
             Self::Sts(_) => sts::refuse(refusal),
             Self::DescribeCluster(_) | Self::Unknown(_) => eks::refuse(refusal),
         }

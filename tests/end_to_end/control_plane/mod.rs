@@ -2,15 +2,17 @@
 //! authenticates EKS tokens and, if asked for, the controllers that fill `EndpointSlices`.
 //!
 //! `binaries` finds or builds the programs, `programs` writes their files and command lines,
-//! `processes` runs them in a temporary folder until the value is dropped; `rbac` says what the
-//! function's role may do. No port is guessed: etcd listens on a socket in the folder, the webhook
+//! `processes` runs them in a temporary folder until the value is dropped; `manifest` creates what a
+//! file says, `rbac` what the function's role may do, `service_account` lets a pod in. No port is guessed: etcd listens on a socket in the folder, the webhook
 //! tells its port, and kube-apiserver shares one that is reserved beforehand.
 
 mod binaries;
 mod certificates;
+mod manifest;
 mod processes;
 mod programs;
 mod rbac;
+mod service_account;
 
 use k8s_openapi::api::core::v1::{Service, ServiceAccount};
 use kube::api::Api;
@@ -51,6 +53,7 @@ pub struct Credentials {
 /// A running control plane. Dropping it ends every process and removes the temporary folder;
 /// in a `static`, which is never dropped, the processes end with the test process all the same.
 pub struct ControlPlane {
+    binaries: Binaries,
     endpoint: String,
     certificate_authority: String,
     admin: kube::Client,
@@ -91,7 +94,19 @@ impl ControlPlane {
             let work = async || controllers_work(&admin).await;
             processes.wait_until("for the controllers to work", work).await;
         }
-        Ok(Self { endpoint, certificate_authority, admin, processes })
+        Ok(Self { binaries, endpoint, certificate_authority, admin, processes })
+    }
+
+    /// Ends kube-apiserver and starts it again, with what etcd kept.
+    ///
+    /// # Panics
+    /// It does not end, or does not come back.
+    pub async fn restart_api_server(&self) {
+        let folder = self.processes.folder();
+        let api_server = programs::kube_apiserver(&self.binaries, folder, &self.endpoint);
+        self.processes.restart("kube-apiserver", &api_server).await;
+        let ready = async || is_ready(&self.admin).await;
+        self.processes.wait_until("for kube-apiserver to be ready again", ready).await;
     }
 
     /// The https URL of kube-apiserver.

@@ -2,7 +2,7 @@
 //! by a panic, or with the whole test process killed. What the children say goes to files in the
 //! folder; the ends of those are printed when something fails.
 
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, DirBuilder, OpenOptions};
 use std::hash::{BuildHasher, RandomState};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -62,8 +62,38 @@ impl Processes {
 
     /// Starts a program; what it says goes to `<name>.log`.
     pub(super) fn spawn(&self, name: &'static str, program: &Command) {
+        let process = self.start(name, program);
+        self.running().push(process);
+    }
+
+    /// Ends a program in the middle of whatever it does, and starts it again.
+    pub(super) async fn restart(&self, name: &'static str, program: &Command) {
+        self.stop(name);
+        let ended = async || self.first_ended() == Some(name);
+        self.wait_for(&format!("for {name} to end"), ended).await;
+        let process = self.start(name, program);
+        let mut running = self.running();
+        running.retain(|process| process.name != name);
+        running.push(process);
+    }
+
+    /// By two signals, of which Kubernetes' programs take the second for impatience: they end without
+    /// waiting for anybody. Not by the leash, which takes the folder along.
+    fn stop(&self, name: &str) {
+        let running = self.running();
+        let process =
+            running.iter().find(|process| process.name == name).expect("a running program");
+        let leash = process.leash.id().to_string();
+        for signal in ["-TERM", "-INT"] {
+            let sent = Command::new("pkill").args([signal, "-o", "-P", &leash]).status();
+            assert!(sent.expect("pkill runs").success(), "{name} is its leash's first child");
+        }
+    }
+
+    fn start(&self, name: &'static str, program: &Command) -> Process {
         let log = self.folder.join(format!("{name}.log"));
-        let output = File::create_new(&log).expect("a log for each process");
+        let output = OpenOptions::new().append(true).create(true).open(&log);
+        let output = output.expect("a log for each process");
         let errors = output.try_clone().expect("the same log for errors");
         let leash = Command::new("sh")
             .args(["-c", LEASH, name])
@@ -76,7 +106,7 @@ impl Processes {
             .stderr(errors)
             .spawn()
             .unwrap_or_else(|error| panic!("starting {name}: {error}"));
-        self.running().push(Process { name, log, leash });
+        Process { name, log, leash }
     }
 
     /// Polls the condition until it holds.
@@ -84,11 +114,18 @@ impl Processes {
     /// # Panics
     /// A process has ended, or the condition does not hold within [`DEADLINE`].
     pub(super) async fn wait_until(&self, what: &str, mut holds: impl AsyncFnMut() -> bool) {
+        let holds = async || {
+            let held = holds().await;
+            let ended = self.first_ended().filter(|_| !held);
+            assert_eq!(ended, None, "a process ended while the test waited {what}");
+            held
+        };
+        self.wait_for(what, holds).await;
+    }
+
+    async fn wait_for(&self, what: &str, mut holds: impl AsyncFnMut() -> bool) {
         let deadline = Instant::now() + DEADLINE;
         while !holds().await {
-            if let Some(ended) = self.first_ended() {
-                panic!("{ended} ended while the test waited {what}");
-            }
             assert!(Instant::now() < deadline, "the test waited too long {what}");
             tokio::time::sleep(POLL_INTERVAL).await;
         }

@@ -2,7 +2,7 @@
 //! control plane's folder.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use base64::Engine;
@@ -18,6 +18,7 @@ use super::{GROUP, Options};
 const ADMIN_TOKEN: &str = "administrator";
 const ADMIN_TOKEN_FILE: &str = "tokens.csv";
 const ADMIN_KUBECONFIG: &str = "admin.kubeconfig";
+const USER_KUBECONFIG: &str = "user.kubeconfig";
 const WEBHOOK_KUBECONFIG: &str = "token-verifier.kubeconfig";
 const AUDIT_POLICY: &str = "audit-policy.json";
 /// What kube-apiserver records, a line of JSON for each event.
@@ -125,9 +126,25 @@ pub(super) fn kube_controller_manager(
 
 /// How to reach kube-apiserver as administrator.
 pub(super) fn admin_kubeconfig(endpoint: &str, authority: &str) -> Value {
+    user_kubeconfig(endpoint, authority, ADMIN_TOKEN)
+}
+
+/// Writes down how to reach kube-apiserver as the user whose token this is.
+pub(super) fn write_kubeconfig(
+    folder: &Path,
+    endpoint: &str,
+    authority: &str,
+    token: &str,
+) -> PathBuf {
+    let content = user_kubeconfig(endpoint, authority, token).to_string();
+    write(folder, USER_KUBECONFIG, &content);
+    folder.join(USER_KUBECONFIG)
+}
+
+fn user_kubeconfig(endpoint: &str, authority: &str, token: &str) -> Value {
     let cluster =
         json!({"server": endpoint, "certificate-authority-data": STANDARD.encode(authority)});
-    kubeconfig(&cluster, &json!({"token": ADMIN_TOKEN}))
+    kubeconfig(&cluster, &json!({"token": token}))
 }
 
 fn kubeconfig(cluster: &Value, user: &Value) -> Value {

@@ -18,12 +18,7 @@ impl ControlPlane {
     /// # Panics
     /// The file holds anything else, or the API server refuses it.
     pub async fn apply_rbac(&self, path: impl AsRef<Path>) {
-        let path = path.as_ref();
-        let documents = std::fs::read_to_string(path)
-            .unwrap_or_else(|error| panic!("reading {}: {error}", path.display()));
-        for document in documents.split("\n---\n") {
-            self.create_from_yaml(document).await;
-        }
+        self.create_from(path).await;
         // The authorizer learns of them through its own watch, a moment after they are created.
         let allowed = async || self.group_may_list_services().await;
         self.processes.wait_until("for RBAC to let the group list Services", allowed).await;
@@ -39,23 +34,6 @@ impl ControlPlane {
         deleted.unwrap_or_else(|error| panic!("deleting the ClusterRoleBinding {name}: {error}"));
         let denied = async || !self.group_may_list_services().await;
         self.processes.wait_until("for RBAC to refuse the group", denied).await;
-    }
-
-    /// kube-apiserver reads YAML itself, so the document goes out as it is written.
-    async fn create_from_yaml(&self, document: &str) {
-        let kind = document.lines().find_map(|line| line.strip_prefix("kind: "));
-        let collection = match kind.map(str::trim) {
-            Some("ClusterRole") => "clusterroles",
-            Some("ClusterRoleBinding") => "clusterrolebindings",
-            other => panic!("{other:?} is not a kind of RBAC for a whole cluster:\n{document}"),
-        };
-        let request =
-            http::Request::post(format!("/apis/rbac.authorization.k8s.io/v1/{collection}"))
-                .header(http::header::CONTENT_TYPE, "application/yaml")
-                .body(document.as_bytes().to_vec())
-                .expect("a valid request");
-        let created = self.admin.request_text(request).await;
-        created.unwrap_or_else(|error| panic!("creating in {collection}: {error}\n{document}"));
     }
 
     async fn group_may_list_services(&self) -> bool {

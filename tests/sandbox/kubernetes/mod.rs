@@ -17,7 +17,7 @@ mod selector;
 mod server;
 mod service;
 mod status;
-mod store;
+pub mod store;
 mod token;
 mod verbs;
 mod world;

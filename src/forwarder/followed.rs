@@ -1,0 +1,73 @@
+//! The objects of one watch, each with the version that was seen last.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::changes::{Object, Seen};
+use crate::model::ServiceRef;
+
+/// What one watch has seen. Objects that belong to no Service of interest are not kept.
+#[derive(Debug, Default)]
+pub(super) struct Followed {
+    objects: BTreeMap<ServiceRef, Kept>,
+    listing: BTreeSet<ServiceRef>,
+    listed: bool,
+}
+
+#[derive(Debug)]
+struct Kept {
+    version: String,
+    service: ServiceRef,
+}
+
+impl Followed {
+    /// The Services whose objects are not what they were, each once.
+    pub(super) fn take(&mut self, seen: Seen) -> BTreeSet<ServiceRef> {
+        match seen {
+            Seen::ListBegins => {
+                self.listing.clear();
+                BTreeSet::new()
+            }
+            Seen::Listed(object) => {
+                self.listing.insert(object.key.clone());
+                self.replace(object)
+            }
+            Seen::ListEnds => self.end_list(),
+            Seen::Changed(object) => self.replace(object),
+            Seen::Deleted(object) => self.remove(&object.key),
+        }
+    }
+
+    /// Whether a list was read to its end.
+    pub(super) fn was_listed(&self) -> bool {
+        self.listed
+    }
+
+    /// Whether there is an object with this namespace and name.
+    pub(super) fn has(&self, key: &ServiceRef) -> bool {
+        self.objects.contains_key(key)
+    }
+
+    fn replace(&mut self, object: Object) -> BTreeSet<ServiceRef> {
+        let Object { key, version, service } = object;
+        let Some(service) = service else { return self.remove(&key) };
+        let known =
+            self.objects.insert(key, Kept { version: version.clone(), service: service.clone() });
+        match known {
+            Some(known) if known.version == version => BTreeSet::new(),
+            Some(known) => BTreeSet::from([known.service, service]),
+            None => BTreeSet::from([service]),
+        }
+    }
+
+    fn remove(&mut self, key: &ServiceRef) -> BTreeSet<ServiceRef> {
+        self.objects.remove(key).into_iter().map(|known| known.service).collect()
+    }
+
+    fn end_list(&mut self) -> BTreeSet<ServiceRef> {
+        self.listed = true;
+        let listed = std::mem::take(&mut self.listing);
+        let gone: Vec<ServiceRef> =
+            self.objects.keys().filter(|key| !listed.contains(*key)).cloned().collect();
+        gone.iter().flat_map(|key| self.remove(key)).collect()
+    }
+}

@@ -1,0 +1,198 @@
+//! The forwarder's own settings: environment variables, read once into one typed value. All mistakes
+//! are told together, as the function tells its own. `AWS_*` are read by the SDK, `RUST_LOG` is the
+//! log's level.
+
+use http::Uri;
+
+use crate::event::ClusterName;
+use crate::settings::{Documented, Mistakes, Reader, value};
+
+/// Everything that a forwarder can be told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// `QUEUE_URL`: the function's queue.
+    pub queue: QueueUrl,
+    /// `CLUSTER`: what the messages call the cluster.
+    pub cluster: String,
+    /// `ANNOTATION_PREFIX`: what the annotations on Services begin with, `/` included.
+    pub annotation_prefix: String,
+}
+
+/// A queue's URL and what it says of where to send.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct QueueUrl {
+    /// The whole URL, which names the queue in requests.
+    pub url: String,
+    /// Its scheme and host: also right for a VPC endpoint and in every partition.
+    pub endpoint: String,
+    /// The Region that requests are signed for.
+    pub region: String,
+}
+
+/// Every setting, in the order of the documentation.
+pub const DOCUMENTED: [Documented; 3] = [
+    Documented {
+        variable: "QUEUE_URL",
+        meaning: "the function's queue, output `QueueUrl` of its stack; the Region is read from it, \
+                  else from `AWS_REGION`",
+        default: "required",
+        example: "https://sqs.eu-central-1.amazonaws.com/111122223333/cloud-map-sync",
+    },
+    Documented {
+        variable: "CLUSTER",
+        meaning: "the cluster's name or ARN, as in the function's setting `CLUSTERS`",
+        default: "required",
+        example: "blue",
+    },
+    Documented {
+        variable: "ANNOTATION_PREFIX",
+        meaning: "what the annotations on Services begin with, as in the function's setting",
+        default: "`cloudmap.controller/`",
+        example: "discovery.example.com/",
+    },
+];
+
+impl Settings {
+    /// Reads the settings through `variable`, which answers with an environment variable's value.
+    ///
+    /// # Errors
+    /// With every mistake at once.
+    pub fn read(variable: impl Fn(&str) -> Option<String>) -> Result<Self, Mistakes> {
+        let region = variable("AWS_REGION");
+        let mut reader = Reader::new(variable, &DOCUMENTED);
+        let settings = Self {
+            queue: reader.read("QUEUE_URL", |text| queue(text, region.as_deref())),
+            cluster: reader.read("CLUSTER", cluster),
+            annotation_prefix: reader.read("ANNOTATION_PREFIX", value::annotation_prefix),
+        };
+        reader.finish(settings)
+    }
+}
+
+fn cluster(text: Option<&str>) -> Result<String, String> {
+    let text =
+        text.ok_or("it is not set, and the function could not tell whose Services these are")?;
+    let known = ClusterName::parse(text).map_err(|problem| problem.to_string())?;
+    Ok(known.to_string())
+}
+
+fn queue(text: Option<&str>, region: Option<&str>) -> Result<QueueUrl, String> {
+    let text = text.ok_or("it is not set, and there is nowhere to send to without it")?;
+    let problem = || format!("{text:?} is no URL of an SQS queue");
+    let uri: Uri = text.parse().map_err(|_| problem())?;
+    let (scheme, authority) = uri.scheme_str().zip(uri.authority()).ok_or_else(problem)?;
+    let host = authority.host();
+    let name = queue_name(uri.path()).filter(|_| uri.query().is_none()).ok_or_else(problem)?;
+    // A session token travels with every request.
+    if !(scheme == "https" || scheme == "http" && is_loopback(host)) {
+        return Err(format!("{text:?} does not begin with https://"));
+    }
+    // The only dot that a queue's name can have.
+    if name.contains('.') {
+        return Err(format!("{text:?} is a FIFO queue, and the function's queue is none"));
+    }
+    let region = region_of(host)
+        .or(region)
+        .ok_or_else(|| format!("{text:?} names no Region, and AWS_REGION is not set"))?;
+    let endpoint = format!("{scheme}://{authority}");
+    Ok(QueueUrl { url: text.to_owned(), endpoint, region: region.to_owned() })
+}
+
+/// `/111122223333/cloud-map-sync`: an account and a name.
+fn queue_name(path: &str) -> Option<&str> {
+    let (account, name) = path.strip_prefix('/')?.split_once('/')?;
+    let account = account.len() == 12 && account.bytes().all(|byte| byte.is_ascii_digit());
+    (account && !name.is_empty() && !name.contains('/')).then_some(name)
+}
+
+fn is_loopback(host: &str) -> bool {
+    matches!(host, "localhost" | "127.0.0.1" | "[::1]")
+}
+
+/// `sqs.REGION.amazonaws.com`, `vpce-ID.sqs.REGION.vpce.amazonaws.com`, or `REGION.queue.amazonaws.com`.
+fn region_of(host: &str) -> Option<&str> {
+    let labels: Vec<&str> = host.split('.').collect();
+    let at = |wanted: &str| labels.iter().position(|label| *label == wanted);
+    match (at("sqs").or_else(|| at("sqs-fips")), at("queue")) {
+        (Some(service), _) => labels.get(service + 1).copied().filter(|_| labels.len() > 3),
+        (None, Some(queue)) => queue.checked_sub(1).map(|before| labels[before]),
+        (None, None) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(variables: &[(&str, &str)]) -> Result<Settings, Mistakes> {
+        Settings::read(|name| {
+            let found = variables.iter().find(|(variable, _)| *variable == name);
+            found.map(|(_, value)| (*value).to_owned())
+        })
+    }
+
+    fn region(url: &str) -> Result<String, String> {
+        queue(Some(url), None).map(|queue| queue.region)
+    }
+
+    #[test]
+    fn every_documented_example_is_accepted() {
+        let settings = read(&DOCUMENTED.map(|setting| (setting.variable, setting.example)));
+        let settings = settings.expect("valid");
+        assert_eq!(settings.queue.region, "eu-central-1");
+        assert_eq!(settings.queue.endpoint, "https://sqs.eu-central-1.amazonaws.com");
+        assert_eq!(settings.cluster, "blue");
+        assert_eq!(settings.annotation_prefix, "discovery.example.com/");
+    }
+
+    #[test]
+    fn all_mistakes_are_told_together_with_examples() {
+        let mistakes = read(&[("QUEUE_URL", "cloud-map-sync"), ("ANNOTATION_PREFIX", "Upper/")]);
+        let text = mistakes.expect_err("all are wrong").to_string().replace("; ", "\n");
+        insta::assert_snapshot!(text, @r#"
+        3 mistakes in the settings
+        QUEUE_URL: "cloud-map-sync" is no URL of an SQS queue (example: QUEUE_URL=https://sqs.eu-central-1.amazonaws.com/111122223333/cloud-map-sync)
+        CLUSTER: it is not set, and the function could not tell whose Services these are (example: CLUSTER=blue)
+        ANNOTATION_PREFIX: "Upper/" is no lower-case DNS name with a '/' after it (example: ANNOTATION_PREFIX=discovery.example.com/)
+        "#);
+    }
+
+    #[test]
+    fn a_queues_url_says_its_region() {
+        let rows = [
+            ("https://sqs.us-gov-west-1.amazonaws.com/111122223333/q", "us-gov-west-1"),
+            ("https://sqs.cn-north-1.amazonaws.com.cn/111122223333/q", "cn-north-1"),
+            ("https://vpce-0a1.sqs.eu-west-1.vpce.amazonaws.com/111122223333/q", "eu-west-1"),
+            ("https://us-east-2.queue.amazonaws.com/111122223333/q", "us-east-2"),
+            ("https://sqs-fips.us-east-1.amazonaws.com/111122223333/q", "us-east-1"),
+        ];
+        for (url, expected) in rows {
+            assert_eq!(region(url).as_deref(), Ok(expected), "{url}");
+        }
+        let local = queue(Some("http://127.0.0.1:4566/111122223333/q"), Some("eu-west-3"));
+        let local = local.expect("a queue on this machine");
+        assert_eq!(
+            (local.endpoint.as_str(), local.region.as_str()),
+            ("http://127.0.0.1:4566", "eu-west-3")
+        );
+    }
+
+    #[test]
+    fn what_is_no_standard_queue_over_tls_is_refused() {
+        let rows = [
+            "https://sqs.eu-west-1.amazonaws.com/",
+            "https://sqs.eu-west-1.amazonaws.com/111122223333",
+            "https://sqs.eu-west-1.amazonaws.com/account/q",
+            "https://sqs.eu-west-1.amazonaws.com/111122223333/q/more",
+            "https://sqs.eu-west-1.amazonaws.com/111122223333/q?Action=SendMessage",
+            "http://sqs.eu-west-1.amazonaws.com/111122223333/q",
+            "ftp://sqs.eu-west-1.amazonaws.com/111122223333/q",
+            "https://sqs.eu-west-1.amazonaws.com/111122223333/q.fifo",
+            "https://queue.amazonaws.com/111122223333/q",
+            "/111122223333/q",
+        ];
+        for url in rows {
+            assert!(region(url).is_err(), "{url}");
+        }
+    }
+}

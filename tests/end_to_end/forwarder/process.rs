@@ -1,0 +1,76 @@
+//! One pod of the forwarder: the binary as a process of its own, with the environment that its
+//! Deployment and EKS give it and nothing of the test's.
+
+use std::fs::File;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::process::{Child, Command};
+
+use crate::lambda::{all_of, nameless_file};
+
+/// How long a test waits for the process to end before it calls that a hang.
+const PATIENCE: Duration = Duration::from_mins(2);
+
+/// A running forwarder.
+pub struct Forwarder {
+    process: Child,
+    log: File,
+}
+
+impl Forwarder {
+    /// Starts it with these variables.
+    pub fn start(variables: &[(&str, String)]) -> Self {
+        let (log, output) = nameless_file();
+        let errors = output.try_clone().expect("a second handle of the log");
+        let process = Command::new(Path::new(env!("CARGO_BIN_EXE_cloud-map-forwarder")))
+            .env_clear()
+            .envs(variables.iter().map(|(name, value)| (name, value)))
+            .stdin(Stdio::null())
+            .stdout(output)
+            .stderr(errors)
+            .kill_on_drop(true)
+            .spawn()
+            .expect("the binary starts");
+        Self { process, log }
+    }
+
+    /// Asks it to end, as Kubernetes does.
+    pub fn terminate(&self) {
+        let id = self.process.id().expect("it runs").to_string();
+        let killed = std::process::Command::new("kill").args(["-TERM", &id]).status();
+        assert!(killed.expect("kill runs").success());
+    }
+
+    /// Waits for its end; the exit status and all that it said.
+    pub async fn end(mut self) -> (Option<i32>, String) {
+        let status = tokio::time::timeout(PATIENCE, self.process.wait()).await;
+        let status = status.unwrap_or_else(|_| panic!("it does not end\n{}", self.log()));
+        (status.expect("a child process").code(), self.log())
+    }
+
+    /// Everything that it has said so far.
+    pub fn log(&self) -> String {
+        all_of(&self.log)
+    }
+
+    /// How often it has said this. Every line must be JSON.
+    pub fn said(&self, message: &str) -> usize {
+        let log = self.log();
+        let lines = log.lines().map(|line| {
+            let line: Result<Value, _> = serde_json::from_str(line);
+            line.unwrap_or_else(|error| panic!("{error} in the log\n{log}"))
+        });
+        lines.filter(|line| line["fields"]["message"] == message).count()
+    }
+}
+
+impl Drop for Forwarder {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("--- what the forwarder said:\n{}", self.log());
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! One standard queue: who may send to it, what is in it, and the bad moments that a test gives it.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use k8s_openapi::jiff::Timestamp;
+use tokio::sync::Notify;
+
+use super::super::kubernetes::store::uid;
+use super::super::sigv4::Caller;
+use super::error::Failure;
+
+/// A queue; clones share it.
+#[derive(Clone)]
+pub struct Queue {
+    arn: String,
+    url: String,
+    state: Arc<Mutex<State>>,
+    arrived: Arc<Notify>,
+}
+
+#[derive(Default)]
+struct State {
+    senders: BTreeSet<String>,
+    waiting: VecDeque<Message>,
+    sent: u32,
+    requests: u32,
+    refusal: Option<Failure>,
+    failing_entries: u32,
+}
+
+/// A message in a queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// `MessageId`
+    pub id: String,
+    /// As it was sent.
+    pub body: String,
+    /// When it came, in milliseconds.
+    pub sent_at: i64,
+    /// The sender's user id.
+    pub sender: String,
+}
+
+impl Queue {
+    /// An empty queue, to which nobody may send.
+    pub fn new(endpoint: &str, region: &str, account: &str, name: &str) -> Self {
+        Self {
+            arn: format!("arn:aws:sqs:{region}:{account}:{name}"),
+            url: format!("{endpoint}/{account}/{name}"),
+            state: Arc::default(),
+            arrived: Arc::default(),
+        }
+    }
+
+    /// The URL that names it in requests.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// The ARN that policies and events name it by.
+    pub fn arn(&self) -> &str {
+        &self.arn
+    }
+
+    /// Lets sessions of a role send.
+    pub fn allow(&self, role_arn: &str) {
+        self.state().senders.insert(role_arn.to_owned());
+    }
+
+    /// Refuses every request in the same way, until told otherwise.
+    pub fn refuse(&self, refusal: Option<Failure>) {
+        self.state().refusal = refusal;
+    }
+
+    /// Lets the next entries of batches fail, one by one, through no fault of the sender.
+    pub fn fail_entries(&self, entries: u32) {
+        self.state().failing_entries = entries;
+    }
+
+    /// Requests that were made of it, refused ones too.
+    pub fn requests(&self) -> u32 {
+        self.state().requests
+    }
+
+    /// Takes out all that is there.
+    pub fn take_all(&self) -> Vec<Message> {
+        self.state().waiting.drain(..).collect()
+    }
+
+    /// Waits for a message and takes it out.
+    pub async fn next(&self) -> Message {
+        loop {
+            let arrived = self.arrived.notified();
+            if let Some(message) = self.state().waiting.pop_front() {
+                return message;
+            }
+            arrived.await;
+        }
+    }
+
+    pub(super) fn admit(&self, caller: &Caller) -> Result<(), Failure> {
+        let mut state = self.state();
+        state.requests += 1;
+        if !state.senders.contains(&caller.principal.role_arn) {
+            return Err(Failure::denied(caller, &self.arn));
+        }
+        state.refusal.clone().map_or(Ok(()), Err)
+    }
+
+    /// Whether this entry of a batch fails.
+    pub(super) fn fails(&self) -> bool {
+        let mut state = self.state();
+        let fails = state.failing_entries > 0;
+        state.failing_entries = state.failing_entries.saturating_sub(1);
+        fails
+    }
+
+    pub(super) fn put(&self, caller: &Caller, body: &str) -> Message {
+        let mut state = self.state();
+        state.sent += 1;
+        let message = Message {
+            id: uid(&format!("{} {}", self.arn, state.sent)),
+            body: body.to_owned(),
+            sent_at: Timestamp::now().as_millisecond(),
+            sender: caller.principal.user_id(),
+        };
+        state.waiting.push_back(message.clone());
+        self.arrived.notify_one();
+        message
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no poisoned lock")
+    }
+}
