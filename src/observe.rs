@@ -98,6 +98,7 @@ impl World<'_> {
         let affected = plan::affected(&observation, selection);
         let tags = plan::tags_needed(&observation, &affected);
         self.registry.cloud_map.read_tags(&mut observation.registry, &tags).await;
+        self.read_health(&mut observation, &affected).await;
         self.read_endpoints(&mut observation, &affected).await?;
         Ok((observation, affected))
     }
@@ -121,6 +122,12 @@ impl World<'_> {
         };
         let unread: BTreeSet<ServiceKey> = claimed.iter().filter(unread).cloned().collect();
         self.registry.cloud_map.read_instances(&mut observation.registry, &unread).await;
+    }
+
+    /// Reads the present health of the instances of those `services` that want it written.
+    async fn read_health(&self, observation: &mut Observation, services: &BTreeSet<ServiceRef>) {
+        let keys = plan::health_needed(observation, services);
+        self.registry.cloud_map.read_health(&mut observation.registry, &keys).await;
     }
 
     async fn read_endpoints(
@@ -164,6 +171,7 @@ impl World<'_> {
                 None => _ = observation.desired.services.remove(service),
             }
         }
+        self.read_health(&mut observation, services).await;
         self.read_endpoints(&mut observation, services).await?;
         Ok(observation)
     }

@@ -70,6 +70,9 @@ impl Turn<'_> {
             (Change::Adopt { place, instance, present, attributes, .. }, Some(arn)) => {
                 self.adopt(permit, arn, place, instance, (present, attributes)).await
             }
+            (Change::Health { place, instance, wanted, .. }, Some(arn)) => {
+                Err(self.report_health(permit, arn, place, instance, *wanted).await)
+            }
             (Change::Deregister { place, instance, .. }, Some(arn)) => {
                 self.deregister(permit, arn, place, instance).await
             }

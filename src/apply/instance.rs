@@ -5,7 +5,7 @@ use super::change::{Effect, failed, held_back};
 use super::turn::Turn;
 use crate::cloud_map::write::Accepted;
 use crate::cloud_map::{Class, Permit};
-use crate::model::Attributes;
+use crate::model::{Attributes, Health};
 use crate::plan::{NotAdopted, Place, Reason};
 
 impl Turn<'_> {
@@ -61,6 +61,20 @@ impl Turn<'_> {
     fn mismatch(&self, place: &Place, attributes: &Attributes) -> Option<Reason> {
         let service = self.observation.registry.services.get(&place.key)?;
         Reason::of_one_family(service.kind, attributes)
+    }
+
+    pub(super) async fn report_health(
+        &self,
+        permit: Permit<'_>,
+        arn: &str,
+        place: &Place,
+        instance: &str,
+        health: Health,
+    ) -> Effect {
+        match self.cloud_map.report_health(permit, arn, place, instance, health).await {
+            Ok(()) => Effect::Is(Outcome::Applied),
+            Err(error) => failed(&error),
+        }
     }
 
     pub(super) async fn deregister(

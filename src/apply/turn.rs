@@ -160,7 +160,8 @@ impl<'a> Turn<'a> {
 
     fn created(&mut self, change: &Change, arn: String) {
         if let Change::CreateService { place, service } = change {
-            let created = CloudMapService::created(arn, service.name.as_str(), service.kind);
+            let mut created = CloudMapService::created(arn, service.name.as_str(), service.kind);
+            created.custom_health = service.custom_health;
             self.observation.registry.services.insert(place.key.clone(), created);
         }
         self.settle(change.clone(), Outcome::Applied);

@@ -1,10 +1,12 @@
 //! One account's AWS Cloud Map in one Region: [`read`] and [`tag`] ask, [`service`] and [`mod@write`]
-//! make one change by one call, [`operation`] waits for what a change set in motion. Nothing here decides anything.
+//! make one change by one call, [`operation`] waits for what a change set in motion, `health` both asks
+//! and reports. Nothing here decides anything.
 //!
 //! Services and namespaces are named by ARN throughout: it is accepted wherever an id is, and for
 //! namespaces shared from another account it is the only way.
 
 pub mod error;
+mod health;
 pub mod operation;
 pub mod read;
 pub mod service;
@@ -22,10 +24,11 @@ pub use error::{Class, Error};
 /// How many calls run at once, whoever makes them.
 const CONCURRENCY: usize = 16;
 
-/// A Cloud Map client. Clones share one bound on the calls under way.
+/// A Cloud Map client. Clones share one bound on the calls under way, and what was reported lately.
 #[derive(Clone, Debug)]
 pub struct CloudMap {
     client: Client,
+    reported: Arc<health::Reported>,
     calls: Arc<Semaphore>,
 }
 
@@ -38,7 +41,7 @@ pub struct Permit<'a> {
 impl CloudMap {
     /// Calls through `client`.
     pub fn new(client: Client) -> Self {
-        Self { client, calls: Arc::new(Semaphore::new(CONCURRENCY)) }
+        Self { client, reported: Arc::default(), calls: Arc::new(Semaphore::new(CONCURRENCY)) }
     }
 
     /// Leave to make one call. The semaphore is never closed, so the error, which would only mean

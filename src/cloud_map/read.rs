@@ -149,7 +149,7 @@ impl CloudMap {
 }
 
 /// The SDK's paginators stop without an error where a token repeats itself; such a list is not whole.
-fn ended(action: &str, token: Option<&str>) -> Result<(), Error> {
+pub(super) fn ended(action: &str, token: Option<&str>) -> Result<(), Error> {
     match token.filter(|token| !token.is_empty()) {
         Some(_) => Err(Error::input(action, &"the list repeats itself and does not end")),
         None => Ok(()),

@@ -4,8 +4,9 @@
 use aws_sdk_servicediscovery::error::{BuildError, SdkError};
 use aws_sdk_servicediscovery::operation::update_service::UpdateServiceError;
 use aws_sdk_servicediscovery::types::{
-    DnsConfig, DnsConfigChange, DnsRecord, HealthCheckConfig, HealthCheckType, RecordType,
-    RoutingPolicy as WrittenPolicy, ServiceChange, ServiceTypeOption, Tag,
+    DnsConfig, DnsConfigChange, DnsRecord, HealthCheckConfig, HealthCheckCustomConfig,
+    HealthCheckType, RecordType, RoutingPolicy as WrittenPolicy, ServiceChange, ServiceTypeOption,
+    Tag,
 };
 
 use super::tag::OWNER_TAG;
@@ -43,6 +44,8 @@ impl CloudMap {
             (ServiceKind::Http, NamespaceKind::Dns) => request.r#type(ServiceTypeOption::Http),
             (ServiceKind::Http, NamespaceKind::Http) => request,
         };
+        let check = service.custom_health.then(|| HealthCheckCustomConfig::builder().build());
+        let request = request.set_health_check_custom_config(check);
         let created = request.send().await.map_err(|error| Error::new(failed(), &error))?;
         let arn = created.service.and_then(|service| service.arn);
         arn.ok_or_else(|| Error::input(failed(), &"Cloud Map returned no ARN"))

@@ -6,8 +6,8 @@ use aws_sdk_servicediscovery::types::{
 };
 
 use crate::model::{
-    CloudMapService, HealthCheck, Namespace, NamespaceKind, Records, RoutingPolicy, ServiceKind,
-    Tags,
+    CloudMapService, HealthCheck, KnownHealth, Namespace, NamespaceKind, Records, RoutingPolicy,
+    ServiceKind, Tags,
 };
 
 /// A namespace out of the list; `None` where the entry lacks what identifies it.
@@ -37,6 +37,8 @@ pub(super) fn service(summary: ServiceSummary) -> Option<CloudMapService> {
         instance_count: summary.instance_count.and_then(|count| count.try_into().ok()).unwrap_or(0),
         instances: None,
         unreadable: None,
+        custom_health: summary.health_check_custom_config.is_some(),
+        health: KnownHealth::Unread,
         tags: Tags::Unread,
     })
 }

@@ -32,6 +32,7 @@ impl CloudMap {
         attributes: &Attributes,
     ) -> Result<Accepted, Error> {
         let request = self.client.register_instance().service_id(service).instance_id(instance);
+        self.reported.forget(service, instance);
         let attributes = attributes.clone().into_iter().collect();
         let answer = request.set_attributes(Some(attributes)).send().await;
         let action = || format!("register {instance} in {place}");

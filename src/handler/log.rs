@@ -45,6 +45,7 @@ pub fn cluster(report: &ClusterReport, mode: Mode) {
         registered = counts.registered,
         rewritten = counts.rewritten,
         adopted = counts.adopted,
+        health = counts.health,
         deregistered = counts.deregistered,
         unchanged = counts.unchanged,
         foreign = counts.foreign,

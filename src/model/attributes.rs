@@ -17,7 +17,7 @@ pub const IPV4: &str = "AWS_INSTANCE_IPV4";
 pub const IPV6: &str = "AWS_INSTANCE_IPV6";
 /// The instance's port: part of an SRV record, plain information elsewhere.
 pub const PORT: &str = "AWS_INSTANCE_PORT";
-/// Health at registration. Cloud Map never updates it, so it is carried over and never compared.
+/// Health at registration. Cloud Map never updates it, so it is never compared.
 pub const INITIAL_HEALTH: &str = "AWS_INIT_HEALTH_STATUS";
 /// An EC2 instance that stands for its address; Cloud Map takes no other attribute beside it.
 pub const EC2_INSTANCE: &str = "AWS_EC2_INSTANCE_ID";
@@ -43,6 +43,9 @@ const NAMESPACE: &str = "cloud-map-sync/namespace";
 const SERVICE: &str = "cloud-map-sync/service";
 /// The name of the pod behind the instance.
 pub const POD: &str = "cloud-map-sync/pod";
+/// Says that the instance's health is ours to write. Without it nobody could tell, when the annotation
+/// goes, which instances we left unhealthy.
+pub const HEALTH: &str = "cloud-map-sync/health";
 
 /// One installation's claim to what it registered for one cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,7 +100,7 @@ impl Marks {
 
 /// Whether a mark is one that this release knows, and so repairs.
 pub fn is_known_mark(key: &str) -> bool {
-    [OWNER, CLUSTER, NAMESPACE, SERVICE, POD, ANNOTATED].contains(&key)
+    [OWNER, CLUSTER, NAMESPACE, SERVICE, POD, HEALTH, ANNOTATED].contains(&key)
 }
 
 /// The schema version to write over `present`: never lower than what stands there, since a later

@@ -54,10 +54,22 @@ pub struct Claims {
     pub attributes: Attributes,
     /// The most instances to register under a name.
     pub maximum: Option<usize>,
+    /// Whether readiness shows in which pods are registered, or in their health.
+    pub health: HealthSource,
     /// Whether a terminating pod stays registered while it serves.
     pub keeps_serving: bool,
     /// Whether the last instances stay while no endpoint is ready, rather than an empty name.
     pub keeps_last: bool,
+}
+
+/// How the readiness of pods shows in Cloud Map.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HealthSource {
+    /// Only ready ones are registered.
+    #[default]
+    Membership,
+    /// All are registered, and those that are not ready as unhealthy.
+    Custom,
 }
 
 /// An annotation whose value cannot be used.

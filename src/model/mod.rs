@@ -7,6 +7,7 @@ pub mod attributes;
 pub(crate) mod cluster;
 mod desired;
 mod fingerprint;
+mod health;
 pub(crate) mod name;
 mod namespace;
 mod registry;
@@ -16,9 +17,11 @@ mod service;
 pub use attributes::{Attributes, Marks, Owner};
 pub use cluster::ClusterArn;
 pub use desired::{
-    AnnotatedService, BadAnnotation, Claims, Desired, Endpoint, Family, PortReference, ServicePort,
+    AnnotatedService, BadAnnotation, Claims, Desired, Endpoint, Family, HealthSource,
+    PortReference, ServicePort,
 };
 pub use fingerprint::fingerprint;
+pub use health::{Health, KnownHealth};
 pub use k8s_openapi::jiff::{SignedDuration, Timestamp};
 pub use name::{InvalidServiceName, NamespaceReference, ServiceName, ServiceRef};
 pub use namespace::{Namespace, NamespaceKind, UnresolvedNamespace};

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use super::Attributes;
+use super::{Attributes, KnownHealth};
 
 /// A Cloud Map service and the instances in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,6 +29,10 @@ pub struct CloudMapService {
     pub instances: Option<BTreeMap<String, Attributes>>,
     /// Why the instances could not be read, where that was tried in vain.
     pub unreadable: Option<String>,
+    /// Whether health can be reported to it (`HealthCheckCustomConfig`); fixed when it is created.
+    pub custom_health: bool,
+    /// The health of its instances; read only where a Service wants its own written.
+    pub health: KnownHealth,
     /// Its tags, read only where something is to be done that depends on them.
     pub tags: Tags,
 }
@@ -47,6 +51,8 @@ impl CloudMapService {
             instance_count: 0,
             instances: Some(BTreeMap::new()),
             unreadable: None,
+            custom_health: false,
+            health: KnownHealth::Read(BTreeMap::new()),
             tags: Tags::Unread,
         }
     }

@@ -11,7 +11,7 @@ use super::compare::within_maximum;
 use super::ownership::{Foreign, foreign, is_ecs};
 use super::wanted::{Wanted, wanted};
 use super::{Because, Change, Holders, Observation, Place, Plan, Reason, plan, rewrite};
-use crate::model::attributes::{EC2_INSTANCE, INITIAL_HEALTH, MARK_PREFIX};
+use crate::model::attributes::{EC2_INSTANCE, MARK_PREFIX};
 use crate::model::{Attributes, Owner, ServiceKey, ServiceRef, Tags};
 
 /// Which instances a person lets us take.
@@ -179,11 +179,7 @@ impl Adoption {
         let mut instances = wanted.instances.values();
         let (_, attributes) =
             instances.find(|(wanted, _)| *wanted == identity).ok_or(NotAdopted::NotWanted)?;
-        let mut attributes = rewrite::carry_over(present, attributes);
-        // Registering starts health anew with this, and the endpoint is ready.
-        if attributes.get(INITIAL_HEALTH).is_some_and(|health| health == "UNHEALTHY") {
-            attributes.remove(INITIAL_HEALTH);
-        }
+        let attributes = rewrite::carry_over(present, attributes);
         match rewrite::beyond_limits(&attributes) {
             Some(problem) => Err(NotAdopted::BeyondLimits(problem)),
             None => Ok((former, attributes)),

@@ -3,12 +3,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::change::describe;
+use super::health::{self, HealthDifference};
 use super::identity::Identity;
+use super::present::Present;
 use super::wanted::{Unasked, Wanted};
 use super::{
     Because, Change, Difference, NewService, Observation, Place, Reason, ServiceUpdate, rewrite,
 };
-use crate::model::{Attributes, Marks, ServiceKey, ServiceRef};
+use crate::model::{Attributes, ServiceKey};
 
 /// How the instances of ours in one Cloud Map service stand to what its holder asks for.
 #[derive(Clone, Debug, Default)]
@@ -27,6 +30,8 @@ pub struct Comparison {
     pub asked: bool,
     /// Whether one that asks is found here already, marked as its holder's.
     pub serves: bool,
+    /// As they should be but for their health: who they are for the reader, and what differs.
+    pub health: BTreeMap<String, (String, HealthDifference)>,
     /// As they should be.
     pub unchanged: BTreeSet<String>,
     /// Ours, and asked for by no ready endpoint.
@@ -55,8 +60,12 @@ pub fn compare(observation: &Observation, key: &ServiceKey, mut wanted: Wanted) 
                 if !found {
                     comparison.misstated.insert((*id).clone());
                 }
-                comparison.serves |= found && present.is_marked(id, &wanted.holder);
-                comparison.settle(id, present.ours[id], attributes);
+                let serves = found && wanted.serves(attributes);
+                comparison.serves |= serves && present.is_marked(id, &wanted.holder);
+                let attributes = wanted.attributes_over(attributes, present.health(id));
+                let health = health::difference(&attributes, present.health(id));
+                let health = health.filter(|_| present.health_unreadable().is_none());
+                comparison.settle(id, present.ours[id], &attributes, health);
             }
             None if present.ids.contains(new_id) => {
                 comparison.held_back.push(Reason::IdTaken(new_id.clone()));
@@ -77,6 +86,7 @@ pub fn compare(observation: &Observation, key: &ServiceKey, mut wanted: Wanted) 
     if wanted.unasked == Unasked::Stay {
         comparison.held_back.push(Reason::EndpointsTruncated);
     }
+    comparison.held_back.extend(present.health_unreadable().cloned().map(Reason::HealthUnreadable));
     comparison.update = wanted.update;
     comparison.create = wanted.create.filter(|_| !wanted.instances.is_empty());
     comparison.held_back.extend(wanted.held_back);
@@ -88,68 +98,6 @@ pub fn within_maximum(observation: &Observation, key: &ServiceKey, wanted: &mut 
     Present::of(observation, key, wanted.tells_ports_apart).beyond_maximum(wanted);
 }
 
-/// What stands under a key.
-struct Present<'a> {
-    observation: &'a Observation,
-    tells_ports_apart: bool,
-    /// The ids that are in use, ours and foreign.
-    ids: BTreeSet<&'a String>,
-    ours: BTreeMap<&'a String, &'a Attributes>,
-}
-
-impl<'a> Present<'a> {
-    fn of(observation: &'a Observation, key: &ServiceKey, tells_ports_apart: bool) -> Self {
-        let instances = || observation.registry.instances(key);
-        let ours = instances().filter(|(_, attributes)| observation.owner.owns(attributes));
-        let (ids, ours) = (instances().map(|(id, _)| id).collect(), ours.collect());
-        Self { observation, tells_ports_apart, ids, ours }
-    }
-
-    fn identity(&self, id: &String) -> Identity {
-        Identity::of(self.ours[id], self.tells_ports_apart)
-    }
-
-    fn is_marked(&self, id: &String, service: &ServiceRef) -> bool {
-        let marks = Marks::read(self.ours[id], &self.observation.owner);
-        marks.is_some_and(|marks| marks.service == *service)
-    }
-
-    /// Takes out of `wanted` what is beyond its maximum, and says which of ours that concerns.
-    fn beyond_maximum(&self, wanted: &mut Wanted) -> BTreeSet<String> {
-        if wanted.maximum.is_none() {
-            return BTreeSet::new();
-        }
-        let kept: BTreeMap<String, String> = self
-            .kept_for(wanted)
-            .into_iter()
-            .map(|(new_id, id)| (new_id.clone(), id.clone()))
-            .collect();
-        let beyond = wanted.keep_within_maximum(|new_id| kept.contains_key(new_id));
-        beyond.iter().filter_map(|new_id| kept.get(new_id).cloned()).collect()
-    }
-
-    /// The instance of ours that is kept for each wanted one, by the latter's new id: the one with its
-    /// identity (of several the first by id), else the one that has the new id already, since its
-    /// addresses changed, say by a second one.
-    fn kept_for<'w>(&self, wanted: &'w Wanted) -> BTreeMap<&'w String, &'a String> {
-        let mut by_identity = BTreeMap::new();
-        for id in self.ours.keys().copied() {
-            by_identity.entry(self.identity(id)).or_insert(id);
-        }
-        let same = wanted.instances.iter().filter_map(|(new_id, (identity, _))| {
-            Some((new_id, by_identity.get(identity).copied()?))
-        });
-        let mut kept: BTreeMap<&String, &String> = same.collect();
-        let taken: BTreeSet<&String> = kept.values().copied().collect();
-        for new_id in wanted.instances.keys().filter(|new_id| !taken.contains(new_id)) {
-            if let Some((id, _)) = self.ours.get_key_value(new_id) {
-                kept.entry(new_id).or_insert(id);
-            }
-        }
-        kept
-    }
-}
-
 impl Comparison {
     /// Files an instance under those to register.
     fn file_new(&mut self, id: &str, attributes: &Attributes) {
@@ -159,17 +107,29 @@ impl Comparison {
         }
     }
 
-    /// Files a present instance of ours under unchanged or rewrite.
-    fn settle(&mut self, id: &str, present: &Attributes, wanted: &Attributes) {
+    /// Files a present instance of ours under unchanged, rewrite or health. A registration says what its
+    /// health is, so what is rewritten needs nothing else.
+    fn settle(
+        &mut self,
+        id: &str,
+        present: &Attributes,
+        wanted: &Attributes,
+        health: Option<HealthDifference>,
+    ) {
         let rewritten = rewrite::carry_over(present, wanted);
-        let differences = rewrite::differences(present, &rewritten);
-        match rewrite::beyond_limits(&rewritten) {
-            _ if differences.is_empty() => _ = self.unchanged.insert(id.to_owned()),
-            Some(problem) => {
-                self.unchanged.insert(id.to_owned());
-                self.hold_attributes_back(id, problem);
-            }
-            None => _ = self.rewrite.insert(id.to_owned(), (rewritten, differences)),
+        let mut differences = rewrite::differences(present, &rewritten);
+        let problem = rewrite::beyond_limits(&rewritten).filter(|_| !differences.is_empty());
+        if !differences.is_empty() && problem.is_none() {
+            differences.extend(health.map(HealthDifference::into));
+            self.rewrite.insert(id.to_owned(), (rewritten, differences));
+            return;
+        }
+        match health {
+            Some(health) => _ = self.health.insert(id.to_owned(), (describe(present), health)),
+            None => _ = self.unchanged.insert(id.to_owned()),
+        }
+        if let Some(problem) = problem {
+            self.hold_attributes_back(id, problem);
         }
     }
 
@@ -235,8 +195,13 @@ impl Comparison {
             self.rewrite.clone().into_iter().map(|(instance, (attributes, differences))| {
                 Change::Rewrite { place: place(), instance, attributes, differences }
             });
+        let health = self.health.clone().into_iter();
+        let health = health.map(|(instance, (address, difference))| {
+            let HealthDifference { present, wanted } = difference;
+            Change::Health { place: place(), instance, address, present, wanted }
+        });
         let update = self.update.clone();
         let update = update.map(|update| Change::UpdateService { place: place(), update });
-        create.into_iter().chain(register).chain(rewrite).chain(update).collect()
+        create.into_iter().chain(register).chain(rewrite).chain(health).chain(update).collect()
     }
 }

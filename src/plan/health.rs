@@ -1,9 +1,141 @@
-//! Which endpoints are found, by the conditions that the cluster tells of them.
+//! Readiness as health. By default only ready endpoints become instances. With `health: custom` all do
+//! that are not on their way out: a registration carries the health of its moment, and what changes
+//! later is reported to Cloud Map's custom check, which stands beside the attributes.
+//!
+//! Only a Cloud Map service that was created with a custom check has one; in any other the default holds.
 
-use crate::model::{Claims, Endpoint};
+use std::collections::BTreeSet;
 
-/// Whether an endpoint becomes an instance: a ready one; of those on their way out one that still
-/// serves, where the Service asks for that.
-pub fn is_found(endpoint: &Endpoint, claims: &Claims) -> bool {
-    if endpoint.terminating { claims.keeps_serving && endpoint.serving } else { endpoint.ready }
+use super::wanted::Wanted;
+use super::{Difference, Holders, Observation, Reason};
+use crate::model::attributes::{HEALTH, INITIAL_HEALTH};
+use crate::model::{
+    Attributes, Claims, CloudMapService, Endpoint, Health, HealthSource, KnownHealth, Marks,
+    ServiceKey, ServiceRef,
+};
+
+/// The health of an instance of ours that is not as it should be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HealthDifference {
+    /// What Cloud Map knows.
+    pub present: Health,
+    /// What the endpoint says.
+    pub wanted: Health,
+}
+
+/// The health with which an endpoint becomes an instance; `None` where it becomes none.
+pub fn of_endpoint(endpoint: &Endpoint, claims: &Claims, custom: bool) -> Option<Health> {
+    match (endpoint.terminating, custom) {
+        (true, _) => (claims.keeps_serving && endpoint.serving).then_some(Health::Healthy),
+        (false, true) => Some(Health::when(endpoint.serving)),
+        (false, false) => endpoint.ready.then_some(Health::Healthy),
+    }
+}
+
+/// What an instance carries whose health is ours to write.
+pub fn attributes(health: Health) -> [(String, String); 2] {
+    [(INITIAL_HEALTH.into(), health.to_string()), (HEALTH.into(), "custom".into())]
+}
+
+/// The health that a registration with these attributes begins with.
+pub fn initial(attributes: &Attributes) -> Health {
+    let stated = attributes.get(INITIAL_HEALTH).and_then(|text| Health::parse(text));
+    stated.unwrap_or(Health::Healthy)
+}
+
+/// Whether the Service wants its health written in a Cloud Map service, and whether that can be.
+pub fn is_custom(claims: &Claims, service: Option<&CloudMapService>) -> Result<bool, Reason> {
+    match (claims.health, service) {
+        (HealthSource::Membership, _) => Ok(false),
+        (HealthSource::Custom, Some(service)) if !service.custom_health => {
+            Err(Reason::NoCustomHealth)
+        }
+        (HealthSource::Custom, _) => Ok(true),
+    }
+}
+
+/// The Cloud Map services of which a plan for the `affected` Services has to know health: those with
+/// instances of ours whose holder wants its health written, or for whose Service it was written before.
+pub fn health_needed(
+    observation: &Observation,
+    affected: &BTreeSet<ServiceRef>,
+) -> BTreeSet<ServiceKey> {
+    let holders = Holders::decide(observation);
+    let wants = |key: &ServiceKey, service: &CloudMapService| {
+        let holder = holders.holder(key).filter(|holder| affected.contains(*holder));
+        let holder = holder.and_then(|holder| observation.desired.services.get(holder));
+        holder
+            .and_then(|holder| holder.claims.as_ref().ok())
+            .is_some_and(|claims| claims.publish && is_custom(claims, Some(service)) == Ok(true))
+    };
+    let written = |attributes: &Attributes| {
+        let marks = Marks::read(attributes, &observation.owner);
+        attributes.contains_key(HEALTH) && marks.is_some_and(|it| affected.contains(&it.service))
+    };
+    let services = observation.registry.services.iter();
+    let needed = services.filter(|(key, service)| {
+        let mut ours = observation.registry.instances(key).map(|(_, attributes)| attributes);
+        let wanted = wants(key, service);
+        service.custom_health && ours.any(|it| written(it) || wanted && observation.owner.owns(it))
+    });
+    needed.map(|(key, _)| key.clone()).collect()
+}
+
+/// What Cloud Map knows of an instance's health. Of one that was registered a moment ago it may tell
+/// nothing yet; then that registration says it.
+pub fn present(service: Option<&CloudMapService>, id: &str, attributes: &Attributes) -> Health {
+    let known = match service.map(|service| &service.health) {
+        Some(KnownHealth::Read(known)) => known.get(id).copied(),
+        _ => None,
+    };
+    known.unwrap_or_else(|| initial(attributes))
+}
+
+/// The attributes of an instance to register again as they are: that starts its health anew, so they
+/// say what it is now.
+pub fn as_it_is(
+    service: Option<&CloudMapService>,
+    id: &str,
+    attributes: &Attributes,
+) -> Attributes {
+    let mut again = attributes.clone();
+    if service.is_some_and(|service| service.custom_health) && attributes.contains_key(HEALTH) {
+        let present = present(service, id, attributes);
+        again.insert(INITIAL_HEALTH.to_owned(), present.to_string());
+    }
+    again
+}
+
+impl Wanted {
+    /// The attributes to write now over an instance. While none is ready and the last ones stay, those
+    /// that are healthy stay healthy, too.
+    pub fn attributes_over(&self, attributes: &Attributes, present: Health) -> Attributes {
+        let mut attributes = attributes.clone();
+        if let Some(initial) = attributes.get_mut(INITIAL_HEALTH)
+            && self.keeps_last_set()
+        {
+            *initial = present.to_string();
+        }
+        attributes
+    }
+
+    /// Whether an instance serves as well as any of the endpoints could: it is healthy, or none is.
+    pub fn serves(&self, attributes: &Attributes) -> bool {
+        initial(attributes) == Health::Healthy || !self.ready
+    }
+}
+
+/// How the health differs from what the attributes say, where it is ours to write.
+pub fn difference(attributes: &Attributes, present: Health) -> Option<HealthDifference> {
+    let wanted = initial(attributes);
+    let ours = attributes.contains_key(HEALTH);
+    (ours && wanted != present).then_some(HealthDifference { present, wanted })
+}
+
+impl From<HealthDifference> for Difference {
+    fn from(health: HealthDifference) -> Self {
+        let text = |health: Health| Some(health.to_string());
+        let (present, wanted) = (text(health.present), text(health.wanted));
+        Self { attribute: "health".into(), present, wanted }
+    }
 }

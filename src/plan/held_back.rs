@@ -136,6 +136,16 @@ pub enum Reason {
         "the cluster tells of a part of the endpoints only (endpoints.kubernetes.io/over-capacity: truncated): those are registered, and none is taken out"
     )]
     EndpointsTruncated,
+    /// The Cloud Map service has no check that health could be reported to.
+    #[error(
+        "this Cloud Map service was created without a custom health check, and none can be added: only ready pods are registered, as health: membership does; for health: custom take another name, or let the service be created anew"
+    )]
+    NoCustomHealth,
+    /// The health of the instances could not be read: none is reported.
+    #[error(
+        "the health of the instances of this Cloud Map service could not be read, so none is changed: {0}"
+    )]
+    HealthUnreadable(String),
     /// The attributes are more than Cloud Map takes.
     #[error("instance {instance} would have {problem}; its attributes stay as they are")]
     AttributeLimit {
@@ -218,6 +228,8 @@ impl Reason {
             Self::Maximum { .. } => "MaxInstances",
             Self::NoneReady { .. } => "NoneReady",
             Self::EndpointsTruncated => "EndpointsTruncated",
+            Self::NoCustomHealth => "NoCustomHealth",
+            Self::HealthUnreadable(_) => "HealthUnreadable",
             Self::AttributeLimit { .. } => "AttributeLimit",
             Self::NotAdopted { .. } => "NotAdopted",
             Self::Policy { .. } => "Policy",
@@ -256,7 +268,7 @@ impl Reason {
 
     /// Whether a retry may help, so that the run counts as incomplete.
     pub fn is_failure(&self) -> bool {
-        matches!(self, Self::Unreadable(_) | Self::TagsUnreadable(_))
+        matches!(self, Self::Unreadable(_) | Self::TagsUnreadable(_) | Self::HealthUnreadable(_))
     }
 
     /// Whether it says something of the service as a whole and stands in no instance's way.
@@ -269,6 +281,8 @@ impl Reason {
                 | Self::NotInDns
                 | Self::TagsUnreadable(_)
                 | Self::UpdateRefused(_)
+                | Self::NoCustomHealth
+                | Self::HealthUnreadable(_)
         )
     }
 }

@@ -24,6 +24,7 @@ mod new_name;
 mod ownership;
 mod place;
 mod policy;
+mod present;
 mod removal;
 mod rewrite;
 mod rules;
@@ -44,6 +45,7 @@ pub use adopt::{Adoption, Former, NotAdopted, adopt};
 pub use change::{Because, Change, Difference, Stage, WaitsFor};
 pub use claim::{Holders, affected};
 pub use guard::{Extent, Guard, Losing, Stand, Told};
+pub use health::health_needed;
 pub use held_back::{HeldBack, Reason};
 pub use narrow::Again;
 pub use ownership::Foreign;
@@ -176,7 +178,8 @@ impl Plan {
                 Change::CreateService { .. }
                 | Change::UpdateService { .. }
                 | Change::Adopt { .. }
-                | Change::Rewrite { .. } => 0,
+                | Change::Rewrite { .. }
+                | Change::Health { .. } => 0,
             };
         }
         for (place, difference) in differences {

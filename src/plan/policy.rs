@@ -14,7 +14,8 @@ pub enum Policy {
     /// Everything.
     #[default]
     Sync,
-    /// Creates, registers, rewrites, updates, and takes out endpoints of a claim that still stands; never ends
+    /// Creates, registers, rewrites, updates, reports health, and takes out endpoints of a claim that
+    /// still stands; never ends
     /// a claim's instances.
     UpsertOnly,
     /// Creates services and registers missing instances; nothing else.
@@ -29,9 +30,10 @@ impl Policy {
     pub fn allows(self, change: &Change) -> bool {
         match change {
             Change::CreateService { .. } | Change::Register { .. } => true,
-            Change::Rewrite { .. } | Change::Adopt { .. } | Change::UpdateService { .. } => {
-                self != Self::CreateOnly
-            }
+            Change::Rewrite { .. }
+            | Change::Adopt { .. }
+            | Change::UpdateService { .. }
+            | Change::Health { .. } => self != Self::CreateOnly,
             Change::Deregister { because, .. } => match self {
                 Self::Sync => true,
                 Self::UpsertOnly => because.leaves_the_claim(),

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use super::Difference;
-use crate::model::Attributes;
 use crate::model::attributes::{
     self, ANNOTATED, AVAILABILITY_ZONE, INITIAL_HEALTH, REGION, SCHEMA,
 };
+use crate::model::{Attributes, Health};
 
 /// Whether we set and repair an attribute of an instance of ours: what annotations set says a mark.
 /// Anything else somebody added.
@@ -21,6 +21,10 @@ pub fn carry_over(present: &Attributes, wanted: &Attributes) -> Attributes {
     let others = present.iter().filter(|(key, _)| !is_managed(key, present));
     let mut rewritten: Attributes =
         others.map(|(key, value)| (key.clone(), value.clone())).collect();
+    // A registration starts the health anew, and what is found by being registered is ready.
+    if let Some(initial) = rewritten.get_mut(INITIAL_HEALTH) {
+        *initial = Health::Healthy.to_string();
+    }
     rewritten.extend(wanted.clone());
     rewritten.insert(SCHEMA.to_owned(), attributes::schema_over(present.get(SCHEMA)));
     rewritten
@@ -37,10 +41,11 @@ pub fn beyond_limits(attributes: &Attributes) -> Option<String> {
     }
 }
 
-/// The attributes that differ. The version of the marks alone is no difference.
+/// The attributes that differ. The version of the marks alone is no difference, nor is the health of an
+/// earlier moment.
 pub fn differences(present: &Attributes, wanted: &Attributes) -> Vec<Difference> {
     let keys: BTreeSet<&String> = present.keys().chain(wanted.keys()).collect();
-    let differing = keys.into_iter().filter(|key| *key != SCHEMA);
+    let differing = keys.into_iter().filter(|key| *key != SCHEMA && *key != INITIAL_HEALTH);
     differing
         .filter(|key| present.get(*key) != wanted.get(*key))
         .map(|key| Difference {

@@ -1,5 +1,5 @@
 //! What should be registered under a name for its holder: the Cloud Map service, existing or to be
-//! created, and in it one instance for everything that `shape` makes of the ready endpoints.
+//! created, and in it one instance for everything that `shape` makes of the endpoints to be found.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -9,8 +9,9 @@ use super::identity::{Identity, new_id};
 use super::service::{NewService, ServiceUpdate, has_ours, new_service, remarks, update};
 use super::shape::{Fit, Shape};
 use super::{Observation, Reason, subset};
+use crate::model::attributes::INITIAL_HEALTH;
 use crate::model::{
-    AnnotatedService, Attributes, Claims, CloudMapService, Endpoint, Records, ServiceKey,
+    AnnotatedService, Attributes, Claims, CloudMapService, Health, Records, ServiceKey,
     ServiceKind, ServiceRef, Tags,
 };
 
@@ -27,8 +28,10 @@ pub struct Wanted {
     pub tells_ports_apart: bool,
     /// Each instance, by the id that it gets where it is new.
     pub instances: BTreeMap<String, (Identity, Attributes)>,
-    /// Addresses of ready endpoints that could not be shaped: what is registered for them stays.
+    /// Addresses of endpoints that could not be shaped: what is registered for them stays.
     pub unclear: BTreeSet<IpAddr>,
+    /// Whether one of the endpoints is ready, be it one that could not be shaped.
+    pub ready: bool,
     /// The most instances to keep or register.
     pub maximum: Option<usize>,
     /// Whether the Service wants none, and keeps its claim.
@@ -77,6 +80,7 @@ pub fn wanted(
         tells_ports_apart: shape.tells_ports_apart(),
         instances: BTreeMap::new(),
         unclear: BTreeSet::new(),
+        ready: false,
         maximum: claims.maximum,
         withdrawn: !claims.publish,
         unasked: match claims.publish {
@@ -89,15 +93,21 @@ pub fn wanted(
     if let Some(service) = existing {
         wanted.look_at(service, key, observation, claims);
     }
-    let endpoints = annotated.endpoints.iter().flatten();
-    let found = |endpoint: &&Endpoint| health::is_found(endpoint, claims);
-    for endpoint in endpoints.filter(|_| claims.publish).filter(found) {
-        let Fit { instances, held_back, unclear } = shape.fit(endpoint, holder, &observation.owner);
-        for (identity, attributes) in instances {
-            wanted.add(new_id(&observation.owner, holder, &identity), (identity, attributes));
+    if !claims.publish {
+        return Ok(wanted);
+    }
+    let custom = health::is_custom(claims, existing).unwrap_or_else(|reason| {
+        wanted.held_back.push(reason);
+        false
+    });
+    for endpoint in annotated.endpoints.iter().flatten() {
+        let Some(health) = health::of_endpoint(endpoint, claims, custom) else { continue };
+        let mut fit = shape.fit(endpoint, holder, &observation.owner);
+        if custom {
+            let instances = fit.instances.iter_mut();
+            instances.for_each(|(_, attributes)| attributes.extend(health::attributes(health)));
         }
-        wanted.held_back.extend(held_back);
-        wanted.unclear.extend(unclear);
+        wanted.take(fit, health, |identity| new_id(&observation.owner, holder, identity));
     }
     Ok(wanted)
 }
@@ -120,21 +130,38 @@ impl Wanted {
         }
     }
 
-    /// Pods on the host's network share their address, and so are one instance. Where one of them
-    /// has a second address, that one stands for all.
-    fn add(&mut self, id: String, instance: (Identity, Attributes)) {
+    fn take(&mut self, fit: Fit, health: Health, new_id: impl Fn(&Identity) -> String) {
+        let Fit { instances, held_back, unclear } = fit;
+        let asks = !instances.is_empty() || !unclear.is_empty();
+        self.ready |= asks && health == Health::Healthy;
+        for (identity, attributes) in instances {
+            self.add(new_id(&identity), (identity, attributes));
+        }
+        self.held_back.extend(held_back);
+        self.unclear.extend(unclear);
+    }
+
+    /// Pods on the host's network share their address, and so are one instance, as healthy as the best
+    /// of them. Where one of them has a second address, that one stands for all.
+    fn add(&mut self, id: String, mut instance: (Identity, Attributes)) {
         let known = self.instances.entry(id).or_insert_with(|| instance.clone());
+        let best = health::initial(&known.1).min(health::initial(&instance.1));
+        for (_, attributes) in [&mut *known, &mut instance] {
+            attributes.entry(INITIAL_HEALTH.to_owned()).and_modify(|it| *it = best.to_string());
+        }
         if instance > *known {
             *known = instance;
         }
     }
 
-    /// Takes out what is beyond the maximum, those that are `present` last. Returns the ids taken out.
+    /// Takes out what is beyond the maximum, healthy ones last, and of those that are equally healthy
+    /// those that are `present` last. Returns the ids taken out.
     pub fn keep_within_maximum(&mut self, present: impl Fn(&String) -> bool) -> BTreeSet<String> {
         let Some(maximum) = self.maximum.filter(|maximum| self.instances.len() > *maximum) else {
             return BTreeSet::new();
         };
-        let in_order = subset::in_order(self.instances.keys(), present);
+        let mut in_order = subset::in_order(self.instances.keys(), present);
+        in_order.sort_by_key(|id| health::initial(&self.instances[*id].1));
         let beyond: BTreeSet<String> = in_order.into_iter().skip(maximum).cloned().collect();
         let wanted = self.instances.len();
         self.held_back.push(Reason::Maximum { maximum, wanted });
@@ -154,10 +181,10 @@ impl Wanted {
 
     /// Whether nothing is ready and the last instances stay.
     pub fn keeps_last_set(&self) -> bool {
-        self.unasked == Unasked::StayAsLast && !self.asks()
+        self.unasked == Unasked::StayAsLast && !self.ready
     }
 
-    /// Whether a ready endpoint asks for an instance, be it one that could not be shaped.
+    /// Whether an endpoint asks for an instance, be it one that could not be shaped.
     pub fn asks(&self) -> bool {
         !self.instances.is_empty() || !self.unclear.is_empty()
     }

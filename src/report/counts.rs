@@ -22,6 +22,8 @@ pub struct Counts {
     pub rewritten: usize,
     /// Instances of others made ours.
     pub adopted: usize,
+    /// Instances of ours whose health was reported.
+    pub health: usize,
     /// Instances of ours deregistered.
     pub deregistered: usize,
     /// Instances of ours that were as they should be.
@@ -64,6 +66,7 @@ impl Counts {
             (_, "register") => &mut self.registered,
             (_, "rewrite") => &mut self.rewritten,
             (_, "adopt") => &mut self.adopted,
+            (_, "health") => &mut self.health,
             (_, _) => &mut self.deregistered,
         }
     }
@@ -79,6 +82,7 @@ impl Add for Counts {
             registered: self.registered + other.registered,
             rewritten: self.rewritten + other.rewritten,
             adopted: self.adopted + other.adopted,
+            health: self.health + other.health,
             deregistered: self.deregistered + other.deregistered,
             unchanged: self.unchanged + other.unchanged,
             foreign: self.foreign + other.foreign,

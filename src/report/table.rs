@@ -107,6 +107,7 @@ impl Display for Counts {
             "registered",
             "rewritten",
             "adopted",
+            "health reported",
             "deregistered",
         ]))
     }
@@ -121,15 +122,14 @@ impl Counts {
             "to register",
             "to rewrite",
             "to adopt",
+            "health to report",
             "to deregister",
         ])
     }
 
     /// Only what is there, so that a run in which nothing happened says so in few words.
-    fn sentence(
-        &self,
-        [create, update, register, rewrite, adopt, deregister]: [&str; 6],
-    ) -> String {
+    fn sentence(&self, words: [&str; 7]) -> String {
+        let [create, update, register, rewrite, adopt, health, deregister] = words;
         let clusters = if self.unreadable == 1 { "cluster" } else { "clusters" };
         let not_read = format!("{clusters} not read");
         let parts = [
@@ -138,6 +138,7 @@ impl Counts {
             (self.registered, register),
             (self.rewritten, rewrite),
             (self.adopted, adopt),
+            (self.health, health),
             (self.deregistered, deregister),
             (self.unchanged, "unchanged"),
             (self.foreign, "not ours"),
@@ -155,7 +156,7 @@ impl Counts {
 fn sign(change: &str) -> char {
     match change {
         "create" | "register" => '+',
-        "rewrite" | "adopt" | "update" => '~',
+        "rewrite" | "adopt" | "update" | "health" => '~',
         _ => '-',
     }
 }

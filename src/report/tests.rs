@@ -30,7 +30,8 @@ fn create() -> Change {
     let (id, arn) = ("ns-1".to_owned(), "arn:ns-1".to_owned());
     let namespace = Namespace { id, arn, name: "prod".to_owned(), kind: NamespaceKind::Http };
     let (kind, routing_policy) = (ServiceKind::Http, RoutingPolicy::Multivalue);
-    let service = NewService { namespace, name, kind, ttl: 60, routing_policy };
+    let service =
+        NewService { namespace, name, kind, ttl: 60, routing_policy, custom_health: false };
     Change::CreateService { place: place("new"), service }
 }
 

@@ -44,7 +44,7 @@ pub const DOCUMENTED: [Documented; 9] = [
     Documented {
         variable: "POLICY",
         meaning: "`sync`: everything; `upsert-only`: never ends a claim's instances; \
-                  `create-only`: never rewrites or deregisters",
+                  `create-only`: creates and registers, and nothing else",
         default: "`sync`",
         example: "upsert-only",
     },

@@ -21,6 +21,8 @@ mod fleet;
 mod foreign;
 mod foreign_operations;
 mod guard;
+mod health;
+mod health_reports;
 mod identity;
 mod levers;
 mod marks;

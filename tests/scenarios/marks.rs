@@ -97,9 +97,10 @@ async fn rewrite_keeps_a_higher_schema_and_its_unknown_marks() {
     assert_eq!(now, expected);
 }
 
-/// Cloud Map never changes the attribute after the registration, so it says nothing of today.
+/// Cloud Map never changes the attribute after the registration, so it says nothing of today; and a
+/// registration starts the health anew, of a pod that is ready.
 #[tokio::test]
-async fn initial_health_is_no_difference_and_is_carried_over_on_a_rewrite() {
+async fn initial_health_is_no_difference_and_a_rewrite_makes_no_ready_pod_unhealthy() {
     let fleet = Fleet::start().await;
     let kind = ServiceKind::Dns { records: vec![(RecordType::A, 60)], custom_health: true };
     let service = fleet.cloud_map.service(&fleet.dns, "web", kind);
@@ -117,5 +118,7 @@ async fn initial_health_is_no_difference_and_is_carried_over_on_a_rewrite() {
     fleet.put(&service, "mine", &drifted);
     let report = converge(&fleet, &function).await;
     assert_eq!(report.counts.rewritten, 1, "{report}");
+    instance.insert("AWS_INIT_HEALTH_STATUS".into(), "HEALTHY".into());
     assert_eq!(fleet.instance("prod.local", "web").1, instance);
+    assert_eq!(fleet.cloud_map.health(&service)["mine"], "HEALTHY");
 }

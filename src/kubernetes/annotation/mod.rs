@@ -28,11 +28,12 @@ const PORT: &str = "port";
 const PUBLISH: &str = "publish";
 const ATTRIBUTES: &str = "attributes";
 const MAX_INSTANCES: &str = "max-instances";
+const HEALTH: &str = "health";
 const TERMINATING: &str = "terminating";
 const WHEN_NONE_READY: &str = "when-none-ready";
 
 /// Every annotation, in the order of the documentation.
-pub const DOCUMENTED: [Documented; 10] = [
+pub const DOCUMENTED: [Documented; 11] = [
     Documented {
         name: HOSTNAME,
         meaning: "the Cloud Map service's name, or several separated by commas; opts the Service in",
@@ -85,6 +86,13 @@ pub const DOCUMENTED: [Documented; 10] = [
         example: "team=shop,tier=front",
     },
     Documented {
+        name: HEALTH,
+        meaning: "`membership` registers ready pods only; `custom` registers the others, too, and writes \
+                  readiness as Cloud Map's custom health",
+        default: "`membership`",
+        example: "custom",
+    },
+    Documented {
         name: TERMINATING,
         meaning: "`keep-serving` keeps a terminating pod registered while it serves, `drop` takes it \
                   out at once",
@@ -121,6 +129,7 @@ pub fn claims(
         publish: reader.read(PUBLISH, value::boolean).unwrap_or(true),
         attributes: reader.read(ATTRIBUTES, value::attributes).unwrap_or_default(),
         maximum: reader.read(MAX_INSTANCES, value::maximum),
+        health: reader.read(HEALTH, value::health).unwrap_or_default(),
         keeps_serving: reader.read(TERMINATING, value::keeps_serving).unwrap_or_default(),
         keeps_last: reader.read(WHEN_NONE_READY, value::keeps_last).unwrap_or_default(),
     };

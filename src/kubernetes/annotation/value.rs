@@ -1,10 +1,12 @@
 //! The values of single annotations, each with its rule and with what would be right.
 
 use crate::model::attributes::{AVAILABILITY_ZONE, MARK_PREFIX, REGION};
-use crate::model::{Attributes, NamespaceReference, PortReference, RoutingPolicy, ServiceName};
+use crate::model::{
+    Attributes, HealthSource, NamespaceReference, PortReference, RoutingPolicy, ServiceName,
+};
 
 /// Cloud Map takes 30 attributes beside its own; the rest are our marks, the zone and the Region.
-const MOST_ATTRIBUTES: usize = 21;
+const MOST_ATTRIBUTES: usize = 20;
 
 /// The longest TTL that Cloud Map takes, in seconds.
 const MAXIMUM_TTL: u32 = 2_147_483_647;
@@ -66,6 +68,12 @@ fn port(text: &str) -> Option<PortReference> {
 /// `true` or `false`.
 pub fn boolean(value: &str) -> Result<bool, String> {
     one_of(value, "false", "true")
+}
+
+/// How readiness shows: `membership` or `custom`.
+pub fn health(value: &str) -> Result<HealthSource, String> {
+    let custom = one_of(value, "membership", "custom")?;
+    Ok(if custom { HealthSource::Custom } else { HealthSource::Membership })
 }
 
 /// What becomes of terminating pods: `drop` or `keep-serving`.
@@ -143,7 +151,7 @@ mod tests {
     fn attributes_are_pairs_within_cloud_maps_limits() {
         let long_key = format!("{}=x", "k".repeat(256));
         let long_value = format!("k={}", "v".repeat(1025));
-        let many: Vec<String> = (1..=22).map(|number| format!("{number}=x")).collect();
+        let many: Vec<String> = (1..=21).map(|number| format!("{number}=x")).collect();
         let many = many.join(",");
         let cases = [
             ("team=a,tier=", Ok(2)),
@@ -158,7 +166,7 @@ mod tests {
             (
                 &many,
                 Err(
-                    "it has 22 keys of 57 characters together; 21 keys and 1,024 characters are the most",
+                    "it has 21 keys of 54 characters together; 20 keys and 1,024 characters are the most",
                 ),
             ),
             ("REGION=1", Err("the key \"REGION\" is reserved")),

@@ -5,7 +5,7 @@ mod removal;
 mod text;
 
 use super::{Former, NewService, Place, ServiceUpdate};
-use crate::model::{Attributes, ServiceRef};
+use crate::model::{Attributes, Health, ServiceRef};
 
 pub use removal::{Because, WaitsFor};
 pub use text::{Difference, describe};
@@ -47,6 +47,19 @@ pub enum Change {
         /// What differs.
         differences: Vec<Difference>,
     },
+    /// Report the health of an instance of ours.
+    Health {
+        /// Where.
+        place: Place,
+        /// The id it has.
+        instance: String,
+        /// What it says of its address, for the reader.
+        address: String,
+        /// What Cloud Map knows.
+        present: Health,
+        /// What it is to know.
+        wanted: Health,
+    },
     /// Register an instance of somebody else again under its own id, with our marks.
     Adopt {
         /// Where.
@@ -86,6 +99,8 @@ pub enum Stage {
     Adopt,
     /// New and rewritten instances.
     Register,
+    /// The health of instances.
+    Health,
     /// Settings of Cloud Map services: a pod that can be found matters more.
     Update,
     /// Instances that go.
@@ -94,8 +109,8 @@ pub enum Stage {
 
 impl Stage {
     /// All of them, in their order.
-    pub const ALL: [Self; 5] =
-        [Self::Create, Self::Adopt, Self::Register, Self::Update, Self::Deregister];
+    pub const ALL: [Self; 6] =
+        [Self::Create, Self::Adopt, Self::Register, Self::Health, Self::Update, Self::Deregister];
 }
 
 impl Change {
@@ -106,6 +121,7 @@ impl Change {
             Self::UpdateService { .. } => Stage::Update,
             Self::Adopt { .. } => Stage::Adopt,
             Self::Register { .. } | Self::Rewrite { .. } => Stage::Register,
+            Self::Health { .. } => Stage::Health,
             Self::Deregister { .. } => Stage::Deregister,
         }
     }
@@ -118,6 +134,7 @@ impl Change {
             | Self::Register { place, .. }
             | Self::Rewrite { place, .. }
             | Self::Adopt { place, .. }
+            | Self::Health { place, .. }
             | Self::Deregister { place, .. } => place,
         }
     }
@@ -129,6 +146,7 @@ impl Change {
             Self::Register { instance, .. }
             | Self::Rewrite { instance, .. }
             | Self::Adopt { instance, .. }
+            | Self::Health { instance, .. }
             | Self::Deregister { instance, .. } => Some(instance),
         }
     }
@@ -154,6 +172,7 @@ impl Change {
             Self::Register { .. } => "register",
             Self::Rewrite { .. } => "rewrite",
             Self::Adopt { .. } => "adopt",
+            Self::Health { .. } => "health",
             Self::Deregister { .. } => "deregister",
         }
     }

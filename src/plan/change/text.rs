@@ -3,8 +3,8 @@
 use std::fmt;
 
 use super::Change;
-use crate::model::attributes::{IPV4, IPV6, MARK_PREFIX, POD, PORT};
-use crate::model::{Attributes, RoutingPolicy, ServiceKind};
+use crate::model::attributes::{INITIAL_HEALTH, IPV4, IPV6, MARK_PREFIX, POD, PORT};
+use crate::model::{Attributes, Health, RoutingPolicy, ServiceKind};
 use crate::plan::{NewService, rewrite};
 
 /// One attribute that differs.
@@ -24,13 +24,20 @@ impl Change {
         match self {
             Self::CreateService { service, .. } => service.to_string(),
             Self::UpdateService { update, .. } => update.to_string(),
-            Self::Register { attributes, .. } => describe(attributes),
+            Self::Register { attributes, .. } => match attributes.get(INITIAL_HEALTH) {
+                Some(health) => format!("{}, {health}", describe(attributes)),
+                None => describe(attributes),
+            },
             Self::Rewrite { differences, .. } => listed(differences),
             Self::Adopt { present, attributes, former, .. } => {
                 let mut differences = rewrite::differences(present, attributes);
                 differences.retain(|it| !it.attribute.starts_with(MARK_PREFIX));
                 let changed = if differences.is_empty() { "" } else { "; " };
                 format!("{}: {former}{changed}{}", describe(present), listed(&differences))
+            }
+            Self::Health { address, present, wanted, .. } => {
+                let ready = if *wanted == Health::Healthy { "ready" } else { "not ready" };
+                format!("{address}: {present} -> {wanted}, since it is {ready}")
             }
             Self::Deregister { address, because, waits_for: None, .. } => {
                 format!("{address}: {because}")
@@ -63,7 +70,11 @@ pub fn describe(attributes: &Attributes) -> String {
 
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (verb, place) = (self.verb(), self.place());
+        let verb = match self {
+            Self::Health { .. } => "report the health of",
+            _ => self.verb(),
+        };
+        let place = self.place();
         match self.instance() {
             Some(instance) => write!(f, "{verb} {instance} in {place}"),
             None => write!(f, "{verb} {place}"),
@@ -74,15 +85,15 @@ impl fmt::Display for Change {
 impl fmt::Display for NewService {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.kind {
-            ServiceKind::Http => write!(f, "an HTTP service"),
+            ServiceKind::Http => write!(f, "an HTTP service")?,
             records @ ServiceKind::Dns(_) => {
                 write!(f, "a DNS service of {records} records, TTL {} s", self.ttl)?;
-                match self.routing_policy {
-                    RoutingPolicy::Multivalue => Ok(()),
-                    RoutingPolicy::Weighted => write!(f, ", WEIGHTED"),
+                if self.routing_policy == RoutingPolicy::Weighted {
+                    f.write_str(", WEIGHTED")?;
                 }
             }
         }
+        f.write_str(if self.custom_health { ", with a custom health check" } else { "" })
     }
 }
 

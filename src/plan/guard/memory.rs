@@ -6,7 +6,7 @@ use super::sighting::Sighting;
 use super::verdict::Verdict;
 use crate::model::attributes::SIGHTING;
 use crate::model::{Attributes, Marks, ServiceKey};
-use crate::plan::{Change, Difference, Observation, Place, Plan, rewrite};
+use crate::plan::{Change, Difference, Observation, Place, Plan, health, rewrite};
 
 /// An instance, by Cloud Map service and id.
 type InstanceKey = (ServiceKey, String);
@@ -104,7 +104,8 @@ impl Memory<'_> {
         mark: Option<&str>,
         plan: &mut Plan,
     ) {
-        let mut attributes = present.clone();
+        let service = self.0.registry.services.get(&at.0);
+        let mut attributes = health::as_it_is(service, &at.1, present);
         set(&mut attributes, mark);
         let (place, instance) = (Place::of(&at.0, &self.0.registry), at.1.clone());
         let differences = vec![difference(present, mark)];

@@ -1,8 +1,8 @@
 //! A service is created together with its first instance, fitting its namespace.
 
 use crate::model::{
-    AnnotatedService, Claims, Family, Namespace, NamespaceKind, Records, RoutingPolicy, ServiceKey,
-    ServiceKind, ServiceName,
+    AnnotatedService, Claims, Family, HealthSource, Namespace, NamespaceKind, Records,
+    RoutingPolicy, ServiceKey, ServiceKind, ServiceName,
 };
 use crate::plan::Observation;
 
@@ -22,6 +22,8 @@ pub struct NewService {
     pub ttl: u32,
     /// How DNS queries for it are answered; without meaning for an HTTP service.
     pub routing_policy: RoutingPolicy,
+    /// Whether health can be reported to it.
+    pub custom_health: bool,
 }
 
 /// How the service under `key` is created for its holder.
@@ -47,5 +49,6 @@ pub fn new_service(
     let name = claims.names.iter().find(same)?.clone();
     let (namespace, ttl) = (namespace.clone(), claims.ttl.unwrap_or(DEFAULT_TTL));
     let routing_policy = claims.routing_policy.unwrap_or_default();
-    Some(NewService { namespace, name, kind, ttl, routing_policy })
+    let custom_health = claims.health == HealthSource::Custom;
+    Some(NewService { namespace, name, kind, ttl, routing_policy, custom_health })
 }

@@ -1,6 +1,8 @@
 //! Random worlds. The pools of names, addresses and ids are small, so that Services and instances meet:
 //! several claim one name, several share an address, and ids are taken by others.
 
+use std::collections::BTreeMap;
+
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -11,9 +13,10 @@ use super::world::{
     self, A, AAAA, BOTH, CNAME, HTTP, Kubernetes, SRV, World, named, of_other_cluster, ours,
     service, with,
 };
-use crate::model::attributes::{AVAILABILITY_ZONE, INITIAL_HEALTH, PORT, SCHEMA};
+use crate::model::attributes::{AVAILABILITY_ZONE, HEALTH, INITIAL_HEALTH, PORT, SCHEMA};
 use crate::model::{
-    Attributes, CloudMapService, Endpoint, Family, NamespaceKind, ServiceKind, SignedDuration, Tags,
+    Attributes, CloudMapService, Endpoint, Family, Health, KnownHealth, NamespaceKind, ServiceKind,
+    SignedDuration, Tags,
 };
 use crate::plan::identity::{Identity, new_id};
 use crate::plan::{Guard, Policy, Rules};
@@ -43,8 +46,13 @@ pub fn course() -> impl Strategy<Value = Course> {
     ];
     let failing = prop_oneof![2 => Just(0), 1 => any::<u64>(), 1 => Just(u64::MAX)];
     let guards = prop_oneof![2 => Just(OFF), 1 => guard()];
-    (policies, guards, any::<bool>(), failing).prop_map(|(policy, guard, side_by_side, failing)| {
-        Course { rules: Rules { policy, guard }, side_by_side, failing }
+    let all = (policies, guards, failing, any::<bool>(), any::<bool>(), any::<bool>());
+    all.prop_map(|(policy, guard, failing, side_by_side, resets, late)| Course {
+        rules: Rules { policy, guard },
+        side_by_side,
+        failing,
+        resets,
+        late,
     })
 }
 
@@ -93,12 +101,12 @@ fn kubernetes(name: &'static str) -> impl Strategy<Value = Kubernetes> {
     let has = prop_oneof![Just(vec![("http", 80)]), Just(vec![("http", 80), ("grpc", 90)])];
     (
         (place, also, 0..3_i64, ports, families),
-        (has, vec(endpoint(), 0..=4), levers, keeps, (rarely(), rarely())),
+        (has, vec(endpoint(), 0..=4), levers, keeps, (rarely(), rarely(), any::<bool>())),
     )
         .prop_map(
             move |(
                 (place, also, created, ports, families),
-                (has, endpoints, levers, keeps, (truncated, mistaken)),
+                (has, endpoints, levers, keeps, (truncated, mistaken, custom)),
             )| {
                 let new = service(name, place).created(created).port(ports);
                 let new = also.into_iter().fold(new, Kubernetes::also);
@@ -106,6 +114,7 @@ fn kubernetes(name: &'static str) -> impl Strategy<Value = Kubernetes> {
                 let new = new.levers(levers.0, levers.1).keeps(keeps.0, keeps.1);
                 let new = if truncated { new.truncated() } else { new };
                 let new = levers.2.into_iter().fold(new, Kubernetes::ttl);
+                let new = if custom { new.custom_health() } else { new };
                 if mistaken { new.mistaken() } else { new }
             },
         )
@@ -140,6 +149,7 @@ fn cloud_map(place: &'static str) -> impl Strategy<Value = (ServiceKind, CloudMa
         select(&[HTTP, A, A, AAAA, BOTH, SRV, SRV, CNAME][..]).boxed()
     };
     let instances = vec(instance(), 0..=6);
+    let health = (prop::bool::weighted(0.8), vec(option::of(any::<bool>()), 6));
     let tags = prop_oneof![
         4 => Just(world::tagged("cloud-map-sync")),
         2 => Just(world::tagged("team-a")),
@@ -148,15 +158,22 @@ fn cloud_map(place: &'static str) -> impl Strategy<Value = (ServiceKind, CloudMa
     ];
     let ttls = prop_oneof![2 => Just(vec![60]), 1 => Just(vec![15]), 1 => Just(vec![15, 60])];
     let unreadable = prop::bool::weighted(0.05);
-    (kind, instances, (tags, ttls), unreadable).prop_map(
-        move |(kind, instances, (tags, ttls), unreadable)| {
+    (kind, instances, health, (tags, ttls), unreadable).prop_map(
+        move |(kind, instances, (custom_health, healthy), (tags, ttls), unreadable)| {
             let ttls = ttls.into_iter().filter(|_| kind != HTTP).collect();
             let tells_ports_apart = !matches!(kind, A | AAAA | BOTH);
             let mut service = CloudMapService::created("arn".into(), place, kind);
             let instances = instances.into_iter();
             let instances = instances
                 .map(|(id, attributes)| (id.of(&attributes, tells_ports_apart), attributes));
-            service.instances = (!unreadable).then(|| instances.collect());
+            let instances: BTreeMap<String, Attributes> = instances.collect();
+            let known = instances
+                .keys()
+                .zip(healthy)
+                .filter_map(|(id, healthy)| Some((id.clone(), Health::when(healthy?))));
+            service.custom_health = custom_health;
+            service.health = KnownHealth::Read(known.filter(|_| custom_health).collect());
+            service.instances = (!unreadable).then_some(instances);
             service.unreadable = unreadable.then(|| "throttled".to_owned());
             (service.tags, service.ttls) = (tags, ttls);
             (kind, service)
@@ -205,6 +222,7 @@ fn instance() -> impl Strategy<Value = (Id, Attributes)> {
             (SCHEMA, "2"),
             ("color", "red"),
             (INITIAL_HEALTH, "UNHEALTHY"),
+            (HEALTH, "custom"),
             ("AWS_ALIAS", "x"),
         ],
         0..=3,

@@ -6,13 +6,17 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 
 use super::arbitrary;
-use super::promises::{our_addresses, publishable};
+use super::promises::{is_custom, our_addresses, publishable};
 use super::simulation::{Course, Simulation};
 use super::world::{A, AAAA, BOTH, World, tell};
 use crate::model::attributes::MARK_PREFIX;
-use crate::model::{Attributes, Marks, Selection, ServiceKey, ServiceKind, ServiceRef};
+use crate::model::{
+    Attributes, Endpoint, Health, Marks, Selection, ServiceKey, ServiceKind, ServiceRef,
+};
 use crate::plan::identity::Identity;
-use crate::plan::{Adoption, Because, Change, Holders, Plan, Policy, Reason, Rules, WaitsFor};
+use crate::plan::{
+    Adoption, Because, Change, Holders, Plan, Policy, Reason, Rules, WaitsFor, health,
+};
 
 /// After so many undisturbed syncs there is nothing left to do: what one of them brings about may
 /// be what a change of another Service waits for.
@@ -175,7 +179,8 @@ fn assert_right(world: &World, plan: &Plan) {
         if hindered || plan.changes.values().flatten().any(|change| change.place().key == *key) {
             continue;
         }
-        let ready = publishable(&world.0, holder);
+        let ready = publishable(&world.0, holder, key);
+        assert_healthy_when_serving(world, key, holder);
         let there: BTreeSet<_> = our_addresses(&world.0, key).collect();
         for addresses in &ready {
             let found = addresses.iter().any(|address| there.contains(address));
@@ -188,13 +193,37 @@ fn assert_right(world: &World, plan: &Plan) {
     }
 }
 
+/// Where health is ours to write, an instance is healthy when one of the pods behind it serves.
+fn assert_healthy_when_serving(world: &World, key: &ServiceKey, holder: &ServiceRef) {
+    let service = &world.0.desired.services[holder];
+    let there = world.0.registry.services.get(key).filter(|_| is_custom(&world.0, service, key));
+    if there.is_none() {
+        return;
+    }
+    let keeps = service.claims.as_ref().is_ok_and(|claims| claims.keeps_serving);
+    for (id, attributes) in world.0.registry.instances(key) {
+        let marked = Marks::read(attributes, &world.0.owner).map(|marks| marks.service);
+        let stated: Vec<_> = Identity::of(attributes, true).addresses().collect();
+        let behind = |endpoint: &&Endpoint| endpoint.addresses().any(|it| stated.contains(&it));
+        let behind = service.endpoints.iter().flatten().filter(behind);
+        let serves = |endpoint: &Endpoint| endpoint.serving && (keeps || !endpoint.terminating);
+        let serving: Vec<bool> = behind.map(serves).collect();
+        // Where several pods share an address in part, it is told by the cases in `health`.
+        let alike = serving.iter().all(|it| *it == serving[0]);
+        if marked.as_ref() == Some(holder) && !serving.is_empty() && alike {
+            let health = health::present(there, id, attributes);
+            assert_eq!(health, Health::when(serving[0]), "{id} under {key:?}");
+        }
+    }
+}
+
 /// Whether a name passes to another Service, since its holder has nothing ready. What the next holder
 /// takes over then depends on what is removed first.
 pub fn passes_on(world: &World) -> bool {
     let holders = Holders::decide(&world.0);
     let mut held = holders.held();
     held.any(|(key, holder)| {
-        publishable(&world.0, holder).is_empty() && holders.claimants(key).count() > 1
+        publishable(&world.0, holder, key).is_empty() && holders.claimants(key).count() > 1
     })
 }
 
@@ -231,7 +260,7 @@ fn services(world: &World) -> BTreeSet<ServiceRef> {
 fn assert_kept(world: &World, before: &[(ServiceKey, ServiceRef)]) {
     let holders = Holders::decide(&world.0);
     for (key, former) in before.iter().filter(|(key, former)| holders.holder(key) != Some(former)) {
-        let ready = publishable(&world.0, former);
+        let ready = publishable(&world.0, former, key);
         assert!(ready.is_empty(), "{former} lost {key:?} and has {ready:?} ready");
     }
 }

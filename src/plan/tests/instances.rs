@@ -78,7 +78,8 @@ fn a_rewrite_carries_over_what_others_added() {
     ];
     let present = added.into_iter().fold(right(), |it, (key, value)| with(it, key, value));
     let plan = standing(with(present.clone(), REGION, "us-east-1")).plan();
-    assert_eq!(written(&plan, "dns/web")["a"], present);
+    let healthy = with(present, INITIAL_HEALTH, "HEALTHY");
+    assert_eq!(written(&plan, "dns/web")["a"], healthy, "its health begins anew, and it is ready");
 }
 
 #[test]

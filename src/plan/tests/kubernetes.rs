@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use super::world::{named, split};
 use crate::model::{
-    AnnotatedService, BadAnnotation, Claims, Endpoint, Family, NamespaceReference, PortReference,
-    RoutingPolicy, ServiceName, ServicePort, ServiceRef,
+    AnnotatedService, BadAnnotation, Claims, Endpoint, Family, HealthSource, NamespaceReference,
+    PortReference, RoutingPolicy, ServiceName, ServicePort, ServiceRef,
 };
 
 /// A Kubernetes Service under construction.
@@ -24,6 +24,7 @@ pub fn service(name: &str, place: &str) -> Kubernetes {
         maximum: None,
         keeps_serving: false,
         keeps_last: false,
+        health: HealthSource::Membership,
         names: vec![ServiceName::parse(&claimed).expect("a name")],
         namespace: NamespaceReference::parse(&namespace).expect("a namespace"),
         ttl: None,
@@ -95,6 +96,12 @@ impl Kubernetes {
     pub fn keeps(mut self, serving: bool, last: bool) -> Self {
         let claims = self.claims();
         (claims.keeps_serving, claims.keeps_last) = (serving, last);
+        self
+    }
+
+    /// Is annotated with `health: custom`.
+    pub fn custom_health(mut self) -> Self {
+        self.claims().health = HealthSource::Custom;
         self
     }
 

@@ -1,8 +1,10 @@
 //! The rules of the reconcile as tables of cases and as properties. `world` tells small worlds in few
-//! words, `simulation` applies plans to random ones in memory, and `promises` are checked at each call.
+//! words, `simulation` applies plans to random ones in memory by `calls`, and at each of them `promises`
+//! are checked.
 
 mod adoption;
 mod arbitrary;
+mod calls;
 mod claims;
 mod convergence;
 mod departures;
@@ -13,6 +15,7 @@ mod kubernetes;
 mod moves;
 mod policies;
 mod promises;
+mod readiness;
 mod removals;
 mod services;
 mod shapes;

@@ -6,8 +6,8 @@ use std::net::IpAddr;
 
 use super::simulation::Simulation;
 use crate::model::attributes::{IPV4, IPV6};
-use crate::model::{AnnotatedService, Endpoint, Marks, ServiceKey, ServiceRef};
-use crate::plan::{Change, Holders, Observation, Plan, plan};
+use crate::model::{AnnotatedService, Endpoint, Health, Marks, ServiceKey, ServiceRef};
+use crate::plan::{Change, Holders, Observation, Plan, health, plan};
 
 impl Simulation {
     pub fn assert_ours(&self, change: &Change) -> Marks {
@@ -33,8 +33,8 @@ impl Simulation {
         if holders.holder(key).is_some() && self.is_hindered(&marked, names) {
             return;
         }
-        let ready = publishable(&self.world.0, &marked);
         for name in names {
+            let ready = publishable(&self.world.0, &marked, name);
             let there: Vec<IpAddr> = our_addresses(&self.world.0, name).collect();
             let found = |addresses: &&Vec<IpAddr>| addresses.iter().any(|it| there.contains(it));
             let enough = if has_maximum(&self.world.0, &marked) { 1 } else { ready.len() };
@@ -54,11 +54,23 @@ impl Simulation {
         held.any(|held| !held) || plan.held_back.iter().any(|it| it.reason.keeps_out())
     }
 
+    /// Health is reported of ours only, where there is a check to report it to, and while none is ready
+    /// nothing gets worse where the last ones stay.
+    pub fn assert_health_may_change(&self, change: &Change, wanted: Health) {
+        let marked = self.assert_ours(change).service;
+        let key = &change.place().key;
+        assert!(self.world.0.registry.services[key].custom_health, "{change}: there is no check");
+        let service = &self.world.0.desired.services[&marked];
+        let keeps = service.claims.as_ref().is_ok_and(|claims| claims.keeps_last);
+        let serving = service.endpoints.iter().flatten().any(|endpoint| endpoint.serving);
+        assert!(!keeps || serving || wanted == Health::Healthy, "{change}: none is ready");
+    }
+
     /// A name of ours goes empty only where its holder has nothing that could be found under it.
     pub fn assert_still_served(&self, change: &Change) {
         let key = &change.place().key;
         let Some(holder) = self.holders.get(key) else { return };
-        let ready = publishable(&self.world.0, holder);
+        let ready = publishable(&self.world.0, holder, key);
         let empty = our_addresses(&self.world.0, key).next().is_none();
         assert!(!empty || ready.is_empty(), "{change}: empty, and {holder} has {ready:?} ready");
     }
@@ -94,15 +106,26 @@ fn is_truncated(observation: &Observation, service: &ServiceRef) -> bool {
     truncated.is_some_and(|it| it.claims.as_ref().is_ok_and(|claims| claims.publish))
 }
 
+/// Whether the readiness of a Service's pods shows as their health under a name.
+pub fn is_custom(observation: &Observation, service: &AnnotatedService, key: &ServiceKey) -> bool {
+    let there = observation.registry.services.get(key);
+    service.claims.as_ref().is_ok_and(|claims| health::is_custom(claims, there) == Ok(true))
+}
+
 /// Whether a Service wants fewer instances than it may have endpoints.
 fn has_maximum(observation: &Observation, service: &ServiceRef) -> bool {
     let claims = observation.desired.services.get(service).map(|service| &service.claims);
     claims.is_some_and(|claims| claims.as_ref().is_ok_and(|claims| claims.maximum.is_some()))
 }
 
-/// The addresses of ready endpoints that may be published, by endpoint.
-pub fn publishable(observation: &Observation, service: &ServiceRef) -> Vec<Vec<IpAddr>> {
+/// The addresses of endpoints that are to be found under a name and may be published, by endpoint.
+pub fn publishable(
+    observation: &Observation,
+    service: &ServiceRef,
+    key: &ServiceKey,
+) -> Vec<Vec<IpAddr>> {
     let service = observation.desired.services.get(service);
+    let custom = service.is_some_and(|service| is_custom(observation, service, key));
     let published =
         |service: &&AnnotatedService| service.claims.as_ref().map_or(true, |claims| claims.publish);
     let service = service.filter(published);
@@ -110,7 +133,7 @@ pub fn publishable(observation: &Observation, service: &ServiceRef) -> Vec<Vec<I
         .is_some_and(|service| service.claims.as_ref().is_ok_and(|claims| claims.keeps_serving));
     let endpoints = service.and_then(|service| service.endpoints.as_ref()).into_iter().flatten();
     let endpoints = endpoints.filter(|endpoint| {
-        if endpoint.terminating { keeps && endpoint.serving } else { endpoint.ready }
+        if endpoint.terminating { keeps && endpoint.serving } else { custom || endpoint.ready }
     });
     let addresses = endpoints.map(|endpoint: &Endpoint| {
         let addresses = endpoint.addresses();

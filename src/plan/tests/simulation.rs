@@ -1,14 +1,14 @@
-//! A Cloud Map in memory and a small model of `apply`: registrations first, then everything that the
-//! changes rest on is read again, and only what the second plan still removes, waiting for nothing,
-//! goes. Every single call is checked against what must never happen.
+//! A small model of `apply` on a Cloud Map in memory (`calls`): registrations first, then everything
+//! that the changes rest on is read again, and only what the second plan still removes, waiting for
+//! nothing, goes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::world::{World, tagged};
-use crate::model::{Attributes, CloudMapService, Selection, ServiceKey, ServiceKind, ServiceRef};
+use super::world::World;
+use crate::model::{KnownHealth, Selection, ServiceKey, ServiceRef};
 use crate::plan::{
     Adoption, Again, Change, Extent, Holders, Observation, Plan, Rules, Stage, adopt, affected,
-    in_turns, plan,
+    health_needed, in_turns, plan,
 };
 
 /// How often one Service is read and decided again, as in `apply`.
@@ -22,6 +22,10 @@ pub struct Course {
     pub side_by_side: bool,
     /// Which calls fail, by their number from 0: those whose bit is set.
     pub failing: u64,
+    /// A registration over an instance starts its health anew; if it does not, that is seen later.
+    pub resets: bool,
+    /// The health of what this sync registered is not told before the next one.
+    pub late: bool,
 }
 
 /// The world as it is: what it says of endpoints and instances is the truth.
@@ -29,7 +33,9 @@ pub struct Course {
 pub struct Simulation {
     pub world: World,
     pub course: Course,
-    calls: u32,
+    pub(super) calls: u32,
+    /// What the present sync registered.
+    pub(super) fresh: BTreeSet<(ServiceKey, String)>,
     /// Who held each name when the present sync began.
     pub holders: BTreeMap<ServiceKey, ServiceRef>,
 }
@@ -48,11 +54,11 @@ struct Turn {
 impl Simulation {
     pub fn new(world: World, course: Course) -> Self {
         let world = world.under(course.rules.clone());
-        Self { world, course, calls: 0, holders: BTreeMap::new() }
+        Self { world, course, calls: 0, fresh: BTreeSet::new(), holders: BTreeMap::new() }
     }
 
     /// What a run sees: services that are empty and unclaimed are not read, nor are the endpoints of
-    /// Services that it is not about.
+    /// Services that it is not about, nor is health where nobody asks for it.
     pub fn observe(&self, selection: &Selection) -> (Observation, BTreeSet<ServiceRef>) {
         let mut observation = self.world.0.clone();
         observation.extent = match selection {
@@ -69,7 +75,20 @@ impl Simulation {
         for (name, service) in &mut observation.desired.services {
             service.endpoints.take_if(|_| !affected.contains(name));
         }
+        self.read_health(&mut observation, &affected);
         (observation, affected)
+    }
+
+    fn read_health(&self, observation: &mut Observation, services: &BTreeSet<ServiceRef>) {
+        let asked = health_needed(observation, services);
+        for (key, service) in &mut observation.registry.services {
+            if !asked.contains(key) {
+                service.health = KnownHealth::Unread;
+            } else if let KnownHealth::Read(known) = &mut service.health {
+                let is_fresh = |id: &String| self.fresh.contains(&(key.clone(), id.clone()));
+                known.retain(|id, _| !(self.course.late && is_fresh(id)));
+            }
+        }
     }
 
     pub fn plan(&self, selection: &Selection) -> (Plan, BTreeSet<ServiceRef>) {
@@ -92,6 +111,7 @@ impl Simulation {
     /// One sync. Returns how many calls it made.
     pub fn sync(&mut self, selection: &Selection) -> u32 {
         let before = self.calls;
+        self.fresh.clear();
         let (observation, affected) = self.observe(selection);
         let plan = plan(&observation, &affected);
         let strangers: Vec<_> = plan.changes.keys().filter(|it| !affected.contains(*it)).collect();
@@ -160,83 +180,13 @@ impl Simulation {
                 None => _ = seen.desired.services.remove(service),
             }
         }
+        self.read_health(seen, &again.services);
         let mut plan = plan(seen, &again.services);
         plan.changes.retain(|service, _| turn.services.contains(service));
         turn.changes = plan.changes.into_values().flatten().collect();
         turn.changes.retain(|change| {
             change.stage() != Stage::Deregister || turn.announced.contains(&identity(change))
         });
-    }
-
-    /// One call. It fails where the course says so, and where there is no service to call it for.
-    fn make(&mut self, change: &Change) {
-        let fails = self.course.failing.checked_shr(self.calls).unwrap_or(0) & 1 == 1;
-        self.calls += 1;
-        if fails {
-            return;
-        }
-        let key = change.place().key.clone();
-        if let Change::CreateService { service, .. } = change {
-            let (arn, name) = (format!("arn-{}", key.name), service.name.as_str());
-            let mut created = CloudMapService::created(arn, name, service.kind);
-            if service.kind != ServiceKind::Http {
-                created.ttls.insert(service.ttl);
-            }
-            created.tags = tagged(&self.world.0.owner.id);
-            let former = self.world.0.registry.services.insert(key, created);
-            assert_eq!(former, None, "{change}: it exists");
-            return;
-        }
-        if !self.world.0.registry.services.contains_key(&key) {
-            return;
-        }
-        match change {
-            Change::Register { instance, attributes, .. } => {
-                let present = self.instance(&key, instance);
-                assert_eq!(present, None, "{change}: somebody has that id");
-                self.instances(&key).insert(instance.clone(), attributes.clone());
-            }
-            Change::Rewrite { instance, attributes, .. } => {
-                self.assert_ours(change);
-                self.instances(&key).insert(instance.clone(), attributes.clone());
-            }
-            Change::Adopt { instance, present, attributes, .. } => {
-                assert_eq!(self.instance(&key, instance), Some(present), "{change}");
-                self.instances(&key).insert(instance.clone(), attributes.clone());
-            }
-            Change::Deregister { instance, .. } => {
-                self.assert_may_go(change);
-                self.instances(&key).remove(instance);
-                self.assert_still_served(change);
-            }
-            Change::UpdateService { update, .. } => {
-                let registry = &mut self.world.0.registry;
-                let service = registry.services.get_mut(&key).expect("the service is there");
-                assert_eq!(service.tags, tagged("cloud-map-sync"), "{change}: it is not ours");
-                assert_eq!(service.kind, ServiceKind::Dns(update.records), "{change}");
-                service.ttls = [update.ttl].into();
-            }
-            Change::CreateService { .. } => {}
-        }
-    }
-
-    fn instances(&mut self, key: &ServiceKey) -> &mut BTreeMap<String, Attributes> {
-        let service = self.world.0.registry.services.get_mut(key).expect("the service is there");
-        service.instances.as_mut().expect("its instances were read")
-    }
-
-    pub fn instance(&self, key: &ServiceKey, id: &str) -> Option<&Attributes> {
-        self.world.0.registry.services[key].instances.as_ref()?.get(id)
-    }
-
-    /// Everything that is not ours.
-    pub fn foreign(&self) -> Vec<(ServiceKey, String, Attributes)> {
-        let registry = &self.world.0.registry;
-        let all = registry.services.keys().flat_map(|key| {
-            registry.instances(key).map(move |(id, attributes)| (key, id, attributes))
-        });
-        let foreign = all.filter(|(_, _, it)| !self.world.0.owner.owns(it));
-        foreign.map(|(key, id, it)| (key.clone(), id.clone(), it.clone())).collect()
     }
 }
 

@@ -1,11 +1,13 @@
 //! The health of instances, which is not an attribute: AWS_INIT_HEALTH_STATUS stays as it was written while the status
-//! moves on. A status reported for a custom check takes effect after a while, and repeating it does not hasten it.
+//! moves on. A status reported for a custom check takes effect after a while, and repeating it does not hasten it. A
+//! registration starts the status anew; that of a new instance is known a moment later than the instance.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use super::CloudMap;
 use super::dispatch::Output;
 use super::error::ApiError;
 use super::input::{Input, absent};
@@ -13,20 +15,27 @@ use super::instance::not_found;
 use super::namespace_reads::with_token;
 use super::page::Page;
 use super::resource::Service;
+use super::seed::seeded;
 use super::state::State;
 
 /// The custom health of one instance.
 pub(super) struct Health {
     status: &'static str,
+    known_from: Instant,
     coming: Option<(&'static str, Instant)>,
 }
 
 impl Health {
     /// As a registration sets it: HEALTHY unless the attribute says otherwise.
-    pub(super) fn initial(attributes: &BTreeMap<String, String>) -> Self {
+    pub(super) fn initial(attributes: &BTreeMap<String, String>, known_from: Instant) -> Self {
         let unhealthy =
             attributes.get("AWS_INIT_HEALTH_STATUS").is_some_and(|status| status == "UNHEALTHY");
-        Self { status: if unhealthy { "UNHEALTHY" } else { "HEALTHY" }, coming: None }
+        let status = if unhealthy { "UNHEALTHY" } else { "HEALTHY" };
+        Self { status, known_from, coming: None }
+    }
+
+    fn is_known(&self, now: Instant) -> bool {
+        self.known_from <= now
     }
 
     fn at(&self, now: Instant) -> &'static str {
@@ -41,6 +50,21 @@ impl Health {
 }
 
 impl Service {
+    /// Starts the custom health of an instance anew, as its registration says; one that has just come is not known
+    /// before `known_from`.
+    pub(super) fn start_health(
+        &mut self,
+        id: &str,
+        attributes: &BTreeMap<String, String>,
+        known_from: Instant,
+    ) {
+        if self.custom_health {
+            let former = self.health.get(id).map(|former| former.known_from);
+            let known_from = former.map_or(known_from, |former| former.min(known_from));
+            self.health.insert(id.to_owned(), Health::initial(attributes, known_from));
+        }
+    }
+
     /// Whether any health check is configured.
     pub(super) fn has_health_check(&self) -> bool {
         self.custom_health || self.health_check.is_some()
@@ -49,7 +73,8 @@ impl Service {
     /// An instance's status; UNKNOWN without a check. No prober runs here, so a Route 53 check always passes.
     pub(super) fn health_of(&self, instance: &str, now: Instant) -> &'static str {
         match self.health.get(instance) {
-            Some(health) if self.custom_health => health.at(now),
+            Some(health) if self.custom_health && health.is_known(now) => health.at(now),
+            _ if self.custom_health => "UNKNOWN",
             _ if self.has_health_check() => "HEALTHY",
             _ => "UNKNOWN",
         }
@@ -95,10 +120,34 @@ impl State {
             return Err(ApiError::new(404, "CustomHealthNotFound", message));
         }
         let listed = service.instances.get(id).and_then(|history| history.listed(now)).is_some();
-        let Some(health) = service.health.get_mut(id).filter(|_| listed) else {
+        let health = service.health.get_mut(id).filter(|health| listed && health.is_known(now));
+        let Some(health) = health else {
             return Err(not_found(id, &service_id));
         };
         health.report(status, now, from);
         Ok(Value::Null)
+    }
+}
+
+impl CloudMap {
+    /// Gives a service the HealthCheckCustomConfig that it was created with.
+    pub fn check_health(&self, service_id: &str) {
+        self.change(|state| seeded(state, service_id).custom_health = true);
+    }
+
+    /// The status of every instance of a service, by instance id, as it is told now.
+    pub fn health(&self, service_id: &str) -> BTreeMap<String, &'static str> {
+        let mut state = self.look();
+        let now = state.now;
+        let service = seeded(&mut state, service_id);
+        service.present().map(|(id, _)| (id.clone(), service.health_of(id, now))).collect()
+    }
+
+    /// Lets the health of all new instances of a service be known.
+    pub fn health_is_known(&self, service_id: &str) {
+        self.change(|state| {
+            let now = state.now;
+            seeded(state, service_id).health.values_mut().for_each(|it| it.known_from = now);
+        });
     }
 }

@@ -8,7 +8,6 @@ use serde_json::Value;
 
 use super::CloudMap;
 use super::effect::Effect;
-use super::health::Health;
 use super::operation::Targets;
 use super::resource::{DnsConfig, Instance, NamespaceKind, RecordType, Service};
 use super::state::State;
@@ -138,9 +137,7 @@ impl CloudMap {
             let instance = Instance { attributes, creator_request_id: None };
             let now = state.now;
             let service = seeded(state, service_id);
-            if service.custom_health {
-                service.health.insert(id.to_owned(), Health::initial(&instance.attributes));
-            }
+            service.start_health(id, &instance.attributes, now);
             service.raise_revision(now);
             state.put(service_id, id, now, (now, now), Some(Arc::new(instance)));
         });
@@ -198,7 +195,8 @@ impl CloudMap {
     }
 }
 
-fn seeded<'a>(state: &'a mut State, service_id: &str) -> &'a mut Service {
+/// The service of a test, which must be there.
+pub(super) fn seeded<'a>(state: &'a mut State, service_id: &str) -> &'a mut Service {
     state.services.get_mut(service_id).unwrap_or_else(|| panic!("there is no service {service_id}"))
 }
 

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use insta::assert_snapshot;
 
 use super::{after, at, marks, minutes, seen, shops, stand};
-use crate::model::Attributes;
-use crate::model::attributes::SIGHTING;
+use crate::model::attributes::{HEALTH, INITIAL_HEALTH, SIGHTING};
+use crate::model::{Attributes, Health, KnownHealth};
 use crate::plan::tests::world::{
-    NOW, World, foreign, key, of_other_cluster, pod, service, tell, with,
+    NOW, World, foreign, key, of_other_cluster, pod, service, tell, with, written,
 };
 use crate::plan::{Policy, Rules, Stand};
 
@@ -86,4 +86,26 @@ fn a_policy_that_rewrites_nothing_remembers_nothing() {
         assert_eq!(forgets, usize::from(policy == Policy::UpsertOnly), "{}", tell(&plan));
         assert_eq!(stand(&plan).is_some(), policy == Policy::Sync, "{policy}");
     }
+}
+
+/// A registration starts the health anew with what it says.
+#[test]
+fn to_remember_something_on_an_instance_does_not_change_its_health() {
+    let mut world = shops(&[("a", 4, None), ("b", 4, None)]);
+    for place in ["http/a", "http/b"] {
+        world = world.with(place, |it| {
+            it.custom_health = true;
+            let instances = it.instances.as_mut().expect("read");
+            for attributes in instances.values_mut() {
+                attributes.insert(INITIAL_HEALTH.to_owned(), "HEALTHY".to_owned());
+                attributes.insert(HEALTH.to_owned(), "custom".to_owned());
+            }
+            let known = instances.keys().map(|id| (id.clone(), Health::Unhealthy));
+            it.health = KnownHealth::Read(known.collect());
+        });
+    }
+    let plan = world.plan();
+    let marked = ["http/a", "http/b"].map(|place| written(&plan, place)).into_iter().flatten();
+    let health: Vec<String> = marked.map(|(_, it)| it[INITIAL_HEALTH].clone()).collect();
+    assert_eq!(health, ["UNHEALTHY"]);
 }

@@ -75,6 +75,40 @@ async fn a_reported_status_acts_late_and_leaves_the_attribute_alone() {
     assert_eq!(map.instances(&web)["a"]["AWS_INIT_HEALTH_STATUS"], "UNHEALTHY");
 }
 
+#[tokio::test(start_paused = true)]
+async fn the_health_of_a_new_instance_is_known_later_and_a_registration_over_it_starts_it_anew() {
+    let map = cloud_map();
+    map.behave(Behaviour { health_lag: Duration::from_secs(1), ..Behaviour::default() });
+    let web = dns_service(&map, &[RecordType::A]);
+    let of =
+        |initial| json!({ "AWS_INSTANCE_IPV4": "10.0.0.1", "AWS_INIT_HEALTH_STATUS": initial });
+    let report = json!({ "ServiceId": web, "InstanceId": "a", "Status": "HEALTHY" });
+    register(&map, &web, "a", of("UNHEALTHY")).await;
+    assert_eq!(health(&map, &web, "a").await, "UNKNOWN");
+    let refused = refused(&map, "UpdateInstanceCustomHealthStatus", report.clone()).await;
+    assert_eq!(refused, "InstanceNotFound");
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(health(&map, &web, "a").await, "UNHEALTHY");
+    done(&map, "UpdateInstanceCustomHealthStatus", report).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(health(&map, &web, "a").await, "HEALTHY");
+    register(&map, &web, "a", of("UNHEALTHY")).await;
+    assert_eq!(health(&map, &web, "a").await, "UNHEALTHY");
+}
+
+#[tokio::test]
+async fn health_is_reported_only_where_a_custom_check_was_configured() {
+    let map = cloud_map();
+    let web = http_service(&map, "web");
+    map.instance(&web, "a", &[]);
+    let report = json!({ "ServiceId": web, "InstanceId": "a", "Status": "HEALTHY" });
+    assert_eq!(
+        refused(&map, "UpdateInstanceCustomHealthStatus", report).await,
+        "CustomHealthNotFound"
+    );
+    assert_eq!(health(&map, &web, "a").await, "UNKNOWN");
+}
+
 #[tokio::test]
 async fn discovery_gives_a_hundred_unless_asked_for_more_and_is_known_on_the_data_host_alone() {
     let map = cloud_map();

@@ -1,0 +1,92 @@
+//! What stands under a name in Cloud Map, as the comparison looks at it: which ids are in use, which
+//! instances are ours, and which of those is kept for which wanted one.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::identity::Identity;
+use super::wanted::Wanted;
+use super::{Observation, health};
+use crate::model::{
+    Attributes, CloudMapService, Health, KnownHealth, Marks, ServiceKey, ServiceRef,
+};
+
+/// What stands under a key.
+pub struct Present<'a> {
+    observation: &'a Observation,
+    service: Option<&'a CloudMapService>,
+    tells_ports_apart: bool,
+    /// The ids that are in use, ours and foreign.
+    pub ids: BTreeSet<&'a String>,
+    /// The instances of ours.
+    pub ours: BTreeMap<&'a String, &'a Attributes>,
+}
+
+impl<'a> Present<'a> {
+    /// Looks at what was read of it.
+    pub fn of(observation: &'a Observation, key: &ServiceKey, tells_ports_apart: bool) -> Self {
+        let instances = || observation.registry.instances(key);
+        let ours = instances().filter(|(_, attributes)| observation.owner.owns(attributes));
+        let (ids, ours) = (instances().map(|(id, _)| id).collect(), ours.collect());
+        let service = observation.registry.services.get(key);
+        Self { observation, service, tells_ports_apart, ids, ours }
+    }
+
+    /// What an instance of ours states of its address and port.
+    pub fn identity(&self, id: &String) -> Identity {
+        Identity::of(self.ours[id], self.tells_ports_apart)
+    }
+
+    /// Whether an instance of ours is marked as this Service's.
+    pub fn is_marked(&self, id: &String, service: &ServiceRef) -> bool {
+        let marks = Marks::read(self.ours[id], &self.observation.owner);
+        marks.is_some_and(|marks| marks.service == *service)
+    }
+
+    /// What is known of the health of an instance of ours.
+    pub fn health(&self, id: &String) -> Health {
+        health::present(self.service, id, self.ours[id])
+    }
+
+    /// Why the health of the instances is not known, where that was tried in vain.
+    pub fn health_unreadable(&self) -> Option<&String> {
+        match self.service.map(|service| &service.health) {
+            Some(KnownHealth::Unreadable(problem)) => Some(problem),
+            _ => None,
+        }
+    }
+
+    /// Takes out of `wanted` what is beyond its maximum, and says which of ours that concerns.
+    pub fn beyond_maximum(&self, wanted: &mut Wanted) -> BTreeSet<String> {
+        if wanted.maximum.is_none() {
+            return BTreeSet::new();
+        }
+        let kept: BTreeMap<String, String> = self
+            .kept_for(wanted)
+            .into_iter()
+            .map(|(new_id, id)| (new_id.clone(), id.clone()))
+            .collect();
+        let beyond = wanted.keep_within_maximum(|new_id| kept.contains_key(new_id));
+        beyond.iter().filter_map(|new_id| kept.get(new_id).cloned()).collect()
+    }
+
+    /// The instance of ours that is kept for each wanted one, by the latter's new id: the one with its
+    /// identity (of several the first by id), else the one that has the new id already, since its
+    /// addresses changed, say by a second one.
+    pub fn kept_for<'w>(&self, wanted: &'w Wanted) -> BTreeMap<&'w String, &'a String> {
+        let mut by_identity = BTreeMap::new();
+        for id in self.ours.keys().copied() {
+            by_identity.entry(self.identity(id)).or_insert(id);
+        }
+        let same = wanted.instances.iter().filter_map(|(new_id, (identity, _))| {
+            Some((new_id, by_identity.get(identity).copied()?))
+        });
+        let mut kept: BTreeMap<&String, &String> = same.collect();
+        let taken: BTreeSet<&String> = kept.values().copied().collect();
+        for new_id in wanted.instances.keys().filter(|new_id| !taken.contains(new_id)) {
+            if let Some((id, _)) = self.ours.get_key_value(new_id) {
+                kept.entry(new_id).or_insert(id);
+            }
+        }
+        kept
+    }
+}

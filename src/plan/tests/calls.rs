@@ -1,0 +1,103 @@
+//! A Cloud Map in memory: what each call does to the world, which is the truth. Every single call is
+//! checked against what must never happen.
+
+use std::collections::BTreeMap;
+
+use super::simulation::Simulation;
+use super::world::tagged;
+use crate::model::{Attributes, CloudMapService, Health, KnownHealth, ServiceKey, ServiceKind};
+use crate::plan::{Change, health};
+
+impl Simulation {
+    /// One call. It fails where the course says so, and where there is no service to call it for.
+    pub(super) fn make(&mut self, change: &Change) {
+        let fails = self.course.failing.checked_shr(self.calls).unwrap_or(0) & 1 == 1;
+        self.calls += 1;
+        if fails {
+            return;
+        }
+        let key = change.place().key.clone();
+        if let Change::CreateService { service, .. } = change {
+            let (arn, name) = (format!("arn-{}", key.name), service.name.as_str());
+            let mut created = CloudMapService::created(arn, name, service.kind);
+            if service.kind != ServiceKind::Http {
+                created.ttls.insert(service.ttl);
+            }
+            created.tags = tagged(&self.world.0.owner.id);
+            created.custom_health = service.custom_health;
+            let former = self.world.0.registry.services.insert(key, created);
+            assert_eq!(former, None, "{change}: it exists");
+            return;
+        }
+        if !self.world.0.registry.services.contains_key(&key) {
+            return;
+        }
+        match change {
+            Change::Register { instance, attributes, .. } => {
+                let present = self.instance(&key, instance);
+                assert_eq!(present, None, "{change}: somebody has that id");
+                self.instances(&key).insert(instance.clone(), attributes.clone());
+                self.set_health(&key, instance, Some(health::initial(attributes)));
+                self.fresh.insert((key, instance.clone()));
+            }
+            Change::Rewrite { instance, attributes, .. } => {
+                self.assert_ours(change);
+                self.instances(&key).insert(instance.clone(), attributes.clone());
+                if self.course.resets {
+                    self.set_health(&key, instance, Some(health::initial(attributes)));
+                }
+            }
+            Change::Adopt { instance, present, attributes, .. } => {
+                assert_eq!(self.instance(&key, instance), Some(present), "{change}");
+                self.instances(&key).insert(instance.clone(), attributes.clone());
+                if self.course.resets {
+                    self.set_health(&key, instance, Some(health::initial(attributes)));
+                }
+            }
+            Change::Health { instance, wanted, .. } => {
+                self.assert_health_may_change(change, *wanted);
+                self.set_health(&key, instance, Some(*wanted));
+            }
+            Change::Deregister { instance, .. } => {
+                self.assert_may_go(change);
+                self.instances(&key).remove(instance);
+                self.set_health(&key, instance, None);
+                self.assert_still_served(change);
+            }
+            Change::UpdateService { update, .. } => {
+                let registry = &mut self.world.0.registry;
+                let service = registry.services.get_mut(&key).expect("the service is there");
+                assert_eq!(service.tags, tagged("cloud-map-sync"), "{change}: it is not ours");
+                assert_eq!(service.kind, ServiceKind::Dns(update.records), "{change}");
+                service.ttls = [update.ttl].into();
+            }
+            Change::CreateService { .. } => {}
+        }
+    }
+
+    fn instances(&mut self, key: &ServiceKey) -> &mut BTreeMap<String, Attributes> {
+        let service = self.world.0.registry.services.get_mut(key).expect("the service is there");
+        service.instances.as_mut().expect("its instances were read")
+    }
+
+    fn set_health(&mut self, key: &ServiceKey, id: &str, health: Option<Health>) {
+        let service = self.world.0.registry.services.get_mut(key).expect("the service is there");
+        let KnownHealth::Read(known) = &mut service.health else { panic!("it is the truth") };
+        known.remove(id);
+        known.extend(health.filter(|_| service.custom_health).map(|it| (id.to_owned(), it)));
+    }
+
+    pub fn instance(&self, key: &ServiceKey, id: &str) -> Option<&Attributes> {
+        self.world.0.registry.services[key].instances.as_ref()?.get(id)
+    }
+
+    /// Everything that is not ours.
+    pub fn foreign(&self) -> Vec<(ServiceKey, String, Attributes)> {
+        let registry = &self.world.0.registry;
+        let all = registry.services.keys().flat_map(|key| {
+            registry.instances(key).map(move |(id, attributes)| (key, id, attributes))
+        });
+        let foreign = all.filter(|(_, _, it)| !self.world.0.owner.owns(it));
+        foreign.map(|(key, id, it)| (key.clone(), id.clone(), it.clone())).collect()
+    }
+}

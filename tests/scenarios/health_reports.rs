@@ -1,0 +1,107 @@
+//! How health is read and reported: late, in pages, refused, and never twice.
+
+use std::time::Duration;
+
+use crate::health::{REPORT, fleet, health, pods, ready, registered, web};
+use crate::run::{converge, said_of, settled, sync, sync_service, writes};
+use crate::sandbox::cloud_map::{Behaviour, Fault, FaultKind};
+use crate::sandbox::kubernetes::Pod;
+
+#[tokio::test]
+async fn rewrite_carries_the_health_of_its_moment() {
+    let (fleet, function) = registered(&[]).await;
+    let service = fleet.cloud_map.find_service("prod", "web").expect("created");
+    let mut instances = fleet.instances("prod", "web").into_iter();
+    let (id, mut drifted) = instances.find(|(id, _)| id.contains("10-0-1-1")).expect("web-0");
+    drifted.insert("REGION".into(), "elsewhere".into());
+    fleet.put(&service, &id, &drifted);
+    pods(&fleet, &[Pod::not_ready, ready]);
+    fleet.cloud_map.forget_calls();
+    let report = sync(&function).await;
+    assert_eq!(writes(&fleet), ["RegisterInstance web"], "{report}");
+    assert_eq!(health(&fleet), ["10.0.1.1 UNHEALTHY", "10.0.1.2 HEALTHY"]);
+    assert_eq!(fleet.instances("prod", "web")[&id]["AWS_INIT_HEALTH_STATUS"], "UNHEALTHY");
+    settled(&fleet, &function).await;
+}
+
+#[tokio::test]
+async fn report_that_takes_its_time_is_not_repeated_and_can_be_taken_back() {
+    let (fleet, function) = registered(&[]).await;
+    let health_delay = Duration::from_hours(1);
+    fleet.cloud_map.behave(Behaviour { health_delay, ..Behaviour::default() });
+    pods(&fleet, &[Pod::not_ready, ready]);
+    converge(&fleet, &function).await;
+    assert_eq!(health(&fleet), ["10.0.1.1 HEALTHY", "10.0.1.2 HEALTHY"], "it is yet to show");
+
+    pods(&fleet, &[ready, ready]);
+    fleet.cloud_map.forget_calls();
+    sync(&function).await;
+    assert_eq!(writes(&fleet), [format!("{REPORT} web")], "what is coming is taken back");
+    settled(&fleet, &function).await;
+}
+
+#[tokio::test]
+async fn instance_whose_health_is_not_known_yet_is_as_its_registration_says() {
+    let fleet = fleet().await;
+    let health_lag = Duration::from_hours(1);
+    fleet.cloud_map.behave(Behaviour {
+        health_lag,
+        health_delay: Duration::ZERO,
+        ..Behaviour::default()
+    });
+    fleet.service(web(&[]));
+    pods(&fleet, &[ready, Pod::not_ready]);
+    let function = fleet.function().await;
+    converge(&fleet, &function).await;
+    assert_eq!(health(&fleet), ["10.0.1.1 UNKNOWN", "10.0.1.2 UNKNOWN"]);
+
+    pods(&fleet, &[ready, ready]);
+    let report = sync(&function).await;
+    assert!(!report.ok && report.to_string().contains("InstanceNotFound"), "{report}");
+    let service = fleet.cloud_map.find_service("prod", "web").expect("created");
+    fleet.cloud_map.health_is_known(&service);
+    converge(&fleet, &function).await;
+    assert_eq!(health(&fleet), ["10.0.1.1 HEALTHY", "10.0.1.2 HEALTHY"]);
+}
+
+#[tokio::test]
+async fn health_is_read_once_in_a_sync_page_by_page_and_only_for_those_that_want_it() {
+    let fleet = fleet().await;
+    fleet.cloud_map.behave(Behaviour { page_limit: 2, ..Behaviour::default() });
+    fleet.web("plain", "prod", &["10.0.2.1"]);
+    fleet.service(web(&[]));
+    pods(&fleet, &[ready, ready, ready, ready, Pod::not_ready]);
+    let function = fleet.function().await;
+    converge(&fleet, &function).await;
+    assert_eq!(fleet.cloud_map.count("GetInstancesHealthStatus"), 3, "three pages of one service");
+    fleet.cloud_map.forget_calls();
+    sync_service(&function, "plain").await;
+    assert_eq!(fleet.cloud_map.count("GetInstancesHealthStatus"), 0);
+}
+
+#[tokio::test]
+async fn health_that_cannot_be_read_stops_nothing_else_and_is_tried_again() {
+    let (fleet, function) = registered(&[]).await;
+    let denied = Fault::on("GetInstancesHealthStatus", FaultKind::AccessDenied);
+    fleet.cloud_map.inject(denied.times(2));
+    pods(&fleet, &[Pod::not_ready, ready, ready]);
+    fleet.cloud_map.forget_calls();
+    let report = sync(&function).await;
+    assert!(!report.ok, "{report}");
+    assert!(said_of(&report, "HealthUnreadable").contains("AccessDenied"), "{report}");
+    assert_eq!(writes(&fleet), ["RegisterInstance web"], "{report}");
+    fleet.cloud_map.heal();
+    converge(&fleet, &function).await;
+    assert_eq!(health(&fleet)[0], "10.0.1.1 UNHEALTHY");
+}
+
+#[tokio::test]
+async fn report_that_fails_is_a_failed_change_that_the_next_sync_makes() {
+    let (fleet, function) = registered(&[]).await;
+    fleet.cloud_map.inject(Fault::on(REPORT, FaultKind::AccessDenied));
+    pods(&fleet, &[Pod::not_ready, Pod::not_ready]);
+    let report = sync(&function).await;
+    assert_eq!((report.ok, report.counts.failed, report.counts.health), (false, 1, 1), "{report}");
+    converge(&fleet, &function).await;
+    assert_eq!(health(&fleet), ["10.0.1.1 UNHEALTHY", "10.0.1.2 UNHEALTHY"]);
+}
