@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use tokio::sync::OnceCell;
 
+use crate::cloud_map::namespace::NewNamespaces;
 use crate::cloud_map::{self, CloudMap};
 use crate::kubernetes::desired::{self, Reading};
 use crate::kubernetes::{self, Kubernetes};
@@ -31,17 +32,24 @@ pub struct SharedRegistry {
     cloud_map: CloudMap,
     only: Vec<NamespaceReference>,
     read: OnceCell<Result<Registry, Arc<cloud_map::Error>>>,
+    new_namespaces: NewNamespaces,
 }
 
 impl SharedRegistry {
     /// The registry behind `cloud_map`, narrowed to the namespaces of `only` where it names any.
     pub fn new(cloud_map: CloudMap, only: Vec<NamespaceReference>) -> Self {
-        Self { cloud_map, only, read: OnceCell::new() }
+        let new_namespaces = NewNamespaces::default();
+        Self { cloud_map, only, read: OnceCell::new(), new_namespaces }
     }
 
     /// The client that reads and writes it.
     pub fn cloud_map(&self) -> &CloudMap {
         &self.cloud_map
+    }
+
+    /// What came of the namespaces that clusters kept in it wanted to have created.
+    pub fn new_namespaces(&self) -> &NewNamespaces {
+        &self.new_namespaces
     }
 
     /// Every service, with the instances of those that have any.
@@ -94,6 +102,7 @@ impl World<'_> {
             desired: desired::desired(&services?, &self.reading),
             registry: registry?,
         };
+        observation.expect_namespaces();
         self.complete(&mut observation).await;
         let affected = plan::affected(&observation, selection);
         let tags = plan::tags_needed(&observation, &affected);
@@ -188,7 +197,9 @@ impl World<'_> {
         let missing: BTreeSet<ServiceKey> = missing.cloned().collect();
         let namespaces: BTreeSet<&String> = missing.iter().map(|key| &key.namespace).collect();
         for id in namespaces {
-            let Some(namespace) = observation.registry.namespaces.get(id) else { continue };
+            let namespace = observation.registry.namespaces.get(id);
+            let there = namespace.filter(|namespace| namespace.arn.is_some());
+            let Some(namespace) = there else { continue };
             for (key, service) in self.registry.cloud_map.services(namespace).await? {
                 if missing.contains(&key) {
                     observation.registry.services.insert(key, service);

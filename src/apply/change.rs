@@ -31,6 +31,13 @@ impl Turn<'_> {
         services: &BTreeMap<ServiceKey, String>,
     ) -> Effect {
         let deadline = self.terms.deadline;
+        // Before there is a permit to wait for: creating a namespace takes calls of its own.
+        if let Some(name) = change.missing_namespace() {
+            let namespace = timeout_at(deadline.end(), self.namespace(name)).await;
+            if let Err(effect) = namespace.unwrap_or_else(|_| Err(late(change))) {
+                return effect;
+            }
+        }
         // Many changes wait here for their call, so the time is looked at when it may be made.
         let permit = match timeout_at(deadline.stop(), self.cloud_map.permit()).await {
             Ok(permit) if deadline.is_open() => permit,
@@ -42,10 +49,7 @@ impl Turn<'_> {
                 Err(effect) => effect,
             }
         });
-        made.await.unwrap_or_else(|_| {
-            let text = format!("cannot {change}: Cloud Map did not answer in time");
-            Effect::Is(Outcome::Failed(text))
-        })
+        made.await.unwrap_or_else(|_| late(change))
     }
 
     /// Makes the call: what Cloud Map accepted, or what came of it at once.
@@ -56,6 +60,8 @@ impl Turn<'_> {
         services: &BTreeMap<ServiceKey, String>,
     ) -> Result<Accepted, Effect> {
         match (change, services.get(&change.place().key)) {
+            // That has just been made sure of.
+            (Change::CreateNamespace { .. }, _) => Err(Effect::Is(Outcome::Applied)),
             (Change::CreateService { place, service }, _) => {
                 Err(self.create(permit, place, service).await)
             }
@@ -76,21 +82,30 @@ impl Turn<'_> {
             (Change::Deregister { place, instance, .. }, Some(arn)) => {
                 self.deregister(permit, arn, place, instance).await
             }
-            (_, None) => {
-                let text = "its Cloud Map service does not exist".to_owned();
-                Err(Effect::Is(Outcome::Undone(text)))
-            }
+            (_, None) => Err(Effect::Is(self.without_service(&change.place().key))),
         }
+    }
+
+    /// What becomes of a change in a service that does not exist: where its creation is held back, so
+    /// is all that was to follow.
+    fn without_service(&self, key: &ServiceKey) -> Outcome {
+        let mut made = self.results.applied.iter().filter(|made| made.change.place().key == *key);
+        made.find_map(|made| {
+            matches!(made.outcome, Outcome::HeldBack(_)).then(|| made.outcome.clone())
+        })
+        .unwrap_or_else(|| Outcome::Undone("its Cloud Map service does not exist".to_owned()))
     }
 
     /// Waits for the operation: accepted is not done.
     async fn finish(&self, accepted: Accepted, change: &Change) -> Effect {
         let subject = change.instance().map_or_else(|| change.place().to_string(), str::to_owned);
+        let namespace = self.observation.registry.namespaces.get(&change.place().key.namespace);
+        let owner = namespace.and_then(|namespace| namespace.owner.as_deref());
         let (operation, ours) = match accepted {
             Accepted::Operation(operation) => (operation, true),
             Accepted::Busy(operation) => (operation, false),
         };
-        match self.cloud_map.wait(&operation, self.terms.deadline.stop()).await {
+        match self.cloud_map.wait(&operation, owner, self.terms.deadline.stop()).await {
             Ok(Ended::Success | Ended::Fail { .. }) if !ours => Effect::Again,
             Ok(Ended::Success) => Effect::Is(Outcome::Applied),
             Ok(Ended::Fail { code, .. })
@@ -109,6 +124,11 @@ impl Turn<'_> {
             Err(error) => failed(&error),
         }
     }
+}
+
+fn late(change: &Change) -> Effect {
+    let text = format!("cannot {change}: Cloud Map did not answer in time");
+    Effect::Is(Outcome::Failed(text))
 }
 
 /// A call that failed.

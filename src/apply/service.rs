@@ -1,12 +1,28 @@
-//! The calls that change a Cloud Map service itself, and what their answers mean for the change.
+//! The calls that create or change a Cloud Map service itself, and the namespace it needs, and what
+//! their answers mean for the change.
 
+use super::Outcome;
 use super::change::{Effect, failed, held_back};
-use super::turn::Turn;
+use super::turn::{NO_TIME, Turn};
 use crate::cloud_map::write::Accepted;
 use crate::cloud_map::{Class, Permit};
 use crate::plan::{NewService, Place, Reason, ServiceUpdate};
 
 impl Turn<'_> {
+    /// The ARN of a namespace that was missing. All Services that need it share what comes of it.
+    pub(super) async fn namespace(&self, name: &str) -> Result<String, Effect> {
+        let deadline = self.terms.deadline;
+        if !deadline.is_open() {
+            return Err(Effect::Is(Outcome::Undone(NO_TIME.to_owned())));
+        }
+        let (created, owner) = (self.task.new_namespaces(), &self.observation.owner.id);
+        let arn = self.cloud_map.ensure_namespace(created, name, owner, deadline.stop()).await;
+        arn.map_err(|error| match error.class {
+            Class::LimitExceeded => held_back(Reason::QuotaExceeded(error.in_full())),
+            _ => failed(&error),
+        })
+    }
+
     pub(super) async fn create(
         &self,
         permit: Permit<'_>,
@@ -14,10 +30,20 @@ impl Turn<'_> {
         service: &NewService,
     ) -> Effect {
         let owner = &self.observation.owner.id;
-        match self.cloud_map.create_service(permit, place, service, owner).await {
+        let NewService { namespace, .. } = service;
+        let created = || self.task.new_namespaces().arn(&namespace.name);
+        let Some(arn) = namespace.arn.clone().or_else(created) else {
+            return Effect::Is(Outcome::Undone(
+                "its Cloud Map namespace does not exist".to_owned(),
+            ));
+        };
+        match self.cloud_map.create_service(permit, place, service, &arn, owner).await {
             Ok(arn) => Effect::Created(arn),
-            Err(error) if error.class == Class::Exists => Effect::Again,
-            Err(error) => failed(&error),
+            Err(error) => match error.class {
+                Class::Exists => Effect::Again,
+                Class::LimitExceeded => held_back(Reason::QuotaExceeded(error.in_full())),
+                _ => failed(&error),
+            },
         }
     }
 

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use crate::cloud_map::CloudMap;
+use crate::cloud_map::namespace::NewNamespaces;
 use crate::model::ServiceRef;
 use crate::observe::{self, World};
 use crate::plan::{Adoption, Again, Change, Holders, Observation, Plan, adopt, plan};
@@ -23,6 +24,12 @@ impl Task<'_> {
         match self {
             Self::Sync(world) | Self::Adopt(world, _) => world.registry.cloud_map(),
         }
+    }
+
+    /// What came of the namespaces that were missing.
+    pub fn new_namespaces(&self) -> &NewNamespaces {
+        let (Self::Sync(world) | Self::Adopt(world, _)) = self;
+        world.registry.new_namespaces()
     }
 
     /// What is to be done.

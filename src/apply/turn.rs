@@ -28,7 +28,7 @@ pub(super) struct Turn<'a> {
     pub(super) cloud_map: &'a CloudMap,
     pub(super) observation: Observation,
     pub(super) terms: Terms,
-    task: &'a Task<'a>,
+    pub(super) task: &'a Task<'a>,
     /// The Services whose turn it is.
     services: BTreeSet<ServiceRef>,
     /// For which of them a change is made.
@@ -37,7 +37,7 @@ pub(super) struct Turn<'a> {
     settled: BTreeSet<Identity>,
     /// The adoptions and removals of the first plan.
     announced: BTreeSet<Identity>,
-    results: Results,
+    pub(super) results: Results,
 }
 
 impl<'a> Turn<'a> {
@@ -105,6 +105,11 @@ impl<'a> Turn<'a> {
 
     /// Reads what the open changes rest on, and plans them, a second time.
     async fn decide_again(&mut self, open: Vec<Change>) -> Vec<Change> {
+        // Its ARN makes a namespace one that is there, whoever's turn created it.
+        for namespace in self.observation.registry.namespaces.values_mut() {
+            let created = || self.task.new_namespaces().arn(&namespace.name);
+            namespace.arn = namespace.arn.take().or_else(created);
+        }
         // What others did to a service itself is seen where it is read as if it were new.
         for change in open.iter().filter(|change| change.stage() == Stage::Update) {
             self.observation.registry.services.remove(&change.place().key);

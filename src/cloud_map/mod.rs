@@ -1,12 +1,13 @@
-//! One account's AWS Cloud Map in one Region: [`read`] and [`tag`] ask, [`service`] and [`mod@write`]
-//! make one change by one call, [`operation`] waits for what a change set in motion, `health` both asks
-//! and reports. Nothing here decides anything.
+//! One account's AWS Cloud Map in one Region: [`read`] and [`tag`] ask, [`namespace`], [`service`] and
+//! [`mod@write`] make one change each, [`operation`] waits for what a change set in motion, `health` both
+//! asks and reports. Nothing here decides anything.
 //!
 //! Services and namespaces are named by ARN throughout: it is accepted wherever an id is, and for
 //! namespaces shared from another account it is the only way.
 
 pub mod error;
 mod health;
+pub mod namespace;
 pub mod operation;
 pub mod read;
 pub mod service;

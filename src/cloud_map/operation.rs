@@ -32,11 +32,17 @@ pub enum Ended {
 }
 
 impl CloudMap {
-    /// Waits until an operation has ended, at most 60 seconds and not past `until`.
+    /// Waits until an operation has ended, at most 60 seconds and not past `until`. `owner` is the account
+    /// of the namespace that it works in: without it Cloud Map knows no operation in a shared one.
     ///
     /// # Errors
     /// Where Cloud Map does not tell how it goes.
-    pub async fn wait(&self, operation: &str, until: Instant) -> Result<Ended, Error> {
+    pub async fn wait(
+        &self,
+        operation: &str,
+        owner: Option<&str>,
+        until: Instant,
+    ) -> Result<Ended, Error> {
         let until = until.min(Instant::now() + PATIENCE);
         let mut pause = FIRST_POLL;
         loop {
@@ -45,15 +51,16 @@ impl CloudMap {
             }
             sleep(pause).await;
             pause = (pause * 3 / 2).min(LONGEST_PAUSE);
-            if let Some(ended) = self.look(operation).await? {
+            if let Some(ended) = self.look(operation, owner).await? {
                 return Ok(ended);
             }
         }
     }
 
-    async fn look(&self, operation: &str) -> Result<Option<Ended>, Error> {
+    async fn look(&self, operation: &str, owner: Option<&str>) -> Result<Option<Ended>, Error> {
         let _permit = self.permit().await;
-        let answer = self.client.get_operation().operation_id(operation).send().await;
+        let request = self.client.get_operation().operation_id(operation);
+        let answer = request.set_owner_account(owner.map(str::to_owned)).send().await;
         let answer =
             answer.map_err(|error| Error::new(format!("get the operation {operation}"), &error))?;
         let Some(operation) = answer.operation else { return Ok(None) };

@@ -61,7 +61,7 @@ impl CloudMap {
         let _permit = self.permit().await;
         let filter = ServiceFilter::builder()
             .name(ServiceFilterName::NamespaceId)
-            .values(namespace.arn.clone())
+            .values(namespace.arn.clone().unwrap_or_else(|| namespace.id.clone()))
             .build();
         let filter = filter.map_err(|error| Error::input(failed(), &error))?;
         let pages = self.client.list_services().filters(filter).into_paginator().send();
@@ -158,5 +158,5 @@ pub(super) fn ended(action: &str, token: Option<&str>) -> Result<(), Error> {
 
 fn means(reference: &NamespaceReference, namespace: &Namespace) -> bool {
     let text = reference.to_string();
-    [&namespace.arn, &namespace.id, &namespace.name].contains(&&text)
+    namespace.arn.as_ref() == Some(&text) || [&namespace.id, &namespace.name].contains(&&text)
 }

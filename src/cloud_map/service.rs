@@ -16,7 +16,7 @@ use crate::model::{HealthCheck, NamespaceKind, Records, RoutingPolicy, ServiceKi
 use crate::plan::{NewService, Place, ServiceUpdate};
 
 impl CloudMap {
-    /// Creates a service and returns its ARN.
+    /// Creates a service in the namespace with the ARN `namespace`, and returns its ARN.
     ///
     /// # Errors
     /// Of class [`super::Class::Exists`] where somebody else was faster.
@@ -25,6 +25,7 @@ impl CloudMap {
         _permit: Permit<'_>,
         place: &Place,
         service: &NewService,
+        namespace: &str,
         owner: &str,
     ) -> Result<String, Error> {
         let failed = || format!("create the Cloud Map service {place}");
@@ -34,7 +35,7 @@ impl CloudMap {
             .client
             .create_service()
             .name(service.name.as_str())
-            .namespace_id(&service.namespace.arn)
+            .namespace_id(namespace)
             .description(format!("cloud-map-sync: created for {owner}"))
             .tags(tag);
         let request = match (service.kind, service.namespace.kind) {

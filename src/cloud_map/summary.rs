@@ -16,7 +16,13 @@ pub(super) fn namespace(summary: NamespaceSummary) -> Option<Namespace> {
         Some(NamespaceType::Http) => NamespaceKind::Http,
         _ => NamespaceKind::Dns,
     };
-    Some(Namespace { id: summary.id?, arn: summary.arn?, name: summary.name?, kind })
+    Some(Namespace {
+        id: summary.id?,
+        arn: Some(summary.arn?),
+        name: summary.name?,
+        kind,
+        owner: summary.resource_owner,
+    })
 }
 
 /// A service out of the list, its instances and tags unread.

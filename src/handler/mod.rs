@@ -178,7 +178,7 @@ impl Function {
         for (index, _) in selections.iter() {
             let cluster = &self.settings.clusters[index];
             let cloud_map = self.clients.cloud_map(cluster).await;
-            let only = self.settings.cloud_map_namespaces.clone();
+            let only = self.settings.rules.namespaces.clone();
             registries
                 .entry(RegistryKey::of(cluster))
                 .or_insert_with(|| SharedRegistry::new(cloud_map, only));

@@ -5,12 +5,22 @@
 pub struct Namespace {
     /// `ns-…`
     pub id: String,
-    /// Its ARN.
-    pub arn: String,
+    /// Its ARN; none where it is yet to be created, and then its name stands for its id.
+    pub arn: Option<String>,
     /// Its name; private DNS namespaces of several VPCs may share one.
     pub name: String,
     /// How its services can be discovered.
     pub kind: NamespaceKind,
+    /// The account that it belongs to, which may share it with this one.
+    pub owner: Option<String>,
+}
+
+impl Namespace {
+    /// An HTTP namespace that is yet to be created.
+    pub fn missing(name: &str) -> Self {
+        let (id, kind) = (name.to_owned(), NamespaceKind::Http);
+        Self { name: id.clone(), id, arn: None, kind, owner: None }
+    }
 }
 
 /// How the services of a namespace can be discovered.
@@ -26,12 +36,17 @@ pub enum NamespaceKind {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 pub enum UnresolvedNamespace {
     /// None has that name, id or ARN.
-    #[error("no Cloud Map namespace {reference:?} is visible here; visible: {}", one_of(visible))]
+    #[error(
+        "no Cloud Map namespace {reference:?} is visible here; visible: {}{}", one_of(visible),
+        not_created.map(|why| format!("; it is not created: {why}")).unwrap_or_default()
+    )]
     Missing {
         /// As annotated.
         reference: String,
         /// The names of those that are there.
         visible: Vec<String>,
+        /// Why it is not created, where missing ones are.
+        not_created: Option<&'static str>,
     },
     /// Several have that name.
     #[error(

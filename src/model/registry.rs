@@ -48,7 +48,8 @@ impl Registry {
     ) -> Result<&Namespace, UnresolvedNamespace> {
         let text = reference.to_string();
         if let NamespaceReference::Arn(arn) = reference {
-            let found = self.namespaces.values().find(|namespace| namespace.arn == *arn);
+            let mut all = self.namespaces.values();
+            let found = all.find(|namespace| namespace.arn.as_ref() == Some(arn));
             return found.ok_or_else(|| self.missing(text));
         }
         if let Some(namespace) = self.namespaces.get(&text) {
@@ -68,7 +69,7 @@ impl Registry {
 
     fn missing(&self, reference: String) -> UnresolvedNamespace {
         let visible = self.namespaces.values().map(|namespace| namespace.name.clone()).collect();
-        UnresolvedNamespace::Missing { reference, visible }
+        UnresolvedNamespace::Missing { reference, visible, not_created: None }
     }
 
     /// The key of `name` in the namespace that `reference` means.
@@ -100,7 +101,8 @@ mod tests {
 
     fn namespace(id: &str, name: &str, kind: NamespaceKind) -> (String, Namespace) {
         let arn = format!("arn:aws:servicediscovery:eu-central-1:111122223333:namespace/{id}");
-        (id.into(), Namespace { id: id.into(), arn, name: name.into(), kind })
+        let (arn, owner) = (Some(arn), None);
+        (id.into(), Namespace { id: id.into(), arn, name: name.into(), kind, owner })
     }
 
     #[test]

@@ -146,7 +146,9 @@ fn all_keys(
         for name in &claims.names {
             match observation.registry.key(&claims.namespace, name) {
                 Ok(key) => _ = keys.insert(key),
-                Err(problem) => unresolved.push(problem),
+                Err(problem) => {
+                    unresolved.push(observation.explained(problem, &claims.namespace));
+                }
             }
         }
     }

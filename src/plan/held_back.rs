@@ -199,6 +199,9 @@ pub enum Reason {
         /// What Cloud Map said.
         message: String,
     },
+    /// A quota of Cloud Map for namespaces or services is used up.
+    #[error("{0}")]
+    QuotaExceeded(String),
     /// The instances of the Cloud Map service could not be read: nothing in it is changed.
     #[error("the instances of this Cloud Map service could not be read: {0}")]
     Unreadable(String),
@@ -236,7 +239,7 @@ impl Reason {
             Self::Guard { .. } => "Guard",
             Self::Waiting { .. } => "Waiting",
             Self::AddressTaken(_) => "AddressTaken",
-            Self::LimitExceeded { .. } => "LimitExceeded",
+            Self::LimitExceeded { .. } | Self::QuotaExceeded(_) => "LimitExceeded",
             Self::Unreadable(_) => "Unreadable",
         }
     }

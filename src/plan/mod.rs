@@ -118,6 +118,7 @@ pub fn plan(observation: &Observation, affected: &BTreeSet<ServiceRef>) -> Plan 
     observation.rules.policy.restrict(&mut plan);
     guard::restrain(observation, affected, &mut plan);
     plan.note_emptied(&observation.registry);
+    plan.add_namespaces();
     plan.in_order()
 }
 
@@ -175,7 +176,8 @@ impl Plan {
                 Change::Register { .. } => 1,
                 Change::Deregister { waits_for: Some(wait), .. } if wait.is_standstill() => 0,
                 Change::Deregister { .. } => -1,
-                Change::CreateService { .. }
+                Change::CreateNamespace { .. }
+                | Change::CreateService { .. }
                 | Change::UpdateService { .. }
                 | Change::Adopt { .. }
                 | Change::Rewrite { .. }

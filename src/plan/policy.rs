@@ -29,7 +29,9 @@ impl Policy {
     /// Whether a change is of a kind that is made.
     pub fn allows(self, change: &Change) -> bool {
         match change {
-            Change::CreateService { .. } | Change::Register { .. } => true,
+            Change::CreateNamespace { .. }
+            | Change::CreateService { .. }
+            | Change::Register { .. } => true,
             Change::Rewrite { .. }
             | Change::Adopt { .. }
             | Change::UpdateService { .. }

@@ -2,6 +2,7 @@
 //! of the plan reads, the same for all clusters of an invocation.
 
 use super::{Guard, Policy};
+use crate::model::NamespaceReference;
 
 /// The settings that a plan obeys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -10,4 +11,8 @@ pub struct Rules {
     pub policy: Policy,
     /// How much may be lost at once.
     pub guard: Guard,
+    /// Whether a missing HTTP namespace is created.
+    pub create_namespaces: bool,
+    /// The Cloud Map namespaces that are looked at; empty: all.
+    pub namespaces: Vec<NamespaceReference>,
 }

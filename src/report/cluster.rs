@@ -50,7 +50,10 @@ impl ClusterReport {
                 Outcome::Failed(error) => ChangeResult::Failed { error },
                 Outcome::Undone(why) => ChangeResult::Undone { why },
                 Outcome::HeldBack(reason) => {
-                    held_back.push(held(service, &change, reason));
+                    let line = held(service, &change, reason);
+                    if !held_back.contains(&line) {
+                        held_back.push(line);
+                    }
                     continue;
                 }
             };

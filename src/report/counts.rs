@@ -12,7 +12,7 @@ use super::{ChangeResult, ClusterReport};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Counts {
-    /// Cloud Map services created.
+    /// Cloud Map services and namespaces created.
     pub created: usize,
     /// Cloud Map services of ours updated.
     pub updated: usize,
@@ -61,7 +61,7 @@ impl Counts {
         match (result, change) {
             (ChangeResult::Failed { .. }, _) => &mut self.failed,
             (ChangeResult::Undone { .. }, _) => &mut self.undone,
-            (_, "create") => &mut self.created,
+            (_, "create" | "create-namespace") => &mut self.created,
             (_, "update") => &mut self.updated,
             (_, "register") => &mut self.registered,
             (_, "rewrite") => &mut self.rewritten,

@@ -106,7 +106,7 @@ pub struct ServiceReport {
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ChangeLine {
-    /// `create`, `update`, `register`, `rewrite`, `health`, `adopt` or `deregister`.
+    /// `create-namespace`, `create`, `update`, `register`, `rewrite`, `health`, `adopt` or `deregister`.
     pub change: &'static str,
     /// The instance; none: the Cloud Map service itself.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -83,8 +83,13 @@ impl Display for ServiceReport {
 
 impl Display for ChangeLine {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let (sign, instance) = (sign(self.change), self.instance.as_deref().unwrap_or("service"));
-        write!(f, "{sign} {:<10} {instance}  {}", self.change, self.detail)?;
+        let sign = sign(self.change);
+        let (verb, subject) = match (self.change, &self.instance) {
+            ("create-namespace", _) => ("create", "namespace"),
+            (verb, None) => (verb, "service"),
+            (verb, Some(instance)) => (verb, instance.as_str()),
+        };
+        write!(f, "{sign} {verb:<10} {subject}  {}", self.detail)?;
         match &self.result {
             ChangeResult::Planned | ChangeResult::Applied => Ok(()),
             ChangeResult::Failed { error } => write!(f, "  ! failed: {error}"),
@@ -155,7 +160,7 @@ impl Counts {
 
 fn sign(change: &str) -> char {
     match change {
-        "create" | "register" => '+',
+        "create" | "create-namespace" | "register" => '+',
         "rewrite" | "adopt" | "update" | "health" => '~',
         _ => '-',
     }

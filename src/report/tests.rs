@@ -8,8 +8,8 @@ use super::{ClusterReport, Counts, Dropped, Mode, Report, chain};
 use crate::apply::{Applied, Outcome};
 use crate::model::attributes::IPV4;
 use crate::model::{
-    Attributes, Namespace, NamespaceKind, RoutingPolicy, Selection, ServiceKey, ServiceKind,
-    ServiceName, ServiceRef,
+    Attributes, Namespace, RoutingPolicy, Selection, ServiceKey, ServiceKind, ServiceName,
+    ServiceRef,
 };
 use crate::plan::{
     Because, Change, Difference, Foreign, HeldBack, NewService, Place, Plan, Reason, Standing,
@@ -27,8 +27,8 @@ fn place(name: &str) -> Place {
 
 fn create() -> Change {
     let name = ServiceName::parse("new").expect("a name");
-    let (id, arn) = ("ns-1".to_owned(), "arn:ns-1".to_owned());
-    let namespace = Namespace { id, arn, name: "prod".to_owned(), kind: NamespaceKind::Http };
+    let arn = Some("arn:ns-1".to_owned());
+    let namespace = Namespace { id: "ns-1".into(), arn, ..Namespace::missing("prod") };
     let (kind, routing_policy) = (ServiceKind::Http, RoutingPolicy::Multivalue);
     let service =
         NewService { namespace, name, kind, ttl: 60, routing_policy, custom_health: false };

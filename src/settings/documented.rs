@@ -14,7 +14,7 @@ pub struct Documented {
 }
 
 /// Every setting, in the order of the documentation.
-pub const DOCUMENTED: [Documented; 9] = [
+pub const DOCUMENTED: [Documented; 10] = [
     Documented {
         variable: "CLUSTERS",
         meaning: "EKS clusters to keep in step: names or ARNs separated by commas, or a JSON list \
@@ -28,6 +28,13 @@ pub const DOCUMENTED: [Documented; 9] = [
         meaning: "Cloud Map namespaces to look at, by name, id or ARN, separated by commas",
         default: "all that are visible",
         example: "prod.local,ns-abcdefghijklmnop",
+    },
+    Documented {
+        variable: "CREATE_NAMESPACES",
+        meaning: "`true`: a missing namespace is created together with its first service, as an HTTP \
+                  namespace; never one whose name has a dot or begins with `ns-`",
+        default: "`false`",
+        example: "true",
     },
     Documented {
         variable: "OWNER_ID",

@@ -9,7 +9,6 @@ pub(crate) mod value;
 
 use std::sync::Arc;
 
-use crate::model::NamespaceReference;
 use crate::plan::{Guard, Rules};
 
 pub use clusters::{Cluster, Role};
@@ -22,13 +21,11 @@ pub use reader::{Mistake, Mistakes};
 pub struct Settings {
     /// `CLUSTERS`: the EKS clusters to keep in step, at least one.
     pub clusters: Vec<Cluster>,
-    /// `CLOUD_MAP_NAMESPACES`: the Cloud Map namespaces to look at; empty: all that are visible.
-    pub cloud_map_namespaces: Vec<NamespaceReference>,
     /// `OWNER_ID`: the mark of this installation's instances.
     pub owner_id: String,
     /// `ANNOTATION_PREFIX`: what the annotations on Services begin with, `/` included.
     pub annotation_prefix: String,
-    /// What a plan obeys: `POLICY`, `GUARD_SHARE`, `GUARD_MINIMUM`, `GUARD_WAIT`.
+    /// What a plan obeys: all other settings.
     pub rules: Arc<Rules>,
     /// `DRY_RUN`: plan and report, write nothing.
     pub dry_run: bool,
@@ -47,7 +44,6 @@ impl Settings {
         let mut reader = Reader::new(variable, &DOCUMENTED);
         let settings = Self {
             clusters: reader.read("CLUSTERS", |text| clusters::parse(text, region)),
-            cloud_map_namespaces: reader.read("CLOUD_MAP_NAMESPACES", value::namespaces),
             owner_id: reader.read("OWNER_ID", value::owner_id),
             annotation_prefix: reader.read("ANNOTATION_PREFIX", value::annotation_prefix),
             rules: Arc::new(reader.rules()),
@@ -61,6 +57,8 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
     fn rules(&mut self) -> Rules {
         let Guard { share, minimum, wait } = Guard::default();
         Rules {
+            namespaces: self.read("CLOUD_MAP_NAMESPACES", value::namespaces),
+            create_namespaces: self.read("CREATE_NAMESPACES", value::boolean),
             policy: self.read("POLICY", value::policy),
             guard: Guard {
                 share: self.read("GUARD_SHARE", |text| value::per_cent(text, share)),
@@ -91,7 +89,7 @@ mod tests {
         assert_eq!(settings.owner_id, "cloud-map-sync");
         assert_eq!(settings.annotation_prefix, "cloudmap.controller/");
         assert_eq!(*settings.rules, Rules::default());
-        assert!(!settings.dry_run && settings.cloud_map_namespaces.is_empty());
+        assert!(!settings.dry_run);
     }
 
     #[test]
@@ -101,6 +99,7 @@ mod tests {
             ("CLOUD_MAP_NAMESPACES", "prod.local, ns-1"),
             ("OWNER_ID", "team-a"),
             ("ANNOTATION_PREFIX", "discovery.example.com"),
+            ("CREATE_NAMESPACES", "true"),
             ("POLICY", "create-only"),
             ("GUARD_SHARE", "30 %"),
             ("GUARD_MINIMUM", "0"),
@@ -109,7 +108,7 @@ mod tests {
         ]);
         let settings = settings.expect("valid");
         assert_eq!(settings.clusters.len(), 2);
-        assert_eq!(settings.cloud_map_namespaces.len(), 2);
+        assert_eq!(settings.rules.namespaces.len(), 2);
         assert_eq!(settings.annotation_prefix, "discovery.example.com/");
         assert_eq!(
             (settings.owner_id.as_str(), settings.rules.policy),
@@ -117,7 +116,7 @@ mod tests {
         );
         let wait = SignedDuration::from_mins(90);
         assert_eq!(settings.rules.guard, Guard { share: 30, minimum: 0, wait });
-        assert!(settings.dry_run);
+        assert!(settings.dry_run && settings.rules.create_namespaces);
     }
 
     #[test]
@@ -126,6 +125,7 @@ mod tests {
             ("CLOUD_MAP_NAMESPACES", "a b"),
             ("OWNER_ID", "two words"),
             ("ANNOTATION_PREFIX", "Upper/"),
+            ("CREATE_NAMESPACES", "HTTP"),
             ("POLICY", "delete"),
             ("GUARD_SHARE", "101"),
             ("GUARD_MINIMUM", "-1"),
@@ -134,11 +134,12 @@ mod tests {
         ]);
         let text = mistakes.expect_err("all are wrong").to_string().replace("; ", "\n");
         insta::assert_snapshot!(text, @r#"
-        9 mistakes in the settings
+        10 mistakes in the settings
         CLUSTERS: it is not set, and there is nothing to keep in step without it (example: CLUSTERS=blue,green)
-        CLOUD_MAP_NAMESPACES: "a b" is no name, id or ARN of a Cloud Map namespace (example: CLOUD_MAP_NAMESPACES=prod.local,ns-abcdefghijklmnop)
         OWNER_ID: it must be 1 to 256 printable ASCII characters without spaces (example: OWNER_ID=team-a)
         ANNOTATION_PREFIX: "Upper/" is no lower-case DNS name with a '/' after it (example: ANNOTATION_PREFIX=discovery.example.com/)
+        CLOUD_MAP_NAMESPACES: "a b" is no name, id or ARN of a Cloud Map namespace (example: CLOUD_MAP_NAMESPACES=prod.local,ns-abcdefghijklmnop)
+        CREATE_NAMESPACES: "HTTP" is neither true nor false (example: CREATE_NAMESPACES=true)
         POLICY: "delete" is none of sync, upsert-only, create-only (example: POLICY=upsert-only)
         GUARD_SHARE: "101" is no whole number from 0 to 100 (example: GUARD_SHARE=30)
         GUARD_MINIMUM: "-1" is no whole number (example: GUARD_MINIMUM=25)

@@ -29,6 +29,7 @@ mod marks;
 mod moves;
 mod names;
 mod namespaces;
+mod new_namespaces;
 mod order;
 mod payloads;
 mod policies;

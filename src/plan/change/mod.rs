@@ -13,6 +13,13 @@ pub use text::{Difference, describe};
 /// One call that changes Cloud Map.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
+    /// Create the HTTP namespace of a Cloud Map service that is to be created.
+    CreateNamespace {
+        /// The service that needs it.
+        place: Place,
+        /// The namespace's name.
+        name: String,
+    },
     /// Create the Cloud Map service.
     CreateService {
         /// Where.
@@ -93,6 +100,8 @@ pub enum Change {
 /// The order of one Service's changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
+    /// Cloud Map namespaces.
+    CreateNamespace,
     /// Cloud Map services.
     Create,
     /// Instances of others that become ours.
@@ -109,14 +118,22 @@ pub enum Stage {
 
 impl Stage {
     /// All of them, in their order.
-    pub const ALL: [Self; 6] =
-        [Self::Create, Self::Adopt, Self::Register, Self::Health, Self::Update, Self::Deregister];
+    pub const ALL: [Self; 7] = [
+        Self::CreateNamespace,
+        Self::Create,
+        Self::Adopt,
+        Self::Register,
+        Self::Health,
+        Self::Update,
+        Self::Deregister,
+    ];
 }
 
 impl Change {
     /// When it is made, among the changes of its Service.
     pub fn stage(&self) -> Stage {
         match self {
+            Self::CreateNamespace { .. } => Stage::CreateNamespace,
             Self::CreateService { .. } => Stage::Create,
             Self::UpdateService { .. } => Stage::Update,
             Self::Adopt { .. } => Stage::Adopt,
@@ -129,7 +146,8 @@ impl Change {
     /// The Cloud Map service it changes.
     pub fn place(&self) -> &Place {
         match self {
-            Self::CreateService { place, .. }
+            Self::CreateNamespace { place, .. }
+            | Self::CreateService { place, .. }
             | Self::UpdateService { place, .. }
             | Self::Register { place, .. }
             | Self::Rewrite { place, .. }
@@ -142,12 +160,25 @@ impl Change {
     /// The instance it changes.
     pub fn instance(&self) -> Option<&str> {
         match self {
-            Self::CreateService { .. } | Self::UpdateService { .. } => None,
+            Self::CreateNamespace { .. }
+            | Self::CreateService { .. }
+            | Self::UpdateService { .. } => None,
             Self::Register { instance, .. }
             | Self::Rewrite { instance, .. }
             | Self::Adopt { instance, .. }
             | Self::Health { instance, .. }
             | Self::Deregister { instance, .. } => Some(instance),
+        }
+    }
+
+    /// The name of the namespace that must be created first.
+    pub fn missing_namespace(&self) -> Option<&str> {
+        match self {
+            Self::CreateNamespace { name, .. } => Some(name),
+            Self::CreateService { service, .. } if service.namespace.arn.is_none() => {
+                Some(&service.namespace.name)
+            }
+            _ => None,
         }
     }
 
@@ -167,6 +198,7 @@ impl Change {
     /// One word for tables and logs.
     pub fn verb(&self) -> &'static str {
         match self {
+            Self::CreateNamespace { .. } => "create-namespace",
             Self::CreateService { .. } => "create",
             Self::UpdateService { .. } => "update",
             Self::Register { .. } => "register",

@@ -22,6 +22,7 @@ impl Change {
     /// What else a person wants to know of it: address and pod, differences, or why it goes.
     pub fn detail(&self) -> String {
         match self {
+            Self::CreateNamespace { name, .. } => format!("{name}, an HTTP namespace"),
             Self::CreateService { service, .. } => service.to_string(),
             Self::UpdateService { update, .. } => update.to_string(),
             Self::Register { attributes, .. } => match attributes.get(INITIAL_HEALTH) {

@@ -1,8 +1,9 @@
-//! The Cloud Map service itself, as far as it is ours to change: created with its first instance, its
-//! records' TTL kept as annotated. Whether a service is ours its tag says, which is read only where
+//! The Cloud Map service itself, as far as it is ours to change: created with its first instance, and
+//! with it its namespace; its records' TTL kept as annotated. Whether a service is ours its tag says, which is read only where
 //! [`tags_needed`] asks for it.
 
 mod create;
+mod namespace;
 mod update;
 
 use std::collections::BTreeSet;

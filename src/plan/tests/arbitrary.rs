@@ -46,9 +46,12 @@ pub fn course() -> impl Strategy<Value = Course> {
     ];
     let failing = prop_oneof![2 => Just(0), 1 => any::<u64>(), 1 => Just(u64::MAX)];
     let guards = prop_oneof![2 => Just(OFF), 1 => guard()];
-    let all = (policies, guards, failing, any::<bool>(), any::<bool>(), any::<bool>());
-    all.prop_map(|(policy, guard, failing, side_by_side, resets, late)| Course {
-        rules: Rules { policy, guard },
+    let rules = (policies, guards, any::<bool>()).prop_map(|(policy, guard, create_namespaces)| {
+        Rules { policy, guard, create_namespaces, ..Rules::default() }
+    });
+    let all = (rules, failing, any::<bool>(), any::<bool>(), any::<bool>());
+    all.prop_map(|(rules, failing, side_by_side, resets, late)| Course {
+        rules,
         side_by_side,
         failing,
         resets,

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::simulation::Simulation;
 use super::world::tagged;
 use crate::model::{Attributes, CloudMapService, Health, KnownHealth, ServiceKey, ServiceKind};
-use crate::plan::{Change, health};
+use crate::plan::{Change, NewService, ServiceUpdate, health};
 
 impl Simulation {
     /// One call. It fails where the course says so, and where there is no service to call it for.
@@ -17,17 +17,11 @@ impl Simulation {
             return;
         }
         let key = change.place().key.clone();
+        if let Some(name) = change.missing_namespace() {
+            self.create_namespace(name);
+        }
         if let Change::CreateService { service, .. } = change {
-            let (arn, name) = (format!("arn-{}", key.name), service.name.as_str());
-            let mut created = CloudMapService::created(arn, name, service.kind);
-            if service.kind != ServiceKind::Http {
-                created.ttls.insert(service.ttl);
-            }
-            created.tags = tagged(&self.world.0.owner.id);
-            created.custom_health = service.custom_health;
-            let former = self.world.0.registry.services.insert(key, created);
-            assert_eq!(former, None, "{change}: it exists");
-            return;
+            return self.create_service(key, service);
         }
         if !self.world.0.registry.services.contains_key(&key) {
             return;
@@ -64,15 +58,35 @@ impl Simulation {
                 self.set_health(&key, instance, None);
                 self.assert_still_served(change);
             }
-            Change::UpdateService { update, .. } => {
-                let registry = &mut self.world.0.registry;
-                let service = registry.services.get_mut(&key).expect("the service is there");
-                assert_eq!(service.tags, tagged("cloud-map-sync"), "{change}: it is not ours");
-                assert_eq!(service.kind, ServiceKind::Dns(update.records), "{change}");
-                service.ttls = [update.ttl].into();
-            }
-            Change::CreateService { .. } => {}
+            Change::UpdateService { update, .. } => self.update_service(&key, update),
+            Change::CreateNamespace { .. } | Change::CreateService { .. } => {}
         }
+    }
+
+    /// Whoever needs a missing namespace creates it, where nobody was faster.
+    fn create_namespace(&mut self, name: &str) {
+        assert!(self.course.rules.create_namespaces, "nobody allowed the namespace {name}");
+        let namespace = self.world.0.registry.namespaces.get_mut(name).expect("it is expected");
+        namespace.arn = Some(name.to_owned());
+    }
+
+    fn create_service(&mut self, key: ServiceKey, service: &NewService) {
+        let (arn, name) = (format!("arn-{}", key.name), service.name.as_str());
+        let mut created = CloudMapService::created(arn, name, service.kind);
+        if service.kind != ServiceKind::Http {
+            created.ttls.insert(service.ttl);
+        }
+        created.tags = tagged(&self.world.0.owner.id);
+        created.custom_health = service.custom_health;
+        let former = self.world.0.registry.services.insert(key, created);
+        assert_eq!(former, None, "{name} exists");
+    }
+
+    fn update_service(&mut self, key: &ServiceKey, update: &ServiceUpdate) {
+        let service = self.world.0.registry.services.get_mut(key).expect("the service is there");
+        assert_eq!(service.tags, tagged("cloud-map-sync"), "{key:?} is not ours to update");
+        assert_eq!(service.kind, ServiceKind::Dns(update.records), "{key:?} loses records");
+        service.ttls = [update.ttl].into();
     }
 
     fn instances(&mut self, key: &ServiceKey) -> &mut BTreeMap<String, Attributes> {

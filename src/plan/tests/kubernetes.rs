@@ -50,6 +50,12 @@ impl Kubernetes {
         self
     }
 
+    /// Claims its names in this Cloud Map namespace.
+    pub fn within(mut self, namespace: &str) -> Self {
+        self.claims().namespace = NamespaceReference::parse(namespace).expect("a reference");
+        self
+    }
+
     pub fn created(mut self, created: i64) -> Self {
         self.annotated.created = created;
         self

@@ -13,6 +13,7 @@ mod health;
 mod instances;
 mod kubernetes;
 mod moves;
+mod new_namespaces;
 mod policies;
 mod promises;
 mod readiness;

@@ -53,7 +53,8 @@ struct Turn {
 
 impl Simulation {
     pub fn new(world: World, course: Course) -> Self {
-        let world = world.under(course.rules.clone());
+        let mut world = world.under(course.rules.clone());
+        world.0.expect_namespaces();
         Self { world, course, calls: 0, fresh: BTreeSet::new(), holders: BTreeMap::new() }
     }
 
@@ -169,6 +170,8 @@ impl Simulation {
         let holders = Holders::decide(&turn.observation);
         let again = Again::of(&holders, &turn.services, &turn.changes);
         let (truth, seen) = (&self.world.0, &mut turn.observation);
+        let there = truth.registry.namespaces.clone();
+        seen.registry.namespaces.extend(there);
         for key in &again.keys {
             if let Some(service) = truth.registry.services.get(key) {
                 seen.registry.services.insert(key.clone(), service.clone());

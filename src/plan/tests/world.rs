@@ -81,7 +81,8 @@ impl World {
 
     pub fn namespace(mut self, id: &str, name: &str, kind: NamespaceKind) -> Self {
         let arn = format!("arn:aws:servicediscovery:eu-central-1:111122223333:namespace/{id}");
-        let namespace = Namespace { id: id.into(), arn, name: name.into(), kind };
+        let (arn, owner) = (Some(arn), None);
+        let namespace = Namespace { id: id.into(), arn, name: name.into(), kind, owner };
         self.0.registry.namespaces.insert(id.into(), namespace);
         self
     }
@@ -131,7 +132,9 @@ impl World {
 
     /// The plan of a sync of the selected Services.
     pub fn plan_for(&self, selection: &Selection) -> Plan {
-        plan(&self.0, &affected(&self.0, selection))
+        let mut observation = self.0.clone();
+        observation.expect_namespaces();
+        plan(&observation, &affected(&observation, selection))
     }
 
     /// The id under which a full sync would register an address.

@@ -4,7 +4,7 @@
 //! foreign was touched and panics when a test ends with a violation.
 //!
 //! A request goes through `wire` (protocol) and `dispatch` (fault, rate, guard) to the file of its noun; `state` holds
-//! everything; `seed` is what tests do and see without a wire. It fakes a server only: it shares no code with `src/`.
+//! everything; `seed` is what tests do and `view` what they see without a wire. It fakes a server only: it shares no code with `src/`.
 
 mod arn;
 mod attribute;
@@ -40,6 +40,7 @@ mod state;
 mod tag;
 #[cfg(test)]
 mod tests;
+mod view;
 mod wire;
 
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -55,8 +56,10 @@ pub use fault::{Fault, FaultKind};
 #[allow(unused_imports, reason = "the example needs fewer of these names than the tests")]
 pub use resource::{DnsConfig, NamespaceKind, RecordType};
 #[allow(unused_imports, reason = "as above")]
-pub use seed::{ServiceKind, ServiceView};
+pub use seed::ServiceKind;
 use state::State;
+#[allow(unused_imports, reason = "as above")]
+pub use view::ServiceView;
 
 /// A test's handle on the stand-in. When the last one is dropped after something foreign was touched, it panics.
 #[derive(Clone)]

@@ -1,7 +1,6 @@
-//! Seeding and looking without a wire: what ECS, Terraform or a person did before or beside the function, and what is
-//! in the registry now. Names that a test got wrong panic, since the test itself is then wrong.
+//! Seeding without a wire: what ECS, Terraform or a person did before or beside the function. Names that a test got
+//! wrong panic, since the test itself is then wrong.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -24,27 +23,6 @@ pub enum ServiceKind {
         /// Whether the service has HealthCheckCustomConfig.
         custom_health: bool,
     },
-}
-
-/// A service as a test sees it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ServiceView {
-    /// The service's id.
-    pub id: String,
-    /// Its name.
-    pub name: String,
-    /// Its description.
-    pub description: Option<String>,
-    /// Its tags.
-    pub tags: BTreeMap<String, String>,
-    /// Its DNS settings; none where it is found by the API alone.
-    pub dns: Option<DnsConfig>,
-    /// Its HealthCheckConfig.
-    pub health_check: Option<Value>,
-    /// Whether it has HealthCheckCustomConfig.
-    pub custom_health: bool,
-    /// Its own attributes.
-    pub attributes: BTreeMap<String, String>,
 }
 
 impl CloudMap {
@@ -156,59 +134,9 @@ impl CloudMap {
             state.put(service_id, id, now, (now, now), None);
         });
     }
-
-    /// The attributes of all instances of a service, by instance id, as they are now.
-    pub fn instances(&self, service_id: &str) -> BTreeMap<String, BTreeMap<String, String>> {
-        let mut state = self.look();
-        let service = seeded(&mut state, service_id);
-        service.present().map(|(id, instance)| (id.clone(), instance.attributes.clone())).collect()
-    }
-
-    /// The services of a namespace, by name.
-    pub fn services(&self, namespace_id: &str) -> Vec<ServiceView> {
-        let state = self.look();
-        let of_namespace =
-            state.services.iter().filter(|(_, service)| service.namespace == namespace_id);
-        let mut services: Vec<ServiceView> =
-            of_namespace.map(|(id, service)| view(id, service)).collect();
-        services.sort_by(|one, other| one.name.cmp(&other.name));
-        services
-    }
-
-    /// The id of a service by its own and its namespace's name.
-    pub fn find_service(&self, namespace_name: &str, service_name: &str) -> Option<String> {
-        let state = self.look();
-        let named =
-            state.namespaces.iter().filter(|(_, namespace)| namespace.name == namespace_name);
-        let mut found = named.filter_map(|(namespace, _)| state.named(namespace, service_name));
-        found.next().map(|(id, _)| id.clone())
-    }
-
-    /// The id of a namespace by its name.
-    pub fn find_namespace(&self, name: &str) -> Option<String> {
-        let state = self.look();
-        state
-            .namespaces
-            .iter()
-            .find(|(_, namespace)| namespace.name == name)
-            .map(|(id, _)| id.clone())
-    }
 }
 
 /// The service of a test, which must be there.
 pub(super) fn seeded<'a>(state: &'a mut State, service_id: &str) -> &'a mut Service {
     state.services.get_mut(service_id).unwrap_or_else(|| panic!("there is no service {service_id}"))
-}
-
-fn view(id: &str, service: &Service) -> ServiceView {
-    ServiceView {
-        id: id.to_owned(),
-        name: service.name.clone(),
-        description: service.description.clone(),
-        tags: service.tags.clone(),
-        dns: service.dns.clone(),
-        health_check: service.health_check.clone(),
-        custom_health: service.custom_health,
-        attributes: service.attributes.clone(),
-    }
 }

@@ -1,0 +1,186 @@
+//! Missing HTTP namespaces, where the installation lets them be created.
+
+use cloud_map_sync::handler::Function;
+
+use crate::fleet::{Fleet, OWNER, annotated, give_pods};
+use crate::run::{converge, held_back, plan, said_of, settled, sync, writes};
+use crate::sandbox::cloud_map::{Behaviour, Fault, FaultKind, NamespaceKind};
+
+const CREATING: (&str, &str) = ("CREATE_NAMESPACES", "true");
+
+async fn creating(fleet: &Fleet) -> Function {
+    fleet.function_with(&[CREATING]).await
+}
+
+fn count(fleet: &Fleet) -> usize {
+    fleet.cloud_map.count("CreateHttpNamespace")
+}
+
+#[tokio::test]
+async fn missing_namespace_is_planned_then_created_with_its_first_service_and_tagged_ours() {
+    let fleet = Fleet::start().await;
+    fleet.web("web", "team", &["10.0.1.1"]);
+    let function = creating(&fleet).await;
+
+    let planned = plan(&function).await;
+    assert!(
+        planned.to_string().contains("+ create     namespace  team, an HTTP namespace"),
+        "{planned}"
+    );
+    assert_eq!(writes(&fleet), [""; 0]);
+
+    let report = sync(&function).await;
+    assert!(report.ok, "{report}");
+    assert_eq!((report.counts.created, report.counts.registered), (2, 1), "{report}");
+    assert_eq!(fleet.addresses("team", "web"), ["10.0.1.1"]);
+    let namespace = fleet.cloud_map.namespace_view("team");
+    assert_eq!(namespace.kind, NamespaceKind::Http);
+    assert_eq!(namespace.tags["cloud-map-sync/owner"], OWNER);
+    assert!(namespace.description.expect("a description").starts_with("cloud-map-sync"));
+    settled(&fleet, &function).await;
+}
+
+#[tokio::test]
+async fn services_of_all_clusters_that_need_a_namespace_have_it_created_once() {
+    let fleet = Fleet::start().await;
+    let green = fleet.green().await;
+    for service in ["web", "cart", "api"] {
+        fleet.web(service, "team", &["10.0.1.1"]);
+        green.service(annotated(service, "team", service));
+        give_pods(&green, service, &["10.0.2.1"]);
+    }
+
+    let report = converge(&fleet, &creating(&fleet).await).await;
+
+    assert_eq!(report.counts.registered, 6, "{report}");
+    for service in ["web", "cart", "api"] {
+        assert_eq!(fleet.addresses("team", service), ["10.0.1.1", "10.0.2.1"]);
+    }
+}
+
+#[tokio::test]
+async fn namespace_is_asked_for_once_in_a_run() {
+    let fleet = Fleet::start().await;
+    for service in ["web", "cart", "api"] {
+        fleet.web(service, "team", &["10.0.1.1"]);
+    }
+    sync(&creating(&fleet).await).await;
+    assert_eq!(count(&fleet), 1);
+}
+
+#[tokio::test]
+async fn without_the_setting_nothing_is_created() {
+    let fleet = Fleet::start().await;
+    fleet.web("web", "team", &["10.0.1.1"]);
+    let report = converge(&fleet, &fleet.function().await).await;
+    assert_eq!(held_back(&report), ["NamespaceMissing"], "{report}");
+    assert_eq!(fleet.cloud_map.find_namespace("team"), None);
+}
+
+#[tokio::test]
+async fn names_that_may_mean_something_else_are_not_created_and_the_report_says_why() {
+    let fleet = Fleet::start().await;
+    let arn = crate::fleet::namespace_arn("ns-aaaaaaaaaaaaaaaa");
+    for namespace in ["team.local", "ns-aaaaaaaaaaaaaaaa", &arn] {
+        fleet.web("web", namespace, &["10.0.1.1"]);
+        let report = converge(&fleet, &creating(&fleet).await).await;
+        assert!(said_of(&report, "NamespaceMissing").contains("it is not created"), "{report}");
+    }
+    let settings = [CREATING, ("CLOUD_MAP_NAMESPACES", "prod")];
+    fleet.web("web", "team", &["10.0.1.1"]);
+    let report = converge(&fleet, &fleet.function_with(&settings).await).await;
+    assert!(said_of(&report, "NamespaceMissing").contains("CLOUD_MAP_NAMESPACES"), "{report}");
+    assert_eq!(count(&fleet), 0);
+}
+
+#[tokio::test]
+async fn dry_run_creates_no_namespace() {
+    let fleet = Fleet::start().await;
+    fleet.web("web", "team", &["10.0.1.1"]);
+    let report = sync(&fleet.function_with(&[CREATING, ("DRY_RUN", "true")]).await).await;
+    assert_eq!((report.counts.created, count(&fleet)), (2, 0), "{report}");
+}
+
+/// The other run's request is the same, or another one; in both cases one namespace comes of it.
+#[tokio::test]
+async fn two_runs_at_once_create_one_namespace_and_register_in_it() {
+    let fleet = Fleet::start().await;
+    let green = fleet.green().await;
+    fleet.web("web", "team", &["10.0.1.1"]);
+    green.service(annotated("web", "team", "web"));
+    give_pods(&green, "web", &["10.0.2.1"]);
+    let of = |cluster| [CREATING, ("CLUSTERS", cluster)];
+    let blue = fleet.function_with(&of("blue")).await;
+    let green = fleet.function_with(&of("green")).await;
+
+    let reports = tokio::join!(sync(&blue), sync(&green));
+
+    assert!(reports.0.ok && reports.1.ok, "{}{}", reports.0, reports.1);
+    assert_eq!(fleet.addresses("team", "web"), ["10.0.1.1", "10.0.2.1"]);
+    assert_eq!(count(&fleet), 2, "the runs did not meet");
+    settled(&fleet, &blue).await;
+}
+
+#[tokio::test]
+async fn namespace_that_another_party_has_created_since_the_list_was_read_is_used() {
+    let fleet = Fleet::start().await;
+    fleet.web("web", "team", &["10.0.1.1"]);
+    let function = creating(&fleet).await;
+    let slow = FaultKind::Late(std::time::Duration::from_millis(400));
+    fleet.cloud_map.inject(Fault::on("ListNamespaces", slow));
+    let other = async {
+        while fleet.cloud_map.count("ListNamespaces") == 0 {
+            tokio::task::yield_now().await;
+        }
+        fleet.cloud_map.namespace("team", NamespaceKind::Http);
+    };
+
+    let (report, ()) = tokio::join!(sync(&function), other);
+
+    assert!(report.ok, "{report}");
+    assert_eq!(fleet.addresses("team", "web"), ["10.0.1.1"]);
+    let calls = fleet.cloud_map.calls();
+    let call = calls.iter().find(|call| call.operation == "CreateHttpNamespace");
+    assert_eq!(call.map(|call| call.status), Some(400), "it was not there yet");
+}
+
+#[tokio::test]
+async fn answer_that_is_lost_creates_no_second_namespace() {
+    let fleet = Fleet::start().await;
+    fleet.web("web", "team", &["10.0.1.1"]);
+    fleet.cloud_map.inject(Fault::on("CreateHttpNamespace", FaultKind::DropAfterEffect));
+    let report = sync(&creating(&fleet).await).await;
+    assert!(report.ok, "{report}");
+    assert_eq!(count(&fleet), 2, "the client tries again");
+    assert_eq!(fleet.addresses("team", "web"), ["10.0.1.1"]);
+}
+
+#[tokio::test]
+async fn namespace_whose_creation_fails_fails_what_needs_it_and_nothing_else() {
+    let fleet = Fleet::start().await;
+    fleet.web("web", "team", &["10.0.1.1"]);
+    fleet.web("cart", "team", &["10.0.1.2"]);
+    fleet.web("api", "prod", &["10.0.1.3"]);
+    let function = creating(&fleet).await;
+    fleet
+        .cloud_map
+        .inject(Fault::on("CreateHttpNamespace", FaultKind::OperationFails("INTERNAL_FAILURE")));
+
+    let report = sync(&function).await;
+
+    assert!(!report.ok && report.to_string().contains("INTERNAL_FAILURE"), "{report}");
+    assert_eq!(count(&fleet), 1, "one try for all");
+    assert_eq!(fleet.addresses("prod", "api"), ["10.0.1.3"]);
+    converge(&fleet, &function).await;
+    assert_eq!(fleet.addresses("team", "cart"), ["10.0.1.2"]);
+}
+
+#[tokio::test]
+async fn account_with_no_room_for_a_namespace_is_held_back() {
+    let fleet = Fleet::start().await;
+    fleet.cloud_map.behave(Behaviour { namespaces: 2, ..Behaviour::default() });
+    fleet.web("web", "team", &["10.0.1.1"]);
+    let report = sync(&creating(&fleet).await).await;
+    assert!(report.ok, "{report}");
+    assert!(said_of(&report, "LimitExceeded").contains("quota"), "{report}");
+}
