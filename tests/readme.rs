@@ -45,6 +45,19 @@ fn table_of(settings: &[settings::Documented]) -> String {
 }
 
 #[test]
+fn the_policy_of_names_shown_is_accepted() {
+    let readme = include_str!("../README.md");
+    let start = readme.find("```json\n[").expect("a policy") + "```json\n".len();
+    let policy = &readme[start..][..readme[start..].find("```").expect("its end")];
+    let variable = |name: &str| match name {
+        "CLUSTERS" => Some("blue".to_owned()),
+        "NAME_POLICY" => Some(policy.to_owned()),
+        _ => None,
+    };
+    settings::Settings::read(variable, Some("eu-central-1")).expect("valid settings");
+}
+
+#[test]
 fn the_output_shown_is_the_sandboxs() {
     let sandbox = sandbox();
     let output = Command::new(&sandbox).output().expect("the sandbox runs");

@@ -92,7 +92,7 @@ struct Adopting<'a> {
     adopted: BTreeSet<ServiceKey>,
 }
 
-impl Adopting<'_> {
+impl<'a> Adopting<'a> {
     /// Looks at every instance of others in one Cloud Map service.
     fn look_under(&mut self, key: &ServiceKey, holder: &ServiceRef) {
         let place = Place::of(key, &self.observation.registry);
@@ -120,7 +120,7 @@ impl Adopting<'_> {
         }
     }
 
-    fn wanted(&self, key: &ServiceKey, holder: &ServiceRef) -> Result<Wanted, Reason> {
+    fn wanted(&self, key: &ServiceKey, holder: &ServiceRef) -> Result<Wanted<'a>, Reason> {
         let mut wanted = wanted(self.observation, key, holder)?;
         within_maximum(self.observation, key, &mut wanted);
         let service = &self.observation.registry.services[key];

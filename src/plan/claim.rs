@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{HeldBack, Observation, Place, Reason};
+use super::{Denial, HeldBack, Observation, Place, Reason};
 use crate::model::{
     AnnotatedService, Marks, Selection, ServiceKey, ServiceRef, UnresolvedNamespace,
 };
@@ -16,6 +16,7 @@ pub struct Holders {
     unresolved: BTreeMap<ServiceRef, Vec<UnresolvedNamespace>>,
     unclear: BTreeSet<ServiceRef>,
     claims: BTreeMap<ServiceRef, BTreeSet<ServiceKey>>,
+    denied: BTreeMap<ServiceRef, Vec<(Option<ServiceKey>, Denial)>>,
 }
 
 impl Holders {
@@ -25,26 +26,47 @@ impl Holders {
     pub fn decide(observation: &Observation) -> Self {
         let mut all = Self::default();
         for (service, annotated) in &observation.desired.services {
-            let (keys, unresolved) = all_keys(observation, annotated);
-            for key in &keys {
-                all.claimants.entry(key.clone()).or_default().insert(service.clone());
-            }
-            all.claims.insert(service.clone(), keys);
-            if annotated.claims.is_err() || !unresolved.is_empty() {
-                all.unclear.insert(service.clone());
-            }
-            if !unresolved.is_empty() {
-                all.unresolved.insert(service.clone(), unresolved);
+            match observation.rule(service) {
+                Ok(_) => all.add(observation, service, annotated),
+                // It may claim nothing, so it does not matter what it asks for.
+                Err(denial) => {
+                    all.claims.insert(service.clone(), BTreeSet::new());
+                    all.denied.insert(service.clone(), vec![(None, denial)]);
+                }
             }
         }
         for (key, claimants) in &mut all.claimants {
             let marked = marked(observation, key);
-            claimants.extend(marked.intersection(&all.unclear).cloned());
+            let unclear = marked.intersection(&all.unclear);
+            claimants.extend(unclear.filter(|it| observation.permit(it, key).is_ok()).cloned());
             if let Some(holder) = holder(observation, claimants, &marked) {
                 all.held.insert(key.clone(), holder.clone());
             }
         }
         all
+    }
+
+    fn add(
+        &mut self,
+        observation: &Observation,
+        service: &ServiceRef,
+        annotated: &AnnotatedService,
+    ) {
+        let (keys, unresolved) = all_keys(observation, annotated);
+        let (keys, denied) = observation.allowed(service, keys);
+        for key in &keys {
+            self.claimants.entry(key.clone()).or_default().insert(service.clone());
+        }
+        self.claims.insert(service.clone(), keys);
+        if annotated.claims.is_err() || !unresolved.is_empty() {
+            self.unclear.insert(service.clone());
+        }
+        if !unresolved.is_empty() {
+            self.unresolved.insert(service.clone(), unresolved);
+        }
+        if !denied.is_empty() {
+            self.denied.insert(service.clone(), denied);
+        }
     }
 
     /// Who holds a key.
@@ -67,14 +89,19 @@ impl Holders {
         self.claimants.get(key).into_iter().flatten()
     }
 
+    /// What the Service claims and may not; without a key: whatever it claims.
+    pub fn denied(&self, service: &ServiceRef) -> &[(Option<ServiceKey>, Denial)] {
+        self.denied.get(service).map_or(&[], Vec::as_slice)
+    }
+
     /// Whether the Service asks for something that cannot be told: then nothing of it is taken out, and
     /// nobody else comes under the names it has.
     pub fn is_unclear(&self, service: &ServiceRef) -> bool {
         self.unclear.contains(service)
     }
 
-    /// The claims that lead to nothing: bad annotations, namespaces that are not to be found, names
-    /// that another Service holds.
+    /// The claims that lead to nothing: those that are not allowed, bad annotations, namespaces that
+    /// are not to be found, names that another Service holds.
     pub fn held_back(
         &self,
         observation: &Observation,
@@ -85,6 +112,14 @@ impl Holders {
             let mut hold_back = |place, reason| {
                 held_back.push(HeldBack { service: service.clone(), place, reason });
             };
+            let denied = self.denied(service);
+            for (key, denial) in denied {
+                let place = key.as_ref().map(|key| Place::of(key, &observation.registry));
+                hold_back(place, Reason::NotAllowed(denial.clone()));
+            }
+            if denied.iter().any(|(key, _)| key.is_none()) {
+                continue;
+            }
             let annotated = observation.desired.services.get(service);
             if let Some(Err(mistakes)) = annotated.map(|annotated| &annotated.claims) {
                 for mistake in mistakes {

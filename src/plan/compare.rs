@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::change::describe;
 use super::health::{self, HealthDifference};
 use super::identity::Identity;
+use super::maximum::SetBy;
 use super::present::Present;
 use super::wanted::{Unasked, Wanted};
 use super::{
@@ -38,8 +39,10 @@ pub struct Comparison {
     pub unwanted: BTreeSet<String>,
     /// Ours, and saying what another instance of ours, which stays, says too.
     pub duplicates: BTreeSet<String>,
-    /// Ours, and beyond what the Service wants registered.
-    pub beyond: BTreeSet<String>,
+    /// Ours, and beyond what the Service wants registered or may have, and who says so.
+    pub beyond: BTreeMap<String, SetBy>,
+    /// Ours, and with an address that may not be published.
+    pub not_allowed: BTreeSet<String>,
     /// Whether the Service wants none.
     pub withdrawn: bool,
     /// What is held back, and why.
@@ -76,8 +79,13 @@ pub fn compare(observation: &Observation, key: &ServiceKey, mut wanted: Wanted) 
     let kept: BTreeSet<&String> = kept.into_values().collect();
     for id in present.ours.keys().filter(|id| !kept.contains(*id)) {
         let marked = present.is_marked(id, &wanted.holder);
-        let lasts = marked && wanted.keeps_unasked();
-        let stays = comparison.file(id, &present.identity(id), &wanted, lasts);
+        let identity = present.identity(id);
+        let allowed = wanted.permit.allows_all(&identity);
+        if !allowed {
+            comparison.not_allowed.insert((*id).clone());
+        }
+        let lasts = marked && allowed && wanted.keeps_unasked();
+        let stays = comparison.file(id, &identity, &wanted, lasts);
         comparison.serves |= stays && marked;
     }
     if wanted.keeps_last_set() {
@@ -142,8 +150,10 @@ impl Comparison {
     pub fn because(&self, instance: &str) -> Because {
         if self.withdrawn {
             Because::Withdrawn
-        } else if self.beyond.contains(instance) {
-            Because::BeyondMaximum
+        } else if let Some(set_by) = self.beyond.get(instance) {
+            Because::BeyondMaximum(*set_by)
+        } else if self.not_allowed.contains(instance) {
+            Because::AddressNotAllowed
         } else if self.duplicates.contains(instance) {
             Because::Duplicate
         } else {

@@ -106,7 +106,7 @@ pub fn as_it_is(
     again
 }
 
-impl Wanted {
+impl Wanted<'_> {
     /// The attributes to write now over an instance. While none is ready and the last ones stay, those
     /// that are healthy stay healthy, too.
     pub fn attributes_over(&self, attributes: &Attributes, present: Health) -> Attributes {

@@ -3,7 +3,8 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use super::{NotAdopted, Place, Policy, Told};
+use super::maximum::SetBy;
+use super::{Denial, NotAdopted, Place, Policy, Told};
 use crate::model::attributes::{IPV4, IPV6};
 use crate::model::{
     Attributes, BadAnnotation, PortReference, Records, RoutingPolicy, ServiceKind, ServiceRef,
@@ -35,6 +36,19 @@ pub enum Reason {
     DomainConflict {
         /// The Service that holds it.
         holder: ServiceRef,
+    },
+    /// `NAME_POLICY` does not allow the claim: it counts as ended.
+    #[error("{0}; the claim counts as ended")]
+    NotAllowed(Denial),
+    /// `NAME_POLICY` does not allow the address.
+    #[error(
+        "address {address} is not published: NAME_POLICY allows this Service addresses in {ranges}"
+    )]
+    AddressNotAllowed {
+        /// The address.
+        address: IpAddr,
+        /// The ranges that are allowed.
+        ranges: String,
     },
     /// An endpoint has no address that the service's records can carry.
     #[error("a service of {records} records takes no endpoint with the addresses {addresses}")]
@@ -118,10 +132,12 @@ pub enum Reason {
     #[error("instance {0} exists and stands for something else; it is not overwritten")]
     IdTaken(String),
     /// More endpoints are ready than the Service wants registered.
-    #[error("{maximum} of {wanted} instances are registered, as max-instances says")]
+    #[error("{maximum} of {wanted} instances are registered, as {set_by} says")]
     Maximum {
-        /// The annotation's number.
+        /// So many.
         maximum: usize,
+        /// Whose number it is.
+        set_by: SetBy,
         /// How many there would be.
         wanted: usize,
     },
@@ -215,6 +231,8 @@ impl Reason {
             Self::Namespace(UnresolvedNamespace::Missing { .. }) => "NamespaceMissing",
             Self::Namespace(UnresolvedNamespace::Ambiguous { .. }) => "NamespaceAmbiguous",
             Self::DomainConflict { .. } => "DomainConflict",
+            Self::NotAllowed(_) => "NotAllowed",
+            Self::AddressNotAllowed { .. } => "AddressNotAllowed",
             Self::RecordTypeMismatch { .. } => "RecordTypeMismatch",
             Self::NotPublishable(_) => "NotPublishable",
             Self::NoSuchPort { .. } => "NoSuchPort",
@@ -257,7 +275,8 @@ impl Reason {
     /// Whether an endpoint is not found under the name because of it. What is never published is missing
     /// nowhere, and what is beyond the maximum is not asked for.
     pub fn keeps_out(&self) -> bool {
-        !self.is_remark() && !matches!(self, Self::NotPublishable(_) | Self::Maximum { .. })
+        let never = matches!(self, Self::NotPublishable(_) | Self::AddressNotAllowed { .. });
+        !never && !self.is_remark() && !matches!(self, Self::Maximum { .. })
     }
 
     /// Whether the owner of the Service can do something about it, and so should hear of it. Not of the
@@ -265,7 +284,10 @@ impl Reason {
     pub fn concerns_owner(&self) -> bool {
         let not_theirs =
             matches!(self, Self::Policy { .. } | Self::Guard { .. } | Self::Waiting { .. });
-        let as_asked = matches!(self, Self::Maximum { .. } | Self::NotAdopted { .. });
+        let as_asked = matches!(
+            self,
+            Self::Maximum { set_by: SetBy::Annotation, .. } | Self::NotAdopted { .. }
+        );
         !not_theirs && !as_asked && !self.is_failure()
     }
 

@@ -39,7 +39,9 @@ pub fn new_name(
             _ => NewName::Underway,
         }
     };
-    claims.iter().map(under).max().unwrap_or(NewName::Whole)
+    let denied = holders.denied(service).iter().filter_map(|(key, _)| key.as_ref());
+    let denied = denied.map(|key| NewName::Hindered(Place::of(key, &observation.registry)));
+    claims.iter().map(under).chain(denied).max().unwrap_or(NewName::Whole)
 }
 
 /// Whether a Cloud Map service in which nothing can be registered was read, so that the next run will

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::identity::Identity;
+use super::maximum::{Maximum, SetBy};
 use super::wanted::Wanted;
 use super::{Observation, health};
 use crate::model::{
@@ -56,17 +57,15 @@ impl<'a> Present<'a> {
     }
 
     /// Takes out of `wanted` what is beyond its maximum, and says which of ours that concerns.
-    pub fn beyond_maximum(&self, wanted: &mut Wanted) -> BTreeSet<String> {
-        if wanted.maximum.is_none() {
-            return BTreeSet::new();
-        }
+    pub fn beyond_maximum(&self, wanted: &mut Wanted) -> BTreeMap<String, SetBy> {
+        let Some(Maximum { set_by, .. }) = wanted.maximum else { return BTreeMap::new() };
         let kept: BTreeMap<String, String> = self
             .kept_for(wanted)
             .into_iter()
             .map(|(new_id, id)| (new_id.clone(), id.clone()))
             .collect();
         let beyond = wanted.keep_within_maximum(|new_id| kept.contains_key(new_id));
-        beyond.iter().filter_map(|new_id| kept.get(new_id).cloned()).collect()
+        beyond.iter().filter_map(|new_id| Some((kept.get(new_id)?.clone(), set_by))).collect()
     }
 
     /// The instance of ours that is kept for each wanted one, by the latter's new id: the one with its

@@ -105,26 +105,24 @@ impl<'a> Removals<'a> {
 
     /// An instance of a Service that lost or left the name to another: it goes after the holder has
     /// one, and where its Service left, after that is whole under its new name, as far as it can be.
-    /// Where the Service is gone and the holder asks for none, there is nothing to wait for. What an
-    /// unclear Service has stays.
+    /// Where the claim is ended and the holder asks for none, there is nothing to wait for. What an
+    /// unclear Service has stays, unless it may not be there.
     fn of_another(
         &self,
         key: &ServiceKey,
         marked: &ServiceRef,
         holder: &ServiceRef,
     ) -> Option<Decision> {
-        if self.holders.is_unclear(marked) {
+        let ended = self.ended(key, marked);
+        if ended.is_none() && self.holders.is_unclear(marked) {
             return None;
         }
         let comparison = self.matched.get(key)?;
-        let claims = self.holders.claims(marked);
-        let because = match claims {
-            None => Because::ServiceGone(marked.clone()),
-            Some(_) => Because::NameHeldBy(holder.clone()),
-        };
-        let follows = !comparison.serves && (comparison.asked || claims.is_some());
+        let follows = !comparison.serves && (comparison.asked || ended.is_none());
         // Of a Service that still asks for this name, the new name is this one, and contested.
+        let claims = self.holders.claims(marked).filter(|_| ended.is_none());
         let moves = claims.is_some_and(|claims| self.new_name(marked, claims) == NewName::Underway);
+        let because = ended.unwrap_or_else(|| Because::NameHeldBy(holder.clone()));
         let (holder, renamed) = (holder.clone(), marked.clone());
         let waits_for = match (follows, moves) {
             (true, true) => Some(WaitsFor::HolderAndNewName { holder: holder.clone(), renamed }),
@@ -135,12 +133,22 @@ impl<'a> Removals<'a> {
         Some((holder, because, waits_for))
     }
 
+    /// Why a Service has no claim to the name any more, whatever it asks for now.
+    fn ended(&self, key: &ServiceKey, marked: &ServiceRef) -> Option<Because> {
+        if self.holders.claims(marked).is_none() {
+            return Some(Because::ServiceGone(marked.clone()));
+        }
+        let denied = self.observation.permit(marked, key).is_err();
+        denied.then(|| Because::NotAllowed(marked.clone()))
+    }
+
     /// An instance under a name that no Service of the cluster claims, or only one of which nobody can
     /// tell.
     fn of_nobody(&self, key: &ServiceKey, marked: &ServiceRef) -> Option<Decision> {
-        let Some(claims) = self.holders.claims(marked) else {
-            return Some((marked.clone(), Because::ServiceGone(marked.clone()), None));
-        };
+        if let Some(because) = self.ended(key, marked) {
+            return Some((marked.clone(), because, None));
+        }
+        let claims = self.holders.claims(marked)?;
         if self.holders.is_unclear(marked) || claims.contains(key) {
             return None;
         }

@@ -3,8 +3,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use super::Reason;
 use super::identity::Identity;
+use super::{Permit, Reason};
 use crate::model::attributes::{ANNOTATED, AVAILABILITY_ZONE, IPV4, IPV6, PORT, REGION};
 use crate::model::{
     AnnotatedService, Attributes, Claims, Endpoint, Marks, Owner, PortReference, Records,
@@ -19,6 +19,8 @@ pub struct Shape<'a> {
     pub annotated: &'a AnnotatedService,
     /// What it claims.
     pub claims: &'a Claims,
+    /// Which addresses may be published.
+    pub permit: Permit<'a>,
 }
 
 /// What one endpoint becomes.
@@ -43,15 +45,18 @@ impl Shape<'_> {
     /// The instances of an endpoint. A pod is one instance that carries both families where the
     /// records have room for both, and one instance for each port where ports are told apart.
     pub fn fit(&self, endpoint: &Endpoint, service: &ServiceRef, owner: &Owner) -> Fit {
-        let (publishable, refused): (Vec<IpAddr>, Vec<IpAddr>) =
-            endpoint.addresses().partition(|address| is_publishable(*address));
-        let mut fit = Fit::default();
-        fit.held_back.extend(refused.into_iter().map(Reason::NotPublishable));
+        let (publishable, held_back) = self.publishable(endpoint);
+        let mut fit = Fit { held_back, ..Fit::default() };
         if publishable.is_empty() {
             return fit;
         }
         let marks = Marks { service: service.clone(), pod: endpoint.pod.clone() };
         let carried = self.addresses(&publishable);
+        let mut unclear = publishable;
+        if !fit.held_back.is_empty() {
+            // Of an endpoint that may not be found here under its other address, nothing can stay here.
+            unclear.retain(|address| self.carries(*address));
+        }
         for port in self.ports(endpoint) {
             match carried.clone().and_then(|addresses| Ok((addresses, port?))) {
                 Ok((addresses, port)) => {
@@ -63,11 +68,26 @@ impl Shape<'_> {
                 }
                 Err(reason) => {
                     fit.held_back.push(reason);
-                    fit.unclear.clone_from(&publishable);
+                    fit.unclear.clone_from(&unclear);
                 }
             }
         }
         fit
+    }
+
+    /// The addresses of an endpoint that may be published, and why others may not. One that the records
+    /// have no room for is spoken of only where the endpoint has no other.
+    fn publishable(&self, endpoint: &Endpoint) -> (Vec<IpAddr>, Vec<Reason>) {
+        let (addresses, never): (Vec<IpAddr>, Vec<IpAddr>) =
+            endpoint.addresses().partition(|address| is_publishable(*address));
+        let (allowed, refused): (Vec<IpAddr>, Vec<IpAddr>) =
+            addresses.into_iter().partition(|address| self.permit.allows(*address));
+        let told = |address: &IpAddr| allowed.is_empty() || self.carries(*address);
+        let refused = refused.into_iter().filter(told);
+        let refused = refused
+            .map(|address| Reason::AddressNotAllowed { address, ranges: self.permit.ranges() });
+        let held_back = never.into_iter().map(Reason::NotPublishable).chain(refused).collect();
+        (allowed, held_back)
     }
 
     /// Whether instances that differ in their port alone are different instances.
@@ -102,18 +122,22 @@ impl Shape<'_> {
         }
     }
 
+    /// Whether the records have room for an address of this family.
+    fn carries(&self, address: IpAddr) -> bool {
+        match self.records() {
+            Some(records) if !records.srv && address.is_ipv4() => records.a,
+            Some(records) if !records.srv => records.aaaa,
+            _ => true,
+        }
+    }
+
     /// The addresses that go into one instance: the family or families that the records carry.
     fn addresses(&self, addresses: &[IpAddr]) -> Result<Addresses, Reason> {
-        let (a, aaaa) = match self.records() {
-            Some(records) if !records.srv => (records.a, records.aaaa),
-            _ => (true, true),
-        };
         let mut carried = Addresses::default();
-        for address in addresses {
+        for address in addresses.iter().filter(|address| self.carries(**address)) {
             match address {
-                IpAddr::V4(v4) if a => carried.ipv4 = Some(*v4),
-                IpAddr::V6(v6) if aaaa => carried.ipv6 = Some(*v6),
-                _ => {}
+                IpAddr::V4(v4) => carried.ipv4 = Some(*v4),
+                IpAddr::V6(v6) => carried.ipv6 = Some(*v6),
             }
         }
         if carried == Addresses::default() {

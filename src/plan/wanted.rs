@@ -6,9 +6,10 @@ use std::net::IpAddr;
 
 use super::health;
 use super::identity::{Identity, new_id};
+use super::maximum::{Maximum, smallest};
 use super::service::{NewService, ServiceUpdate, has_ours, new_service, remarks, update};
 use super::shape::{Fit, Shape};
-use super::{Observation, Reason, subset};
+use super::{Observation, Permit, Reason, subset};
 use crate::model::attributes::INITIAL_HEALTH;
 use crate::model::{
     AnnotatedService, Attributes, Claims, CloudMapService, Health, Records, ServiceKey,
@@ -17,7 +18,7 @@ use crate::model::{
 
 /// The instances that a Cloud Map service should have for its holder.
 #[derive(Clone, Debug)]
-pub struct Wanted {
+pub struct Wanted<'a> {
     /// The Kubernetes Service that holds the name.
     pub holder: ServiceRef,
     /// The Cloud Map service is to be created like this first, where there is none.
@@ -32,8 +33,10 @@ pub struct Wanted {
     pub unclear: BTreeSet<IpAddr>,
     /// Whether one of the endpoints is ready, be it one that could not be shaped.
     pub ready: bool,
-    /// The most instances to keep or register.
-    pub maximum: Option<usize>,
+    /// The most instances to keep or register, and who says so.
+    pub maximum: Option<Maximum>,
+    /// Which addresses may be published.
+    pub permit: Permit<'a>,
     /// Whether the Service wants none, and keeps its claim.
     pub withdrawn: bool,
     /// What becomes of instances that no endpoint asks for.
@@ -57,11 +60,12 @@ pub enum Unasked {
 ///
 /// # Errors
 /// The reason for which nothing at all can be done there.
-pub fn wanted(
-    observation: &Observation,
+pub fn wanted<'a>(
+    observation: &'a Observation,
     key: &ServiceKey,
     holder: &ServiceRef,
-) -> Result<Wanted, Reason> {
+) -> Result<Wanted<'a>, Reason> {
+    let permit = observation.permit(holder, key).map_err(Reason::NotAllowed)?;
     let (annotated, claims) = claims(observation, holder)?;
     let existing = observation.registry.services.get(key);
     let create = match existing {
@@ -72,7 +76,7 @@ pub fn wanted(
         None => new_service(observation, key, annotated, claims),
     };
     let kind = existing.map(|service| service.kind).or(create.as_ref().map(|new| new.kind));
-    let shape = Shape { kind: kind.unwrap_or(ServiceKind::Http), annotated, claims };
+    let shape = Shape { kind: kind.unwrap_or(ServiceKind::Http), annotated, claims, permit };
     let mut wanted = Wanted {
         holder: holder.clone(),
         create,
@@ -81,7 +85,8 @@ pub fn wanted(
         instances: BTreeMap::new(),
         unclear: BTreeSet::new(),
         ready: false,
-        maximum: claims.maximum,
+        maximum: smallest(claims.maximum, permit.maximum()),
+        permit,
         withdrawn: !claims.publish,
         unasked: match claims.publish {
             true if annotated.truncated => Unasked::Stay,
@@ -112,7 +117,7 @@ pub fn wanted(
     Ok(wanted)
 }
 
-impl Wanted {
+impl Wanted<'_> {
     /// Compares the service itself with what its holder's annotations say.
     fn look_at(
         &mut self,
@@ -157,14 +162,15 @@ impl Wanted {
     /// Takes out what is beyond the maximum, healthy ones last, and of those that are equally healthy
     /// those that are `present` last. Returns the ids taken out.
     pub fn keep_within_maximum(&mut self, present: impl Fn(&String) -> bool) -> BTreeSet<String> {
-        let Some(maximum) = self.maximum.filter(|maximum| self.instances.len() > *maximum) else {
+        let exceeded = |maximum: &Maximum| self.instances.len() > maximum.count;
+        let Some(Maximum { count, set_by }) = self.maximum.filter(exceeded) else {
             return BTreeSet::new();
         };
         let mut in_order = subset::in_order(self.instances.keys(), present);
         in_order.sort_by_key(|id| health::initial(&self.instances[*id].1));
-        let beyond: BTreeSet<String> = in_order.into_iter().skip(maximum).cloned().collect();
+        let beyond: BTreeSet<String> = in_order.into_iter().skip(count).cloned().collect();
         let wanted = self.instances.len();
-        self.held_back.push(Reason::Maximum { maximum, wanted });
+        self.held_back.push(Reason::Maximum { maximum: count, set_by, wanted });
         self.instances.retain(|id, _| !beyond.contains(id));
         beyond
     }

@@ -14,7 +14,7 @@ pub struct Documented {
 }
 
 /// Every setting, in the order of the documentation.
-pub const DOCUMENTED: [Documented; 10] = [
+pub const DOCUMENTED: [Documented; 11] = [
     Documented {
         variable: "CLUSTERS",
         meaning: "EKS clusters to keep in step: names or ARNs separated by commas, or a JSON list \
@@ -73,6 +73,12 @@ pub const DOCUMENTED: [Documented; 10] = [
         meaning: "after this time a full sync that sees the same loss lets it pass",
         default: "`10m`",
         example: "1h",
+    },
+    Documented {
+        variable: "NAME_POLICY",
+        meaning: "who may claim what, as JSON: see [Who may claim what](#who-may-claim-what)",
+        default: "everything is allowed",
+        example: r#"[{"clusters":["*"],"kubernetesNamespaces":["shop"],"cloudMapNamespaces":["prod*"],"names":["shop-*"]}]"#,
     },
     Documented {
         variable: "DRY_RUN",

@@ -4,6 +4,7 @@
 
 mod clusters;
 mod documented;
+mod name_policy;
 mod reader;
 pub(crate) mod value;
 
@@ -65,6 +66,7 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
                 minimum: self.read("GUARD_MINIMUM", |text| value::count(text, minimum)),
                 wait: self.read("GUARD_WAIT", |text| value::duration(text, wait)),
             },
+            name_policy: self.read("NAME_POLICY", name_policy::parse),
         }
     }
 }

@@ -27,6 +27,7 @@ mod identity;
 mod levers;
 mod marks;
 mod moves;
+mod name_policy;
 mod names;
 mod namespaces;
 mod new_namespaces;

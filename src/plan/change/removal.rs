@@ -1,6 +1,7 @@
 //! Why an instance of ours goes, and what must be seen in Cloud Map before it may.
 
 use crate::model::ServiceRef;
+use crate::plan::maximum::SetBy;
 
 /// Why an instance of ours goes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
@@ -11,15 +12,21 @@ pub enum Because {
     /// Another instance of ours says the same.
     #[error("another instance of ours has the same address and port")]
     Duplicate,
-    /// The Service asks for fewer instances than it has endpoints.
-    #[error("max-instances of the Service leaves it out")]
-    BeyondMaximum,
+    /// The Service asks for fewer instances than it has endpoints, or may have no more.
+    #[error("{0} leaves it out")]
+    BeyondMaximum(SetBy),
+    /// `NAME_POLICY` does not allow its address.
+    #[error("NAME_POLICY does not allow the Service this address")]
+    AddressNotAllowed,
     /// The Service asks for no instances.
     #[error("publish of the Service is false")]
     Withdrawn,
     /// Its Service is deleted, or is no annotated headless Service any more.
     #[error("Service {0} is gone, or no longer annotated and headless")]
     ServiceGone(ServiceRef),
+    /// `NAME_POLICY` does not allow its Service the name.
+    #[error("NAME_POLICY does not allow Service {0} this name")]
+    NotAllowed(ServiceRef),
     /// Its Service asks for another name now.
     #[error("Service {0} asks for another name now")]
     NameChanged(ServiceRef),
@@ -31,7 +38,10 @@ pub enum Because {
 impl Because {
     /// Whether the claim to the name still stands.
     pub fn leaves_the_claim(&self) -> bool {
-        !matches!(self, Self::ServiceGone(_) | Self::NameChanged(_) | Self::NameHeldBy(_))
+        !matches!(
+            self,
+            Self::ServiceGone(_) | Self::NotAllowed(_) | Self::NameChanged(_) | Self::NameHeldBy(_)
+        )
     }
 }
 

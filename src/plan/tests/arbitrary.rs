@@ -7,6 +7,7 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
+use serde_json::json;
 
 use super::simulation::Course;
 use super::world::{
@@ -19,7 +20,7 @@ use crate::model::{
     SignedDuration, Tags,
 };
 use crate::plan::identity::{Identity, new_id};
-use crate::plan::{Guard, Policy, Rules};
+use crate::plan::{Guard, NamePolicy, Policy, Rules};
 
 /// A guard that holds nothing.
 pub const OFF: Guard = Guard { share: 100, minimum: 0, wait: SignedDuration::ZERO };
@@ -46,8 +47,13 @@ pub fn course() -> impl Strategy<Value = Course> {
     ];
     let failing = prop_oneof![2 => Just(0), 1 => any::<u64>(), 1 => Just(u64::MAX)];
     let guards = prop_oneof![2 => Just(OFF), 1 => guard()];
-    let rules = (policies, guards, any::<bool>()).prop_map(|(policy, guard, create_namespaces)| {
-        Rules { policy, guard, create_namespaces, ..Rules::default() }
+    let rules = (policies, guards, any::<bool>(), option::weighted(0.4, name_policy()));
+    let rules = rules.prop_map(|(policy, guard, create_namespaces, name_policy)| Rules {
+        policy,
+        guard,
+        create_namespaces,
+        name_policy,
+        ..Rules::default()
     });
     let all = (rules, failing, any::<bool>(), any::<bool>(), any::<bool>());
     all.prop_map(|(rules, failing, side_by_side, resets, late)| Course {
@@ -63,6 +69,26 @@ pub fn course() -> impl Strategy<Value = Course> {
 pub fn guard() -> impl Strategy<Value = Guard> {
     let limits = (select(&[0, 20, 50][..]), 0..=3_usize);
     limits.prop_map(|(share, minimum)| Guard { share, minimum, ..Guard::default() })
+}
+
+/// One or two rules that allow some Services some names.
+fn name_policy() -> impl Strategy<Value = NamePolicy> {
+    let namespaces = select(&["*", "shop", "ops"][..]);
+    let cidrs = option::of(subsequence(vec!["10.0.0.0/31", "10.0.0.2/31", "fd00::/8"], 1..=2));
+    let rule = (
+        namespaces,
+        select(&["*", "http", "ns-dns"][..]),
+        select(&["*", "w*", "api"][..]),
+        cidrs,
+        option::weighted(0.2, 1..3_usize),
+    );
+    let rule = rule.prop_map(|(namespaces, places, names, cidrs, maximum)| {
+        json!({
+            "clusters": ["blue"], "kubernetesNamespaces": [namespaces],
+            "cloudMapNamespaces": [places], "names": [names], "cidrs": cidrs, "maxInstances": maximum,
+        })
+    });
+    vec(rule, 1..=2).prop_map(|it| NamePolicy(serde_json::from_value(json!(it)).expect("rules")))
 }
 
 pub fn world() -> impl Strategy<Value = World> {

@@ -28,6 +28,7 @@ impl Simulation {
         }
         match change {
             Change::Register { instance, attributes, .. } => {
+                self.assert_allowed(change, attributes);
                 let present = self.instance(&key, instance);
                 assert_eq!(present, None, "{change}: somebody has that id");
                 self.instances(&key).insert(instance.clone(), attributes.clone());
@@ -36,12 +37,14 @@ impl Simulation {
             }
             Change::Rewrite { instance, attributes, .. } => {
                 self.assert_ours(change);
+                self.assert_allowed(change, attributes);
                 self.instances(&key).insert(instance.clone(), attributes.clone());
                 if self.course.resets {
                     self.set_health(&key, instance, Some(health::initial(attributes)));
                 }
             }
             Change::Adopt { instance, present, attributes, .. } => {
+                self.assert_allowed(change, attributes);
                 assert_eq!(self.instance(&key, instance), Some(present), "{change}");
                 self.instances(&key).insert(instance.clone(), attributes.clone());
                 if self.course.resets {

@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 
+use super::allowed::assert_allowed;
 use super::arbitrary;
-use super::promises::{is_custom, our_addresses, publishable};
+use super::promises::{findable, is_custom, our_addresses, publishable};
 use super::simulation::{Course, Simulation};
 use super::world::{A, AAAA, BOTH, World, tell};
 use crate::model::attributes::MARK_PREFIX;
@@ -45,6 +46,7 @@ proptest! {
         prop_assert_eq!(simulation.sync(&Selection::Everything), 0);
         if simulation.course.rules.policy == Policy::Sync {
             assert_right(&simulation.world, &plan);
+            assert_allowed(&simulation.world, &plan);
         }
     }
 
@@ -174,7 +176,10 @@ fn assert_right(world: &World, plan: &Plan) {
     for (key, holder) in holders.held().filter(|(_, holder)| !holders.is_unclear(holder)) {
         let hindered = plan.held_back.iter().any(|held_back| {
             let here = held_back.place.as_ref().is_some_and(|place| place.key == *key);
-            here && !matches!(held_back.reason, Reason::NotPublishable(_))
+            here && !matches!(
+                held_back.reason,
+                Reason::NotPublishable(_) | Reason::AddressNotAllowed { .. }
+            )
         });
         if hindered || plan.changes.values().flatten().any(|change| change.place().key == *key) {
             continue;
@@ -223,7 +228,7 @@ pub fn passes_on(world: &World) -> bool {
     let holders = Holders::decide(&world.0);
     let mut held = holders.held();
     held.any(|(key, holder)| {
-        publishable(&world.0, holder, key).is_empty() && holders.claimants(key).count() > 1
+        findable(&world.0, holder, key).is_empty() && holders.claimants(key).count() > 1
     })
 }
 
@@ -260,7 +265,7 @@ fn services(world: &World) -> BTreeSet<ServiceRef> {
 fn assert_kept(world: &World, before: &[(ServiceKey, ServiceRef)]) {
     let holders = Holders::decide(&world.0);
     for (key, former) in before.iter().filter(|(key, former)| holders.holder(key) != Some(former)) {
-        let ready = publishable(&world.0, former, key);
+        let ready = findable(&world.0, former, key);
         assert!(ready.is_empty(), "{former} lost {key:?} and has {ready:?} ready");
     }
 }

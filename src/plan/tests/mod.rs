@@ -3,6 +3,7 @@
 //! are checked.
 
 mod adoption;
+mod allowed;
 mod arbitrary;
 mod calls;
 mod claims;
@@ -13,6 +14,7 @@ mod health;
 mod instances;
 mod kubernetes;
 mod moves;
+mod name_policy;
 mod new_namespaces;
 mod policies;
 mod promises;

@@ -7,6 +7,7 @@ use std::net::IpAddr;
 use super::simulation::Simulation;
 use crate::model::attributes::{IPV4, IPV6};
 use crate::model::{AnnotatedService, Endpoint, Health, Marks, ServiceKey, ServiceRef};
+use crate::plan::identity::Identity;
 use crate::plan::{Change, Holders, Observation, Plan, health, plan};
 
 impl Simulation {
@@ -22,10 +23,13 @@ impl Simulation {
     pub fn assert_may_go(&self, change: &Change) {
         let marked = self.assert_ours(change).service;
         let holders = Holders::decide(&self.world.0);
-        assert!(!holders.is_unclear(&marked), "{change}: {marked} is unclear");
         let key = &change.place().key;
+        let Ok(permit) = self.world.0.permit(&marked, key) else { return };
+        assert!(!holders.is_unclear(&marked), "{change}: {marked} is unclear");
         let lost = holders.holder(key).is_some_and(|holder| *holder != marked);
-        let known = lost || !is_truncated(&self.world.0, &marked);
+        let present = self.instance(key, change.instance().expect("an instance"));
+        let allowed = present.is_some_and(|it| permit.allows_all(&Identity::of(it, true)));
+        let known = lost || !allowed || !is_truncated(&self.world.0, &marked);
         assert!(known, "{change}: the endpoints of {marked} are known in part only");
         let Some(names) = holders.claims(&marked).filter(|names| !names.contains(key)) else {
             return;
@@ -33,11 +37,13 @@ impl Simulation {
         if holders.holder(key).is_some() && self.is_hindered(&marked, names) {
             return;
         }
+        let maximum = has_maximum(&self.world.0, &marked);
         for name in names {
-            let ready = publishable(&self.world.0, &marked, name);
+            let ready = if maximum { publishable } else { findable };
+            let ready = ready(&self.world.0, &marked, name);
             let there: Vec<IpAddr> = our_addresses(&self.world.0, name).collect();
             let found = |addresses: &&Vec<IpAddr>| addresses.iter().any(|it| there.contains(it));
-            let enough = if has_maximum(&self.world.0, &marked) { 1 } else { ready.len() };
+            let enough = if maximum { 1 } else { ready.len() };
             let found = ready.iter().filter(found).count();
             assert!(
                 found >= enough.min(ready.len()),
@@ -70,7 +76,7 @@ impl Simulation {
     pub fn assert_still_served(&self, change: &Change) {
         let key = &change.place().key;
         let Some(holder) = self.holders.get(key) else { return };
-        let ready = publishable(&self.world.0, holder, key);
+        let ready = findable(&self.world.0, holder, key);
         let empty = our_addresses(&self.world.0, key).next().is_none();
         assert!(!empty || ready.is_empty(), "{change}: empty, and {holder} has {ready:?} ready");
     }
@@ -115,11 +121,42 @@ pub fn is_custom(observation: &Observation, service: &AnnotatedService, key: &Se
 /// Whether a Service wants fewer instances than it may have endpoints.
 fn has_maximum(observation: &Observation, service: &ServiceRef) -> bool {
     let claims = observation.desired.services.get(service).map(|service| &service.claims);
-    claims.is_some_and(|claims| claims.as_ref().is_ok_and(|claims| claims.maximum.is_some()))
+    let rule = observation.rule(service).ok().flatten();
+    rule.is_some_and(|rule| rule.max_instances.is_some())
+        || claims.is_some_and(|claims| claims.as_ref().is_ok_and(|it| it.maximum.is_some()))
 }
 
 /// The addresses of endpoints that are to be found under a name and may be published, by endpoint.
 pub fn publishable(
+    observation: &Observation,
+    service: &ServiceRef,
+    key: &ServiceKey,
+) -> Vec<Vec<IpAddr>> {
+    let Ok(rule) = observation.rule(service) else { return Vec::new() };
+    let allowed = |address: &IpAddr| rule.is_none_or(|rule| rule.allows_address(*address));
+    let mut found = to_be_found(observation, service, key);
+    for addresses in &mut found {
+        addresses.retain(allowed);
+    }
+    found.retain(|addresses| !addresses.is_empty());
+    found
+}
+
+/// Those of endpoints none of whose addresses is refused. What an endpoint has left otherwise may be
+/// of the family that the records have no room for.
+pub fn findable(
+    observation: &Observation,
+    service: &ServiceRef,
+    key: &ServiceKey,
+) -> Vec<Vec<IpAddr>> {
+    let found = to_be_found(observation, service, key);
+    let mut publishable = publishable(observation, service, key);
+    publishable.retain(|addresses| found.contains(addresses));
+    publishable
+}
+
+/// The addresses of endpoints that are to be found, without those that nobody may publish.
+fn to_be_found(
     observation: &Observation,
     service: &ServiceRef,
     key: &ServiceKey,

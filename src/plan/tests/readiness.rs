@@ -150,6 +150,6 @@ fn of_more_than_are_wanted_the_healthy_ones_come_first() {
     assert_snapshot!(checked(world, instances, &[]).told(), @r"
     shop/web: register http/web: 10.0.0.2 (pod two), HEALTHY
     shop/web: deregister http/web a: 10.0.0.1 (pod one): max-instances of the Service leaves it out; stays until one of the ready endpoints is registered
-    ! shop/web http/web: 1 of 2 instances are registered, as max-instances says (MaxInstances)
+    ! shop/web http/web: 1 of 2 instances are registered, as max-instances of the Service says (MaxInstances)
     ");
 }

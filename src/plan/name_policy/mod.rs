@@ -1,0 +1,121 @@
+//! `NAME_POLICY`: which Services may claim which names in Cloud Map, with which addresses and how many
+//! instances. Rules only allow: the first that is for a cluster and Kubernetes namespace decides alone,
+//! and a Service that none is for may claim nothing. A claim that is not allowed holds no name, stands
+//! in nobody's way, and counts as ended.
+
+mod glob;
+mod rule;
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use super::Observation;
+use super::identity::Identity;
+use crate::model::{ServiceKey, ServiceRef};
+
+pub use glob::Glob;
+use rule::list;
+pub use rule::{Range, Rule};
+
+/// The rules in their order, at least one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamePolicy(pub Vec<Rule>);
+
+/// Why a Service may not claim a name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
+pub enum Denial {
+    /// No rule is for its Kubernetes namespace, so it may claim nothing.
+    #[error("no rule of NAME_POLICY is for Kubernetes namespace {namespace} of cluster {cluster}")]
+    NoRule {
+        /// The Kubernetes namespace.
+        namespace: String,
+        /// The cluster's name.
+        cluster: String,
+    },
+    /// The rule that is for it allows other names.
+    #[error(
+        "NAME_POLICY lets Services of Kubernetes namespace {namespace} claim {names} in the Cloud Map namespaces {places}"
+    )]
+    OtherNames {
+        /// The Kubernetes namespace.
+        namespace: String,
+        /// The names that are allowed.
+        names: String,
+        /// In these Cloud Map namespaces.
+        places: String,
+    },
+}
+
+/// What the policy grants a Service under a name that it may claim.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Permit<'a> {
+    rule: Option<&'a Rule>,
+}
+
+impl Permit<'_> {
+    /// Whether an address may be published.
+    pub fn allows(&self, address: IpAddr) -> bool {
+        self.rule.is_none_or(|rule| rule.allows_address(address))
+    }
+
+    /// Whether all addresses of an instance may be published.
+    pub fn allows_all(&self, identity: &Identity) -> bool {
+        identity.addresses().all(|address| self.allows(address))
+    }
+
+    /// The ranges that addresses must be in, for a sentence.
+    pub fn ranges(&self) -> String {
+        self.rule.and_then(|rule| rule.cidrs.as_ref()).map_or_else(String::new, |it| list(it))
+    }
+
+    /// The most instances under the name.
+    pub fn maximum(&self) -> Option<usize> {
+        Some(self.rule?.max_instances?.get())
+    }
+}
+
+impl Observation {
+    /// What the policy grants a Service under a name.
+    ///
+    /// # Errors
+    /// Where the Service may not claim it.
+    pub fn permit(&self, service: &ServiceRef, key: &ServiceKey) -> Result<Permit<'_>, Denial> {
+        let rule = self.rule(service)?;
+        let namespace = self.registry.namespaces.get(&key.namespace);
+        let allows = |rule: &Rule| namespace.is_some_and(|it| rule.allows(it, &key.name));
+        match rule {
+            Some(rule) if !allows(rule) => Err(rule.denial(&service.namespace)),
+            rule => Ok(Permit { rule }),
+        }
+    }
+
+    /// The keys that a Service may claim, and those that it may not.
+    pub fn allowed(
+        &self,
+        service: &ServiceRef,
+        keys: BTreeSet<ServiceKey>,
+    ) -> (BTreeSet<ServiceKey>, Vec<(Option<ServiceKey>, Denial)>) {
+        let mut denied = Vec::new();
+        let allowed = keys.into_iter().filter(|key| match self.permit(service, key) {
+            Ok(_) => true,
+            Err(denial) => {
+                denied.push((Some(key.clone()), denial));
+                false
+            }
+        });
+        (allowed.collect(), denied)
+    }
+
+    /// The rule that decides for a Service; none where everything is allowed.
+    ///
+    /// # Errors
+    /// Where there are rules and none is for the Service.
+    pub fn rule(&self, service: &ServiceRef) -> Result<Option<&Rule>, Denial> {
+        let Some(NamePolicy(rules)) = &self.rules.name_policy else { return Ok(None) };
+        let (cluster, namespace) = (&self.owner.cluster, &service.namespace);
+        let first = rules.iter().find(|rule| rule.is_for(cluster, namespace));
+        let denial =
+            || Denial::NoRule { namespace: namespace.clone(), cluster: cluster.name().to_owned() };
+        first.map(Some).ok_or_else(denial)
+    }
+}

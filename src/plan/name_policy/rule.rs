@@ -1,0 +1,103 @@
+//! One rule of `NAME_POLICY`, as the setting spells it, and what it is for and allows.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::num::NonZeroUsize;
+
+use ipnet::IpNet;
+use serde::Deserialize;
+
+use super::{Denial, Glob};
+use crate::model::{ClusterArn, Namespace, NamespaceKind};
+
+/// What the Services of some Kubernetes namespaces may claim. A list of patterns matches where one of
+/// them does.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Rule {
+    /// Names or ARNs of clusters.
+    pub clusters: Vec<Glob>,
+    /// Names of Kubernetes namespaces.
+    pub kubernetes_namespaces: Vec<Glob>,
+    /// Names, ids or ARNs of Cloud Map namespaces.
+    pub cloud_map_namespaces: Vec<Glob>,
+    /// Names of Cloud Map services.
+    pub names: Vec<Glob>,
+    /// The ranges that addresses must be in; none: all are allowed.
+    pub cidrs: Option<Vec<Range>>,
+    /// The most instances of one Service under one name.
+    pub max_instances: Option<NonZeroUsize>,
+}
+
+impl Rule {
+    /// Whether the rule is for the Services of a Kubernetes namespace.
+    pub fn is_for(&self, cluster: &ClusterArn, namespace: &str) -> bool {
+        any(&self.clusters, &[cluster.name(), cluster.as_str()])
+            && any(&self.kubernetes_namespaces, &[namespace])
+    }
+
+    /// Whether it allows a name. In DNS namespaces names are the same in any case.
+    pub fn allows(&self, namespace: &Namespace, name: &str) -> bool {
+        let named = match namespace.kind {
+            NamespaceKind::Http => any(&self.names, &[name]),
+            NamespaceKind::Dns => {
+                let name = name.to_ascii_lowercase();
+                self.names.iter().any(|glob| glob.in_lower_case().matches(&name))
+            }
+        };
+        let arn = namespace.arn.as_deref().unwrap_or_default();
+        named && any(&self.cloud_map_namespaces, &[&namespace.name, &namespace.id, arn])
+    }
+
+    /// Whether an address may be published.
+    pub fn allows_address(&self, address: IpAddr) -> bool {
+        let ranges = self.cidrs.as_ref();
+        ranges.is_none_or(|ranges| ranges.iter().any(|range| range.contains(address)))
+    }
+
+    /// What is said to a Service whose claim it does not allow.
+    pub fn denial(&self, namespace: &str) -> Denial {
+        Denial::OtherNames {
+            namespace: namespace.to_owned(),
+            names: list(&self.names),
+            places: list(&self.cloud_map_namespaces),
+        }
+    }
+}
+
+fn any(globs: &[Glob], texts: &[&str]) -> bool {
+    globs.iter().any(|glob| texts.iter().any(|text| glob.matches(text)))
+}
+
+/// Patterns or ranges for a sentence.
+pub fn list(items: &[impl fmt::Display]) -> String {
+    let texts: Vec<String> = items.iter().map(ToString::to_string).collect();
+    if texts.is_empty() { "nothing".to_owned() } else { texts.join(", ") }
+}
+
+/// A range of addresses.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct Range(IpNet);
+
+impl Range {
+    /// Whether the address is in it.
+    pub fn contains(&self, address: IpAddr) -> bool {
+        self.0.contains(&address)
+    }
+}
+
+impl TryFrom<String> for Range {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let problem = "is no range of addresses, for instance \"10.0.0.0/16\" or \"fd00::/8\"";
+        text.parse().map(Self).map_err(|_| format!("{text:?} {problem}"))
+    }
+}
+
+impl fmt::Display for Range {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}

@@ -1,0 +1,153 @@
+//! Who may claim what: `NAME_POLICY`, seen from the clusters that it is made for.
+
+use serde_json::{Value, json};
+
+use crate::fleet::{Fleet, annotated, give_pods};
+use crate::run::{converge, held_back, plan, said_of, settled, sync, sync_service, writes};
+use crate::sandbox::kubernetes::Headless;
+
+/// The policy of one rule, under which Services of `shop` in `blue` may claim `web*` in `prod`.
+fn policy(more: &[(&str, Value)]) -> String {
+    let mut rule = json!({
+        "clusters": ["blue"], "kubernetesNamespaces": ["shop"],
+        "cloudMapNamespaces": ["prod"], "names": ["web*"],
+    });
+    for (field, value) in more {
+        rule[*field] = value.clone();
+    }
+    json!([rule]).to_string()
+}
+
+fn reasons_told(fleet: &Fleet, namespace: &str) -> Vec<String> {
+    let events = fleet.cluster.events(namespace).into_iter();
+    events.map(|event| event["reason"].as_str().unwrap_or_default().to_owned()).collect()
+}
+
+/// `ops/web`, older than `shop/web` and with a pod of its own, claims the same name.
+fn older_claimant(fleet: &Fleet) {
+    let service = Headless::new("ops", "web").created("2020-01-01T00:00:00Z");
+    let service = service.annotate("cloudmap.controller/hostname", "web");
+    fleet.cluster.service(service.annotate("cloudmap.controller/namespace", "prod"));
+    let pod = crate::sandbox::kubernetes::Pod::new("web-ops", "10.0.7.1");
+    fleet.cluster.pods("ops", "web", &[pod]);
+}
+
+#[tokio::test]
+async fn claim_that_is_not_allowed_registers_nothing_holds_no_name_and_is_told() {
+    let fleet = Fleet::start().await;
+    older_claimant(&fleet);
+    fleet.web("web", "prod", &["10.0.1.1"]);
+    fleet.web("cart", "prod", &["10.0.2.1"]);
+    let function = fleet.function_with(&[("NAME_POLICY", &policy(&[]))]).await;
+
+    let report = converge(&fleet, &function).await;
+
+    assert_eq!(held_back(&report), ["NotAllowed"; 2], "{report}");
+    assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1"]);
+    assert_eq!(fleet.cloud_map.find_service("prod", "cart"), None);
+    assert_eq!(reasons_told(&fleet, "shop"), ["NotAllowed"]);
+    assert_eq!(reasons_told(&fleet, "ops"), ["NotAllowed"]);
+}
+
+#[tokio::test]
+async fn claim_that_is_not_allowed_any_more_is_ended_and_the_next_takes_the_name() {
+    let fleet = Fleet::start().await;
+    older_claimant(&fleet);
+    fleet.web("web", "prod", &["10.0.1.1"]);
+    fleet.web("cart", "prod", &["10.0.2.1"]);
+    converge(&fleet, &fleet.function().await).await;
+    assert_eq!(fleet.addresses("prod", "web"), ["10.0.7.1"]);
+    let function = fleet.function_with(&[("NAME_POLICY", &policy(&[]))]).await;
+
+    fleet.cloud_map.forget_calls();
+    let planned = plan(&function).await.to_string();
+    assert_eq!(writes(&fleet), Vec::<String>::new());
+    for words in [
+        "NAME_POLICY does not allow Service ops/web this name",
+        "no rule of NAME_POLICY is for Kubernetes namespace ops of cluster blue",
+        "NAME_POLICY lets Services of Kubernetes namespace shop claim web* in the Cloud Map namespaces prod",
+    ] {
+        assert!(planned.contains(words), "{words}: {planned}");
+    }
+    sync(&function).await;
+
+    let order = ["RegisterInstance web", "DeregisterInstance web"];
+    let made = writes(&fleet).into_iter().filter(|call| call.ends_with(" web"));
+    assert_eq!(made.collect::<Vec<_>>(), order, "the name never goes empty");
+    assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1"]);
+    assert!(fleet.instances("prod", "cart").is_empty());
+    settled(&fleet, &function).await;
+}
+
+#[tokio::test]
+async fn message_about_a_service_whose_claim_is_not_allowed_any_more_ends_it() {
+    let fleet = Fleet::start().await;
+    fleet.web("cart", "prod", &["10.0.2.1"]);
+    converge(&fleet, &fleet.function().await).await;
+    let function = fleet.function_with(&[("NAME_POLICY", &policy(&[]))]).await;
+    sync_service(&function, "cart").await;
+    assert!(fleet.instances("prod", "cart").is_empty());
+}
+
+#[tokio::test]
+async fn claim_that_is_not_allowed_cannot_be_kept_by_a_mistake() {
+    let fleet = Fleet::start().await;
+    fleet.web("cart", "prod", &["10.0.2.1"]);
+    converge(&fleet, &fleet.function().await).await;
+    fleet.annotate("cart", "ttl", "soon");
+    let function = fleet.function_with(&[("NAME_POLICY", &policy(&[]))]).await;
+    converge(&fleet, &function).await;
+    assert!(fleet.instances("prod", "cart").is_empty());
+}
+
+#[tokio::test]
+async fn rules_of_one_cluster_are_no_rules_of_another() {
+    let fleet = Fleet::start().await;
+    let green = fleet.green().await;
+    for (cluster, address) in [(&fleet.cluster, "10.0.1.1"), (&green, "10.0.2.1")] {
+        cluster.service(annotated("web", "prod", "web"));
+        give_pods(cluster, "web", &[address]);
+    }
+    let green_alone = policy(&[("clusters", json!([fleet.sandbox.cluster_arn("green")]))]);
+    let function = fleet.function_with(&[("NAME_POLICY", &green_alone)]).await;
+    converge(&fleet, &function).await;
+    assert_eq!(fleet.addresses("prod", "web"), ["10.0.2.1"]);
+}
+
+#[tokio::test]
+async fn addresses_outside_the_ranges_are_not_published() {
+    let fleet = Fleet::start().await;
+    fleet.web("web", "prod", &["10.0.1.1", "10.9.1.1"]);
+    converge(&fleet, &fleet.function().await).await;
+    let ranges = policy(&[("cidrs", json!(["10.0.0.0/16", "fd00::/8"]))]);
+    let function = fleet.function_with(&[("NAME_POLICY", &ranges)]).await;
+
+    let planned = plan(&function).await.to_string();
+    assert!(planned.contains("NAME_POLICY does not allow the Service this address"), "{planned}");
+    let report = converge(&fleet, &function).await;
+
+    assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1"]);
+    let said = said_of(&report, "AddressNotAllowed");
+    assert!(said.contains("10.9.1.1") && said.contains("10.0.0.0/16, fd00::/8"), "{said}");
+    assert_eq!(reasons_told(&fleet, "shop"), ["AddressNotAllowed"]);
+}
+
+#[tokio::test]
+async fn of_two_maxima_the_smaller_counts() {
+    let fleet = Fleet::start().await;
+    fleet.web("web", "prod", &["10.0.1.1", "10.0.1.2", "10.0.1.3"]);
+    let two = policy(&[("maxInstances", json!(2))]);
+    let function = fleet.function_with(&[("NAME_POLICY", &two)]).await;
+    for (annotated, count, whose) in [
+        ("3", 2, "maxInstances of NAME_POLICY"),
+        ("1", 1, "max-instances of the Service"),
+        ("", 2, "maxInstances of NAME_POLICY"),
+    ] {
+        fleet.annotate("web", "max-instances", annotated);
+        let report = converge(&fleet, &function).await;
+        assert_eq!(fleet.addresses("prod", "web").len(), count, "{annotated}");
+        let said = said_of(&report, "MaxInstances");
+        assert!(said.contains(whose), "{annotated}: {said}");
+    }
+    assert_eq!(reasons_told(&fleet, "shop"), ["MaxInstances"], "who asked for one knows");
+}
