@@ -3,6 +3,7 @@
 //! one seam: its endpoints, credentials and Region are used as they are.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -28,17 +29,21 @@ const LONGEST_BACKOFF: Duration = Duration::from_secs(5);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Which Cloud Map a cluster's Services are kept in.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// One account's Cloud Map in one Region.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RegistryKey {
     role: Option<Role>,
+    /// None: the function's own.
     region: Option<String>,
 }
 
-impl RegistryKey {
-    /// The Cloud Map of a configured cluster.
-    pub fn of(cluster: &Cluster) -> Self {
-        Self { role: cluster.registry_role.clone(), region: cluster.registry_region.clone() }
+impl fmt::Display for RegistryKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let role = self.role.as_ref().map(|role| format!("of {}", role.arn));
+        let region = self.region.as_ref().map(|region| format!("in {region}"));
+        let parts: Vec<String> = role.into_iter().chain(region).collect();
+        f.write_str(if parts.is_empty() { "of the function" } else { "" })?;
+        f.write_str(&parts.join(" "))
     }
 }
 
@@ -103,10 +108,17 @@ impl Clients {
         Self { base, registries: Mutex::default(), clusters: Mutex::default() }
     }
 
-    /// The Cloud Map of a cluster.
-    pub async fn cloud_map(&self, cluster: &Cluster) -> CloudMap {
-        let key = RegistryKey::of(cluster);
-        if let Some(known) = lock(&self.registries).get(&key) {
+    /// Which Cloud Map a cluster's Services are kept in. The function's own Region is the same whether
+    /// the settings spell it out or not.
+    pub fn registry_of(&self, cluster: &Cluster) -> RegistryKey {
+        let own = self.base.region().map(Region::as_ref);
+        let other = cluster.registry_region.clone().filter(|region| Some(region.as_str()) != own);
+        RegistryKey { role: cluster.registry_role.clone(), region: other }
+    }
+
+    /// The client of a Cloud Map.
+    pub async fn cloud_map(&self, key: &RegistryKey) -> CloudMap {
+        if let Some(known) = lock(&self.registries).get(key) {
             return known.clone();
         }
         let config = self.config(key.role.as_ref(), key.region.as_deref()).await;
@@ -116,7 +128,7 @@ impl Clients {
             .retry_partition(RetryPartition::custom("cloud-map").build())
             .build();
         let cloud_map = CloudMap::new(aws_sdk_servicediscovery::Client::from_conf(config));
-        lock(&self.registries).entry(key).or_insert(cloud_map).clone()
+        lock(&self.registries).entry(key.clone()).or_insert(cloud_map).clone()
     }
 
     /// The connection to a cluster: the one that is known, or a new one.

@@ -31,6 +31,7 @@ pub mod kubernetes;
 pub mod model;
 pub mod observe;
 pub mod plan;
+pub mod purge;
 pub mod reconcile;
 pub mod report;
 pub mod settings;

@@ -62,7 +62,10 @@ async fn serve(settings: Settings) -> Result<(), BoxError> {
     let function = &Function::new(settings, sdk_config().load().await);
     run(service_fn(move |event: LambdaEvent<Value>| async move {
         let deadline = Deadline::after(time_left(event.context.deadline(), SystemTime::now()));
-        function.invoke(&event.payload, deadline).await.response.map_err(|error| diagnostic(&error))
+        Box::pin(function.invoke(&event.payload, deadline))
+            .await
+            .response
+            .map_err(|error| diagnostic(&error))
     }))
     .await
 }

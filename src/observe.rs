@@ -53,7 +53,10 @@ impl SharedRegistry {
     }
 
     /// Every service, with the instances of those that have any.
-    async fn read(&self) -> Result<Registry, Arc<cloud_map::Error>> {
+    ///
+    /// # Errors
+    /// Where namespaces or services could not be listed to the end.
+    pub async fn read(&self) -> Result<Registry, Arc<cloud_map::Error>> {
         let read = self.read.get_or_init(|| async {
             let mut registry = self.cloud_map.catalog(&self.only).await.map_err(Arc::new)?;
             let filled = registry.services.iter().filter(|(_, service)| service.instance_count > 0);
@@ -62,6 +65,44 @@ impl SharedRegistry {
             Ok(registry)
         });
         read.await.clone()
+    }
+
+    /// Reads the named services again into `registry`, those included that were not there before: for
+    /// them it is to be seen whose they are, too.
+    ///
+    /// # Errors
+    /// Where the services of a namespace could not be listed to the end.
+    pub async fn read_again(
+        &self,
+        registry: &mut Registry,
+        keys: &BTreeSet<ServiceKey>,
+    ) -> Result<(), Arc<cloud_map::Error>> {
+        let found = self.find_new_services(registry, keys).await.map_err(Arc::new)?;
+        self.cloud_map.read_instances(registry, keys).await;
+        self.cloud_map.read_tags(registry, &found).await;
+        Ok(())
+    }
+
+    /// Adds services that were not there when the registry was read, and returns their keys.
+    async fn find_new_services(
+        &self,
+        registry: &mut Registry,
+        keys: &BTreeSet<ServiceKey>,
+    ) -> Result<BTreeSet<ServiceKey>, cloud_map::Error> {
+        let missing = keys.iter().filter(|key| !registry.services.contains_key(*key));
+        let missing: BTreeSet<ServiceKey> = missing.cloned().collect();
+        let namespaces: BTreeSet<&String> = missing.iter().map(|key| &key.namespace).collect();
+        for id in namespaces {
+            let namespace = registry.namespaces.get(id);
+            let there = namespace.filter(|namespace| namespace.arn.is_some());
+            let Some(namespace) = there else { continue };
+            for (key, service) in self.cloud_map.services(namespace).await? {
+                if missing.contains(&key) {
+                    registry.services.insert(key, service);
+                }
+            }
+        }
+        Ok(missing)
     }
 }
 
@@ -167,9 +208,7 @@ impl World<'_> {
         keys: &BTreeSet<ServiceKey>,
         services: &BTreeSet<ServiceRef>,
     ) -> Result<Observation, Error> {
-        let found = self.find_new_services(&mut observation, keys).await.map_err(Arc::new)?;
-        self.registry.cloud_map.read_instances(&mut observation.registry, keys).await;
-        self.registry.cloud_map.read_tags(&mut observation.registry, &found).await;
+        self.registry.read_again(&mut observation.registry, keys).await?;
         for service in services {
             let read = self.kubernetes.headless_service(service).await?;
             let annotated = read.and_then(|read| desired::annotated(&read, &self.reading));
@@ -183,29 +222,5 @@ impl World<'_> {
         self.read_health(&mut observation, services).await;
         self.read_endpoints(&mut observation, services).await?;
         Ok(observation)
-    }
-
-    /// Adds services that were not there when the registry was read, and returns their keys: somebody
-    /// else created them meanwhile, so their tags are to be seen.
-    async fn find_new_services(
-        &self,
-        observation: &mut Observation,
-        keys: &BTreeSet<ServiceKey>,
-    ) -> Result<BTreeSet<ServiceKey>, cloud_map::Error> {
-        let registry = &observation.registry;
-        let missing = keys.iter().filter(|key| !registry.services.contains_key(*key));
-        let missing: BTreeSet<ServiceKey> = missing.cloned().collect();
-        let namespaces: BTreeSet<&String> = missing.iter().map(|key| &key.namespace).collect();
-        for id in namespaces {
-            let namespace = observation.registry.namespaces.get(id);
-            let there = namespace.filter(|namespace| namespace.arn.is_some());
-            let Some(namespace) = there else { continue };
-            for (key, service) in self.registry.cloud_map.services(namespace).await? {
-                if missing.contains(&key) {
-                    observation.registry.services.insert(key, service);
-                }
-            }
-        }
-        Ok(missing)
     }
 }

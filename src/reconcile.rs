@@ -1,15 +1,18 @@
 //! One cluster, top to bottom: connect, observe, plan, apply, report. Wiring only.
 
+use std::collections::BTreeSet;
+
 use futures_util::{StreamExt, TryStreamExt, stream};
 use tokio::time::timeout_at;
 
 use crate::apply::{self, Task, Terms};
 use crate::clients::{self, Clients, Connection};
 use crate::deadline::Deadline;
-use crate::kubernetes::desired::Reading;
-use crate::model::{Owner, Selection, Timestamp};
+use crate::eks;
+use crate::kubernetes::desired::{self, Reading};
+use crate::model::{Owner, Selection, ServiceRef, Timestamp};
 use crate::observe::{self, SharedRegistry, World};
-use crate::plan::{Adoption, HeldBack};
+use crate::plan::{Adoption, HeldBack, Observation};
 use crate::report::{ClusterReport, Mode, Notice, chain, notices};
 use crate::settings::{Cluster, Settings};
 
@@ -28,6 +31,14 @@ pub enum Error {
     /// Reading took all the time there was.
     #[error("the time of this invocation was used up before cluster and Cloud Map were read")]
     Deadline,
+}
+
+impl Error {
+    /// Whether EKS says that there is no such cluster where it was asked.
+    pub fn says_gone(&self) -> bool {
+        let not_found = |error: &eks::Error| matches!(error, eks::Error::NotFound { .. });
+        matches!(self, Self::Connect(clients::Error::Describe(error)) if not_found(error))
+    }
 }
 
 /// What all clusters of an invocation share.
@@ -89,19 +100,50 @@ impl Invocation<'_> {
             Some(adoption) => Task::Adopt(&world, adoption),
             None => Task::Sync(&world),
         };
-        let mut plan = task.plan(&observation, &affected);
-        let name = connection.cluster.arn.as_str();
+        let (report, held_back) = self.carry_out(&task, &observation, &affected).await;
+        if self.mode == Mode::Sync {
+            self.tell(&world, &notices(&held_back, &observation.desired)).await;
+        }
+        Ok(report)
+    }
+
+    /// Plans a task on what was observed, and carries the plan out unless that is all that is asked
+    /// for. Returns all that is held back, too.
+    pub(crate) async fn carry_out(
+        &self,
+        task: &Task<'_>,
+        observation: &Observation,
+        affected: &BTreeSet<ServiceRef>,
+    ) -> (ClusterReport, Vec<HeldBack>) {
+        let mut plan = task.plan(observation, affected);
+        let name = observation.owner.cluster.as_str();
         if self.mode != Mode::Sync {
-            return Ok(ClusterReport::of_plan(name, plan));
+            let held_back = plan.held_back.clone();
+            return (ClusterReport::of_plan(name, plan), held_back);
         }
         let changes = std::mem::take(&mut plan.changes);
         let terms = Terms { deadline: self.deadline, rotation: rotation(self.now) };
-        let results = apply::apply(&task, &observation, changes, terms).await;
+        let results = apply::apply(task, observation, changes, terms).await;
         let refused = results.refused();
         plan.add_held_back(results.held_back);
-        let held_back: Vec<HeldBack> = plan.held_back.iter().cloned().chain(refused).collect();
-        self.tell(&world, &notices(&held_back, &observation.desired)).await;
-        Ok(ClusterReport::new(name, plan, results.applied))
+        let held_back = plan.held_back.iter().cloned().chain(refused).collect();
+        (ClusterReport::new(name, plan, results.applied), held_back)
+    }
+
+    /// How many Services of a cluster claim names to register instances under.
+    ///
+    /// # Errors
+    /// Where the cluster could not be read.
+    pub async fn claimants(&self, cluster: &Cluster) -> Result<usize, Error> {
+        let read = async {
+            let connection = self.clients.connect(cluster).await?;
+            let services = connection.kubernetes.headless_services().await;
+            let services = services.map_err(observe::Error::from)?;
+            let desired = desired::desired(&services, &self.reading(cluster));
+            let claims = desired.services.values().filter_map(|it| it.claims.as_ref().ok());
+            Ok(claims.filter(|claims| claims.publish).count())
+        };
+        timeout_at(self.deadline.stop(), read).await.map_err(|_| Error::Deadline)?
     }
 
     /// Tells the cluster what is held back. Nobody waits for it, and a refusal is no failure.
@@ -123,10 +165,7 @@ impl Invocation<'_> {
     ) -> World<'w> {
         World {
             kubernetes: &connection.kubernetes,
-            reading: Reading {
-                prefix: self.settings.annotation_prefix.clone(),
-                default_namespace: cluster.default_namespace.clone(),
-            },
+            reading: self.reading(cluster),
             owner: Owner {
                 id: self.settings.owner_id.clone(),
                 cluster: connection.cluster.arn.clone(),
@@ -135,6 +174,13 @@ impl Invocation<'_> {
             now: self.now,
             confirmed: self.confirmed,
             registry,
+        }
+    }
+
+    fn reading(&self, cluster: &Cluster) -> Reading {
+        Reading {
+            prefix: self.settings.annotation_prefix.clone(),
+            default_namespace: cluster.default_namespace.clone(),
         }
     }
 }

@@ -15,7 +15,7 @@ impl Turn<'_> {
         if !deadline.is_open() {
             return Err(Effect::Is(Outcome::Undone(NO_TIME.to_owned())));
         }
-        let (created, owner) = (self.task.new_namespaces(), &self.observation.owner.id);
+        let (created, owner) = (self.task.registry().new_namespaces(), &self.observation.owner.id);
         let arn = self.cloud_map.ensure_namespace(created, name, owner, deadline.stop()).await;
         arn.map_err(|error| match error.class {
             Class::LimitExceeded => held_back(Reason::QuotaExceeded(error.in_full())),
@@ -31,7 +31,7 @@ impl Turn<'_> {
     ) -> Effect {
         let owner = &self.observation.owner.id;
         let NewService { namespace, .. } = service;
-        let created = || self.task.new_namespaces().arn(&namespace.name);
+        let created = || self.task.registry().new_namespaces().arn(&namespace.name);
         let Some(arn) = namespace.arn.clone().or_else(created) else {
             return Effect::Is(Outcome::Undone(
                 "its Cloud Map namespace does not exist".to_owned(),

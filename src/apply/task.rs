@@ -1,13 +1,13 @@
-//! What changes are carried out for. That decides what is read and how it is planned again after the
-//! first look; everything else about carrying a change out is the same.
+//! What changes are carried out for. That decides what is read and how it is planned, before the first
+//! look and after it; everything else about carrying a change out is the same.
 
 use std::collections::BTreeSet;
 
-use crate::cloud_map::CloudMap;
-use crate::cloud_map::namespace::NewNamespaces;
 use crate::model::ServiceRef;
-use crate::observe::{self, World};
-use crate::plan::{Adoption, Again, Change, Holders, Observation, Plan, adopt, plan};
+use crate::observe::{self, SharedRegistry, World};
+use crate::plan::{
+    Adoption, Again, Because, Change, Holders, Observation, Plan, adopt, plan, purge,
+};
 
 /// What changes are carried out for.
 #[derive(Clone, Copy)]
@@ -16,20 +16,17 @@ pub enum Task<'a> {
     Sync(&'a World<'a>),
     /// Instances of others shall become ours.
     Adopt(&'a World<'a>, &'a Adoption),
+    /// Nothing of ours shall be left of a cluster, which may be gone.
+    Purge(&'a SharedRegistry, &'a Because),
 }
 
 impl Task<'_> {
     /// The Cloud Map that is changed.
-    pub fn cloud_map(&self) -> &CloudMap {
+    pub fn registry(&self) -> &SharedRegistry {
         match self {
-            Self::Sync(world) | Self::Adopt(world, _) => world.registry.cloud_map(),
+            Self::Sync(world) | Self::Adopt(world, _) => world.registry,
+            Self::Purge(registry, _) => registry,
         }
-    }
-
-    /// What came of the namespaces that were missing.
-    pub fn new_namespaces(&self) -> &NewNamespaces {
-        let (Self::Sync(world) | Self::Adopt(world, _)) = self;
-        world.registry.new_namespaces()
     }
 
     /// What is to be done.
@@ -37,22 +34,29 @@ impl Task<'_> {
         match self {
             Self::Sync(_) => plan(observation, affected),
             Self::Adopt(_, adoption) => adopt(observation, affected, adoption),
+            Self::Purge(_, because) => purge(observation, because),
         }
     }
 
     /// Reads what the open changes of a turn of Services rest on, and plans them, a second time.
     ///
     /// # Errors
-    /// Where the cluster could not be read.
+    /// Where the cluster or the registry could not be read.
     pub async fn decide_again(
         &self,
-        observation: Observation,
+        mut observation: Observation,
         turn: &BTreeSet<ServiceRef>,
         open: &[Change],
     ) -> Result<(Observation, Plan), observe::Error> {
         let Again { keys, services } = Again::of(&Holders::decide(&observation), turn, open);
-        let (Self::Sync(world) | Self::Adopt(world, _)) = self;
-        let observation = world.observe_again(observation, &keys, &services).await?;
+        match self {
+            Self::Sync(world) | Self::Adopt(world, _) => {
+                observation = world.observe_again(observation, &keys, &services).await?;
+            }
+            Self::Purge(registry, _) => {
+                registry.read_again(&mut observation.registry, &keys).await?;
+            }
+        }
         let mut plan = self.plan(&observation, &services);
         if let Self::Adopt(..) = self {
             plan.add_duplicates(&observation, &services, |_| true);

@@ -43,7 +43,7 @@ pub(super) struct Turn<'a> {
 impl<'a> Turn<'a> {
     pub(super) fn new(task: &'a Task<'a>, observation: Observation, terms: Terms) -> Self {
         Self {
-            cloud_map: task.cloud_map(),
+            cloud_map: task.registry().cloud_map(),
             observation,
             terms,
             task,
@@ -107,7 +107,7 @@ impl<'a> Turn<'a> {
     async fn decide_again(&mut self, open: Vec<Change>) -> Vec<Change> {
         // Its ARN makes a namespace one that is there, whoever's turn created it.
         for namespace in self.observation.registry.namespaces.values_mut() {
-            let created = || self.task.new_namespaces().arn(&namespace.name);
+            let created = || self.task.registry().new_namespaces().arn(&namespace.name);
             namespace.arn = namespace.arn.take().or_else(created);
         }
         // What others did to a service itself is seen where it is read as if it were new.

@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde_json::{Map, Value};
 
-use super::{Error, Scope};
+use super::{ClusterName, Error, Scope};
 
 /// How much of unknown fields an error shows.
 const SHOWN_FIELDS: usize = 5;
@@ -33,12 +33,14 @@ pub enum Action {
     Plan,
     /// Make instances of others ours.
     Adopt,
+    /// Take out all of a cluster.
+    Purge,
     /// Sync a cluster whole, whatever it loses.
     Confirm,
 }
 
 impl Action {
-    const ALL: [Self; 4] = [Self::Sync, Self::Plan, Self::Adopt, Self::Confirm];
+    const ALL: [Self; 5] = [Self::Sync, Self::Plan, Self::Adopt, Self::Purge, Self::Confirm];
 
     /// The word that asks for it.
     #[must_use]
@@ -47,6 +49,7 @@ impl Action {
             Self::Sync => "sync",
             Self::Plan => "plan",
             Self::Adopt => "adopt",
+            Self::Purge => "purge",
             Self::Confirm => "confirm",
         }
     }
@@ -56,6 +59,7 @@ impl Action {
         match self {
             Self::Sync | Self::Plan => &["action", "cluster", "namespace", "service"],
             Self::Adopt => &["action", "cluster", "namespace", "service", "owner", "confirm"],
+            Self::Purge => &["action", "cluster", "confirm"],
             Self::Confirm => &["action", "cluster"],
         }
     }
@@ -86,6 +90,10 @@ pub(super) fn read(object: &Map<String, Value>) -> Result<Command, Error> {
         return Err(Error::UnknownFields { fields, known });
     }
     let scope = Scope::from_fields(object).map_err(Error::Scope)?;
+    if action == Action::Purge && scope.cluster == ClusterName::Every {
+        let expected = "given: a purge takes out all of one cluster";
+        return Err(Error::InvalidField { field: "cluster", expected });
+    }
     Ok(Command { action, scope, owner: owner(object)?, confirm: confirm(object)? })
 }
 
@@ -161,7 +169,7 @@ mod tests {
             let error = parse(&json!({"action": action})).expect_err("no such action");
             assert_eq!(
                 error.to_string(),
-                "the command's action is unknown; known are sync, plan, adopt, confirm"
+                "the command's action is unknown; known are sync, plan, adopt, purge, confirm"
             );
         }
     }
@@ -218,6 +226,22 @@ mod tests {
         assert_eq!(
             error.expect_err("a part of it").to_string(),
             "the command has unknown fields (namespace); known are action, cluster"
+        );
+    }
+
+    #[test]
+    fn a_purge_names_its_cluster_and_nothing_inside_it() {
+        let command = parse(&json!({"action": "purge", "cluster": "blue", "confirm": true}));
+        assert_eq!(command.map(|it| (it.scope.to_string(), it.confirm)), Ok(("blue".into(), true)));
+        let error = parse(&json!({"action": "purge", "confirm": true})).expect_err("no cluster");
+        assert_eq!(
+            error.to_string(),
+            "the command's cluster must be given: a purge takes out all of one cluster"
+        );
+        let error = parse(&json!({"action": "purge", "cluster": "blue", "namespace": "shop"}));
+        assert_eq!(
+            error.expect_err("no namespace").to_string(),
+            "the command has unknown fields (namespace); known are action, cluster, confirm"
         );
     }
 

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::scopes::{Selections, UnknownCluster};
 use crate::event;
+use crate::plan::Policy;
 use crate::report::{ClusterReport, Counts, Report};
 
 /// Lambda answers at most 6 MB; a report that comes near is cut to its counts.
@@ -31,6 +32,11 @@ pub enum Error {
     /// It names a cluster that is not configured.
     #[error(transparent)]
     Cluster(UnknownCluster),
+    /// A purge that the policy does not allow.
+    #[error(
+        "a purge ends every claim of a cluster, and POLICY={0} does not allow that: set POLICY to sync for it"
+    )]
+    Policy(Policy),
     /// Some cluster could not be read or some change failed, after all clusters were served.
     #[error("{0}; the next run continues, and the log names each failure")]
     SyncIncomplete(Counts),
@@ -42,6 +48,7 @@ impl Error {
         match self {
             Self::Event(_) => "InvalidEvent",
             Self::Cluster(_) => "UnknownCluster",
+            Self::Policy(_) => "PolicyForbids",
             Self::SyncIncomplete(_) => "SyncIncomplete",
         }
     }

@@ -16,6 +16,10 @@ pub fn dropped(Dropped { message, reason, detail }: &Dropped) {
 pub fn cluster(report: &ClusterReport, mode: Mode) {
     let cluster = report.cluster.as_str();
     for service in &report.services {
+        if let Some(problem) = &service.unreadable {
+            let place = format!("{}/{}", service.namespace, service.name);
+            error!(cluster, cloud_map_service = place, "not read: {problem}");
+        }
         for line in &service.changes {
             change(cluster, service, line, mode);
         }
@@ -24,6 +28,9 @@ pub fn cluster(report: &ClusterReport, mode: Mode) {
             info!(cluster, service = %line.service, cloud_map_service = place,
                 reason = line.reason, "held back: {}", line.detail);
         }
+    }
+    for warning in &report.warnings {
+        warn!(cluster, "{warning}");
     }
     for line in &report.held_back {
         info!(cluster, service = %line.service, reason = line.reason, "held back: {}", line.detail);

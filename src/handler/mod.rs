@@ -3,6 +3,7 @@
 
 mod answer;
 mod log;
+mod purge;
 mod scopes;
 
 use std::collections::BTreeMap;
@@ -73,13 +74,16 @@ impl Function {
     }
 
     async fn direct(&self, command: &Command, deadline: Deadline) -> Answer {
+        if command.action == Action::Purge {
+            return Box::pin(self.purge(command, deadline)).await;
+        }
         let selections = match Selections::of(&command.scope, &self.settings.clusters) {
             Ok(selections) => selections,
             Err(unknown) => return Answer::refused(Error::Cluster(unknown)),
         };
         let invocation = match command.action {
             Action::Sync => self.invocation(true, deadline),
-            Action::Plan => self.invocation(false, deadline),
+            Action::Plan | Action::Purge => self.invocation(false, deadline),
             Action::Confirm => Invocation { confirmed: true, ..self.invocation(true, deadline) },
             Action::Adopt => Invocation {
                 adoption: Some(Adoption { owner: command.owner.clone() }),
@@ -141,7 +145,9 @@ impl Function {
     /// Reconciles every selected cluster; a failing one stops no other. The reports are returned by
     /// the cluster's place in the settings, too.
     async fn run(&self, invocation: &Invocation<'_>, selections: &Selections) -> Run {
-        let registries = self.registries(selections).await;
+        let clusters = selections.iter().map(|(index, _)| &self.settings.clusters[index]);
+        let registries =
+            self.registries(clusters.map(|cluster| self.clients.registry_of(cluster))).await;
         let runs = selections.iter().map(|(index, selection)| {
             let registries = &registries;
             async move {
@@ -164,24 +170,24 @@ impl Function {
         selection: &Selection,
     ) -> ClusterReport {
         let cluster = &self.settings.clusters[index];
-        let registry = &registries[&RegistryKey::of(cluster)];
-        let result = invocation.reconcile(cluster, registry, selection).await;
+        let registry = &registries[&self.clients.registry_of(cluster)];
+        let result = Box::pin(invocation.reconcile(cluster, registry, selection)).await;
         let report =
             result.unwrap_or_else(|error| ClusterReport::unreadable(cluster.label(), &error));
         log::cluster(&report, invocation.mode);
         report
     }
 
-    /// The registries of the selected clusters, each to be read at most once.
-    async fn registries(&self, selections: &Selections) -> BTreeMap<RegistryKey, SharedRegistry> {
+    /// Registries, each to be read at most once.
+    async fn registries(
+        &self,
+        keys: impl Iterator<Item = RegistryKey>,
+    ) -> BTreeMap<RegistryKey, SharedRegistry> {
         let mut registries = BTreeMap::new();
-        for (index, _) in selections.iter() {
-            let cluster = &self.settings.clusters[index];
-            let cloud_map = self.clients.cloud_map(cluster).await;
+        for key in keys {
+            let cloud_map = self.clients.cloud_map(&key).await;
             let only = self.settings.rules.namespaces.clone();
-            registries
-                .entry(RegistryKey::of(cluster))
-                .or_insert_with(|| SharedRegistry::new(cloud_map, only));
+            registries.entry(key).or_insert_with(|| SharedRegistry::new(cloud_map, only));
         }
         registries
     }

@@ -20,6 +20,20 @@ pub enum UnknownCluster {
         /// The configured ones.
         configured: String,
     },
+    /// None is called so, and a purge could go on with an ARN.
+    #[error(
+        "no configured cluster has this name: name one that is not configured by its ARN; configured: {configured}"
+    )]
+    NoArn {
+        /// The configured ones.
+        configured: String,
+    },
+    /// EKS does not tell the ARN of a cluster that is configured by its name.
+    #[error("EKS does not tell the cluster's ARN, so name it by that: {problem}")]
+    ArnNotTold {
+        /// What it said.
+        problem: String,
+    },
     /// Several are called so.
     #[error("several configured clusters have this name; use the ARN; configured: {configured}")]
     Ambiguous {
@@ -38,7 +52,9 @@ impl UnknownCluster {
     /// The stable name of the reason, for counting.
     pub fn reason(&self) -> &'static str {
         match self {
-            Self::NotConfigured { .. } => "unknown_cluster",
+            Self::NotConfigured { .. } | Self::NoArn { .. } | Self::ArnNotTold { .. } => {
+                "unknown_cluster"
+            }
             Self::Ambiguous { .. } => "ambiguous_cluster",
             Self::NotNamed { .. } => "cluster_not_named",
         }

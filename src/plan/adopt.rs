@@ -10,8 +10,8 @@ use std::fmt;
 use super::compare::within_maximum;
 use super::ownership::{Foreign, foreign, is_ecs};
 use super::wanted::{Wanted, wanted};
-use super::{Because, Change, Holders, Observation, Place, Plan, Reason, plan, rewrite};
-use crate::model::attributes::{EC2_INSTANCE, MARK_PREFIX};
+use super::{Because, Change, Extent, Holders, Observation, Place, Plan, Reason, plan, rewrite};
+use crate::model::attributes::{EC2_INSTANCE, MARK_PREFIX, SIGHTING};
 use crate::model::{Attributes, Owner, ServiceKey, ServiceRef, Tags};
 
 /// Which instances a person lets us take.
@@ -64,7 +64,9 @@ pub fn adopt(
     adoption: &Adoption,
 ) -> Plan {
     let holders = Holders::decide(observation);
-    let (plan, after, adopted) = (Plan::default(), observation.clone(), BTreeSet::new());
+    // Nothing is lost by an adoption, so the guard has nothing to judge.
+    let after = Observation { extent: Extent::Again, ..observation.clone() };
+    let (plan, adopted) = (Plan::default(), BTreeSet::new());
     let mut adopting = Adopting { observation, adoption, plan, after, adopted };
     let exists = |key: &ServiceKey| observation.registry.services.contains_key(key);
     for (key, holder) in holders.held().filter(|(_, holder)| affected.contains(*holder)) {
@@ -179,7 +181,9 @@ impl Adoption {
         let mut instances = wanted.instances.values();
         let (_, attributes) =
             instances.find(|(wanted, _)| *wanted == identity).ok_or(NotAdopted::NotWanted)?;
-        let attributes = rewrite::carry_over(present, attributes);
+        let mut attributes = rewrite::carry_over(present, attributes);
+        // What the guard of another owner remembers is not ours to remember.
+        attributes.remove(SIGHTING);
         match rewrite::beyond_limits(&attributes) {
             Some(problem) => Err(NotAdopted::BeyondLimits(problem)),
             None => Ok((former, attributes)),

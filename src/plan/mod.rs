@@ -27,6 +27,7 @@ mod ownership;
 mod place;
 mod policy;
 mod present;
+mod purge;
 mod removal;
 mod rewrite;
 mod rules;
@@ -54,6 +55,7 @@ pub use narrow::Again;
 pub use ownership::Foreign;
 pub use place::Place;
 pub use policy::Policy;
+pub use purge::purge;
 pub use rules::Rules;
 pub use service::{NewService, ServiceUpdate, tags_needed};
 pub use turns::in_turns;
@@ -97,6 +99,8 @@ pub struct Standing {
     pub foreign: BTreeMap<Foreign, usize>,
     /// Whether the plan takes the last instance of anybody out.
     pub emptied: bool,
+    /// Why nothing is known of it, where it was to be looked at whoever claims it.
+    pub unreadable: Option<String>,
 }
 
 /// Compares desired and actual state of the `affected` Services, whose endpoints must have been read.

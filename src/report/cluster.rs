@@ -41,6 +41,7 @@ impl ClusterReport {
             service.unchanged = standing.unchanged;
             service.foreign = standing.foreign;
             service.emptied = standing.emptied;
+            service.unreadable = standing.unreadable;
         }
         let mut held_back = plan.held_back;
         for Applied { service, change, outcome } in applied {
@@ -77,14 +78,23 @@ impl ClusterReport {
         }
         let mut report = Self {
             cluster: cluster.to_owned(),
+            registry: None,
             error: None,
             counts: Counts::default(),
             guard: plan.guard.as_deref().map(GuardReport::from),
             services: services.into_values().collect(),
             held_back: unplaced.into_iter().map(HeldBackLine::from).collect(),
+            warnings: Vec::new(),
         };
         report.counts = Counts::of(&report);
         report
+    }
+
+    /// The same report with something that a person should know.
+    #[must_use]
+    pub fn with_warning(mut self, warning: Option<String>) -> Self {
+        self.warnings.extend(warning);
+        self
     }
 
     /// Whether the cluster was read and every change was made. What is held back is complete: a
@@ -103,7 +113,9 @@ impl ClusterReport {
         });
         let held_back = self.services.iter().flat_map(|service| &service.held_back);
         let mut failed = held_back.filter(|line| line.failed);
+        let unread = self.services.iter().any(|service| service.unreadable.is_some());
         self.error.is_none()
+            && !unread
             && !open.any(|line| selection.contains(&line.service))
             && !failed.any(|line| selection.contains(&line.service))
     }

@@ -48,7 +48,7 @@ impl Counts {
             counts.unchanged += service.unchanged;
             counts.foreign += service.foreign.values().sum::<usize>();
             let failed = service.held_back.iter().filter(|line| line.failed).count();
-            counts.failed += failed;
+            counts.failed += failed + usize::from(service.unreadable.is_some());
             counts.held_back += service.held_back.len() - failed;
             for line in &service.changes {
                 *counts.field(line.change, &line.result) += 1;

@@ -68,6 +68,9 @@ pub enum Mode {
 pub struct ClusterReport {
     /// Its ARN, or its name where EKS did not tell the ARN.
     pub cluster: String,
+    /// Which Cloud Map was looked into, where it is not the one that goes without saying.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub registry: Option<String>,
     /// Why it or its registry could not be read; then nothing was changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
@@ -80,6 +83,9 @@ pub struct ClusterReport {
     pub services: Vec<ServiceReport>,
     /// What is held back before it comes to any Cloud Map service.
     pub held_back: Vec<HeldBackLine>,
+    /// What a person should know before they let it be done.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }
 
 /// What was done in one Cloud Map service.
@@ -96,6 +102,9 @@ pub struct ServiceReport {
     pub foreign: BTreeMap<Foreign, usize>,
     /// Whether the name has no instance of anybody any more, or would have none.
     pub emptied: bool,
+    /// Why its instances are not known, where that leaves something undone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unreadable: Option<String>,
     /// Every change.
     pub changes: Vec<ChangeLine>,
     /// What is held back.

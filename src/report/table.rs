@@ -11,7 +11,9 @@ use super::{
 impl Display for Report {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         for cluster in &self.clusters {
-            writeln!(f, "cluster {}", cluster.cluster)?;
+            let registry = cluster.registry.as_ref();
+            let registry = registry.map(|it| format!(" (Cloud Map {it})")).unwrap_or_default();
+            writeln!(f, "cluster {}{registry}", cluster.cluster)?;
             write!(f, "{cluster}")?;
         }
         for Dropped { message, reason, detail } in &self.dropped {
@@ -50,6 +52,9 @@ impl Display for ClusterReport {
         if let Some(guard) = &self.guard {
             writeln!(f, "  ! guard      {}: {}", guard.state, guard.detail)?;
         }
+        for warning in &self.warnings {
+            writeln!(f, "  ! warning    {warning}")?;
+        }
         if self.services.is_empty() && self.held_back.is_empty() {
             writeln!(f, "  nothing is annotated, and nothing of ours is registered")?;
         }
@@ -62,6 +67,9 @@ impl Display for ServiceReport {
         writeln!(f, "  {}/{}", self.namespace, self.name)?;
         for line in &self.changes {
             writeln!(f, "    {line}")?;
+        }
+        if let Some(problem) = &self.unreadable {
+            writeln!(f, "    ! not read   {problem}")?;
         }
         if self.emptied {
             writeln!(f, "    ! emptied    nothing is registered under this name any more")?;

@@ -84,7 +84,7 @@ fn plan() -> Plan {
         ],
         standing: BTreeMap::from([(
             place("web"),
-            Standing { unchanged: 3, foreign, emptied: false },
+            Standing { unchanged: 3, foreign, emptied: false, unreadable: None },
         )]),
         guard: None,
     }

@@ -87,6 +87,7 @@ impl Story {
             "direct-adopt",
             "direct-adopt-owner",
             "direct-plan-cluster",
+            "direct-purge",
             "direct-sync",
             "direct-sync-service",
             "sqs-argo-events",

@@ -35,6 +35,7 @@ mod order;
 mod payloads;
 mod policies;
 mod ports;
+mod purge;
 mod queue;
 mod readiness;
 mod records;

@@ -17,7 +17,11 @@ fn expected(name: &str) -> Vec<String> {
         "schedule-eventbridge-rule" | "schedule-eventbridge-scheduler" | "direct-sync" => {
             [all("blue"), all("green")].concat()
         }
-        "direct-plan" | "direct-plan-cluster" | "direct-adopt" | "direct-adopt-owner" => Vec::new(),
+        "direct-plan"
+        | "direct-plan-cluster"
+        | "direct-adopt"
+        | "direct-adopt-owner"
+        | "direct-purge" => Vec::new(),
         "direct-sync-service" | "sqs-own-message" | "sqs-knative-reference" | "sqs-argo-events" => {
             one("blue web")
         }

@@ -15,6 +15,7 @@ const FIXTURES: &[(&str, &[&str])] = &[
     ("direct-adopt-owner.json", &["adopt blue/shop"]),
     ("direct-plan.json", &["plan every cluster"]),
     ("direct-plan-cluster.json", &["plan green"]),
+    ("direct-purge.json", &["purge arn:aws:eks:eu-central-1:111122223333:cluster/retired"]),
     ("direct-sync.json", &["sync every cluster"]),
     ("direct-sync-service.json", &["sync blue/shop/web"]),
     ("logs-audit.json", &["blue/shop/web", "blue/shop/web", "blue/shop/cart"]),
@@ -124,7 +125,7 @@ fn other_payloads_are_refused_with_what_would_be_right() {
         (json!("sync"), Error::UnknownPayload),
         (json!(null), Error::UnknownPayload),
         (json!({"source": "aws.events"}), Error::UnknownPayload),
-        (json!({"action": "purge"}), Error::UnknownAction),
+        (json!({"action": "destroy"}), Error::UnknownAction),
         (
             json!({"detail-type": "AWS API Call via CloudTrail", "source": "aws.eks", "detail": {}}),
             Error::EventNotScheduled,

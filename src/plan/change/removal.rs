@@ -33,6 +33,9 @@ pub enum Because {
     /// Another Service of the cluster holds the name.
     #[error("Service {0} holds the name now")]
     NameHeldBy(ServiceRef),
+    /// A person asks for it.
+    #[error("all of its cluster is purged")]
+    Purged,
 }
 
 impl Because {
@@ -40,7 +43,11 @@ impl Because {
     pub fn leaves_the_claim(&self) -> bool {
         !matches!(
             self,
-            Self::ServiceGone(_) | Self::NotAllowed(_) | Self::NameChanged(_) | Self::NameHeldBy(_)
+            Self::ServiceGone(_)
+                | Self::NotAllowed(_)
+                | Self::NameChanged(_)
+                | Self::NameHeldBy(_)
+                | Self::Purged
         )
     }
 }

@@ -6,7 +6,7 @@ use super::world::{
     A, HTTP, World, foreign, named, of_other_cluster, ours, own, owner_of, pod, service, tagged,
     tell, with, written,
 };
-use crate::model::attributes::{EC2_INSTANCE, INITIAL_HEALTH, PORT, SCHEMA};
+use crate::model::attributes::{EC2_INSTANCE, INITIAL_HEALTH, PORT, SCHEMA, SIGHTING};
 use crate::model::{Attributes, Marks, Owner, Selection};
 use crate::plan::{Adoption, Plan, Policy, Rules, adopt, affected};
 
@@ -121,8 +121,10 @@ fn no_ready_endpoint_becomes_unhealthy_by_its_adoption() {
 #[test]
 fn marks_of_a_later_release_are_kept() {
     let later = with(of_owner("team-a", "blue", "10.0.0.1"), SCHEMA, "7");
+    let later = with(later, SIGHTING, "2026-11-21T10:51:00Z 1 x");
     let world = one(with(later, "cloud-map-sync/later", "x"));
     let adopted = written(&world.adoption_from(Some("team-a")), "dns/web");
+    assert_eq!(adopted["theirs"].get(SIGHTING), None, "what their guard saw is not ours");
     let kept = [SCHEMA, "cloud-map-sync/later"].map(|key| adopted["theirs"][key].as_str());
     assert_eq!(kept, ["7", "x"]);
 }

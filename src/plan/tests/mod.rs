@@ -18,6 +18,7 @@ mod name_policy;
 mod new_namespaces;
 mod policies;
 mod promises;
+mod purges;
 mod readiness;
 mod removals;
 mod services;

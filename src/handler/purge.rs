@@ -1,0 +1,115 @@
+//! A purge: all of ours for one cluster, in every Cloud Map that the settings lead to. The payload only
+//! says which ARN the marks carry; no address, role or Region is taken from it.
+
+use std::collections::BTreeMap;
+
+use super::scopes::UnknownCluster;
+use super::{Answer, Error, Function, log};
+use crate::clients::RegistryKey;
+use crate::deadline::Deadline;
+use crate::event::Command;
+use crate::model::ClusterArn;
+use crate::plan::{Because, Policy};
+use crate::reconcile::Invocation;
+use crate::report::{ClusterReport, Report, chain};
+use crate::settings::Cluster;
+
+impl Function {
+    pub(super) async fn purge(&self, command: &Command, deadline: Deadline) -> Answer {
+        let policy = self.settings.rules.policy;
+        if policy != Policy::Sync {
+            return Answer::refused(Error::Policy(policy));
+        }
+        let (arn, configured) =
+            match self.cluster_to_purge(&command.scope.cluster.to_string()).await {
+                Ok(found) => found,
+                Err(unknown) => return Answer::refused(Error::Cluster(unknown)),
+            };
+        let invocation = self.invocation(command.confirm, deadline);
+        let warning = match configured {
+            Some(cluster) => registered_again(&invocation, cluster).await,
+            None => None,
+        };
+        let mut reports = self.purge_everywhere(&invocation, &arn).await;
+        if let Some(first) = reports.first_mut() {
+            first.warnings.extend(warning);
+        }
+        for report in &reports {
+            log::cluster(report, invocation.mode);
+        }
+        let report = Report::new(invocation.mode, reports);
+        log::run(&report);
+        Answer::to_direct((report, BTreeMap::new()))
+    }
+
+    /// The cluster that a command names: one that is configured, or any by its ARN.
+    async fn cluster_to_purge(
+        &self,
+        name: &str,
+    ) -> Result<(ClusterArn, Option<&Cluster>), UnknownCluster> {
+        let clusters = &self.settings.clusters;
+        let called: Vec<&Cluster> = clusters.iter().filter(|it| it.is_called(name)).collect();
+        let labels = || clusters.iter().map(Cluster::label).collect::<Vec<_>>().join(", ");
+        match (called.as_slice(), ClusterArn::parse(name)) {
+            ([cluster], _) => Ok((self.arn_of(cluster).await?, Some(*cluster))),
+            ([], Some(arn)) => {
+                let same = |it: &&Cluster| it.name == arn.name() && it.region == arn.region();
+                let by_name = clusters.iter().filter(|it| it.arn.is_none()).find(same);
+                Ok((arn.clone(), by_name))
+            }
+            ([], None) => Err(UnknownCluster::NoArn { configured: labels() }),
+            (_, _) => Err(UnknownCluster::Ambiguous { configured: labels() }),
+        }
+    }
+
+    async fn arn_of(&self, cluster: &Cluster) -> Result<ClusterArn, UnknownCluster> {
+        if let Some(arn) = &cluster.arn {
+            return Ok(arn.clone());
+        }
+        let connected = self.clients.connect(cluster).await;
+        let told = |error| UnknownCluster::ArnNotTold { problem: chain(&error) };
+        Ok(connected.map_err(told)?.cluster.arn)
+    }
+
+    /// In the function's own Cloud Map and in those of all configured clusters: which of them a
+    /// cluster that is not configured was kept in, nothing tells.
+    async fn purge_everywhere(
+        &self,
+        invocation: &Invocation<'_>,
+        arn: &ClusterArn,
+    ) -> Vec<ClusterReport> {
+        let configured = self.settings.clusters.iter().map(|it| self.clients.registry_of(it));
+        let own = RegistryKey::default();
+        let registries = self.registries(configured.chain([own.clone()])).await;
+        let mut reports = Vec::new();
+        for (key, registry) in &registries {
+            let purged = invocation.purge(arn, registry, &Because::Purged).await;
+            let report =
+                purged.unwrap_or_else(|error| ClusterReport::unreadable(arn.as_str(), &error));
+            let registry = (*key != own).then(|| key.to_string());
+            reports.push(ClusterReport { registry, ..report });
+        }
+        // What there is nothing to say of is not said, but once where that is all.
+        let has_none = |it: &ClusterReport| it.services.is_empty() && it.error.is_none();
+        let (mut none, some): (Vec<_>, Vec<_>) = reports.into_iter().partition(has_none);
+        none.truncate(1);
+        if some.is_empty() { none } else { some }
+    }
+}
+
+/// What the next sync makes of a purge, where the cluster is there and configured.
+async fn registered_again(invocation: &Invocation<'_>, cluster: &Cluster) -> Option<String> {
+    let helps =
+        "take the cluster out of CLUSTERS first, or set publish to \"false\" on its Services";
+    match invocation.claimants(cluster).await {
+        Ok(0) => None,
+        Err(error) if error.says_gone() => None,
+        Ok(count) => Some(format!(
+            "{count} Services of the cluster claim names, and the next sync registers them again: {helps}"
+        )),
+        Err(error) => Some(format!(
+            "the next sync registers again what Services of the cluster claim: {helps} (it could not be read: {})",
+            chain(&error)
+        )),
+    }
+}

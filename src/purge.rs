@@ -1,0 +1,39 @@
+//! All of ours for one cluster in one Cloud Map, top to bottom: read, plan, apply, report. Wiring only.
+//! The cluster is not asked for anything, since it may be gone.
+
+use std::collections::BTreeSet;
+
+use tokio::time::timeout_at;
+
+use crate::apply::Task;
+use crate::model::{ClusterArn, Desired, Owner};
+use crate::observe::{self, SharedRegistry};
+use crate::plan::{Because, Extent, Observation};
+use crate::reconcile::{Error, Invocation};
+use crate::report::ClusterReport;
+
+impl Invocation<'_> {
+    /// Takes out, or plans to, all that carries this installation's owner id and the cluster's ARN.
+    ///
+    /// # Errors
+    /// Where namespaces or services could not be listed to the end.
+    pub async fn purge(
+        &self,
+        cluster: &ClusterArn,
+        registry: &SharedRegistry,
+        because: &Because,
+    ) -> Result<ClusterReport, Error> {
+        let read = timeout_at(self.deadline.stop(), registry.read()).await;
+        let read = read.map_err(|_| Error::Deadline)?.map_err(observe::Error::from)?;
+        let observation = Observation {
+            owner: Owner { id: self.settings.owner_id.clone(), cluster: cluster.clone() },
+            rules: self.settings.rules.clone(),
+            now: self.now,
+            extent: Extent::Confirmed,
+            desired: Desired::default(),
+            registry: read,
+        };
+        let task = Task::Purge(registry, because);
+        Ok(self.carry_out(&task, &observation, &BTreeSet::new()).await.0)
+    }
+}

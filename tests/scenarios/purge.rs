@@ -1,0 +1,220 @@
+//! All of ours for one cluster goes where a person asks for it, be the cluster there, gone, or no longer
+//! configured; what belongs to anybody else stays.
+
+use cloud_map_sync::handler::Function;
+use cloud_map_sync::report::Report;
+use serde_json::json;
+
+use crate::fleet::{Fleet, OWNER, annotated, attributes, give_pods};
+use crate::queue::{batch, failures, message};
+use crate::run::{converge, held_back, problem, report, settled, writes};
+use crate::sandbox::REGION;
+use crate::sandbox::cloud_map::{Fault, FaultKind, NamespaceKind};
+use crate::sandbox::function::invoke;
+
+/// Clusters `blue` and `green`, with a task of ECS and an instance by hand under the name that both
+/// claim; converged.
+async fn shared_name() -> (Fleet, Function) {
+    let fleet = Fleet::start().await;
+    let green = fleet.green().await;
+    let service = fleet.ecs_service("web", "10.0.9.1");
+    fleet.put(&service, "by-hand", &attributes(&[("AWS_INSTANCE_IPV4", "10.0.1.1")]));
+    fleet.web("web", "prod.local", &["10.0.1.1", "10.0.1.2"]);
+    fleet.web("cart", "prod", &["10.0.1.3"]);
+    green.service(annotated("web", "prod.local", "web"));
+    give_pods(&green, "web", &["10.0.2.1"]);
+    let function = fleet.function().await;
+    converge(&fleet, &function).await;
+    fleet.cloud_map.forget_calls();
+    (fleet, function)
+}
+
+async fn purge(function: &Function, cluster: &str) -> Report {
+    report(function, &json!({ "action": "purge", "cluster": cluster, "confirm": true })).await
+}
+
+const LEFT: [&str; 3] = ["10.0.1.1", "10.0.2.1", "10.0.9.1"];
+
+#[tokio::test]
+async fn without_the_word_confirm_a_purge_is_its_plan() {
+    let (fleet, function) = shared_name().await;
+    let planned = report(&function, &json!({ "action": "purge", "cluster": "blue" })).await;
+    assert_eq!((planned.counts.deregistered, fleet.cloud_map.writes()), (3, 0), "{planned}");
+    let text = planned.to_string();
+    assert!(text.contains("all of its cluster is purged"), "{text}");
+    assert!(text.contains("emptied    nothing is registered under this name any more"), "{text}");
+}
+
+#[tokio::test]
+async fn purge_takes_out_all_of_one_cluster_and_nothing_of_another_of_ecs_or_of_a_person() {
+    let (fleet, function) = shared_name().await;
+    let report = purge(&function, "blue").await;
+    assert!(report.ok, "{report}");
+    assert_eq!(fleet.addresses("prod.local", "web"), LEFT);
+    assert!(fleet.addresses("prod", "cart").is_empty());
+    assert!(writes(&fleet).iter().all(|call| call.starts_with("DeregisterInstance")));
+}
+
+#[tokio::test]
+async fn purge_of_a_cluster_that_still_claims_names_warns_that_they_come_back() {
+    let (fleet, function) = shared_name().await;
+    let report = purge(&function, "blue").await;
+    let warning = &report.clusters[0].warnings[0];
+    assert!(warning.starts_with("2 Services of the cluster claim names"), "{warning}");
+    converge(&fleet, &function).await;
+    assert_eq!(fleet.addresses("prod.local", "web").len(), 5);
+
+    for service in ["web", "cart"] {
+        fleet.annotate(service, "publish", "false");
+    }
+    let report = purge(&function, "blue").await;
+    assert_eq!(report.clusters[0].warnings, [""; 0], "{report}");
+    settled(&fleet, &function).await;
+}
+
+#[tokio::test]
+async fn cluster_that_is_gone_is_purged_by_its_arn_whether_it_is_configured_or_not() {
+    for configured in ["green", "blue,green"] {
+        let (fleet, _) = shared_name().await;
+        let arn = fleet.sandbox.cluster_arn("blue");
+        fleet.sandbox.aws().eks.delete(&arn);
+        let function = fleet.function_with(&[("CLUSTERS", configured)]).await;
+        let report = purge(&function, &arn).await;
+        assert!(report.ok, "{configured}: {report}");
+        assert_eq!(report.clusters[0].warnings, [""; 0], "{configured}: {report}");
+        assert_eq!(fleet.addresses("prod.local", "web"), LEFT, "{configured}");
+        let report = purge(&function, &arn).await;
+        assert_eq!((report.ok, report.counts.deregistered), (true, 0), "{configured}: {report}");
+    }
+}
+
+/// Its marks carry an ARN, and only EKS could say which.
+#[tokio::test]
+async fn cluster_that_cannot_be_told_by_its_name_is_refused_with_what_would_be_right() {
+    let (fleet, function) = shared_name().await;
+    fleet.sandbox.aws().eks.delete(&fleet.sandbox.cluster_arn("blue"));
+    for (cluster, helps) in [("blue", "name it by that"), ("red", "by its ARN")] {
+        let payload = json!({ "action": "purge", "cluster": cluster, "confirm": true });
+        let answer = invoke(&fleet.function().await, &payload).await;
+        let error = answer.response.expect_err("refused");
+        assert_eq!(error.kind(), "UnknownCluster");
+        assert!(error.to_string().contains(helps), "{error}");
+    }
+    drop(function);
+    assert_eq!(fleet.cloud_map.writes(), 0);
+}
+
+#[tokio::test]
+async fn policies_that_end_no_claim_refuse_a_purge_and_dry_run_plans_it() {
+    let (fleet, _) = shared_name().await;
+    let payload = json!({ "action": "purge", "cluster": "blue", "confirm": true });
+    for policy in ["upsert-only", "create-only"] {
+        let function = fleet.function_with(&[("POLICY", policy)]).await;
+        let error = invoke(&function, &payload).await.response.expect_err("refused");
+        assert_eq!(error.kind(), "PolicyForbids");
+        assert!(error.to_string().contains(policy), "{error}");
+    }
+    let dry = purge(&fleet.function_with(&[("DRY_RUN", "true")]).await, "blue").await;
+    assert_eq!((dry.counts.deregistered, fleet.cloud_map.writes()), (3, 0), "{dry}");
+}
+
+#[tokio::test]
+async fn purge_keeps_to_the_namespaces_that_are_looked_at() {
+    let (fleet, _) = shared_name().await;
+    let function = fleet.function_with(&[("CLOUD_MAP_NAMESPACES", "prod")]).await;
+    let report = purge(&function, "blue").await;
+    assert_eq!(report.counts.deregistered, 1, "{report}");
+    assert_eq!(fleet.addresses("prod.local", "web").len(), 5);
+}
+
+#[tokio::test]
+async fn purge_looks_into_every_cloud_map_of_the_settings_and_into_the_functions_own() {
+    let (fleet, _) = shared_name().await;
+    let west = fleet.sandbox.cloud_map_of("eu-west-1", crate::sandbox::ACCOUNT);
+    let arn = fleet.sandbox.cluster_arn("blue");
+    west.watch_over(OWNER, &[&arn]);
+    let namespace = west.namespace("prod", NamespaceKind::Http);
+    let service = west.service(&namespace, "web", crate::sandbox::cloud_map::ServiceKind::Http);
+    let ours = fleet.ours("web", "10.0.1.1");
+    let ours: Vec<(&str, &str)> =
+        ours.iter().map(|(key, it)| (key.as_str(), it.as_str())).collect();
+    west.instance(&service, "left-behind", &ours);
+    let green = json!([{ "cluster": "green", "registryRegion": "eu-west-1" }]).to_string();
+    let function = fleet.function_with(&[("CLUSTERS", &green)]).await;
+
+    let report = purge(&function, &arn).await;
+
+    assert_eq!((report.ok, report.counts.deregistered), (true, 4), "{report}");
+    assert!(west.instances(&service).is_empty());
+    assert!(report.to_string().contains("(Cloud Map in eu-west-1)"), "{report}");
+    assert_eq!(fleet.addresses("prod.local", "web"), LEFT);
+}
+
+#[tokio::test]
+async fn region_of_the_function_spelled_out_is_no_second_cloud_map() {
+    let (fleet, _) = shared_name().await;
+    let blue = json!([{ "cluster": "blue", "registryRegion": REGION }]).to_string();
+    let function = fleet.function_with(&[("CLUSTERS", &blue)]).await;
+    let report = purge(&function, "blue").await;
+    assert_eq!((report.clusters.len(), report.counts.deregistered), (1, 3), "{report}");
+    assert_eq!(fleet.cloud_map.count("ListNamespaces"), 1);
+}
+
+#[tokio::test]
+async fn cloud_map_that_cannot_be_read_leaves_the_purge_incomplete() {
+    let (fleet, function) = shared_name().await;
+    fleet.cloud_map.inject(Fault::on("ListNamespaces", FaultKind::AccessDenied).always());
+    let report = purge(&function, "blue").await;
+    assert!(!report.ok && problem(&report, "blue").contains("AccessDenied"), "{report}");
+}
+
+#[tokio::test]
+async fn service_that_cannot_be_read_is_told_and_stops_no_other() {
+    let (fleet, function) = shared_name().await;
+    let cart = fleet.cloud_map.find_service("prod", "cart").expect("created");
+    let denied = Fault::on("ListInstances", FaultKind::AccessDenied).service(&cart);
+    fleet.cloud_map.inject(denied.always());
+    let report = purge(&function, "blue").await;
+    assert_eq!((report.ok, report.counts.failed), (false, 1), "{report}");
+    assert!(report.to_string().contains("not read   cannot list the instances"), "{report}");
+    assert_eq!(fleet.addresses("prod.local", "web"), LEFT);
+}
+
+/// The second look fails once, and while it is made again somebody else takes the id.
+#[tokio::test]
+async fn instance_that_is_not_ours_any_more_at_the_second_look_stays() {
+    let (fleet, function) = shared_name().await;
+    let cart = fleet.cloud_map.find_service("prod", "cart").expect("created");
+    let (id, _) = fleet.instance("prod", "cart");
+    let failing = Fault::on("ListInstances", FaultKind::ServerError).service(&cart).after(1);
+    fleet.cloud_map.inject(failing);
+    let (report, ()) = tokio::join!(purge(&function, "blue"), async {
+        while !fleet.cloud_map.calls().iter().any(|call| call.status == 500) {
+            tokio::task::yield_now().await;
+        }
+        fleet.ecs_task(&cart, &id, "10.0.9.9");
+    });
+    assert_eq!((report.ok, report.counts.deregistered), (true, 2), "{report}");
+    assert_eq!(fleet.addresses("prod", "cart"), ["10.0.9.9"]);
+}
+
+#[tokio::test]
+async fn purge_of_many_instances_is_not_held_by_any_guard() {
+    let fleet = Fleet::start().await;
+    let pods: Vec<String> = (1..=40).map(|n| format!("10.0.3.{n}")).collect();
+    fleet.web("web", "prod", &pods.iter().map(String::as_str).collect::<Vec<_>>());
+    let function = fleet.function().await;
+    converge(&fleet, &function).await;
+    let report = purge(&function, "blue").await;
+    assert_eq!((report.counts.deregistered, held_back(&report).len()), (40, 0), "{report}");
+    assert!(fleet.addresses("prod", "web").is_empty());
+}
+
+#[tokio::test]
+async fn message_of_a_queue_purges_nothing() {
+    let (fleet, function) = shared_name().await;
+    let body = json!({ "action": "purge", "cluster": "blue", "confirm": true });
+    let answer = invoke(&function, &batch(&[message("a", &body)])).await;
+    assert_eq!(answer.report.as_ref().expect("a report").dropped[0].reason, "action_not_allowed");
+    assert_eq!((failures(&answer).len(), fleet.cloud_map.writes()), (0, 0));
+}
