@@ -114,3 +114,36 @@ fn outcome(places: &[Due], answer: &SendMessageBatchOutput) -> Outcome {
     }
     outcome
 }
+
+#[cfg(test)]
+mod tests {
+    use aws_sdk_sqs::types::{BatchResultErrorEntry, SendMessageBatchResultEntry};
+    use tokio::time::Instant;
+
+    use super::*;
+    use crate::forwarder::Place;
+    use crate::model::ServiceRef;
+
+    fn due(name: &str) -> Due {
+        Due { place: Place::Service(ServiceRef::new("shop", name)), since: Instant::now() }
+    }
+
+    #[test]
+    fn only_a_message_that_the_queue_says_it_has_counts_as_sent() {
+        let places = ["web", "cart", "api"].map(due);
+        let has = SendMessageBatchResultEntry::builder();
+        let has = has.id("0").message_id("m").md5_of_message_body("d").build();
+        let has_not = BatchResultErrorEntry::builder();
+        let has_not = has_not.id("1").code("InternalError").sender_fault(false).message("later");
+        let answer = SendMessageBatchOutput::builder()
+            .successful(has.expect("complete"))
+            .failed(has_not.build().expect("complete"))
+            .build()
+            .expect("complete");
+        let Outcome { accepted, refused } = outcome(&places, &answer);
+        assert_eq!(accepted, places[..1]);
+        let why: Vec<&str> = refused.iter().map(|(_, why)| why.as_str()).collect();
+        assert_eq!(why, ["InternalError: later", "the answer does not mention it"]);
+        assert!(refused.iter().map(|(due, _)| due).eq(&places[1..]));
+    }
+}

@@ -189,6 +189,7 @@ mod tests {
             "ftp://sqs.eu-west-1.amazonaws.com/111122223333/q",
             "https://sqs.eu-west-1.amazonaws.com/111122223333/q.fifo",
             "https://queue.amazonaws.com/111122223333/q",
+            "https://sqs.internal/111122223333/q",
             "/111122223333/q",
         ];
         for url in rows {

@@ -20,6 +20,7 @@ mod first_sync;
 mod fleet;
 mod foreign;
 mod foreign_operations;
+mod forwarders;
 mod guard;
 mod health;
 mod health_reports;

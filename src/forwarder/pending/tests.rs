@@ -99,7 +99,11 @@ async fn what_the_queue_refuses_waits_longer_each_time_and_once_however_often_it
     pending.settle(accepted.len(), Vec::new());
     pending.add(service("web"));
     advance(GATHERING).await;
-    assert_eq!(now(&pending), ["shop/web"], "no pause is left");
+    let refused = pending.due(10).await;
+    assert_eq!(names(&refused), ["shop/web"], "no pause is left");
+    pending.settle(0, refused);
+    advance(FIRST_PAUSE).await;
+    assert_eq!(now(&pending), ["shop/web"], "and the next begins anew");
 }
 
 #[tokio::test(start_paused = true)]
@@ -125,6 +129,7 @@ async fn the_whole_cluster_takes_the_place_of_every_service() {
     pending.add(service("cart"));
     let due = pending.due(10).await;
     assert_eq!((names(&due), due[0].since), (vec!["the whole cluster".to_owned()], start));
+    assert!(pending.at_once(10).is_empty(), "what changed meanwhile is part of it");
 }
 
 #[tokio::test(start_paused = true)]
