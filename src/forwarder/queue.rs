@@ -76,7 +76,7 @@ impl Queue {
         Self { client, url: url.to_owned(), cluster: cluster.to_owned() }
     }
 
-    /// Sends a message for each place, [`BATCH`] at most.
+    /// Sends a message for each place, at most ten, as one call takes.
     ///
     /// # Errors
     /// Where none of them is known to be in the queue.
