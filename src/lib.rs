@@ -14,7 +14,8 @@
 //! - [`event`], [`plan`], [`model`], [`report`] are pure: no client, clock or log.
 //! - [`eks`], [`kubernetes`], [`cloud_map`] each know one outside system, and not each other.
 //! - [`observe`] only reads, [`apply`] only does what a plan says.
-//! - [`settings`], [`clients`], [`clock`] and [`deadline`] are what an invocation is given.
+//! - [`settings`], [`clients`], [`clock`] and [`deadline`] are what an invocation is given; [`lambda`] is
+//!   what Lambda sees of the process.
 //! - [`forwarder`] is a second program, for the clusters; the function is built without it.
 
 pub mod apply;
@@ -28,6 +29,7 @@ pub mod event;
 pub mod forwarder;
 pub mod handler;
 pub mod kubernetes;
+pub mod lambda;
 pub mod model;
 pub mod observe;
 pub mod plan;

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use cloud_map_sync::report::metrics;
 use cloud_map_sync::{kubernetes::annotation, settings};
 
 const README: &str = "README.md";
@@ -55,6 +56,17 @@ fn the_policy_of_names_shown_is_accepted() {
         _ => None,
     };
     settings::Settings::read(variable, Some("eu-central-1")).expect("valid settings");
+}
+
+#[test]
+fn the_metrics_table_is_the_codes() {
+    let mut table = String::from("| Metric | Of | Counts |\n|---|---|---|\n");
+    let of_invocation = metrics::OF_INVOCATION.iter().map(|it| (it.name, "invocation", it.meaning));
+    let of_cluster = metrics::OF_CLUSTER.iter().map(|it| (it.name, "cluster", it.meaning));
+    for (name, of, meaning) in of_invocation.chain(of_cluster) {
+        writeln!(table, "| `{name}` | {of} | {meaning} |").expect("a string");
+    }
+    check(README, "metrics", &table);
 }
 
 #[test]

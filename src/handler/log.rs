@@ -25,7 +25,7 @@ pub fn cluster(report: &ClusterReport, mode: Mode) {
         }
         for line in &service.held_back {
             let place = format!("{}/{}", service.namespace, service.name);
-            info!(cluster, service = %line.service, cloud_map_service = place,
+            info!(cluster, kubernetes_service = %line.service, cloud_map_service = place,
                 reason = line.reason, "held back: {}", line.detail);
         }
     }
@@ -33,7 +33,7 @@ pub fn cluster(report: &ClusterReport, mode: Mode) {
         warn!(cluster, "{warning}");
     }
     for line in &report.held_back {
-        info!(cluster, service = %line.service, reason = line.reason, "held back: {}", line.detail);
+        info!(cluster, kubernetes_service = %line.service, reason = line.reason, "held back: {}", line.detail);
     }
     if let Some(problem) = &report.error {
         error!(cluster, "cluster not read, nothing changed: {problem}");
@@ -83,12 +83,12 @@ fn change(cluster: &str, service: &ServiceReport, line: &ChangeLine, mode: Mode)
     let place = format!("{}/{}", service.namespace, service.name);
     let (verb, instance) = (line.change, line.instance.as_deref().unwrap_or_default());
     match &line.result {
-        ChangeResult::Failed { error } => error!(cluster, service = %line.service,
+        ChangeResult::Failed { error } => error!(cluster, kubernetes_service = %line.service,
             cloud_map_service = place, change = verb, instance, "change failed: {error}"),
-        ChangeResult::Undone { why } => warn!(cluster, service = %line.service,
+        ChangeResult::Undone { why } => warn!(cluster, kubernetes_service = %line.service,
             cloud_map_service = place, change = verb, instance, "change not made: {why}"),
         ChangeResult::Planned | ChangeResult::Applied => info!(cluster, %mode,
-            service = %line.service, cloud_map_service = place, change = verb, instance,
+            kubernetes_service = %line.service, cloud_map_service = place, change = verb, instance,
             "{verb} in {place}: {}", line.detail),
     }
 }

@@ -157,7 +157,8 @@ impl Function {
         });
         let reports: BTreeMap<usize, ClusterReport> =
             stream::iter(runs).buffer_unordered(CLUSTERS_SIDE_BY_SIDE).collect().await;
-        let report = Report::new(invocation.mode, reports.values().cloned().collect());
+        let mut report = Report::new(invocation.mode, reports.values().cloned().collect());
+        report.whole = *selections == Selections::everything(&self.settings.clusters);
         log::run(&report);
         (report, reports)
     }

@@ -1,9 +1,11 @@
 //! Report: what a run did or would do, as one value. It serialises as the JSON answer of a direct
-//! invocation and prints itself as the plan table (`table`). Pure; the handler logs it.
+//! invocation, prints itself as the plan table (`table`) and counts itself for CloudWatch (`metrics`).
+//! Pure; the handler logs it.
 
 mod cluster;
 mod counts;
 mod guard;
+pub mod metrics;
 mod notice;
 mod table;
 #[cfg(test)]
@@ -27,6 +29,8 @@ pub use notice::{Notice, notices};
 pub struct Report {
     /// Whether Cloud Map was to be changed, or only a plan made.
     pub mode: Mode,
+    /// Whether it was about every Service of every configured cluster.
+    pub whole: bool,
     /// Whether everything that was asked for could be read, and every change was made.
     pub ok: bool,
     /// The sum over all clusters.
@@ -176,7 +180,7 @@ impl Report {
     pub fn new(mode: Mode, clusters: Vec<ClusterReport>) -> Self {
         let counts = clusters.iter().map(|cluster| cluster.counts).sum();
         let ok = clusters.iter().all(ClusterReport::is_complete);
-        Self { mode, ok, counts, clusters, dropped: Vec::new() }
+        Self { mode, whole: false, ok, counts, clusters, dropped: Vec::new() }
     }
 }
 

@@ -258,7 +258,7 @@ fn what_is_not_there_is_not_serialised() {
         value.as_object().expect("an object").keys().cloned().collect()
     };
     let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-    assert_eq!(keys(&report), names(&["mode", "ok", "counts", "clusters"]));
+    assert_eq!(keys(&report), names(&["mode", "whole", "ok", "counts", "clusters"]));
     let cluster = &report["clusters"][0];
     assert_eq!(keys(cluster), names(&["cluster", "error", "counts", "services", "heldBack"]));
 }

@@ -28,6 +28,7 @@ async fn log_is_json_with_a_line_for_each_change_and_holds_no_secret_at_any_leve
         lambda.invoke(event("schedule-eventbridge-rule")).await.expect_err("refused with 401");
 
         assert_that_a_line_tells_of_the_change(&lambda);
+        assert_that_metrics_tell_of_both_runs(&lambda);
         for key in keys(&world) {
             assert_that_nothing_secret_is_told(level, &lambda, &key);
         }
@@ -48,12 +49,31 @@ fn assert_that_a_line_tells_of_the_change(lambda: &Lambda) {
     let log = lambda.log();
     let parse = |line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
     let lines: Vec<Value> = log.lines().map(parse).collect();
-    let registered = lines.iter().find(|line| line["fields"]["change"] == "register");
+    let registered = lines.iter().find(|line| line["change"] == "register");
     let registered = registered.unwrap_or_else(|| panic!("no line for the change\n{log}"));
     assert_eq!(registered["level"], "INFO");
-    assert_eq!(registered["fields"]["cluster"], blue().arn());
-    assert_eq!(registered["fields"]["service"], "shop/web");
-    assert!(registered["span"]["requestId"].is_string(), "{registered}");
+    assert_eq!(
+        (&registered["service"], &registered["cold_start"]),
+        (&json!("cloud-map-sync"), &json!(true))
+    );
+    let ids = ["function_request_id", "xray_trace_id", "function_arn"];
+    assert!(ids.iter().all(|id| registered[id].is_string()), "{registered}");
+    assert_eq!(registered["cluster"], blue().arn());
+    assert_eq!(registered["kubernetes_service"], "shop/web");
+}
+
+fn assert_that_metrics_tell_of_both_runs(lambda: &Lambda) {
+    let log = lambda.log();
+    let metrics: Vec<Value> = log
+        .lines()
+        .filter(|line| line.starts_with("{\"_aws\""))
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect();
+    let said =
+        |name: &str| metrics.iter().filter_map(|line| line[name].as_u64()).collect::<Vec<_>>();
+    assert_eq!(said("GoodFullSync"), [1, 0], "{metrics:#?}");
+    assert_eq!((said("Registered"), said("InStep")), (vec![1, 0], vec![1, 0]));
+    assert!(metrics.iter().all(|line| line["function_name"] == "cloud-map-sync"));
 }
 
 fn assert_that_nothing_secret_is_told(level: &str, lambda: &Lambda, key: &AccessKey) {
