@@ -149,7 +149,8 @@ impl World<'_> {
         let tags = plan::tags_needed(&observation, &affected);
         self.registry.cloud_map.read_tags(&mut observation.registry, &tags).await;
         self.read_health(&mut observation, &affected).await;
-        self.read_endpoints(&mut observation, &affected).await?;
+        let read = Holders::decide(&observation).with_sharers(&affected);
+        self.read_endpoints(&mut observation, &read).await?;
         Ok((observation, affected))
     }
 

@@ -48,10 +48,10 @@ impl Task<'_> {
         turn: &BTreeSet<ServiceRef>,
         open: &[Change],
     ) -> Result<(Observation, Plan), observe::Error> {
-        let Again { keys, services } = Again::of(&Holders::decide(&observation), turn, open);
+        let Again { keys, services, read } = Again::of(&Holders::decide(&observation), turn, open);
         match self {
             Self::Sync(world) | Self::Adopt(world, _) => {
-                observation = world.observe_again(observation, &keys, &services).await?;
+                observation = world.observe_again(observation, &keys, &read).await?;
             }
             Self::Purge(registry, _) => {
                 registry.read_again(&mut observation.registry, &keys).await?;

@@ -40,6 +40,8 @@ pub struct AnnotatedService {
 pub struct Claims {
     /// The names of Cloud Map services under which the endpoints shall be found.
     pub names: Vec<ServiceName>,
+    /// Whether other Services of the cluster may have the names, too.
+    pub claim: Claim,
     /// The Cloud Map namespace of those services.
     pub namespace: NamespaceReference,
     /// TTL in seconds for the records of a DNS service.
@@ -70,6 +72,16 @@ pub enum HealthSource {
     Membership,
     /// All are registered, and those that are not ready as unhealthy.
     Custom,
+}
+
+/// Whether names are claimed for the Service alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Claim {
+    /// Of several that claim a name one holds it.
+    #[default]
+    Exclusive,
+    /// All who claim it hold it together, where all of them say so.
+    Shared,
 }
 
 /// An annotation whose value cannot be used.

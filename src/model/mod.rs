@@ -17,7 +17,7 @@ mod service;
 pub use attributes::{Attributes, Marks, Owner};
 pub use cluster::ClusterArn;
 pub use desired::{
-    AnnotatedService, BadAnnotation, Claims, Desired, Endpoint, Family, HealthSource,
+    AnnotatedService, BadAnnotation, Claim, Claims, Desired, Endpoint, Family, HealthSource,
     PortReference, ServicePort,
 };
 pub use fingerprint::fingerprint;

@@ -7,8 +7,9 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use super::compare::within_maximum;
 use super::ownership::{Foreign, foreign, is_ecs};
+use super::present::Present;
+use super::sharing::apportion;
 use super::wanted::{Wanted, wanted};
 use super::{Because, Change, Extent, Holders, Observation, Place, Plan, Reason, plan, rewrite};
 use crate::model::attributes::{EC2_INSTANCE, MARK_PREFIX, SIGHTING};
@@ -69,10 +70,8 @@ pub fn adopt(
     let (plan, adopted) = (Plan::default(), BTreeSet::new());
     let mut adopting = Adopting { observation, adoption, plan, after, adopted };
     let exists = |key: &ServiceKey| observation.registry.services.contains_key(key);
-    for (key, holder) in holders.held().filter(|(_, holder)| affected.contains(*holder)) {
-        if exists(key) {
-            adopting.look_under(key, holder);
-        }
+    for key in holders.keys().filter(|key| exists(key)) {
+        adopting.look_under(key, holders.holders(key), &holders.asking(key, affected));
     }
     let Adopting { mut plan, after, adopted, .. } = adopting;
     plan.add_duplicates(&after, affected, |key| adopted.contains(key));
@@ -95,41 +94,58 @@ struct Adopting<'a> {
 }
 
 impl<'a> Adopting<'a> {
-    /// Looks at every instance of others in one Cloud Map service.
-    fn look_under(&mut self, key: &ServiceKey, holder: &ServiceRef) {
+    /// Looks at every instance of others in one Cloud Map service, for those of its holders that ask.
+    fn look_under(&mut self, key: &ServiceKey, holders: &[ServiceRef], asking: &[&ServiceRef]) {
+        if asking.is_empty() {
+            return;
+        }
         let place = Place::of(key, &self.observation.registry);
-        let wanted = match self.wanted(key, holder) {
-            Ok(wanted) => wanted,
-            Err(reason) => return self.plan.hold_back(holder, &place, reason),
+        let mut all = match self.wanted(key, holders) {
+            Ok(all) => all,
+            Err(reason) => {
+                for holder in asking {
+                    self.plan.hold_back(holder, &place, reason.clone());
+                }
+                return;
+            }
         };
-        let owner = &self.observation.owner;
-        for (instance, present) in self.observation.registry.instances(key) {
-            if owner.owns(present) {
-                continue;
-            }
-            match self.adoption.of(instance, present, &wanted, owner) {
-                Ok((former, attributes)) => {
-                    let (instance, present) = (instance.clone(), present.clone());
-                    let place = place.clone();
-                    let change = Change::Adopt { place, instance, present, attributes, former };
-                    self.take(holder, change);
-                }
-                Err(why) => {
-                    let instance = instance.clone();
-                    self.plan.hold_back(holder, &place, Reason::NotAdopted { instance, why });
-                }
-            }
+        all.retain(|wanted| asking.contains(&&wanted.holder));
+        let observation = self.observation;
+        let others = observation.registry.instances(key);
+        for (instance, present) in others.filter(|(_, it)| !observation.owner.owns(it)) {
+            self.look_at(&place, (instance, present), &all);
         }
     }
 
-    fn wanted(&self, key: &ServiceKey, holder: &ServiceRef) -> Result<Wanted<'a>, Reason> {
-        let mut wanted = wanted(self.observation, key, holder)?;
-        within_maximum(self.observation, key, &mut wanted);
+    /// Adopts an instance of others for whoever may have it. Where nobody can, the oldest hears why.
+    fn look_at(&mut self, place: &Place, other: (&String, &Attributes), all: &[Wanted]) {
+        let owner = &self.observation.owner;
+        let of = |wanted| self.adoption.of(other.0, other.1, wanted, owner);
+        let mut looks: Vec<_> = all.iter().map(|wanted| (&wanted.holder, of(wanted))).collect();
+        looks.sort_by_key(|(_, look)| look.is_err());
+        let Some((holder, look)) = looks.into_iter().next() else { return };
+        let (place, instance) = (place.clone(), other.0.clone());
+        match look {
+            Ok((former, attributes)) => {
+                let present = other.1.clone();
+                let change = Change::Adopt { place, instance, present, attributes, former };
+                self.take(holder, change);
+            }
+            Err(why) => self.plan.hold_back(holder, &place, Reason::NotAdopted { instance, why }),
+        }
+    }
+
+    /// What the holders of a name may have registered there.
+    fn wanted(&self, key: &ServiceKey, holders: &[ServiceRef]) -> Result<Vec<Wanted<'a>>, Reason> {
+        let mut all = wanted(self.observation, key, holders)?;
+        if let Some(tells_ports_apart) = all.first().map(|wanted| wanted.tells_ports_apart) {
+            apportion(&mut all, &Present::of(self.observation, key, tells_ports_apart));
+        }
         let service = &self.observation.registry.services[key];
         if matches!(service.tags, Tags::Read { managed_by_ecs: true, .. }) {
             return Err(Reason::ServiceConnect);
         }
-        Ok(wanted)
+        Ok(all)
     }
 
     fn take(&mut self, holder: &ServiceRef, change: Change) {

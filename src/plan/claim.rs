@@ -1,17 +1,16 @@
-//! Who claims a name in Cloud Map, and who holds it. One Kubernetes Service of a cluster holds a key;
-//! the others wait. The same cluster and registry contents always give the same holder.
+//! Who claims a name in Cloud Map, and who holds it. One Kubernetes Service of a cluster holds a key
+//! and the others wait, or all of them share it, where all of them say so. The same cluster and registry
+//! contents always give the same holders.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Denial, HeldBack, Observation, Place, Reason};
-use crate::model::{
-    AnnotatedService, Marks, Selection, ServiceKey, ServiceRef, UnresolvedNamespace,
-};
+use crate::model::{AnnotatedService, Claim, Marks, ServiceKey, ServiceRef, UnresolvedNamespace};
 
 /// Every claim of a cluster, settled.
 #[derive(Debug, Default)]
 pub struct Holders {
-    held: BTreeMap<ServiceKey, ServiceRef>,
+    held: BTreeMap<ServiceKey, Vec<ServiceRef>>,
     claimants: BTreeMap<ServiceKey, BTreeSet<ServiceRef>>,
     unresolved: BTreeMap<ServiceRef, Vec<UnresolvedNamespace>>,
     unclear: BTreeSet<ServiceRef>,
@@ -22,7 +21,7 @@ pub struct Holders {
 impl Holders {
     /// Settles who holds each claimed key: the present holder while it still claims the key, or may
     /// for all that can be told, with or without registered instances of this run; else the oldest
-    /// claimant.
+    /// claimant. A key that all of them share they hold together.
     pub fn decide(observation: &Observation) -> Self {
         let mut all = Self::default();
         for (service, annotated) in &observation.desired.services {
@@ -38,10 +37,18 @@ impl Holders {
         for (key, claimants) in &mut all.claimants {
             let marked = marked(observation, key);
             let unclear = marked.intersection(&all.unclear);
-            claimants.extend(unclear.filter(|it| observation.permit(it, key).is_ok()).cloned());
-            if let Some(holder) = holder(observation, claimants, &marked) {
-                all.held.insert(key.clone(), holder.clone());
+            let unclear = unclear.filter(|it| observation.permit(it, key).is_ok());
+            let unclear: Vec<ServiceRef> = unclear.cloned().collect();
+            // Who came under the name before stays, though one of them cannot be told any more.
+            let settled = unclear.is_empty() || !claimants.is_disjoint(&marked);
+            let mut holders: Vec<ServiceRef> = claimants.iter().cloned().collect();
+            if settled && holders.iter().all(|service| shares(observation, service)) {
+                holders.sort_by_key(|service| age(observation, service));
+            } else {
+                claimants.extend(unclear);
+                holders = holder(observation, claimants, &marked).cloned().into_iter().collect();
             }
+            all.held.insert(key.clone(), holders);
         }
         all
     }
@@ -69,14 +76,43 @@ impl Holders {
         }
     }
 
-    /// Who holds a key.
+    /// Who holds a key: of those who share it the oldest, who decides where they differ.
     pub fn holder(&self, key: &ServiceKey) -> Option<&ServiceRef> {
-        self.held.get(key)
+        self.holders(key).first()
     }
 
-    /// Every key with its holder.
+    /// All who hold a key, the oldest first.
+    pub fn holders(&self, key: &ServiceKey) -> &[ServiceRef] {
+        self.held.get(key).map_or(&[], Vec::as_slice)
+    }
+
+    /// Whether a Service holds a key, alone or with others.
+    pub fn holds(&self, key: &ServiceKey, service: &ServiceRef) -> bool {
+        self.holders(key).contains(service)
+    }
+
+    /// Every key with each of its holders.
     pub fn held(&self) -> impl Iterator<Item = (&ServiceKey, &ServiceRef)> {
-        self.held.iter()
+        let held = self.held.iter();
+        held.flat_map(|(key, holders)| holders.iter().map(move |holder| (key, holder)))
+    }
+
+    /// Every key that is claimed.
+    pub fn keys(&self) -> impl Iterator<Item = &ServiceKey> {
+        self.held.keys()
+    }
+
+    /// Who of the `affected` Services holds a key, as far as it can be told what they ask for.
+    pub fn asking(&self, key: &ServiceKey, affected: &BTreeSet<ServiceRef>) -> Vec<&ServiceRef> {
+        let asks = |it: &&ServiceRef| affected.contains(*it) && !self.is_unclear(it);
+        self.holders(key).iter().filter(asks).collect()
+    }
+
+    /// The Services and those who share a name with them: what one of them leaves another may want.
+    pub fn with_sharers(&self, services: &BTreeSet<ServiceRef>) -> BTreeSet<ServiceRef> {
+        let claimed = services.iter().filter_map(|service| self.claims(service)).flatten();
+        let shared = claimed.map(|key| self.holders(key)).filter(|holders| holders.len() > 1);
+        shared.flatten().chain(services).cloned().collect()
     }
 
     /// The keys that a Service claims; `None` where it is no annotated headless Service.
@@ -130,45 +166,23 @@ impl Holders {
                 hold_back(None, Reason::Namespace(problem.clone()));
             }
             let claims = self.claims.get(service).into_iter().flatten();
-            for (key, holder) in claims.filter_map(|key| Some((key, self.holder(key)?))) {
-                if holder != service {
-                    let place = Place::of(key, &observation.registry);
-                    hold_back(Some(place), Reason::DomainConflict { holder: holder.clone() });
-                }
+            for key in claims.filter(|key| !self.holds(key, service)) {
+                let Some(holder) = self.holder(key).cloned() else { continue };
+                let alone = self.alone(observation, key);
+                let place = Place::of(key, &observation.registry);
+                hold_back(Some(place), Reason::DomainConflict { holder, alone });
             }
         }
         held_back
     }
-}
 
-/// The Services whose endpoints and changes a run over `selection` has to look at: those selected,
-/// whether they exist or only left marks, and whoever holds a name that they claim or are found under.
-pub fn affected(observation: &Observation, selection: &Selection) -> BTreeSet<ServiceRef> {
-    let holders = Holders::decide(observation);
-    let existing = observation.desired.services.keys().cloned();
-    let mut affected: BTreeSet<ServiceRef> =
-        existing.filter(|service| selection.contains(service)).collect();
-    let mut keys: BTreeSet<&ServiceKey> =
-        affected.iter().filter_map(|service| holders.claims(service)).flatten().collect();
-    for (key, marked) in marks(observation) {
-        if selection.contains(&marked) {
-            keys.insert(key);
-            affected.insert(marked);
-        }
+    /// The Services that claim a key for themselves alone, where others would share it.
+    fn alone(&self, observation: &Observation, key: &ServiceKey) -> Vec<ServiceRef> {
+        let claimants = self.claimants(key).filter(|service| !self.is_unclear(service));
+        let (sharing, alone): (Vec<_>, Vec<_>) =
+            claimants.cloned().partition(|service| shares(observation, service));
+        if sharing.is_empty() { Vec::new() } else { alone }
     }
-    let held = keys.into_iter().filter_map(|key| holders.holder(key).cloned());
-    affected.extend(held.collect::<Vec<_>>());
-    affected
-}
-
-/// The Service in the marks of every instance of ours.
-fn marks(observation: &Observation) -> impl Iterator<Item = (&ServiceKey, ServiceRef)> {
-    observation.registry.services.keys().flat_map(move |key| {
-        let instances = observation.registry.instances(key);
-        instances.filter_map(move |(_, attributes)| {
-            Some((key, Marks::read(attributes, &observation.owner)?.service))
-        })
-    })
 }
 
 fn all_keys(
@@ -195,11 +209,19 @@ fn holder<'a>(
     claimants: &'a BTreeSet<ServiceRef>,
     marked: &BTreeSet<ServiceRef>,
 ) -> Option<&'a ServiceRef> {
-    let age = |service: &ServiceRef| observation.desired.services[service].created;
-    claimants.iter().min_by_key(|service| {
-        // The present holders come first: `false` sorts before `true`.
-        (!marked.contains(*service), age(service), (*service).clone())
-    })
+    // The present holders come first: `false` sorts before `true`.
+    let rank = |service: &&ServiceRef| (!marked.contains(*service), age(observation, service));
+    claimants.iter().min_by_key(rank)
+}
+
+/// What the older of two Services has less of; of the same age the first by name counts as older.
+fn age(observation: &Observation, service: &ServiceRef) -> (i64, ServiceRef) {
+    (observation.desired.services[service].created, service.clone())
+}
+
+fn shares(observation: &Observation, service: &ServiceRef) -> bool {
+    let claims = observation.desired.services[service].claims.as_ref();
+    claims.is_ok_and(|claims| claims.claim == Claim::Shared)
 }
 
 /// The Services in the marks of our instances under a key.

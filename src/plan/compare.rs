@@ -1,5 +1,5 @@
-//! Compares the instances that a Cloud Map service should have for its holder with those of ours
-//! that it has: what is new, what differs, what is as it should be, what nobody asks for.
+//! Compares the instances that a Cloud Map service should have for those who hold the name with those
+//! of ours that it has: what is new, what differs, what is as it should be, what nobody asks for.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,13 +8,14 @@ use super::health::{self, HealthDifference};
 use super::identity::Identity;
 use super::maximum::SetBy;
 use super::present::Present;
+use super::sharing::apportion;
 use super::wanted::{Unasked, Wanted};
 use super::{
     Because, Change, Difference, NewService, Observation, Place, Reason, ServiceUpdate, rewrite,
 };
-use crate::model::{Attributes, ServiceKey};
+use crate::model::{Attributes, Health, ServiceKey, ServiceRef};
 
-/// How the instances of ours in one Cloud Map service stand to what its holder asks for.
+/// How the instances of ours in one Cloud Map service stand to what one who holds the name asks for.
 #[derive(Clone, Debug, Default)]
 pub struct Comparison {
     /// The service is to be created first.
@@ -29,8 +30,10 @@ pub struct Comparison {
     pub misstated: BTreeSet<String>,
     /// Whether a ready endpoint asks for an instance here.
     pub asked: bool,
-    /// Whether one that asks is found here already, marked as its holder's.
+    /// Whether one that asks is found here already, marked for a holder of the name.
     pub serves: bool,
+    /// What another who shares the name is to register and is not found yet.
+    pub awaited: BTreeSet<Identity>,
     /// As they should be but for their health: who they are for the reader, and what differs.
     pub health: BTreeMap<String, (String, HealthDifference)>,
     /// As they should be.
@@ -49,64 +52,113 @@ pub struct Comparison {
     pub held_back: Vec<Reason>,
 }
 
-/// Compares what `wanted` asks for with what stands under `key`.
-pub fn compare(observation: &Observation, key: &ServiceKey, mut wanted: Wanted) -> Comparison {
-    let present = Present::of(observation, key, wanted.tells_ports_apart);
-    let mut comparison = Comparison { withdrawn: wanted.withdrawn, ..Comparison::default() };
-    comparison.beyond = present.beyond_maximum(&mut wanted);
-    comparison.asked = wanted.asks();
-    let kept = present.kept_for(&wanted);
-    for (new_id, (identity, attributes)) in &wanted.instances {
-        match kept.get(new_id) {
-            Some(id) => {
-                let found = present.identity(id) == *identity;
-                if !found {
-                    comparison.misstated.insert((*id).clone());
-                }
-                let serves = found && wanted.serves(attributes);
-                comparison.serves |= serves && present.is_marked(id, &wanted.holder);
-                let attributes = wanted.attributes_over(attributes, present.health(id));
-                let health = health::difference(&attributes, present.health(id));
-                let health = health.filter(|_| present.health_unreadable().is_none());
-                comparison.settle(id, present.ours[id], &attributes, health);
-            }
-            None if present.ids.contains(new_id) => {
-                comparison.held_back.push(Reason::IdTaken(new_id.clone()));
-            }
-            None => comparison.file_new(new_id, attributes),
-        }
-    }
-    let kept: BTreeSet<&String> = kept.into_values().collect();
-    for id in present.ours.keys().filter(|id| !kept.contains(*id)) {
-        let marked = present.is_marked(id, &wanted.holder);
+/// Compares what each holder asks for, the oldest first, with what stands under `key`.
+pub fn compare(
+    observation: &Observation,
+    key: &ServiceKey,
+    mut all: Vec<Wanted>,
+) -> BTreeMap<ServiceRef, Comparison> {
+    let tells_ports_apart = all.first().is_some_and(|wanted| wanted.tells_ports_apart);
+    let present = Present::of(observation, key, tells_ports_apart);
+    let holders: Vec<ServiceRef> = all.iter().map(|wanted| wanted.holder.clone()).collect();
+    let beyond = apportion(&mut all, &present);
+    let kept = present.kept_for(&all);
+    let compared = all.iter().zip(beyond).map(|(wanted, beyond)| {
+        let withdrawn = wanted.withdrawn;
+        let mut comparison = Comparison { beyond, withdrawn, ..Comparison::default() };
+        comparison.match_up(wanted, &present, &kept, &holders);
+        comparison
+    });
+    let mut compared: Vec<Comparison> = compared.collect();
+    let used: BTreeSet<&String> = kept.values().copied().collect();
+    for id in present.ours.keys().filter(|id| !used.contains(*id)) {
+        let marked = holders.iter().position(|holder| present.is_marked(id, holder));
+        // What is marked for nobody who holds the name is counted with the oldest.
+        let comparison = &mut compared[marked.unwrap_or(0)];
         let identity = present.identity(id);
-        let allowed = wanted.permit.allows_all(&identity);
+        let allowed = all[marked.unwrap_or(0)].permit.allows_all(&identity);
         if !allowed {
             comparison.not_allowed.insert((*id).clone());
         }
-        let lasts = marked && allowed && wanted.keeps_unasked();
-        let stays = comparison.file(id, &identity, &wanted, lasts);
-        comparison.serves |= stays && marked;
+        let lasts = allowed && marked.is_some_and(|index| all[index].keeps_unasked());
+        let stays = comparison.file(id, &identity, &all, lasts);
+        comparison.serves |= stays && marked.is_some();
     }
-    if wanted.keeps_last_set() {
-        comparison.held_back.push(Reason::NoneReady { kept: comparison.unchanged.len() });
-    }
-    if wanted.unasked == Unasked::Stay {
-        comparison.held_back.push(Reason::EndpointsTruncated);
-    }
-    comparison.held_back.extend(present.health_unreadable().cloned().map(Reason::HealthUnreadable));
-    comparison.update = wanted.update;
-    comparison.create = wanted.create.filter(|_| !wanted.instances.is_empty());
-    comparison.held_back.extend(wanted.held_back);
-    comparison
+    let finished = all
+        .into_iter()
+        .zip(compared)
+        .map(|(wanted, comparison)| (wanted.holder.clone(), comparison.finish(wanted, &present)));
+    finished.collect()
 }
 
-/// Takes out of `wanted` what is beyond its maximum, as [`compare`] does.
-pub fn within_maximum(observation: &Observation, key: &ServiceKey, wanted: &mut Wanted) {
-    Present::of(observation, key, wanted.tells_ports_apart).beyond_maximum(wanted);
+/// Leaves the creation of the service to the first of `services` that registers something.
+pub fn create_once(compared: &mut BTreeMap<ServiceRef, Comparison>, services: &[&ServiceRef]) {
+    let creating = services.iter().filter(|service| compared[**service].create.is_some());
+    for service in creating.skip(1).copied().collect::<Vec<_>>() {
+        if let Some(comparison) = compared.get_mut(service) {
+            comparison.create = None;
+        }
+    }
 }
 
 impl Comparison {
+    /// Files what is wanted, by what is kept for it.
+    fn match_up(
+        &mut self,
+        wanted: &Wanted,
+        present: &Present,
+        kept: &BTreeMap<&String, &String>,
+        holders: &[ServiceRef],
+    ) {
+        let is_held = |id: &String| holders.iter().any(|holder| present.is_marked(id, holder));
+        self.asked = wanted.asks();
+        for identity in &wanted.ceded {
+            match present.found(identity) {
+                Some(id) => {
+                    let healthy = present.health(id) == Health::Healthy;
+                    self.serves |= is_held(id) && (healthy || !wanted.ready);
+                }
+                None => _ = self.awaited.insert(identity.clone()),
+            }
+        }
+        for (new_id, (identity, attributes)) in &wanted.instances {
+            match kept.get(new_id) {
+                Some(id) => {
+                    let found = present.identity(id) == *identity;
+                    if !found {
+                        self.misstated.insert((*id).clone());
+                    }
+                    let serves = found && wanted.serves(attributes);
+                    self.serves |= serves && is_held(id);
+                    let attributes = wanted.attributes_over(attributes, present.health(id));
+                    let health = health::difference(&attributes, present.health(id));
+                    let health = health.filter(|_| present.health_unreadable().is_none());
+                    self.settle(id, present.ours[id], &attributes, health);
+                }
+                None if present.ids.contains(new_id) => {
+                    self.held_back.push(Reason::IdTaken(new_id.clone()));
+                }
+                None => self.file_new(new_id, attributes),
+            }
+        }
+    }
+
+    /// Adds what is to be said and done besides.
+    fn finish(mut self, wanted: Wanted, present: &Present) -> Self {
+        if wanted.keeps_last_set() {
+            self.held_back.push(Reason::NoneReady { kept: self.unchanged.len() });
+        }
+        if wanted.unasked == Unasked::Stay {
+            self.held_back.push(Reason::EndpointsTruncated);
+        }
+        let unreadable = present.health_unreadable().cloned();
+        self.held_back.extend(unreadable.map(Reason::HealthUnreadable));
+        self.update = wanted.update;
+        self.create = wanted.create.filter(|_| !self.register.is_empty());
+        self.held_back.extend(wanted.held_back);
+        self
+    }
+
     /// Files an instance under those to register.
     fn file_new(&mut self, id: &str, attributes: &Attributes) {
         match rewrite::beyond_limits(attributes) {
@@ -162,12 +214,13 @@ impl Comparison {
     }
 
     /// Files one of ours that no wanted instance is kept in, and says whether it is kept nevertheless.
-    fn file(&mut self, id: &str, identity: &Identity, wanted: &Wanted, lasts: bool) -> bool {
-        let unclear = identity.addresses().any(|address| wanted.unclear.contains(&address));
-        let stays = unclear || lasts;
+    fn file(&mut self, id: &str, identity: &Identity, all: &[Wanted], lasts: bool) -> bool {
+        let mut unclear = all.iter().flat_map(|wanted| &wanted.unclear);
+        let mut instances = all.iter().flat_map(|wanted| wanted.instances.values());
+        let stays = lasts || unclear.any(|unclear| identity.addresses().any(|it| it == *unclear));
         let group = if stays {
             &mut self.unchanged
-        } else if wanted.instances.values().any(|(wanted, _)| wanted == identity) {
+        } else if instances.any(|(wanted, _)| wanted == identity) {
             &mut self.duplicates
         } else {
             &mut self.unwanted
@@ -184,7 +237,7 @@ impl Comparison {
     /// Whether every endpoint that can be found here is found here.
     pub fn is_whole(&self) -> bool {
         let found = self.register.is_empty() && self.misstated.is_empty();
-        found && !self.held_back.iter().any(Reason::keeps_out)
+        found && self.awaited.is_empty() && !self.held_back.iter().any(Reason::keeps_out)
     }
 
     /// Whether something keeps endpoints out that does not end by itself.

@@ -43,14 +43,13 @@ pub fn initial(attributes: &Attributes) -> Health {
     stated.unwrap_or(Health::Healthy)
 }
 
-/// Whether the Service wants its health written in a Cloud Map service, and whether that can be.
-pub fn is_custom(claims: &Claims, service: Option<&CloudMapService>) -> Result<bool, Reason> {
-    match (claims.health, service) {
+/// Whether the Service wants its health written in a Cloud Map service, and whether that can be: only
+/// one with a custom check takes it.
+pub fn is_custom(claims: &Claims, has_check: bool) -> Result<bool, Reason> {
+    match (claims.health, has_check) {
         (HealthSource::Membership, _) => Ok(false),
-        (HealthSource::Custom, Some(service)) if !service.custom_health => {
-            Err(Reason::NoCustomHealth)
-        }
-        (HealthSource::Custom, _) => Ok(true),
+        (HealthSource::Custom, false) => Err(Reason::NoCustomHealth),
+        (HealthSource::Custom, true) => Ok(true),
     }
 }
 
@@ -62,11 +61,10 @@ pub fn health_needed(
 ) -> BTreeSet<ServiceKey> {
     let holders = Holders::decide(observation);
     let wants = |key: &ServiceKey, service: &CloudMapService| {
-        let holder = holders.holder(key).filter(|holder| affected.contains(*holder));
-        let holder = holder.and_then(|holder| observation.desired.services.get(holder));
-        holder
-            .and_then(|holder| holder.claims.as_ref().ok())
-            .is_some_and(|claims| claims.publish && is_custom(claims, Some(service)) == Ok(true))
+        let asking = holders.asking(key, affected).into_iter();
+        let services = asking.filter_map(|holder| observation.desired.services.get(holder));
+        let mut claims = services.filter_map(|service| service.claims.as_ref().ok());
+        claims.any(|it| it.publish && is_custom(it, service.custom_health) == Ok(true))
     };
     let written = |attributes: &Attributes| {
         let marks = Marks::read(attributes, &observation.owner);

@@ -32,10 +32,27 @@ pub enum Reason {
     #[error("{0}; what is registered stays")]
     Namespace(UnresolvedNamespace),
     /// Another Service of the cluster holds the name.
-    #[error("Service {holder} of this cluster holds the name; this one takes over when that ends")]
+    #[error(
+        "Service {holder} of this cluster holds the name; this one takes over when that ends{}",
+        not_shared(alone)
+    )]
     DomainConflict {
         /// The Service that holds it.
         holder: ServiceRef,
+        /// Those who claim it for themselves alone, where others would share it.
+        alone: Vec<ServiceRef>,
+    },
+    /// Of several who share a name the oldest decides on what is one for all of them.
+    #[error(
+        "Service {oldest} shares the name, is older, and so decides: {decided}; this one asks for {asked}"
+    )]
+    SharedName {
+        /// The oldest.
+        oldest: ServiceRef,
+        /// What it decides.
+        decided: String,
+        /// What this one would have.
+        asked: String,
     },
     /// `NAME_POLICY` does not allow the claim: it counts as ended.
     #[error("{0}; the claim counts as ended")]
@@ -233,6 +250,7 @@ impl Reason {
             Self::DomainConflict { .. } => "DomainConflict",
             Self::NotAllowed(_) => "NotAllowed",
             Self::AddressNotAllowed { .. } => "AddressNotAllowed",
+            Self::SharedName { .. } => "SharedName",
             Self::RecordTypeMismatch { .. } => "RecordTypeMismatch",
             Self::NotPublishable(_) => "NotPublishable",
             Self::NoSuchPort { .. } => "NoSuchPort",
@@ -301,6 +319,7 @@ impl Reason {
         matches!(
             self,
             Self::PortNotServed { .. }
+                | Self::SharedName { .. }
                 | Self::TtlNotOurs { .. }
                 | Self::RoutingPolicyFixed { .. }
                 | Self::NotInDns
@@ -310,4 +329,16 @@ impl Reason {
                 | Self::HealthUnreadable(_)
         )
     }
+}
+
+/// Why a name that some would share is not shared.
+fn not_shared(alone: &[ServiceRef]) -> String {
+    if alone.is_empty() {
+        return String::new();
+    }
+    let alone: Vec<String> = alone.iter().map(ServiceRef::to_string).collect();
+    let alone = alone.join(", ");
+    format!(
+        "; it would be shared if all who claim it said claim: shared, and these do not: {alone}"
+    )
 }

@@ -12,6 +12,7 @@
 //! that wait for nothing are carried out.
 
 mod adopt;
+mod affected;
 mod change;
 mod claim;
 mod compare;
@@ -33,6 +34,7 @@ mod rewrite;
 mod rules;
 mod service;
 mod shape;
+mod sharing;
 mod subset;
 #[cfg(test)]
 mod tests;
@@ -45,8 +47,9 @@ use std::sync::Arc;
 use crate::model::{Desired, Owner, Registry, ServiceKey, ServiceRef, Timestamp};
 
 pub use adopt::{Adoption, Former, NotAdopted, adopt};
+pub use affected::affected;
 pub use change::{Because, Change, Difference, Stage, WaitsFor};
-pub use claim::{Holders, affected};
+pub use claim::Holders;
 pub use guard::{Extent, Guard, Losing, Stand, Told};
 pub use health::health_needed;
 pub use held_back::{HeldBack, Reason};
@@ -103,21 +106,32 @@ pub struct Standing {
     pub unreadable: Option<String>,
 }
 
-/// Compares desired and actual state of the `affected` Services, whose endpoints must have been read.
+/// Compares desired and actual state of the `affected` Services. Their endpoints must have been read, and
+/// those of all who share a name with them.
 pub fn plan(observation: &Observation, affected: &BTreeSet<ServiceRef>) -> Plan {
     let holders = Holders::decide(observation);
     let mut plan = Plan { held_back: holders.held_back(observation, affected), ..Plan::default() };
     let mut matched = BTreeMap::new();
-    let told = |holder: &ServiceRef| affected.contains(holder) && !holders.is_unclear(holder);
-    for (key, holder) in holders.held().filter(|(_, holder)| told(holder)) {
+    for key in holders.keys() {
         let place = Place::of(key, &observation.registry);
-        match wanted::wanted(observation, key, holder) {
+        let asking = holders.asking(key, affected);
+        if asking.is_empty() {
+            continue;
+        }
+        match wanted::wanted(observation, key, holders.holders(key)) {
             Ok(wanted) => {
-                let comparison = compare::compare(observation, key, wanted);
-                plan.take(&place, holder, &comparison);
-                matched.insert(key.clone(), comparison);
+                let mut compared = compare::compare(observation, key, wanted);
+                compare::create_once(&mut compared, &asking);
+                for service in asking {
+                    plan.take(&place, service, &compared[service]);
+                }
+                matched.insert(key.clone(), compared);
             }
-            Err(reason) => plan.hold_back(holder, &place, reason),
+            Err(reason) => {
+                for service in asking {
+                    plan.hold_back(service, &place, reason.clone());
+                }
+            }
         }
     }
     removal::removals(observation, &holders, &matched, affected, &mut plan);

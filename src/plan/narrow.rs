@@ -13,6 +13,8 @@ pub struct Again {
     pub keys: BTreeSet<ServiceKey>,
     /// The Services of the turn, and those in the marks of what is to be removed.
     pub services: BTreeSet<ServiceRef>,
+    /// Those, and whoever shares a name with them: a second plan needs the endpoints of all.
+    pub read: BTreeSet<ServiceRef>,
 }
 
 impl Again {
@@ -27,7 +29,8 @@ impl Again {
         let changed = changes.iter().map(|change| change.place().key.clone());
         let claims = services.iter().filter_map(|service| holders.claims(service));
         let keys = changed.chain(claims.flatten().cloned()).collect();
-        Self { keys, services }
+        let read = holders.with_sharers(&services);
+        Self { keys, services, read }
     }
 
     /// The part of an observation that these keys and Services make up, every claimant included.

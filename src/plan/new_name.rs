@@ -1,10 +1,10 @@
 //! Where a renamed Service stands on the way to its new names: its instances under the old one go
 //! when it is found whole under the new ones.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::claim::Holders;
-use super::compare::Comparison;
+use super::removal::Matched;
 use super::{Observation, Place};
 use crate::model::{Registry, ServiceKey, ServiceRef};
 
@@ -25,14 +25,17 @@ pub enum NewName {
 pub fn new_name(
     observation: &Observation,
     holders: &Holders,
-    matched: &BTreeMap<ServiceKey, Comparison>,
+    matched: &Matched,
     service: &ServiceRef,
     claims: &BTreeSet<ServiceKey>,
 ) -> NewName {
     let under = |key: &ServiceKey| {
         let place = Place::of(key, &observation.registry);
-        match (holders.holder(key), matched.get(key)) {
-            (Some(holder), _) if holder != service => NewName::Contested(place, holder.clone()),
+        let own = matched.get(key).and_then(|compared| compared.get(service));
+        match (holders.holder(key), own) {
+            (Some(holder), _) if !holders.holds(key, service) => {
+                NewName::Contested(place, holder.clone())
+            }
             (_, Some(comparison)) if comparison.is_whole() => NewName::Whole,
             (_, Some(comparison)) if comparison.is_hindered() => NewName::Hindered(place),
             (_, None) if is_readable(key, &observation.registry) => NewName::Hindered(place),

@@ -20,6 +20,8 @@ pub struct Present<'a> {
     pub ids: BTreeSet<&'a String>,
     /// The instances of ours.
     pub ours: BTreeMap<&'a String, &'a Attributes>,
+    /// The first of ours with each identity.
+    by_identity: BTreeMap<Identity, &'a String>,
 }
 
 impl<'a> Present<'a> {
@@ -27,14 +29,24 @@ impl<'a> Present<'a> {
     pub fn of(observation: &'a Observation, key: &ServiceKey, tells_ports_apart: bool) -> Self {
         let instances = || observation.registry.instances(key);
         let ours = instances().filter(|(_, attributes)| observation.owner.owns(attributes));
-        let (ids, ours) = (instances().map(|(id, _)| id).collect(), ours.collect());
+        let ours: BTreeMap<&String, &Attributes> = ours.collect();
+        let mut by_identity = BTreeMap::new();
+        for (id, attributes) in &ours {
+            by_identity.entry(Identity::of(attributes, tells_ports_apart)).or_insert(*id);
+        }
+        let ids = instances().map(|(id, _)| id).collect();
         let service = observation.registry.services.get(key);
-        Self { observation, service, tells_ports_apart, ids, ours }
+        Self { observation, service, tells_ports_apart, ids, ours, by_identity }
     }
 
     /// What an instance of ours states of its address and port.
     pub fn identity(&self, id: &String) -> Identity {
         Identity::of(self.ours[id], self.tells_ports_apart)
+    }
+
+    /// The instance of ours that states an identity; of several the first by id.
+    pub fn found(&self, identity: &Identity) -> Option<&'a String> {
+        self.by_identity.get(identity).copied()
     }
 
     /// Whether an instance of ours is marked as this Service's.
@@ -56,32 +68,46 @@ impl<'a> Present<'a> {
         }
     }
 
-    /// Takes out of `wanted` what is beyond its maximum, and says which of ours that concerns.
-    pub fn beyond_maximum(&self, wanted: &mut Wanted) -> BTreeMap<String, SetBy> {
+    /// Takes out of `wanted` what is beyond its maximum, and says which of ours that concerns. What is
+    /// kept for it comes first, unless that is marked for one of the `others` who share the name.
+    pub fn beyond_maximum(
+        &self,
+        wanted: &mut Wanted,
+        others: &[ServiceRef],
+    ) -> BTreeMap<String, SetBy> {
         let Some(Maximum { set_by, .. }) = wanted.maximum else { return BTreeMap::new() };
         let kept: BTreeMap<String, String> = self
-            .kept_for(wanted)
+            .kept_for([&*wanted])
             .into_iter()
             .map(|(new_id, id)| (new_id.clone(), id.clone()))
             .collect();
-        let beyond = wanted.keep_within_maximum(|new_id| kept.contains_key(new_id));
+        let own = |id: &String| {
+            let mut others = others.iter().filter(|other| **other != wanted.holder);
+            !others.any(|other| self.is_marked(id, other))
+        };
+        let own: BTreeSet<String> =
+            kept.iter().filter(|(_, id)| own(id)).map(|(new_id, _)| new_id.clone()).collect();
+        let beyond = wanted.keep_within_maximum(|new_id| own.contains(new_id));
         beyond.iter().filter_map(|new_id| Some((kept.get(new_id)?.clone(), set_by))).collect()
     }
 
     /// The instance of ours that is kept for each wanted one, by the latter's new id: the one with its
-    /// identity (of several the first by id), else the one that has the new id already, since its
-    /// addresses changed, say by a second one.
-    pub fn kept_for<'w>(&self, wanted: &'w Wanted) -> BTreeMap<&'w String, &'a String> {
-        let mut by_identity = BTreeMap::new();
-        for id in self.ours.keys().copied() {
-            by_identity.entry(self.identity(id)).or_insert(id);
-        }
-        let same = wanted.instances.iter().filter_map(|(new_id, (identity, _))| {
-            Some((new_id, by_identity.get(identity).copied()?))
-        });
+    /// identity, else the one that has the new id already, since its addresses changed, say by a second
+    /// one.
+    pub fn kept_for<'w>(
+        &self,
+        all: impl IntoIterator<Item = &'w Wanted<'w>>,
+    ) -> BTreeMap<&'w String, &'a String> {
+        let instances: BTreeMap<&String, &Identity> = all
+            .into_iter()
+            .flat_map(|wanted| &wanted.instances)
+            .map(|(new_id, (identity, _))| (new_id, identity))
+            .collect();
+        let same = instances.iter();
+        let same = same.filter_map(|(new_id, identity)| Some((*new_id, self.found(identity)?)));
         let mut kept: BTreeMap<&String, &String> = same.collect();
         let taken: BTreeSet<&String> = kept.values().copied().collect();
-        for new_id in wanted.instances.keys().filter(|new_id| !taken.contains(new_id)) {
+        for new_id in instances.into_keys().filter(|new_id| !taken.contains(new_id)) {
             if let Some((id, _)) = self.ours.get_key_value(new_id) {
                 kept.entry(new_id).or_insert(id);
             }

@@ -10,19 +10,22 @@ use super::new_name::{NewName, new_name};
 use super::{Because, Change, Observation, Place, Plan, WaitsFor};
 use crate::model::{Attributes, Marks, ServiceKey, ServiceRef};
 
-/// Adds the removals to a plan. A removal stands among the changes of the Service whose registrations
-/// it follows: the holder of the name, where there is one, else the Service in the marks.
+/// Every name that was compared, by those who hold it.
+pub type Matched = BTreeMap<ServiceKey, BTreeMap<ServiceRef, Comparison>>;
+
+/// Adds the removals to a plan. A removal stands among the changes of the Service in the marks, where
+/// that holds the name or nobody does, else of the holder, whose registrations it follows.
 pub fn removals(
     observation: &Observation,
     holders: &Holders,
-    matched: &BTreeMap<ServiceKey, Comparison>,
+    matched: &Matched,
     affected: &BTreeSet<ServiceRef>,
     plan: &mut Plan,
 ) {
-    let removals = Removals { observation, holders, matched };
+    let removals = Removals { observation, holders, matched, affected };
     for key in observation.registry.services.keys() {
         let place = Place::of(key, &observation.registry);
-        let candidates = removals.candidates(key, affected);
+        let candidates = removals.candidates(key);
         for candidate in &candidates {
             let Some((turn, because, waits_for)) = removals.decide(key, candidate, &candidates)
             else {
@@ -50,23 +53,28 @@ struct Candidate<'a> {
 struct Removals<'a> {
     observation: &'a Observation,
     holders: &'a Holders,
-    matched: &'a BTreeMap<ServiceKey, Comparison>,
+    matched: &'a Matched,
+    affected: &'a BTreeSet<ServiceRef>,
 }
 
 type Decision = (ServiceRef, Because, Option<WaitsFor>);
 
 impl<'a> Removals<'a> {
-    fn candidates(&self, key: &ServiceKey, affected: &BTreeSet<ServiceRef>) -> Vec<Candidate<'a>> {
-        let comparison = self.matched.get(key);
+    fn candidates(&self, key: &ServiceKey) -> Vec<Candidate<'a>> {
+        let compared = self.matched.get(key);
         let instances = self.observation.registry.instances(key);
         let ours = instances.filter_map(|(instance, attributes)| {
             let marked = Marks::read(attributes, &self.observation.owner)?.service;
             Some(Candidate { instance, marked, attributes })
         });
         let unwanted = |candidate: &Candidate| {
-            comparison.is_none_or(|comparison| comparison.has_no_use_for(candidate.instance))
+            if compared.is_none() {
+                return true;
+            }
+            let mut compared = compared.into_iter().flat_map(BTreeMap::values);
+            compared.any(|it| it.has_no_use_for(candidate.instance))
         };
-        ours.filter(|candidate| affected.contains(&candidate.marked) && unwanted(candidate))
+        ours.filter(|candidate| self.affected.contains(&candidate.marked) && unwanted(candidate))
             .collect()
     }
 
@@ -78,59 +86,76 @@ impl<'a> Removals<'a> {
     ) -> Option<Decision> {
         let marked = &candidate.marked;
         match self.holders.holder(key).filter(|holder| !self.holders.is_unclear(holder)) {
-            Some(holder) if holder == marked => {
-                let mut own = all.iter().rev().filter(|other| other.marked == *holder);
+            Some(_) if self.holders.holds(key, marked) => {
+                let mut own = all.iter().rev().filter(|other| other.marked == *marked);
                 let is_last = own.next().is_some_and(|last| last.instance == candidate.instance);
-                self.of_the_holder(key, candidate, is_last)
+                self.of_a_holder(key, candidate, is_last)
             }
-            Some(holder) => self.of_another(key, marked, holder),
+            Some(_) => self.of_another(key, marked),
             None => self.of_nobody(key, marked),
         }
     }
 
     /// An endpoint that is gone. Where none of the ready endpoints is registered yet, or can be, the
-    /// last instance stays until one is.
-    fn of_the_holder(
+    /// last instance stays until one is; where others share the name, until one of theirs is.
+    fn of_a_holder(
         &self,
         key: &ServiceKey,
         candidate: &Candidate,
         is_last: bool,
     ) -> Option<Decision> {
-        let comparison = self.matched.get(key)?;
+        let comparison = self.matched.get(key)?.get(&candidate.marked)?;
         let because = comparison.because(candidate.instance);
-        let alone = comparison.asked && !comparison.serves;
-        let waits_for = (alone && is_last).then_some(WaitsFor::FirstRegistration);
-        Some((candidate.marked.clone(), because, waits_for))
+        let waits_for = match comparison.asked {
+            true if comparison.serves => None,
+            true => Some(WaitsFor::FirstRegistration),
+            false => self.first_to_serve(key).map(WaitsFor::Holder),
+        };
+        Some((candidate.marked.clone(), because, waits_for.filter(|_| is_last)))
     }
 
-    /// An instance of a Service that lost or left the name to another: it goes after the holder has
-    /// one, and where its Service left, after that is whole under its new name, as far as it can be.
-    /// Where the claim is ended and the holder asks for none, there is nothing to wait for. What an
-    /// unclear Service has stays, unless it may not be there.
-    fn of_another(
-        &self,
-        key: &ServiceKey,
-        marked: &ServiceRef,
-        holder: &ServiceRef,
-    ) -> Option<Decision> {
+    /// Who of those that hold a name and have ready endpoints will be found under it first, where nobody
+    /// is yet.
+    fn first_to_serve(&self, key: &ServiceKey) -> Option<ServiceRef> {
+        let compared = self.matched.get(key)?;
+        if compared.values().any(|comparison| comparison.serves) {
+            return None;
+        }
+        let mut holders = self.holders.holders(key).iter();
+        holders.find(|holder| compared[*holder].asked).cloned()
+    }
+
+    /// An instance of a Service that lost or left the name to another: it goes after a holder has one,
+    /// and where its Service left, after that is whole under its new name, as far as it can be. Where
+    /// the claim is ended and no holder asks for any, there is nothing to wait for. What an unclear
+    /// Service has stays, unless it may not be there.
+    fn of_another(&self, key: &ServiceKey, marked: &ServiceRef) -> Option<Decision> {
         let ended = self.ended(key, marked);
         if ended.is_none() && self.holders.is_unclear(marked) {
             return None;
         }
-        let comparison = self.matched.get(key)?;
-        let follows = !comparison.serves && (comparison.asked || ended.is_none());
+        let mut holders = self.holders.holders(key).iter();
+        let holder = holders.find(|holder| self.affected.contains(*holder))?;
+        let serves = self.matched.get(key)?.values().any(|comparison| comparison.serves);
+        let follows = match self.first_to_serve(key) {
+            None if ended.is_none() && !serves => Some(holder.clone()),
+            first => first,
+        };
         // Of a Service that still asks for this name, the new name is this one, and contested.
         let claims = self.holders.claims(marked).filter(|_| ended.is_none());
         let moves = claims.is_some_and(|claims| self.new_name(marked, claims) == NewName::Underway);
-        let because = ended.unwrap_or_else(|| Because::NameHeldBy(holder.clone()));
-        let (holder, renamed) = (holder.clone(), marked.clone());
+        let because = ended.unwrap_or_else(|| match claims {
+            Some(claims) if !claims.contains(key) => Because::NameChanged(marked.clone()),
+            _ => Because::NameHeldBy(holder.clone()),
+        });
+        let renamed = marked.clone();
         let waits_for = match (follows, moves) {
-            (true, true) => Some(WaitsFor::HolderAndNewName { holder: holder.clone(), renamed }),
-            (true, false) => Some(WaitsFor::Holder(holder.clone())),
-            (false, true) => Some(WaitsFor::NewName(renamed)),
-            (false, false) => None,
+            (Some(holder), true) => Some(WaitsFor::HolderAndNewName { holder, renamed }),
+            (Some(holder), false) => Some(WaitsFor::Holder(holder)),
+            (None, true) => Some(WaitsFor::NewName(renamed)),
+            (None, false) => None,
         };
-        Some((holder, because, waits_for))
+        Some((holder.clone(), because, waits_for))
     }
 
     /// Why a Service has no claim to the name any more, whatever it asks for now.

@@ -1,10 +1,10 @@
 //! Which changes are made together. Each Kubernetes Service takes a turn of its own, so that nobody
-//! waits for anybody else; only where a removal of one rests on registrations of another do both take
-//! one turn, in which registrations come first.
+//! waits for anybody else; only where a removal of one rests on registrations of another, or one
+//! registers in a service that another creates, do both take one turn.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Change;
+use super::{Change, Place, Stage};
 use crate::model::ServiceRef;
 
 /// The changes of the Services that take a turn together.
@@ -13,8 +13,10 @@ pub type InTurn = BTreeMap<ServiceRef, Vec<Change>>;
 /// The changes of a plan in turns, by the first Service of each.
 pub fn in_turns(changes: BTreeMap<ServiceRef, Vec<Change>>) -> Vec<InTurn> {
     let mut groups: Vec<BTreeSet<ServiceRef>> = Vec::new();
+    let creators = creators(&changes);
     for (service, changes) in &changes {
-        let rests_on = rests_on(changes).chain([service]).cloned().collect();
+        let created = changes.iter().filter_map(|change| creators.get(change.place()).copied());
+        let rests_on = waits_for(changes).chain(created).chain([service]).cloned().collect();
         let (joined, apart): (Vec<_>, Vec<_>) =
             groups.into_iter().partition(|group| !group.is_disjoint(&rests_on));
         groups = apart;
@@ -28,8 +30,16 @@ pub fn in_turns(changes: BTreeMap<ServiceRef, Vec<Change>>) -> Vec<InTurn> {
     groups.into_iter().map(&mut of).collect()
 }
 
+/// Who creates each Cloud Map service that is missing.
+fn creators(changes: &BTreeMap<ServiceRef, Vec<Change>>) -> BTreeMap<&Place, &ServiceRef> {
+    let all =
+        changes.iter().flat_map(|(service, changes)| changes.iter().map(move |it| (it, service)));
+    let created = all.filter(|(change, _)| change.stage() == Stage::Create);
+    created.map(|(change, service)| (change.place(), service)).collect()
+}
+
 /// The Services whose registrations must come before some of the changes.
-fn rests_on(changes: &[Change]) -> impl Iterator<Item = &ServiceRef> {
+fn waits_for(changes: &[Change]) -> impl Iterator<Item = &ServiceRef> {
     let waiting = changes.iter().filter_map(|change| match change {
         Change::Deregister { waits_for, .. } => waits_for.as_ref(),
         _ => None,

@@ -1,4 +1,4 @@
-//! What should be registered under a name for its holder: the Cloud Map service, existing or to be
+//! What should be registered under a name for one who holds it: the Cloud Map service, existing or to be
 //! created, and in it one instance for everything that `shape` makes of the endpoints to be found.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,19 +7,19 @@ use std::net::IpAddr;
 use super::health;
 use super::identity::{Identity, new_id};
 use super::maximum::{Maximum, smallest};
-use super::service::{NewService, ServiceUpdate, has_ours, new_service, remarks, update};
+use super::service::{NewService, ServiceUpdate, may_register_in, new_service, remarks, update};
 use super::shape::{Fit, Shape};
-use super::{Observation, Permit, Reason, subset};
+use super::{Observation, Permit, Reason, sharing, subset};
 use crate::model::attributes::INITIAL_HEALTH;
 use crate::model::{
-    AnnotatedService, Attributes, Claims, CloudMapService, Health, Records, ServiceKey,
-    ServiceKind, ServiceRef, Tags,
+    AnnotatedService, Attributes, Claims, CloudMapService, Health, ServiceKey, ServiceKind,
+    ServiceRef,
 };
 
-/// The instances that a Cloud Map service should have for its holder.
+/// The instances that a Cloud Map service should have for one who holds the name.
 #[derive(Clone, Debug)]
 pub struct Wanted<'a> {
-    /// The Kubernetes Service that holds the name.
+    /// The Kubernetes Service that holds the name, alone or with others.
     pub holder: ServiceRef,
     /// The Cloud Map service is to be created like this first, where there is none.
     pub create: Option<NewService>,
@@ -29,6 +29,8 @@ pub struct Wanted<'a> {
     pub tells_ports_apart: bool,
     /// Each instance, by the id that it gets where it is new.
     pub instances: BTreeMap<String, (Identity, Attributes)>,
+    /// Those that it asks for, too, and that are another's who shares the name.
+    pub ceded: BTreeSet<Identity>,
     /// Addresses of endpoints that could not be shaped: what is registered for them stays.
     pub unclear: BTreeSet<IpAddr>,
     /// Whether one of the endpoints is ready, be it one that could not be shaped.
@@ -56,14 +58,25 @@ pub enum Unasked {
     Stay,
 }
 
-/// Shapes the holder's endpoints for the Cloud Map service under `key`, existing or to be created.
+/// Shapes the endpoints of all who hold `key`, the oldest first, for the Cloud Map service under it,
+/// existing or to be created as the oldest asks.
 ///
 /// # Errors
 /// The reason for which nothing at all can be done there.
 pub fn wanted<'a>(
     observation: &'a Observation,
     key: &ServiceKey,
+    holders: &[ServiceRef],
+) -> Result<Vec<Wanted<'a>>, Reason> {
+    let wanted = holders.iter().map(|holder| wanted_by(observation, key, holder, &holders[0]));
+    wanted.collect()
+}
+
+fn wanted_by<'a>(
+    observation: &'a Observation,
+    key: &ServiceKey,
     holder: &ServiceRef,
+    oldest: &ServiceRef,
 ) -> Result<Wanted<'a>, Reason> {
     let permit = observation.permit(holder, key).map_err(Reason::NotAllowed)?;
     let (annotated, claims) = claims(observation, holder)?;
@@ -73,8 +86,9 @@ pub fn wanted<'a>(
             may_register_in(service, key, observation)?;
             None
         }
-        None => new_service(observation, key, annotated, claims),
+        None => new_service(observation, key, oldest),
     };
+    let created_with_check = create.as_ref().is_some_and(|create| create.custom_health);
     let kind = existing.map(|service| service.kind).or(create.as_ref().map(|new| new.kind));
     let shape = Shape { kind: kind.unwrap_or(ServiceKind::Http), annotated, claims, permit };
     let mut wanted = Wanted {
@@ -83,6 +97,7 @@ pub fn wanted<'a>(
         update: None,
         tells_ports_apart: shape.tells_ports_apart(),
         instances: BTreeMap::new(),
+        ceded: BTreeSet::new(),
         unclear: BTreeSet::new(),
         ready: false,
         maximum: smallest(claims.maximum, permit.maximum()),
@@ -98,10 +113,15 @@ pub fn wanted<'a>(
     if let Some(service) = existing {
         wanted.look_at(service, key, observation, claims);
     }
+    if holder != oldest {
+        wanted.update = None;
+        wanted.held_back.extend(sharing::outvoted(observation, key, holder, oldest));
+    }
     if !claims.publish {
         return Ok(wanted);
     }
-    let custom = health::is_custom(claims, existing).unwrap_or_else(|reason| {
+    let has_check = existing.map_or(created_with_check, |service| service.custom_health);
+    let custom = health::is_custom(claims, has_check).unwrap_or_else(|reason| {
         wanted.held_back.push(reason);
         false
     });
@@ -190,9 +210,9 @@ impl Wanted<'_> {
         self.unasked == Unasked::StayAsLast && !self.ready
     }
 
-    /// Whether an endpoint asks for an instance, be it one that could not be shaped.
+    /// Whether an endpoint asks for an instance, be it one that could not be shaped or is another's.
     pub fn asks(&self) -> bool {
-        !self.instances.is_empty() || !self.unclear.is_empty()
+        !self.instances.is_empty() || !self.ceded.is_empty() || !self.unclear.is_empty()
     }
 }
 
@@ -207,27 +227,4 @@ fn claims<'a>(
         return Err(Reason::Unreadable("the Service's endpoints were not read".to_owned()));
     }
     Ok((annotated, claims))
-}
-
-fn may_register_in(
-    service: &CloudMapService,
-    key: &ServiceKey,
-    observation: &Observation,
-) -> Result<(), Reason> {
-    if let Some(problem) = &service.unreadable {
-        return Err(Reason::Unreadable(problem.clone()));
-    }
-    if service.instances.is_none() {
-        return Err(Reason::Unreadable("they were not asked for".to_owned()));
-    }
-    if matches!(service.kind, ServiceKind::Dns(Records { cname: true, .. })) {
-        return Err(Reason::CnameService);
-    }
-    match &service.tags {
-        _ if service.kind != ServiceKind::Http || has_ours(observation, key) => Ok(()),
-        Tags::Read { managed_by_ecs: true, .. } => Err(Reason::ServiceConnect),
-        // Whether ECS manages it cannot be told.
-        Tags::Unreadable(problem) => Err(Reason::Unreadable(problem.clone())),
-        Tags::Read { .. } | Tags::Unread => Ok(()),
-    }
 }

@@ -74,7 +74,8 @@ fn held_back(place: Option<Place>, reason: Reason) -> HeldBack {
 /// in a Cloud Map service, and since that could not be read.
 fn plan() -> Plan {
     let foreign = BTreeMap::from([(Foreign::Ecs, 2), (Foreign::OtherCluster, 1)]);
-    let conflict = Reason::DomainConflict { holder: ServiceRef::new("shop", "old") };
+    let holder = ServiceRef::new("shop", "old");
+    let conflict = Reason::DomainConflict { holder, alone: Vec::new() };
     Plan {
         changes: BTreeMap::from([(web(), vec![create(), register(), rewrite(), deregister(None)])]),
         held_back: vec![
@@ -194,7 +195,8 @@ fn clusters_messages_and_modes_are_told_apart() {
 
 #[test]
 fn what_was_done_in_a_service_serialises() {
-    let conflict = Reason::DomainConflict { holder: ServiceRef::new("shop", "old") };
+    let holder = ServiceRef::new("shop", "old");
+    let conflict = Reason::DomainConflict { holder, alone: Vec::new() };
     let plan = Plan { held_back: vec![held_back(Some(place("web")), conflict)], ..rest() };
     let failed = Outcome::Failed("cannot rewrite: throttled".into());
     let removed = applied(deregister(None), Outcome::Applied);

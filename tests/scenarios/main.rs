@@ -43,5 +43,6 @@ mod records;
 mod run;
 mod secrets;
 mod service_settings;
+mod shared_names;
 mod unreadable_cluster;
 mod unreadable_registry;

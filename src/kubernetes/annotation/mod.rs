@@ -25,6 +25,7 @@ const NAMESPACE: &str = "namespace";
 const TTL: &str = "ttl";
 const ROUTING_POLICY: &str = "routing-policy";
 const PORT: &str = "port";
+const CLAIM: &str = "claim";
 const PUBLISH: &str = "publish";
 const ATTRIBUTES: &str = "attributes";
 const MAX_INSTANCES: &str = "max-instances";
@@ -33,7 +34,7 @@ const TERMINATING: &str = "terminating";
 const WHEN_NONE_READY: &str = "when-none-ready";
 
 /// Every annotation, in the order of the documentation.
-pub const DOCUMENTED: [Documented; 11] = [
+pub const DOCUMENTED: [Documented; 12] = [
     Documented {
         name: HOSTNAME,
         meaning: "the Cloud Map service's name, or several separated by commas; opts the Service in",
@@ -65,6 +66,13 @@ pub const DOCUMENTED: [Documented; 11] = [
         meaning: "the Service's port to register, by name or number, or several separated by commas",
         default: "no port; in an existing SRV service the Service's only port",
         example: "http",
+    },
+    Documented {
+        name: CLAIM,
+        meaning: "`shared` registers the endpoints of several Services of the cluster under one name, where \
+                  all who claim it say so; `exclusive` leaves it to one of them",
+        default: "`exclusive`",
+        example: "shared",
     },
     Documented {
         name: PUBLISH,
@@ -126,6 +134,7 @@ pub fn claims(
         ttl: reader.read(TTL, value::ttl),
         routing_policy: reader.read(ROUTING_POLICY, value::routing_policy),
         ports: reader.read(PORT, value::ports).unwrap_or_default(),
+        claim: reader.read(CLAIM, value::claim).unwrap_or_default(),
         publish: reader.read(PUBLISH, value::boolean).unwrap_or(true),
         attributes: reader.read(ATTRIBUTES, value::attributes).unwrap_or_default(),
         maximum: reader.read(MAX_INSTANCES, value::maximum),

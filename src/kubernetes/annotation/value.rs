@@ -2,7 +2,7 @@
 
 use crate::model::attributes::{AVAILABILITY_ZONE, MARK_PREFIX, REGION};
 use crate::model::{
-    Attributes, HealthSource, NamespaceReference, PortReference, RoutingPolicy, ServiceName,
+    Attributes, Claim, HealthSource, NamespaceReference, PortReference, RoutingPolicy, ServiceName,
 };
 
 /// Cloud Map takes 30 attributes beside its own; the rest are our marks, the zone and the Region.
@@ -74,6 +74,12 @@ pub fn boolean(value: &str) -> Result<bool, String> {
 pub fn health(value: &str) -> Result<HealthSource, String> {
     let custom = one_of(value, "membership", "custom")?;
     Ok(if custom { HealthSource::Custom } else { HealthSource::Membership })
+}
+
+/// Whether other Services may have the name, too: `exclusive` or `shared`.
+pub fn claim(value: &str) -> Result<Claim, String> {
+    let shared = one_of(value, "exclusive", "shared")?;
+    Ok(if shared { Claim::Shared } else { Claim::Exclusive })
 }
 
 /// What becomes of terminating pods: `drop` or `keep-serving`.

@@ -1,8 +1,8 @@
 //! A service is created together with its first instance, fitting its namespace.
 
 use crate::model::{
-    AnnotatedService, Claims, Family, HealthSource, Namespace, NamespaceKind, Records,
-    RoutingPolicy, ServiceKey, ServiceKind, ServiceName,
+    Family, HealthSource, Namespace, NamespaceKind, Records, RoutingPolicy, ServiceKey,
+    ServiceKind, ServiceName, ServiceRef,
 };
 use crate::plan::Observation;
 
@@ -26,13 +26,14 @@ pub struct NewService {
     pub custom_health: bool,
 }
 
-/// How the service under `key` is created for its holder.
+/// How the service under `key` is created, as a Service of the cluster asks.
 pub fn new_service(
     observation: &Observation,
     key: &ServiceKey,
-    annotated: &AnnotatedService,
-    claims: &Claims,
+    service: &ServiceRef,
 ) -> Option<NewService> {
+    let annotated = observation.desired.services.get(service)?;
+    let claims = annotated.claims.as_ref().ok()?;
     let namespace = observation.registry.namespaces.get(&key.namespace)?;
     let same = |name: &&ServiceName| ServiceKey::new(namespace, name.as_str()) == *key;
     let kind = match namespace.kind {

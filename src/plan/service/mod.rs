@@ -8,8 +8,8 @@ mod update;
 
 use std::collections::BTreeSet;
 
-use super::{Holders, Observation};
-use crate::model::{CloudMapService, Owner, ServiceKey, ServiceKind, ServiceRef, Tags};
+use super::{Holders, Observation, Reason};
+use crate::model::{CloudMapService, Owner, Records, ServiceKey, ServiceKind, ServiceRef, Tags};
 
 pub use create::{NewService, new_service};
 pub use update::{ServiceUpdate, remarks, update};
@@ -27,7 +27,8 @@ pub fn tags_needed(
         let Some(service) = observation.registry.services.get(key) else { return false };
         let claims = observation.desired.services[*holder].claims.as_ref();
         let first = service.kind == ServiceKind::Http && !has_ours(observation, key);
-        first || claims.is_ok_and(|claims| update::differs(service, claims))
+        let decides = holders.holder(key) == Some(*holder);
+        first || decides && claims.is_ok_and(|claims| update::differs(service, claims))
     });
     needed.map(|(key, _)| key.clone()).collect()
 }
@@ -41,4 +42,31 @@ pub fn has_ours(observation: &Observation, key: &ServiceKey) -> bool {
 /// Whether the service carries our tag: nothing else makes it ours to change or delete.
 pub fn is_ours(service: &CloudMapService, owner: &Owner) -> bool {
     matches!(&service.tags, Tags::Read { owner: Some(tag), .. } if *tag == owner.id)
+}
+
+/// Whether instances of ours may be registered in an existing service.
+///
+/// # Errors
+/// The reason for which nothing at all can be done there.
+pub fn may_register_in(
+    service: &CloudMapService,
+    key: &ServiceKey,
+    observation: &Observation,
+) -> Result<(), Reason> {
+    if let Some(problem) = &service.unreadable {
+        return Err(Reason::Unreadable(problem.clone()));
+    }
+    if service.instances.is_none() {
+        return Err(Reason::Unreadable("they were not asked for".to_owned()));
+    }
+    if matches!(service.kind, ServiceKind::Dns(Records { cname: true, .. })) {
+        return Err(Reason::CnameService);
+    }
+    match &service.tags {
+        _ if service.kind != ServiceKind::Http || has_ours(observation, key) => Ok(()),
+        Tags::Read { managed_by_ecs: true, .. } => Err(Reason::ServiceConnect),
+        // Whether ECS manages it cannot be told.
+        Tags::Unreadable(problem) => Err(Reason::Unreadable(problem.clone())),
+        Tags::Read { .. } | Tags::Unread => Ok(()),
+    }
 }

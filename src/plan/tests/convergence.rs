@@ -2,6 +2,7 @@
 //! there is nothing left to do, and nothing is touched or lost on the way.
 
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 
 use proptest::prelude::*;
 
@@ -170,30 +171,36 @@ fn assert_settled(plan: &Plan) {
     }
 }
 
-/// What stands under a name in the end is what its holder has ready, up to what is held back there.
+/// What stands under a name in the end is what its holders have ready, up to what is held back there.
 fn assert_right(world: &World, plan: &Plan) {
     let holders = Holders::decide(&world.0);
-    for (key, holder) in holders.held().filter(|(_, holder)| !holders.is_unclear(holder)) {
+    let clear = |key: &&ServiceKey| !holders.holders(key).iter().any(|it| holders.is_unclear(it));
+    for key in holders.keys().filter(clear) {
         let hindered = plan.held_back.iter().any(|held_back| {
             let here = held_back.place.as_ref().is_some_and(|place| place.key == *key);
-            here && !matches!(
+            let remark = matches!(
                 held_back.reason,
-                Reason::NotPublishable(_) | Reason::AddressNotAllowed { .. }
-            )
+                Reason::SharedName { .. }
+                    | Reason::NotPublishable(_)
+                    | Reason::AddressNotAllowed { .. }
+            );
+            here && !remark
         });
         if hindered || plan.changes.values().flatten().any(|change| change.place().key == *key) {
             continue;
         }
-        let ready = publishable(&world.0, holder, key);
-        assert_healthy_when_serving(world, key, holder);
+        let holders = holders.holders(key).iter();
+        let ready = holders.clone().flat_map(|it| publishable(&world.0, it, key));
+        let ready: Vec<Vec<IpAddr>> = ready.collect();
+        holders.for_each(|it| assert_healthy_when_serving(world, key, it));
         let there: BTreeSet<_> = our_addresses(&world.0, key).collect();
         for addresses in &ready {
             let found = addresses.iter().any(|address| there.contains(address));
-            assert!(found, "{addresses:?} of {holder} is not found under {key:?}");
+            assert!(found, "{addresses:?} is ready and is not found under {key:?}");
         }
         for address in &there {
             let wanted = ready.iter().flatten().any(|ready| ready == address);
-            assert!(wanted || is_anothers(world, key, holder), "{address} is left under {key:?}");
+            assert!(wanted || is_anothers(world, key), "{address} is left under {key:?}");
         }
     }
 }
@@ -226,8 +233,8 @@ fn assert_healthy_when_serving(world: &World, key: &ServiceKey, holder: &Service
 /// takes over then depends on what is removed first.
 pub fn passes_on(world: &World) -> bool {
     let holders = Holders::decide(&world.0);
-    let mut held = holders.held();
-    held.any(|(key, holder)| {
+    holders.keys().any(|key| {
+        let [holder] = holders.holders(key) else { return false };
         findable(&world.0, holder, key).is_empty() && holders.claimants(key).count() > 1
     })
 }
@@ -245,8 +252,9 @@ pub fn found(world: &World) -> BTreeSet<(ServiceKey, Identity, ServiceRef)> {
 }
 
 /// Whether somebody unclear left instances under the name: they stay.
-fn is_anothers(world: &World, key: &ServiceKey, holder: &ServiceRef) -> bool {
-    marks(world, key).any(|service| service != *holder)
+fn is_anothers(world: &World, key: &ServiceKey) -> bool {
+    let holders = Holders::decide(&world.0);
+    marks(world, key).any(|service| !holders.holds(key, &service))
 }
 
 fn marks(world: &World, key: &ServiceKey) -> impl Iterator<Item = ServiceRef> {
@@ -264,7 +272,7 @@ fn services(world: &World) -> BTreeSet<ServiceRef> {
 /// it held it.
 fn assert_kept(world: &World, before: &[(ServiceKey, ServiceRef)]) {
     let holders = Holders::decide(&world.0);
-    for (key, former) in before.iter().filter(|(key, former)| holders.holder(key) != Some(former)) {
+    for (key, former) in before.iter().filter(|(key, former)| !holders.holds(key, former)) {
         let ready = findable(&world.0, former, key);
         assert!(ready.is_empty(), "{former} lost {key:?} and has {ready:?} ready");
     }

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use super::world::{named, split};
 use crate::model::{
-    AnnotatedService, BadAnnotation, Claims, Endpoint, Family, HealthSource, NamespaceReference,
-    PortReference, RoutingPolicy, ServiceName, ServicePort, ServiceRef,
+    AnnotatedService, BadAnnotation, Claim, Claims, Endpoint, Family, HealthSource,
+    NamespaceReference, PortReference, RoutingPolicy, ServiceName, ServicePort, ServiceRef,
 };
 
 /// A Kubernetes Service under construction.
@@ -19,6 +19,7 @@ pub struct Kubernetes {
 pub fn service(name: &str, place: &str) -> Kubernetes {
     let (namespace, claimed) = split(place);
     let claims = Claims {
+        claim: Claim::Exclusive,
         publish: true,
         attributes: crate::model::Attributes::new(),
         maximum: None,
@@ -88,6 +89,18 @@ impl Kubernetes {
     pub fn port<'a>(mut self, ports: impl IntoIterator<Item = &'a str>) -> Self {
         let ports = ports.into_iter().map(|port| PortReference::Name(port.into()));
         self.claims().ports = ports.collect();
+        self
+    }
+
+    /// Shares its names.
+    pub fn shared(mut self) -> Self {
+        self.claims().claim = Claim::Shared;
+        self
+    }
+
+    /// Claims its names for itself alone.
+    pub fn exclusive(mut self) -> Self {
+        self.claims().claim = Claim::Exclusive;
         self
     }
 

@@ -23,6 +23,7 @@ mod readiness;
 mod removals;
 mod services;
 mod shapes;
+mod shared;
 mod simulation;
 mod updates;
 mod world;

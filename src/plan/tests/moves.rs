@@ -38,10 +38,10 @@ fn what_a_renamed_service_left_waits_for_the_next_holder_and_for_the_new_name() 
     let next = || own("b", "shop/next", "10.0.0.2");
     let moved = || own("c", "shop/web", "10.0.0.1");
     let world = |old: &[_], new: &[_]| told(&left(web(), old, new));
-    assert_snapshot!(world(&[left_behind()], &[]), @"10.0.0.1: Service shop/next holds the name now; stays until Service shop/next has an instance under this name and every endpoint is registered under the new name of Service shop/web");
-    assert_snapshot!(world(&[left_behind(), next()], &[]), @"10.0.0.1: Service shop/next holds the name now; stays until every endpoint is registered under the new name of Service shop/web");
-    assert_snapshot!(world(&[left_behind()], &[moved()]), @"10.0.0.1: Service shop/next holds the name now; stays until Service shop/next has an instance under this name");
-    assert_snapshot!(world(&[left_behind(), next()], &[moved()]), @"10.0.0.1: Service shop/next holds the name now");
+    assert_snapshot!(world(&[left_behind()], &[]), @"10.0.0.1: Service shop/web asks for another name now; stays until Service shop/next has an instance under this name and every endpoint is registered under the new name of Service shop/web");
+    assert_snapshot!(world(&[left_behind(), next()], &[]), @"10.0.0.1: Service shop/web asks for another name now; stays until every endpoint is registered under the new name of Service shop/web");
+    assert_snapshot!(world(&[left_behind()], &[moved()]), @"10.0.0.1: Service shop/web asks for another name now; stays until Service shop/next has an instance under this name");
+    assert_snapshot!(world(&[left_behind(), next()], &[moved()]), @"10.0.0.1: Service shop/web asks for another name now");
 }
 
 /// Nothing that may never come keeps a name mixed.
@@ -49,17 +49,17 @@ fn what_a_renamed_service_left_waits_for_the_next_holder_and_for_the_new_name() 
 fn what_a_renamed_service_left_does_not_wait_for_a_new_name_that_cannot_become_whole() {
     let old = [own("left", "shop/web", "10.0.0.1"), own("b", "shop/next", "10.0.0.2")];
     let misfit = web().ready([pod("one", "fd00::1")]);
-    assert_snapshot!(told(&left(misfit, &old, &[])), @"10.0.0.1: Service shop/next holds the name now");
+    assert_snapshot!(told(&left(misfit, &old, &[])), @"10.0.0.1: Service shop/web asks for another name now");
     let contested = left(web().created(2), &old, &[]);
     let contested = contested.service(service("shop/other", "dns/new").created(1));
-    assert_snapshot!(told(&contested), @"10.0.0.1: Service shop/next holds the name now");
+    assert_snapshot!(told(&contested), @"10.0.0.1: Service shop/web asks for another name now");
     let none_ready = left(web().ready([]).keeps(false, true), &old, &[]);
-    assert_snapshot!(told(&none_ready), @"10.0.0.1: Service shop/next holds the name now; stays until every endpoint is registered under the new name of Service shop/web");
+    assert_snapshot!(told(&none_ready), @"10.0.0.1: Service shop/web asks for another name now; stays until every endpoint is registered under the new name of Service shop/web");
     let unreadable = left(web(), &old, &[]).with("dns/new", |service| {
         service.instances = None;
         service.unreadable = Some("throttled".into());
     });
-    assert_snapshot!(told(&unreadable), @"10.0.0.1: Service shop/next holds the name now; stays until every endpoint is registered under the new name of Service shop/web");
+    assert_snapshot!(told(&unreadable), @"10.0.0.1: Service shop/web asks for another name now; stays until every endpoint is registered under the new name of Service shop/web");
 }
 
 #[test]

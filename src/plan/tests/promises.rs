@@ -6,7 +6,9 @@ use std::net::IpAddr;
 
 use super::simulation::Simulation;
 use crate::model::attributes::{IPV4, IPV6};
-use crate::model::{AnnotatedService, Endpoint, Health, Marks, ServiceKey, ServiceRef};
+use crate::model::{
+    AnnotatedService, Endpoint, Health, HealthSource, Marks, ServiceKey, ServiceRef,
+};
 use crate::plan::identity::Identity;
 use crate::plan::{Change, Holders, Observation, Plan, health, plan};
 
@@ -26,7 +28,7 @@ impl Simulation {
         let key = &change.place().key;
         let Ok(permit) = self.world.0.permit(&marked, key) else { return };
         assert!(!holders.is_unclear(&marked), "{change}: {marked} is unclear");
-        let lost = holders.holder(key).is_some_and(|holder| *holder != marked);
+        let lost = holders.holder(key).is_some() && !holders.holds(key, &marked);
         let present = self.instance(key, change.instance().expect("an instance"));
         let allowed = present.is_some_and(|it| permit.allows_all(&Identity::of(it, true)));
         let known = lost || !allowed || !is_truncated(&self.world.0, &marked);
@@ -55,7 +57,7 @@ impl Simulation {
     /// Whether a Service cannot be found whole under the names that it asks for.
     fn is_hindered(&self, service: &ServiceRef, names: &BTreeSet<ServiceKey>) -> bool {
         let holders = Holders::decide(&self.world.0);
-        let mut held = names.iter().map(|name| holders.holder(name) == Some(service));
+        let mut held = names.iter().map(|name| holders.holds(name, service));
         let plan = plan(&self.world.0, &BTreeSet::from([service.clone()]));
         held.any(|held| !held) || plan.held_back.iter().any(|it| it.reason.keeps_out())
     }
@@ -72,13 +74,14 @@ impl Simulation {
         assert!(!keeps || serving || wanted == Health::Healthy, "{change}: none is ready");
     }
 
-    /// A name of ours goes empty only where its holder has nothing that could be found under it.
+    /// A name of ours goes empty only where none who holds it has anything that could be found there.
     pub fn assert_still_served(&self, change: &Change) {
         let key = &change.place().key;
-        let Some(holder) = self.holders.get(key) else { return };
-        let ready = findable(&self.world.0, holder, key);
         let empty = our_addresses(&self.world.0, key).next().is_none();
-        assert!(!empty || ready.is_empty(), "{change}: empty, and {holder} has {ready:?} ready");
+        for holder in self.holders.get(key).into_iter().flatten().filter(|_| empty) {
+            let ready = publishable(&self.world.0, holder, key);
+            assert!(ready.is_empty(), "{change}: empty, and {holder} has {ready:?} ready");
+        }
     }
 
     /// The instances of the Services that the guard holds.
@@ -114,8 +117,17 @@ fn is_truncated(observation: &Observation, service: &ServiceRef) -> bool {
 
 /// Whether the readiness of a Service's pods shows as their health under a name.
 pub fn is_custom(observation: &Observation, service: &AnnotatedService, key: &ServiceKey) -> bool {
-    let there = observation.registry.services.get(key);
-    service.claims.as_ref().is_ok_and(|claims| health::is_custom(claims, there) == Ok(true))
+    let there = observation.registry.services.get(key).map(|service| service.custom_health);
+    let checked = there.unwrap_or_else(|| is_created_with_check(observation, key));
+    service.claims.as_ref().is_ok_and(|claims| health::is_custom(claims, checked) == Ok(true))
+}
+
+/// Whether the oldest of those who hold a name asks for a custom health check.
+fn is_created_with_check(observation: &Observation, key: &ServiceKey) -> bool {
+    let holders = Holders::decide(observation);
+    let oldest = holders.holder(key).and_then(|holder| observation.desired.services.get(holder));
+    let claims = oldest.and_then(|oldest| oldest.claims.as_ref().ok());
+    claims.is_some_and(|claims| claims.health == HealthSource::Custom)
 }
 
 /// Whether a Service wants fewer instances than it may have endpoints.

@@ -37,7 +37,7 @@ pub struct Simulation {
     /// What the present sync registered.
     pub(super) fresh: BTreeSet<(ServiceKey, String)>,
     /// Who held each name when the present sync began.
-    pub holders: BTreeMap<ServiceKey, ServiceRef>,
+    pub holders: BTreeMap<ServiceKey, Vec<ServiceRef>>,
 }
 
 type Settled = (Stage, ServiceKey, Option<String>);
@@ -73,8 +73,9 @@ impl Simulation {
             }
         }
         let affected = affected(&observation, selection);
+        let read = Holders::decide(&observation).with_sharers(&affected);
         for (name, service) in &mut observation.desired.services {
-            service.endpoints.take_if(|_| !affected.contains(name));
+            service.endpoints.take_if(|_| !read.contains(name));
         }
         self.read_health(&mut observation, &affected);
         (observation, affected)
@@ -119,7 +120,8 @@ impl Simulation {
         assert!(strangers.is_empty(), "{strangers:?} are changed by a sync of {affected:?}");
         let held = self.held(&plan);
         let holders = Holders::decide(&observation);
-        self.holders = holders.held().map(|(key, it)| (key.clone(), it.clone())).collect();
+        self.holders =
+            holders.keys().map(|key| (key.clone(), holders.holders(key).to_vec())).collect();
         let turns = in_turns(plan.changes).into_iter();
         let mut turns: Vec<Turn> =
             turns.map(|changes| Turn::new(changes, &observation, &holders)).collect();
@@ -177,7 +179,7 @@ impl Simulation {
                 seen.registry.services.insert(key.clone(), service.clone());
             }
         }
-        for service in &again.services {
+        for service in &again.read {
             match truth.desired.services.get(service) {
                 Some(it) => _ = seen.desired.services.insert(service.clone(), it.clone()),
                 None => _ = seen.desired.services.remove(service),

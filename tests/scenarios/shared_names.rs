@@ -1,0 +1,153 @@
+//! Several Services of one cluster that share a name: the endpoints of all are found under it, and
+//! each takes out its own.
+
+use serde_json::json;
+
+use crate::fleet::{Fleet, annotated};
+use crate::queue::{batch, failures, message};
+use crate::run::{converge, held_back, plan, said_of, settled, sync, sync_service, writes};
+use crate::sandbox::function::invoke;
+
+const OLD: &str = "2026-01-01T00:00:00Z";
+const YOUNG: &str = "2026-06-01T00:00:00Z";
+
+/// `old` and `young` share `prod/web`, each with these pods.
+async fn sharing(old: &[&str], young: &[&str]) -> Fleet {
+    let fleet = Fleet::start().await;
+    for (service, created, pods) in [("old", OLD, old), ("young", YOUNG, young)] {
+        let shared =
+            annotated(service, "prod", "web").annotate("cloudmap.controller/claim", "shared");
+        fleet.service(shared.created(created));
+        fleet.pods(service, pods);
+    }
+    fleet
+}
+
+/// The Services in the marks under `prod/web`, sorted by the addresses of their instances.
+fn marked(fleet: &Fleet) -> Vec<String> {
+    let instances = fleet.instances("prod", "web").into_values();
+    let mut marks: Vec<(String, String)> = instances
+        .map(|it| (it["AWS_INSTANCE_IPV4"].clone(), it["cloud-map-sync/service"].clone()))
+        .collect();
+    marks.sort();
+    marks.into_iter().map(|(address, service)| format!("{service} {address}")).collect()
+}
+
+#[tokio::test]
+async fn endpoints_of_all_who_share_a_name_are_found_under_it_in_a_service_created_once() {
+    let fleet = sharing(&["10.0.1.1"], &["10.0.1.2"]).await;
+
+    let report = converge(&fleet, &fleet.function().await).await;
+
+    assert_eq!((report.counts.created, report.counts.registered), (1, 2), "{report}");
+    assert_eq!(held_back(&report), [""; 0], "{report}");
+    assert_eq!(marked(&fleet), ["old 10.0.1.1", "young 10.0.1.2"]);
+}
+
+#[tokio::test]
+async fn pod_of_both_is_one_instance_and_stays_when_it_leaves_one_of_them() {
+    let fleet = sharing(&["10.0.1.1", "10.0.1.2"], &["10.0.1.1"]).await;
+    let function = fleet.function().await;
+    converge(&fleet, &function).await;
+    assert_eq!(marked(&fleet), ["old 10.0.1.1", "old 10.0.1.2"]);
+
+    fleet.pods("old", &["10.0.1.2"]);
+    let report = converge(&fleet, &function).await;
+    assert_eq!((report.counts.rewritten, report.counts.deregistered), (1, 0), "{report}");
+    assert_eq!(marked(&fleet), ["young 10.0.1.1", "old 10.0.1.2"]);
+
+    // Back again it stays with whom it is marked for.
+    fleet.pods("old", &["10.0.1.1", "10.0.1.2"]);
+    converge(&fleet, &function).await;
+    assert_eq!(marked(&fleet), ["young 10.0.1.1", "old 10.0.1.2"]);
+}
+
+#[tokio::test]
+async fn one_that_goes_takes_out_its_own_instances_and_leaves_the_others() {
+    for how in ["deleted", "unannotated", "withdrawn", "scaled to none"] {
+        let fleet = sharing(&["10.0.1.1"], &["10.0.1.2"]).await;
+        let function = fleet.function().await;
+        converge(&fleet, &function).await;
+        match how {
+            "deleted" => _ = fleet.cluster.delete_service("shop", "old"),
+            "unannotated" => fleet.annotate("old", "hostname", ""),
+            "withdrawn" => fleet.annotate("old", "publish", "false"),
+            _ => fleet.pods("old", &[]),
+        }
+        fleet.cloud_map.forget_calls();
+        let report = sync(&function).await;
+        assert!(report.ok, "{how}: {report}");
+        assert_eq!(writes(&fleet), ["DeregisterInstance web"], "{how}");
+        assert_eq!(marked(&fleet), ["young 10.0.1.2"], "{how}");
+    }
+}
+
+#[tokio::test]
+async fn name_is_shared_from_when_all_say_so_and_until_one_says_otherwise() {
+    let fleet = sharing(&["10.0.1.1"], &["10.0.1.2"]).await;
+    let function = fleet.function().await;
+    let mut states = Vec::new();
+    for (service, claim) in
+        [("young", ""), ("old", "exclusive"), ("young", "shared"), ("old", "shared"), ("old", "")]
+    {
+        fleet.annotate(service, "claim", claim);
+        let report = converge(&fleet, &function).await;
+        states.push((held_back(&report).len(), fleet.addresses("prod", "web").join(" ")));
+    }
+    let (alone, both) = ((1, "10.0.1.1".to_owned()), (0, "10.0.1.1 10.0.1.2".to_owned()));
+    assert_eq!(states, [alone.clone(), alone.clone(), alone.clone(), both, alone]);
+}
+
+#[tokio::test]
+async fn plan_names_who_keeps_a_name_from_being_shared() {
+    let fleet = sharing(&["10.0.1.1"], &["10.0.1.2"]).await;
+    fleet.annotate("young", "claim", "exclusive");
+    let report = plan(&fleet.function().await).await;
+    let said = said_of(&report, "DomainConflict");
+    assert!(said.contains("Service shop/old of this cluster holds the name"), "{said}");
+    assert!(said.ends_with("claim: shared, and these do not: shop/young"), "{said}");
+}
+
+#[tokio::test]
+async fn needs_that_do_not_fit_together_are_told_and_the_older_decides() {
+    let fleet = sharing(&["10.0.1.1"], &["10.0.1.2"]).await;
+    for service in ["old", "young"] {
+        fleet.annotate(service, "namespace", "prod.local");
+    }
+    fleet.annotate("young", "port", "http");
+    let function = fleet.function().await;
+
+    let report = sync(&function).await;
+
+    assert_eq!(held_back(&report), ["PortNotServed", "SharedName"], "{report}");
+    assert!(said_of(&report, "SharedName").contains("Service shop/old"), "{report}");
+    assert_eq!(fleet.addresses("prod.local", "web"), ["10.0.1.1", "10.0.1.2"]);
+    settled(&fleet, &function).await;
+}
+
+#[tokio::test]
+async fn message_about_one_of_them_creates_the_service_and_touches_nothing_of_the_other() {
+    let fleet = sharing(&["10.0.1.1"], &["10.0.1.2"]).await;
+    let function = fleet.function().await;
+    let about = |service: &str| {
+        let scope = json!({ "cluster": "blue", "namespace": "shop", "service": service });
+        batch(&[message("a", &scope)])
+    };
+    let answer = invoke(&function, &about("young")).await;
+    assert_eq!(failures(&answer), [""; 0]);
+    assert_eq!(writes(&fleet), ["CreateService web", "RegisterInstance web"]);
+    assert_eq!(marked(&fleet), ["young 10.0.1.2"]);
+    invoke(&function, &about("old")).await;
+    for service in ["old", "young"] {
+        fleet.pods(service, &["10.0.1.3"]);
+    }
+    fleet.cloud_map.forget_calls();
+
+    // The new pod is of both: the older registers it.
+    sync_service(&function, "young").await;
+    assert_eq!(marked(&fleet), ["old 10.0.1.1", "young 10.0.1.2"]);
+    sync_service(&function, "old").await;
+    assert_eq!(marked(&fleet), ["young 10.0.1.2", "old 10.0.1.3"]);
+    converge(&fleet, &function).await;
+    assert_eq!(marked(&fleet), ["old 10.0.1.3"]);
+}
