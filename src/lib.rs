@@ -13,7 +13,8 @@
 //!
 //! - [`event`], [`plan`], [`model`], [`report`] are pure: no client, clock or log.
 //! - [`eks`], [`kubernetes`], [`cloud_map`] each know one outside system, and not each other.
-//! - [`observe`] only reads, [`apply`] only does what a plan says.
+//! - [`observe`] only reads, [`apply`] only does what a plan says. [`empty_services`] does both once
+//!   more, for what belongs to no cluster.
 //! - [`settings`], [`clients`], [`clock`] and [`deadline`] are what an invocation is given; [`lambda`] is
 //!   what Lambda sees of the process.
 //! - [`forwarder`] is a second program, for the clusters; the function is built without it.
@@ -24,6 +25,7 @@ pub mod clock;
 pub mod cloud_map;
 pub mod deadline;
 pub mod eks;
+pub mod empty_services;
 pub mod event;
 #[cfg(feature = "forwarder")]
 pub mod forwarder;

@@ -52,6 +52,11 @@ impl SharedRegistry {
         &self.new_namespaces
     }
 
+    /// What was read of it in this invocation, where that was possible.
+    pub fn known(&self) -> Option<&Registry> {
+        self.read.get()?.as_ref().ok()
+    }
+
     /// Every service, with the instances of those that have any.
     ///
     /// # Errors

@@ -34,6 +34,6 @@ impl Invocation<'_> {
             registry: read,
         };
         let task = Task::Purge(registry, because);
-        Ok(self.carry_out(&task, &observation, &BTreeSet::new()).await.0)
+        Ok(self.carry_out(&task, &observation, &BTreeSet::new()).await.report)
     }
 }

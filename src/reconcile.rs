@@ -12,7 +12,7 @@ use crate::eks;
 use crate::kubernetes::desired::{self, Reading};
 use crate::model::{Owner, Selection, ServiceRef, Timestamp};
 use crate::observe::{self, SharedRegistry, World};
-use crate::plan::{Adoption, HeldBack, Observation};
+use crate::plan::{Adoption, Claimed, HeldBack, Leaving, Observation};
 use crate::report::{ClusterReport, Mode, Notice, chain, notices};
 use crate::settings::{Cluster, Settings};
 
@@ -59,8 +59,19 @@ pub struct Invocation<'a> {
     pub deadline: Deadline,
 }
 
+/// A plan that was carried out, or only made.
+pub(crate) struct CarriedOut {
+    /// What was done.
+    pub report: ClusterReport,
+    /// All that is held back.
+    pub held_back: Vec<HeldBack>,
+    /// The instances that the plan takes out.
+    pub leaving: Leaving,
+}
+
 impl Invocation<'_> {
-    /// Makes Cloud Map say what the selected Services of a cluster say, or plans it.
+    /// Makes Cloud Map say what the selected Services of a cluster say, or plans it. Returns what the
+    /// cluster claims, too.
     ///
     /// # Errors
     /// Where the cluster or the registry could not be read whole.
@@ -69,7 +80,7 @@ impl Invocation<'_> {
         cluster: &Cluster,
         registry: &SharedRegistry,
         selection: &Selection,
-    ) -> Result<ClusterReport, Error> {
+    ) -> Result<(ClusterReport, Claimed), Error> {
         let stop = self.deadline.stop();
         let connected = timeout_at(stop, self.clients.connect(cluster)).await;
         let connection = connected.map_err(|_| Error::Deadline)??;
@@ -92,7 +103,7 @@ impl Invocation<'_> {
         connection: &Connection,
         registry: &SharedRegistry,
         selection: &Selection,
-    ) -> Result<ClusterReport, Error> {
+    ) -> Result<(ClusterReport, Claimed), Error> {
         let world = self.world(cluster, connection, registry);
         let observed = timeout_at(self.deadline.stop(), world.observe(selection)).await;
         let (observation, affected) = observed.map_err(|_| Error::Deadline)??;
@@ -100,26 +111,26 @@ impl Invocation<'_> {
             Some(adoption) => Task::Adopt(&world, adoption),
             None => Task::Sync(&world),
         };
-        let (report, held_back) = self.carry_out(&task, &observation, &affected).await;
+        let carried = self.carry_out(&task, &observation, &affected).await;
         if self.mode == Mode::Sync {
-            self.tell(&world, &notices(&held_back, &observation.desired)).await;
+            self.tell(&world, &notices(&carried.held_back, &observation.desired)).await;
         }
-        Ok(report)
+        Ok((carried.report, Claimed::of(&observation, carried.leaving)))
     }
 
-    /// Plans a task on what was observed, and carries the plan out unless that is all that is asked
-    /// for. Returns all that is held back, too.
+    /// Plans a task on what was observed, and carries the plan out unless that is all that is asked for.
     pub(crate) async fn carry_out(
         &self,
         task: &Task<'_>,
         observation: &Observation,
         affected: &BTreeSet<ServiceRef>,
-    ) -> (ClusterReport, Vec<HeldBack>) {
+    ) -> CarriedOut {
         let mut plan = task.plan(observation, affected);
         let name = observation.owner.cluster.as_str();
+        let leaving = plan.leaving();
         if self.mode != Mode::Sync {
             let held_back = plan.held_back.clone();
-            return (ClusterReport::of_plan(name, plan), held_back);
+            return CarriedOut { report: ClusterReport::of_plan(name, plan), held_back, leaving };
         }
         let changes = std::mem::take(&mut plan.changes);
         let terms = Terms { deadline: self.deadline, rotation: rotation(self.now) };
@@ -127,7 +138,8 @@ impl Invocation<'_> {
         let refused = results.refused();
         plan.add_held_back(results.held_back);
         let held_back = plan.held_back.iter().cloned().chain(refused).collect();
-        (ClusterReport::new(name, plan, results.applied), held_back)
+        let report = ClusterReport::new(name, plan, results.applied);
+        CarriedOut { report, held_back, leaving }
     }
 
     /// How many Services of a cluster claim names to register instances under.

@@ -25,7 +25,7 @@ fn the_annotation_table_is_the_codes() {
 
 #[test]
 fn the_settings_table_is_the_codes() {
-    check(README, "settings", &table_of(&settings::DOCUMENTED));
+    check(README, "settings", &table_of(settings::DOCUMENTED));
 }
 
 #[cfg(feature = "forwarder")]

@@ -3,6 +3,7 @@
 //! `instance`). One Service's failure stops no other, and near the deadline nothing new begins.
 
 mod change;
+mod deletion;
 mod instance;
 mod service;
 mod task;
@@ -16,6 +17,7 @@ use crate::deadline::Deadline;
 use crate::model::ServiceRef;
 use crate::plan::{Again, Change, HeldBack, Holders, Observation, Reason, in_turns};
 
+pub use deletion::delete;
 pub use task::Task;
 use turn::Turn;
 

@@ -30,6 +30,8 @@ pub enum Class {
     Exists,
     /// An operation on the same instance is under way.
     Duplicate,
+    /// A service that still holds instances, or an instance that is being changed.
+    InUse,
     /// A quota is used up; a retry in this run cannot help.
     LimitExceeded,
     /// Cloud Map refuses the input.
@@ -103,6 +105,7 @@ fn class(code: &str) -> Class {
         | "ResourceNotFoundException" => Class::NotFound,
         "ServiceAlreadyExists" | "NamespaceAlreadyExists" => Class::Exists,
         "DuplicateRequest" => Class::Duplicate,
+        "ResourceInUse" => Class::InUse,
         "ResourceLimitExceeded" => Class::LimitExceeded,
         "InvalidInput" | "ValidationException" => Class::Invalid,
         _ => Class::Unavailable,

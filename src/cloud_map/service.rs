@@ -74,6 +74,21 @@ impl CloudMap {
             },
         }
     }
+
+    /// Deletes a service.
+    ///
+    /// # Errors
+    /// Of class [`super::Class::InUse`] where somebody registered an instance meanwhile.
+    pub async fn delete_service(
+        &self,
+        _permit: Permit<'_>,
+        arn: &str,
+        place: &Place,
+    ) -> Result<(), Error> {
+        let deleted = self.client.delete_service().id(arn).send().await;
+        let action = || format!("delete the Cloud Map service {place}");
+        deleted.map(|_| ()).map_err(|error| Error::new(action(), &error))
+    }
 }
 
 fn duplicate<R>(error: &SdkError<UpdateServiceError, R>) -> Option<String> {

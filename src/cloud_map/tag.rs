@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use futures_util::{StreamExt, stream};
 
-use super::{CONCURRENCY, CloudMap, Error};
+use super::{CONCURRENCY, Class, CloudMap, Error};
 use crate::model::{Registry, ServiceKey, Tags};
 
 /// The tag on services and namespaces that we create; its value is the owner's id.
@@ -14,35 +14,39 @@ pub const OWNER_TAG: &str = "cloud-map-sync/owner";
 const MANAGED_BY_ECS: &str = "AmazonECSManaged";
 
 impl CloudMap {
-    /// Reads the tags of the services under `keys` into `registry`, or why they cannot be read.
+    /// Reads the tags of the services under `keys` into `registry`, or why they cannot be read. A service
+    /// that is gone is taken out.
     pub async fn read_tags(&self, registry: &mut Registry, keys: &BTreeSet<ServiceKey>) {
         let services = keys.iter().filter_map(|key| Some((key, registry.services.get(key)?)));
-        let reads: Vec<(ServiceKey, Tags)> = stream::iter(services)
+        let reads: Vec<(ServiceKey, Option<Tags>)> = stream::iter(services)
             .map(|(key, service)| async move {
                 let tags = self.tags(&service.arn).await;
-                let unreadable = |error: Error| Tags::Unreadable(error.in_full());
+                let unreadable = |error: Error| Some(Tags::Unreadable(error.in_full()));
                 (key.clone(), tags.unwrap_or_else(unreadable))
             })
             .buffer_unordered(CONCURRENCY)
             .collect()
             .await;
         for (key, tags) in reads {
-            if let Some(service) = registry.services.get_mut(&key) {
-                service.tags = tags;
+            match (tags, registry.services.get_mut(&key)) {
+                (Some(tags), Some(service)) => service.tags = tags,
+                _ => _ = registry.services.remove(&key),
             }
         }
     }
 
-    async fn tags(&self, arn: &str) -> Result<Tags, Error> {
+    async fn tags(&self, arn: &str) -> Result<Option<Tags>, Error> {
         let _permit = self.permit().await;
         let answer = self.client.list_tags_for_resource().resource_arn(arn).send().await;
-        let answer = answer.map_err(|error| {
-            Error::new(format!("list the tags of Cloud Map service {arn}"), &error)
-        })?;
+        let action = || format!("list the tags of Cloud Map service {arn}");
+        let answer = match answer.map_err(|error| Error::new(action(), &error)) {
+            Err(error) if error.class == Class::NotFound => return Ok(None),
+            answer => answer?,
+        };
         let tag = |key: &str| answer.tags().iter().find(|tag| tag.key() == key);
-        Ok(Tags::Read {
+        Ok(Some(Tags::Read {
             owner: tag(OWNER_TAG).map(|tag| tag.value().to_owned()),
             managed_by_ecs: tag(MANAGED_BY_ECS).is_some(),
-        })
+        }))
     }
 }

@@ -4,7 +4,8 @@
 use tracing::{error, info, warn};
 
 use crate::report::{
-    ChangeLine, ChangeResult, ClusterReport, Dropped, GuardReport, Mode, Report, ServiceReport,
+    ChangeLine, ChangeResult, ClusterReport, Deletion, Dropped, EmptyServices, GuardReport, Mode,
+    Report, ServiceReport,
 };
 
 /// A message that is not delivered again, since a retry could not help.
@@ -90,6 +91,26 @@ fn change(cluster: &str, service: &ServiceReport, line: &ChangeLine, mode: Mode)
         ChangeResult::Planned | ChangeResult::Applied => info!(cluster, %mode,
             kubernetes_service = %line.service, cloud_map_service = place, change = verb, instance,
             "{verb} in {place}: {}", line.detail),
+    }
+}
+
+/// What became of services that nobody needs.
+pub fn empty_services(empty: &EmptyServices, mode: Mode) {
+    for Deletion { namespace, name, result } in &empty.deletions {
+        let place = format!("{namespace}/{name}");
+        match result {
+            ChangeResult::Failed { error } => {
+                error!(cloud_map_service = place, change = "delete", "change failed: {error}");
+            }
+            ChangeResult::Undone { why } => {
+                warn!(cloud_map_service = place, change = "delete", "change not made: {why}");
+            }
+            ChangeResult::Planned | ChangeResult::Applied => info!(%mode,
+                cloud_map_service = place, change = "delete", "delete {place}: nobody needs it"),
+        }
+    }
+    for why in &empty.kept {
+        info!("no service is deleted, or this one is kept: {why}");
     }
 }
 

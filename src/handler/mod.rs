@@ -6,7 +6,7 @@ mod log;
 mod purge;
 mod scopes;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use aws_config::SdkConfig;
 use futures_util::{StreamExt, stream};
@@ -18,9 +18,9 @@ use crate::deadline::Deadline;
 use crate::event::{self, Action, Command, Scope};
 use crate::model::Selection;
 use crate::observe::SharedRegistry;
-use crate::plan::Adoption;
+use crate::plan::{Adoption, Claimed};
 use crate::reconcile::Invocation;
-use crate::report::{ClusterReport, Dropped, Mode, Report};
+use crate::report::{ClusterReport, Dropped, EmptyServices, Mode, Report};
 use crate::settings::Settings;
 
 use answer::Run;
@@ -150,33 +150,63 @@ impl Function {
             self.registries(clusters.map(|cluster| self.clients.registry_of(cluster))).await;
         let runs = selections.iter().map(|(index, selection)| {
             let registries = &registries;
-            async move {
-                let report = self.one(invocation, registries, index, selection).await;
-                (index, report)
-            }
+            async move { (index, self.one(invocation, registries, index, selection).await) }
         });
-        let reports: BTreeMap<usize, ClusterReport> =
+        let runs: BTreeMap<usize, (ClusterReport, Option<Claimed>)> =
             stream::iter(runs).buffer_unordered(CLUSTERS_SIDE_BY_SIDE).collect().await;
-        let mut report = Report::new(invocation.mode, reports.values().cloned().collect());
-        report.whole = *selections == Selections::everything(&self.settings.clusters);
+        let of_clusters = runs.values().map(|(report, _)| report.clone()).collect();
+        let mut report = Report::new(invocation.mode, of_clusters);
+        report.whole = selections.is_everything(&self.settings.clusters);
+        if report.whole && invocation.may_delete_services() {
+            for empty in self.empty_services(invocation, &registries, &runs).await {
+                log::empty_services(&empty, invocation.mode);
+                report = report.with_empty_services(empty);
+            }
+        }
         log::run(&report);
-        (report, reports)
+        (report, runs.into_iter().map(|(index, (report, _))| (index, report)).collect())
     }
 
+    /// One cluster's report, and what it claims where it could be read.
     async fn one(
         &self,
         invocation: &Invocation<'_>,
         registries: &BTreeMap<RegistryKey, SharedRegistry>,
         index: usize,
         selection: &Selection,
-    ) -> ClusterReport {
+    ) -> (ClusterReport, Option<Claimed>) {
         let cluster = &self.settings.clusters[index];
         let registry = &registries[&self.clients.registry_of(cluster)];
-        let result = Box::pin(invocation.reconcile(cluster, registry, selection)).await;
-        let report =
-            result.unwrap_or_else(|error| ClusterReport::unreadable(cluster.label(), &error));
+        let reconciled = Box::pin(invocation.reconcile(cluster, registry, selection)).await;
+        let (report, claimed) = match reconciled {
+            Ok((report, claimed)) => (report, Some(claimed)),
+            Err(error) => (ClusterReport::unreadable(cluster.label(), &error), None),
+        };
         log::cluster(&report, invocation.mode);
-        report
+        (report, claimed)
+    }
+
+    /// Services that nobody needs, in one registry after the other.
+    async fn empty_services(
+        &self,
+        invocation: &Invocation<'_>,
+        registries: &BTreeMap<RegistryKey, SharedRegistry>,
+        runs: &BTreeMap<usize, (ClusterReport, Option<Claimed>)>,
+    ) -> Vec<EmptyServices> {
+        let mut claimed = Claimed::default();
+        let mut unknown = Vec::new();
+        for (report, of_cluster) in runs.values() {
+            match of_cluster {
+                Some(of_cluster) => claimed = claimed.and(of_cluster.clone()),
+                None => unknown.push(format!("cluster {} could not be read", report.cluster)),
+            }
+        }
+        let (mut seen, mut reports) = (BTreeSet::new(), Vec::new());
+        for registry in registries.values() {
+            let empty = invocation.delete_empty_services(registry, &claimed, &unknown, &mut seen);
+            reports.push(empty.await);
+        }
+        reports
     }
 
     /// Registries, each to be read at most once.

@@ -67,6 +67,11 @@ impl Selections {
         Self((0..clusters.len()).map(|index| (index, Selection::Everything)).collect())
     }
 
+    /// Whether this is every Service of every cluster.
+    pub fn is_everything(&self, clusters: &[Cluster]) -> bool {
+        *self == Self::everything(clusters)
+    }
+
     /// What a scope means.
     ///
     /// # Errors

@@ -58,6 +58,13 @@ impl CloudMapService {
     }
 }
 
+impl CloudMapService {
+    /// Whether it carries the tag of this owner: nothing else makes it ours to change or delete.
+    pub fn is_tagged(&self, owner: &str) -> bool {
+        matches!(&self.tags, Tags::Read { owner: Some(tag), .. } if tag == owner)
+    }
+}
+
 /// What is known of the tags of a Cloud Map service.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Tags {

@@ -235,6 +235,9 @@ pub enum Reason {
     /// A quota of Cloud Map for namespaces or services is used up.
     #[error("{0}")]
     QuotaExceeded(String),
+    /// Somebody registered an instance in a service that was to be deleted.
+    #[error("an instance was registered in it a moment ago")]
+    ServiceInUse,
     /// The instances of the Cloud Map service could not be read: nothing in it is changed.
     #[error("the instances of this Cloud Map service could not be read: {0}")]
     Unreadable(String),
@@ -276,6 +279,7 @@ impl Reason {
             Self::Waiting { .. } => "Waiting",
             Self::AddressTaken(_) => "AddressTaken",
             Self::LimitExceeded { .. } | Self::QuotaExceeded(_) => "LimitExceeded",
+            Self::ServiceInUse => "ServiceInUse",
             Self::Unreadable(_) => "Unreadable",
         }
     }

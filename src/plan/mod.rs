@@ -60,7 +60,9 @@ pub use place::Place;
 pub use policy::Policy;
 pub use purge::purge;
 pub use rules::Rules;
-pub use service::{NewService, ServiceUpdate, tags_needed};
+pub use service::{
+    Claimed, Leaving, NewService, ServiceUpdate, Verdict, deletable, tags_needed, verdict,
+};
 pub use turns::in_turns;
 
 /// All that a plan is made from.

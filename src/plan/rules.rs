@@ -13,6 +13,8 @@ pub struct Rules {
     pub guard: Guard,
     /// Whether a missing HTTP namespace is created.
     pub create_namespaces: bool,
+    /// Whether services of ours that nobody needs are deleted.
+    pub delete_empty_services: bool,
     /// The Cloud Map namespaces that are looked at; empty: all.
     pub namespaces: Vec<NamespaceReference>,
     /// Which Services may claim what; none: everything is allowed.

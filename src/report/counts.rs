@@ -26,6 +26,8 @@ pub struct Counts {
     pub health: usize,
     /// Instances of ours deregistered.
     pub deregistered: usize,
+    /// Cloud Map services of ours deleted.
+    pub deleted: usize,
     /// Instances of ours that were as they should be.
     pub unchanged: usize,
     /// Instances of others beside them, left alone.
@@ -57,7 +59,7 @@ impl Counts {
         counts
     }
 
-    fn field(&mut self, change: &str, result: &ChangeResult) -> &mut usize {
+    pub(super) fn field(&mut self, change: &str, result: &ChangeResult) -> &mut usize {
         match (result, change) {
             (ChangeResult::Failed { .. }, _) => &mut self.failed,
             (ChangeResult::Undone { .. }, _) => &mut self.undone,
@@ -67,6 +69,7 @@ impl Counts {
             (_, "rewrite") => &mut self.rewritten,
             (_, "adopt") => &mut self.adopted,
             (_, "health") => &mut self.health,
+            (_, "delete") => &mut self.deleted,
             (_, _) => &mut self.deregistered,
         }
     }
@@ -84,6 +87,7 @@ impl Add for Counts {
             adopted: self.adopted + other.adopted,
             health: self.health + other.health,
             deregistered: self.deregistered + other.deregistered,
+            deleted: self.deleted + other.deleted,
             unchanged: self.unchanged + other.unchanged,
             foreign: self.foreign + other.foreign,
             held_back: self.held_back + other.held_back,

@@ -4,6 +4,7 @@
 
 mod cluster;
 mod counts;
+mod empty;
 mod guard;
 pub mod metrics;
 mod notice;
@@ -20,6 +21,7 @@ use crate::model::ServiceRef;
 use crate::plan::{Foreign, HeldBack};
 
 pub use counts::Counts;
+pub use empty::{Deletion, EmptyServices};
 pub use guard::{GuardReport, LosingService};
 pub use notice::{Notice, notices};
 
@@ -37,6 +39,9 @@ pub struct Report {
     pub counts: Counts,
     /// By cluster, in the order of the settings.
     pub clusters: Vec<ClusterReport>,
+    /// What became of services that nobody needs, where they are looked for.
+    #[serde(skip_serializing_if = "EmptyServices::is_empty")]
+    pub empty_services: EmptyServices,
     /// Messages of a batch that name nothing to look at. A retry could not help, so they are not
     /// delivered again.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -180,7 +185,8 @@ impl Report {
     pub fn new(mode: Mode, clusters: Vec<ClusterReport>) -> Self {
         let counts = clusters.iter().map(|cluster| cluster.counts).sum();
         let ok = clusters.iter().all(ClusterReport::is_complete);
-        Self { mode, whole: false, ok, counts, clusters, dropped: Vec::new() }
+        let (dropped, empty_services) = (Vec::new(), EmptyServices::default());
+        Self { mode, whole: false, ok, counts, clusters, empty_services, dropped }
     }
 }
 

@@ -16,6 +16,7 @@ impl Display for Report {
             writeln!(f, "cluster {}{registry}", cluster.cluster)?;
             write!(f, "{cluster}")?;
         }
+        write!(f, "{}", self.empty_services)?;
         for Dropped { message, reason, detail } in &self.dropped {
             writeln!(f, "! dropped    message {message} ({reason}): {detail}")?;
         }
@@ -97,11 +98,16 @@ impl Display for ChangeLine {
             (verb, None) => (verb, "service"),
             (verb, Some(instance)) => (verb, instance.as_str()),
         };
-        write!(f, "{sign} {verb:<10} {subject}  {}", self.detail)?;
-        match &self.result {
-            ChangeResult::Planned | ChangeResult::Applied => Ok(()),
-            ChangeResult::Failed { error } => write!(f, "  ! failed: {error}"),
-            ChangeResult::Undone { why } => write!(f, "  ! not done: {why}"),
+        write!(f, "{sign} {verb:<10} {subject}  {}{}", self.detail, self.result)
+    }
+}
+
+impl Display for ChangeResult {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Planned | Self::Applied => Ok(()),
+            Self::Failed { error } => write!(f, "  ! failed: {error}"),
+            Self::Undone { why } => write!(f, "  ! not done: {why}"),
         }
     }
 }
@@ -122,6 +128,7 @@ impl Display for Counts {
             "adopted",
             "health reported",
             "deregistered",
+            "deleted",
         ]))
     }
 }
@@ -137,12 +144,13 @@ impl Counts {
             "to adopt",
             "health to report",
             "to deregister",
+            "to delete",
         ])
     }
 
     /// Only what is there, so that a run in which nothing happened says so in few words.
-    fn sentence(&self, words: [&str; 7]) -> String {
-        let [create, update, register, rewrite, adopt, health, deregister] = words;
+    fn sentence(&self, words: [&str; 8]) -> String {
+        let [create, update, register, rewrite, adopt, health, deregister, delete] = words;
         let clusters = if self.unreadable == 1 { "cluster" } else { "clusters" };
         let not_read = format!("{clusters} not read");
         let parts = [
@@ -153,6 +161,7 @@ impl Counts {
             (self.adopted, adopt),
             (self.health, health),
             (self.deregistered, deregister),
+            (self.deleted, delete),
             (self.unchanged, "unchanged"),
             (self.foreign, "not ours"),
             (self.held_back, "held back"),

@@ -14,7 +14,7 @@ pub struct Documented {
 }
 
 /// Every setting, in the order of the documentation.
-pub const DOCUMENTED: [Documented; 11] = [
+pub const DOCUMENTED: &[Documented] = &[
     Documented {
         variable: "CLUSTERS",
         meaning: "EKS clusters to keep in step: names or ARNs separated by commas, or a JSON list \
@@ -34,6 +34,13 @@ pub const DOCUMENTED: [Documented; 11] = [
         meaning: "`true`: a missing namespace is created together with its first service, as an HTTP \
                   namespace; never one whose name has a dot or begins with `ns-`",
         default: "`false`",
+        example: "true",
+    },
+    Documented {
+        variable: "DELETE_EMPTY_SERVICES",
+        meaning: "`true`: a full sync of all clusters deletes Cloud Map services that carry our tag, \
+                  hold no instance of anybody, and are claimed by no Service; only with `POLICY` `sync`",
+        default: "`false`: an ECS service at zero tasks may point at one",
         example: "true",
     },
     Documented {

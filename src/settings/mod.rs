@@ -42,7 +42,7 @@ impl Settings {
         variable: impl Fn(&str) -> Option<String>,
         region: Option<&str>,
     ) -> Result<Self, Mistakes> {
-        let mut reader = Reader::new(variable, &DOCUMENTED);
+        let mut reader = Reader::new(variable, DOCUMENTED);
         let settings = Self {
             clusters: reader.read("CLUSTERS", |text| clusters::parse(text, region)),
             owner_id: reader.read("OWNER_ID", value::owner_id),
@@ -60,6 +60,7 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
         Rules {
             namespaces: self.read("CLOUD_MAP_NAMESPACES", value::namespaces),
             create_namespaces: self.read("CREATE_NAMESPACES", value::boolean),
+            delete_empty_services: self.read("DELETE_EMPTY_SERVICES", value::boolean),
             policy: self.read("POLICY", value::policy),
             guard: Guard {
                 share: self.read("GUARD_SHARE", |text| value::per_cent(text, share)),
@@ -102,6 +103,7 @@ mod tests {
             ("OWNER_ID", "team-a"),
             ("ANNOTATION_PREFIX", "discovery.example.com"),
             ("CREATE_NAMESPACES", "true"),
+            ("DELETE_EMPTY_SERVICES", "true"),
             ("POLICY", "create-only"),
             ("GUARD_SHARE", "30 %"),
             ("GUARD_MINIMUM", "0"),
@@ -119,6 +121,7 @@ mod tests {
         let wait = SignedDuration::from_mins(90);
         assert_eq!(settings.rules.guard, Guard { share: 30, minimum: 0, wait });
         assert!(settings.dry_run && settings.rules.create_namespaces);
+        assert!(settings.rules.delete_empty_services);
     }
 
     #[test]

@@ -14,6 +14,7 @@ mod convergence;
 mod creation;
 mod cut_short;
 mod deadlines;
+mod empty_services;
 mod endpoints;
 mod events;
 mod first_sync;

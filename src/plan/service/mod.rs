@@ -1,17 +1,19 @@
 //! The Cloud Map service itself, as far as it is ours to change: created with its first instance, and
-//! with it its namespace; its records' TTL kept as annotated. Whether a service is ours its tag says, which is read only where
-//! [`tags_needed`] asks for it.
+//! with it its namespace; its records' TTL kept as annotated; deleted when nobody needs it. Whether a
+//! service is ours its tag says, which is read only where [`tags_needed`] asks for it.
 
 mod create;
+mod delete;
 mod namespace;
 mod update;
 
 use std::collections::BTreeSet;
 
 use super::{Holders, Observation, Reason};
-use crate::model::{CloudMapService, Owner, Records, ServiceKey, ServiceKind, ServiceRef, Tags};
+use crate::model::{CloudMapService, Records, ServiceKey, ServiceKind, ServiceRef, Tags};
 
 pub use create::{NewService, new_service};
+pub use delete::{Claimed, Leaving, Verdict, deletable, verdict};
 pub use update::{ServiceUpdate, remarks, update};
 
 /// The Cloud Map services whose tags a plan for the `affected` Services depends on: those that get our
@@ -37,11 +39,6 @@ pub fn tags_needed(
 pub fn has_ours(observation: &Observation, key: &ServiceKey) -> bool {
     let mut instances = observation.registry.instances(key);
     instances.any(|(_, attributes)| observation.owner.owns(attributes))
-}
-
-/// Whether the service carries our tag: nothing else makes it ours to change or delete.
-pub fn is_ours(service: &CloudMapService, owner: &Owner) -> bool {
-    matches!(&service.tags, Tags::Read { owner: Some(tag), .. } if *tag == owner.id)
 }
 
 /// Whether instances of ours may be registered in an existing service.

@@ -5,7 +5,6 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use super::is_ours;
 use crate::model::{
     Claims, CloudMapService, HealthCheck, NamespaceKind, Owner, Records, ServiceKind, Tags,
 };
@@ -56,7 +55,7 @@ pub fn update(
     let present = service.ttls.clone();
     match &service.tags {
         Tags::Unreadable(problem) => Err(Reason::TagsUnreadable(problem.clone())),
-        _ if !is_ours(service, owner) => {
+        _ if !service.is_tagged(&owner.id) => {
             Err(Reason::TtlNotOurs { present: seconds(&present), wanted: ttl })
         }
         _ => Ok(Some(ServiceUpdate {

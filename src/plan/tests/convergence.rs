@@ -73,7 +73,10 @@ proptest! {
         world in arbitrary::world(),
         course in arbitrary::course(),
     ) {
-        let mut simulation = Simulation::new(world, Course { failing: 0, ..course });
+        // No guard, whose mark is a change too; and what adoption states of health is then so.
+        let rules = Rules { guard: arbitrary::OFF, ..course.rules };
+        let course = Course { rules, failing: 0, resets: true, ..course };
+        let mut simulation = Simulation::new(world, course);
         let mut foreign = simulation.foreign();
         let adopted = simulation.adopt(&Adoption::default());
         for change in &adopted {

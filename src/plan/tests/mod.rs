@@ -8,6 +8,7 @@ mod arbitrary;
 mod calls;
 mod claims;
 mod convergence;
+mod deletions;
 mod departures;
 mod guard;
 mod health;

@@ -79,7 +79,7 @@ impl Simulation {
         let key = &change.place().key;
         let empty = our_addresses(&self.world.0, key).next().is_none();
         for holder in self.holders.get(key).into_iter().flatten().filter(|_| empty) {
-            let ready = publishable(&self.world.0, holder, key);
+            let ready = findable(&self.world.0, holder, key);
             assert!(ready.is_empty(), "{change}: empty, and {holder} has {ready:?} ready");
         }
     }

@@ -1,0 +1,207 @@
+//! Cloud Map services that nobody needs any more, where the installation lets them be deleted.
+
+use cloud_map_sync::handler::Function;
+use cloud_map_sync::report::Report;
+use serde_json::json;
+
+use crate::fleet::{Fleet, annotated, give_pods};
+use crate::run::{converge, plan, settled, sync, sync_service, writes};
+use crate::sandbox::cloud_map::RecordType::A;
+use crate::sandbox::cloud_map::{Fault, FaultKind, ServiceKind};
+use crate::sandbox::kubernetes;
+
+const DELETING: (&str, &str) = ("DELETE_EMPTY_SERVICES", "true");
+
+async fn deleting(fleet: &Fleet) -> Function {
+    fleet.function_with(&[DELETING]).await
+}
+
+/// `web` and `gone` in `prod`, created by the function with a pod each; then `gone` is deleted.
+async fn with_one_gone() -> Fleet {
+    let fleet = Fleet::start().await;
+    fleet.web("web", "prod", &["10.0.1.1"]);
+    fleet.web("gone", "prod", &["10.0.3.1"]);
+    converge(&fleet, &fleet.function().await).await;
+    fleet.cluster.delete_service("shop", "gone");
+    fleet.cloud_map.forget_calls();
+    fleet
+}
+
+fn exists(fleet: &Fleet, service: &str) -> bool {
+    fleet.cloud_map.find_service("prod", service).is_some()
+}
+
+fn kept(report: &Report) -> String {
+    report.empty_services.kept.join("\n")
+}
+
+#[tokio::test]
+async fn service_is_planned_for_deletion_and_deleted_in_the_run_that_empties_it() {
+    let fleet = with_one_gone().await;
+    let function = deleting(&fleet).await;
+
+    let planned = plan(&function).await;
+    assert!(planned.to_string().contains("- delete     prod/gone"), "{planned}");
+    assert_eq!((planned.counts.deleted, writes(&fleet).len()), (1, 0), "{planned}");
+
+    let report = sync(&function).await;
+    assert!(report.ok && report.counts.deleted == 1, "{report}");
+    assert_eq!(writes(&fleet).len(), 2, "deregistered, then deleted");
+    assert!(!exists(&fleet, "gone") && exists(&fleet, "web"));
+    settled(&fleet, &function).await;
+}
+
+#[tokio::test]
+async fn service_that_an_earlier_run_emptied_is_deleted_later() {
+    let fleet = with_one_gone().await;
+    converge(&fleet, &fleet.function().await).await;
+    assert!(exists(&fleet, "gone"), "it is not deleted without the setting");
+    converge(&fleet, &deleting(&fleet).await).await;
+    assert!(!exists(&fleet, "gone"));
+}
+
+#[tokio::test]
+async fn service_without_our_tag_is_kept_though_nobody_needs_it() {
+    let fleet = Fleet::start().await;
+    fleet.dns_service("terraform", &[A]);
+    let other = fleet.cloud_map.service(&fleet.http, "other", ServiceKind::Http);
+    fleet.cloud_map.tag(&other, "cloud-map-sync/owner", "team-a");
+    converge(&fleet, &deleting(&fleet).await).await;
+    assert!(exists(&fleet, "other"));
+    assert!(fleet.cloud_map.find_service("prod.local", "terraform").is_some());
+    assert_eq!(fleet.cloud_map.count("DeleteService"), 0);
+}
+
+#[tokio::test]
+async fn service_with_an_instance_of_anybody_is_kept() {
+    let fleet = with_one_gone().await;
+    let gone = fleet.cloud_map.find_service("prod", "gone").expect("created");
+    fleet.ecs_task(&gone, "0123456789abcdef0123456789abcdef", "10.0.9.1");
+    converge(&fleet, &deleting(&fleet).await).await;
+    assert_eq!(fleet.addresses("prod", "gone"), ["10.0.9.1"]);
+}
+
+#[tokio::test]
+async fn claim_without_a_pod_keeps_its_service() {
+    for annotation in [None, Some(("publish", "false"))] {
+        let fleet = with_one_gone().await;
+        match annotation {
+            None => fleet.pods("web", &[]),
+            Some((name, value)) => fleet.annotate("web", name, value),
+        }
+        converge(&fleet, &deleting(&fleet).await).await;
+        assert!(exists(&fleet, "web") && !exists(&fleet, "gone"));
+    }
+}
+
+#[tokio::test]
+async fn claim_of_another_cluster_keeps_a_service() {
+    let fleet = with_one_gone().await;
+    let green = fleet.green().await;
+    green.service(annotated("gone", "prod", "gone"));
+    converge(&fleet, &deleting(&fleet).await).await;
+    assert!(exists(&fleet, "gone"));
+}
+
+#[tokio::test]
+async fn while_a_cluster_cannot_be_read_nothing_is_deleted_and_the_report_says_so() {
+    let fleet = with_one_gone().await;
+    let green = fleet.green().await;
+    let broken = kubernetes::FaultKind::Status(500);
+    green.fail(kubernetes::Fault::always("/api/v1/services", broken));
+    let report = sync(&deleting(&fleet).await).await;
+    assert!(!report.ok && kept(&report).contains("green could not be read"), "{report}");
+    assert!(exists(&fleet, "gone") && fleet.addresses("prod", "gone").is_empty());
+}
+
+#[tokio::test]
+async fn while_a_claim_cannot_be_told_nothing_is_deleted_and_the_report_says_so() {
+    let fleet = with_one_gone().await;
+    fleet.annotate("web", "hostname", "w b");
+    let report = converge(&fleet, &deleting(&fleet).await).await;
+    assert!(kept(&report).contains("shop/web of cluster blue"), "{report}");
+    assert!(exists(&fleet, "gone"));
+}
+
+#[tokio::test]
+async fn run_that_is_not_about_everything_deletes_nothing() {
+    let fleet = with_one_gone().await;
+    let green = fleet.green().await;
+    green.service(annotated("api", "prod", "api"));
+    give_pods(&green, "api", &["10.0.2.1"]);
+    let function = deleting(&fleet).await;
+    sync_service(&function, "gone").await;
+    let of_blue = json!({ "action": "sync", "cluster": "blue" });
+    crate::sandbox::function::invoke(&function, &of_blue).await;
+    assert!(exists(&fleet, "gone") && fleet.addresses("prod", "gone").is_empty());
+}
+
+#[tokio::test]
+async fn other_policies_and_a_dry_run_delete_nothing() {
+    for setting in [("POLICY", "upsert-only"), ("POLICY", "create-only"), ("DRY_RUN", "true")] {
+        let fleet = with_one_gone().await;
+        converge(&fleet, &fleet.function().await).await;
+        sync(&fleet.function_with(&[DELETING, setting]).await).await;
+        assert!(exists(&fleet, "gone"), "{setting:?}");
+    }
+}
+
+#[tokio::test]
+async fn instance_that_comes_between_the_last_look_and_the_deletion_keeps_the_service() {
+    let fleet = with_one_gone().await;
+    converge(&fleet, &fleet.function().await).await;
+    let gone = fleet.cloud_map.find_service("prod", "gone").expect("created");
+    let in_use = FaultKind::Error(409, "ResourceInUse", "Service contains registered instances");
+    fleet.cloud_map.inject(Fault::on("DeleteService", in_use).service(&gone));
+
+    let report = sync(&deleting(&fleet).await).await;
+
+    assert!(report.ok && kept(&report).contains("prod/gone"), "{report}");
+    assert!(exists(&fleet, "gone"));
+}
+
+#[tokio::test]
+async fn instance_that_comes_before_the_last_look_keeps_the_service_without_a_call() {
+    let fleet = with_one_gone().await;
+    converge(&fleet, &fleet.function().await).await;
+    let gone = fleet.cloud_map.find_service("prod", "gone").expect("created");
+    let function = deleting(&fleet).await;
+    fleet.cloud_map.forget_calls();
+    // The list of services still says that it is empty.
+    let slow = FaultKind::Late(std::time::Duration::from_millis(400));
+    fleet.cloud_map.inject(Fault::on("ListTagsForResource", slow));
+    let other = async {
+        while fleet.cloud_map.count("ListTagsForResource") == 0 {
+            tokio::task::yield_now().await;
+        }
+        fleet.ecs_task(&gone, "0123456789abcdef0123456789abcdef", "10.0.9.1");
+    };
+
+    let (report, ()) = tokio::join!(sync(&function), other);
+
+    assert!(report.ok && report.counts.deleted == 0, "{report}");
+    assert_eq!(fleet.cloud_map.count("DeleteService"), 0);
+}
+
+#[tokio::test]
+async fn tags_that_cannot_be_read_keep_the_service_and_fail_the_run() {
+    let fleet = with_one_gone().await;
+    let function = deleting(&fleet).await;
+    fleet.cloud_map.inject(Fault::on("ListTagsForResource", FaultKind::AccessDenied).always());
+    let report = sync(&function).await;
+    assert!(!report.ok && report.to_string().contains("AccessDenied"), "{report}");
+    assert!(exists(&fleet, "gone"));
+    fleet.cloud_map.heal();
+    converge(&fleet, &function).await;
+    assert!(!exists(&fleet, "gone"));
+}
+
+#[tokio::test]
+async fn instance_that_could_not_be_taken_out_keeps_its_service() {
+    let fleet = with_one_gone().await;
+    let function = deleting(&fleet).await;
+    fleet.cloud_map.inject(Fault::on("DeregisterInstance", FaultKind::AccessDenied).always());
+    let report = sync(&function).await;
+    assert_eq!((report.counts.failed, report.counts.deleted), (1, 0), "{report}");
+    assert!(exists(&fleet, "gone"));
+}
