@@ -15,8 +15,8 @@
 //! - [`eks`], [`kubernetes`], [`cloud_map`] each know one outside system, and not each other.
 //! - [`observe`] only reads, [`apply`] only does what a plan says. [`empty_services`] does both once
 //!   more, for what belongs to no cluster.
-//! - [`settings`], [`clients`], [`clock`] and [`deadline`] are what an invocation is given; [`lambda`] is
-//!   what Lambda sees of the process.
+//! - [`settings`], [`clients`], [`clock`] and [`deadline`] are what an invocation is given; [`start`] reads
+//!   the settings, some from the [`parameter_store`]; [`lambda`] is what Lambda sees of the process.
 //! - [`forwarder`] is a second program, for the clusters; the function is built without it.
 
 pub mod apply;
@@ -34,8 +34,10 @@ pub mod kubernetes;
 pub mod lambda;
 pub mod model;
 pub mod observe;
+pub mod parameter_store;
 pub mod plan;
 pub mod purge;
 pub mod reconcile;
 pub mod report;
 pub mod settings;
+pub mod start;

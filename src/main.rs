@@ -5,12 +5,14 @@ use std::io;
 use std::process::ExitCode;
 use std::time::SystemTime;
 
+use aws_config::SdkConfig;
 use cloud_map_sync::clients::sdk_config;
 use cloud_map_sync::deadline::{Deadline, time_left};
 use cloud_map_sync::handler::{Error, Function};
 use cloud_map_sync::lambda;
 use cloud_map_sync::report::{Report, chain, metrics};
-use cloud_map_sync::settings::{Mistakes, Settings};
+use cloud_map_sync::settings::Settings;
+use cloud_map_sync::start;
 use lambda_runtime::{Context, Diagnostic, LambdaEvent, Runtime, service_fn};
 use lambda_runtime_api_client::BoxError;
 use serde_json::Value;
@@ -30,10 +32,10 @@ async fn main() -> ExitCode {
         return ExitCode::from(2);
     }
     lambda::log::subscriber(|name| std::env::var(name).ok(), io::stdout).init();
-    let region = std::env::var("AWS_REGION").ok();
-    let served = match Settings::read(|name| std::env::var(name).ok(), region.as_deref()) {
-        Ok(settings) => Box::pin(serve(settings)).await,
-        Err(mistakes) => refuse(mistakes).await,
+    let config = sdk_config().load().await;
+    let served = match Box::pin(start::settings(|name| std::env::var(name).ok(), &config)).await {
+        Ok(settings) => Box::pin(serve(settings, config)).await,
+        Err(error) => refuse(error).await,
     };
     match served {
         Ok(()) => ExitCode::SUCCESS,
@@ -44,8 +46,8 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn serve(settings: Settings) -> Result<(), BoxError> {
-    let function = &Function::new(settings, sdk_config().load().await);
+async fn serve(settings: Settings, config: SdkConfig) -> Result<(), BoxError> {
+    let function = &Function::new(settings, config);
     // Not `lambda_runtime::run`, which names the span's fields in its own way.
     let runtime = Runtime::new(service_fn(move |event: LambdaEvent<Value>| {
         let span = lambda::span(&event.context);
@@ -74,13 +76,13 @@ fn tell_metrics(report: &Report, function: &str) {
     }
 }
 
-async fn refuse(mistakes: Mistakes) -> Result<(), BoxError> {
-    let error_message = mistakes.to_string();
-    let reason = Diagnostic { error_type: "InvalidSettings".to_owned(), error_message };
+async fn refuse(error: start::Error) -> Result<(), BoxError> {
+    let (error_type, error_message) = (error.kind().to_owned(), chain(&error));
+    let reason = Diagnostic { error_type, error_message };
     if let Err(error) = lambda::refuse_to_start(&reason).await {
         tracing::error!("Lambda was not told why the function ends: {}", chain(&*error));
     }
-    Err(mistakes.into())
+    Err(error.into())
 }
 
 fn diagnostic(error: &Error) -> Diagnostic {

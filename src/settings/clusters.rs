@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 
+use super::stored::Text;
 use crate::model::cluster::is_cluster_name;
 use crate::model::{ClusterArn, NamespaceReference};
 
@@ -64,24 +65,43 @@ struct Object {
     default_namespace: Option<String>,
 }
 
-/// Reads the setting: names or ARNs separated by commas, or a JSON list.
-pub fn parse(text: Option<&str>, region: Option<&str>) -> Result<Vec<Cluster>, String> {
-    let text = text.ok_or("it is not set, and there is nothing to keep in step without it")?;
-    let spelled: Vec<Spelled> = if text.starts_with('[') {
-        serde_json::from_str(text).map_err(|error| explain(text, &error))?
-    } else {
-        let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
-        items.map(|item| Spelled::Text(item.to_owned())).collect()
-    };
-    let clusters: Vec<Cluster> =
-        spelled.into_iter().map(|spelled| cluster(spelled, region)).collect::<Result<_, _>>()?;
+/// Reads the setting: in each text names or ARNs separated by commas, a JSON list, or one object.
+pub fn parse(texts: &[Text<'_>], region: Option<&str>) -> Result<Vec<Cluster>, String> {
+    if texts.is_empty() {
+        return Err("it is not set, and there is nothing to keep in step without it".to_owned());
+    }
+    let mut clusters = Vec::new();
+    for text in texts {
+        let found = parse_one(text.text, region, &clusters);
+        clusters.extend(found.map_err(|problem| text.problem(&problem))?);
+    }
+    Ok(clusters)
+}
+
+/// The clusters of one text, none of which may be among those `before`.
+fn parse_one(text: &str, region: Option<&str>, before: &[Cluster]) -> Result<Vec<Cluster>, String> {
+    let spelled = spelled(text)?.into_iter().map(|spelled| cluster(spelled, region));
+    let clusters = spelled.collect::<Result<Vec<_>, _>>()?;
     if clusters.is_empty() {
         return Err("it names no cluster".to_owned());
     }
-    match first_repeated(&clusters) {
-        Some(name) => Err(format!("cluster {name:?} stands in it twice")),
+    match first_repeated(before, &clusters) {
+        Some(name) => Err(format!("cluster {name:?} is named twice")),
         None => Ok(clusters),
     }
+}
+
+fn spelled(text: &str) -> Result<Vec<Spelled>, String> {
+    if text.starts_with('[') {
+        return serde_json::from_str(text).map_err(|error| explain(text, &error));
+    }
+    if text.starts_with('{') {
+        let object: Result<Object, _> = serde_json::from_str(text);
+        let object = object.map_err(|error| format!("it is no object of a cluster: {error}"))?;
+        return Ok(vec![Spelled::Object(Box::new(object))]);
+    }
+    let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
+    Ok(items.map(|item| Spelled::Text(item.to_owned())).collect())
 }
 
 /// An untagged enum's error says nothing of the object's fields, so the objects are read once more.
@@ -147,13 +167,13 @@ fn checked(role: Role) -> Result<Role, String> {
     if well_formed { Ok(role) } else { Err(format!("{:?} is no ARN of a role", role.arn)) }
 }
 
-fn first_repeated(clusters: &[Cluster]) -> Option<&str> {
+fn first_repeated<'a>(before: &[Cluster], clusters: &'a [Cluster]) -> Option<&'a str> {
     let same = |a: &Cluster, b: &Cluster| {
         let account = |cluster: &Cluster| cluster.arn.clone().map(|arn| arn.as_str().to_owned());
         a.name == b.name && a.region == b.region && account(a) == account(b)
     };
     let repeated = |(index, cluster): &(usize, &Cluster)| {
-        clusters[..*index].iter().any(|earlier| same(earlier, cluster))
+        before.iter().chain(&clusters[..*index]).any(|earlier| same(earlier, cluster))
     };
     clusters.iter().enumerate().find(repeated).map(|(_, cluster)| cluster.label())
 }
@@ -163,6 +183,11 @@ mod tests {
     use super::*;
 
     const ARN: &str = "arn:aws:eks:us-east-1:444455556666:cluster/green";
+
+    fn parse(text: Option<&str>, region: Option<&str>) -> Result<Vec<Cluster>, String> {
+        let texts = text.map(|text| Text { parameter: None, text });
+        super::parse(texts.as_slice(), region)
+    }
 
     #[test]
     fn names_arns_and_objects_are_accepted() {
@@ -184,8 +209,14 @@ mod tests {
             (None, "it is not set, and there is nothing to keep in step without it"),
             (Some(","), "it names no cluster"),
             (Some("a/b"), "\"a/b\" is neither the name nor the ARN of an EKS cluster"),
-            (Some("blue,blue"), "cluster \"blue\" stands in it twice"),
+            (Some("blue,blue"), "cluster \"blue\" is named twice"),
             (Some(r#"[{"cluster": "blue", "roleArn": "me"}]"#), "\"me\" is no ARN of a role"),
+            (
+                Some(r#"{"name": "blue"}"#),
+                "it is no object of a cluster: unknown field `name`, expected one of `cluster`, \
+                 `roleArn`, `externalId`, `registryRoleArn`, `registryRegion`, \
+                 `defaultNamespace` at line 1 column 7",
+            ),
             (
                 Some(r#"[{"cluster": "blue", "role": "x"}]"#),
                 "it is no JSON list of names, ARNs and objects: unknown field `role`, expected \

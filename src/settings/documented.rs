@@ -19,7 +19,8 @@ pub const DOCUMENTED: &[Documented] = &[
         variable: "CLUSTERS",
         meaning: "EKS clusters to keep in step: names or ARNs separated by commas, or a JSON list \
                   of names, ARNs and objects `{cluster, roleArn?, externalId?, registryRoleArn?, \
-                  registryRegion?, defaultNamespace?}`",
+                  registryRegion?, defaultNamespace?}`; or `ssm:/path/`, a parameter for each cluster: \
+                  see [Many clusters](docs/many-clusters.md)",
         default: "required",
         example: "blue,green",
     },
@@ -83,7 +84,7 @@ pub const DOCUMENTED: &[Documented] = &[
     },
     Documented {
         variable: "NAME_POLICY",
-        meaning: "who may claim what, as JSON: see [Who may claim what](#who-may-claim-what)",
+        meaning: "who may claim what, as JSON or `ssm:/name`: see [Who may claim what](#who-may-claim-what)",
         default: "everything is allowed",
         example: r#"[{"clusters":["*"],"kubernetesNamespaces":["shop"],"cloudMapNamespaces":["prod*"],"names":["shop-*"]}]"#,
     },

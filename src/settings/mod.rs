@@ -1,11 +1,13 @@
 //! The function's own settings: environment variables, read once at cold start into one typed value.
 //! All mistakes are reported together, each with the variable's name, what was wrong and an example.
 //! This is the only reader of these variables; `AWS_*` are read by the SDK and the Lambda runtime.
+//! Pure: what a variable points at in Parameter Store (`stored`) is handed in.
 
 mod clusters;
 mod documented;
 mod name_policy;
 mod reader;
+pub mod stored;
 pub(crate) mod value;
 
 use std::sync::Arc;
@@ -16,6 +18,7 @@ pub use clusters::{Cluster, Role};
 pub use documented::{DOCUMENTED, Documented};
 pub(crate) use reader::Reader;
 pub use reader::{Mistake, Mistakes};
+use stored::Parameters;
 
 /// Everything an installation can set.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,8 +36,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Reads the settings through `variable`, which answers with an environment variable's value.
-    /// `region` is the function's own, for clusters named without one.
+    /// Reads settings that all stand in the environment: [`Settings::read_with`] no parameters.
     ///
     /// # Errors
     /// With every mistake at once.
@@ -42,12 +44,28 @@ impl Settings {
         variable: impl Fn(&str) -> Option<String>,
         region: Option<&str>,
     ) -> Result<Self, Mistakes> {
+        Self::read_with(variable, &Parameters::new(), region)
+    }
+
+    /// Reads the settings through `variable`, which answers with an environment variable's value, and
+    /// what they point at from `parameters`. `region` is the function's own, for clusters named without
+    /// one.
+    ///
+    /// # Errors
+    /// With every mistake at once.
+    pub fn read_with(
+        variable: impl Fn(&str) -> Option<String>,
+        parameters: &Parameters,
+        region: Option<&str>,
+    ) -> Result<Self, Mistakes> {
         let mut reader = Reader::new(variable, DOCUMENTED);
         let settings = Self {
-            clusters: reader.read("CLUSTERS", |text| clusters::parse(text, region)),
+            clusters: reader.read("CLUSTERS", |text| {
+                clusters::parse(&stored::texts(text, parameters)?, region)
+            }),
             owner_id: reader.read("OWNER_ID", value::owner_id),
             annotation_prefix: reader.read("ANNOTATION_PREFIX", value::annotation_prefix),
-            rules: Arc::new(reader.rules()),
+            rules: Arc::new(reader.rules(parameters)),
             dry_run: reader.read("DRY_RUN", value::boolean),
         };
         reader.finish(settings)
@@ -55,7 +73,7 @@ impl Settings {
 }
 
 impl<F: Fn(&str) -> Option<String>> Reader<F> {
-    fn rules(&mut self) -> Rules {
+    fn rules(&mut self, parameters: &Parameters) -> Rules {
         let Guard { share, minimum, wait } = Guard::default();
         Rules {
             namespaces: self.read("CLOUD_MAP_NAMESPACES", value::namespaces),
@@ -67,7 +85,8 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
                 minimum: self.read("GUARD_MINIMUM", |text| value::count(text, minimum)),
                 wait: self.read("GUARD_WAIT", |text| value::duration(text, wait)),
             },
-            name_policy: self.read("NAME_POLICY", name_policy::parse),
+            name_policy: self
+                .read("NAME_POLICY", |text| name_policy::parse(&stored::texts(text, parameters)?)),
         }
     }
 }
@@ -150,6 +169,45 @@ mod tests {
         GUARD_MINIMUM: "-1" is no whole number (example: GUARD_MINIMUM=25)
         GUARD_WAIT: "10" is no time such as 90s, 10m or 1h (example: GUARD_WAIT=1h)
         DRY_RUN: "yes" is neither true nor false (example: DRY_RUN=true)
+        "#);
+    }
+
+    #[test]
+    fn texts_of_parameter_store_count_and_their_mistakes_name_the_parameter() {
+        let rule = r#"[{"clusters":["*"],"kubernetesNamespaces":["a"],"cloudMapNamespaces":["*"],"names":["*"]}]"#;
+        let stored = |parameters: &[(&str, &str)]| {
+            let mut all = Parameters::new();
+            for (name, value) in parameters {
+                let (name, value) = ((*name).to_owned(), (*value).to_owned());
+                let path = stored::Reference::Path(name[..=name.rfind('/').expect("one")].into());
+                all.entry(path).or_default().push(stored::Parameter { name, value });
+            }
+            let variable = |name: &str| match name {
+                "CLUSTERS" => Some("ssm:/c/".to_owned()),
+                "NAME_POLICY" => Some("ssm:/p/".to_owned()),
+                _ => None,
+            };
+            Settings::read_with(variable, &all, Some("eu-central-1"))
+        };
+        let green = r#" {"cluster": "green", "defaultNamespace": "prod.local"} "#;
+        let found = stored(&[("/c/a", "blue\n"), ("/c/b", green), ("/p/1", rule), ("/p/2", rule)]);
+        let found = found.expect("valid");
+        let names: Vec<&str> = found.clusters.iter().map(|it| it.name.as_str()).collect();
+        assert_eq!(names, ["blue", "green"]);
+        assert!(found.clusters[1].default_namespace.is_some());
+        assert_eq!(found.rules.name_policy.as_ref().expect("a policy").0.len(), 2);
+
+        let none = stored(&[]);
+        let wrong = stored(&[("/c/a", "a/b"), ("/p/1", rule), ("/p/2", "[{}]")]);
+        let twice = stored(&[("/c/a", "blue"), ("/c/b", "blue"), ("/p/1", rule)]);
+        let told = [none, wrong, twice].map(|it| it.expect_err("mistakes").0);
+        let told = told.iter().flatten().map(|it| format!("{}: {}", it.variable, it.problem));
+        insta::assert_snapshot!(told.collect::<Vec<_>>().join("\n"), @r#"
+        CLUSTERS: Parameter Store has nothing as the parameters under /c/
+        NAME_POLICY: Parameter Store has nothing as the parameters under /p/
+        CLUSTERS: parameter /c/a: "a/b" is neither the name nor the ARN of an EKS cluster
+        NAME_POLICY: parameter /p/2: [0]: missing field `clusters` at line 1 column 3
+        CLUSTERS: parameter /c/b: cluster "blue" is named twice
         "#);
     }
 

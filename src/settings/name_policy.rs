@@ -1,15 +1,19 @@
 //! `NAME_POLICY`: the rules as JSON. A mistake is told with where in the text it is.
 
+use super::stored::Text;
 use crate::plan::{NamePolicy, Rule};
 
-/// Reads the setting, a JSON list of rules. Not set: everything is allowed.
-pub fn parse(text: Option<&str>) -> Result<Option<NamePolicy>, String> {
-    let Some(text) = text else { return Ok(None) };
-    let rules = rules(text)?;
-    if rules.is_empty() {
+/// Reads the setting: in each text a JSON list of rules, one list after the other. Not set: everything
+/// is allowed.
+pub fn parse(texts: &[Text<'_>]) -> Result<Option<NamePolicy>, String> {
+    let mut policy = Vec::new();
+    for text in texts {
+        policy.extend(rules(text.text).map_err(|problem| text.problem(&problem))?);
+    }
+    if policy.is_empty() && !texts.is_empty() {
         return Err("it has no rule and would allow nothing; not set, it allows everything".into());
     }
-    Ok(Some(NamePolicy(rules)))
+    Ok(if texts.is_empty() { None } else { Some(NamePolicy(policy)) })
 }
 
 fn rules(text: &str) -> Result<Vec<Rule>, String> {
@@ -46,6 +50,10 @@ mod tests {
     const RULE: &str = r#"{"clusters": ["*"], "kubernetesNamespaces": ["shop"],
         "cloudMapNamespaces": ["prod*"], "names": ["web"], "cidrs": ["10.0.0.0/16"],
         "maxInstances": 10}"#;
+
+    fn parse(text: Option<&str>) -> Result<Option<NamePolicy>, String> {
+        super::parse(text.map(|text| Text { parameter: None, text }).as_slice())
+    }
 
     #[test]
     fn not_set_is_no_policy_and_rules_keep_their_order() {

@@ -1,7 +1,7 @@
 //! The real binaries, end to end. `lambda` runs the function as Lambda starts it, against the Lambda
 //! runtime API of `runtime_api`; its AWS is the sandbox's, whose Cloud Map stand-in checks after every
-//! call that nothing foreign was touched (`world`). `cold_start`, `payloads` and `log` need no more
-//! than that; `story`, `audit_log`, `refusals` and `forwarder` put a real Kubernetes control plane in
+//! call that nothing foreign was touched (`world`). `cold_start`, `long_settings`, `payloads` and `log`
+//! need no more than that; `story`, `audit_log`, `refusals` and `forwarder` put a real Kubernetes control plane in
 //! the place of the sandbox's (`real_cluster`, `control_plane`), and are skipped where there is none to
 //! be had, but not in CI.
 
@@ -16,6 +16,7 @@ mod control_plane;
 mod forwarder;
 mod lambda;
 mod log;
+mod long_settings;
 mod payloads;
 mod real_cluster;
 mod refusals;

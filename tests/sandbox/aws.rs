@@ -1,5 +1,5 @@
 //! One HTTP server that plays the AWS endpoint for every service, as `AWS_ENDPOINT_URL` expects. It
-//! checks each request's signature, then hands it to EKS, SQS, STS or the Cloud Map of the caller's
+//! checks each request's signature, then hands it to EKS, Parameter Store, SQS, STS or the Cloud Map of the caller's
 //! account and Region.
 
 use std::collections::BTreeMap;
@@ -17,6 +17,7 @@ use super::cloud_map::{CloudMap, Wire};
 use super::eks::{self, Eks};
 use super::identity::Identities;
 use super::operation::{Operation, pairs};
+use super::parameter_store::ParameterStore;
 use super::sigv4::{Caller, Refusal, SignedRequest};
 use super::sqs::Sqs;
 use super::sts;
@@ -31,6 +32,8 @@ pub struct Aws {
     pub identities: Identities,
     /// Clusters.
     pub eks: Eks,
+    /// Parameters of Systems Manager.
+    pub parameter_store: ParameterStore,
     /// Queues.
     pub sqs: Sqs,
     registries: Arc<Mutex<BTreeMap<Place, CloudMap>>>,
@@ -44,6 +47,7 @@ pub struct Aws {
 struct Front {
     identities: Identities,
     eks: Eks,
+    parameter_store: ParameterStore,
     sqs: Sqs,
     wires: Arc<Mutex<BTreeMap<Place, Wire>>>,
     requests: Arc<Mutex<Vec<AwsRequest>>>,
@@ -79,6 +83,7 @@ impl Aws {
         Self {
             identities: front.identities.clone(),
             eks: front.eks.clone(),
+            parameter_store: front.parameter_store.clone(),
             sqs: front.sqs.clone(),
             registries: Arc::default(),
             front,
@@ -163,6 +168,7 @@ impl Front {
                 None => operation.refuse(&no_registry(caller)),
             },
             Operation::DescribeCluster(name) => self.eks.describe_cluster(caller, name),
+            Operation::ParameterStore(name) => self.parameter_store.answer(name, caller, &request),
             Operation::Sqs(name) => self.sqs.answer(name, caller, &request),
             Operation::Sts(form) => sts::answer(&self.identities, caller, form),
             Operation::Unknown(path) => eks::unknown(path),

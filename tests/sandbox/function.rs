@@ -7,7 +7,7 @@ use aws_credential_types::Credentials;
 use cloud_map_sync::clients::sdk_config;
 use cloud_map_sync::deadline::Deadline;
 use cloud_map_sync::handler::{Answer, Function};
-use cloud_map_sync::settings::Settings;
+use cloud_map_sync::start;
 use serde_json::Value;
 
 use super::{REGION, Sandbox};
@@ -24,7 +24,6 @@ impl Sandbox {
             let own = || environment.iter().find(|(key, _)| key == name).map(|(_, value)| value);
             set.map(|(_, value)| (*value).to_owned()).or_else(|| own().cloned())
         };
-        let settings = Settings::read(variable, Some(REGION)).expect("the test's settings");
         let key = self.access_key();
         let token = Some(key.session_token.clone());
         let credentials = Credentials::new(&key.id, &key.secret, token, None, "sandbox");
@@ -34,6 +33,7 @@ impl Sandbox {
             .credentials_provider(credentials)
             .load()
             .await;
+        let settings = start::settings(variable, &config).await.expect("the test's settings");
         Function::new(settings, config)
     }
 }

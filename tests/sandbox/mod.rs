@@ -1,6 +1,6 @@
-//! The sandbox: in-process stand-ins for EKS, STS, SQS, Cloud Map and the Kubernetes API of each
+//! The sandbox: in-process stand-ins for EKS, STS, SQS, Parameter Store, Cloud Map and the Kubernetes API of each
 //! cluster, on loopback. They are servers; the product reaches them through its own clients by the
-//! endpoint settings in `Sandbox::environment`. `aws` dispatches to `eks`, `sqs`, `sts` and `cloud_map`;
+//! endpoint settings in `Sandbox::environment`. `aws` dispatches to `eks`, `parameter_store`, `sqs`, `sts` and `cloud_map`;
 //! `identity` holds the access keys that `sigv4` checks against.
 
 pub mod aws;
@@ -12,6 +12,7 @@ pub mod identity;
 pub mod kubeconfig;
 pub mod kubernetes;
 pub mod operation;
+pub mod parameter_store;
 pub mod signature;
 pub mod sigv4;
 pub mod sqs;
@@ -85,6 +86,11 @@ impl Sandbox {
         let queue = Queue::new(&self.endpoint_url(), REGION, ACCOUNT, name);
         self.aws.sqs.add(REGION, &format!("/{ACCOUNT}/{name}"), queue.clone());
         queue
+    }
+
+    /// Keeps a parameter in the function's account and Region, which nobody may read yet.
+    pub fn parameter(&self, name: &str, value: &str) {
+        self.aws.parameter_store.put(REGION, ACCOUNT, name, value);
     }
 
     /// The registry of the function's account and Region.

@@ -1,5 +1,5 @@
 //! Which operation an AWS request is for, read from what each protocol names it by: a target header
-//! for Cloud Map and SQS, the path for EKS, a form member for STS. Refusals come back in the protocol of
+//! for Cloud Map, Parameter Store and SQS, the path for EKS, a form member for STS. Refusals come back in the protocol of
 //! that service.
 
 use axum::body::{Body, Bytes};
@@ -9,7 +9,7 @@ use axum::response::Response;
 use serde_json::json;
 
 use super::sigv4::Refusal;
-use super::{eks, sqs, sts};
+use super::{eks, parameter_store, sqs, sts};
 
 const CLOUD_MAP_TARGET: &str = "Route53AutoNaming_v20170314.";
 
@@ -19,6 +19,8 @@ pub enum Operation {
     CloudMap(String),
     /// EKS's one, of that cluster.
     DescribeCluster(String),
+    /// One of Parameter Store's, by name.
+    ParameterStore(String),
     /// Any of SQS's, by name.
     Sqs(String),
     /// One of STS, as the form that was sent.
@@ -34,6 +36,9 @@ impl Operation {
         let target = request.headers().get("x-amz-target").and_then(|value| value.to_str().ok());
         if let Some(name) = target.and_then(|target| target.strip_prefix(CLOUD_MAP_TARGET)) {
             return Self::CloudMap(name.to_owned());
+        }
+        if let Some(name) = target.and_then(|it| it.strip_prefix(parameter_store::TARGET)) {
+            return Self::ParameterStore(name.to_owned());
         }
         if let Some(name) = target.and_then(|target| target.strip_prefix(sqs::TARGET)) {
             return Self::Sqs(name.to_owned());
@@ -51,7 +56,10 @@ impl Operation {
     /// The operation's name in the request log.
     pub fn name(&self) -> String {
         match self {
-            Self::CloudMap(name) | Self::Sqs(name) | Self::Unknown(name) => name.clone(),
+            Self::CloudMap(name)
+            | Self::ParameterStore(name)
+            | Self::Sqs(name)
+            | Self::Unknown(name) => name.clone(),
             Self::DescribeCluster(_) => "DescribeCluster".to_owned(),
             Self::Sts(form) => {
                 let action = form.iter().find(|(key, _)| key == "Action");
@@ -69,6 +77,7 @@ impl Operation {
                 let builder = builder.header("content-type", "application/x-amz-json-1.1");
                 builder.body(Body::from(body.to_string())).expect("valid headers")
             }
+            Self::ParameterStore(_) => parameter_store::refuse(refusal),
             Self::Sqs(_) => sqs::refuse_signature(refusal),
             Self::Sts(_) => sts::refuse(refusal),
             Self::DescribeCluster(_) | Self::Unknown(_) => eks::refuse(refusal),

@@ -1,0 +1,42 @@
+//! Cold start: the settings from the environment and from what it points at, read once. Wiring only.
+
+use aws_config::SdkConfig;
+
+use crate::parameter_store;
+use crate::settings::{Mistakes, Settings, stored};
+
+/// Why the function does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Settings that cannot be used.
+    #[error(transparent)]
+    Mistakes(#[from] Mistakes),
+    /// Settings that cannot be read.
+    #[error(transparent)]
+    Unreadable(#[from] parameter_store::Error),
+}
+
+impl Error {
+    /// The error's stable name, as Lambda and alarms see it.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Mistakes(_) => "InvalidSettings",
+            Self::Unreadable(_) => "UnreadableSettings",
+        }
+    }
+}
+
+/// The settings as `variable` answers for the environment, with what they point at in the Parameter
+/// Store that `config` reaches.
+///
+/// # Errors
+/// Where they cannot be read, or have mistakes.
+pub async fn settings(
+    variable: impl Fn(&str) -> Option<String>,
+    config: &SdkConfig,
+) -> Result<Settings, Error> {
+    let references = stored::references(&variable);
+    let parameters = parameter_store::read(config, references).await?;
+    let region = config.region().map(aws_config::Region::as_ref);
+    Ok(Settings::read_with(variable, &parameters, region)?)
+}
