@@ -24,6 +24,8 @@ IMPLIED = {
 }  # fmt: skip
 # A program of its own, with a role of its own.
 FORWARDER = ROOT / "src" / "forwarder"
+# A program that calls with the rights of whoever runs it.
+PLUGIN = ROOT / "src" / "cli"
 # Calls that others make with the function's role.
 MADE_BY_OTHERS = {
     # Lambda, for the logs and the queue.
@@ -89,7 +91,8 @@ def calls(reference, forwarder=False):
     """Every AWS call in src/ of the function or the forwarder: a method without arguments, named like an action of a service whose SDK its folder uses."""
     found = set()
     for folder in sorted({path.parent for path in (ROOT / "src").rglob("*.rs")}):
-        if (FORWARDER in [folder, *folder.parents]) != forwarder:
+        inside = [folder, *folder.parents]
+        if PLUGIN in inside or (FORWARDER in inside) != forwarder:
             continue
         source = "\n".join(path.read_text() for path in sorted(folder.glob("*.rs")))
         methods = {name.replace("_", "") for name in re.findall(r"\.\s*([a-z]+(?:_[a-z]+)+)\(\)", source)}

@@ -17,9 +17,12 @@
 //!   more, for what belongs to no cluster.
 //! - [`settings`], [`clients`], [`clock`] and [`deadline`] are what an invocation is given; [`start`] reads
 //!   the settings, some from the [`parameter_store`]; [`lambda`] is what Lambda sees of the process.
-//! - [`forwarder`] is a second program, for the clusters; the function is built without it.
+//! - [`forwarder`] is a second program, for the clusters, and [`cli`] a third, for terminals; the function
+//!   is built without them.
 
 pub mod apply;
+#[cfg(feature = "cli")]
+pub mod cli;
 pub mod clients;
 pub mod clock;
 pub mod cloud_map;

@@ -10,7 +10,7 @@ use crate::report::{
 
 /// A message that is not delivered again, since a retry could not help.
 pub fn dropped(Dropped { message, reason, detail }: &Dropped) {
-    warn!(message_id = message, reason, "message dropped: {detail}");
+    warn!(message_id = message, reason = &**reason, "message dropped: {detail}");
 }
 
 /// What was done for one cluster.
@@ -27,14 +27,14 @@ pub fn cluster(report: &ClusterReport, mode: Mode) {
         for line in &service.held_back {
             let place = format!("{}/{}", service.namespace, service.name);
             info!(cluster, kubernetes_service = %line.service, cloud_map_service = place,
-                reason = line.reason, "held back: {}", line.detail);
+                reason = &*line.reason, "held back: {}", line.detail);
         }
     }
     for warning in &report.warnings {
         warn!(cluster, "{warning}");
     }
     for line in &report.held_back {
-        info!(cluster, kubernetes_service = %line.service, reason = line.reason, "held back: {}", line.detail);
+        info!(cluster, kubernetes_service = %line.service, reason = &*line.reason, "held back: {}", line.detail);
     }
     if let Some(problem) = &report.error {
         error!(cluster, "cluster not read, nothing changed: {problem}");
@@ -69,7 +69,7 @@ fn guard(cluster: &str, line: &GuardReport, mode: Mode) {
     warn!(
         cluster,
         %mode,
-        guard = line.state,
+        guard = &*line.state,
         loss = line.loss,
         instances = line.instances,
         services = line.services.len(),
@@ -82,7 +82,7 @@ fn guard(cluster: &str, line: &GuardReport, mode: Mode) {
 
 fn change(cluster: &str, service: &ServiceReport, line: &ChangeLine, mode: Mode) {
     let place = format!("{}/{}", service.namespace, service.name);
-    let (verb, instance) = (line.change, line.instance.as_deref().unwrap_or_default());
+    let (verb, instance) = (&*line.change, line.instance.as_deref().unwrap_or_default());
     match &line.result {
         ChangeResult::Failed { error } => error!(cluster, kubernetes_service = %line.service,
             cloud_map_service = place, change = verb, instance, "change failed: {error}"),

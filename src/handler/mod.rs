@@ -3,6 +3,7 @@
 
 mod answer;
 mod log;
+mod named;
 mod purge;
 mod scopes;
 
@@ -77,7 +78,7 @@ impl Function {
         if command.action == Action::Purge {
             return Box::pin(self.purge(command, deadline)).await;
         }
-        let selections = match Selections::of(&command.scope, &self.settings.clusters) {
+        let selections = match Box::pin(self.selections(&command.scope)).await {
             Ok(selections) => selections,
             Err(unknown) => return Answer::refused(Error::Cluster(unknown)),
         };
@@ -226,7 +227,7 @@ impl Function {
 
 /// Records and logs a message that is not delivered again.
 fn drop(message: String, reason: &'static str, why: &dyn std::fmt::Display) -> Dropped {
-    let dropped = Dropped { message, reason, detail: why.to_string() };
+    let dropped = Dropped { message, reason: reason.into(), detail: why.to_string() };
     log::dropped(&dropped);
     dropped
 }

@@ -53,22 +53,12 @@ impl Function {
         match (called.as_slice(), ClusterArn::parse(name)) {
             ([cluster], _) => Ok((self.arn_of(cluster).await?, Some(*cluster))),
             ([], Some(arn)) => {
-                let same = |it: &&Cluster| it.name == arn.name() && it.region == arn.region();
-                let by_name = clusters.iter().filter(|it| it.arn.is_none()).find(same);
+                let by_name = clusters.iter().find(|it| it.may_be(&arn));
                 Ok((arn.clone(), by_name))
             }
             ([], None) => Err(UnknownCluster::NoArn { configured: labels() }),
             (_, _) => Err(UnknownCluster::Ambiguous { configured: labels() }),
         }
-    }
-
-    async fn arn_of(&self, cluster: &Cluster) -> Result<ClusterArn, UnknownCluster> {
-        if let Some(arn) = &cluster.arn {
-            return Ok(arn.clone());
-        }
-        let connected = self.clients.connect(cluster).await;
-        let told = |error| UnknownCluster::ArnNotTold { problem: chain(&error) };
-        Ok(connected.map_err(told)?.cluster.arn)
     }
 
     /// In the function's own Cloud Map and in those of all configured clusters: which of them a

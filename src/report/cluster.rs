@@ -59,7 +59,7 @@ impl ClusterReport {
                 }
             };
             at(&mut services, change.place()).changes.push(ChangeLine {
-                change: change.verb(),
+                change: change.verb().into(),
                 instance: change.instance().map(str::to_owned),
                 service: change.marked().cloned().unwrap_or(service),
                 detail: change.detail(),

@@ -3,14 +3,14 @@
 use std::iter::Sum;
 use std::ops::Add;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{ChangeResult, ClusterReport};
 
 /// How many of what. Changes count as registered and the like when they were made, or when a plan
 /// says that they would be.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct Counts {
     /// Cloud Map services and namespaces created.
     pub created: usize,
@@ -53,10 +53,17 @@ impl Counts {
             counts.failed += failed + usize::from(service.unreadable.is_some());
             counts.held_back += service.held_back.len() - failed;
             for line in &service.changes {
-                *counts.field(line.change, &line.result) += 1;
+                *counts.field(&line.change, &line.result) += 1;
             }
         }
         counts
+    }
+
+    /// How many changes were made, or would be.
+    pub fn changes(&self) -> usize {
+        let services = self.created + self.updated + self.deleted;
+        let instances = self.registered + self.rewritten + self.adopted + self.deregistered;
+        services + instances + self.health
     }
 
     pub(super) fn field(&mut self, change: &str, result: &ChangeResult) -> &mut usize {

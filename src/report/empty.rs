@@ -2,14 +2,14 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{ChangeResult, Counts, Report};
 use crate::apply::Outcome;
 use crate::plan::Place;
 
 /// Cloud Map services of ours that hold nothing and that no Service claims.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct EmptyServices {
     /// Those that were deleted, or would be.
     pub deletions: Vec<Deletion>,
@@ -18,7 +18,7 @@ pub struct EmptyServices {
 }
 
 /// One deletion.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Deletion {
     /// The Cloud Map namespace's name.
     pub namespace: String,

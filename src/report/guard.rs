@@ -1,17 +1,18 @@
 //! What the guard against mass deletion says of a cluster, in numbers for alarms and scripts and in
 //! one sentence for people.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
+use super::Word;
 use crate::model::ServiceRef;
 use crate::plan::{Stand, Told};
 
 /// A loss past the guard's limits.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GuardReport {
     /// `held`, `lifted`, `confirmed`, `left-to-full-sync` or `held-by-full-sync`.
-    pub state: &'static str,
+    pub state: Word,
     /// So many instances would go, or go.
     pub loss: usize,
     /// Of so many.
@@ -35,7 +36,7 @@ pub struct GuardReport {
 }
 
 /// A Service that loses instances.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LosingService {
     /// The Service.
     pub service: ServiceRef,
@@ -50,7 +51,7 @@ impl From<&Told> for GuardReport {
             instances: losing.instances,
         });
         Self {
-            state: state(told.stand),
+            state: state(told.stand).into(),
             loss: told.loss,
             instances: told.instances,
             share: told.share,

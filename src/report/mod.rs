@@ -1,6 +1,6 @@
 //! Report: what a run did or would do, as one value. It serialises as the JSON answer of a direct
-//! invocation, prints itself as the plan table (`table`) and counts itself for CloudWatch (`metrics`).
-//! Pure; the handler logs it.
+//! invocation, prints itself as the plan table (`table`) and counts itself for CloudWatch (`metrics`). The plugin of
+//! kubectl reads that JSON back. Pure; the handler logs it.
 
 mod cluster;
 mod counts;
@@ -12,10 +12,11 @@ mod table;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::error::Error;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::model::ServiceRef;
 use crate::plan::{Foreign, HeldBack};
@@ -25,8 +26,11 @@ pub use empty::{Deletion, EmptyServices};
 pub use guard::{GuardReport, LosingService};
 pub use notice::{Notice, notices};
 
+/// One of a few words that stand in a report: the code's own, or as they were read from an answer.
+pub type Word = Cow<'static, str>;
+
 /// What one invocation did.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
     /// Whether Cloud Map was to be changed, or only a plan made.
@@ -40,27 +44,27 @@ pub struct Report {
     /// By cluster, in the order of the settings.
     pub clusters: Vec<ClusterReport>,
     /// What became of services that nobody needs, where they are looked for.
-    #[serde(skip_serializing_if = "EmptyServices::is_empty")]
+    #[serde(default, skip_serializing_if = "EmptyServices::is_empty")]
     pub empty_services: EmptyServices,
     /// Messages of a batch that name nothing to look at. A retry could not help, so they are not
     /// delivered again.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub dropped: Vec<Dropped>,
 }
 
 /// A message that names nothing to look at.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Dropped {
     /// Its id.
     pub message: String,
     /// The reason's stable name.
-    pub reason: &'static str,
+    pub reason: Word,
     /// What would be right; never what the message says.
     pub detail: String,
 }
 
 /// Whether Cloud Map was to be changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
     /// Changes were made.
@@ -72,8 +76,8 @@ pub enum Mode {
 }
 
 /// What was done for one cluster.
-#[derive(Clone, Debug, Default, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct ClusterReport {
     /// Its ARN, or its name where EKS did not tell the ARN.
     pub cluster: String,
@@ -98,8 +102,8 @@ pub struct ClusterReport {
 }
 
 /// What was done in one Cloud Map service.
-#[derive(Clone, Debug, Default, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct ServiceReport {
     /// The Cloud Map namespace's name.
     pub namespace: String,
@@ -121,11 +125,11 @@ pub struct ServiceReport {
 }
 
 /// One change.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ChangeLine {
     /// `create-namespace`, `create`, `update`, `register`, `rewrite`, `health`, `adopt` or `deregister`.
-    pub change: &'static str,
+    pub change: Word,
     /// The instance; none: the Cloud Map service itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instance: Option<String>,
@@ -139,7 +143,7 @@ pub struct ChangeLine {
 }
 
 /// What became of a change.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "result", rename_all = "snake_case")]
 pub enum ChangeResult {
     /// Not tried: a plan or a dry run.
@@ -159,13 +163,13 @@ pub enum ChangeResult {
 }
 
 /// Something held back.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HeldBackLine {
     /// The Kubernetes Service that asks.
     pub service: ServiceRef,
     /// The reason's stable name.
-    pub reason: &'static str,
+    pub reason: Word,
     /// What would help.
     pub detail: String,
     /// Whether a retry may help, so that the run is incomplete.
@@ -176,7 +180,7 @@ impl From<HeldBack> for HeldBackLine {
     fn from(held_back: HeldBack) -> Self {
         let HeldBack { service, reason, .. } = held_back;
         let (code, detail) = (reason.code(), reason.to_string());
-        Self { service, reason: code, detail, failed: reason.is_failure() }
+        Self { service, reason: code.into(), detail, failed: reason.is_failure() }
     }
 }
 

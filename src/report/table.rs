@@ -1,5 +1,5 @@
 //! The report as a person reads it: one block per cluster, one line per change, in the signs that
-//! users of Terraform know (`+ ~ - = !`).
+//! users of Terraform know (`+ ~ - = !`). The alternate form says of each change whose it is, too.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -14,17 +14,24 @@ impl Display for Report {
             let registry = cluster.registry.as_ref();
             let registry = registry.map(|it| format!(" (Cloud Map {it})")).unwrap_or_default();
             writeln!(f, "cluster {}{registry}", cluster.cluster)?;
-            write!(f, "{cluster}")?;
+            cluster.fmt(f)?;
         }
         write!(f, "{}", self.empty_services)?;
         for Dropped { message, reason, detail } in &self.dropped {
             writeln!(f, "! dropped    message {message} ({reason}): {detail}")?;
         }
+        writeln!(f, "{}", self.summary())
+    }
+}
+
+impl Report {
+    /// The whole of it in one line.
+    pub fn summary(&self) -> String {
         let incomplete = if self.ok { "" } else { ", incomplete" };
         match self.mode {
-            Mode::Sync => writeln!(f, "synced{incomplete}: {}", self.counts),
-            Mode::Plan => writeln!(f, "plan{incomplete}: {}", self.counts.planned()),
-            Mode::DryRun => writeln!(f, "dry run{incomplete}: {}", self.counts.planned()),
+            Mode::Sync => format!("synced{incomplete}: {}", self.counts),
+            Mode::Plan => format!("plan{incomplete}: {}", self.counts.planned()),
+            Mode::DryRun => format!("dry run{incomplete}: {}", self.counts.planned()),
         }
     }
 }
@@ -45,7 +52,7 @@ impl Display for ClusterReport {
             return writeln!(f, "  ! not read, so nothing was changed: {error}");
         }
         for service in &self.services {
-            write!(f, "{service}")?;
+            service.fmt(f)?;
         }
         for line in &self.held_back {
             writeln!(f, "  {line}")?;
@@ -67,7 +74,11 @@ impl Display for ServiceReport {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         writeln!(f, "  {}/{}", self.namespace, self.name)?;
         for line in &self.changes {
-            writeln!(f, "    {line}")?;
+            write!(f, "    {line}")?;
+            if f.alternate() {
+                write!(f, "  for {}", line.service)?;
+            }
+            writeln!(f)?;
         }
         if let Some(problem) = &self.unreadable {
             writeln!(f, "    ! not read   {problem}")?;
@@ -92,8 +103,8 @@ impl Display for ServiceReport {
 
 impl Display for ChangeLine {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let sign = sign(self.change);
-        let (verb, subject) = match (self.change, &self.instance) {
+        let sign = sign(&self.change);
+        let (verb, subject) = match (self.change.as_ref(), &self.instance) {
             ("create-namespace", _) => ("create", "namespace"),
             (verb, None) => (verb, "service"),
             (verb, Some(instance)) => (verb, instance.as_str()),

@@ -174,7 +174,7 @@ fn clusters_messages_and_modes_are_told_apart() {
     };
     let mut report = Report::new(Mode::Sync, clusters());
     let detail = "it names no Service".to_owned();
-    report.dropped = vec![Dropped { message: "m-1".into(), reason: "NotJson", detail }];
+    report.dropped = vec![Dropped { message: "m-1".into(), reason: "NotJson".into(), detail }];
     assert_snapshot!(report, @r"
     cluster blue
       nothing is annotated, and nothing of ours is registered

@@ -40,6 +40,12 @@ impl Cluster {
         self.name == text || self.arn.as_ref().is_some_and(|arn| arn.as_str() == text)
     }
 
+    /// Whether it is configured by its name alone, and an ARN says that name and Region. Its account is
+    /// EKS's to tell.
+    pub fn may_be(&self, arn: &ClusterArn) -> bool {
+        self.arn.is_none() && self.name == arn.name() && self.region == arn.region()
+    }
+
     /// The cluster as messages call it: by ARN where the setting gives one.
     pub fn label(&self) -> &str {
         self.arn.as_ref().map_or(&self.name, ClusterArn::as_str)

@@ -5,16 +5,18 @@ use std::fs::{self, File};
 use std::io::{Read, Seek};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::process::{Child, Command};
 
 use crate::is_ci;
 use crate::runtime_api::{Failure, Outcome, RuntimeApi};
 use crate::sandbox::REGION;
 use crate::sandbox::function::TIMEOUT;
+use crate::sandbox::lambda::Handler;
 
 /// How long a test waits for a word of the binary before it calls that a hang.
 const PATIENCE: Duration = Duration::from_mins(3);
@@ -62,6 +64,18 @@ impl Lambda {
             ended = self.process.wait() => panic!("the function ended: {ended:?}"),
             () = tokio::time::sleep(PATIENCE) => panic!("no answer comes"),
         }
+    }
+
+    /// What a caller of this function gets for a payload.
+    pub fn handler(&self) -> Handler {
+        let api = self.api.clone();
+        Arc::new(move |payload| {
+            let outcome = api.invoke(payload, TIMEOUT);
+            Box::pin(async move {
+                let outcome = outcome.await.expect("the runtime API keeps its end");
+                outcome.map_err(|failure| json!(failure))
+            })
+        })
     }
 
     /// Waits for the function to end; its exit status and what it told Lambda.

@@ -1,9 +1,9 @@
 //! The real binaries, end to end. `lambda` runs the function as Lambda starts it, against the Lambda
 //! runtime API of `runtime_api`; its AWS is the sandbox's, whose Cloud Map stand-in checks after every
-//! call that nothing foreign was touched (`world`). `cold_start`, `long_settings`, `payloads` and `log`
-//! need no more than that; `story`, `audit_log`, `refusals` and `forwarder` put a real Kubernetes control plane in
-//! the place of the sandbox's (`real_cluster`, `control_plane`), and are skipped where there is none to
-//! be had, but not in CI.
+//! call that nothing foreign was touched (`world`). `cold_start`, `long_settings`, `payloads`, `log` and
+//! `kubectl_cloudmap` need no more than that; `story`, `audit_log`, `refusals` and `forwarder` put a real
+//! Kubernetes control plane in the place of the sandbox's (`real_cluster`, `control_plane`), and are
+//! skipped where there is none to be had, but not in CI.
 
 #[path = "../sandbox/mod.rs"]
 #[allow(dead_code, unused_imports, reason = "shared with the scenarios, which use other parts")]
@@ -14,6 +14,8 @@ mod cold_start;
 mod control_plane;
 #[cfg(feature = "forwarder")]
 mod forwarder;
+#[cfg(feature = "cli")]
+mod kubectl_cloudmap;
 mod lambda;
 mod log;
 mod long_settings;

@@ -13,8 +13,8 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio::sync::{Mutex, mpsc, oneshot};
@@ -26,7 +26,7 @@ pub const FUNCTION_ARN: &str = "arn:aws:lambda:eu-central-1:111122223333:functio
 pub type Outcome = Result<Value, Failure>;
 
 /// What Lambda tells the caller of a function that failed.
-#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Failure {
     /// The error's stable name.
@@ -35,7 +35,8 @@ pub struct Failure {
     pub error_message: String,
 }
 
-/// The running server; it ends with the tokio runtime.
+/// The running server; it ends with the tokio runtime. Clones share it.
+#[derive(Clone)]
 pub struct RuntimeApi {
     address: SocketAddr,
     queue: mpsc::UnboundedSender<Invocation>,

@@ -1,6 +1,6 @@
 //! One HTTP server that plays the AWS endpoint for every service, as `AWS_ENDPOINT_URL` expects. It
-//! checks each request's signature, then hands it to EKS, Parameter Store, SQS, STS or the Cloud Map of the caller's
-//! account and Region.
+//! checks each request's signature, then hands it to EKS, Lambda, Parameter Store, SQS, STS or the Cloud
+//! Map of the caller's account and Region.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -16,6 +16,7 @@ use tokio::net::TcpListener;
 use super::cloud_map::{CloudMap, Wire};
 use super::eks::{self, Eks};
 use super::identity::Identities;
+use super::lambda::Lambda;
 use super::operation::{Operation, pairs};
 use super::parameter_store::ParameterStore;
 use super::sigv4::{Caller, Refusal, SignedRequest};
@@ -32,6 +33,8 @@ pub struct Aws {
     pub identities: Identities,
     /// Clusters.
     pub eks: Eks,
+    /// Functions.
+    pub lambda: Lambda,
     /// Parameters of Systems Manager.
     pub parameter_store: ParameterStore,
     /// Queues.
@@ -47,6 +50,7 @@ pub struct Aws {
 struct Front {
     identities: Identities,
     eks: Eks,
+    lambda: Lambda,
     parameter_store: ParameterStore,
     sqs: Sqs,
     wires: Arc<Mutex<BTreeMap<Place, Wire>>>,
@@ -83,6 +87,7 @@ impl Aws {
         Self {
             identities: front.identities.clone(),
             eks: front.eks.clone(),
+            lambda: front.lambda.clone(),
             parameter_store: front.parameter_store.clone(),
             sqs: front.sqs.clone(),
             registries: Arc::default(),
@@ -168,6 +173,10 @@ impl Front {
                 None => operation.refuse(&no_registry(caller)),
             },
             Operation::DescribeCluster(name) => self.eks.describe_cluster(caller, name),
+            Operation::Lambda(call) => {
+                let query = request.uri().query().unwrap_or_default();
+                self.lambda.answer(call, caller, query, request.body()).await
+            }
             Operation::ParameterStore(name) => self.parameter_store.answer(name, caller, &request),
             Operation::Sqs(name) => self.sqs.answer(name, caller, &request),
             Operation::Sts(form) => sts::answer(&self.identities, caller, form),

@@ -1,5 +1,5 @@
 //! A kubeconfig for a served sandbox: one context per cluster, with its authority and its
-//! administrator's token. It is written as JSON, which kubectl reads as the YAML that it is.
+//! administrator's token; the cluster is named by its ARN, as `aws eks update-kubeconfig` does. It is written as JSON, which kubectl reads as the YAML that it is.
 
 use std::path::Path;
 
@@ -16,12 +16,14 @@ pub fn kubeconfig(clusters: &[KubernetesServer]) -> Value {
     };
     json!({
         "apiVersion": "v1", "kind": "Config",
-        "clusters": entries(|server, name| json!({"name": name, "cluster": cluster(server)})),
+        "clusters": entries(|server, _| json!({
+            "name": server.identity().arn(), "cluster": cluster(server),
+        })),
         "users": entries(|server, name| json!({
             "name": name, "user": {"token": server.admin_token()},
         })),
-        "contexts": entries(|_, name| json!({
-            "name": name, "context": {"cluster": name, "user": name},
+        "contexts": entries(|server, name| json!({
+            "name": name, "context": {"cluster": server.identity().arn(), "user": name},
         })),
         "current-context": clusters.first().map(|server| server.identity().name),
     })

@@ -1,7 +1,7 @@
-//! The sandbox: in-process stand-ins for EKS, STS, SQS, Parameter Store, Cloud Map and the Kubernetes API of each
-//! cluster, on loopback. They are servers; the product reaches them through its own clients by the
-//! endpoint settings in `Sandbox::environment`. `aws` dispatches to `eks`, `parameter_store`, `sqs`, `sts` and `cloud_map`;
-//! `identity` holds the access keys that `sigv4` checks against.
+//! The sandbox: in-process stand-ins for EKS, STS, SQS, Lambda, Parameter Store, Cloud Map and the
+//! Kubernetes API of each cluster, on loopback. They are servers; the product reaches them through its own
+//! clients by the endpoint settings in `Sandbox::environment`. `aws` dispatches to `eks`, `lambda`,
+//! `parameter_store`, `sqs`, `sts` and `cloud_map`; `identity` holds the access keys that `sigv4` checks against.
 
 pub mod aws;
 pub mod clock;
@@ -11,6 +11,7 @@ pub mod function;
 pub mod identity;
 pub mod kubeconfig;
 pub mod kubernetes;
+pub mod lambda;
 pub mod operation;
 pub mod parameter_store;
 pub mod signature;

@@ -1,6 +1,6 @@
 //! Which operation an AWS request is for, read from what each protocol names it by: a target header
-//! for Cloud Map, Parameter Store and SQS, the path for EKS, a form member for STS. Refusals come back in the protocol of
-//! that service.
+//! for Cloud Map, Parameter Store and SQS, the path for EKS and Lambda, a form member for STS. Refusals
+//! come back in the protocol of that service.
 
 use axum::body::{Body, Bytes};
 use axum::extract::Query;
@@ -8,8 +8,9 @@ use axum::http::{Request, StatusCode, Uri};
 use axum::response::Response;
 use serde_json::json;
 
+use super::lambda::Call;
 use super::sigv4::Refusal;
-use super::{eks, parameter_store, sqs, sts};
+use super::{eks, lambda, parameter_store, sqs, sts};
 
 const CLOUD_MAP_TARGET: &str = "Route53AutoNaming_v20170314.";
 
@@ -19,6 +20,8 @@ pub enum Operation {
     CloudMap(String),
     /// EKS's one, of that cluster.
     DescribeCluster(String),
+    /// One of Lambda's two.
+    Lambda(Call),
     /// One of Parameter Store's, by name.
     ParameterStore(String),
     /// Any of SQS's, by name.
@@ -46,6 +49,9 @@ impl Operation {
         if let Some(name) = path.strip_prefix("/clusters/").filter(|name| !name.contains('/')) {
             return Self::DescribeCluster(name.to_owned());
         }
+        if let Some(call) = Call::of(path) {
+            return Self::Lambda(call);
+        }
         let form = std::str::from_utf8(request.body()).map(pairs).unwrap_or_default();
         if form.iter().any(|(key, _)| key == "Action") {
             return Self::Sts(form);
@@ -61,6 +67,7 @@ impl Operation {
             | Self::Sqs(name)
             | Self::Unknown(name) => name.clone(),
             Self::DescribeCluster(_) => "DescribeCluster".to_owned(),
+            Self::Lambda(call) => call.name().to_owned(),
             Self::Sts(form) => {
                 let action = form.iter().find(|(key, _)| key == "Action");
                 action.map(|(_, value)| value.clone()).unwrap_or_default()
@@ -80,6 +87,7 @@ impl Operation {
             Self::ParameterStore(_) => parameter_store::refuse(refusal),
             Self::Sqs(_) => sqs::refuse_signature(refusal),
             Self::Sts(_) => sts::refuse(refusal),
+            Self::Lambda(_) => lambda::refuse(refusal),
             Self::DescribeCluster(_) | Self::Unknown(_) => eks::refuse(refusal),
         }
     }

@@ -1,10 +1,11 @@
-//! `--serve`: the seeded world stays up for `cargo lambda`, the AWS CLI and kubectl.
+//! `--serve`: the seeded world stays up for `cargo lambda`, the AWS CLI, kubectl and its plugin.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use crate::sandbox::cloud_map::Behaviour;
-use crate::sandbox::{REGION, kubeconfig};
+use crate::sandbox::lambda::Deployed;
+use crate::sandbox::{ACCOUNT, REGION, ROLE_ARN, kubeconfig};
 use crate::seed::world;
 
 /// Serves until the process is interrupted.
@@ -19,6 +20,9 @@ pub async fn serve() -> ExitCode {
         eprintln!("cannot write {}: {error}", kubeconfig.display());
         return ExitCode::FAILURE;
     }
+    let function = Deployed::in_process(sandbox.function(&[]).await);
+    sandbox.aws().lambda.allow(ROLE_ARN);
+    sandbox.aws().lambda.deploy(REGION, ACCOUNT, "cloud-map-sync", function);
     println!("# The sandbox serves until it is interrupted. In another shell:");
     // The AWS CLI reads the Region by its older name, and would ask `data-127.0.0.1` for discovery.
     let more = [("AWS_DEFAULT_REGION", REGION), ("AWS_DISABLE_HOST_PREFIX_INJECTION", "true")];
@@ -36,6 +40,7 @@ pub async fn serve() -> ExitCode {
     println!(
         "#   aws servicediscovery discover-instances --namespace-name shop.local --service-name web"
     );
+    println!("#   cargo run --bin kubectl-cloudmap -- plan -A --function cloud-map-sync");
     println!("#   kubectl --context blue -n shop get services");
     match tokio::signal::ctrl_c().await {
         Ok(()) => ExitCode::SUCCESS,

@@ -21,6 +21,28 @@ async fn two_clusters() -> Fleet {
 }
 
 #[tokio::test]
+async fn a_cluster_configured_by_name_is_meant_by_its_own_arn_and_by_no_other() {
+    let fleet = two_clusters().await;
+    let function = fleet.function().await;
+    let blue = fleet.sandbox.cluster_arn("blue");
+    let sync = |arn: &str| json!({"action": "sync", "cluster": arn});
+    for other in [
+        blue.replace("111122223333", "444455556666"),
+        blue.replace("eu-central-1", "eu-west-1"),
+        blue.replace("blue", "red"),
+    ] {
+        let answer = invoke(&function, &sync(&other)).await;
+        assert_eq!(answer.response.expect_err("another cluster").kind(), "UnknownCluster");
+    }
+    assert!(fleet.addresses("prod", "web").is_empty());
+
+    let answer = invoke(&function, &sync(&blue)).await.response.expect("blue");
+
+    assert_eq!(answer["clusters"][0]["cluster"], blue.as_str());
+    assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1"]);
+}
+
+#[tokio::test]
 async fn schedule_is_answered_with_counts() {
     for schedule in SCHEDULES {
         let fleet = two_clusters().await;

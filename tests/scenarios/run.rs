@@ -49,8 +49,8 @@ pub async fn report(function: &Function, payload: &Value) -> Report {
 }
 
 /// The stable names of all that is held back, sorted.
-pub fn held_back(report: &Report) -> Vec<&'static str> {
-    let mut reasons: Vec<&'static str> = held(report).map(|(reason, _)| reason).collect();
+pub fn held_back(report: &Report) -> Vec<&str> {
+    let mut reasons: Vec<&str> = held(report).map(|(reason, _)| reason).collect();
     reasons.sort_unstable();
     reasons
 }
@@ -61,10 +61,10 @@ pub fn said_of(report: &Report, reason: &str) -> String {
     found.unwrap_or_else(|| panic!("nothing is held back as {reason}: {report}")).1
 }
 
-fn held(report: &Report) -> impl Iterator<Item = (&'static str, String)> {
+fn held(report: &Report) -> impl Iterator<Item = (&str, String)> {
     report.clusters.iter().flat_map(|cluster| {
         let placed = cluster.services.iter().flat_map(|service| &service.held_back);
-        placed.chain(&cluster.held_back).map(|line| (line.reason, line.detail.clone()))
+        placed.chain(&cluster.held_back).map(|line| (&*line.reason, line.detail.clone()))
     })
 }
 

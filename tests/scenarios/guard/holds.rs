@@ -22,7 +22,7 @@ async fn cluster_that_is_emptied_at_once_keeps_its_instances_and_the_schedule_is
     let report = answer.report.expect("a report");
     holds(&report);
     let said = guard(&report);
-    assert_eq!((said.state, said.loss, said.instances), ("held", 12, 12));
+    assert_eq!((&*said.state, said.loss, said.instances), ("held", 12, 12));
     assert_eq!(said.first_seen.as_deref(), Some("2026-11-21T10:51:00Z"));
     assert_eq!(said.lifts_from.as_deref(), Some("2026-11-21T11:01:00Z"));
     assert!(!said.later_look);

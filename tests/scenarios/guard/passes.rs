@@ -76,7 +76,7 @@ async fn loss_that_grows_passes_only_as_far_as_it_was_seen() {
 
     assert_eq!((report.counts.deregistered, shops.registered()), (9, 3), "{report}");
     let said = guard(&report);
-    assert_eq!((said.state, said.loss, said.instances), ("held", 3, 3));
+    assert_eq!((&*said.state, said.loss, said.instances), ("held", 3, 3));
     assert_eq!(said.first_seen.as_deref(), Some("2026-11-21T11:01:00Z"));
     shops.clock.advance(WAIT);
     assert_eq!(sync(&shops.function).await.counts.deregistered, 3);

@@ -1,0 +1,64 @@
+//! The function in this process: the same handler, with the credentials of the terminal and the
+//! settings of the deployed function, or of the environment.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use aws_config::SdkConfig;
+use serde_json::Value;
+
+use super::function::{self, Configuration};
+use crate::deadline::Deadline;
+use crate::handler;
+use crate::start;
+
+/// How long a run may take that no function's settings limit.
+const TIMEOUT: Duration = Duration::from_mins(5);
+
+/// Why it did not run, or what it ended with.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The settings have mistakes, or are not to be read.
+    #[error("the settings {source_of} cannot be used")]
+    Settings {
+        /// Where they come from.
+        source_of: String,
+        /// What is wrong with them.
+        #[source]
+        source: start::Error,
+    },
+    /// The deployed function did not tell its settings.
+    #[error(transparent)]
+    Function(#[from] function::Error),
+    /// It ran, and ended with an error.
+    #[error("{}", .0.kind())]
+    Failed(#[source] handler::Error),
+}
+
+/// Runs the function once, with the settings of `deployed` where one is named.
+pub async fn invoke(
+    config: SdkConfig,
+    deployed: Option<&function::Function>,
+    payload: &Value,
+) -> Result<Value, Error> {
+    let (source_of, configuration) = match deployed {
+        Some(function) => (format!("of the function {function}"), function.configuration().await?),
+        None => ("in the environment".to_owned(), here()),
+    };
+    let variable = |name: &str| configuration.environment.get(name).cloned();
+    let settings = Box::pin(start::settings(variable, &config)).await;
+    let settings = settings.map_err(|source| Error::Settings { source_of, source })?;
+    let function = handler::Function::new(settings, config);
+    let timeout = configuration.timeout.unwrap_or(TIMEOUT);
+    let answer = Box::pin(function.invoke(payload, Deadline::after(timeout))).await;
+    answer.response.map_err(Error::Failed)
+}
+
+/// The environment of this process.
+fn here() -> Configuration {
+    let text = |variable: (OsString, OsString)| {
+        let (name, value) = variable;
+        Some((name.into_string().ok()?, value.into_string().ok()?))
+    };
+    Configuration { environment: std::env::vars_os().filter_map(text).collect(), timeout: None }
+}

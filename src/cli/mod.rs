@@ -1,0 +1,111 @@
+//! `kubectl cloudmap`: the function for a person at a terminal, in a binary of its own.
+//!
+//! ```text
+//! arguments ─> place (kubeconfig) ─> command ─> runner ─> answer ─> show ─> exit code
+//!                                               │ function: Lambda's Invoke
+//!                                               └ local: the same handler in this process
+//! ```
+//!
+//! Every verb is an action of the function; nothing is decided here. The function is built without
+//! this module.
+
+mod answer;
+pub mod arguments;
+mod colour;
+mod command;
+mod format;
+mod function;
+mod kubeconfig;
+mod local;
+mod markdown;
+mod place;
+mod progress;
+mod runner;
+#[cfg(test)]
+mod tests;
+
+use std::process::ExitCode;
+
+use aws_config::Region;
+use clap::Parser;
+use serde_json::Value;
+
+use crate::report::chain;
+use answer::{Answer, Code};
+use arguments::{Arguments, Aws, Targeted, Verb};
+use command::Command;
+use runner::Runner;
+
+/// Why a verb ended without an answer.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The cluster or the namespace is not known.
+    #[error(transparent)]
+    Place(#[from] place::Error),
+    /// The function did not answer.
+    #[error(transparent)]
+    Function(#[from] function::Error),
+    /// It did not run in this process.
+    #[error(transparent)]
+    Local(#[from] local::Error),
+    /// It answered something else than this release of the plugin can show.
+    #[error(transparent)]
+    Answer(#[from] answer::Error),
+    /// The answer could not be written out.
+    #[error(transparent)]
+    Format(#[from] format::Error),
+}
+
+/// Does what the command line says.
+pub async fn main() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(refusal) => {
+            let shown = refusal.print();
+            // 2 says that there are changes, so a mistake is 1 as any other.
+            let fine = !refusal.use_stderr() && shown.is_ok();
+            return Code::of_success(fine).into();
+        }
+    };
+    match Box::pin(run(arguments)).await {
+        Ok(code) => code.into(),
+        Err(error) => {
+            eprintln!("error: {}", format::printable(&chain(&error)));
+            Code::Error.into()
+        }
+    }
+}
+
+async fn run(arguments: Arguments) -> Result<Code, Error> {
+    match arguments.verb {
+        Verb::Plan(targeted) => report("plan", targeted).await,
+        Verb::Sync(targeted) => report("sync", targeted).await,
+    }
+}
+
+/// A verb whose answer is a report.
+async fn report(action: &'static str, targeted: Targeted) -> Result<Code, Error> {
+    let Targeted { place, aws, output } = targeted;
+    let command = Command { action, place: place::of(&place)? };
+    let answer = Answer::read(ask(&aws, &command).await?)?;
+    format::print(&answer, output.format)?;
+    Ok(answer.code())
+}
+
+/// Has the command carried out, and says so meanwhile.
+async fn ask(aws: &Aws, command: &Command) -> Result<Value, Error> {
+    let runner = Runner::new(aws).await;
+    progress::during(&format!("{command} {runner}"), runner.run(&command.payload())).await
+}
+
+/// The SDK's configuration of this terminal.
+async fn sdk_config(aws: &Aws) -> aws_config::SdkConfig {
+    let mut loader = crate::clients::sdk_config();
+    if let Some(profile) = &aws.profile {
+        loader = loader.profile_name(profile);
+    }
+    if let Some(region) = &aws.region {
+        loader = loader.region(Region::new(region.clone()));
+    }
+    loader.load().await
+}

@@ -1,0 +1,48 @@
+//! Who carries a command out: the function where Lambda runs it, or this process.
+
+use std::fmt;
+
+use aws_config::SdkConfig;
+use serde_json::Value;
+
+use super::arguments::Aws;
+use super::function::Function;
+use super::{Error, local, sdk_config};
+
+/// Who carries a command out.
+pub struct Runner {
+    config: SdkConfig,
+    function: Option<Function>,
+    local: bool,
+}
+
+impl Runner {
+    /// As the command line says.
+    pub async fn new(aws: &Aws) -> Self {
+        let config = sdk_config(aws).await;
+        let named = aws.function.as_ref();
+        let function = named.map(|name| Function::new(&config, name, aws.qualifier.as_deref()));
+        Self { config, function, local: aws.local }
+    }
+
+    /// Has a payload served.
+    pub async fn run(&self, payload: &Value) -> Result<Value, Error> {
+        match &self.function {
+            Some(function) if !self.local => Ok(function.invoke(payload).await?),
+            deployed => {
+                let config = self.config.clone();
+                Ok(Box::pin(local::invoke(config, deployed.as_ref(), payload)).await?)
+            }
+        }
+    }
+}
+
+impl fmt::Display for Runner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.function {
+            Some(function) if !self.local => write!(f, "by {function}"),
+            Some(function) => write!(f, "here, with the settings of {function}"),
+            None => f.write_str("here"),
+        }
+    }
+}

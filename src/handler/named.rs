@@ -1,0 +1,39 @@
+//! Which configured cluster a person means who names it by its ARN, as kubeconfigs do, where the settings
+//! have its name: EKS tells whether it is that one.
+
+use super::Function;
+use super::scopes::{Selections, UnknownCluster};
+use crate::event::{ClusterName, Scope};
+use crate::model::ClusterArn;
+use crate::report::chain;
+use crate::settings::Cluster;
+
+impl Function {
+    /// What a person's scope means.
+    pub(super) async fn selections(&self, scope: &Scope) -> Result<Selections, UnknownCluster> {
+        let clusters = &self.settings.clusters;
+        let unknown = match Selections::of(scope, clusters) {
+            Err(unknown @ UnknownCluster::NotConfigured { .. }) => unknown,
+            settled => return settled,
+        };
+        let ClusterName::Named(name) = &scope.cluster else { return Err(unknown) };
+        let Some(arn) = ClusterArn::parse(name) else { return Err(unknown) };
+        let Some(cluster) = clusters.iter().find(|cluster| cluster.may_be(&arn)) else {
+            return Err(unknown);
+        };
+        if self.arn_of(cluster).await? != arn {
+            return Err(unknown);
+        }
+        let cluster = ClusterName::Named(cluster.label().to_owned());
+        Selections::of(&Scope { cluster, ..scope.clone() }, clusters)
+    }
+
+    pub(super) async fn arn_of(&self, cluster: &Cluster) -> Result<ClusterArn, UnknownCluster> {
+        if let Some(arn) = &cluster.arn {
+            return Ok(arn.clone());
+        }
+        let connected = self.clients.connect(cluster).await;
+        let told = |error| UnknownCluster::ArnNotTold { problem: chain(&error) };
+        Ok(connected.map_err(told)?.cluster.arn)
+    }
+}

@@ -1,0 +1,7 @@
+//! `kubectl cloudmap` as a person runs it: the plugin's binary in an environment of its own, before the
+//! sandbox's Lambda, behind which the function's binary runs (`through_function`), or all in the
+//! plugin's own process (`local`). `terminal` is what the person has.
+
+mod local;
+mod terminal;
+mod through_function;

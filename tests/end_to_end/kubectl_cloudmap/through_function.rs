@@ -1,0 +1,228 @@
+//! The plugin through Lambda's Invoke, with the function's binary behind it.
+
+use serde_json::{Value, json};
+
+use super::terminal::{Terminal, answering, deploy, in_step};
+use crate::payloads::stand_in;
+use crate::sandbox::Sandbox;
+
+const BLUE: &str = "arn:aws:eks:eu-central-1:111122223333:cluster/blue";
+
+#[tokio::test]
+async fn a_plan_is_shown_a_sync_makes_it_true_and_the_next_plan_finds_nothing_to_do() {
+    let (world, _) = stand_in().await;
+    let lambda = world.lambda(&[]).await;
+    deploy(&world.sandbox, &[], lambda.handler());
+    let terminal = Terminal::new(&world.sandbox, &["blue"]);
+
+    let plan = terminal.run("plan -n shop").await;
+    assert_eq!((plan.code, plan.errors.as_str()), (Some(2), ""), "{plan:?}");
+    let expected = format!(
+        "cluster {BLUE}\n  prod.local/web\n    + register   ip-10-0-1-1-22162b0180  10.0.1.1 (pod web-a)\n    \
+         = left alone, not ours: 1 ECS\nplan: 1 to register, 1 not ours\n"
+    );
+    assert_eq!(plan.output, expected);
+    assert!(world.addresses("prod.local", "web").is_empty(), "a plan writes nothing");
+
+    let sync = terminal.run("sync -n shop service/web").await;
+    assert_eq!(sync.code, Some(0), "{sync:?}");
+    assert!(sync.output.ends_with("synced: 1 registered, 1 not ours\n"), "{}", sync.output);
+    assert_eq!(world.addresses("prod.local", "web"), ["10.0.1.1"]);
+
+    let plan = terminal.run("plan -A").await;
+    assert_eq!(plan.code, Some(0), "{plan:?}");
+    assert!(plan.output.ends_with("plan: 1 unchanged, 1 not ours\n"), "{}", plan.output);
+    world.assert_that_the_ecs_task_is_unchanged();
+}
+
+#[tokio::test]
+async fn every_format_says_the_same() {
+    let (world, _) = stand_in().await;
+    let lambda = world.lambda(&[]).await;
+    deploy(&world.sandbox, &[], lambda.handler());
+    let terminal = Terminal::new(&world.sandbox, &["blue"]);
+
+    let report = terminal.run("plan -A -o json").await;
+    assert_eq!(report.code, Some(2), "{report:?}");
+    let report: Value = serde_json::from_str(&report.output).expect("JSON");
+    assert_eq!(report["clusters"][0]["services"][0]["changes"][0]["change"], "register");
+
+    let yaml = terminal.run("plan -A -o yaml").await;
+    assert_eq!(yaml.code, Some(2), "{yaml:?}");
+    let yaml: Value = serde_saphyr::from_str(&yaml.output).expect("YAML");
+    assert_eq!(yaml, report);
+
+    let wide = terminal.run("plan -A -o wide").await.output;
+    assert!(wide.contains("(pod web-a)  for shop/web\n"), "{wide}");
+    let page = terminal.run("plan -A -o md").await.output;
+    assert!(page.contains("| register | prod.local/web | ip-10-0-1-1"), "{page}");
+}
+
+#[tokio::test]
+async fn a_plan_of_a_cluster_that_cannot_be_read_ends_with_1() {
+    let (world, blue) = stand_in().await;
+    let lambda = world.lambda(&[]).await;
+    deploy(&world.sandbox, &[], lambda.handler());
+    let terminal = Terminal::new(&world.sandbox, &["blue"]);
+    blue.revoke(crate::sandbox::ROLE_ARN);
+
+    let plan = terminal.run("plan -A").await;
+    assert_eq!(plan.code, Some(1), "{plan:?}");
+    assert!(plan.output.contains("the token was refused (401)"), "{}", plan.output);
+}
+
+#[tokio::test]
+async fn the_context_says_which_cluster_and_which_namespace() {
+    let sandbox = Sandbox::start().await.cluster("blue").await.cluster("green").await;
+    let payloads = deploy(&sandbox, &[], answering(Ok(in_step())));
+    let terminal = Terminal::new(&sandbox, &["blue", "green"]);
+    let green = sandbox.cluster_arn("green");
+    let rows = [
+        ("plan", json!({"action": "plan", "cluster": BLUE, "namespace": "default"})),
+        ("plan -n shop", json!({"action": "plan", "cluster": BLUE, "namespace": "shop"})),
+        ("plan -A --context green", json!({"action": "plan", "cluster": green})),
+        (
+            "sync svc/web --namespace shop --context green",
+            json!({"action": "sync", "cluster": green, "namespace": "shop", "service": "web"}),
+        ),
+        ("sync --cluster red", json!({"action": "sync", "cluster": "red"})),
+        ("plan --all-clusters", json!({"action": "plan"})),
+    ];
+    for (words, payload) in rows {
+        let printed = terminal.run(words).await;
+        assert_eq!(printed.code, Some(0), "{words}: {printed:?}");
+        let invoked = payloads.lock().expect("no poisoned lock").pop();
+        assert_eq!(invoked, Some(payload), "{words}");
+    }
+}
+
+#[tokio::test]
+async fn a_context_that_leads_to_no_cluster_is_an_error_before_anything_is_asked() {
+    let sandbox = Sandbox::start().await.cluster("blue").await;
+    let payloads = deploy(&sandbox, &[], answering(Ok(in_step())));
+    let mut terminal = Terminal::new(&sandbox, &["blue"]);
+    let kind = terminal.file(
+        "kind",
+        r#"{"contexts": [{"name": "kind", "context": {"cluster": "kind", "user": "kind"}}]}"#,
+    );
+    let rows = [
+        ("plan --context red", "error: the kubeconfig has no context \"red\"\n"),
+        (
+            "plan --context kind --kubeconfig ",
+            "error: the context \"kind\" does not say which EKS cluster it is: name it by --cluster\n",
+        ),
+        (
+            "plan svc/web --cluster blue",
+            "error: a Service is named and its namespace is not: add -n NAMESPACE\n",
+        ),
+    ];
+    for (words, error) in rows {
+        let words = words.replace("--kubeconfig ", &format!("--kubeconfig {kind}"));
+        let printed = terminal.run(&words).await;
+        assert_eq!((printed.code, printed.errors.as_str()), (Some(1), error), "{words}");
+    }
+    terminal.set("KUBECONFIG", "/nowhere");
+    let printed = terminal.run("plan").await;
+    assert_eq!(printed.code, Some(1));
+    assert!(printed.errors.starts_with("error: cannot read the kubeconfig;"), "{printed:?}");
+    assert!(payloads.lock().expect("no poisoned lock").is_empty());
+}
+
+#[tokio::test]
+async fn an_error_of_the_function_is_told_in_its_words() {
+    let (world, _) = stand_in().await;
+    let lambda = world.lambda(&[]).await;
+    deploy(&world.sandbox, &[], lambda.handler());
+    let terminal = Terminal::new(&world.sandbox, &["blue"]);
+
+    let printed = terminal.run("plan --cluster red").await;
+
+    assert_eq!((printed.code, printed.output.as_str()), (Some(1), ""));
+    assert_eq!(
+        printed.errors,
+        "error: the function sync ended with UnknownCluster: no configured cluster has this name \
+         or ARN; configured: blue\n"
+    );
+}
+
+#[tokio::test]
+async fn a_function_that_lambda_ended_or_that_answers_something_else_is_an_error() {
+    let sandbox = Sandbox::start().await.cluster("blue").await;
+    let timed_out = json!({"errorType": "Sandbox.Timedout", "errorMessage": "Task timed out"});
+    let rows = [
+        (Err(timed_out), "the function sync ended with Sandbox.Timedout: Task timed out"),
+        (Err(json!(null)), "the function sync ended with an error: it did not say why"),
+        (
+            Ok(json!({"batchItemFailures": []})),
+            "the answer is not one that this release understands",
+        ),
+    ];
+    for (answer, said) in rows {
+        deploy(&sandbox, &[], answering(answer));
+        let printed = Terminal::new(&sandbox, &["blue"]).run("plan").await;
+        assert_eq!(printed.code, Some(1));
+        assert!(printed.errors.contains(said), "{printed:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_function_that_is_not_there_or_not_allowed_says_what_would_help() {
+    let sandbox = Sandbox::start().await.cluster("blue").await;
+    deploy(&sandbox, &[], answering(Ok(in_step())));
+    let mut terminal = Terminal::new(&sandbox, &["blue"]);
+
+    assert_eq!(terminal.run("plan --qualifier live").await.code, Some(0));
+    for words in ["plan --function other", "plan --qualifier stale", "plan --region eu-west-1"] {
+        let printed = terminal.run(words).await;
+        assert_eq!(printed.code, Some(1), "{words}");
+        assert!(printed.errors.contains("ResourceNotFoundException"), "{words}: {printed:?}");
+        assert!(printed.errors.contains("are --region and --profile right?"), "{printed:?}");
+    }
+    let lifetime = std::time::Duration::from_hours(1);
+    let stranger = "arn:aws:iam::111122223333:role/stranger";
+    terminal.sign_in(&sandbox.aws().identities.issue(stranger, "bob", lifetime));
+    let printed = terminal.run("plan").await;
+    assert_eq!(printed.code, Some(1));
+    assert!(printed.errors.contains("it takes lambda:InvokeFunction"), "{printed:?}");
+}
+
+#[tokio::test]
+async fn a_profile_brings_its_credentials_and_region() {
+    let sandbox = Sandbox::start().await.cluster("blue").await;
+    deploy(&sandbox, &[], answering(Ok(in_step())));
+    let mut terminal = Terminal::new(&sandbox, &["blue"]);
+    let lifetime = std::time::Duration::from_hours(1);
+    let key = sandbox.aws().identities.issue(super::terminal::ROLE, "alice", lifetime);
+    let profile = format!(
+        "[profile work]\nregion = eu-central-1\naws_access_key_id = {}\naws_secret_access_key = {}\n\
+         aws_session_token = {}\n",
+        key.id, key.secret, key.session_token
+    );
+    let file = terminal.file(".aws/config", &profile);
+    terminal.set("AWS_CONFIG_FILE", &file);
+    for name in ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_REGION"] {
+        terminal.unset(name);
+    }
+
+    let printed = terminal.run("plan --profile work").await;
+
+    assert_eq!((printed.code, printed.errors.as_str()), (Some(0), ""), "{printed:?}");
+}
+
+#[tokio::test]
+async fn mistakes_on_the_command_line_end_with_1_and_help_with_0() {
+    let sandbox = Sandbox::start().await.cluster("blue").await;
+    let mut terminal = Terminal::new(&sandbox, &["blue"]);
+    for words in ["plan --no-such-option", "unknown", ""] {
+        let printed = terminal.run(words).await;
+        assert_eq!((printed.code, printed.output.as_str()), (Some(1), ""), "{words}");
+        assert!(printed.errors.contains("Usage: kubectl cloudmap"), "{words}: {printed:?}");
+    }
+    terminal.unset("CLOUD_MAP_SYNC_FUNCTION");
+    let printed = terminal.run("plan").await;
+    assert_eq!(printed.code, Some(1));
+    assert!(printed.errors.contains("--function <NAME>"), "{printed:?}");
+    let help = terminal.run("--help").await;
+    assert_eq!((help.code, help.errors.as_str()), (Some(0), ""));
+    assert!(help.output.contains("Exit codes: 0 all is in step"), "{help:?}");
+}

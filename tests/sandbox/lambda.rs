@@ -1,0 +1,195 @@
+//! The Lambda stand-in: Invoke and GetFunctionConfiguration of the functions that a test deploys, for
+//! the roles that it lets. A function is whatever answers a payload: the handler in the test's process,
+//! or the binary behind a runtime API.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use axum::body::Body;
+use axum::http::StatusCode;
+use axum::response::Response;
+use cloud_map_sync::handler::Function;
+use cloud_map_sync::report::chain;
+use futures_util::future::BoxFuture;
+use serde_json::{Value, json};
+use tokio::runtime::Handle;
+
+use super::function;
+use super::operation::pairs;
+use super::sigv4::{Caller, Refusal};
+
+const PREFIX: &str = "/2015-03-31/functions/";
+
+/// What a function does with a payload; what it fails with is `errorType` and `errorMessage`.
+pub type Handler = Arc<dyn Fn(Value) -> BoxFuture<'static, Result<Value, Value>> + Send + Sync>;
+
+/// A deployed function.
+#[derive(Clone)]
+pub struct Deployed {
+    /// Its environment variables.
+    pub environment: BTreeMap<String, String>,
+    /// Its aliases.
+    pub aliases: BTreeSet<String>,
+    /// What it does.
+    pub handler: Handler,
+}
+
+impl Deployed {
+    /// This function, here.
+    pub fn in_process(function: Function) -> Self {
+        let function = Arc::new(function);
+        let handler: Handler = Arc::new(move |payload| {
+            let function = function.clone();
+            let runtime = Handle::current();
+            // The handler's future stays on one thread, as in Lambda.
+            let answer = move || runtime.block_on(function::invoke(&function, &payload)).response;
+            Box::pin(async move {
+                let answer = tokio::task::spawn_blocking(answer).await.expect("no panic");
+                answer.map_err(
+                    |error| json!({"errorType": error.kind(), "errorMessage": chain(&error)}),
+                )
+            })
+        });
+        Self { environment: BTreeMap::new(), aliases: BTreeSet::new(), handler }
+    }
+}
+
+/// The functions of all accounts and Regions; clones share them.
+#[derive(Clone, Default)]
+pub struct Lambda(Arc<Mutex<State>>);
+
+#[derive(Default)]
+struct State {
+    /// By ARN.
+    functions: BTreeMap<String, Deployed>,
+    /// The roles that may use every function of their account.
+    users: BTreeSet<String>,
+}
+
+/// One of the two operations, on a function by name.
+pub enum Call {
+    /// Invoke.
+    Invoke(String),
+    /// GetFunctionConfiguration.
+    Configuration(String),
+}
+
+impl Call {
+    /// Reads a request's path.
+    pub fn of(path: &str) -> Option<Self> {
+        match path.strip_prefix(PREFIX)?.split_once('/')? {
+            (name, "invocations") => Some(Self::Invoke(name.to_owned())),
+            (name, "configuration") => Some(Self::Configuration(name.to_owned())),
+            _ => None,
+        }
+    }
+
+    /// The operation's name.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Invoke(_) => "Invoke",
+            Self::Configuration(_) => "GetFunctionConfiguration",
+        }
+    }
+
+    fn function(&self) -> &str {
+        let (Self::Invoke(name) | Self::Configuration(name)) = self;
+        name
+    }
+
+    fn action(&self) -> &'static str {
+        match self {
+            Self::Invoke(_) => "lambda:InvokeFunction",
+            Self::Configuration(_) => "lambda:GetFunctionConfiguration",
+        }
+    }
+}
+
+impl Lambda {
+    /// Deploys a function, or changes it.
+    pub fn deploy(&self, region: &str, account: &str, name: &str, function: Deployed) {
+        self.state().functions.insert(arn(region, account, name), function);
+    }
+
+    /// Lets a role invoke the functions of its account, and read their settings.
+    pub fn allow(&self, role_arn: &str) {
+        self.state().users.insert(role_arn.to_owned());
+    }
+
+    /// Answers an operation.
+    pub async fn answer(&self, call: &Call, caller: &Caller, query: &str, body: &[u8]) -> Response {
+        let arn = arn(&caller.region, &caller.principal.account, call.function());
+        if !self.state().users.contains(&caller.principal.role_arn) {
+            return denied(call, &caller.principal.arn(), &arn);
+        }
+        let found = self.state().functions.get(&arn).cloned();
+        let qualifier = pairs(query).into_iter().find(|(key, _)| key == "Qualifier");
+        let qualifier = qualifier.map(|(_, value)| value);
+        let has = |function: &Deployed| {
+            qualifier.as_ref().is_none_or(|alias| function.aliases.contains(alias))
+        };
+        match (found.filter(has), call) {
+            (None, _) => {
+                let arn = qualifier.map_or(arn.clone(), |alias| format!("{arn}:{alias}"));
+                let text = format!("Function not found: {arn}");
+                error(StatusCode::NOT_FOUND, "ResourceNotFoundException", &text)
+            }
+            (Some(function), Call::Invoke(_)) => invoke(&function, body).await,
+            (Some(function), Call::Configuration(name)) => answer(&json!({
+                "FunctionName": name, "FunctionArn": arn, "Runtime": "provided.al2023",
+                "Timeout": 300, "Environment": {"Variables": function.environment},
+            })),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().expect("no poisoned lock")
+    }
+}
+
+async fn invoke(function: &Deployed, body: &[u8]) -> Response {
+    let Ok(payload) = serde_json::from_slice(body) else {
+        let text = "Could not parse request body into json";
+        return error(StatusCode::BAD_REQUEST, "InvalidRequestContentException", text);
+    };
+    match (function.handler)(payload).await {
+        Ok(answered) => answer(&answered),
+        Err(failure) => {
+            let mut response = answer(&failure);
+            let unhandled = "Unhandled".parse().expect("a header's value");
+            response.headers_mut().insert("x-amz-function-error", unhandled);
+            response
+        }
+    }
+}
+
+fn arn(region: &str, account: &str, name: &str) -> String {
+    format!("arn:aws:lambda:{region}:{account}:function:{name}")
+}
+
+fn denied(call: &Call, user: &str, arn: &str) -> Response {
+    let action = call.action();
+    let text = format!(
+        "User: {user} is not authorized to perform: {action} on resource: {arn} because no \
+         identity-based policy allows the {action} action"
+    );
+    error(StatusCode::FORBIDDEN, "AccessDeniedException", &text)
+}
+
+/// A request whose signature does not hold.
+pub fn refuse(refusal: &Refusal) -> Response {
+    error(StatusCode::FORBIDDEN, refusal.code, &refusal.message)
+}
+
+fn error(status: StatusCode, code: &str, message: &str) -> Response {
+    let body = json!({"Type": "User", "Message": message});
+    let mut response = answer(&body);
+    *response.status_mut() = status;
+    response.headers_mut().insert("x-amzn-errortype", code.parse().expect("a header's value"));
+    response
+}
+
+fn answer(body: &Value) -> Response {
+    let builder = Response::builder().header("content-type", "application/json");
+    builder.body(Body::from(body.to_string())).expect("valid headers")
+}
