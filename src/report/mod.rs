@@ -174,13 +174,17 @@ pub struct HeldBackLine {
     pub detail: String,
     /// Whether a retry may help, so that the run is incomplete.
     pub failed: bool,
+    /// Whether something stays out of Cloud Map until the Service's owner acts: what metrics count.
+    #[serde(skip)]
+    pub keeps_out: bool,
 }
 
 impl From<HeldBack> for HeldBackLine {
     fn from(held_back: HeldBack) -> Self {
         let HeldBack { service, reason, .. } = held_back;
-        let (code, detail) = (reason.code(), reason.to_string());
-        Self { service, reason: code.into(), detail, failed: reason.is_failure() }
+        let keeps_out = reason.keeps_out() && reason.concerns_owner();
+        let (code, failed) = (reason.code(), reason.is_failure());
+        Self { service, reason: code.into(), detail: reason.to_string(), failed, keeps_out }
     }
 }
 

@@ -1,6 +1,12 @@
 //! A report as CloudWatch metrics: lines in the embedded metric format, one for each cluster and one
-//! for the invocation, of which CloudWatch Logs makes metrics without a call. The README's table is
-//! made from the same lists. Few dimensions, since CloudWatch bills each combination.
+//! for the invocation, of which CloudWatch Logs makes metrics without a call. What is counted, and how,
+//! is in `cluster` and `invocation`; the README's table is made from those lists, and the alarms and the
+//! dashboard in template.yaml use their names. Few dimensions, since CloudWatch bills each combination.
+
+mod cluster;
+#[cfg(test)]
+mod counting;
+mod invocation;
 
 use std::io;
 use std::time::SystemTime;
@@ -9,7 +15,9 @@ use metrique_writer::unit::{Count, WithUnit};
 use metrique_writer::{Entry, EntryIoStream, EntryWriter, FormatExt, IoStreamError};
 use metrique_writer_format_emf::Emf;
 
-use super::{ChangeResult, ClusterReport, Mode, Report};
+use super::{Mode, Report};
+pub use cluster::OF_CLUSTER;
+pub use invocation::OF_INVOCATION;
 
 /// The metrics' namespace in CloudWatch.
 pub const NAMESPACE: &str = "cloud-map-sync";
@@ -27,99 +35,6 @@ pub struct Metric<T> {
     count: fn(&T) -> usize,
 }
 
-/// The metrics of one cluster.
-pub const OF_CLUSTER: [Metric<ClusterReport>; 12] = [
-    Metric {
-        name: "InStep",
-        meaning: "1 where the cluster was read and every change was made or planned, else 0",
-        count: |cluster| usize::from(cluster.is_complete()),
-    },
-    Metric {
-        name: "Created",
-        meaning: "Cloud Map services created",
-        count: |cluster| cluster.counts.created,
-    },
-    Metric {
-        name: "Registered",
-        meaning: "instances registered",
-        count: |cluster| cluster.counts.registered,
-    },
-    Metric {
-        name: "Rewritten",
-        meaning: "instances whose attributes were repaired",
-        count: |cluster| cluster.counts.rewritten,
-    },
-    Metric {
-        name: "Deregistered",
-        meaning: "instances taken out",
-        count: |cluster| cluster.counts.deregistered,
-    },
-    Metric {
-        name: "Unchanged",
-        meaning: "instances of ours that were as they should be",
-        count: |cluster| cluster.counts.unchanged,
-    },
-    Metric {
-        name: "Foreign",
-        meaning: "instances of others beside them",
-        count: |cluster| cluster.counts.foreign,
-    },
-    Metric {
-        name: "HeldBack",
-        meaning: "what was asked for and not done, and a retry would not help",
-        count: |cluster| cluster.counts.held_back,
-    },
-    Metric {
-        name: "Conflicts",
-        meaning: "of those, names that another Service of the cluster holds",
-        count: |cluster| cluster.held_back_as("DomainConflict"),
-    },
-    Metric {
-        name: "Failed",
-        meaning: "changes that failed, and Cloud Map services that could not be read",
-        count: |cluster| cluster.counts.failed,
-    },
-    Metric {
-        name: "Undone",
-        meaning: "changes that were not tried, for want of time or of what came before them",
-        count: |cluster| cluster.counts.undone,
-    },
-    Metric {
-        name: "Emptied",
-        meaning: "names that have no instance of anybody any more",
-        count: |cluster| cluster.services.iter().filter(|service| service.emptied).count(),
-    },
-];
-
-/// The metrics of an invocation.
-pub const OF_INVOCATION: [Metric<Report>; 5] = [
-    Metric {
-        name: "GoodFullSync",
-        meaning: "1 where every Service of every configured cluster is in step, 0 where a full sync was incomplete",
-        count: |report| usize::from(report.whole && report.ok),
-    },
-    Metric {
-        name: "ClustersUnreadable",
-        meaning: "clusters that could not be read",
-        count: |report| report.counts.unreadable,
-    },
-    Metric {
-        name: "Changes",
-        meaning: "drift repaired: all changes that were made",
-        count: |report| changes(report, &ChangeResult::Applied),
-    },
-    Metric {
-        name: "PlannedChanges",
-        meaning: "drift found and left: all changes that a dry run would make",
-        count: |report| changes(report, &ChangeResult::Planned),
-    },
-    Metric {
-        name: "DroppedMessages",
-        meaning: "messages that name nothing to look at",
-        count: |report| report.dropped.len(),
-    },
-];
-
 /// Writes the metrics of an invocation of `function`. A plan that a person asks for is none of a
 /// dashboard's business, and gives none.
 ///
@@ -134,12 +49,12 @@ pub fn write(
     if report.mode == Mode::Plan {
         return Ok(());
     }
+    // A targeted sync says nothing of the whole: `GoodFullSync`, the first of both lists.
+    let skipped = usize::from(!report.whole);
     for of in &report.clusters {
         let dimensions = [(FUNCTION, function), (CLUSTER, of.cluster.as_str())];
-        document(time, &dimensions, &OF_CLUSTER, of, output)?;
+        document(time, &dimensions, &OF_CLUSTER[skipped..], of, output)?;
     }
-    // A targeted sync says nothing of the whole.
-    let skipped = usize::from(!report.whole);
     document(time, &[(FUNCTION, function)], &OF_INVOCATION[skipped..], report, output)
 }
 
@@ -175,20 +90,6 @@ fn document<T>(
     format.output_to(output).next(&Document { time, dimensions, metrics, of })
 }
 
-fn changes(report: &Report, result: &ChangeResult) -> usize {
-    let services = report.clusters.iter().flat_map(|cluster| &cluster.services);
-    let lines = services.flat_map(|service| &service.changes);
-    lines.filter(|line| line.result == *result).count()
-}
-
-impl ClusterReport {
-    fn held_back_as(&self, reason: &str) -> usize {
-        let of_services = self.services.iter().flat_map(|service| &service.held_back);
-        let all = self.held_back.iter().chain(of_services);
-        all.filter(|line| line.reason == reason).count()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -196,7 +97,7 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::report::Counts;
+    use crate::report::{ClusterReport, Counts};
 
     fn lines(mode: Mode, whole: bool) -> Vec<Value> {
         let counts = Counts { registered: 2, foreign: 3, ..Counts::default() };
@@ -223,7 +124,7 @@ mod tests {
             (&cluster["function_name"], &cluster["cluster"]),
             (&"sync".into(), &"blue".into())
         );
-        let counts = ["InStep", "Registered", "Foreign", "Failed"].map(|name| &cluster[name]);
+        let counts = ["GoodFullSync", "Registered", "Foreign", "Failed"].map(|name| &cluster[name]);
         assert_eq!(counts, [1, 2, 3, 0]);
         assert_eq!(invocation["GoodFullSync"], 1);
         let directive = &invocation["_aws"]["CloudWatchMetrics"][0];
@@ -234,7 +135,8 @@ mod tests {
     fn a_targeted_sync_says_nothing_of_the_whole_and_a_plan_nothing_at_all() {
         let targeted = lines(Mode::Sync, false);
         assert_eq!(targeted.len(), 2);
-        assert!(targeted[1].get("GoodFullSync").is_none() && targeted[1]["Changes"] == 0);
+        assert!(targeted.iter().all(|line| line.get("GoodFullSync").is_none()));
+        assert_eq!((&targeted[0]["Registered"], &targeted[1]["Changes"]), (&2.into(), &0.into()));
         assert!(lines(Mode::Plan, true).is_empty());
         assert_eq!(lines(Mode::DryRun, true)[1]["GoodFullSync"], 1);
     }

@@ -1,0 +1,82 @@
+//! What is counted of reports.
+
+use super::{Metric, OF_CLUSTER, OF_INVOCATION};
+use crate::model::ServiceRef;
+use crate::report::{
+    ChangeLine, ChangeResult, ClusterReport, GuardReport, HeldBackLine, Mode, Report, ServiceReport,
+};
+
+fn change(change: &'static str, result: ChangeResult) -> ChangeLine {
+    let service = ServiceRef::new("shop", "web");
+    ChangeLine { change: change.into(), instance: None, service, detail: String::new(), result }
+}
+
+fn held(reason: &'static str, keeps_out: bool) -> HeldBackLine {
+    let service = ServiceRef::new("shop", "web");
+    HeldBackLine { service, reason: reason.into(), detail: String::new(), failed: false, keeps_out }
+}
+
+fn cluster() -> ClusterReport {
+    let failed = || ChangeResult::Failed { error: String::new() };
+    let undone = || ChangeResult::Undone { why: String::new() };
+    let service = ServiceReport {
+        changes: vec![
+            change("register", failed()),
+            change("register", undone()),
+            change("register", ChangeResult::Applied),
+            change("deregister", failed()),
+            change("rewrite", failed()),
+        ],
+        held_back: vec![held("DomainConflict", true), held("TtlNotOurs", false)],
+        ..ServiceReport::default()
+    };
+    let held_back = vec![held("NamespaceMissing", true)];
+    ClusterReport { services: vec![service], held_back, ..ClusterReport::default() }
+}
+
+fn guard(state: &'static str, later_look: bool) -> GuardReport {
+    GuardReport {
+        state: state.into(),
+        loss: 20,
+        instances: 30,
+        share: 50,
+        minimum: 10,
+        first_seen: None,
+        later_look,
+        lifts_from: None,
+        services: Vec::new(),
+        detail: String::new(),
+    }
+}
+
+fn counted<T>(of: &T, metrics: &[Metric<T>], name: &str) -> usize {
+    let metric = metrics.iter().find(|metric| metric.name == name).expect(name);
+    (metric.count)(of)
+}
+
+#[test]
+fn what_is_left_out_of_step_is_counted_for_a_cluster_and_for_all() {
+    let cluster = cluster();
+    let count = |name| counted(&cluster, &OF_CLUSTER, name);
+    assert_eq!((count("Missing"), count("Leftover")), (2, 1));
+    assert_eq!((count("HeldBack"), count("Conflicts")), (2, 1));
+    let report = Report::new(Mode::Sync, vec![cluster.clone(), cluster]);
+    let count = |name| counted(&report, &OF_INVOCATION, name);
+    assert_eq!((count("OutOfStep"), count("HeldBack"), count("Conflicts")), (6, 4, 2));
+}
+
+#[test]
+fn only_what_a_full_sync_holds_counts_as_guarded() {
+    for (state, later_look, expected) in [
+        ("held", false, (20, 0)),
+        ("held", true, (20, 1)),
+        ("lifted", true, (0, 0)),
+        ("held-by-full-sync", true, (0, 0)),
+    ] {
+        let guard = Some(guard(state, later_look));
+        let cluster = ClusterReport { guard, ..ClusterReport::default() };
+        let held = counted(&cluster, &OF_CLUSTER, "GuardHeld");
+        let report = Report::new(Mode::Sync, vec![cluster]);
+        assert_eq!((held, counted(&report, &OF_INVOCATION, "GuardHeldAgain")), expected);
+    }
+}

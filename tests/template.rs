@@ -1,0 +1,185 @@
+//! What template.yaml says of other files: its alarms and dashboard use metrics that the function writes
+//! and fields that its log has, and each alarm names a section of the runbook that exists.
+
+use std::collections::BTreeSet;
+
+use cloud_map_sync::report::metrics;
+use serde_json::Value;
+
+const TEMPLATE: &str = include_str!("../template.yaml");
+const RUNBOOK: &str = include_str!("../docs/runbook.md");
+/// The columns of a CloudWatch dashboard.
+const COLUMNS: u64 = 24;
+
+/// The lines of a resource of the template, without its name.
+struct Resource(Vec<&'static str>);
+
+fn resources(kind: &str) -> Vec<Resource> {
+    let kind = format!("    Type: {kind}");
+    let resources = &TEMPLATE[TEMPLATE.find("\nResources:\n").expect("resources")..];
+    let mut found: Vec<Vec<&str>> = Vec::new();
+    for line in resources.lines() {
+        if line.starts_with("  ") && !line.starts_with("   ") && line.ends_with(':') {
+            found.push(Vec::new());
+        } else if let Some(lines) = found.last_mut() {
+            lines.push(line);
+        }
+    }
+    found.into_iter().filter(|lines| lines.contains(&kind.as_str())).map(Resource).collect()
+}
+
+impl Resource {
+    fn value(&self, key: &str) -> &'static str {
+        let key = format!("      {key}: ");
+        let found = self.0.iter().find_map(|line| line.strip_prefix(&key));
+        found.unwrap_or_else(|| panic!("no {key}in {:#?}", self.0))
+    }
+
+    /// The text below a key, as a block of its own.
+    fn block(&self, key: &str) -> String {
+        let lines = self.0.iter().skip_while(|line| !line.starts_with(&format!("      {key}:")));
+        let lines = lines.skip(1).take_while(|line| line.starts_with("        "));
+        lines.copied().collect::<Vec<_>>().join("\n")
+    }
+
+    fn query(&self) -> String {
+        self.block("QueryString")
+    }
+}
+
+fn dashboard() -> Value {
+    let [dashboard] = resources("AWS::CloudWatch::Dashboard").try_into().ok().expect("one");
+    serde_json::from_str(&dashboard.block("DashboardBody")).expect("JSON")
+}
+
+fn widgets() -> Vec<Value> {
+    dashboard()["widgets"].as_array().expect("a list").clone()
+}
+
+fn of_cluster(name: &str) -> bool {
+    metrics::OF_CLUSTER.iter().any(|metric| metric.name == name)
+}
+
+fn of_invocation(name: &str) -> bool {
+    metrics::OF_INVOCATION.iter().any(|metric| metric.name == name)
+}
+
+#[test]
+fn every_alarm_is_on_a_metric_that_exists_and_names_its_section_of_the_runbook() {
+    let anchors = anchors();
+    let alarms = resources("AWS::CloudWatch::Alarm");
+    assert!(alarms.len() >= 8, "{}", alarms.len());
+    let mut named = BTreeSet::new();
+    for alarm in alarms {
+        let metric = alarm.value("MetricName");
+        if alarm.value("Namespace") == metrics::NAMESPACE {
+            assert!(of_invocation(metric), "{metric} has no cluster that a template could know");
+            assert!(alarm.value("Dimensions").contains(metrics::FUNCTION));
+        }
+        let description = alarm.value("AlarmDescription").trim_end_matches('"');
+        let (_, anchor) = description.split_once("${RunbookUrl}#").expect("a link");
+        assert!(anchors.contains(anchor), "docs/runbook.md has no #{anchor}");
+        assert!(named.insert(anchor), "two alarms have #{anchor}");
+    }
+}
+
+#[test]
+fn every_metric_on_the_dashboard_exists() {
+    let mut of_ours = 0;
+    for widget in widgets() {
+        for metric in widget["properties"]["metrics"].as_array().into_iter().flatten() {
+            if metric[0] == metrics::NAMESPACE {
+                let name = metric[1].as_str().expect("a name");
+                assert!(of_invocation(name) && metric[2] == metrics::FUNCTION, "{metric}");
+                of_ours += 1;
+            } else if let Some(search) = metric[0]["expression"].as_str() {
+                let schema = format!(
+                    r#"{{"{}","{}","{}"}}"#,
+                    metrics::NAMESPACE,
+                    metrics::FUNCTION,
+                    metrics::CLUSTER
+                );
+                assert!(search.contains(&schema), "{search}");
+                let (_, name) = search.split_once("MetricName=\"").expect("a name");
+                let name = name.split('"').next().expect("its end");
+                assert!(of_cluster(name), "{name} in {search}");
+                of_ours += 1;
+            }
+        }
+    }
+    assert!(of_ours >= 10, "{of_ours}");
+}
+
+#[test]
+fn no_widget_of_the_dashboard_covers_another() {
+    let mut taken = BTreeSet::new();
+    for widget in widgets() {
+        let [x, y, width, height] =
+            ["x", "y", "width", "height"].map(|key| widget[key].as_u64().expect(key));
+        assert!(x + width <= COLUMNS, "{widget}");
+        for cell in (x..x + width).flat_map(|x| (y..y + height).map(move |y| (x, y))) {
+            assert!(taken.insert(cell), "{cell:?} of {widget}");
+        }
+    }
+}
+
+#[test]
+fn every_field_that_a_query_asks_for_is_a_key_of_the_log() {
+    let log = include_str!("../src/handler/log.rs");
+    let mut queries: Vec<String> =
+        resources("AWS::Logs::QueryDefinition").iter().map(Resource::query).collect();
+    queries.extend(widgets().iter().filter_map(|widget| {
+        Some(widget["properties"]["query"].as_str()?.split_once('|')?.1.to_owned())
+    }));
+    assert!(queries.len() >= 8, "{}", queries.len());
+    for query in queries {
+        for field in fields(&query) {
+            let of_every_line = ["level", "message"].contains(&field.as_str());
+            let metric = of_cluster(&field) || of_invocation(&field);
+            let logged = [format!("{field} ="), format!("{field},")];
+            let known = of_every_line || metric || logged.iter().any(|text| log.contains(text));
+            assert!(known, "{field} in {query}");
+        }
+    }
+}
+
+/// The fields of a query, without those that it makes itself.
+fn fields(query: &str) -> Vec<String> {
+    const WORDS: &str =
+        "filter fields stats sort limit desc asc by as like or and ispresent max latest";
+    let text = without_quoted(&without_quoted(query, '\''), '/');
+    let made: Vec<&str> =
+        text.split(" as ").skip(1).filter_map(|it| it.split([' ', ',']).next()).collect();
+    let names = text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '@'));
+    let names = names.filter(|name| !name.is_empty() && !name.starts_with('@'));
+    let names = names.filter(|name| !WORDS.split(' ').any(|word| word == *name));
+    let names = names.filter(|name| !made.contains(name) && name.parse::<u32>().is_err());
+    names.map(str::to_owned).collect()
+}
+
+fn without_quoted(text: &str, quote: char) -> String {
+    text.split(quote).step_by(2).collect()
+}
+
+#[test]
+fn every_link_to_a_section_of_the_runbook_is_to_one_that_exists() {
+    let anchors = anchors();
+    for text in [RUNBOOK, include_str!("../README.md")] {
+        let of_runbook = text.as_ptr() == RUNBOOK.as_ptr();
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let anchor = link.strip_prefix("docs/runbook.md#");
+            let anchor = anchor.or_else(|| link.strip_prefix('#').filter(|_| of_runbook));
+            if let Some(anchor) = anchor {
+                assert!(anchors.contains(anchor), "{link}");
+            }
+        }
+    }
+}
+
+/// The sections of the runbook as Markdown links to them.
+fn anchors() -> BTreeSet<String> {
+    let headings = RUNBOOK.lines().filter(|line| line.starts_with('#'));
+    let headings = headings.map(|line| line.trim_start_matches('#').trim().to_lowercase());
+    let kept = |c: &char| c.is_alphanumeric() || matches!(c, ' ' | '-');
+    headings.map(|text| text.chars().filter(kept).collect::<String>().replace(' ', "-")).collect()
+}
