@@ -102,6 +102,13 @@ impl Answer {
         Ok(Self { value, summary, content })
     }
 
+    /// Whether the guard holds something that a confirmation lets pass.
+    pub fn is_held(&self) -> bool {
+        let clusters = self.value["clusters"].as_array();
+        let mut guards = clusters.into_iter().flatten().map(|cluster| &cluster["guard"]);
+        guards.any(|guard| guard["state"] == "held" || guard["state"] == "held-by-full-sync")
+    }
+
     /// The exit code: a plan says whether there are changes, a sync whether they were made.
     pub fn code(&self) -> Code {
         let Summary { mode, ok, counts } = self.summary;

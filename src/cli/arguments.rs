@@ -26,6 +26,85 @@ pub enum Verb {
     Plan(Targeted),
     /// Make Cloud Map say now what the Services say
     Sync(Targeted),
+    /// Make instances that others registered this function's, where a Service registers them
+    Adopt(Adopt),
+    /// Let pass what the guard against mass deletion holds
+    Confirm(Confirm),
+    /// Take out everything that is registered for one cluster
+    Purge(Purge),
+}
+
+/// What to adopt.
+#[derive(Debug, Args)]
+pub struct Adopt {
+    /// The OWNER_ID from before, whose instances are to be taken over
+    #[arg(long, value_name = "ID")]
+    pub owner: Option<String>,
+    /// Whether to do it.
+    #[command(flatten)]
+    pub approval: Approval,
+    /// What every verb takes.
+    #[command(flatten)]
+    pub targeted: Targeted,
+}
+
+/// Whose losses to let pass.
+#[derive(Debug, Args)]
+pub struct Confirm {
+    /// The EKS cluster by name or ARN; else that of the context
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["context", "kubeconfig"])]
+    pub cluster: Option<String>,
+    /// The context of kubectl whose cluster it is; else the current one
+    #[arg(long, value_name = "CONTEXT")]
+    pub context: Option<String>,
+    /// The kubeconfig file; else $KUBECONFIG, else ~/.kube/config
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    /// Whether to do it.
+    #[command(flatten)]
+    pub approval: Approval,
+    /// Who does it.
+    #[command(flatten)]
+    pub aws: Aws,
+    /// How it is shown.
+    #[command(flatten)]
+    pub output: Output,
+}
+
+/// Which cluster to purge: one that is named, never just the current one.
+#[derive(Debug, Args)]
+pub struct Purge {
+    /// The EKS cluster by name, or by ARN where it is not configured any more
+    #[arg(
+        long,
+        value_name = "NAME",
+        conflicts_with_all = ["context", "kubeconfig"],
+        required_unless_present = "context"
+    )]
+    pub cluster: Option<String>,
+    /// The context of kubectl whose cluster it is
+    #[arg(long, value_name = "CONTEXT")]
+    pub context: Option<String>,
+    /// The kubeconfig file; else $KUBECONFIG, else ~/.kube/config
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    /// Whether to do it.
+    #[command(flatten)]
+    pub approval: Approval,
+    /// Who does it.
+    #[command(flatten)]
+    pub aws: Aws,
+    /// How it is shown.
+    #[command(flatten)]
+    pub output: Output,
+}
+
+/// Whether to do what is else shown first and asked for.
+#[derive(Debug, Default, Args)]
+pub struct Approval {
+    /// Do it without showing the plan and asking first
+    #[arg(short, long)]
+    pub yes: bool,
 }
 
 /// A verb about some Services.
@@ -122,6 +201,17 @@ pub enum Format {
     Md,
 }
 
+impl Place {
+    /// All of one cluster, where no cluster is named that of a context.
+    pub fn whole(
+        cluster: Option<String>,
+        context: Option<String>,
+        kubeconfig: Option<PathBuf>,
+    ) -> Self {
+        Self { cluster, context, kubeconfig, all_namespaces: true, ..Self::default() }
+    }
+}
+
 /// `service/web`, in the spellings that kubectl takes, or the bare name.
 fn service(text: &str) -> Result<String, String> {
     match text.split_once('/') {
@@ -164,6 +254,8 @@ mod tests {
             let words = [&["kubectl cloudmap"], local, more].concat();
             assert!(Arguments::try_parse_from(&words).is_err(), "{words:?}");
         }
+        let current = Arguments::try_parse_from(["kubectl cloudmap", "purge", "--local"]);
+        assert!(current.is_err(), "the current context's cluster is not purged by chance");
         let refusal = Arguments::try_parse_from(["kubectl cloudmap", "plan"]).expect_err("nobody");
         assert!(refusal.to_string().contains("--function <NAME>"), "{refusal}");
     }

@@ -13,16 +13,32 @@ pub struct Command {
     pub action: &'static str,
     /// Where.
     pub place: Place,
+    /// The owner id whose instances are to be adopted.
+    pub owner: Option<String>,
+    /// Whether to do what is else only planned.
+    pub confirm: bool,
 }
 
 impl Command {
+    /// An action somewhere.
+    pub fn new(action: &'static str, place: Place) -> Self {
+        Self { action, place, owner: None, confirm: false }
+    }
+
     /// The payload: what is not named is not in it.
     pub fn payload(&self) -> Value {
         let Place { cluster, namespace, service } = self.place.clone();
-        let named = [("cluster", cluster), ("namespace", namespace), ("service", service)];
-        let named = named.into_iter().filter_map(|(key, value)| Some((key, value?)));
-        let fields = [("action", self.action.to_owned())].into_iter().chain(named);
-        let fields = fields.map(|(key, value)| (key.to_owned(), Value::String(value)));
+        let fields = [
+            ("action", Some(self.action.to_owned())),
+            ("cluster", cluster),
+            ("namespace", namespace),
+            ("service", service),
+            ("owner", self.owner.clone()),
+        ];
+        let named =
+            fields.into_iter().filter_map(|(key, value)| Some((key, Value::String(value?))));
+        let confirm = self.confirm.then_some(("confirm", Value::Bool(true)));
+        let fields = named.chain(confirm).map(|(key, value)| (key.to_owned(), value));
         Value::Object(fields.collect::<Map<_, _>>())
     }
 }
@@ -52,11 +68,22 @@ mod tests {
             ("sync", place(Some("blue"), Some("shop"), Some("web")), "sync blue/shop/web"),
         ];
         for (action, place, meant) in rows {
-            let payload = Command { action, place }.payload();
-            let Ok(Invocation::Direct(command)) = event::read(&payload) else {
-                panic!("{payload}")
-            };
+            let command = read(&Command::new(action, place));
             assert_eq!(format!("{} {}", command.action, command.scope), meant);
+        }
+        let blue = place(Some("blue"), None, None);
+        let owner = Some("team-a".to_owned());
+        let adopt = read(&Command { owner, ..Command::new("adopt", blue.clone()) });
+        assert_eq!((adopt.owner.as_deref(), adopt.confirm), (Some("team-a"), false));
+        let purge = read(&Command { confirm: true, ..Command::new("purge", blue.clone()) });
+        assert_eq!((purge.scope.to_string().as_str(), purge.confirm), ("blue", true));
+        assert_eq!(read(&Command::new("confirm", blue)).scope.to_string(), "blue");
+    }
+
+    fn read(command: &Command) -> event::Command {
+        match event::read(&command.payload()) {
+            Ok(Invocation::Direct(read)) => read,
+            other => panic!("{command}: {other:?}"),
         }
     }
 }

@@ -10,6 +10,7 @@
 //! this module.
 
 mod answer;
+mod approval;
 pub mod arguments;
 mod colour;
 mod command;
@@ -32,7 +33,7 @@ use serde_json::Value;
 
 use crate::report::chain;
 use answer::{Answer, Code};
-use arguments::{Arguments, Aws, Targeted, Verb};
+use arguments::{Arguments, Aws, Format, Targeted, Verb};
 use command::Command;
 use runner::Runner;
 
@@ -51,6 +52,9 @@ pub enum Error {
     /// It answered something else than this release of the plugin can show.
     #[error(transparent)]
     Answer(#[from] answer::Error),
+    /// Nobody could be asked.
+    #[error("cannot read from the terminal")]
+    Terminal(#[source] std::io::Error),
     /// The answer could not be written out.
     #[error(transparent)]
     Format(#[from] format::Error),
@@ -80,16 +84,25 @@ async fn run(arguments: Arguments) -> Result<Code, Error> {
     match arguments.verb {
         Verb::Plan(targeted) => report("plan", targeted).await,
         Verb::Sync(targeted) => report("sync", targeted).await,
+        Verb::Adopt(adopt) => approval::adopt(adopt).await,
+        Verb::Confirm(confirm) => approval::confirm(confirm).await,
+        Verb::Purge(purge) => approval::purge(purge).await,
     }
 }
 
 /// A verb whose answer is a report.
 async fn report(action: &'static str, targeted: Targeted) -> Result<Code, Error> {
     let Targeted { place, aws, output } = targeted;
-    let command = Command { action, place: place::of(&place)? };
-    let answer = Answer::read(ask(&aws, &command).await?)?;
-    format::print(&answer, output.format)?;
+    let command = Command::new(action, place::of(&place)?);
+    let answer = shown(&aws, &command, output.format).await?;
     Ok(answer.code())
+}
+
+/// The answer to a command, on standard output, too.
+async fn shown(aws: &Aws, command: &Command, format: Format) -> Result<Answer, Error> {
+    let answer = Answer::read(ask(aws, command).await?)?;
+    format::print(&answer, format)?;
+    Ok(answer)
 }
 
 /// Has the command carried out, and says so meanwhile.

@@ -75,6 +75,14 @@ fn context(arguments: &arguments::Place) -> Result<Context, Error> {
     })
 }
 
+impl Place {
+    /// What a person types to say that they mean this cluster: its name, also where it is given by ARN.
+    pub fn cluster_name(&self) -> &str {
+        let cluster = self.cluster.as_deref().unwrap_or_default();
+        cluster.rsplit('/').next().unwrap_or_default()
+    }
+}
+
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.cluster.as_deref().unwrap_or("every cluster"))?;

@@ -1,7 +1,8 @@
 //! `kubectl cloudmap` as a person runs it: the plugin's binary in an environment of its own, before the
 //! sandbox's Lambda, behind which the function's binary runs (`through_function`), or all in the
-//! plugin's own process (`local`). `terminal` is what the person has.
+//! plugin's own process (`local`); `approval` is about what it asks for first. `terminal` is what the person has.
 
+mod approval;
 mod local;
 mod terminal;
 mod through_function;

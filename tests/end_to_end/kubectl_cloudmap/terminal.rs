@@ -19,6 +19,8 @@ pub const ROLE: &str = "arn:aws:iam::111122223333:role/developer";
 /// The function's name.
 pub const FUNCTION: &str = "sync";
 
+const PLUGIN: &str = env!("CARGO_BIN_EXE_kubectl-cloudmap");
+
 /// What a command printed, and its exit code.
 #[derive(Debug)]
 pub struct Printed {
@@ -87,14 +89,26 @@ impl Terminal {
 
     /// Runs `kubectl cloudmap` with these words.
     pub async fn run(&self, words: &str) -> Printed {
-        let output = Command::new(env!("CARGO_BIN_EXE_kubectl-cloudmap"))
-            .args(words.split_whitespace())
-            .env_clear()
-            .envs(&self.environment)
-            .stdin(Stdio::null())
-            .output()
-            .await
-            .expect("the plugin starts");
+        let mut command = Command::new(PLUGIN);
+        command.args(words.split_whitespace()).stdin(Stdio::null());
+        self.output(command).await
+    }
+
+    /// Runs it on a terminal, where somebody types a line. What it prints comes all in one, with the line
+    /// ends of a terminal. `script` belongs to every Linux.
+    pub async fn run_by_hand(&self, words: &str, typed: &str) -> Printed {
+        let file = self.file("typed", &format!("{typed}\n"));
+        let typed = std::fs::File::open(file).expect("the file was just made");
+        let mut command = Command::new("script");
+        let words = format!("{PLUGIN} {words}");
+        command.args(["--quiet", "--return", "--command", &words, "/dev/null"]).stdin(typed);
+        self.output(command).await
+    }
+
+    async fn output(&self, mut command: Command) -> Printed {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let command = command.env_clear().env("PATH", path).envs(&self.environment);
+        let output = command.output().await.expect("the command starts");
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
         let (output, errors, code) =
             (text(output.stdout), text(output.stderr), output.status.code());

@@ -210,6 +210,30 @@ async fn a_profile_brings_its_credentials_and_region() {
 }
 
 #[tokio::test]
+async fn a_profile_may_have_a_program_that_gives_out_credentials() {
+    let sandbox = Sandbox::start().await.cluster("blue").await;
+    deploy(&sandbox, &[], answering(Ok(in_step())));
+    let mut terminal = Terminal::new(&sandbox, &["blue"]);
+    let lifetime = std::time::Duration::from_hours(1);
+    let key = sandbox.aws().identities.issue(super::terminal::ROLE, "alice", lifetime);
+    let credentials = json!({
+        "Version": 1, "AccessKeyId": key.id, "SecretAccessKey": key.secret,
+        "SessionToken": key.session_token, "Expiration": key.expires.to_string(),
+    });
+    let credentials = terminal.file("credentials.json", &credentials.to_string());
+    let profile = format!("[profile work]\ncredential_process = cat {credentials}\n");
+    let file = terminal.file(".aws/config", &profile);
+    terminal.set("AWS_CONFIG_FILE", &file);
+    for name in ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"] {
+        terminal.unset(name);
+    }
+
+    let printed = terminal.run("plan --profile work").await;
+
+    assert_eq!((printed.code, printed.errors.as_str()), (Some(0), ""), "{printed:?}");
+}
+
+#[tokio::test]
 async fn mistakes_on_the_command_line_end_with_1_and_help_with_0() {
     let sandbox = Sandbox::start().await.cluster("blue").await;
     let mut terminal = Terminal::new(&sandbox, &["blue"]);

@@ -1,0 +1,115 @@
+//! Verbs that show their plan first: what `--yes`, a word on the terminal, and neither of them do.
+
+use super::terminal::{Terminal, deploy};
+use crate::lambda::Lambda;
+use crate::payloads::stand_in;
+use crate::sandbox::kubernetes::{Headless, KubernetesServer, Pod};
+use crate::world::World;
+
+/// The function with one pod of `web` registered, and a person before it.
+async fn in_step(more: &[(&str, &str)]) -> (World, KubernetesServer, Lambda, Terminal) {
+    let (world, blue) = stand_in().await;
+    let lambda = world.lambda(more).await;
+    deploy(&world.sandbox, &[], lambda.handler());
+    let terminal = Terminal::new(&world.sandbox, &["blue"]);
+    assert_eq!(terminal.run("sync -A").await.code, Some(0));
+    (world, blue, lambda, terminal)
+}
+
+#[tokio::test]
+async fn an_adoption_without_a_terminal_is_its_plan_and_is_made_with_yes() {
+    let (world, blue) = stand_in().await;
+    let web = world.cloud_map.find_service("prod.local", "web").expect("a service of this world");
+    world.cloud_map.instance(&web, "by-hand", &[("AWS_INSTANCE_IPV4", "10.0.1.1")]);
+    world.cloud_map.allow_adoption(&[(&web, "by-hand")]);
+    let lambda = world.lambda(&[]).await;
+    deploy(&world.sandbox, &[], lambda.handler());
+    let terminal = Terminal::new(&world.sandbox, &["blue"]);
+    drop(blue);
+
+    let planned = terminal.run("adopt -n shop").await;
+    assert_eq!(planned.code, Some(2), "{planned:?}");
+    assert!(planned.output.ends_with("plan: 1 to adopt, 1 not ours, 1 held back\n"), "{planned:?}");
+    assert_eq!(planned.errors, "nothing was changed; --yes does it\n");
+    assert_eq!(world.instances("prod.local", "web")["by-hand"].len(), 1);
+
+    let other = terminal.run("adopt -n shop --owner team-a").await;
+    assert_eq!((other.code, other.errors.as_str()), (Some(0), ""), "{other:?}");
+
+    let adopted = terminal.run("adopt svc/web -n shop --yes").await;
+    assert_eq!((adopted.code, adopted.errors.as_str()), (Some(0), ""), "{adopted:?}");
+    assert!(
+        adopted.output.ends_with("synced: 1 adopted, 1 not ours, 1 held back\n"),
+        "{adopted:?}"
+    );
+    assert_eq!(world.instances("prod.local", "web")["by-hand"]["cloud-map-sync/service"], "web");
+    assert_eq!(terminal.run("plan -A").await.code, Some(0));
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_purge_is_made_where_the_clusters_name_is_typed_and_not_for_another_word() {
+    let (world, _, _lambda, terminal) = in_step(&[]).await;
+
+    for word in ["yes", "", "green"] {
+        let refused = terminal.run_by_hand("purge --context blue", word).await;
+        assert_eq!(refused.code, Some(2), "{refused:?}");
+        assert!(refused.output.contains("Type \"blue\" to let it: "), "{refused:?}");
+        assert!(refused.output.ends_with("nothing was changed\r\n"), "{refused:?}");
+        assert_eq!(world.addresses("prod.local", "web"), ["10.0.1.1"]);
+    }
+
+    let purged = terminal.run_by_hand("purge --context blue", "blue").await;
+    assert_eq!(purged.code, Some(0), "{purged:?}");
+    assert!(purged.output.contains("plan: 1 to deregister"), "{purged:?}");
+    assert!(purged.output.contains("synced: 1 deregistered"), "{purged:?}");
+    assert!(world.addresses("prod.local", "web").is_empty());
+    world.assert_that_the_ecs_task_is_unchanged();
+
+    let empty = terminal.run("purge --cluster blue").await;
+    assert_eq!((empty.code, empty.errors.as_str()), (Some(0), ""), "{empty:?}");
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_terminal_has_colours_and_progress_and_no_color_takes_the_colours_away() {
+    let (_world, _, _lambda, mut terminal) = in_step(&[]).await;
+    let dim = "    \u{1b}[2m= 1 unchanged\u{1b}[0m\r\n";
+    let progress = "plan of arn:aws:eks:eu-central-1:111122223333:cluster/blue by sync … 0 s";
+
+    let coloured = terminal.run_by_hand("plan -A", "").await.output;
+    assert!(coloured.contains(dim) && coloured.contains(progress), "{coloured:?}");
+    terminal.set("NO_COLOR", "");
+    assert!(terminal.run_by_hand("plan -A", "").await.output.contains(dim));
+    terminal.set("NO_COLOR", "1");
+    let plain = terminal.run_by_hand("plan -A", "").await.output;
+    assert!(plain.contains("    = 1 unchanged\r\n") && plain.contains(progress), "{plain:?}");
+}
+
+#[tokio::test]
+async fn what_the_guard_holds_passes_where_it_is_confirmed() {
+    let (world, blue, _lambda, terminal) = in_step(&[("GUARD_MINIMUM", "1")]).await;
+    let other = Headless::new("shop", "cart")
+        .annotate("cloudmap.controller/hostname", "cart")
+        .annotate("cloudmap.controller/namespace", "prod");
+    blue.service(other);
+    blue.pods("shop", "cart", &[Pod::new("cart-a", "10.0.2.1")]);
+    assert_eq!(terminal.run("sync -A").await.code, Some(0));
+    let nothing = terminal.run("confirm").await;
+    let said = "the guard holds nothing here, so there is nothing to confirm\n";
+    assert_eq!((nothing.code, nothing.errors.as_str()), (Some(0), said), "{nothing:?}");
+    blue.delete_service("shop", "web");
+    blue.delete_service("shop", "cart");
+
+    let held = terminal.run("confirm").await;
+    assert_eq!(held.code, Some(2), "{held:?}");
+    assert!(held.output.contains("! guard      held: "), "{held:?}");
+    assert_eq!(held.errors, "nothing was changed; --yes does it\n");
+    assert_eq!(world.addresses("prod", "cart"), ["10.0.2.1"]);
+
+    let confirmed = terminal.run("confirm --yes").await;
+    assert_eq!(confirmed.code, Some(0), "{confirmed:?}");
+    assert!(confirmed.output.contains("2 deregistered"), "{confirmed:?}");
+    assert!(world.addresses("prod", "cart").is_empty());
+    world.assert_that_the_ecs_task_is_unchanged();
+}
