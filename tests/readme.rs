@@ -79,6 +79,14 @@ fn the_output_shown_is_the_sandboxs() {
     check(README, "sandbox", &format!("```text\n{}\n```\n", story[..end].trim_end()));
 }
 
+#[test]
+fn the_migration_shown_is_the_sandboxs() {
+    let output = Command::new(sandbox()).arg("--migration").output().expect("the sandbox runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let story = String::from_utf8(output.stdout).expect("text");
+    check("docs/ecs-to-eks.md", "migration", &format!("```text\n{}\n```\n", story.trim_end()));
+}
+
 /// `cargo test` builds examples beside the tests.
 fn sandbox() -> PathBuf {
     let test = std::env::current_exe().expect("this test's path");

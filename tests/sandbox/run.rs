@@ -1,6 +1,7 @@
 //! The sandbox command, `cargo run --example sandbox`: starts stand-ins for EKS, STS, Cloud Map and
 //! two Kubernetes API servers on loopback, seeds them, and plays `events/` through the real handler.
-//! With `--serve` the servers stay up, and the command prints how other programs reach them.
+//! With `--serve` the servers stay up, and the command prints how other programs reach them; with
+//! `--migration` it plays docs/ecs-to-eks.md instead.
 
 #![allow(missing_docs, reason = "the stand-ins are documented for who writes tests")]
 
@@ -8,6 +9,7 @@
 #[allow(dead_code, unused_imports, reason = "shared with the tests, which use other parts")]
 mod sandbox;
 
+mod migration;
 mod seed;
 mod serve;
 mod story;
@@ -19,9 +21,10 @@ async fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         [] => story::tell().await,
+        ["--migration"] => migration::tell().await,
         ["--serve"] => serve::serve().await,
         _ => {
-            eprintln!("usage: cargo run --example sandbox [-- --serve]");
+            eprintln!("usage: cargo run --example sandbox [-- --serve | --migration]");
             ExitCode::from(2)
         }
     }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-use cloud_map_sync::handler::Function;
+use cloud_map_sync::handler::{Answer, Function};
 
 use crate::sandbox::Sandbox;
 use crate::sandbox::function::{event, invoke};
@@ -132,22 +132,27 @@ impl Story {
     async fn play(&self, name: &str) {
         println!("   events/{name}.json");
         let answer = invoke(&self.function, &event(name)).await;
-        if let Some(report) = &answer.report {
-            report.to_string().lines().for_each(|line| println!("   {line}"));
-        }
-        match &answer.response {
-            Ok(response) if response.get("batchItemFailures").is_some() => {
-                println!("   answer: {response}");
-            }
-            Ok(_) => {}
-            Err(error) => println!("   answer: {}: {error}", error.kind()),
-        }
+        show(&answer);
         println!();
         self.expect("the function succeeds", answer.response.is_ok());
     }
 
     fn expect(&self, what: &str, holds: bool) {
         assert!(holds, "chapter {}: expected that {what}", self.chapter);
+    }
+}
+
+/// Prints what the function did and, where that says more, what it answered.
+pub fn show(answer: &Answer) {
+    if let Some(report) = &answer.report {
+        report.to_string().lines().for_each(|line| println!("   {line}"));
+    }
+    match &answer.response {
+        Ok(response) if response.get("batchItemFailures").is_some() => {
+            println!("   answer: {response}");
+        }
+        Ok(_) => {}
+        Err(error) => println!("   answer: {}: {error}", error.kind()),
     }
 }
 

@@ -1,0 +1,170 @@
+//! docs/ecs-to-eks.md, played step by step: a name moves from ECS tasks to pods, one step is taken back,
+//! and at the end the whole move. After each step it is told who is registered under the name, and it
+//! is never nobody.
+
+use std::process::ExitCode;
+
+use cloud_map_sync::handler::Function;
+use serde_json::json;
+
+use crate::sandbox::Sandbox;
+use crate::sandbox::cloud_map::{NamespaceKind, RecordType, ServiceKind};
+use crate::sandbox::function::{event, invoke};
+use crate::sandbox::kubernetes::Headless;
+use crate::seed::{claim, pod};
+use crate::story::show;
+
+const MAX_INSTANCES: &str = "cloudmap.controller/max-instances";
+const TASKS: u8 = 4;
+const PODS: u8 = 4;
+/// Cloud Map's quotas.
+const OF_SERVICE: usize = 1000;
+const OF_NAMESPACE: usize = 2000;
+
+struct Migration {
+    sandbox: Sandbox,
+    service: String,
+    step: usize,
+}
+
+/// Tells the story; fails where the world is not as the runbook says.
+pub async fn tell() -> ExitCode {
+    let sandbox = Sandbox::start().await.cluster("blue").await;
+    let cloud_map = sandbox.cloud_map();
+    let dns = cloud_map.namespace("shop.local", NamespaceKind::DnsPrivate);
+    let kind = ServiceKind::Dns { records: vec![(RecordType::A, 60)], custom_health: true };
+    let service = cloud_map.service(&dns, "web", kind);
+    cloud_map.watch_over("cloud-map-sync", &[&sandbox.cluster_arn("blue")]);
+    let mut migration = Migration { sandbox, service, step: 0 };
+    migration.start_tasks();
+    migration.prepare().await;
+    migration.move_over().await;
+    migration.cut_back().await;
+    migration.end()
+}
+
+impl Migration {
+    async fn prepare(&mut self) {
+        let dry = self.sandbox.function(&[("DRY_RUN", "true")]).await;
+        self.happens(
+            "Run it on EKS: four pods, and a headless Service that no annotation opts in.",
+        );
+        self.annotate(Headless::new("shop", "web").port("http", 8080));
+        let pods: Vec<_> = (1..=PODS).map(|number| pod(&format!("web-{number}"), number)).collect();
+        self.sandbox.kubernetes("blue").pods("shop", "web", &pods);
+        self.sync(&dry).await;
+        let both = TASKS + PODS;
+        println!(
+            "   room: {both} instances at once, of {OF_SERVICE} in the service and {OF_NAMESPACE} in the namespace"
+        );
+        self.expect("nobody but ECS is there", (4, 0));
+
+        self.happens("The plan, in dry run, with max-instances: \"1\".");
+        self.annotate(claim("web", "web").annotate(MAX_INSTANCES, "1"));
+        let payload =
+            json!({"action": "plan", "cluster": "blue", "namespace": "shop", "service": "web"});
+        println!("   {payload}");
+        show(&invoke(&dry, &payload).await);
+        self.expect("a plan changes nothing", (4, 0));
+    }
+
+    async fn move_over(&mut self) {
+        let function = self.sandbox.function(&[]).await;
+        self.happens("Canary: DryRun=false.");
+        self.sync(&function).await;
+        self.expect("one pod joins", (4, 1));
+
+        self.happens("Back: publish: \"false\" withdraws it, and the claim stays.");
+        let withdrawn = claim("web", "web").annotate(MAX_INSTANCES, "1");
+        self.annotate(withdrawn.annotate("cloudmap.controller/publish", "false"));
+        self.sync(&function).await;
+        self.expect("the pod is withdrawn", (4, 0));
+
+        self.happens("And on again, wider: max-instances: \"3\".");
+        self.annotate(claim("web", "web").annotate(MAX_INSTANCES, "3"));
+        self.sync(&function).await;
+        self.expect("three pods join", (4, 3));
+
+        self.happens("All pods: no max-instances.");
+        self.annotate(claim("web", "web"));
+        self.sync(&function).await;
+        self.expect("all pods are there", (4, 4));
+
+        self.happens("ECS to zero: ECS takes its tasks out, and the next sync has nothing to do.");
+        for task in 1..=TASKS {
+            self.sandbox.cloud_map().withdraw(&self.service, &task_id(task));
+        }
+        self.sync(&function).await;
+        self.expect("the pods answer alone", (0, 4));
+    }
+
+    async fn cut_back(&mut self) {
+        let function = self.sandbox.function(&[]).await;
+        self.happens("Cut back: the ECS tasks come up first, then publish: \"false\".");
+        self.start_tasks();
+        self.annotate(claim("web", "web").annotate("cloudmap.controller/publish", "false"));
+        self.sync(&function).await;
+        self.expect("ECS answers alone again", (4, 0));
+
+        self.happens("The next minute: nothing to do.");
+        self.sandbox.cloud_map().forget_calls();
+        self.sync(&function).await;
+        self.expect("the world is as before", (4, 0));
+        assert_eq!(self.sandbox.cloud_map().writes(), 0, "a converged sync writes nothing");
+    }
+
+    fn end(&self) -> ExitCode {
+        let violations = self.sandbox.cloud_map().violations();
+        assert!(violations.is_empty(), "{violations:?}");
+        println!(
+            "After no step was the name without an instance, and no call touched a task of ECS."
+        );
+        ExitCode::SUCCESS
+    }
+
+    /// As ECS registers them.
+    fn start_tasks(&self) {
+        for task in 1..=TASKS {
+            let address = format!("10.0.90.{task}");
+            let attributes = [
+                ("AWS_INSTANCE_IPV4", address.as_str()),
+                ("AWS_INIT_HEALTH_STATUS", "HEALTHY"),
+                ("AVAILABILITY_ZONE", "eu-central-1a"),
+                ("REGION", "eu-central-1"),
+                ("ECS_CLUSTER_NAME", "shop"),
+                ("ECS_SERVICE_NAME", "web"),
+                ("ECS_TASK_DEFINITION_FAMILY", "web"),
+            ];
+            self.sandbox.cloud_map().instance(&self.service, &task_id(task), &attributes);
+        }
+    }
+
+    fn annotate(&self, service: Headless) {
+        self.sandbox.kubernetes("blue").service(service);
+    }
+
+    async fn sync(&self, function: &Function) {
+        let answer = invoke(function, &event("schedule-eventbridge-scheduler")).await;
+        show(&answer);
+        assert!(answer.response.is_ok(), "step {}", self.step);
+    }
+
+    fn happens(&mut self, what: &str) {
+        self.step += 1;
+        println!("{}. {what}", self.step);
+    }
+
+    /// Tells who is there, which must be so many tasks and pods.
+    fn expect(&self, what: &str, (tasks, pods): (usize, usize)) {
+        let instances = self.sandbox.cloud_map().instances(&self.service);
+        let ours = instances.values().filter(|it| it.contains_key("cloud-map-sync/owner")).count();
+        let present = (instances.len() - ours, ours);
+        println!("   web.shop.local: ECS tasks {}, pods {}\n", present.0, present.1);
+        assert_eq!(present, (tasks, pods), "step {}: {what}", self.step);
+        assert!(tasks + pods > 0, "nobody is left under the name");
+    }
+}
+
+fn task_id(number: u8) -> String {
+    format!("5f3c1e0b7a9d4c2e8b6f0a1d2c3e4f{number:02}")
+}
