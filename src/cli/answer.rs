@@ -44,7 +44,7 @@ impl From<Code> for ExitCode {
 #[error(
     "the answer is not one that this release understands; is the function of another? -o json shows it"
 )]
-pub struct Error(#[source] serde_json::Error);
+pub struct Error(#[source] pub serde_json::Error);
 
 /// An answer with the text that was read.
 #[derive(Debug)]

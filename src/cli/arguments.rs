@@ -32,6 +32,31 @@ pub enum Verb {
     Confirm(Confirm),
     /// Take out everything that is registered for one cluster
     Purge(Purge),
+    /// Show who has instances in each Cloud Map service: this cluster, other clusters, ECS, others
+    Status(Status),
+}
+
+/// Whose view of Cloud Map to show.
+#[derive(Debug, Args)]
+pub struct Status {
+    /// The EKS cluster by name or ARN; else that of the context
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["context", "kubeconfig"])]
+    pub cluster: Option<String>,
+    /// The context of kubectl whose cluster it is; else the current one
+    #[arg(long, value_name = "CONTEXT")]
+    pub context: Option<String>,
+    /// The kubeconfig file; else $KUBECONFIG, else ~/.kube/config
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    /// Every cluster that the function keeps in step
+    #[arg(long, conflicts_with_all = ["cluster", "context", "kubeconfig"])]
+    pub all_clusters: bool,
+    /// Who does it.
+    #[command(flatten)]
+    pub aws: Aws,
+    /// How it is shown.
+    #[command(flatten)]
+    pub output: Output,
 }
 
 /// What to adopt.
@@ -191,7 +216,7 @@ pub enum Format {
     /// For a person
     #[default]
     Table,
-    /// The same with the Kubernetes Service of each line
+    /// The same with more of each line: the Kubernetes Service, or who exactly
     Wide,
     /// What the function answered
     Json,

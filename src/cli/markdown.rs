@@ -88,7 +88,7 @@ fn row(f: &mut Formatter<'_>, cells: [&str; 5]) -> fmt::Result {
 }
 
 /// Text that makes no table, link or tag of its own.
-struct Cell<'a>(&'a str);
+pub struct Cell<'a>(pub &'a str);
 
 impl Display for Cell<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {

@@ -22,6 +22,7 @@ mod markdown;
 mod place;
 mod progress;
 mod runner;
+mod status;
 #[cfg(test)]
 mod tests;
 
@@ -87,6 +88,7 @@ async fn run(arguments: Arguments) -> Result<Code, Error> {
         Verb::Adopt(adopt) => approval::adopt(adopt).await,
         Verb::Confirm(confirm) => approval::confirm(confirm).await,
         Verb::Purge(purge) => approval::purge(purge).await,
+        Verb::Status(status) => status::show(status).await,
     }
 }
 

@@ -37,10 +37,13 @@ pub enum Action {
     Purge,
     /// Sync a cluster whole, whatever it loses.
     Confirm,
+    /// Tell who has instances in each Cloud Map service.
+    Status,
 }
 
 impl Action {
-    const ALL: [Self; 5] = [Self::Sync, Self::Plan, Self::Adopt, Self::Purge, Self::Confirm];
+    const ALL: [Self; 6] =
+        [Self::Sync, Self::Plan, Self::Adopt, Self::Purge, Self::Confirm, Self::Status];
 
     /// The word that asks for it.
     #[must_use]
@@ -51,6 +54,7 @@ impl Action {
             Self::Adopt => "adopt",
             Self::Purge => "purge",
             Self::Confirm => "confirm",
+            Self::Status => "status",
         }
     }
 
@@ -60,7 +64,7 @@ impl Action {
             Self::Sync | Self::Plan => &["action", "cluster", "namespace", "service"],
             Self::Adopt => &["action", "cluster", "namespace", "service", "owner", "confirm"],
             Self::Purge => &["action", "cluster", "confirm"],
-            Self::Confirm => &["action", "cluster"],
+            Self::Confirm | Self::Status => &["action", "cluster"],
         }
     }
 
@@ -151,6 +155,7 @@ mod tests {
             (json!({"action": "plan", "cluster": "green"}), "plan green"),
             (json!({"action": "confirm"}), "confirm every cluster"),
             (json!({"action": "confirm", "cluster": "green"}), "confirm green"),
+            (json!({"action": "status"}), "status every cluster"),
             (json!({"action": "sync", "namespace": "shop"}), "sync the only cluster/shop"),
             (
                 json!({"action": "sync", "cluster": "blue", "namespace": "shop", "service": "web"}),
@@ -169,7 +174,7 @@ mod tests {
             let error = parse(&json!({"action": action})).expect_err("no such action");
             assert_eq!(
                 error.to_string(),
-                "the command's action is unknown; known are sync, plan, adopt, purge, confirm"
+                "the command's action is unknown; known are sync, plan, adopt, purge, confirm, status"
             );
         }
     }

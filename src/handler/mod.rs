@@ -6,6 +6,7 @@ mod log;
 mod named;
 mod purge;
 mod scopes;
+mod status;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -83,6 +84,7 @@ impl Function {
             Err(unknown) => return Answer::refused(Error::Cluster(unknown)),
         };
         let invocation = match command.action {
+            Action::Status => return Box::pin(self.status(&selections, deadline)).await,
             Action::Sync => self.invocation(true, deadline),
             Action::Plan | Action::Purge => self.invocation(false, deadline),
             Action::Confirm => Invocation { confirmed: true, ..self.invocation(true, deadline) },

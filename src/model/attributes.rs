@@ -64,6 +64,11 @@ impl Owner {
     }
 }
 
+/// The installation and the cluster in an instance's marks, whichever they are.
+pub fn marked(attributes: &Attributes) -> Option<(&str, &str)> {
+    Some((attributes.get(OWNER)?, attributes.get(CLUSTER)?))
+}
+
 /// The marks of an instance of ours.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Marks {

@@ -38,12 +38,14 @@ impl fmt::Display for Foreign {
 
 /// Whose the instance is, where it is not ours.
 pub fn foreign(id: &str, attributes: &Attributes, owner: &Owner) -> Option<Foreign> {
-    if owner.owns(attributes) {
-        return None;
-    }
+    if owner.owns(attributes) { None } else { Some(seeming(id, attributes)) }
+}
+
+/// Whose an instance seems to be that is not ours.
+pub fn seeming(id: &str, attributes: &Attributes) -> Foreign {
     let has = |prefix: &str| attributes.keys().any(|key| key.starts_with(prefix));
     let mcs = attributes.get("K8S_CONTROLLER").is_some_and(|it| it.starts_with(MCS_CONTROLLER));
-    Some(if has(MARK_PREFIX) {
+    if has(MARK_PREFIX) {
         Foreign::OtherCluster
     } else if is_ecs(id, attributes) {
         Foreign::Ecs
@@ -53,7 +55,7 @@ pub fn foreign(id: &str, attributes: &Attributes, owner: &Owner) -> Option<Forei
         Foreign::AppMesh
     } else {
         Foreign::Unknown
-    })
+    }
 }
 
 /// Whether ECS registered the instance, as far as can be told.

@@ -8,6 +8,7 @@ mod empty;
 mod guard;
 pub mod metrics;
 mod notice;
+pub mod status;
 mod table;
 #[cfg(test)]
 mod tests;

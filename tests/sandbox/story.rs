@@ -88,6 +88,7 @@ impl Story {
             "direct-adopt-owner",
             "direct-plan-cluster",
             "direct-purge",
+            "direct-status",
             "direct-sync",
             "direct-sync-service",
             "sqs-argo-events",
@@ -100,7 +101,11 @@ impl Story {
         ];
         for name in rest {
             let answer = invoke(&self.function, &event(name)).await;
-            let summary = answer.report.map(|report| report.counts.to_string()).unwrap_or_default();
+            let summary = match (answer.report, answer.response) {
+                (Some(report), _) => report.counts.to_string(),
+                (None, Ok(told)) => format!("told {} bytes", told.to_string().len()),
+                (None, Err(error)) => error.to_string(),
+            };
             println!("  events/{:<32} {summary}", format!("{name}.json"));
         }
         println!();

@@ -45,5 +45,6 @@ mod run;
 mod secrets;
 mod service_settings;
 mod shared_names;
+mod status;
 mod unreadable_cluster;
 mod unreadable_registry;

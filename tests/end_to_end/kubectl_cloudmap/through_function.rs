@@ -72,6 +72,30 @@ async fn a_plan_of_a_cluster_that_cannot_be_read_ends_with_1() {
 }
 
 #[tokio::test]
+async fn a_status_shows_who_has_instances_in_each_service() {
+    let (world, _) = stand_in().await;
+    let lambda = world.lambda(&[]).await;
+    deploy(&world.sandbox, &[], lambda.handler());
+    let terminal = Terminal::new(&world.sandbox, &["blue"]);
+    assert_eq!(terminal.run("sync -A").await.code, Some(0));
+
+    let status = terminal.run("status").await;
+
+    assert_eq!((status.code, status.errors.as_str()), (Some(0), ""), "{status:?}");
+    let expected = "SERVICE         TYPE  THIS CLUSTER  OTHER CLUSTERS  ECS  OTHER TOOLS  UNKNOWN\n\
+                    prod.local/web  A     1             -               1    -            -\n\
+                    1 service: 1 this cluster, 1 ECS\n";
+    assert_eq!(status.output, expected);
+    let wide = terminal.run("status -o wide").await.output;
+    assert!(wide.contains("    1 of ECS service legacy/web\n"), "{wide}");
+    let page = terminal.run("status -o md").await.output;
+    assert!(page.contains("| prod.local/web | A | 1 | - | 1 | - | - |\n"), "{page}");
+    let all: Value =
+        terminal.run("status --all-clusters -o json").await.output.parse().expect("JSON");
+    assert_eq!(all["clusters"], json!([BLUE]));
+}
+
+#[tokio::test]
 async fn the_context_says_which_cluster_and_which_namespace() {
     let sandbox = Sandbox::start().await.cluster("blue").await.cluster("green").await;
     let payloads = deploy(&sandbox, &[], answering(Ok(in_step())));
