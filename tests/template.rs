@@ -157,6 +157,22 @@ fn fields(query: &str) -> Vec<String> {
     names.map(str::to_owned).collect()
 }
 
+#[test]
+fn every_output_that_the_terraform_module_asks_for_is_one_of_the_template() {
+    let outputs = &TEMPLATE[TEMPLATE.find("\nOutputs:\n").expect("outputs")..];
+    let main = include_str!("../deploy/terraform/main.tf");
+    let module = [main, include_str!("../deploy/terraform/outputs.tf")].concat();
+    let asked = module.split("outputs[\"").chain(module.split("outputs, \"")).filter_map(|rest| {
+        let name = rest.split('"').next()?;
+        name.chars().all(|c| c.is_ascii_alphanumeric()).then_some(name)
+    });
+    let asked: BTreeSet<&str> = asked.collect();
+    assert_eq!(asked.len(), 5, "{asked:?}");
+    for name in asked {
+        assert!(outputs.contains(&format!("\n  {name}:\n")), "{name}");
+    }
+}
+
 fn without_quoted(text: &str, quote: char) -> String {
     text.split(quote).step_by(2).collect()
 }
