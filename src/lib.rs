@@ -30,6 +30,7 @@ pub mod deadline;
 pub mod eks;
 pub mod empty_services;
 pub mod event;
+pub mod explain;
 #[cfg(feature = "forwarder")]
 pub mod forwarder;
 pub mod handler;

@@ -169,7 +169,7 @@ impl Invocation<'_> {
         }
     }
 
-    fn world<'w>(
+    pub(crate) fn world<'w>(
         &self,
         cluster: &Cluster,
         connection: &'w Connection,

@@ -36,6 +36,9 @@ pub enum Error {
     /// The context leads to no EKS cluster.
     #[error("the context {0:?} does not say which EKS cluster it is: name it by --cluster")]
     NotEks(String),
+    /// A verb about one Service, without one.
+    #[error("name the Service to explain: service/NAME")]
+    NoService,
     /// A Service without its namespace.
     #[error("a Service is named and its namespace is not: add -n NAMESPACE")]
     NoNamespace,

@@ -5,7 +5,8 @@
 //! Services and namespaces are named by ARN throughout: it is accepted wherever an id is, and for
 //! namespaces shared from another account it is the only way.
 
-pub mod error;
+pub mod discover;
+mod error;
 mod health;
 pub mod namespace;
 pub mod operation;

@@ -16,7 +16,9 @@ pub(super) fn namespace(summary: NamespaceSummary) -> Option<Namespace> {
         Some(NamespaceType::Http) => NamespaceKind::Http,
         _ => NamespaceKind::Dns,
     };
+    let http = summary.properties.and_then(|properties| properties.http_properties);
     Some(Namespace {
+        http_name: http.and_then(|http| http.http_name),
         id: summary.id?,
         arn: Some(summary.arn?),
         name: summary.name?,

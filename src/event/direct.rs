@@ -39,11 +39,20 @@ pub enum Action {
     Confirm,
     /// Tell who has instances in each Cloud Map service.
     Status,
+    /// Tell of one Service what becomes of each of its endpoints, and why.
+    Explain,
 }
 
 impl Action {
-    const ALL: [Self; 6] =
-        [Self::Sync, Self::Plan, Self::Adopt, Self::Purge, Self::Confirm, Self::Status];
+    const ALL: [Self; 7] = [
+        Self::Sync,
+        Self::Plan,
+        Self::Adopt,
+        Self::Purge,
+        Self::Confirm,
+        Self::Status,
+        Self::Explain,
+    ];
 
     /// The word that asks for it.
     #[must_use]
@@ -55,13 +64,16 @@ impl Action {
             Self::Purge => "purge",
             Self::Confirm => "confirm",
             Self::Status => "status",
+            Self::Explain => "explain",
         }
     }
 
     /// The fields that a command may have. Nothing less than a cluster is confirmed.
     fn fields(self) -> &'static [&'static str] {
         match self {
-            Self::Sync | Self::Plan => &["action", "cluster", "namespace", "service"],
+            Self::Sync | Self::Plan | Self::Explain => {
+                &["action", "cluster", "namespace", "service"]
+            }
             Self::Adopt => &["action", "cluster", "namespace", "service", "owner", "confirm"],
             Self::Purge => &["action", "cluster", "confirm"],
             Self::Confirm | Self::Status => &["action", "cluster"],
@@ -97,6 +109,10 @@ pub(super) fn read(object: &Map<String, Value>) -> Result<Command, Error> {
     if action == Action::Purge && scope.cluster == ClusterName::Every {
         let expected = "given: a purge takes out all of one cluster";
         return Err(Error::InvalidField { field: "cluster", expected });
+    }
+    if action == Action::Explain && scope.service.is_none() {
+        let expected = "given, and its namespace: one Service is explained at a time";
+        return Err(Error::InvalidField { field: "service", expected });
     }
     Ok(Command { action, scope, owner: owner(object)?, confirm: confirm(object)? })
 }
@@ -174,7 +190,7 @@ mod tests {
             let error = parse(&json!({"action": action})).expect_err("no such action");
             assert_eq!(
                 error.to_string(),
-                "the command's action is unknown; known are sync, plan, adopt, purge, confirm, status"
+                "the command's action is unknown; known are sync, plan, adopt, purge, confirm, status, explain"
             );
         }
     }
@@ -248,6 +264,18 @@ mod tests {
             error.expect_err("no namespace").to_string(),
             "the command has unknown fields (namespace); known are action, cluster, confirm"
         );
+    }
+
+    #[test]
+    fn one_service_is_explained_at_a_time() {
+        let web = json!({"action": "explain", "namespace": "shop", "service": "web"});
+        assert_eq!(parse(&web).expect("a command").scope.to_string(), "the only cluster/shop/web");
+        for payload in
+            [json!({"action": "explain"}), json!({"action": "explain", "namespace": "shop"})]
+        {
+            let error = parse(&payload).expect_err("no Service").to_string();
+            assert!(error.starts_with("the command's service must be given"), "{error}");
+        }
     }
 
     #[test]

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::scopes::{Selections, UnknownCluster};
 use crate::event;
 use crate::plan::Policy;
+use crate::reconcile;
 use crate::report::{ClusterReport, Counts, Report};
 
 /// Lambda answers at most 6 MB; a report that comes near is cut to its counts.
@@ -38,6 +39,9 @@ pub enum Error {
         "a purge ends every claim of a cluster, and POLICY={0} does not allow that: set POLICY to sync for it"
     )]
     Policy(Policy),
+    /// The cluster or Cloud Map could not be read to explain a Service.
+    #[error("the Service cannot be explained")]
+    Unexplained(#[source] reconcile::Error),
     /// Some cluster could not be read or some change failed, after all clusters were served.
     #[error("{0}; the next run continues, and the log names each failure")]
     SyncIncomplete(Counts),
@@ -50,6 +54,7 @@ impl Error {
             Self::Event(_) => "InvalidEvent",
             Self::Cluster(_) => "UnknownCluster",
             Self::Policy(_) => "PolicyForbids",
+            Self::Unexplained(_) => "Unreadable",
             Self::SyncIncomplete(_) => "SyncIncomplete",
         }
     }

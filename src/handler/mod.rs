@@ -2,6 +2,7 @@
 //! cluster reconciled apart from the others, logs what was done and answers as the caller expects.
 
 mod answer;
+mod explain;
 mod log;
 mod named;
 mod purge;
@@ -85,6 +86,7 @@ impl Function {
         };
         let invocation = match command.action {
             Action::Status => return Box::pin(self.status(&selections, deadline)).await,
+            Action::Explain => return Box::pin(self.explain(&selections, command, deadline)).await,
             Action::Sync => self.invocation(true, deadline),
             Action::Plan | Action::Purge => self.invocation(false, deadline),
             Action::Confirm => Invocation { confirmed: true, ..self.invocation(true, deadline) },

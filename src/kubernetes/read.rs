@@ -66,13 +66,20 @@ impl Kubernetes {
     /// # Errors
     /// Where the server does not answer; only its own 404 says that a Service is gone.
     pub async fn headless_service(&self, service: &ServiceRef) -> Result<Option<Service>, Error> {
+        Ok(self.service(service).await?.filter(is_headless))
+    }
+
+    /// One Service, headless or not.
+    ///
+    /// # Errors
+    /// Where the server does not answer.
+    pub async fn service(&self, service: &ServiceRef) -> Result<Option<Service>, Error> {
         if !service.can_exist() {
             return Ok(None);
         }
         let api: Api<Service> = Api::namespaced(self.client.clone(), &service.namespace);
         let found = api.get_opt(&service.name).await;
-        let found = found.map_err(|source| Error::new(format!("get Service {service}"), source))?;
-        Ok(found.filter(is_headless))
+        found.map_err(|source| Error::new(format!("get Service {service}"), source))
     }
 
     /// The endpoints of `services`, read together. A Service without any is there with none.
@@ -119,7 +126,8 @@ impl Kubernetes {
     }
 }
 
-fn is_headless(service: &Service) -> bool {
+/// Whether a Service has no address of its own.
+pub fn is_headless(service: &Service) -> bool {
     let spec = service.spec.as_ref();
     spec.and_then(|spec| spec.cluster_ip.as_deref()) == Some("None")
 }

@@ -11,6 +11,8 @@ pub struct Namespace {
     pub name: String,
     /// How its services can be discovered.
     pub kind: NamespaceKind,
+    /// What discovery calls it, where that was told: unlike the name it is unique.
+    pub http_name: Option<String>,
     /// The account that it belongs to, which may share it with this one.
     pub owner: Option<String>,
 }
@@ -19,7 +21,7 @@ impl Namespace {
     /// An HTTP namespace that is yet to be created.
     pub fn missing(name: &str) -> Self {
         let (id, kind) = (name.to_owned(), NamespaceKind::Http);
-        Self { name: id.clone(), id, arn: None, kind, owner: None }
+        Self { name: id.clone(), id, arn: None, kind, http_name: None, owner: None }
     }
 }
 

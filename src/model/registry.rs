@@ -102,7 +102,10 @@ mod tests {
     fn namespace(id: &str, name: &str, kind: NamespaceKind) -> (String, Namespace) {
         let arn = format!("arn:aws:servicediscovery:eu-central-1:111122223333:namespace/{id}");
         let (arn, owner) = (Some(arn), None);
-        (id.into(), Namespace { id: id.into(), arn, name: name.into(), kind, owner })
+        (
+            id.into(),
+            Namespace { id: id.into(), arn, name: name.into(), kind, http_name: None, owner },
+        )
     }
 
     #[test]

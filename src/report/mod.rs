@@ -5,6 +5,7 @@
 mod cluster;
 mod counts;
 mod empty;
+pub mod explanation;
 mod guard;
 pub mod metrics;
 mod notice;

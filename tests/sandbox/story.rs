@@ -86,6 +86,7 @@ impl Story {
         let rest = [
             "direct-adopt",
             "direct-adopt-owner",
+            "direct-explain",
             "direct-plan-cluster",
             "direct-purge",
             "direct-status",

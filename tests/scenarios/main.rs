@@ -17,6 +17,7 @@ mod deadlines;
 mod empty_services;
 mod endpoints;
 mod events;
+mod explain;
 mod first_sync;
 mod fleet;
 mod foreign;

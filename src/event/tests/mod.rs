@@ -13,11 +13,13 @@ use super::{Error, Invocation, read};
 const FIXTURES: &[(&str, &[&str])] = &[
     ("direct-adopt.json", &["adopt blue"]),
     ("direct-adopt-owner.json", &["adopt blue/shop"]),
+    ("direct-explain.json", &["explain blue/shop/web"]),
     ("direct-plan.json", &["plan every cluster"]),
     ("direct-plan-cluster.json", &["plan green"]),
     ("direct-purge.json", &["purge arn:aws:eks:eu-central-1:111122223333:cluster/retired"]),
     ("direct-status.json", &["status every cluster"]),
     ("direct-sync.json", &["sync every cluster"]),
+    ("direct-status.json", &["status every cluster"]),
     ("direct-sync-service.json", &["sync blue/shop/web"]),
     ("logs-audit.json", &["blue/shop/web", "blue/shop/web", "blue/shop/cart"]),
     ("schedule-eventbridge-rule.json", &["schedule"]),

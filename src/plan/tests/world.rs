@@ -82,7 +82,8 @@ impl World {
     pub fn namespace(mut self, id: &str, name: &str, kind: NamespaceKind) -> Self {
         let arn = format!("arn:aws:servicediscovery:eu-central-1:111122223333:namespace/{id}");
         let (arn, owner) = (Some(arn), None);
-        let namespace = Namespace { id: id.into(), arn, name: name.into(), kind, owner };
+        let namespace =
+            Namespace { id: id.into(), arn, name: name.into(), kind, http_name: None, owner };
         self.0.registry.namespaces.insert(id.into(), namespace);
         self
     }

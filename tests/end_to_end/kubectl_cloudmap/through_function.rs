@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::terminal::{Terminal, answering, deploy, in_step};
 use crate::payloads::stand_in;
 use crate::sandbox::Sandbox;
+use crate::sandbox::cloud_map::Behaviour;
 
 const BLUE: &str = "arn:aws:eks:eu-central-1:111122223333:cluster/blue";
 
@@ -93,6 +94,30 @@ async fn a_status_shows_who_has_instances_in_each_service() {
     let all: Value =
         terminal.run("status --all-clusters -o json").await.output.parse().expect("JSON");
     assert_eq!(all["clusters"], json!([BLUE]));
+}
+
+#[tokio::test]
+async fn a_service_is_explained_down_to_what_clients_are_told() {
+    let (world, _) = stand_in().await;
+    let behaviour = Behaviour { discovery_on_any_host: true, ..Behaviour::default() };
+    world.cloud_map.behave(behaviour);
+    let lambda = world.lambda(&[]).await;
+    deploy(&world.sandbox, &[], lambda.handler());
+    let terminal = Terminal::new(&world.sandbox, &["blue"]);
+
+    let explained = terminal.run("explain service/web -n shop").await;
+
+    assert_eq!((explained.code, explained.errors.as_str()), (Some(0), ""), "{explained:?}");
+    for line in [
+        "+ endpoint   10.0.1.1 (web-a, ready): a sync would register it as ip-10-0-1-1-22162b0180",
+        "= discovery  answers none of this cluster and 1 HEALTHY of others; DNS has it as web.prod.local",
+    ] {
+        assert!(explained.output.contains(line), "{line}\n{}", explained.output);
+    }
+    let missing = terminal.run("explain service/nobody -n shop").await;
+    assert_eq!(missing.code, Some(1), "{missing:?}");
+    let unnamed = terminal.run("explain -n shop").await;
+    assert_eq!(unnamed.errors, "error: name the Service to explain: service/NAME\n");
 }
 
 #[tokio::test]
