@@ -21,7 +21,9 @@ fn expected(name: &str) -> Vec<String> {
         | "direct-plan-cluster"
         | "direct-adopt"
         | "direct-adopt-owner"
-        | "direct-purge" => Vec::new(),
+        | "direct-explain"
+        | "direct-purge"
+        | "direct-status" => Vec::new(),
         "direct-sync-service" | "sqs-own-message" | "sqs-knative-reference" | "sqs-argo-events" => {
             one("blue web")
         }

@@ -19,7 +19,6 @@ const FIXTURES: &[(&str, &[&str])] = &[
     ("direct-purge.json", &["purge arn:aws:eks:eu-central-1:111122223333:cluster/retired"]),
     ("direct-status.json", &["status every cluster"]),
     ("direct-sync.json", &["sync every cluster"]),
-    ("direct-status.json", &["status every cluster"]),
     ("direct-sync-service.json", &["sync blue/shop/web"]),
     ("logs-audit.json", &["blue/shop/web", "blue/shop/web", "blue/shop/cart"]),
     ("schedule-eventbridge-rule.json", &["schedule"]),
