@@ -1,5 +1,5 @@
 //! What template.yaml says of other files: its alarms and dashboard use metrics that the function writes
-//! and fields that its log has, and each alarm names a section of the runbook that exists.
+//! and fields that its log has, and each alarm names a section of the runbook, which has every reason.
 
 use std::collections::BTreeSet;
 
@@ -111,6 +111,13 @@ fn every_metric_on_the_dashboard_exists() {
 }
 
 #[test]
+fn the_bill_counts_every_metric() {
+    let (clusters, function) = (metrics::OF_CLUSTER.len(), metrics::OF_INVOCATION.len());
+    let line = format!("CloudWatch metrics, {clusters} for each cluster and {function} for");
+    assert!(include_str!("../docs/cost-and-network.md").contains(&line), "{line}");
+}
+
+#[test]
 fn no_widget_of_the_dashboard_covers_another() {
     let mut taken = BTreeSet::new();
     for widget in widgets() {
@@ -175,6 +182,18 @@ fn every_output_that_the_terraform_module_asks_for_is_one_of_the_template() {
 
 fn without_quoted(text: &str, quote: char) -> String {
     text.split(quote).step_by(2).collect()
+}
+
+#[test]
+fn every_reason_for_holding_back_is_in_the_runbook() {
+    let source = include_str!("../src/plan/held_back.rs");
+    let codes = &source[source.find("pub fn code(").expect("the codes")..];
+    let codes = &codes[..codes.find("\n    }\n").expect("their end")];
+    let reasons: Vec<&str> = codes.split('"').skip(1).step_by(2).collect();
+    assert!(reasons.len() > 30, "{reasons:?}");
+    for reason in reasons {
+        assert!(RUNBOOK.contains(&format!("`{reason}`")), "{reason}");
+    }
 }
 
 #[test]
