@@ -92,3 +92,32 @@ where
         None => DisplayErrorContext(error).to_string(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use aws_config::Region;
+    use aws_credential_types::Credentials;
+    use tokio::net::TcpListener;
+
+    use super::*;
+    use crate::clients::sdk_config;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_parameter_store_that_is_silent_is_an_error_while_lambda_still_listens() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a loopback port");
+        let address = listener.local_addr().expect("bound");
+        let config = sdk_config()
+            .region(Region::new("eu-central-1"))
+            .endpoint_url(format!("http://{address}"))
+            .credentials_provider(Credentials::new("id", "secret", None, None, "test"))
+            .load()
+            .await;
+        let references = ["/a", "/b"].map(|name| Reference::Parameter(name.to_owned()));
+
+        let (before, found) = (Instant::now(), read(&config, references).await);
+
+        let said = found.expect_err("nobody answers").to_string();
+        assert!(said.contains("/a") && said.contains("endpoint for ssm"), "{said}");
+        assert!(before.elapsed() < Duration::from_secs(10), "{:?}", before.elapsed());
+    }
+}
