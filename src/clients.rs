@@ -12,9 +12,9 @@ use aws_config::sts::AssumeRoleProvider;
 use aws_config::timeout::TimeoutConfig;
 use aws_config::{BehaviorVersion, ConfigLoader, Region, SdkConfig};
 use aws_credential_types::provider::SharedCredentialsProvider;
-use aws_sdk_servicediscovery::config::retry::RetryPartition;
+use aws_sdk_servicediscovery::config::retry::{RetryPartition, TokenBucket};
 
-use crate::cloud_map::CloudMap;
+use crate::cloud_map::{CloudMap, QuotaShare, Quotas};
 use crate::eks;
 use crate::eks::token::TokenSource;
 use crate::kubernetes::{self, Kubernetes};
@@ -81,9 +81,14 @@ pub enum Error {
     Connect(#[from] kubernetes::connect::Error),
 }
 
+/// An account and a Region, in which the rates of calls hold. None: the function's own.
+type Place = (Option<String>, Option<String>);
+
 /// All clients.
 pub struct Clients {
     base: SdkConfig,
+    quota_share: QuotaShare,
+    quotas: Mutex<BTreeMap<Place, Arc<Quotas>>>,
     registries: Mutex<BTreeMap<RegistryKey, CloudMap>>,
     clusters: Mutex<BTreeMap<String, (eks::Cluster, Kubernetes)>>,
 }
@@ -103,9 +108,10 @@ pub fn sdk_config() -> ConfigLoader {
 }
 
 impl Clients {
-    /// Clients that are configured by `base`.
-    pub fn new(base: SdkConfig) -> Self {
-        Self { base, registries: Mutex::default(), clusters: Mutex::default() }
+    /// Clients that are configured by `base` and use so much of each account's rates.
+    pub fn new(base: SdkConfig, quota_share: QuotaShare) -> Self {
+        let (quotas, registries, clusters) = Default::default();
+        Self { base, quota_share, quotas, registries, clusters }
     }
 
     /// Which Cloud Map a cluster's Services are kept in. The function's own Region is the same whether
@@ -123,12 +129,20 @@ impl Clients {
         }
         let config = self.config(key.role.as_ref(), key.region.as_deref()).await;
         // Retries are budgeted by partition. Without its own, an account that throttles would use up
-        // those of every other account in the Region.
-        let config = aws_sdk_servicediscovery::config::Builder::from(&config)
-            .retry_partition(RetryPartition::custom("cloud-map").build())
-            .build();
-        let cloud_map = CloudMap::new(aws_sdk_servicediscovery::Client::from_conf(config));
+        // those of every other account in the Region. How many are made the quotas say.
+        let config = aws_sdk_servicediscovery::config::Builder::from(&config).retry_partition(
+            RetryPartition::custom("cloud-map").token_bucket(TokenBucket::unlimited()).build(),
+        );
+        let cloud_map = CloudMap::new(config, self.quotas(key));
         lock(&self.registries).entry(key.clone()).or_insert(cloud_map).clone()
+    }
+
+    /// The quotas of a Cloud Map. Roles of one account share them.
+    fn quotas(&self, key: &RegistryKey) -> Arc<Quotas> {
+        let account = key.role.as_ref().and_then(Role::account).map(str::to_owned);
+        let mut quotas = lock(&self.quotas);
+        let place = (account, key.region.clone());
+        quotas.entry(place).or_insert_with(|| Arc::new(Quotas::new(self.quota_share))).clone()
     }
 
     /// The connection to a cluster: the one that is known, or a new one.

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use tokio::time::timeout_at;
 
 use crate::apply::Task;
+use crate::cloud_map::Urgency;
 use crate::model::{ClusterArn, Desired, Owner};
 use crate::observe::{self, SharedRegistry};
 use crate::plan::{Because, Extent, Observation};
@@ -34,6 +35,6 @@ impl Invocation<'_> {
             registry: read,
         };
         let task = Task::Purge(registry, because);
-        Ok(self.carry_out(&task, &observation, &BTreeSet::new()).await.report)
+        Ok(self.carry_out(&task, &observation, &BTreeSet::new(), Urgency::Bulk).await.report)
     }
 }

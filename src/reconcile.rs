@@ -7,6 +7,7 @@ use tokio::time::timeout_at;
 
 use crate::apply::{self, Task, Terms};
 use crate::clients::{self, Clients, Connection};
+use crate::cloud_map::Urgency;
 use crate::deadline::Deadline;
 use crate::eks;
 use crate::kubernetes::desired::{self, Reading};
@@ -111,7 +112,11 @@ impl Invocation<'_> {
             Some(adoption) => Task::Adopt(&world, adoption),
             None => Task::Sync(&world),
         };
-        let carried = self.carry_out(&task, &observation, &affected).await;
+        let urgency = match selection {
+            Selection::Everything => Urgency::Bulk,
+            Selection::Only { .. } => Urgency::Urgent,
+        };
+        let carried = self.carry_out(&task, &observation, &affected, urgency).await;
         if self.mode == Mode::Sync {
             self.tell(&world, &notices(&carried.held_back, &observation.desired)).await;
         }
@@ -124,6 +129,7 @@ impl Invocation<'_> {
         task: &Task<'_>,
         observation: &Observation,
         affected: &BTreeSet<ServiceRef>,
+        urgency: Urgency,
     ) -> CarriedOut {
         let mut plan = task.plan(observation, affected);
         let name = observation.owner.cluster.as_str();
@@ -133,7 +139,7 @@ impl Invocation<'_> {
             return CarriedOut { report: ClusterReport::of_plan(name, plan), held_back, leaving };
         }
         let changes = std::mem::take(&mut plan.changes);
-        let terms = Terms { deadline: self.deadline, rotation: rotation(self.now) };
+        let terms = Terms { deadline: self.deadline, rotation: rotation(self.now), urgency };
         let results = apply::apply(task, observation, changes, terms).await;
         let refused = results.refused();
         plan.add_held_back(results.held_back);

@@ -9,8 +9,8 @@ use super::Outcome;
 use super::turn::{NO_TIME, Turn};
 use crate::cloud_map::operation::Ended;
 use crate::cloud_map::write::Accepted;
-use crate::cloud_map::{Error, Permit};
-use crate::model::ServiceKey;
+use crate::cloud_map::{Call, Error, Permit};
+use crate::model::{NamespaceKind, ServiceKey};
 use crate::plan::{Change, Reason};
 
 /// What became of one call.
@@ -39,7 +39,9 @@ impl Turn<'_> {
             }
         }
         // Many changes wait here for their call, so the time is looked at when it may be made.
-        let permit = match timeout_at(deadline.stop(), self.cloud_map.permit()).await {
+        // That a namespace is there has just been made sure of.
+        let Some(call) = call_of(change) else { return Effect::Is(Outcome::Applied) };
+        let permit = match timeout_at(deadline.stop(), self.cloud_map.permit(call)).await {
             Ok(permit) if deadline.is_open() => permit,
             _ => return Effect::Is(Outcome::Undone(NO_TIME.to_owned())),
         };
@@ -60,7 +62,6 @@ impl Turn<'_> {
         services: &BTreeMap<ServiceKey, String>,
     ) -> Result<Accepted, Effect> {
         match (change, services.get(&change.place().key)) {
-            // That has just been made sure of.
             (Change::CreateNamespace { .. }, _) => Err(Effect::Is(Outcome::Applied)),
             (Change::CreateService { place, service }, _) => {
                 Err(self.create(permit, place, service).await)
@@ -101,11 +102,12 @@ impl Turn<'_> {
         let subject = change.instance().map_or_else(|| change.place().to_string(), str::to_owned);
         let namespace = self.observation.registry.namespaces.get(&change.place().key.namespace);
         let owner = namespace.and_then(|namespace| namespace.owner.as_deref());
+        let kind = namespace.map_or(NamespaceKind::Http, |namespace| namespace.kind);
         let (operation, ours) = match accepted {
             Accepted::Operation(operation) => (operation, true),
             Accepted::Busy(operation) => (operation, false),
         };
-        match self.cloud_map.wait(&operation, owner, self.terms.deadline.stop()).await {
+        match self.cloud_map.wait(&operation, kind, owner, self.terms.deadline.stop()).await {
             Ok(Ended::Success | Ended::Fail { .. }) if !ours => Effect::Again,
             Ok(Ended::Success) => Effect::Is(Outcome::Applied),
             Ok(Ended::Fail { code, .. })
@@ -123,6 +125,20 @@ impl Turn<'_> {
             }
             Err(error) => failed(&error),
         }
+    }
+}
+
+/// The call that makes a change; creating a namespace has taken calls of its own.
+fn call_of(change: &Change) -> Option<Call> {
+    match change {
+        Change::CreateNamespace { .. } => None,
+        Change::CreateService { .. } => Some(Call::CreateService),
+        Change::UpdateService { .. } => Some(Call::UpdateService),
+        Change::Register { .. } | Change::Rewrite { .. } | Change::Adopt { .. } => {
+            Some(Call::RegisterInstance)
+        }
+        Change::Health { .. } => Some(Call::UpdateInstanceCustomHealthStatus),
+        Change::Deregister { .. } => Some(Call::DeregisterInstance),
     }
 }
 

@@ -5,13 +5,13 @@ use tokio::time::timeout_at;
 
 use super::Outcome;
 use super::turn::NO_TIME;
-use crate::cloud_map::{Class, CloudMap};
+use crate::cloud_map::{Call, Class, CloudMap};
 use crate::deadline::Deadline;
 use crate::plan::{Place, Reason};
 
 /// Deletes a service, and says what became of that.
 pub async fn delete(cloud_map: &CloudMap, deadline: Deadline, arn: &str, place: &Place) -> Outcome {
-    let permit = match timeout_at(deadline.stop(), cloud_map.permit()).await {
+    let permit = match timeout_at(deadline.stop(), cloud_map.permit(Call::DeleteService)).await {
         Ok(permit) if deadline.is_open() => permit,
         _ => return Outcome::Undone(NO_TIME.to_owned()),
     };

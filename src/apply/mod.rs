@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 
 use futures_util::{StreamExt, stream};
 
+use crate::cloud_map::Urgency;
 use crate::deadline::Deadline;
 use crate::model::ServiceRef;
 use crate::plan::{Again, Change, HeldBack, Holders, Observation, Reason, in_turns};
@@ -21,8 +22,11 @@ pub use deletion::delete;
 pub use task::Task;
 use turn::Turn;
 
-/// How many Services are served side by side. The calls themselves are bounded by the client.
-const SIDE_BY_SIDE: usize = 32;
+/// How many Services are served side by side, and how many changes of each. Most of them wait for an operation
+/// to end; the calls themselves are bounded by the client.
+const SIDE_BY_SIDE: usize = 256;
+/// A Service with no more changes than these is not made to wait for those with many.
+const FEW: usize = 10;
 
 /// What became of a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,6 +85,15 @@ pub struct Terms {
     pub deadline: Deadline,
     /// Shifts which Service comes first, so that runs that are cut short do not starve the same ones.
     pub rotation: usize,
+    /// Whether all of it goes before what others want of Cloud Map.
+    pub urgency: Urgency,
+}
+
+impl Terms {
+    /// Who goes first: where there is much to do, the Services with few changes.
+    fn urgency(&self, changes: usize) -> Urgency {
+        if changes <= FEW { Urgency::Urgent } else { self.urgency }
+    }
 }
 
 /// Carries out the changes of a plan that was made from `observation`.
@@ -97,6 +110,7 @@ pub async fn apply(
     let turns = turns.into_iter().map(|changes| {
         let all = changes.values().flatten().cloned().collect::<Vec<_>>();
         let observation = Again::of(holders, changes.keys(), &all).narrow(observation, holders);
+        let terms = Terms { urgency: terms.urgency(all.len()), ..terms };
         Turn::new(task, observation, terms).take(changes)
     });
     let mut results = Results::default();

@@ -25,7 +25,7 @@ type Identity = (Stage, ServiceKey, Option<String>);
 
 /// What is done in one turn.
 pub(super) struct Turn<'a> {
-    pub(super) cloud_map: &'a CloudMap,
+    pub(super) cloud_map: CloudMap,
     pub(super) observation: Observation,
     pub(super) terms: Terms,
     pub(super) task: &'a Task<'a>,
@@ -43,7 +43,7 @@ pub(super) struct Turn<'a> {
 impl<'a> Turn<'a> {
     pub(super) fn new(task: &'a Task<'a>, observation: Observation, terms: Terms) -> Self {
         Self {
-            cloud_map: task.registry().cloud_map(),
+            cloud_map: task.registry().cloud_map().with(terms.urgency),
             observation,
             terms,
             task,

@@ -9,11 +9,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
+use aws_sdk_servicediscovery::error::SdkError;
+use aws_sdk_servicediscovery::operation::get_instances_health_status::GetInstancesHealthStatusOutput;
 use aws_sdk_servicediscovery::types::CustomHealthStatus;
 use futures_util::{StreamExt, stream};
 
-use super::read::ended;
-use super::{CONCURRENCY, CloudMap, Error, Permit};
+use super::{Call, CloudMap, Error, Permit, SIDE_BY_SIDE};
 use crate::model::{Health, KnownHealth, Registry, ServiceKey};
 use crate::plan::Place;
 
@@ -58,7 +59,7 @@ impl CloudMap {
                 };
                 (key.clone(), known)
             })
-            .buffer_unordered(CONCURRENCY)
+            .buffer_unordered(SIDE_BY_SIDE)
             .collect()
             .await;
         for (key, known) in reads {
@@ -71,12 +72,11 @@ impl CloudMap {
     /// The health of every instance of a service, as far as Cloud Map knows it: of one that was
     /// registered a moment ago it may say UNKNOWN, or nothing.
     async fn health(&self, arn: &str, name: &str) -> Result<BTreeMap<String, Health>, Error> {
-        let _permit = self.permit().await;
-        let action = format!("get the health of the instances of Cloud Map service {name}");
+        let action = || format!("get the health of the instances of Cloud Map service {name}");
         let pages = self.client.get_instances_health_status().service_id(arn).into_paginator();
-        let pages: Vec<_> =
-            pages.send().try_collect().await.map_err(|error| Error::new(&*action, &error))?;
-        ended(&action, pages.last().and_then(|page| page.next_token()))?;
+        let token = GetInstancesHealthStatusOutput::next_token;
+        let failed = |error: &SdkError<_, _>| Error::new(action(), error);
+        let pages = self.pages(Call::GetInstancesHealthStatus, pages.send(), token, failed).await?;
         let all = pages.into_iter().filter_map(|page| page.status).flatten();
         let mut known: BTreeMap<String, Health> = all
             .filter_map(|(instance, status)| Some((instance, Health::parse(status.as_str())?)))

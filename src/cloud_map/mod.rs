@@ -1,54 +1,69 @@
 //! One account's AWS Cloud Map in one Region: [`read`] and [`tag`] ask, [`namespace`], [`service`] and
 //! [`mod@write`] make one change each, [`operation`] waits for what a change set in motion, `health` both
-//! asks and reports. Nothing here decides anything.
+//! asks and reports. Nothing here decides anything. Every call waits for its leave (`quota`).
 //!
 //! Services and namespaces are named by ARN throughout: it is accepted wherever an id is, and for
 //! namespaces shared from another account it is the only way.
 
+mod bucket;
+pub mod call;
 pub mod discover;
 mod error;
 mod health;
 pub mod namespace;
 pub mod operation;
+mod page;
+pub mod quota;
 pub mod read;
 pub mod service;
 mod summary;
 pub mod tag;
+mod throttle;
+mod usual;
 pub mod write;
 
 use std::sync::Arc;
 
-use aws_sdk_servicediscovery::Client;
-use tokio::sync::{Semaphore, SemaphorePermit};
+use aws_sdk_servicediscovery::{Client, config};
 
+pub use call::Call;
 pub use error::{Class, Error};
+pub use quota::{Permit, QuotaShare, Quotas, Urgency};
 
-/// How many calls run at once, whoever makes them.
-const CONCURRENCY: usize = 16;
+/// How many services are read side by side at most; their quotas bound the calls.
+const SIDE_BY_SIDE: usize = 128;
 
-/// A Cloud Map client. Clones share one bound on the calls under way, and what was reported lately.
+/// A Cloud Map client. Clones share the account's quotas, and what was reported and learnt lately.
 #[derive(Clone, Debug)]
 pub struct CloudMap {
     client: Client,
+    quotas: Arc<Quotas>,
+    urgency: Urgency,
     reported: Arc<health::Reported>,
-    calls: Arc<Semaphore>,
-}
-
-/// Leave to make one call; held until the call is answered.
-#[derive(Debug)]
-pub struct Permit<'a> {
-    _held: Option<SemaphorePermit<'a>>,
+    usual: Arc<operation::UsualTimes>,
 }
 
 impl CloudMap {
-    /// Calls through `client`.
-    pub fn new(client: Client) -> Self {
-        Self { client, reported: Arc::default(), calls: Arc::new(Semaphore::new(CONCURRENCY)) }
+    /// Calls by a client of this configuration, within these quotas.
+    pub fn new(config: config::Builder, quotas: Arc<Quotas>) -> Self {
+        let config = config.interceptor(throttle::Tries(quotas.clone())).build();
+        Self {
+            client: Client::from_conf(config),
+            quotas,
+            urgency: Urgency::Bulk,
+            reported: Arc::default(),
+            usual: Arc::default(),
+        }
     }
 
-    /// Leave to make one call. The semaphore is never closed, so the error, which would only mean
-    /// that, is no permit and no harm.
-    pub async fn permit(&self) -> Permit<'_> {
-        Permit { _held: self.calls.acquire().await.ok() }
+    /// The same client, whose calls go first or after others.
+    #[must_use]
+    pub fn with(&self, urgency: Urgency) -> Self {
+        Self { urgency, ..self.clone() }
+    }
+
+    /// Leave to make one call.
+    pub async fn permit(&self, call: Call) -> Permit<'_> {
+        self.quotas.permit(call, self.urgency).await
     }
 }

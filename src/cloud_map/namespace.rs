@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use aws_sdk_servicediscovery::error::SdkError;
 use aws_sdk_servicediscovery::operation::create_http_namespace::CreateHttpNamespaceError;
+use aws_sdk_servicediscovery::operation::list_namespaces::ListNamespacesOutput;
 use aws_sdk_servicediscovery::types::{NamespaceFilter, NamespaceFilterName, NamespaceType, Tag};
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
@@ -13,7 +14,8 @@ use tokio::time::Instant;
 use super::operation::Ended;
 use super::tag::OWNER_TAG;
 use super::write::{Accepted, operation};
-use super::{Class, CloudMap, Error};
+use super::{Call, Class, CloudMap, Error};
+use crate::model::NamespaceKind;
 
 type Created = OnceCell<Result<String, Arc<Error>>>;
 
@@ -58,7 +60,7 @@ impl CloudMap {
     ) -> Result<String, Error> {
         let ended = match self.create_http_namespace(name, owner).await {
             Ok(Accepted::Operation(operation) | Accepted::Busy(operation)) => {
-                self.wait(&operation, None, until).await?
+                self.wait(&operation, NamespaceKind::Http, None, until).await?
             }
             Err(error) if error.class == Class::Exists => Ended::Success,
             Err(error) => return Err(error),
@@ -76,7 +78,7 @@ impl CloudMap {
     }
 
     async fn create_http_namespace(&self, name: &str, owner: &str) -> Result<Accepted, Error> {
-        let _permit = self.permit().await;
+        let _permit = self.permit(Call::CreateHttpNamespace).await;
         let tag = Tag::builder().key(OWNER_TAG).value(owner).build();
         let tag = tag.map_err(|error| Error::input(action(name), &error))?;
         let request = self.client.create_http_namespace().name(name).tags(tag);
@@ -93,13 +95,13 @@ impl CloudMap {
     /// The ARN of the HTTP namespace of that name.
     async fn http_namespace(&self, name: &str) -> Result<Option<String>, Error> {
         let action = || format!("find the Cloud Map namespace {name}");
-        let _permit = self.permit().await;
         let filter =
             NamespaceFilter::builder().name(NamespaceFilterName::Name).values(name).build();
         let filter = filter.map_err(|error| Error::input(action(), &error))?;
         let pages = self.client.list_namespaces().filters(filter).into_paginator().send();
-        let pages: Vec<_> =
-            pages.try_collect().await.map_err(|error| Error::new(action(), &error))?;
+        let token = ListNamespacesOutput::next_token;
+        let failed = |error: &SdkError<_, _>| Error::new(action(), error);
+        let pages = self.pages(Call::ListNamespaces, pages, token, failed).await?;
         let mut found = pages.into_iter().filter_map(|page| page.namespaces).flatten();
         let found = found.find(|found| found.r#type == Some(NamespaceType::Http));
         Ok(found.and_then(|found| found.arn))

@@ -3,17 +3,22 @@
 
 use std::time::Duration;
 
-use aws_sdk_servicediscovery::types::OperationStatus;
-use tokio::time::{Instant, sleep};
+use aws_sdk_servicediscovery::types::{Operation, OperationStatus};
+use tokio::time::{Instant, sleep, timeout_at};
 
-use super::{CloudMap, Error};
+use super::usual::Usual;
+use super::{Call, CloudMap, Error};
+use crate::model::NamespaceKind;
 
-/// The first look at an operation; each later one waits half as long again.
-const FIRST_POLL: Duration = Duration::from_millis(100);
-/// The longest pause between two looks.
-const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// How long one operation is waited for.
 const PATIENCE: Duration = Duration::from_mins(1);
+
+/// How long operations usually take: records of Route 53 take longer than a line in Cloud Map.
+#[derive(Debug, Default)]
+pub(super) struct UsualTimes {
+    http: Usual,
+    dns: Usual,
+}
 
 /// How an operation ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,45 +37,75 @@ pub enum Ended {
 }
 
 impl CloudMap {
-    /// Waits until an operation has ended, at most 60 seconds and not past `until`. `owner` is the account
-    /// of the namespace that it works in: without it Cloud Map knows no operation in a shared one.
+    /// Waits until an operation in a namespace of this kind has ended, at most 60 seconds and not past
+    /// `until`. `owner` is the account of the namespace: without it Cloud Map knows no operation in a shared one.
     ///
     /// # Errors
     /// Where Cloud Map does not tell how it goes.
     pub async fn wait(
         &self,
         operation: &str,
+        kind: NamespaceKind,
         owner: Option<&str>,
         until: Instant,
     ) -> Result<Ended, Error> {
         let until = until.min(Instant::now() + PATIENCE);
-        let mut pause = FIRST_POLL;
-        loop {
-            if Instant::now() + pause > until {
-                return Ok(Ended::Pending);
-            }
-            sleep(pause).await;
-            pause = (pause * 3 / 2).min(LONGEST_PAUSE);
-            if let Some(ended) = self.look(operation, owner).await? {
-                return Ok(ended);
-            }
-        }
+        let ended = timeout_at(until, self.follow(operation, kind, owner));
+        ended.await.unwrap_or(Ok(Ended::Pending))
     }
 
-    async fn look(&self, operation: &str, owner: Option<&str>) -> Result<Option<Ended>, Error> {
-        let _permit = self.permit().await;
+    async fn follow(
+        &self,
+        operation: &str,
+        kind: NamespaceKind,
+        owner: Option<&str>,
+    ) -> Result<Ended, Error> {
+        let start = Instant::now();
+        let usual = match kind {
+            NamespaceKind::Http => &self.usual.http,
+            NamespaceKind::Dns => &self.usual.dns,
+        };
+        for looks in 1.. {
+            let scout = usual.first_look(start).await;
+            if let Some((ended, took)) = self.look(operation, owner).await? {
+                usual.ended(took.unwrap_or(start.elapsed()));
+                return Ok(ended);
+            }
+            usual.pending(start.elapsed());
+            if scout.is_none() {
+                sleep(usual.pause(looks)).await;
+            }
+        }
+        Ok(Ended::Pending)
+    }
+
+    /// How an operation has ended, and after how long.
+    async fn look(
+        &self,
+        operation: &str,
+        owner: Option<&str>,
+    ) -> Result<Option<(Ended, Option<Duration>)>, Error> {
+        let _permit = self.permit(Call::GetOperation).await;
         let request = self.client.get_operation().operation_id(operation);
         let answer = request.set_owner_account(owner.map(str::to_owned)).send().await;
         let answer =
             answer.map_err(|error| Error::new(format!("get the operation {operation}"), &error))?;
         let Some(operation) = answer.operation else { return Ok(None) };
-        Ok(match operation.status {
-            Some(OperationStatus::Success) => Some(Ended::Success),
-            Some(OperationStatus::Fail) => Some(Ended::Fail {
+        let took = took(&operation);
+        let ended = match operation.status {
+            Some(OperationStatus::Success) => Ended::Success,
+            Some(OperationStatus::Fail) => Ended::Fail {
                 code: operation.error_code.unwrap_or_else(|| "UNKNOWN".to_owned()),
                 message: operation.error_message.unwrap_or_else(|| "no message".to_owned()),
-            }),
-            _ => None,
-        })
+            },
+            _ => return Ok(None),
+        };
+        Ok(Some((ended, took)))
     }
+}
+
+/// From its acceptance to its end, by Cloud Map's clock.
+fn took(operation: &Operation) -> Option<Duration> {
+    let (accepted, ended) = (operation.create_date?, operation.update_date?);
+    Duration::try_from_secs_f64(ended.as_secs_f64() - accepted.as_secs_f64()).ok()
 }

@@ -3,11 +3,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use aws_sdk_servicediscovery::error::SdkError;
+use aws_sdk_servicediscovery::operation::list_instances::ListInstancesOutput;
+use aws_sdk_servicediscovery::operation::list_namespaces::ListNamespacesOutput;
+use aws_sdk_servicediscovery::operation::list_services::ListServicesOutput;
 use aws_sdk_servicediscovery::types::{ServiceFilter, ServiceFilterName};
 use futures_util::{StreamExt, TryStreamExt, stream};
 
 use super::summary::{namespace, service};
-use super::{CONCURRENCY, Class, CloudMap, Error, Permit};
+use super::{Call, Class, CloudMap, Error, Permit, SIDE_BY_SIDE};
 use crate::model::{
     Attributes, CloudMapService, Namespace, NamespaceReference, Registry, ServiceKey,
 };
@@ -25,7 +29,7 @@ impl CloudMap {
         let namespaces = self.namespaces(only).await?;
         let services = stream::iter(namespaces.values())
             .map(|namespace| self.services(namespace))
-            .buffer_unordered(CONCURRENCY)
+            .buffer_unordered(SIDE_BY_SIDE)
             .try_collect::<Vec<_>>()
             .await?;
         let services = services.into_iter().flatten().collect();
@@ -36,11 +40,10 @@ impl CloudMap {
         &self,
         only: &[NamespaceReference],
     ) -> Result<BTreeMap<String, Namespace>, Error> {
-        let _permit = self.permit().await;
-        let action = "list the namespaces of Cloud Map";
-        let pages = self.client.list_namespaces().into_paginator().send().try_collect().await;
-        let pages: Vec<_> = pages.map_err(|error| Error::new(action, &error))?;
-        ended(action, pages.last().and_then(|page| page.next_token()))?;
+        let failed = |error: &SdkError<_, _>| Error::new("list the namespaces of Cloud Map", error);
+        let pages = self.client.list_namespaces().into_paginator().send();
+        let token = ListNamespacesOutput::next_token;
+        let pages = self.pages(Call::ListNamespaces, pages, token, failed).await?;
         let summaries = pages.into_iter().filter_map(|page| page.namespaces).flatten();
         let namespaces = summaries.filter_map(namespace);
         let namespaces = namespaces.filter(|namespace| {
@@ -58,16 +61,15 @@ impl CloudMap {
         namespace: &Namespace,
     ) -> Result<Vec<(ServiceKey, CloudMapService)>, Error> {
         let failed = || format!("list the services of the Cloud Map namespace {}", namespace.name);
-        let _permit = self.permit().await;
         let filter = ServiceFilter::builder()
             .name(ServiceFilterName::NamespaceId)
             .values(namespace.arn.clone().unwrap_or_else(|| namespace.id.clone()))
             .build();
         let filter = filter.map_err(|error| Error::input(failed(), &error))?;
         let pages = self.client.list_services().filters(filter).into_paginator().send();
-        let pages: Vec<_> =
-            pages.try_collect().await.map_err(|error| Error::new(failed(), &error))?;
-        ended(&failed(), pages.last().and_then(|page| page.next_token()))?;
+        let token = ListServicesOutput::next_token;
+        let failed = |error: &SdkError<_, _>| Error::new(failed(), error);
+        let pages = self.pages(Call::ListServices, pages, token, failed).await?;
         let summaries = pages.into_iter().filter_map(|page| page.services).flatten();
         let services = summaries.filter_map(service);
         Ok(services.map(|service| (ServiceKey::new(namespace, &service.name), service)).collect())
@@ -82,7 +84,7 @@ impl CloudMap {
                 let read = self.instances(&service.arn, &service.name).await;
                 (key.clone(), read.map_err(|error| error.in_full()))
             })
-            .buffer_unordered(CONCURRENCY)
+            .buffer_unordered(SIDE_BY_SIDE)
             .collect()
             .await;
         for (key, read) in reads {
@@ -107,15 +109,15 @@ impl CloudMap {
         arn: &str,
         name: &str,
     ) -> Result<Option<BTreeMap<String, Attributes>>, Error> {
-        let _permit = self.permit().await;
-        let action = format!("list the instances of Cloud Map service {name}");
+        let failed = |error: &SdkError<_, _>| {
+            Error::new(format!("list the instances of Cloud Map service {name}"), error)
+        };
         let pages = self.client.list_instances().service_id(arn).into_paginator().send();
-        let pages: Vec<_> =
-            match pages.try_collect().await.map_err(|error| Error::new(&*action, &error)) {
-                Err(error) if error.class == Class::NotFound => return Ok(None),
-                pages => pages?,
-            };
-        ended(&action, pages.last().and_then(|page| page.next_token()))?;
+        let token = ListInstancesOutput::next_token;
+        let pages = match self.pages(Call::ListInstances, pages, token, failed).await {
+            Err(error) if error.class == Class::NotFound => return Ok(None),
+            pages => pages?,
+        };
         let summaries = pages.into_iter().filter_map(|page| page.instances).flatten();
         let instances = summaries.filter_map(|instance| {
             let attributes = instance.attributes.unwrap_or_default().into_iter().collect();
@@ -124,7 +126,7 @@ impl CloudMap {
         Ok(Some(instances.collect()))
     }
 
-    /// The attributes of one instance; `None` where it does not exist.
+    /// The attributes of one instance, for somebody who has a permit; `None` where it does not exist.
     ///
     /// # Errors
     /// Where Cloud Map does not tell.
@@ -135,6 +137,7 @@ impl CloudMap {
         place: &Place,
         instance: &str,
     ) -> Result<Option<Attributes>, Error> {
+        self.quotas.take(Call::GetInstance, self.urgency).await;
         let answer = self.client.get_instance().service_id(service).instance_id(instance).send();
         let failed = || format!("get the instance {instance} of {place}");
         match answer.await.map_err(|error| Error::new(failed(), &error)) {
@@ -145,14 +148,6 @@ impl CloudMap {
             Err(error) if error.class == Class::NotFound => Ok(None),
             Err(error) => Err(error),
         }
-    }
-}
-
-/// The SDK's paginators stop without an error where a token repeats itself; such a list is not whole.
-pub(super) fn ended(action: &str, token: Option<&str>) -> Result<(), Error> {
-    match token.filter(|token| !token.is_empty()) {
-        Some(_) => Err(Error::input(action, &"the list repeats itself and does not end")),
-        None => Ok(()),
     }
 }
 

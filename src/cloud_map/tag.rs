@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use futures_util::{StreamExt, stream};
 
-use super::{CONCURRENCY, Class, CloudMap, Error};
+use super::{Call, Class, CloudMap, Error, SIDE_BY_SIDE};
 use crate::model::{Registry, ServiceKey, Tags};
 
 /// The tag on services and namespaces that we create; its value is the owner's id.
@@ -24,7 +24,7 @@ impl CloudMap {
                 let unreadable = |error: Error| Some(Tags::Unreadable(error.in_full()));
                 (key.clone(), tags.unwrap_or_else(unreadable))
             })
-            .buffer_unordered(CONCURRENCY)
+            .buffer_unordered(SIDE_BY_SIDE)
             .collect()
             .await;
         for (key, tags) in reads {
@@ -36,7 +36,7 @@ impl CloudMap {
     }
 
     async fn tags(&self, arn: &str) -> Result<Option<Tags>, Error> {
-        let _permit = self.permit().await;
+        let _permit = self.permit(Call::ListTagsForResource).await;
         let answer = self.client.list_tags_for_resource().resource_arn(arn).send().await;
         let action = || format!("list the tags of Cloud Map service {arn}");
         let answer = match answer.map_err(|error| Error::new(action(), &error)) {

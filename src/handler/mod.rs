@@ -43,7 +43,8 @@ pub struct Function {
 impl Function {
     /// The function with `settings`, whose AWS clients are configured by `config`.
     pub fn new(settings: Settings, config: SdkConfig) -> Self {
-        Self { settings, clients: Clients::new(config), clock: Clock::system() }
+        let clients = Clients::new(config, settings.quota_share);
+        Self { settings, clients, clock: Clock::system() }
     }
 
     /// The same function by another clock.

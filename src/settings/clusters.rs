@@ -34,6 +34,13 @@ pub struct Role {
     pub external_id: Option<String>,
 }
 
+impl Role {
+    /// The account that it is in.
+    pub fn account(&self) -> Option<&str> {
+        self.arn.split(':').nth(4)
+    }
+}
+
 impl Cluster {
     /// Whether an event's word for a cluster means this one: its ARN or its name.
     pub fn is_called(&self, text: &str) -> bool {

@@ -94,4 +94,11 @@ pub const DOCUMENTED: &[Documented] = &[
         default: "`false`",
         example: "true",
     },
+    Documented {
+        variable: "QUOTA_SHARE",
+        meaning: "the part of the account's rates of Cloud Map calls that the function uses; ECS and others \
+                  live from the same rates. `1` is all of it, more than that is no limit",
+        default: "`0.5`",
+        example: "0.8",
+    },
 ];

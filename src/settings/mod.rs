@@ -12,6 +12,7 @@ pub(crate) mod value;
 
 use std::sync::Arc;
 
+use crate::cloud_map::QuotaShare;
 use crate::plan::{Guard, Rules};
 
 pub use clusters::{Cluster, Role};
@@ -33,6 +34,8 @@ pub struct Settings {
     pub rules: Arc<Rules>,
     /// `DRY_RUN`: plan and report, write nothing.
     pub dry_run: bool,
+    /// `QUOTA_SHARE`: the part of Cloud Map's rates that this process may use.
+    pub quota_share: QuotaShare,
 }
 
 impl Settings {
@@ -67,6 +70,7 @@ impl Settings {
             annotation_prefix: reader.read("ANNOTATION_PREFIX", value::annotation_prefix),
             rules: Arc::new(reader.rules(parameters)),
             dry_run: reader.read("DRY_RUN", value::boolean),
+            quota_share: reader.read("QUOTA_SHARE", value::quota_share),
         };
         reader.finish(settings)
     }
@@ -112,6 +116,7 @@ mod tests {
         assert_eq!(settings.annotation_prefix, "cloudmap.controller/");
         assert_eq!(*settings.rules, Rules::default());
         assert!(!settings.dry_run);
+        assert_eq!(settings.quota_share, QuotaShare::default());
     }
 
     #[test]
@@ -128,6 +133,7 @@ mod tests {
             ("GUARD_MINIMUM", "0"),
             ("GUARD_WAIT", "1h 30m"),
             ("DRY_RUN", "true"),
+            ("QUOTA_SHARE", "0.25"),
         ]);
         let settings = settings.expect("valid");
         assert_eq!(settings.clusters.len(), 2);
@@ -141,6 +147,7 @@ mod tests {
         assert_eq!(settings.rules.guard, Guard { share: 30, minimum: 0, wait });
         assert!(settings.dry_run && settings.rules.create_namespaces);
         assert!(settings.rules.delete_empty_services);
+        assert_eq!(Some(settings.quota_share), QuotaShare::new(0.25));
     }
 
     #[test]
@@ -155,10 +162,11 @@ mod tests {
             ("GUARD_MINIMUM", "-1"),
             ("GUARD_WAIT", "10"),
             ("DRY_RUN", "yes"),
+            ("QUOTA_SHARE", "0"),
         ]);
         let text = mistakes.expect_err("all are wrong").to_string().replace("; ", "\n");
         insta::assert_snapshot!(text, @r#"
-        10 mistakes in the settings
+        11 mistakes in the settings
         CLUSTERS: it is not set, and there is nothing to keep in step without it (example: CLUSTERS=blue,green)
         OWNER_ID: it must be 1 to 256 printable ASCII characters without spaces (example: OWNER_ID=team-a)
         ANNOTATION_PREFIX: "Upper/" is no lower-case DNS name with a '/' after it (example: ANNOTATION_PREFIX=discovery.example.com/)
@@ -169,6 +177,7 @@ mod tests {
         GUARD_MINIMUM: "-1" is no whole number (example: GUARD_MINIMUM=25)
         GUARD_WAIT: "10" is no time such as 90s, 10m or 1h (example: GUARD_WAIT=1h)
         DRY_RUN: "yes" is neither true nor false (example: DRY_RUN=true)
+        QUOTA_SHARE: "0" is no number from 0.001 (example: QUOTA_SHARE=0.8)
         "#);
     }
 

@@ -1,5 +1,6 @@
 //! The values of single settings, each with its rule. `None` is a variable that is not set.
 
+use crate::cloud_map::QuotaShare;
 use crate::model::{NamespaceReference, SignedDuration};
 use crate::plan::Policy;
 
@@ -79,4 +80,11 @@ pub fn boolean(text: Option<&str>) -> Result<bool, String> {
         Some("true") => Ok(true),
         Some(other) => Err(format!("{other:?} is neither true nor false")),
     }
+}
+
+/// A part as a number, where 1 is the whole.
+pub fn quota_share(text: Option<&str>) -> Result<QuotaShare, String> {
+    let Some(text) = text else { return Ok(QuotaShare::default()) };
+    let share = text.parse().ok().and_then(QuotaShare::new);
+    share.ok_or_else(|| format!("{text:?} is no number from 0.001"))
 }

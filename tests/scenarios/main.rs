@@ -40,6 +40,7 @@ mod policies;
 mod ports;
 mod purge;
 mod queue;
+mod quotas;
 mod readiness;
 mod records;
 mod run;

@@ -81,6 +81,16 @@ impl Quotas {
         Self(rates.map(|(operation, rate, burst)| (operation.to_owned(), (rate, burst))).into())
     }
 
+    /// The time that these rates alone force on whoever makes so many calls of each operation.
+    pub fn forced_time(&self, calls: &BTreeMap<String, usize>) -> Duration {
+        let times = calls.iter().filter_map(|(operation, count)| {
+            let (rate, burst) = self.0.get(operation)?;
+            let beyond = f64::from(u32::try_from(*count).unwrap_or(u32::MAX)) - burst;
+            Some(Duration::from_secs_f64((beyond / rate).max(0.0)))
+        });
+        times.max().unwrap_or_default()
+    }
+
     /// No limit at all, to set single ones with `limit`.
     pub fn none() -> Self {
         Self(BTreeMap::new())

@@ -43,6 +43,7 @@ mod tests;
 mod view;
 mod wire;
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 
@@ -136,6 +137,23 @@ impl CloudMap {
     /// How many calls there were that would change something, whatever became of them.
     pub fn writes(&self) -> usize {
         self.look().calls.iter().filter(|call| call.is_write()).count()
+    }
+
+    /// How many calls there were of each operation.
+    pub fn counts(&self) -> BTreeMap<String, usize> {
+        let mut counts = BTreeMap::new();
+        for call in &self.look().calls {
+            *counts.entry(call.operation.clone()).or_insert(0) += 1;
+        }
+        counts
+    }
+
+    /// Another party makes a call of this kind, which counts to the quotas: whether it is throttled.
+    pub fn throttles(&self, operation: &str) -> bool {
+        self.change(|state| {
+            let Some(quotas) = &state.behaviour.quotas else { return false };
+            !state.buckets.take(quotas, operation, state.now)
+        })
     }
 
     /// Starts the record of calls anew.

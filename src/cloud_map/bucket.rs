@@ -1,0 +1,140 @@
+//! The token bucket of one kind of call. It fills at a rate, up to a burst; a call takes a token. Where
+//! Cloud Map throttles all the same, since others make calls too, the rate is halved and grows back.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::call::Rate;
+
+/// So much of the burst is used. Calls arrive closer together than they were sent; what is left makes up for it.
+const USED: f64 = 0.9;
+/// Timers tell no shorter times apart.
+const SHORTEST_WAIT: Duration = Duration::from_millis(1);
+/// A throttle tells of others, and calls that are under way tell of the same: the rate is halved once in this time.
+const HALVED_ONCE_IN: Duration = Duration::from_secs(1);
+/// The rate is never less than this part of the whole.
+const LEAST: f64 = 1.0 / 16.0;
+/// The time in which the whole rate would grow back from nothing.
+const RECOVERY: Duration = Duration::from_secs(20);
+
+/// The tokens of one kind of call.
+#[derive(Debug)]
+pub(super) struct Bucket {
+    whole: Rate,
+    per_second: f64,
+    tokens: f64,
+    filled: Instant,
+    halved: Option<Instant>,
+}
+
+impl Bucket {
+    /// A full bucket.
+    pub(super) fn new(rate: Rate, now: Instant) -> Self {
+        let whole = Rate { burst: (rate.burst * USED).max(1.0), ..rate };
+        let (per_second, tokens) = (whole.per_second, whole.burst);
+        Self { whole, per_second, tokens, filled: now, halved: None }
+    }
+
+    /// Takes a token.
+    ///
+    /// # Errors
+    /// Where there is none, the time until there may be one.
+    pub(super) fn take(&mut self, now: Instant) -> Result<(), Duration> {
+        self.fill(now);
+        let missing = 1.0 - self.tokens;
+        if missing > 0.0 {
+            let wait = Duration::from_secs_f64(missing / self.per_second);
+            return Err(wait.max(SHORTEST_WAIT));
+        }
+        self.tokens -= 1.0;
+        Ok(())
+    }
+
+    /// The time until there may be a token.
+    pub(super) fn time_to_next(&self) -> Duration {
+        Duration::from_secs_f64(1.0 / self.per_second).max(SHORTEST_WAIT)
+    }
+
+    /// Takes a token for a call that is made in any case; the next ones wait the longer.
+    pub(super) fn owe(&mut self, now: Instant) {
+        self.fill(now);
+        self.tokens -= 1.0;
+    }
+
+    /// Halves the rate: a call was throttled.
+    pub(super) fn halve(&mut self, now: Instant) {
+        self.fill(now);
+        if self.halved.is_some_and(|halved| now - halved < HALVED_ONCE_IN) {
+            return;
+        }
+        self.halved = Some(now);
+        self.per_second = (self.per_second / 2.0).max(self.whole.per_second * LEAST);
+        self.tokens = self.tokens.min(0.0);
+    }
+
+    fn fill(&mut self, now: Instant) {
+        let time = now.saturating_duration_since(self.filled);
+        self.filled = self.filled.max(now);
+        self.tokens = (self.tokens + time.as_secs_f64() * self.per_second).min(self.whole.burst);
+        let grown = self.whole.per_second * time.as_secs_f64() / RECOVERY.as_secs_f64();
+        self.per_second = (self.per_second + grown).min(self.whole.per_second);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEN_A_SECOND: Rate = Rate { per_second: 10.0, burst: 20.0 };
+
+    /// How many calls a bucket allows in so many seconds from `start`, asked for every millisecond.
+    fn allowed(bucket: &mut Bucket, start: Instant, seconds: u64) -> usize {
+        let moments = (1..=seconds * 1000).map(|ms| start + Duration::from_millis(ms));
+        moments.map(|now| std::iter::from_fn(|| bucket.take(now).ok()).count()).sum()
+    }
+
+    #[test]
+    fn a_bucket_allows_its_burst_and_then_its_rate() {
+        let start = Instant::now();
+        let mut bucket = Bucket::new(TEN_A_SECOND, start);
+        let all = allowed(&mut bucket, start, 10);
+        assert!((18 + 99..=18 + 100).contains(&all), "{all} in ten seconds");
+        assert!(bucket.take(start + Duration::from_secs(10)).is_err());
+    }
+
+    #[test]
+    fn a_throttle_halves_the_rate_once_however_many_calls_it_meets_and_it_grows_back() {
+        let start = Instant::now();
+        let after = |seconds| start + Duration::from_secs(seconds);
+        let mut bucket = Bucket::new(TEN_A_SECOND, start);
+        for _ in 0..50 {
+            bucket.halve(start);
+        }
+        let first = allowed(&mut bucket, start, 2);
+        assert!((10..=11).contains(&first), "{first} calls in the first two seconds");
+        allowed(&mut bucket, after(2), 8);
+        let recovered = allowed(&mut bucket, after(10), 2);
+        assert!((19..=20).contains(&recovered), "{recovered} in two seconds, ten seconds later");
+    }
+
+    #[test]
+    fn a_rate_that_is_halved_again_and_again_never_ends() {
+        let start = Instant::now();
+        let mut bucket = Bucket::new(TEN_A_SECOND, start);
+        for second in 0..100 {
+            bucket.halve(start + Duration::from_secs(second));
+        }
+        let least = bucket.take(start + Duration::from_secs(100));
+        assert!(least.is_err_and(|wait| wait < Duration::from_secs(2)));
+    }
+
+    #[test]
+    fn what_is_owed_the_next_calls_wait_for() {
+        let start = Instant::now();
+        let mut bucket = Bucket::new(Rate { per_second: 1.0, burst: 1.0 }, start);
+        bucket.take(start).expect("the first");
+        bucket.owe(start);
+        assert_eq!(bucket.take(start), Err(Duration::from_secs(2)));
+    }
+}

@@ -1,0 +1,224 @@
+//! Leave to make calls, as an account's rates allow it: one bucket for each kind of call, shared by all clients of
+//! that account and Region in this process. Who is urgent goes first; otherwise first come, first served.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::{Mutex as Queue, Semaphore, SemaphorePermit};
+use tokio::time::{Instant, sleep};
+
+use super::bucket::Bucket;
+use super::call::{Call, Rate};
+
+/// How many calls are under way at once, whatever their rates. Each has a connection of its own, and a function
+/// on Lambda has 1,024 file descriptors.
+const UNDER_WAY: usize = 64;
+/// A rate that nobody reaches.
+const UNLIMITED: Rate = Rate { per_second: 1e6, burst: 1e6 };
+
+/// The part of an account's rates that this process may use, in thousandths. More than all of it is no limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct QuotaShare(u32);
+
+impl QuotaShare {
+    /// All of it.
+    pub const WHOLE: Self = Self(1000);
+
+    /// A share as a number, where 1 is all of it.
+    pub fn new(share: f64) -> Option<Self> {
+        let thousandths = (share * 1000.0).round();
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "it is in range"
+        )]
+        (1.0..=1e9).contains(&thousandths).then_some(Self(thousandths as u32))
+    }
+
+    fn of(self, rate: Rate) -> Rate {
+        if self > Self::WHOLE {
+            return UNLIMITED;
+        }
+        let share = f64::from(self.0) / 1000.0;
+        Rate { per_second: rate.per_second * share, burst: rate.burst * share }
+    }
+}
+
+impl Default for QuotaShare {
+    /// The rates are the account's, and ECS lives from them too.
+    fn default() -> Self {
+        Self(500)
+    }
+}
+
+/// Who goes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Urgency {
+    /// A change of a single Service: somebody waits for it.
+    Urgent,
+    /// What there is a lot of.
+    Bulk,
+}
+
+/// The buckets of one account in one Region.
+#[derive(Debug)]
+pub struct Quotas {
+    lanes: BTreeMap<Call, Lane>,
+    under_way: Semaphore,
+}
+
+/// Leave to make one call; held until the call is answered.
+#[derive(Debug)]
+pub struct Permit<'a> {
+    _held: Option<SemaphorePermit<'a>>,
+}
+
+impl Quotas {
+    /// Full buckets of this share.
+    pub fn new(share: QuotaShare) -> Self {
+        let now = Instant::now();
+        let lane = |call: Call| (call, Lane::new(Bucket::new(share.of(call.rate()), now)));
+        let lanes = Call::ALL.into_iter().map(lane).collect();
+        Self { lanes, under_way: Semaphore::new(UNDER_WAY) }
+    }
+
+    /// Leave to make a call. The semaphore is never closed, so the error, which would only mean that, is no
+    /// permit and no harm.
+    pub(super) async fn permit(&self, call: Call, urgency: Urgency) -> Permit<'_> {
+        self.take(call, urgency).await;
+        Permit { _held: self.under_way.acquire().await.ok() }
+    }
+
+    /// Waits until the rate allows a call, for somebody who has a permit already.
+    pub(super) async fn take(&self, call: Call, urgency: Urgency) {
+        self.lanes[&call].take(urgency).await;
+    }
+
+    /// The SDK makes a call once more.
+    pub(super) fn repeated(&self, call: Call) {
+        self.lanes[&call].bucket().owe(Instant::now());
+    }
+
+    /// Cloud Map said that there are too many of them.
+    pub(super) fn throttled(&self, call: Call) {
+        self.lanes[&call].bucket().halve(Instant::now());
+    }
+}
+
+/// A bucket and who waits at it: of each urgency the first one asks, the others stand behind.
+#[derive(Debug)]
+struct Lane {
+    bucket: Mutex<Bucket>,
+    urgent: Queue<()>,
+    bulk: Queue<()>,
+    urgent_waiting: AtomicUsize,
+}
+
+impl Lane {
+    fn new(bucket: Bucket) -> Self {
+        let (urgent, bulk) = (Queue::default(), Queue::default());
+        let (bucket, urgent_waiting) = (Mutex::new(bucket), AtomicUsize::new(0));
+        Self { bucket, urgent, bulk, urgent_waiting }
+    }
+
+    async fn take(&self, urgency: Urgency) {
+        let _waiting = (urgency == Urgency::Urgent).then(|| Waiting::new(&self.urgent_waiting));
+        let _first = match urgency {
+            Urgency::Urgent => self.urgent.lock().await,
+            Urgency::Bulk => self.bulk.lock().await,
+        };
+        while let Err(wait) = self.try_take(urgency) {
+            sleep(wait).await;
+        }
+    }
+
+    /// Bulk lets a token go by that somebody urgent waits for.
+    fn try_take(&self, urgency: Urgency) -> Result<(), std::time::Duration> {
+        let gives_way = urgency == Urgency::Bulk && self.urgent_waiting.load(Ordering::Relaxed) > 0;
+        let mut bucket = self.bucket();
+        if gives_way { Err(bucket.time_to_next()) } else { bucket.take(Instant::now()) }
+    }
+
+    fn bucket(&self) -> MutexGuard<'_, Bucket> {
+        self.bucket.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Counts somebody until it goes on, or gives up.
+struct Waiting<'a>(&'a AtomicUsize);
+
+impl<'a> Waiting<'a> {
+    fn new(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    /// So many calls at once, and after how many seconds the last of them had its leave.
+    async fn seconds(share: QuotaShare, call: Call, calls: usize) -> u64 {
+        let (quotas, start) = (Quotas::new(share), Instant::now());
+        let all = (0..calls).map(|_| async { drop(quotas.permit(call, Urgency::Bulk).await) });
+        futures_util::future::join_all(all).await;
+        start.elapsed().as_secs()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn calls_go_at_the_account_s_rate_times_the_share() {
+        let share = |share| QuotaShare::new(share).expect("a share");
+        // 90 at once and 50 a second; 45 and 25; all at once.
+        assert_eq!(seconds(share(1.0), Call::RegisterInstance, 1090).await, 20);
+        assert_eq!(seconds(QuotaShare::default(), Call::RegisterInstance, 1045).await, 40);
+        assert_eq!(seconds(share(1.001), Call::RegisterInstance, 100_000).await, 0);
+        assert_eq!(seconds(share(1.0), Call::ListNamespaces, 14).await, 19);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_urgent_goes_before_all_that_waited_before_it() {
+        let quotas = Arc::new(Quotas::new(QuotaShare::WHOLE));
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let ask = |name: &'static str, urgency| {
+            let (quotas, order) = (quotas.clone(), order.clone());
+            tokio::spawn(async move {
+                quotas.take(Call::CreateService, urgency).await;
+                order.lock().expect("no panic").push(name);
+            })
+        };
+        let mut asked: Vec<_> = (0..60).map(|_| ask("bulk", Urgency::Bulk)).collect();
+        sleep(std::time::Duration::from_millis(1)).await;
+        asked.push(ask("urgent", Urgency::Urgent));
+        for task in asked {
+            task.await.expect("no panic");
+        }
+        let order = order.lock().expect("no panic");
+        // The burst had gone when it came.
+        assert_eq!(order.iter().position(|name| *name == "urgent"), Some(45), "{order:?}");
+        assert_eq!(order.len(), 61);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_gives_up_holds_up_nobody() {
+        let quotas = Quotas::new(QuotaShare::WHOLE);
+        let wait = std::time::Duration::from_millis(10);
+        for urgency in [Urgency::Urgent, Urgency::Bulk] {
+            while tokio::time::timeout(wait, quotas.take(Call::ListServices, urgency)).await.is_ok()
+            {
+            }
+        }
+        let start = Instant::now();
+        quotas.take(Call::ListServices, Urgency::Bulk).await;
+        assert!(start.elapsed() <= std::time::Duration::from_millis(500));
+    }
+}

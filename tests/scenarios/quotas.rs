@@ -1,0 +1,123 @@
+//! Under the rates of an account: as fast as they allow, and no faster, so that others can work beside it. Time
+//! stands still in these tests but for waiting, so that what they measure is what was waited for.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use crate::fleet::Fleet;
+use crate::run::sync;
+use crate::sandbox::cloud_map::{Behaviour, Quotas};
+
+/// Cloud Map as it is: 20 ms a call, two seconds an operation, an account's rates.
+fn like_the_real_one(quotas: Quotas) -> Behaviour {
+    Behaviour {
+        latency: Duration::from_millis(20),
+        operation_delay: Duration::from_secs(2),
+        quotas: Some(quotas),
+        ..Behaviour::default()
+    }
+}
+
+/// A world of so many Services with so many pods each, nothing registered.
+async fn services(services: usize, pods: usize) -> Fleet {
+    let fleet = Fleet::start().await;
+    for service in 0..services {
+        let addresses: Vec<String> = (0..pods).map(|pod| format!("10.1.{service}.{pod}")).collect();
+        let addresses: Vec<&str> = addresses.iter().map(String::as_str).collect();
+        fleet.web(&format!("web-{service}"), "prod", &addresses);
+    }
+    fleet
+}
+
+/// The calls that were throttled.
+fn throttled(fleet: &Fleet) -> usize {
+    fleet.cloud_map.calls().iter().filter(|call| call.status == 400).count()
+}
+
+#[tokio::test(start_paused = true)]
+async fn first_sync_takes_little_longer_than_the_rates_force_and_is_hardly_ever_throttled() {
+    let fleet = services(100, 10).await;
+    let quotas = Quotas::of_an_account();
+    fleet.cloud_map.behave(like_the_real_one(quotas.clone()));
+    let function = fleet.function_with(&[("QUOTA_SHARE", "1")]).await;
+    let start = Instant::now();
+
+    let report = sync(&function).await;
+
+    let (took, forced) = (start.elapsed(), quotas.forced_time(&fleet.cloud_map.counts()));
+    assert_eq!((report.counts.registered, report.ok), (1000, true), "{}", report.counts);
+    assert!(took < forced.mul_f64(1.25), "{took:?}, and the rates force {forced:?}");
+    let calls = fleet.cloud_map.calls().len();
+    assert!(throttled(&fleet) * 100 < calls, "{} of {calls} calls throttled", throttled(&fleet));
+}
+
+#[tokio::test(start_paused = true)]
+async fn operations_are_looked_at_little_more_than_once() {
+    let fleet = services(30, 10).await;
+    fleet.cloud_map.behave(like_the_real_one(Quotas::of_an_account()));
+
+    sync(&fleet.function().await).await;
+
+    let looks = fleet.cloud_map.count("GetOperation");
+    assert!((300..330).contains(&looks), "{looks} looks at 300 operations");
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_half_of_the_rates_a_writer_beside_the_first_sync_is_never_throttled() {
+    let fleet = services(60, 10).await;
+    fleet.cloud_map.behave(like_the_real_one(Quotas::of_an_account()));
+    // As ECS does: it registers a task, and asks whether that is done.
+    let beside = async {
+        loop {
+            sleep(Duration::from_millis(50)).await;
+            for operation in ["RegisterInstance", "GetOperation", "DeregisterInstance"] {
+                assert!(!fleet.cloud_map.throttles(operation), "{operation} was throttled");
+            }
+        }
+    };
+
+    let function = fleet.function().await;
+    let report = tokio::select! {
+        report = sync(&function) => report,
+        () = beside => unreachable!("it goes on for ever"),
+    };
+
+    assert_eq!((report.counts.registered, throttled(&fleet)), (600, 0), "{}", report.counts);
+}
+
+#[tokio::test(start_paused = true)]
+async fn rate_that_is_lower_than_thought_is_found_with_few_throttles() {
+    let fleet = services(10, 30).await;
+    let lower = Quotas::none().limit("RegisterInstance", 10.0, 10.0);
+    fleet.cloud_map.behave(like_the_real_one(lower));
+
+    let report = sync(&fleet.function_with(&[("QUOTA_SHARE", "1")]).await).await;
+
+    assert_eq!((report.counts.registered, report.ok), (300, true), "{}", report.counts);
+    assert!(throttled(&fleet) < 300, "{} throttles for 300 registrations", throttled(&fleet));
+}
+
+#[tokio::test(start_paused = true)]
+async fn service_with_one_new_pod_does_not_wait_for_one_with_hundreds() {
+    let fleet = services(1, 1).await;
+    let many: Vec<String> =
+        (0..400).map(|pod| format!("10.2.{}.{}", pod / 200, pod % 200)).collect();
+    let many: Vec<&str> = many.iter().map(String::as_str).collect();
+    fleet.web("a-bulk", "prod", &many);
+    fleet.cloud_map.behave(like_the_real_one(Quotas::of_an_account()));
+    let function = fleet.function().await;
+
+    let (done, report) = tokio::join!(
+        async {
+            while fleet.addresses("prod", "web-0").is_empty() {
+                sleep(Duration::from_millis(100)).await;
+            }
+            fleet.addresses("prod", "a-bulk").len()
+        },
+        sync(&function),
+    );
+
+    assert_eq!(report.counts.registered, 401, "{}", report.counts);
+    assert!(done < 200, "{done} of the 400 were registered before it");
+}
