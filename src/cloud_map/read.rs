@@ -8,7 +8,7 @@ use aws_sdk_servicediscovery::operation::list_instances::ListInstancesOutput;
 use aws_sdk_servicediscovery::operation::list_namespaces::ListNamespacesOutput;
 use aws_sdk_servicediscovery::operation::list_services::ListServicesOutput;
 use aws_sdk_servicediscovery::types::{ServiceFilter, ServiceFilterName};
-use futures_util::{StreamExt, TryStreamExt, stream};
+use futures_util::{StreamExt, stream};
 
 use super::summary::{namespace, service};
 use super::{Call, Class, CloudMap, Error, Permit, SIDE_BY_SIDE};
@@ -21,22 +21,11 @@ use crate::plan::Place;
 type Instances = Result<Option<BTreeMap<String, Attributes>>, String>;
 
 impl CloudMap {
-    /// Namespaces and services, without instances: all that are visible, or those of `only`.
+    /// The namespaces: all that are visible, or those of `only`.
     ///
     /// # Errors
-    /// Where a list could not be read to its end.
-    pub async fn catalog(&self, only: &[NamespaceReference]) -> Result<Registry, Error> {
-        let namespaces = self.namespaces(only).await?;
-        let services = stream::iter(namespaces.values())
-            .map(|namespace| self.services(namespace))
-            .buffer_unordered(SIDE_BY_SIDE)
-            .try_collect::<Vec<_>>()
-            .await?;
-        let services = services.into_iter().flatten().collect();
-        Ok(Registry { namespaces, services })
-    }
-
-    async fn namespaces(
+    /// Where the list could not be read to its end.
+    pub async fn namespaces(
         &self,
         only: &[NamespaceReference],
     ) -> Result<BTreeMap<String, Namespace>, Error> {

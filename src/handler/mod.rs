@@ -10,6 +10,7 @@ mod scopes;
 mod status;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use aws_config::SdkConfig;
 use futures_util::{StreamExt, stream};
@@ -20,7 +21,7 @@ use crate::clock::Clock;
 use crate::deadline::Deadline;
 use crate::event::{self, Action, Command, Scope};
 use crate::model::Selection;
-use crate::observe::SharedRegistry;
+use crate::observe::{Memory, SharedRegistry};
 use crate::plan::{Adoption, Claimed};
 use crate::reconcile::Invocation;
 use crate::report::{ClusterReport, Dropped, EmptyServices, Mode, Report};
@@ -37,6 +38,7 @@ const CLUSTERS_SIDE_BY_SIDE: usize = 8;
 pub struct Function {
     settings: Settings,
     clients: Clients,
+    memories: Mutex<BTreeMap<RegistryKey, Arc<Memory>>>,
     clock: Clock,
 }
 
@@ -44,7 +46,7 @@ impl Function {
     /// The function with `settings`, whose AWS clients are configured by `config`.
     pub fn new(settings: Settings, config: SdkConfig) -> Self {
         let clients = Clients::new(config, settings.quota_share);
-        Self { settings, clients, clock: Clock::system() }
+        Self { settings, clients, memories: Mutex::default(), clock: Clock::system() }
     }
 
     /// The same function by another clock.
@@ -215,6 +217,12 @@ impl Function {
         reports
     }
 
+    /// What the process remembers of a registry.
+    fn memory(&self, key: &RegistryKey) -> Arc<Memory> {
+        let mut memories = self.memories.lock().unwrap_or_else(PoisonError::into_inner);
+        memories.entry(key.clone()).or_default().clone()
+    }
+
     /// Registries, each to be read at most once.
     async fn registries(
         &self,
@@ -224,7 +232,9 @@ impl Function {
         for key in keys {
             let cloud_map = self.clients.cloud_map(&key).await;
             let only = self.settings.rules.namespaces.clone();
-            registries.entry(key).or_insert_with(|| SharedRegistry::new(cloud_map, only));
+            let (memory, now) = (self.memory(&key), self.clock.now());
+            let registry = || SharedRegistry::new(cloud_map, only, memory, now);
+            registries.entry(key).or_insert_with(registry);
         }
         registries
     }

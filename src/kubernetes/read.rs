@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use futures_util::future::try_join_all;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::core::v1::{Endpoints as CoreEndpoints, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
@@ -49,12 +50,36 @@ impl Kubernetes {
     /// # Errors
     /// Where the list could not be read to its end.
     pub async fn headless_services(&self) -> Result<Vec<Service>, Error> {
-        let api: Api<Service> = Api::all(self.client.clone());
+        self.headless(&Api::all(self.client.clone())).await
+    }
+
+    /// The headless Services of these namespaces, and these single ones: each by itself, or where there are
+    /// many, all of the cluster.
+    ///
+    /// # Errors
+    /// Where not all could be read.
+    pub async fn selected(
+        &self,
+        namespaces: &BTreeSet<String>,
+        services: &BTreeSet<ServiceRef>,
+    ) -> Result<Vec<Service>, Error> {
+        if namespaces.len() + services.len() > NAMED {
+            return self.headless_services().await;
+        }
+        let lists = namespaces.iter().map(|namespace| async move {
+            self.headless(&Api::namespaced(self.client.clone(), namespace)).await
+        });
+        let single = services.iter().map(|service| self.headless_service(service));
+        let (lists, single) = tokio::try_join!(try_join_all(lists), try_join_all(single))?;
+        Ok(lists.into_iter().flatten().chain(single.into_iter().flatten()).collect())
+    }
+
+    async fn headless(&self, api: &Api<Service>) -> Result<Vec<Service>, Error> {
         let params = ListParams::default().fields("spec.clusterIP=None");
-        let services = match list_all(&api, params, "the headless Services").await {
+        let services = match list_all(api, params, "the headless Services").await {
             // Servers before Kubernetes 1.31 refuse the selector with 400.
             Err(error) if error.is_status(400) => {
-                list_all(&api, ListParams::default(), "the Services").await?
+                list_all(api, ListParams::default(), "the Services").await?
             }
             other => other?,
         };

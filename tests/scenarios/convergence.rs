@@ -1,60 +1,8 @@
-//! A converged world costs reads alone, and no more of them than it needs.
-
-use std::collections::BTreeMap;
+//! A converged world is read alone, whatever it is made of. What that costs is in `calls`.
 
 use crate::fleet::{Fleet, annotated};
 use crate::run::{converge, sync};
 use crate::sandbox::cloud_map::{Behaviour, NamespaceKind, RecordType, ServiceKind};
-
-/// Every AWS call of the last run by operation.
-fn aws_calls(fleet: &Fleet) -> BTreeMap<String, usize> {
-    let mut calls = BTreeMap::new();
-    for request in fleet.sandbox.aws().requests() {
-        *calls.entry(request.operation).or_insert(0) += 1;
-    }
-    calls
-}
-
-fn of(calls: &[(&str, usize)]) -> BTreeMap<String, usize> {
-    calls.iter().map(|(operation, count)| ((*operation).to_owned(), *count)).collect()
-}
-
-async fn three_names_in_two_namespaces() -> Fleet {
-    let fleet = Fleet::start().await;
-    fleet.ecs_service("web", "10.0.9.1");
-    fleet.web("web", "prod.local", &["10.0.1.1", "10.0.1.2"]);
-    fleet.web("cart", "prod", &["10.0.2.1"]);
-    fleet.web("mail", "prod", &["10.0.3.1"]);
-    fleet
-}
-
-#[tokio::test]
-async fn warm_and_converged_sync_makes_one_read_for_each_thing_in_scope_and_no_write() {
-    let fleet = three_names_in_two_namespaces().await;
-    let function = fleet.function().await;
-    converge(&fleet, &function).await;
-    fleet.sandbox.aws().forget_requests();
-    fleet.cluster.forget_requests();
-
-    sync(&function).await;
-
-    let expected = of(&[("ListInstances", 3), ("ListNamespaces", 1), ("ListServices", 2)]);
-    assert_eq!(aws_calls(&fleet), expected);
-    let paths: Vec<String> =
-        fleet.cluster.requests().into_iter().map(|request| request.path).collect();
-    let slices = "/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices";
-    assert_eq!(paths, ["/api/v1/services", slices]);
-}
-
-#[tokio::test]
-async fn only_the_first_invocation_describes_the_cluster() {
-    let fleet = three_names_in_two_namespaces().await;
-    let function = fleet.function().await;
-    for _ in 0..3 {
-        sync(&function).await;
-    }
-    assert_eq!(aws_calls(&fleet)["DescribeCluster"], 1);
-}
 
 #[tokio::test]
 async fn empty_services_that_nobody_claims_are_not_read() {

@@ -8,6 +8,7 @@ mod sandbox;
 
 mod accounts;
 mod adoption;
+mod calls;
 mod changes_that_fail;
 mod commands;
 mod convergence;

@@ -121,6 +121,27 @@ impl CloudMap {
         });
     }
 
+    /// Another party deletes a service with all that is in it.
+    pub fn remove_service(&self, service_id: &str) {
+        self.change(|state| {
+            let now = state.now;
+            let service = seeded(state, service_id);
+            let ids: Vec<String> = service.present().map(|(id, _)| id.clone()).collect();
+            for id in ids {
+                state.put(service_id, &id, now, (now, now), None);
+            }
+            let service = state.services.remove(service_id).expect("it was there");
+            let key = state.name_key(&service.namespace, &service.name);
+            state.names.remove(&key);
+        });
+    }
+
+    /// Another party deletes a namespace without services.
+    pub fn remove_namespace(&self, id: &str) {
+        let removed = self.change(|state| state.finish_delete_namespace(id).is_ok());
+        assert!(removed, "the namespace {id} holds services");
+    }
+
     /// Another party deregisters an instance, as ECS does when a task ends; it is gone at once.
     pub fn withdraw(&self, service_id: &str, id: &str) {
         self.change(|state| {

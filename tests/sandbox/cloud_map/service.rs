@@ -84,7 +84,7 @@ impl State {
     }
 
     /// In DNS, names that differ only by case are the same name.
-    fn name_key(&self, namespace: &str, name: &str) -> (String, String) {
+    pub(super) fn name_key(&self, namespace: &str, name: &str) -> (String, String) {
         let in_dns = self.namespaces[namespace].kind != NamespaceKind::Http;
         let name = if in_dns { name.to_ascii_lowercase() } else { name.to_owned() };
         (namespace.to_owned(), name)

@@ -1,0 +1,121 @@
+//! How long deciding takes, without any call: `cargo bench --bench planning`. A world of annotated Services with
+//! ready pods, against an empty Cloud Map (everything is registered) and against one that says all of it.
+
+#![allow(missing_docs, reason = "criterion's macros")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::hint::black_box;
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cloud_map_sync::kubernetes::desired::{self, Reading};
+use cloud_map_sync::model::{
+    CloudMapService, ClusterArn, Desired, Endpoint, Namespace, NamespaceKind, Owner, Registry,
+    Selection, ServiceKey, ServiceKind, Timestamp,
+};
+use cloud_map_sync::plan::{Change, Extent, Observation, Rules, affected, plan};
+use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
+use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+const CLUSTER: &str = "arn:aws:eks:eu-central-1:111122223333:cluster/blue";
+const NAMESPACES: usize = 10;
+
+/// An annotated headless Service in one of ten namespaces.
+fn service(index: usize) -> Service {
+    let namespace = format!("prod-{}", index % NAMESPACES);
+    let annotations = [("hostname", format!("web-{index}")), ("namespace", namespace)];
+    let annotations = annotations.map(|(key, value)| (format!("cloudmap.controller/{key}"), value));
+    let metadata = ObjectMeta {
+        name: Some(format!("web-{index}")),
+        namespace: Some("shop".to_owned()),
+        annotations: Some(BTreeMap::from(annotations)),
+        ..ObjectMeta::default()
+    };
+    Service { metadata, ..Service::default() }
+}
+
+fn endpoint(index: u32) -> Endpoint {
+    let ipv4 = Some(Ipv4Addr::from_bits(0x0a00_0000 + index));
+    let pod = Some(format!("web-{index}"));
+    let zone = Some("eu-central-1a".to_owned());
+    Endpoint { pod, ipv4, zone, ready: true, serving: true, ..Endpoint::default() }
+}
+
+fn desired(services: usize, pods: usize) -> Desired {
+    let services: Vec<Service> = (0..services).map(service).collect();
+    let reading = Reading { prefix: "cloudmap.controller/".to_owned(), default_namespace: None };
+    let mut desired = desired::desired(&services, &reading);
+    let mut addresses = 0..;
+    for service in desired.services.values_mut() {
+        service.endpoints = Some(addresses.by_ref().take(pods).map(endpoint).collect());
+    }
+    desired
+}
+
+fn namespace(index: usize) -> (String, Namespace) {
+    let id = format!("ns-{index}");
+    let arn = Some(format!("arn:aws:servicediscovery:eu-central-1:111122223333:namespace/{id}"));
+    let (name, kind, owner) = (format!("prod-{index}"), NamespaceKind::Http, None);
+    (id.clone(), Namespace { id, arn, name, kind, owner })
+}
+
+/// A world in which nothing is registered.
+fn nothing_registered(services: usize, pods: usize) -> Observation {
+    let namespaces = (0..NAMESPACES).map(namespace).collect();
+    Observation {
+        owner: Owner {
+            id: "cloud-map-sync".to_owned(),
+            cluster: ClusterArn::parse(CLUSTER).expect("an ARN"),
+        },
+        rules: Arc::new(Rules::default()),
+        now: Timestamp::UNIX_EPOCH,
+        extent: Extent::Everything,
+        desired: desired(services, pods),
+        registry: Registry { namespaces, ..Registry::default() },
+    }
+}
+
+/// The same world after all of it was registered.
+fn in_step(mut world: Observation) -> Observation {
+    let all = affected(&world, &Selection::Everything);
+    for change in plan(&world, &all).changes.into_values().flatten() {
+        let key: ServiceKey = change.place().key.clone();
+        let empty = || CloudMapService::created(key.name.clone(), &key.name, ServiceKind::Http);
+        let service = world.registry.services.entry(key.clone()).or_insert_with(empty);
+        if let Change::Register { instance, attributes, .. } = change {
+            service.instances.get_or_insert_default().insert(instance, attributes);
+        }
+    }
+    let all: BTreeSet<_> = affected(&world, &Selection::Everything);
+    assert!(plan(&world, &all).changes.is_empty(), "a world in step needs no change");
+    world
+}
+
+fn planning(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("plan");
+    group.sample_size(10).measurement_time(Duration::from_secs(5));
+    for (services, pods) in [(1_000, 20), (10_000, 50)] {
+        let size = format!("{services} x {pods}");
+        let world = nothing_registered(services, pods);
+        let everything = |world: &Observation| {
+            plan(world, &affected(world, &Selection::Everything)).changes.len()
+        };
+        group.bench_with_input(
+            BenchmarkId::new("nothing registered", &size),
+            &world,
+            |it, world| {
+                it.iter(|| everything(black_box(world)));
+            },
+        );
+        let world = in_step(world);
+        group.bench_with_input(BenchmarkId::new("in step", &size), &world, |it, world| {
+            it.iter(|| everything(black_box(world)));
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, planning);
+criterion_main!(benches);

@@ -1,0 +1,140 @@
+//! BENCHMARKS.md.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use crate::function::Binary;
+
+/// One run.
+pub struct Row {
+    /// What was run.
+    pub name: &'static str,
+    /// From the invocation to its answer.
+    pub took: Duration,
+    /// By operation.
+    pub calls: BTreeMap<String, usize>,
+    /// Of them so many were refused.
+    pub throttled: usize,
+    /// The time that the rates alone force, where there are any.
+    pub forced: Option<Duration>,
+    /// In MiB.
+    pub peak_memory: f64,
+}
+
+/// The runs in one world.
+pub struct Table {
+    /// The world.
+    pub name: &'static str,
+    /// Full syncs.
+    pub rows: Vec<Row>,
+    /// Changes of single pods: how long each took, in order, and the calls of all.
+    pub events: (Vec<Duration>, BTreeMap<String, usize>),
+}
+
+/// Everything.
+pub struct Report {
+    /// By world.
+    pub tables: Vec<Table>,
+    /// In milliseconds.
+    pub start: f64,
+    /// What was measured.
+    pub binary: Binary,
+}
+
+impl Report {
+    /// Writes it to a file of this repository.
+    pub fn write(&self, file: &str) -> ExitCode {
+        let path = format!("{}/{file}", env!("CARGO_MANIFEST_DIR"));
+        match std::fs::write(&path, self.to_string()) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("cannot write {path}: {error}");
+                ExitCode::FAILURE
+            }
+        }
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(INTRODUCTION)?;
+        for table in &self.tables {
+            writeln!(f, "\n{table}")?;
+        }
+        let mib = |bytes: u32| f64::from(bytes) / 1024.0 / 1024.0;
+        let Self { start, binary, .. } = self;
+        writeln!(f, "\n## Start and size\n")?;
+        writeln!(f, "- From exec to the first answer: {start:.0} ms (the middle of 20).")?;
+        writeln!(
+            f,
+            "- The binary: {:.1} MiB, {:.1} MiB zipped.",
+            mib(binary.size),
+            mib(binary.zipped)
+        )?;
+        f.write_str(NOTES)
+    }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "## {}\n", self.name)?;
+        writeln!(
+            f,
+            "| run | time | forced by quotas | ratio | throttled | peak memory | calls to Cloud Map |"
+        )?;
+        writeln!(f, "|---|---|---|---|---|---|---|")?;
+        for row in &self.rows {
+            writeln!(f, "{row}")?;
+        }
+        let (times, calls) = &self.events;
+        let at = |part: usize| times.get(times.len() * part / 100).copied().unwrap_or_default();
+        writeln!(
+            f,
+            "\nOne pod changed, {} messages one after the other, warm: p50 {:.0} ms, p99 {:.0} ms; calls: {}.",
+            times.len(),
+            at(50).as_secs_f64() * 1000.0,
+            at(99).as_secs_f64() * 1000.0,
+            Calls(calls),
+        )
+    }
+}
+
+impl fmt::Display for Row {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, took, calls, throttled, forced, peak_memory } = self;
+        let took = took.as_secs_f64();
+        let forced = forced.map(|forced| forced.as_secs_f64()).filter(|forced| *forced > 0.0);
+        let ratio = forced.map_or_else(String::new, |forced| format!("{:.2}", took / forced));
+        let forced = forced.map_or_else(String::new, |forced| format!("{forced:.1} s"));
+        write!(
+            f,
+            "| {name} | {took:.2} s | {forced} | {ratio} | {throttled} | {peak_memory:.0} MiB | {} |",
+            Calls(calls)
+        )
+    }
+}
+
+/// The sum and each operation.
+struct Calls<'a>(&'a BTreeMap<String, usize>);
+
+impl fmt::Display for Calls<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let each: Vec<String> =
+            self.0.iter().map(|(operation, count)| format!("{operation} {count}")).collect();
+        write!(f, "{}: {}", self.0.values().sum::<usize>(), each.join(", "))
+    }
+}
+
+const INTRODUCTION: &str = "\
+# Benchmarks
+
+Made by `cargo bench --bench syncs`, which runs the release binary of the function as a process of its own against the
+sandbox's Cloud Map, EKS and Kubernetes in another. Every call to Cloud Map takes 20 ms. An operation takes 20 ms where
+there are no quotas, and two seconds where there are. \"Forced by quotas\" is the time that an account's rates alone
+force for these calls: (calls - burst) / rate of the slowest operation. Peak memory is the function's VmHWM up to then.
+How long deciding takes without any call: `cargo bench --bench planning`.
+";
+
+const NOTES: &str = "";

@@ -1,0 +1,94 @@
+//! What a process remembers of one Cloud Map from one invocation to the next: its namespaces, the entries of its
+//! services, and where each Kubernetes Service has or had instances. It saves reads of lists, which are scarce
+//! (2 calls a second for services, one in 2 seconds for namespaces), and it is never all that a change rests on:
+//! instances are always read, and whatever memory would have changed or does not know is looked up again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::model::{
+    CloudMapService, ClusterArn, Namespace, Selection, ServiceKey, ServiceRef, SignedDuration,
+    Timestamp,
+};
+
+/// Namespaces by id.
+pub(super) type Namespaces = BTreeMap<String, Namespace>;
+/// The entries of the services of one namespace.
+pub(super) type Services = BTreeMap<ServiceKey, CloudMapService>;
+
+/// For so long namespaces are not listed again, unless something says that they have changed.
+const NAMESPACES_STAND: SignedDuration = SignedDuration::from_mins(5);
+
+/// What is remembered of one Cloud Map.
+#[derive(Debug, Default)]
+pub struct Memory(Mutex<Known>);
+
+#[derive(Debug, Default)]
+struct Known {
+    namespaces: Option<(Timestamp, Namespaces)>,
+    /// By namespace id.
+    services: BTreeMap<String, Services>,
+    places: BTreeMap<ClusterArn, BTreeMap<ServiceRef, BTreeSet<ServiceKey>>>,
+}
+
+impl Memory {
+    /// The namespaces, where they were listed lately.
+    pub(super) fn namespaces(&self, now: Timestamp) -> Option<Namespaces> {
+        let known = self.known();
+        let (listed, namespaces) = known.namespaces.as_ref()?;
+        let stands = now.duration_since(*listed) < NAMESPACES_STAND;
+        stands.then(|| namespaces.clone())
+    }
+
+    pub(super) fn keep_namespaces(&self, namespaces: &Namespaces, now: Timestamp) {
+        self.known().namespaces = Some((now, namespaces.clone()));
+    }
+
+    /// The entry of a service.
+    pub(super) fn service(&self, key: &ServiceKey) -> Option<CloudMapService> {
+        self.known().services.get(&key.namespace)?.get(key).cloned()
+    }
+
+    pub(super) fn keep_services(&self, namespace: &str, services: &Services) {
+        self.known().services.insert(namespace.to_owned(), services.clone());
+    }
+
+    /// Where the selected Services of a cluster have instances, as far as this process has seen; `None` where it
+    /// has never seen all of the cluster's.
+    pub(super) fn places(
+        &self,
+        cluster: &ClusterArn,
+        selected: &Selection,
+    ) -> Option<BTreeSet<ServiceKey>> {
+        let known = self.known();
+        let places = known.places.get(cluster)?.iter();
+        let places = places.filter(|(service, _)| selected.contains(service));
+        Some(places.flat_map(|(_, keys)| keys).cloned().collect())
+    }
+
+    /// Keeps all that is known of a cluster, and nothing else of it.
+    pub(super) fn keep_places(
+        &self,
+        cluster: &ClusterArn,
+        places: impl Iterator<Item = (ServiceRef, ServiceKey)>,
+    ) {
+        let mut all: BTreeMap<ServiceRef, BTreeSet<ServiceKey>> = BTreeMap::new();
+        places.for_each(|(service, key)| _ = all.entry(service).or_default().insert(key));
+        self.known().places.insert(cluster.clone(), all);
+    }
+
+    /// Adds to what is known of a cluster, where all of it is.
+    pub(super) fn add_places(
+        &self,
+        cluster: &ClusterArn,
+        places: impl Iterator<Item = (ServiceRef, ServiceKey)>,
+    ) {
+        if let Some(all) = self.known().places.get_mut(cluster) {
+            places.for_each(|(service, key)| _ = all.entry(service).or_default().insert(key));
+        }
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

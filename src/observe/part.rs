@@ -1,0 +1,103 @@
+//! Observes part of a cluster, for a message about a few Services: those Services and their endpoints, and of Cloud
+//! Map what they claim and where they were seen before. Neither the cluster's other Services nor the lists of Cloud
+//! Map are read where each Service is the known holder of what it claims. For any other one it matters who else
+//! claims the name, so the cluster's Services are listed first; and where this process has never seen where the
+//! cluster's instances are, everything is read.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Error, World};
+use crate::kubernetes::{self, Endpoints, desired};
+use crate::model::{Desired, Registry, Selection, ServiceKey, ServiceRef};
+use crate::plan::{self, Holders, Observation};
+
+/// An observation, what it is about, and what was read for it.
+pub(super) struct Part {
+    pub(super) observation: Observation,
+    pub(super) affected: BTreeSet<ServiceRef>,
+    pub(super) endpoints: BTreeMap<ServiceRef, Endpoints>,
+}
+
+impl World<'_> {
+    /// What a plan for the selected Services needs, but for tags, health and further endpoints; `None` where it
+    /// takes a look at everything.
+    pub(super) async fn observe_part(
+        &self,
+        selection: &Selection,
+        namespaces: &BTreeSet<String>,
+        services: &BTreeSet<ServiceRef>,
+    ) -> Result<Option<Part>, Error> {
+        let can_exist = services.iter().filter(|service| service.can_exist()).cloned().collect();
+        let (found, endpoints, known) = tokio::join!(
+            self.kubernetes.selected(namespaces, services),
+            self.kubernetes.endpoints(&can_exist),
+            self.registry.some_namespaces(),
+        );
+        let registry = Registry { namespaces: known?, ..Registry::default() };
+        let desired = desired::desired(&found?, &self.reading);
+        let mut part = Part {
+            observation: self.observation(selection, desired, registry),
+            affected: BTreeSet::new(),
+            endpoints: endpoints?,
+        };
+        self.reach(&mut part, selection).await?;
+        let asked: BTreeSet<ServiceRef> = part.affected.union(services).cloned().collect();
+        if !plan::stand_alone(&part.observation, &asked) {
+            if self.registry.memory().places(&self.owner.cluster, selection).is_none() {
+                return Ok(None);
+            }
+            part.observation.desired = self.all_desired().await?;
+            self.reach(&mut part, selection).await?;
+        }
+        Ok(Some(part))
+    }
+
+    async fn all_desired(&self) -> Result<Desired, kubernetes::Error> {
+        let services = self.kubernetes.headless_services().await?;
+        Ok(desired::desired(&services, &self.reading))
+    }
+
+    /// Reads what the affected Services claim and where they were seen, which may show that others are affected too.
+    async fn reach(&self, part: &mut Part, selection: &Selection) -> Result<(), Error> {
+        let observation = &mut part.observation;
+        if plan::lacks_namespace(observation) {
+            self.registry.look_for_namespaces(&mut observation.registry).await?;
+        }
+        observation.expect_namespaces();
+        let mut read = BTreeSet::new();
+        let places = self.registry.memory().places(&self.owner.cluster, selection);
+        let mut keys: BTreeSet<ServiceKey> = places.unwrap_or_default();
+        loop {
+            part.affected = plan::affected(observation, selection);
+            keys.extend(plan::claimed(observation, &part.affected));
+            keys.retain(|key| read.insert(key.clone()));
+            if keys.is_empty() {
+                break;
+            }
+            self.registry.read_services(&mut observation.registry, &keys).await?;
+            keys.clear();
+        }
+        // What would be changed of a service itself is not decided on what is remembered of it.
+        let differ = plan::tags_needed(observation, &part.affected);
+        self.registry.look_up(&mut observation.registry, &differ).await?;
+        Ok(())
+    }
+
+    /// Remembers where Services of the cluster claim to be and where instances with their marks are.
+    pub(super) fn remember(&self, observation: &Observation, is_whole: bool) {
+        let holders = Holders::decide(observation);
+        let claims = observation.desired.services.keys().flat_map(|service| {
+            let keys = holders.claims(service).into_iter().flatten();
+            keys.map(move |key| (service.clone(), key.clone()))
+        });
+        let marks = observation.registry.services.keys().flat_map(|key| {
+            plan::marks(observation, key).map(move |service| (service, key.clone()))
+        });
+        let (memory, cluster) = (self.registry.memory(), &self.owner.cluster);
+        if is_whole {
+            memory.keep_places(cluster, claims.chain(marks));
+        } else {
+            memory.add_places(cluster, claims.chain(marks));
+        }
+    }
+}

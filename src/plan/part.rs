@@ -1,0 +1,42 @@
+//! What a plan for part of a cluster rests on, where only that part was read.
+
+use std::collections::BTreeSet;
+
+use super::{Holders, Observation};
+use crate::model::{Claim, Marks, ServiceKey, ServiceRef};
+
+/// The keys that Services claim, and that may be looked at.
+pub fn claimed(observation: &Observation, services: &BTreeSet<ServiceRef>) -> BTreeSet<ServiceKey> {
+    let holders = Holders::decide(observation);
+    services.iter().filter_map(|service| holders.claims(service)).flatten().cloned().collect()
+}
+
+/// Whether a claim of the cluster names a namespace that is not to be found.
+pub fn lacks_namespace(observation: &Observation) -> bool {
+    let claims = observation.desired.services.values().filter_map(|it| it.claims.as_ref().ok());
+    let mut namespaces = claims.map(|claims| &claims.namespace);
+    namespaces.any(|namespace| observation.registry.resolve(namespace).is_err())
+}
+
+/// Whether each of these Services is known to hold all that it claims, and alone, whatever others ask for: its
+/// marks, and no other Service's, are on our instances under every key. For any other it matters who else
+/// claims the name, or what it has left behind elsewhere.
+pub fn stand_alone(observation: &Observation, services: &BTreeSet<ServiceRef>) -> bool {
+    let holders = Holders::decide(observation);
+    services.iter().all(|service| {
+        let annotated = observation.desired.services.get(service);
+        let claims = annotated.and_then(|annotated| annotated.claims.as_ref().ok());
+        let exclusive = claims.is_some_and(|claims| claims.claim == Claim::Exclusive);
+        let clear = !holders.is_unclear(service) && holders.denied(service).is_empty();
+        let mut keys = holders.claims(service).into_iter().flatten();
+        let only = BTreeSet::from([service.clone()]);
+        let alone = |key: &ServiceKey| marks(observation, key).collect::<BTreeSet<_>>() == only;
+        exclusive && clear && keys.all(alone)
+    })
+}
+
+/// The Services in the marks of our instances under a key.
+pub fn marks(observation: &Observation, key: &ServiceKey) -> impl Iterator<Item = ServiceRef> {
+    let instances = observation.registry.instances(key);
+    instances.filter_map(|(_, it)| Some(Marks::read(it, &observation.owner)?.service))
+}
