@@ -10,14 +10,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cloud_map_sync::kubernetes::desired::{self, Reading};
+use cloud_map_sync::kubernetes::object::{Metadata, Service, ServiceSpec};
 use cloud_map_sync::model::{
     CloudMapService, ClusterArn, Desired, Endpoint, Namespace, NamespaceKind, Owner, Registry,
     Selection, ServiceKey, ServiceKind, Timestamp,
 };
 use cloud_map_sync::plan::{Change, Extent, Observation, Rules, affected, plan};
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
-use k8s_openapi::api::core::v1::Service;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 const CLUSTER: &str = "arn:aws:eks:eu-central-1:111122223333:cluster/blue";
 const NAMESPACES: usize = 10;
@@ -27,13 +26,13 @@ fn service(index: usize) -> Service {
     let namespace = format!("prod-{}", index % NAMESPACES);
     let annotations = [("hostname", format!("web-{index}")), ("namespace", namespace)];
     let annotations = annotations.map(|(key, value)| (format!("cloudmap.controller/{key}"), value));
-    let metadata = ObjectMeta {
-        name: Some(format!("web-{index}")),
-        namespace: Some("shop".to_owned()),
-        annotations: Some(BTreeMap::from(annotations)),
-        ..ObjectMeta::default()
+    let metadata = Metadata {
+        name: format!("web-{index}"),
+        namespace: "shop".to_owned(),
+        annotations: BTreeMap::from(annotations),
+        ..Metadata::default()
     };
-    Service { metadata, ..Service::default() }
+    Service { metadata, spec: ServiceSpec::default() }
 }
 
 fn endpoint(index: u32) -> Endpoint {

@@ -1,7 +1,6 @@
 //! One Service, explained to the person who asks why it is found as it is: reads all that a sync would
 //! read of it, plans, and asks discovery what clients are told. Wiring only; nothing is written.
 
-use kube::ResourceExt;
 use tokio::time::timeout_at;
 
 use crate::clients::Connection;
@@ -44,9 +43,9 @@ impl Invocation<'_> {
         let mut explanation = Explanation::new(connection.cluster.arn.as_str(), service);
         let Some(read) = read else { return Ok(explanation.missing()) };
         let prefix = &self.settings.annotation_prefix;
-        let own = read.annotations().iter().filter(|(key, _)| key.starts_with(prefix));
+        let own = read.metadata.annotations.iter().filter(|(key, _)| key.starts_with(prefix));
         explanation.annotated(prefix, own);
-        let address = read.spec.as_ref().and_then(|spec| spec.cluster_ip.as_deref());
+        let address = read.spec.cluster_ip.as_deref();
         explanation.address(is_headless(&read), address.unwrap_or_default());
         let world = self.world(cluster, connection, registry);
         if !is_headless(&read) || desired::annotated(&read, &world.reading).is_none() {

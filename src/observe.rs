@@ -60,17 +60,36 @@ impl World<'_> {
         &self,
         selection: &Selection,
     ) -> Result<(Observation, BTreeSet<ServiceRef>), Error> {
-        let part = match selection {
-            Selection::Everything => None,
-            Selection::Only { namespaces, services } => {
-                self.observe_part(selection, namespaces, services).await?
+        if let Selection::Only { namespaces, services } = selection
+            && let Some(part) = self.observe_part(selection, namespaces, services).await?
+        {
+            let (observation, affected) = self.complete_part(part).await?;
+            let is_quiet = self.registry.memory().is_quiet(&self.owner.cluster, self.now);
+            // What a full sync holds may be noted on any instance of the cluster.
+            if is_quiet || !plan::loses(&observation, &affected) {
+                self.remember(&observation, false);
+                return Ok((observation, affected));
             }
-        };
-        let is_whole = part.is_none();
-        let part = match part {
-            Some(part) => part,
-            None => self.observe_whole(selection).await?,
-        };
+        }
+        let (observation, affected) =
+            self.complete_part(self.observe_whole(selection).await?).await?;
+        self.remember(&observation, true);
+        Ok((observation, affected))
+    }
+
+    /// Remembers of a full sync whether it, or one before it, holds anything.
+    pub fn note_what_is_held(&self, observation: &Observation, holds: bool) {
+        if observation.extent != Extent::Part {
+            let quiet = (!holds && plan::is_quiet(observation)).then_some(self.now);
+            self.registry.memory().keep_quiet(&self.owner.cluster, quiet);
+        }
+    }
+
+    /// Reads tags, health and endpoints.
+    async fn complete_part(
+        &self,
+        part: Part,
+    ) -> Result<(Observation, BTreeSet<ServiceRef>), Error> {
         let Part { mut observation, affected, endpoints } = part;
         let tags = plan::tags_needed(&observation, &affected);
         self.registry.cloud_map().read_tags(&mut observation.registry, &tags).await;
@@ -79,7 +98,6 @@ impl World<'_> {
         let unread = read.into_iter().filter(|service| !endpoints.contains_key(service)).collect();
         take_endpoints(&mut observation, endpoints);
         self.read_endpoints(&mut observation, &unread).await?;
-        self.remember(&observation, is_whole);
         Ok((observation, affected))
     }
 

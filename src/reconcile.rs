@@ -117,6 +117,7 @@ impl Invocation<'_> {
             Selection::Only { .. } => Urgency::Urgent,
         };
         let carried = self.carry_out(&task, &observation, &affected, urgency).await;
+        world.note_what_is_held(&observation, carried.report.guard.is_some());
         if self.mode == Mode::Sync {
             self.tell(&world, &notices(&carried.held_back, &observation.desired)).await;
         }

@@ -1,13 +1,10 @@
 //! Kubernetes objects into what the plan compares: annotated Services, and their endpoints.
 
-use std::collections::BTreeSet;
-
-use k8s_openapi::api::core::v1::Service;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::ResourceExt;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::annotation;
 use super::endpoints;
+use super::object::Service;
 use super::read::Endpoints;
 use crate::model::{
     AnnotatedService, Desired, Endpoint, Family, NamespaceReference, ServicePort, ServiceRef,
@@ -30,7 +27,7 @@ pub struct Reading {
 pub fn desired(services: &[Service], reading: &Reading) -> Desired {
     let mut desired = Desired::default();
     for service in services {
-        let name = ServiceRef::new(service.namespace().unwrap_or_default(), service.name_any());
+        let name = ServiceRef::new(&service.metadata.namespace, &service.metadata.name);
         match annotated(service, reading) {
             Some(annotated) => _ = desired.services.insert(name, annotated),
             None => _ = desired.unannotated.insert(name),
@@ -41,17 +38,17 @@ pub fn desired(services: &[Service], reading: &Reading) -> Desired {
 
 /// A headless Service as the plan sees it; `None` where it is not annotated.
 pub fn annotated(service: &Service, reading: &Reading) -> Option<AnnotatedService> {
-    let own = || NamespaceReference::NameOrId(service.namespace().unwrap_or_default());
+    let Service { metadata, spec } = service;
+    let own = || NamespaceReference::NameOrId(metadata.namespace.clone());
     let namespace = reading.default_namespace.clone().unwrap_or_else(own);
-    let claims = annotation::claims(service.annotations(), &reading.prefix, &namespace)?;
-    let created = service.creation_timestamp().map_or(0, |time| time.0.as_second());
-    let ports = service.spec.iter().flat_map(|spec| spec.ports.iter().flatten());
-    let ports = ports.filter_map(|port| {
-        let number = u16::try_from(port.port).ok()?;
-        Some(ServicePort { name: port.name.clone().unwrap_or_default(), number })
+    let claims = annotation::claims(&metadata.annotations, &reading.prefix, &namespace)?;
+    let created = metadata.creation_timestamp.as_ref().map_or(0, |time| time.0.as_second());
+    let ports = spec.ports.iter().filter_map(|port| {
+        let number = u16::try_from(port.port?).ok()?;
+        Some(ServicePort { name: port.name.clone(), number })
     });
     Some(AnnotatedService {
-        uid: service.uid().unwrap_or_default(),
+        uid: metadata.uid.clone(),
         created,
         claims,
         ports: ports.collect(),
@@ -72,20 +69,22 @@ pub fn all_endpoints(read: &Endpoints) -> Vec<Endpoint> {
 /// Whether the endpoints that were read are a part of them only.
 pub fn is_truncated(read: &Endpoints) -> bool {
     match read {
-        Endpoints::Slices(slices) => slices.iter().any(|it| is_over_capacity(&it.metadata)),
-        Endpoints::Core(core) => is_over_capacity(&core.metadata),
+        Endpoints::Slices(slices) => {
+            slices.iter().any(|it| is_over_capacity(Some(&it.metadata.annotations)))
+        }
+        Endpoints::Core(core) => is_over_capacity(core.metadata.annotations.as_ref()),
     }
 }
 
 /// The endpoints controller stops at 1,000 addresses and says so. Slices have no such limit, but those
 /// mirrored from an Endpoints object carry its annotations.
-fn is_over_capacity(metadata: &ObjectMeta) -> bool {
-    let capacity = metadata.annotations.as_ref().and_then(|all| all.get(OVER_CAPACITY));
+fn is_over_capacity(annotations: Option<&BTreeMap<String, String>>) -> bool {
+    let capacity = annotations.and_then(|all| all.get(OVER_CAPACITY));
     capacity.is_some_and(|capacity| capacity == "truncated")
 }
 
 fn families(service: &Service) -> BTreeSet<Family> {
-    let families = service.spec.iter().flat_map(|spec| spec.ip_families.iter().flatten());
+    let families = service.spec.ip_families.iter();
     families
         .filter_map(|family| match family.as_str() {
             "IPv4" => Some(Family::V4),

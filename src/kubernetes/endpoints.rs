@@ -7,8 +7,8 @@ use std::collections::btree_map::Entry::{Occupied, Vacant};
 use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1::{EndpointAddress, Endpoints, ObjectReference};
-use k8s_openapi::api::discovery::v1::{Endpoint as SliceEndpoint, EndpointSlice};
 
+use super::object::{EndpointSlice, SliceEndpoint};
 use crate::model::Endpoint;
 
 /// What makes two entries one endpoint: the object behind them, or else the address.
@@ -37,10 +37,9 @@ impl Behind {
 pub fn of_slices(slices: &[EndpointSlice]) -> Vec<Endpoint> {
     let slices = slices.iter().filter(|slice| slice.address_type != "FQDN");
     joined(slices.flat_map(|slice| {
-        let ports = slice.ports.iter().flatten();
-        let ports = ports.filter_map(|port| {
+        let ports = slice.ports.iter().filter_map(|port| {
             let number = u16::try_from(port.port?).ok()?;
-            Some((port.name.clone().unwrap_or_default(), number))
+            Some((port.name.clone(), number))
         });
         let ports: BTreeMap<String, u16> = ports.collect();
         slice.endpoints.iter().filter_map(move |entry| of_entry(entry, &ports))
@@ -51,11 +50,10 @@ pub fn of_slices(slices: &[EndpointSlice]) -> Vec<Endpoint> {
 /// not told holds, but for `terminating`; what is not ready, for no other reason, does not serve.
 fn of_entry(entry: &SliceEndpoint, ports: &BTreeMap<String, u16>) -> Option<(Behind, Endpoint)> {
     let address = entry.addresses.first()?.parse().ok()?;
-    let conditions = entry.conditions.as_ref();
-    let ready = conditions.and_then(|conditions| conditions.ready).unwrap_or(true);
-    let terminating = conditions.and_then(|conditions| conditions.terminating).unwrap_or(false);
-    let serving = conditions.and_then(|conditions| conditions.serving);
-    let serving = serving.unwrap_or(ready || terminating);
+    let conditions = entry.conditions;
+    let ready = conditions.ready.unwrap_or(true);
+    let terminating = conditions.terminating.unwrap_or(false);
+    let serving = conditions.serving.unwrap_or(ready || terminating);
     let target = entry.target_ref.as_ref();
     let endpoint = Endpoint { zone: entry.zone.clone(), ..at(address, target, ports) };
     Some((Behind::of(target, address), Endpoint { ready, serving, terminating, ..endpoint }))

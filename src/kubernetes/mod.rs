@@ -7,6 +7,7 @@ pub mod connect;
 pub mod desired;
 mod endpoints;
 mod list;
+pub mod object;
 pub mod read;
 mod tell;
 #[cfg(test)]

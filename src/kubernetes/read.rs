@@ -6,15 +6,21 @@ use std::sync::Arc;
 
 use futures_util::future::try_join_all;
 use futures_util::{StreamExt, TryStreamExt, stream};
-use k8s_openapi::api::core::v1::{Endpoints as CoreEndpoints, Service};
-use k8s_openapi::api::discovery::v1::EndpointSlice;
-use kube::api::{Api, ListParams};
-use kube::{Client, ResourceExt};
+use k8s_openapi::api::core::v1::Endpoints as CoreEndpoints;
+use kube::Client;
+use kube::api::{Api, GetParams, ListParams};
+use kube::core::Request;
 
+use super::Error;
+use super::list::{List, list_all};
+use super::object::{EndpointSlice, Service};
 use super::tell::Told;
-use super::{Error, list::list_all};
 use crate::model::ServiceRef;
 
+/// How many Services to ask for at a time.
+const SERVICES: u32 = 500;
+/// How many slices: one may hold a thousand endpoints, and usually holds up to a hundred.
+const SLICES: u32 = 100;
 /// How many requests run at once against one API server.
 const CONCURRENCY: usize = 16;
 /// Up to so many Services of a namespace are named in a selector; beyond that, all slices of the
@@ -50,7 +56,7 @@ impl Kubernetes {
     /// # Errors
     /// Where the list could not be read to its end.
     pub async fn headless_services(&self) -> Result<Vec<Service>, Error> {
-        self.headless(&Api::all(self.client.clone())).await
+        self.headless("/api/v1/services").await
     }
 
     /// The headless Services of these namespaces, and these single ones: each by itself, or where there are
@@ -66,24 +72,27 @@ impl Kubernetes {
         if namespaces.len() + services.len() > NAMED {
             return self.headless_services().await;
         }
-        let lists = namespaces.iter().map(|namespace| async move {
-            self.headless(&Api::namespaced(self.client.clone(), namespace)).await
-        });
+        let lists = namespaces
+            .iter()
+            .map(|namespace| async move { self.headless(&services_in(namespace)).await });
         let single = services.iter().map(|service| self.headless_service(service));
         let (lists, single) = tokio::try_join!(try_join_all(lists), try_join_all(single))?;
         Ok(lists.into_iter().flatten().chain(single.into_iter().flatten()).collect())
     }
 
-    async fn headless(&self, api: &Api<Service>) -> Result<Vec<Service>, Error> {
+    async fn headless(&self, path: &str) -> Result<Vec<Service>, Error> {
+        let keep = |service: Service| is_headless(&service).then(|| trimmed(service));
         let params = ListParams::default().fields("spec.clusterIP=None");
-        let services = match list_all(api, params, "the headless Services").await {
+        let list = List { path, params, page: SERVICES, what: "the headless Services" };
+        match list_all(&self.client, &list, keep).await {
             // Servers before Kubernetes 1.31 refuse the selector with 400.
             Err(error) if error.is_status(400) => {
-                list_all(api, ListParams::default(), "the Services").await?
+                let params = ListParams::default();
+                let list = List { params, what: "the Services", ..list };
+                list_all(&self.client, &list, keep).await
             }
-            other => other?,
-        };
-        Ok(services.into_iter().filter(is_headless).collect())
+            services => services,
+        }
     }
 
     /// One Service, `None` where it is gone, not headless, or named as no Service can be.
@@ -102,9 +111,15 @@ impl Kubernetes {
         if !service.can_exist() {
             return Ok(None);
         }
-        let api: Api<Service> = Api::namespaced(self.client.clone(), &service.namespace);
-        let found = api.get_opt(&service.name).await;
-        found.map_err(|source| Error::new(format!("get Service {service}"), source))
+        let failed = |source| Error::new(format!("get Service {service}"), source);
+        let path = services_in(&service.namespace);
+        let request = Request::new(path).get(&service.name, &GetParams::default());
+        let request = request.map_err(|error| failed(kube::Error::BuildRequest(error)))?;
+        match self.client.request::<Service>(request).await {
+            Ok(found) => Ok(Some(trimmed(found))),
+            Err(kube::Error::Api(status)) if status.is_not_found() => Ok(None),
+            Err(source) => Err(failed(source)),
+        }
     }
 
     /// The endpoints of `services`, read together. A Service without any is there with none.
@@ -116,7 +131,7 @@ impl Kubernetes {
         services: &BTreeSet<ServiceRef>,
     ) -> Result<BTreeMap<ServiceRef, Endpoints>, Error> {
         let lists = stream::iter(selectors(services))
-            .map(|(namespace, selector)| self.slices(namespace, selector))
+            .map(|(namespace, selector)| self.slices(services, namespace, selector))
             .buffer_unordered(CONCURRENCY);
         match lists.try_collect::<Vec<_>>().await {
             Ok(slices) => Ok(by_service(services, slices.into_iter().flatten())),
@@ -127,12 +142,20 @@ impl Kubernetes {
 
     async fn slices(
         &self,
+        services: &BTreeSet<ServiceRef>,
         namespace: String,
         selector: String,
-    ) -> Result<Vec<EndpointSlice>, Error> {
-        let api: Api<EndpointSlice> = Api::namespaced(self.client.clone(), &namespace);
+    ) -> Result<Vec<(ServiceRef, EndpointSlice)>, Error> {
+        let path = format!("/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices");
         let params = ListParams::default().labels(&selector);
-        list_all(&api, params, &format!("the EndpointSlices in {namespace}")).await
+        let what = format!("the EndpointSlices in {namespace}");
+        let list = List { path: &path, params, page: SLICES, what: &what };
+        let keep = |mut slice: EndpointSlice| {
+            let name = slice.metadata.labels.remove(SERVICE_NAME).unwrap_or_default();
+            let service = ServiceRef::new(&slice.metadata.namespace, name);
+            services.contains(&service).then_some((service, slice))
+        };
+        list_all(&self.client, &list, keep).await
     }
 
     /// Only where the server knows no `EndpointSlices` at all.
@@ -151,10 +174,19 @@ impl Kubernetes {
     }
 }
 
+fn services_in(namespace: &str) -> String {
+    format!("/api/v1/namespaces/{namespace}/services")
+}
+
 /// Whether a Service has no address of its own.
 pub fn is_headless(service: &Service) -> bool {
-    let spec = service.spec.as_ref();
-    spec.and_then(|spec| spec.cluster_ip.as_deref()) == Some("None")
+    service.spec.cluster_ip.as_deref() == Some("None")
+}
+
+/// Nobody asks for the labels of a Service.
+fn trimmed(mut service: Service) -> Service {
+    service.metadata.labels.clear();
+    service
 }
 
 /// Which lists to ask for: a namespace and a label selector each.
@@ -173,16 +205,12 @@ fn selectors(services: &BTreeSet<ServiceRef>) -> Vec<(String, String)> {
 
 fn by_service(
     services: &BTreeSet<ServiceRef>,
-    slices: impl Iterator<Item = EndpointSlice>,
+    slices: impl Iterator<Item = (ServiceRef, EndpointSlice)>,
 ) -> BTreeMap<ServiceRef, Endpoints> {
     let mut all: BTreeMap<ServiceRef, Vec<EndpointSlice>> =
         services.iter().map(|service| (service.clone(), Vec::new())).collect();
-    for slice in slices {
-        let name = slice.labels().get(SERVICE_NAME).cloned().unwrap_or_default();
-        let service = ServiceRef::new(slice.namespace().unwrap_or_default(), name);
-        if let Some(list) = all.get_mut(&service) {
-            list.push(slice);
-        }
+    for (service, slice) in slices {
+        all.entry(service).or_default().push(slice);
     }
     all.into_iter().map(|(service, list)| (service, Endpoints::Slices(list))).collect()
 }
@@ -199,34 +227,5 @@ mod tests {
         assert_eq!(of(1), one("kubernetes.io/service-name=web-00"));
         assert_eq!(of(2), one("kubernetes.io/service-name in (web-00,web-01)"));
         assert_eq!(of(NAMED + 1), one("kubernetes.io/service-name"));
-    }
-    #[test]
-    fn every_service_gets_its_own_slices_and_may_have_none() {
-        let slice = |namespace: &str, service: &str| {
-            let labels = BTreeMap::from([(SERVICE_NAME.to_owned(), service.to_owned())]);
-            let mut slice = EndpointSlice::default();
-            slice.metadata.namespace = Some(namespace.to_owned());
-            slice.metadata.labels = Some(labels);
-            slice
-        };
-        let services = [("shop", "api"), ("shop", "web"), ("ops", "web")];
-        let services = services.map(|(namespace, name)| ServiceRef::new(namespace, name)).into();
-        let slices = [
-            slice("shop", "web"),
-            slice("shop", "web"),
-            slice("ops", "web"),
-            slice("shop", "unasked"),
-            EndpointSlice::default(),
-        ];
-        let counts =
-            by_service(&services, slices.into_iter()).into_iter().map(|(service, read)| {
-                let Endpoints::Slices(slices) = read else {
-                    panic!("{service} was read as slices")
-                };
-                (service.to_string(), slices.len())
-            });
-        let counts: Vec<(String, usize)> = counts.collect();
-        let expected = [("ops/web", 1), ("shop/api", 0), ("shop/web", 2)];
-        assert_eq!(counts, expected.map(|(service, count)| (service.to_owned(), count)));
     }
 }

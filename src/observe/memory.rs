@@ -19,6 +19,10 @@ pub(super) type Services = BTreeMap<ServiceKey, CloudMapService>;
 /// For so long namespaces are not listed again, unless something says that they have changed.
 const NAMESPACES_STAND: SignedDuration = SignedDuration::from_mins(5);
 
+/// For so long a full sync that had nothing to hold stands for what another process may have seen since: the time
+/// until the next full sync, before which nobody holds anything.
+const QUIET_STANDS: SignedDuration = SignedDuration::from_mins(1);
+
 /// What is remembered of one Cloud Map.
 #[derive(Debug, Default)]
 pub struct Memory(Mutex<Known>);
@@ -29,6 +33,8 @@ struct Known {
     /// By namespace id.
     services: BTreeMap<String, Services>,
     places: BTreeMap<ClusterArn, BTreeMap<ServiceRef, BTreeSet<ServiceKey>>>,
+    /// When a full sync of a cluster, of this process, last had nothing to hold and saw nothing held.
+    quiet: BTreeMap<ClusterArn, Timestamp>,
 }
 
 impl Memory {
@@ -85,6 +91,20 @@ impl Memory {
     ) {
         if let Some(all) = self.known().places.get_mut(cluster) {
             places.for_each(|(service, key)| _ = all.entry(service).or_default().insert(key));
+        }
+    }
+
+    /// Whether a full sync found a moment ago that nothing is held back from removal in a cluster.
+    pub(super) fn is_quiet(&self, cluster: &ClusterArn, now: Timestamp) -> bool {
+        let known = self.known();
+        known.quiet.get(cluster).is_some_and(|at| now.duration_since(*at) < QUIET_STANDS)
+    }
+
+    pub(super) fn keep_quiet(&self, cluster: &ClusterArn, quiet: Option<Timestamp>) {
+        let mut known = self.known();
+        match quiet {
+            Some(now) => _ = known.quiet.insert(cluster.clone(), now),
+            None => _ = known.quiet.remove(cluster),
         }
     }
 

@@ -1,11 +1,10 @@
 //! Annotated Services out of Service objects.
 
-use k8s_openapi::api::core::v1::Service;
-use k8s_openapi::api::discovery::v1::EndpointSlice;
 use serde_json::{Value, json};
 
 use crate::kubernetes::Endpoints;
 use crate::kubernetes::desired::{Reading, all_endpoints, annotated, desired, is_truncated};
+use crate::kubernetes::object::{EndpointSlice, Metadata, Service};
 use crate::model::{Family, NamespaceReference, ServicePort, ServiceRef};
 
 fn reading(default_namespace: Option<&str>) -> Reading {
@@ -90,10 +89,11 @@ fn endpoints_are_cut_short_where_the_cluster_says_so() {
     };
     let read = |metadata: Value| {
         let slice = json!({ "metadata": metadata, "addressType": "IPv4", "endpoints": [] });
-        let slice = serde_json::from_value(slice).expect("an EndpointSlice");
+        let slice: EndpointSlice = serde_json::from_value(slice).expect("an EndpointSlice");
+        let other = EndpointSlice { metadata: Metadata::default(), ..slice.clone() };
         let core = serde_json::from_value(json!({ "metadata": metadata }));
         [
-            Endpoints::Slices(vec![EndpointSlice::default(), slice]),
+            Endpoints::Slices(vec![other, slice]),
             Endpoints::Core(Box::new(core.expect("an Endpoints object"))),
         ]
     };

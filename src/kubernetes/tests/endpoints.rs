@@ -2,10 +2,10 @@
 
 use insta::assert_snapshot;
 use k8s_openapi::api::core::v1::Endpoints;
-use k8s_openapi::api::discovery::v1::EndpointSlice;
 use serde_json::{Value, json};
 
 use crate::kubernetes::endpoints::{of_core, of_slices};
+use crate::kubernetes::object::EndpointSlice;
 use crate::model::Endpoint;
 
 fn slice(family: &str, ports: &Value, endpoints: &Value) -> EndpointSlice {

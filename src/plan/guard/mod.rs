@@ -85,6 +85,17 @@ pub fn restrain(observation: &Observation, affected: &BTreeSet<ServiceRef>, plan
     }
 }
 
+/// Whether a plan for these Services would lose instances, so that it matters what a full sync holds.
+pub fn loses(observation: &Observation, affected: &BTreeSet<ServiceRef>) -> bool {
+    let unjudged = Observation { extent: Extent::Again, ..observation.clone() };
+    Losses::of(observation, &super::plan(&unjudged, affected)).services() > 0
+}
+
+/// Whether there is no sighting on anything that was read.
+pub fn is_quiet(observation: &Observation) -> bool {
+    memory::recall(observation).is_none()
+}
+
 /// Takes the removals of the Services that are held out of the plan.
 fn take_out(held: &Losses, plan: &mut Plan) -> Vec<Change> {
     let is_held = |change: &mut Change| change.marked().is_some_and(|service| held.has(service));
