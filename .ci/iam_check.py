@@ -30,7 +30,7 @@ PLUGIN = ROOT / "src" / "cli"
 MADE_BY_OTHERS = {
     # Lambda, for the logs and the queue.
     "logs:CreateLogStream", "logs:PutLogEvents",
-    "sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes", "kms:Decrypt",
+    "sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes", "kms:Decrypt", "kms:GenerateDataKey",
     # Cloud Map, which keeps the records and health checks of services in DNS namespaces.
     "route53:ChangeResourceRecordSets", "route53:GetHostedZone", "route53:ListHostedZonesByName",
     "route53:CreateHealthCheck", "route53:GetHealthCheck", "route53:UpdateHealthCheck", "route53:DeleteHealthCheck",

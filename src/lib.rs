@@ -38,6 +38,7 @@ pub mod kubernetes;
 pub mod lambda;
 pub mod model;
 pub mod observe;
+pub mod own_queue;
 pub mod parameter_store;
 pub mod plan;
 pub mod purge;

@@ -60,7 +60,8 @@ impl World<'_> {
         &self,
         selection: &Selection,
     ) -> Result<(Observation, BTreeSet<ServiceRef>), Error> {
-        if let Selection::Only { namespaces, services } = selection
+        if let Selection::Only { namespaces, services, shards } = selection
+            && shards.is_empty()
             && let Some(part) = self.observe_part(selection, namespaces, services).await?
         {
             let (observation, affected) = self.complete_part(part).await?;

@@ -121,7 +121,8 @@ impl Turn<'_> {
             }
             Ok(Ended::Pending) => {
                 let text = format!("operation {operation} on {subject} has not ended in time");
-                Effect::Is(Outcome::Failed(text))
+                let open = self.terms.deadline.is_open();
+                Effect::Is(if open { Outcome::Failed(text) } else { Outcome::Undone(text) })
             }
             Err(error) => failed(&error),
         }

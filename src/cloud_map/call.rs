@@ -14,6 +14,7 @@ pub enum Call {
     GetInstance,
     GetInstancesHealthStatus,
     GetOperation,
+    DiscoverInstances,
     CreateHttpNamespace,
     CreateService,
     UpdateService,
@@ -34,7 +35,7 @@ pub struct Rate {
 
 impl Call {
     /// Every kind.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::ListNamespaces,
         Self::ListServices,
         Self::ListInstances,
@@ -42,6 +43,7 @@ impl Call {
         Self::GetInstance,
         Self::GetInstancesHealthStatus,
         Self::GetOperation,
+        Self::DiscoverInstances,
         Self::CreateHttpNamespace,
         Self::CreateService,
         Self::UpdateService,
@@ -66,6 +68,8 @@ impl Call {
             | Self::GetInstance
             | Self::GetInstancesHealthStatus => (50.0, 50.0),
             Self::GetOperation => (100.0, 200.0),
+            // The only one that AWS publishes, as a quota.
+            Self::DiscoverInstances => (1000.0, 2000.0),
             Self::CreateService | Self::UpdateService | Self::DeleteService => (5.0, 50.0),
             Self::RegisterInstance
             | Self::DeregisterInstance

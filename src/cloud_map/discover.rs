@@ -8,7 +8,7 @@ use aws_sdk_servicediscovery::error::BoxError;
 use aws_sdk_servicediscovery::types::HealthStatusFilter;
 use http::Uri;
 
-use super::{CloudMap, Error};
+use super::{Call, CloudMap, Error};
 use crate::model::{Namespace, NamespaceKind};
 
 /// The most that one answer holds; there are no pages.
@@ -23,7 +23,7 @@ impl CloudMap {
     /// # Errors
     /// Where Cloud Map does not tell.
     pub async fn discover(&self, namespace: &Namespace, name: &str) -> Result<Discovered, Error> {
-        let _permit = self.permit().await;
+        let _permit = self.permit(Call::DiscoverInstances).await;
         let action = format!("discover the instances of {}/{name}", namespace.name);
         let known_as = namespace.http_name.as_ref().unwrap_or(&namespace.name);
         let call = self.client.discover_instances().namespace_name(known_as).service_name(name);

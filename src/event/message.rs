@@ -62,7 +62,7 @@ fn read_own(object: &Map<String, Value>) -> Result<Scope, Unusable> {
     }
     if let Some(action) = object.get("action") {
         check_action(action)?;
-        return Scope::from_fields(object);
+        return Scope::from_own_message(object);
     }
     if !["cluster", "namespace", "service"].iter().any(|field| object.contains_key(*field)) {
         return Err(Unusable::UnknownShape);

@@ -24,7 +24,7 @@ use serde_json::{Map, Value};
 
 pub use direct::{Action, Command};
 pub use message::Message;
-pub use scope::{ClusterName, Scope};
+pub use scope::{ClusterName, Rest, Scope};
 pub use unusable::Unusable;
 
 /// What one Lambda payload asks for.

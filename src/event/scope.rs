@@ -7,6 +7,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::{Unusable, name};
+use crate::model::Shard;
 
 /// The cluster of a scope, as an event names it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -58,13 +59,42 @@ pub struct Scope {
     /// The Kubernetes Service; absent: all of the namespace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service: Option<String>,
+    /// What of the cluster a run before has left; absent: all of the place.
+    #[serde(skip)]
+    pub rest: Option<Rest>,
+}
+
+/// What a run has left undone for want of time, and handed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Rest {
+    /// The part of the cluster.
+    pub shard: Shard,
+    /// How often it was handed on.
+    pub hop: u8,
+}
+
+impl Rest {
+    /// The last hop: Lambda ends a longer chain of invocations by itself.
+    pub const LAST_HOP: u8 = 8;
+
+    /// Reads the fields `shard` and `hop`.
+    fn from_fields(object: &Map<String, Value>) -> Result<Option<Self>, Unusable> {
+        let Some(shard) = object.get("shard") else { return Ok(None) };
+        let invalid = |field, expected| Unusable::InvalidName { field, expected };
+        let shard = shard.as_str().and_then(Shard::parse);
+        let shard = shard.ok_or(invalid("shard", "a part such as 0/4"))?;
+        let hop = object.get("hop").and_then(Value::as_u64).and_then(|hop| u8::try_from(hop).ok());
+        let hop = hop.filter(|hop| *hop <= Self::LAST_HOP);
+        let hop = hop.ok_or(invalid("hop", "a number up to 8"))?;
+        Ok(Some(Self { shard, hop }))
+    }
 }
 
 impl Scope {
     /// Every Service of every configured cluster.
     #[must_use]
     pub fn every() -> Self {
-        Self { cluster: ClusterName::Every, namespace: None, service: None }
+        Self { cluster: ClusterName::Every, namespace: None, service: None, rest: None }
     }
 
     /// Reads the fields `cluster`, `namespace` and `service`. An empty name is a mistake and not an
@@ -80,9 +110,21 @@ impl Scope {
         }
     }
 
+    /// Reads those fields, and what of a whole cluster a run before has left.
+    pub(super) fn from_own_message(object: &Map<String, Value>) -> Result<Self, Unusable> {
+        let scope = Self::from_fields(object)?;
+        match Rest::from_fields(object)? {
+            Some(_) if scope.namespace.is_some() => {
+                let (field, expected) = ("shard", "none where a namespace is named");
+                Err(Unusable::InvalidName { field, expected })
+            }
+            rest => Ok(Self { rest, ..scope }),
+        }
+    }
+
     /// A namespace, or one Service of it, in a cluster that was not named.
     pub(super) fn inside(namespace: String, service: Option<String>) -> Self {
-        Self { cluster: ClusterName::Only, namespace: Some(namespace), service }
+        Self { cluster: ClusterName::Only, namespace: Some(namespace), service, rest: None }
     }
 
     /// Names the cluster, unless one was named already.
@@ -153,6 +195,30 @@ mod tests {
                     "{fields}: {reading:?}"
                 );
             }
+        }
+    }
+
+    #[test]
+    fn what_a_run_has_left_is_read_whole_or_refused() {
+        let read = |value: Value| {
+            let scope = Scope::from_own_message(value.as_object().expect("an object"));
+            scope.map(|scope| scope.rest.map(|rest| (rest.shard.to_string(), rest.hop)))
+        };
+        assert_eq!(read(json!({"cluster": "blue"})), Ok(None));
+        let rest = read(json!({"cluster": "blue", "shard": "1/4", "hop": 8}));
+        assert_eq!(rest, Ok(Some(("1/4".to_owned(), 8))));
+        for (bad, named) in [
+            (json!({"cluster": "blue", "shard": "4/4", "hop": 1}), "shard"),
+            (json!({"cluster": "blue", "shard": 1, "hop": 1}), "shard"),
+            (json!({"cluster": "blue", "shard": "1/4"}), "hop"),
+            (json!({"cluster": "blue", "shard": "1/4", "hop": 9}), "hop"),
+            (json!({"namespace": "shop", "shard": "1/4", "hop": 1}), "shard"),
+        ] {
+            let read = read(bad.clone());
+            assert!(
+                matches!(read, Err(Unusable::InvalidName { field, .. }) if field == named),
+                "{bad}: {read:?}"
+            );
         }
     }
 

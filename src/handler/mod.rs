@@ -3,6 +3,7 @@
 
 mod answer;
 mod explain;
+mod hand_on;
 mod log;
 mod named;
 mod purge;
@@ -22,6 +23,7 @@ use crate::deadline::Deadline;
 use crate::event::{self, Action, Command, Scope};
 use crate::model::Selection;
 use crate::observe::{Memory, SharedRegistry};
+use crate::own_queue::OwnQueue;
 use crate::plan::{Adoption, Claimed};
 use crate::reconcile::Invocation;
 use crate::report::{ClusterReport, Dropped, EmptyServices, Mode, Report};
@@ -29,6 +31,7 @@ use crate::settings::Settings;
 
 use answer::Run;
 pub use answer::{Answer, Error};
+use hand_on::Hops;
 use scopes::Selections;
 
 /// How many clusters are served side by side.
@@ -39,14 +42,17 @@ pub struct Function {
     settings: Settings,
     clients: Clients,
     memories: Mutex<BTreeMap<RegistryKey, Arc<Memory>>>,
+    own_queue: Option<OwnQueue>,
     clock: Clock,
 }
 
 impl Function {
     /// The function with `settings`, whose AWS clients are configured by `config`.
     pub fn new(settings: Settings, config: SdkConfig) -> Self {
+        let own_queue = settings.fan_out.as_ref().map(|url| OwnQueue::new(&config, url));
         let clients = Clients::new(config, settings.quota_share);
-        Self { settings, clients, memories: Mutex::default(), clock: Clock::system() }
+        let (memories, clock) = (Mutex::default(), Clock::system());
+        Self { settings, clients, memories, own_queue, clock }
     }
 
     /// The same function by another clock.
@@ -75,8 +81,13 @@ impl Function {
     }
 
     async fn schedule(&self, deadline: Deadline) -> Answer {
+        if let Some(answer) = self.fan_out().await {
+            return answer;
+        }
         let selections = Selections::everything(&self.settings.clusters);
-        Answer::to_schedule(self.run(&self.invocation(true, deadline), &selections).await)
+        let mut run = self.run(&self.invocation(true, deadline), &selections).await;
+        self.hand_on(&mut run, &selections, &Hops::new()).await;
+        Answer::to_schedule(run)
     }
 
     async fn direct(&self, command: &Command, deadline: Deadline) -> Answer {
@@ -119,11 +130,12 @@ impl Function {
                 }
             }
         }
-        let mut served = Vec::new();
+        let (mut served, mut hops) = (Vec::new(), Hops::new());
         for (scope, ids) in asked {
             match Selections::of(&scope, &self.settings.clusters) {
                 Ok(of_scope) => {
                     selections = selections.union(&of_scope);
+                    hand_on::count_hops(&mut hops, &scope, &of_scope);
                     served.push((of_scope, ids));
                 }
                 Err(unknown) => {
@@ -132,10 +144,10 @@ impl Function {
                 }
             }
         }
-        let (mut report, by_cluster) =
-            self.run(&self.invocation(true, deadline), &selections).await;
-        report.dropped = dropped;
-        ((report, by_cluster), served)
+        let mut run = self.run(&self.invocation(true, deadline), &selections).await;
+        self.hand_on(&mut run, &selections, &hops).await;
+        run.0.dropped = dropped;
+        (run, served)
     }
 
     /// What all clusters of an invocation share; `writes` is whether it shall change Cloud Map.

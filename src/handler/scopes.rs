@@ -124,7 +124,7 @@ fn selection(scope: &Scope) -> Selection {
     match (&scope.namespace, &scope.service) {
         (Some(namespace), Some(service)) => Selection::service(ServiceRef::new(namespace, service)),
         (Some(namespace), None) => Selection::namespace(namespace),
-        (None, _) => Selection::Everything,
+        (None, _) => scope.rest.map_or(Selection::Everything, |rest| Selection::shard(rest.shard)),
     }
 }
 
@@ -139,7 +139,7 @@ mod tests {
     }
 
     fn scope(cluster: ClusterName) -> Scope {
-        Scope { cluster, namespace: Some("shop".into()), service: None }
+        Scope { cluster, namespace: Some("shop".into()), service: None, rest: None }
     }
 
     fn indexes(result: Result<Selections, UnknownCluster>) -> Result<Vec<usize>, &'static str> {

@@ -13,6 +13,7 @@ mod namespace;
 mod registry;
 mod selection;
 mod service;
+mod shard;
 
 pub use attributes::{Attributes, Marks, Owner};
 pub use cluster::ClusterArn;
@@ -28,3 +29,4 @@ pub use namespace::{Namespace, NamespaceKind, UnresolvedNamespace};
 pub use registry::{Registry, ServiceKey};
 pub use selection::Selection;
 pub use service::{CloudMapService, HealthCheck, Records, RoutingPolicy, ServiceKind, Tags};
+pub use shard::Shard;

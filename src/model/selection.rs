@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::ServiceRef;
+use super::{ServiceRef, Shard};
 
 /// The Services to reconcile in one cluster. A Service is selected by name whether it exists or not,
 /// so one that is gone is cleaned up by what its instances' marks say.
@@ -16,26 +16,38 @@ pub enum Selection {
         namespaces: BTreeSet<String>,
         /// Single Services.
         services: BTreeSet<ServiceRef>,
+        /// Parts of the cluster.
+        shards: BTreeSet<Shard>,
     },
 }
 
 impl Selection {
     /// A whole Kubernetes namespace.
     pub fn namespace(name: impl Into<String>) -> Self {
-        Self::Only { namespaces: BTreeSet::from([name.into()]), services: BTreeSet::new() }
+        let (namespaces, services, shards) = (BTreeSet::from([name.into()]), [].into(), [].into());
+        Self::Only { namespaces, services, shards }
     }
 
     /// One Service.
     pub fn service(service: ServiceRef) -> Self {
-        Self::Only { namespaces: BTreeSet::new(), services: BTreeSet::from([service]) }
+        let (namespaces, services, shards) = ([].into(), [service].into(), [].into());
+        Self::Only { namespaces, services, shards }
+    }
+
+    /// A part of the cluster.
+    pub fn shard(shard: Shard) -> Self {
+        let (namespaces, services, shards) = ([].into(), [].into(), [shard].into());
+        Self::Only { namespaces, services, shards }
     }
 
     /// Whether the Service is among those to reconcile.
     pub fn contains(&self, service: &ServiceRef) -> bool {
         match self {
             Self::Everything => true,
-            Self::Only { namespaces, services } => {
-                namespaces.contains(&service.namespace) || services.contains(service)
+            Self::Only { namespaces, services, shards } => {
+                namespaces.contains(&service.namespace)
+                    || services.contains(service)
+                    || shards.iter().any(|shard| shard.contains(service))
             }
         }
     }
@@ -45,12 +57,17 @@ impl Selection {
     pub fn union(self, other: Self) -> Self {
         match (self, other) {
             (
-                Self::Only { mut namespaces, mut services },
-                Self::Only { namespaces: more_namespaces, services: more_services },
+                Self::Only { mut namespaces, mut services, mut shards },
+                Self::Only {
+                    namespaces: more_namespaces,
+                    services: more_services,
+                    shards: more_shards,
+                },
             ) => {
                 namespaces.extend(more_namespaces);
                 services.extend(more_services);
-                Self::Only { namespaces, services }
+                shards.extend(more_shards);
+                Self::Only { namespaces, services, shards }
             }
             _ => Self::Everything,
         }

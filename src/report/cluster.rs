@@ -103,6 +103,16 @@ impl ClusterReport {
         self.error.is_none() && self.counts.failed == 0 && self.counts.undone == 0
     }
 
+    /// Somebody else does what was left undone for the selected Services.
+    pub fn hand_on(&mut self, selection: &Selection) {
+        for service in &mut self.services {
+            service.changes.retain(|line| {
+                let undone = matches!(line.result, ChangeResult::Undone { .. });
+                !undone || !selection.contains(&line.service)
+            });
+        }
+    }
+
     /// Whether all that was to be done for the selected Services is done, as far as a retry could
     /// help.
     pub fn is_complete_for(&self, selection: &Selection) -> bool {

@@ -95,6 +95,14 @@ pub const DOCUMENTED: &[Documented] = &[
         example: "true",
     },
     Documented {
+        variable: "FAN_OUT",
+        meaning: "the URL of the function's own queue: with several clusters the schedule puts one message for \
+                  each there, so that Lambda syncs them side by side, and a run that ends for want of time \
+                  hands on the rest",
+        default: "off",
+        example: "https://sqs.eu-central-1.amazonaws.com/111122223333/cloud-map-sync",
+    },
+    Documented {
         variable: "QUOTA_SHARE",
         meaning: "the part of the account's rates of Cloud Map calls that the function uses; ECS and others \
                   live from the same rates. `1` is all of it, more than that is no limit",

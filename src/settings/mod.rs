@@ -34,6 +34,8 @@ pub struct Settings {
     pub rules: Arc<Rules>,
     /// `DRY_RUN`: plan and report, write nothing.
     pub dry_run: bool,
+    /// `FAN_OUT`: the URL of the function's own queue, where it hands work on.
+    pub fan_out: Option<String>,
     /// `QUOTA_SHARE`: the part of Cloud Map's rates that this process may use.
     pub quota_share: QuotaShare,
 }
@@ -70,6 +72,7 @@ impl Settings {
             annotation_prefix: reader.read("ANNOTATION_PREFIX", value::annotation_prefix),
             rules: Arc::new(reader.rules(parameters)),
             dry_run: reader.read("DRY_RUN", value::boolean),
+            fan_out: reader.read("FAN_OUT", value::queue_url),
             quota_share: reader.read("QUOTA_SHARE", value::quota_share),
         };
         reader.finish(settings)
@@ -117,6 +120,7 @@ mod tests {
         assert_eq!(*settings.rules, Rules::default());
         assert!(!settings.dry_run);
         assert_eq!(settings.quota_share, QuotaShare::default());
+        assert_eq!(settings.fan_out, None);
     }
 
     #[test]
@@ -134,6 +138,7 @@ mod tests {
             ("GUARD_WAIT", "1h 30m"),
             ("DRY_RUN", "true"),
             ("QUOTA_SHARE", "0.25"),
+            ("FAN_OUT", "https://sqs.eu-central-1.amazonaws.com/111122223333/own"),
         ]);
         let settings = settings.expect("valid");
         assert_eq!(settings.clusters.len(), 2);
@@ -148,6 +153,7 @@ mod tests {
         assert!(settings.dry_run && settings.rules.create_namespaces);
         assert!(settings.rules.delete_empty_services);
         assert_eq!(Some(settings.quota_share), QuotaShare::new(0.25));
+        assert!(settings.fan_out.is_some_and(|url| url.ends_with("/own")));
     }
 
     #[test]
@@ -163,10 +169,11 @@ mod tests {
             ("GUARD_WAIT", "10"),
             ("DRY_RUN", "yes"),
             ("QUOTA_SHARE", "0"),
+            ("FAN_OUT", "true"),
         ]);
         let text = mistakes.expect_err("all are wrong").to_string().replace("; ", "\n");
         insta::assert_snapshot!(text, @r#"
-        11 mistakes in the settings
+        12 mistakes in the settings
         CLUSTERS: it is not set, and there is nothing to keep in step without it (example: CLUSTERS=blue,green)
         OWNER_ID: it must be 1 to 256 printable ASCII characters without spaces (example: OWNER_ID=team-a)
         ANNOTATION_PREFIX: "Upper/" is no lower-case DNS name with a '/' after it (example: ANNOTATION_PREFIX=discovery.example.com/)
@@ -177,6 +184,7 @@ mod tests {
         GUARD_MINIMUM: "-1" is no whole number (example: GUARD_MINIMUM=25)
         GUARD_WAIT: "10" is no time such as 90s, 10m or 1h (example: GUARD_WAIT=1h)
         DRY_RUN: "yes" is neither true nor false (example: DRY_RUN=true)
+        FAN_OUT: "true" is no URL of a queue (example: FAN_OUT=https://sqs.eu-central-1.amazonaws.com/111122223333/cloud-map-sync)
         QUOTA_SHARE: "0" is no number from 0.001 (example: QUOTA_SHARE=0.8)
         "#);
     }

@@ -88,3 +88,12 @@ pub fn quota_share(text: Option<&str>) -> Result<QuotaShare, String> {
     let share = text.parse().ok().and_then(QuotaShare::new);
     share.ok_or_else(|| format!("{text:?} is no number from 0.001"))
 }
+
+/// The URL of a queue: host, account and name.
+pub fn queue_url(text: Option<&str>) -> Result<Option<String>, String> {
+    let Some(text) = text else { return Ok(None) };
+    let rest = text.split_once("://").filter(|(scheme, _)| ["http", "https"].contains(scheme));
+    let parts = rest.map(|(_, rest)| rest.split('/').filter(|part| !part.is_empty()).count());
+    let is_url = parts == Some(3) && !text.contains(char::is_whitespace);
+    is_url.then(|| Some(text.to_owned())).ok_or_else(|| format!("{text:?} is no URL of a queue"))
+}

@@ -19,6 +19,7 @@ mod empty_services;
 mod endpoints;
 mod events;
 mod explain;
+mod fan_out;
 mod first_sync;
 mod fleet;
 mod foreign;

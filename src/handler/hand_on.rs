@@ -1,0 +1,78 @@
+//! `FAN_OUT`: the schedule hands each cluster on as a message of its own, and a run that ends for want of time hands
+//! on the rest, in parts. Parts overlap with other runs, as any two runs may: every change is decided on what is
+//! there, and made again it changes nothing.
+
+use std::collections::BTreeMap;
+
+use futures_util::future::join_all;
+use serde_json::{Value, json};
+
+use super::{Answer, Function, Run, Selections};
+use crate::event::{Rest, Scope};
+use crate::model::{Selection, Shard};
+use crate::report::chain;
+
+/// Into how many parts the rest of a run is divided.
+const PARTS: u8 = 4;
+
+/// By the cluster's place in the settings, how often what is done now was handed on already.
+pub(super) type Hops = BTreeMap<usize, u8>;
+
+impl Function {
+    /// Puts one message for each cluster on the queue, where there are several; `None` where the schedule has to
+    /// sync them itself.
+    pub(super) async fn fan_out(&self) -> Option<Answer> {
+        let queue = self.own_queue.as_ref().filter(|_| self.settings.clusters.len() > 1)?;
+        let messages = self.settings.clusters.iter().map(|cluster| async move {
+            queue.send(&json!({ "action": "sync", "cluster": cluster.label() })).await
+        });
+        let sent = join_all(messages).await;
+        for error in sent.iter().filter_map(|sent| sent.as_ref().err()) {
+            tracing::error!("the schedule syncs all clusters itself: {}", chain(error));
+        }
+        let handed_on = sent.iter().all(Result::is_ok).then_some(sent.len())?;
+        tracing::info!(clusters = handed_on, "every cluster is handed on as a message");
+        let response = Ok(json!({ "ok": true, "handedOn": handed_on }));
+        Some(Answer { report: None, response })
+    }
+
+    /// Hands on what a run of whole clusters, or of parts of them, has left undone for want of time. What is in the
+    /// queue is open no more in the reports by cluster, so that the messages that asked for it do not come back.
+    pub(super) async fn hand_on(&self, run: &mut Run, selections: &Selections, hops: &Hops) {
+        let Some(queue) = &self.own_queue else { return };
+        for (index, selection) in selections.iter() {
+            let hop = hops.get(&index).copied().unwrap_or_default() + 1;
+            let cut_short = run.1.get_mut(&index).filter(|report| report.counts.undone > 0);
+            let Some(report) = cut_short.filter(|_| hop <= Rest::LAST_HOP) else { continue };
+            let cluster = self.settings.clusters[index].label();
+            for shard in parts(selection) {
+                let message = message(cluster, shard, hop);
+                match queue.send(&message).await {
+                    Ok(()) => report.hand_on(&Selection::shard(shard)),
+                    Err(error) => tracing::error!(cluster, "not handed on: {}", chain(&error)),
+                }
+            }
+        }
+    }
+}
+
+/// Adds how often what a scope asks for was handed on.
+pub(super) fn count_hops(hops: &mut Hops, scope: &Scope, selections: &Selections) {
+    let hop = scope.rest.map_or(0, |rest| rest.hop);
+    for (index, _) in selections.iter() {
+        let known = hops.entry(index).or_insert(hop);
+        *known = hop.max(*known);
+    }
+}
+
+/// The parts in which the rest is handed on. What was named one by one comes back by itself.
+fn parts(selection: &Selection) -> Vec<Shard> {
+    match selection {
+        Selection::Everything => Shard::all(PARTS).collect(),
+        Selection::Only { shards, .. } => shards.iter().copied().collect(),
+    }
+}
+
+fn message(cluster: &str, shard: Shard, hop: u8) -> Value {
+    json!({ "action": "sync", "cluster": cluster, "shard": shard.to_string(), "hop": hop })
+}

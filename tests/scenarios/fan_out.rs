@@ -1,0 +1,142 @@
+//! `FAN_OUT`: work that one invocation hands on to others by the function's own queue, and that such invocations may
+//! overlap.
+
+use std::time::Duration;
+
+use cloud_map_sync::deadline::Deadline;
+use cloud_map_sync::handler::Function;
+use serde_json::{Value, json};
+
+use crate::fleet::{Fleet, annotated, give_pods};
+use crate::queue::{batch, failures, message};
+use crate::run::settled;
+use crate::sandbox::ROLE_ARN;
+use crate::sandbox::cloud_map::{Behaviour, Quotas};
+use crate::sandbox::function::{event, invoke};
+use crate::sandbox::sqs::queue::Queue;
+
+/// The function with a queue of its own.
+async fn with_queue(fleet: &Fleet) -> (Function, Queue) {
+    let queue = fleet.sandbox.queue("own");
+    queue.allow(ROLE_ARN);
+    let url = queue.url().to_owned();
+    (fleet.function_with(&[("FAN_OUT", &url)]).await, queue)
+}
+
+/// What is in the queue.
+fn waiting(queue: &Queue) -> Vec<Value> {
+    let bodies = queue.take_all().into_iter();
+    bodies.map(|message| serde_json::from_str(&message.body).expect("JSON")).collect()
+}
+
+/// As Lambda hands them on.
+fn as_batch(messages: &[Value]) -> Value {
+    let records = messages.iter().enumerate();
+    batch(&records.map(|(id, body)| message(&id.to_string(), body)).collect::<Vec<_>>())
+}
+
+/// So many Services with a pod each, nothing registered, at ten registrations a second.
+async fn more_than_there_is_time_for(services: usize) -> Fleet {
+    let fleet = Fleet::start().await;
+    for service in 0..services {
+        fleet.web(&format!("web-{service}"), "prod", &[&format!("10.1.0.{service}")]);
+    }
+    let quotas = Quotas::none().limit("RegisterInstance", 10.0, 10.0);
+    fleet.cloud_map.behave(Behaviour { quotas: Some(quotas), ..Behaviour::default() });
+    fleet
+}
+
+fn registered(fleet: &Fleet) -> usize {
+    let services = fleet.cloud_map.services(&fleet.http);
+    services.iter().map(|service| fleet.instances("prod", &service.name).len()).sum()
+}
+
+#[tokio::test]
+async fn schedule_puts_one_message_for_each_cluster_on_the_queue_and_those_sync_them() {
+    let fleet = Fleet::start().await;
+    let green = fleet.green().await;
+    fleet.web("web", "prod", &["10.0.1.1"]);
+    green.service(annotated("web", "prod", "web"));
+    give_pods(&green, "web", &["10.0.2.1"]);
+    let (function, queue) = with_queue(&fleet).await;
+
+    let answer = invoke(&function, &event("schedule-eventbridge-scheduler")).await;
+
+    assert_eq!(answer.response.expect("an answer"), json!({ "ok": true, "handedOn": 2 }));
+    assert_eq!(fleet.cloud_map.calls(), []);
+    let messages = waiting(&queue);
+    let of = |cluster: &str| json!({ "action": "sync", "cluster": cluster });
+    assert_eq!(messages, [of("blue"), of("green")]);
+    for message in messages {
+        let answer = invoke(&function, &as_batch(&[message])).await;
+        assert_eq!(failures(&answer), [""; 0]);
+    }
+    assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1", "10.0.2.1"]);
+}
+
+#[tokio::test]
+async fn schedule_syncs_by_itself_what_it_cannot_hand_on() {
+    let fleet = Fleet::start().await;
+    fleet.green().await;
+    fleet.web("web", "prod", &["10.0.1.1"]);
+    let queue = fleet.sandbox.queue("own");
+    let function = fleet.function_with(&[("FAN_OUT", queue.url())]).await;
+
+    let answer = invoke(&function, &event("schedule-eventbridge-scheduler")).await;
+
+    assert_eq!(answer.response.expect("an answer")["ok"], true);
+    assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn run_that_ends_for_want_of_time_hands_on_the_rest_in_parts_until_all_is_done() {
+    let fleet = more_than_there_is_time_for(250).await;
+    let (function, queue) = with_queue(&fleet).await;
+    let mut messages = vec![json!({ "action": "sync", "cluster": "blue" })];
+    let mut hops = Vec::new();
+    while let Some(message) = messages.pop() {
+        hops.push(message["hop"].as_u64().unwrap_or_default());
+        let deadline = Deadline::after(Duration::from_secs(20));
+        let answer = function.invoke(&as_batch(&[message]), deadline).await;
+        let report = answer.report.as_ref().expect("a report");
+        assert_eq!(failures(&answer), [""; 0], "what is handed on does not come back: {report}");
+        messages.extend(waiting(&queue));
+        assert!(hops.len() < 40, "it ends: {hops:?}");
+    }
+    assert_eq!(registered(&fleet), 250);
+    assert!(hops.len() > 4 && hops.iter().all(|hop| *hop <= 8), "{hops:?}");
+    settled(&fleet, &function).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn last_hop_hands_on_nothing_and_its_message_comes_back() {
+    let fleet = more_than_there_is_time_for(200).await;
+    let (function, queue) = with_queue(&fleet).await;
+    let last = json!({ "action": "sync", "cluster": "blue", "shard": "0/1", "hop": 8 });
+
+    let deadline = Deadline::after(Duration::from_secs(5));
+    let answer = function.invoke(&as_batch(&[last]), deadline).await;
+
+    assert_eq!((failures(&answer), waiting(&queue)), (vec!["0".to_owned()], vec![]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn parts_that_run_beside_each_other_and_beside_a_full_sync_leave_the_same_as_one_run() {
+    let fleet = more_than_there_is_time_for(40).await;
+    fleet.ecs_service("web-0", "10.0.9.1");
+    let (one, _) = with_queue(&fleet).await;
+    let (two, three) = (fleet.function().await, fleet.function().await);
+    let part = |shard: &str| {
+        as_batch(&[json!({ "action": "sync", "cluster": "blue", "shard": shard, "hop": 1 })])
+    };
+    let (first, second) = (part("0/2"), part("1/2"));
+    let whole = json!({ "action": "sync" });
+
+    let (a, b, c) =
+        tokio::join!(invoke(&one, &first), invoke(&two, &second), invoke(&three, &whole));
+
+    assert_eq!((failures(&a), failures(&b)), (vec![], vec![]));
+    assert_eq!(c.response.expect("a report")["ok"], true);
+    assert_eq!(registered(&fleet), 40);
+    settled(&fleet, &one).await;
+}
