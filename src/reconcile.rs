@@ -106,7 +106,7 @@ impl Invocation<'_> {
         selection: &Selection,
     ) -> Result<(ClusterReport, Claimed), Error> {
         let world = self.world(cluster, connection, registry);
-        let observed = timeout_at(self.deadline.stop(), world.observe(selection)).await;
+        let observed = timeout_at(self.deadline.stop(), Box::pin(world.observe(selection))).await;
         let (observation, affected) = observed.map_err(|_| Error::Deadline)??;
         let task = match &self.adoption {
             Some(adoption) => Task::Adopt(&world, adoption),

@@ -27,6 +27,11 @@ impl World<'_> {
         namespaces: &BTreeSet<String>,
         services: &BTreeSet<ServiceRef>,
     ) -> Result<Option<Part>, Error> {
+        let places = self.registry.memory().places(&self.owner.cluster, selection);
+        if !namespaces.is_empty() && places.is_none() {
+            // What is gone from a namespace only its instances' marks tell.
+            return Ok(None);
+        }
         let can_exist = services.iter().filter(|service| service.can_exist()).cloned().collect();
         let (found, endpoints, known) = tokio::join!(
             self.kubernetes.selected(namespaces, services),
@@ -43,7 +48,7 @@ impl World<'_> {
         self.reach(&mut part, selection).await?;
         let asked: BTreeSet<ServiceRef> = part.affected.union(services).cloned().collect();
         if !plan::stand_alone(&part.observation, &asked) {
-            if self.registry.memory().places(&self.owner.cluster, selection).is_none() {
+            if places.is_none() {
                 return Ok(None);
             }
             part.observation.desired = self.all_desired().await?;

@@ -20,7 +20,7 @@ use std::process::ExitCode;
 async fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
-        [] => story::tell().await,
+        [] => Box::pin(story::tell()).await,
         ["--migration"] => migration::tell().await,
         ["--serve"] => serve::serve().await,
         _ => {

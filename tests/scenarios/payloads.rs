@@ -19,6 +19,7 @@ fn expected(name: &str) -> Vec<String> {
         }
         "direct-plan"
         | "direct-plan-cluster"
+        | "direct-status"
         | "direct-adopt"
         | "direct-adopt-owner"
         | "direct-explain"

@@ -163,7 +163,7 @@ async fn region_of_the_function_spelled_out_is_no_second_cloud_map() {
 #[tokio::test]
 async fn cloud_map_that_cannot_be_read_leaves_the_purge_incomplete() {
     let (fleet, function) = shared_name().await;
-    fleet.cloud_map.inject(Fault::on("ListNamespaces", FaultKind::AccessDenied).always());
+    fleet.cloud_map.inject(Fault::on("ListServices", FaultKind::AccessDenied).always());
     let report = purge(&function, "blue").await;
     assert!(!report.ok && problem(&report, "blue").contains("AccessDenied"), "{report}");
 }

@@ -2,9 +2,10 @@
 //! report says what would help.
 
 use cloud_map_sync::handler::Function;
+use serde_json::json;
 
 use crate::fleet::{Fleet, annotated, give_pods};
-use crate::run::{converge, problem, sync, sync_service};
+use crate::run::{converge, problem, report, sync};
 use crate::sandbox::ROLE_ARN;
 use crate::sandbox::kubernetes::{Fault, FaultKind};
 
@@ -156,7 +157,7 @@ async fn api_server_that_fails_at_the_second_look_loses_no_instance() {
     let one = format!("{}/web", SERVICES.replace("services", "namespaces/shop/services"));
     fleet.cluster.fail(Fault::always(&one, FaultKind::Status(500)));
 
-    let report = sync_service(&function, "web").await;
+    let report = report(&function, &json!({ "action": "sync", "cluster": "blue" })).await;
 
     assert!(!report.ok && report.counts.failed == 1, "{report}");
     assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1", "10.0.1.2", "10.0.2.1"]);

@@ -29,7 +29,8 @@ async fn lists_that_are_denied_or_cut_stop_the_run_before_any_write() {
         let (fleet, function) = changed_world().await;
         fleet.cloud_map.inject(Fault::on(operation, FaultKind::AccessDenied).always());
 
-        let report = sync(&function).await;
+        // A process that remembers nothing needs both.
+        let report = sync(&fleet.function().await).await;
 
         assert!(!report.ok && report.counts.unreadable == 1, "{report}");
         let problem = problem(&report, "blue");
