@@ -57,7 +57,8 @@ fn namespace(index: usize) -> (String, Namespace) {
     let id = format!("ns-{index}");
     let arn = Some(format!("arn:aws:servicediscovery:eu-central-1:111122223333:namespace/{id}"));
     let (name, kind, owner) = (format!("prod-{index}"), NamespaceKind::Http, None);
-    (id.clone(), Namespace { id, arn, name, kind, owner })
+    let http_name = Some(name.clone());
+    (id.clone(), Namespace { id, arn, name, http_name, kind, owner })
 }
 
 /// A world in which nothing is registered.

@@ -19,7 +19,6 @@ fn expected(name: &str) -> Vec<String> {
         }
         "direct-plan"
         | "direct-plan-cluster"
-        | "direct-status"
         | "direct-adopt"
         | "direct-adopt-owner"
         | "direct-explain"
