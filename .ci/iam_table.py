@@ -25,6 +25,7 @@ WHEN = {
     "MayWriteNamespaces": "`DryRun` is `false`, `CreateNamespaces` is `true`",
     "MayWriteDeletions": "`DryRun` is `false`, `DeleteEmptyServices` is `true`",
     "AssumesRoles": "with `AssumableRoleArns`",
+    "FansOut": "`FanOut` is `true`",
 }
 
 
