@@ -26,6 +26,7 @@ WHEN = {
     "MayWriteDeletions": "`DryRun` is `false`, `DeleteEmptyServices` is `true`",
     "AssumesRoles": "with `AssumableRoleArns`",
     "FansOut": "`FanOut` is `true`",
+    "FansOutWithKey": "`FanOut` is `true`, with `KmsKeyArn`",
 }
 
 
@@ -49,7 +50,7 @@ def rows(template):
             limits = [key for keys in statement.get("Condition", {}).values() for key in keys]
             limits = ", ".join(f"`{key}`" for key in dict.fromkeys(limits)) or "none"
             names = ", ".join(f"`{action}`" for action in actions(statement))
-            yield f"| {names} | {resource(statement)} | {limits} | {WHEN[when]} |"
+            yield f"| {names} | {resource(statement)} | {limits} | {WHEN.get(when, when)} |"
 
 
 def main():
