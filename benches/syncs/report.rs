@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::process::ExitCode;
+use std::io;
 use std::time::Duration;
 
 use crate::function::Binary;
@@ -37,43 +37,25 @@ pub struct Table {
 pub struct Report {
     /// By world.
     pub tables: Vec<Table>,
-    /// In milliseconds.
+    /// From exec to the first answer, in milliseconds.
     pub start: f64,
-    /// What was measured.
-    pub binary: Binary,
 }
 
 impl Report {
     /// Writes it to a file of this repository.
-    pub fn write(&self, file: &str) -> ExitCode {
+    pub fn write(&self, file: &str, binary: &Binary) -> io::Result<()> {
         let path = format!("{}/{file}", env!("CARGO_MANIFEST_DIR"));
-        match std::fs::write(&path, self.to_string()) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => {
-                eprintln!("cannot write {path}: {error}");
-                ExitCode::FAILURE
-            }
-        }
-    }
-}
-
-impl fmt::Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(INTRODUCTION)?;
-        for table in &self.tables {
-            writeln!(f, "\n{table}")?;
-        }
+        let tables: Vec<String> = self.tables.iter().map(Table::to_string).collect();
+        let tables = tables.join("\n");
         let mib = |bytes: u32| f64::from(bytes) / 1024.0 / 1024.0;
-        let Self { start, binary, .. } = self;
-        writeln!(f, "\n## Start and size\n")?;
-        writeln!(f, "- From exec to the first answer: {start:.0} ms (the middle of 20).")?;
-        writeln!(
-            f,
-            "- The binary: {:.1} MiB, {:.1} MiB zipped.",
-            mib(binary.size),
-            mib(binary.zipped)
-        )?;
-        f.write_str(NOTES)
+        let (size, zipped, start) = (mib(binary.size), mib(binary.zipped), self.start);
+        let debug = if cfg!(debug_assertions) { UNOPTIMIZED } else { "" };
+        let text = format!(
+            "{INTRODUCTION}{debug}\n{tables}\n## Start and size\n\n\
+             - From exec to the first answer: {start:.0} ms (the middle of 20).\n\
+             - The binary: {size:.1} MiB, {zipped:.1} MiB zipped.\n"
+        );
+        std::fs::write(path, text)
     }
 }
 
@@ -137,4 +119,7 @@ force for these calls: (calls - burst) / rate of the slowest operation. Peak mem
 How long deciding takes without any call: `cargo bench --bench planning`.
 ";
 
-const NOTES: &str = "";
+const UNOPTIMIZED: &str = "\
+The stand-ins of this run were built without optimisation and had to share two busy cores with the function: times are
+upper bounds.
+";

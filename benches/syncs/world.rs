@@ -27,11 +27,19 @@ pub struct World {
     /// Whether an account's rates are kept, and the part of them that the function may use.
     quotas: bool,
     share: &'static str,
+    /// Whether it only runs where it is asked for by name.
+    is_long: bool,
 }
 
 /// All worlds.
 pub const WORLDS: &[World] = &[
     World { name: "200 x 5, one namespace, no quotas", services: 200, pods: 5, ..NONE },
+    World {
+        name: "200 x 10, an account's quotas, the whole of them",
+        services: 200,
+        pods: 10,
+        ..QUOTAS
+    },
     World { name: "1,000 x 20, ten namespaces, no quotas", services: 1000, pods: 20, ..TEN },
     World {
         name: "1,000 x 10 among 10,000 Services with 100,000 endpoints, no quotas",
@@ -41,16 +49,11 @@ pub const WORLDS: &[World] = &[
         ..TEN
     },
     World {
-        name: "200 x 10, an account's quotas, the whole of them",
-        services: 200,
-        pods: 10,
-        ..QUOTAS
-    },
-    World {
         name: "1,000 x 20, ten namespaces, an account's quotas, the whole of them",
         services: 1000,
         pods: 20,
         namespaces: 10,
+        is_long: true,
         ..QUOTAS
     },
 ];
@@ -63,11 +66,17 @@ const NONE: World = World {
     namespaces: 1,
     quotas: false,
     share: "1000",
+    is_long: false,
 };
 const TEN: World = World { namespaces: 10, ..NONE };
 const QUOTAS: World = World { quotas: true, share: "1", ..NONE };
 
 impl World {
+    /// Whether a part of its name asks for it.
+    pub fn is_asked_for(&self, filter: Option<&str>) -> bool {
+        filter.map_or(!self.is_long, |filter| self.name.contains(filter))
+    }
+
     /// Measures all runs in it.
     pub async fn run(&self, binary: &Binary) -> Table {
         let (sandbox, cluster, cloud_map) = self.seed().await;
