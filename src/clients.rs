@@ -13,6 +13,7 @@ use aws_config::timeout::TimeoutConfig;
 use aws_config::{BehaviorVersion, ConfigLoader, Region, SdkConfig};
 use aws_credential_types::provider::SharedCredentialsProvider;
 use aws_sdk_servicediscovery::config::retry::{RetryPartition, TokenBucket};
+use aws_sdk_sts::error::DisplayErrorContext;
 
 use crate::cloud_map::{CloudMap, QuotaShare, Quotas};
 use crate::eks;
@@ -176,6 +177,17 @@ impl Clients {
         let entry = (described.clone(), kubernetes.clone());
         lock(&self.clusters).insert(cluster.label().to_owned(), entry);
         Ok(Connection { cluster: described, kubernetes, reused: false })
+    }
+
+    /// Who asks EKS for a cluster, as STS tells it.
+    ///
+    /// # Errors
+    /// What STS or the connection said.
+    pub async fn identity(&self, cluster: &Cluster) -> Result<String, String> {
+        let config = self.config(cluster.role.as_ref(), Some(&cluster.region)).await;
+        let asked = aws_sdk_sts::Client::new(&config).get_caller_identity().send().await;
+        let answer = asked.map_err(|error| DisplayErrorContext(&error).to_string())?;
+        Ok(answer.arn.unwrap_or_default())
     }
 
     async fn config(&self, role: Option<&Role>, region: Option<&str>) -> SdkConfig {

@@ -21,6 +21,7 @@
 //!   is built without them.
 
 pub mod apply;
+pub mod checkup;
 #[cfg(feature = "cli")]
 pub mod cli;
 pub mod clients;

@@ -34,6 +34,8 @@ pub enum Verb {
     Purge(Purge),
     /// Show who has instances in each Cloud Map service: this cluster, other clusters, ECS, others
     Status(Status),
+    /// Check all that the function needs, and show what to do about what fails
+    Doctor(Status),
     /// Show of one Service what becomes of each endpoint, and what clients are told
     Explain(Targeted),
 }

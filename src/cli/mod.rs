@@ -14,6 +14,7 @@ mod approval;
 pub mod arguments;
 mod colour;
 mod command;
+mod doctor;
 mod explain;
 mod format;
 mod function;
@@ -89,6 +90,7 @@ async fn run(arguments: Arguments) -> Result<Code, Error> {
         Verb::Adopt(adopt) => approval::adopt(adopt).await,
         Verb::Confirm(confirm) => approval::confirm(confirm).await,
         Verb::Purge(purge) => approval::purge(purge).await,
+        Verb::Doctor(whole) => doctor::show(whole).await,
         Verb::Explain(targeted) => explain::show(targeted).await,
         Verb::Status(status) => status::show(status).await,
     }

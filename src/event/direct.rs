@@ -41,10 +41,12 @@ pub enum Action {
     Status,
     /// Tell of one Service what becomes of each of its endpoints, and why.
     Explain,
+    /// Check whether the work can be done.
+    Doctor,
 }
 
 impl Action {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 8] = [
         Self::Sync,
         Self::Plan,
         Self::Adopt,
@@ -52,6 +54,7 @@ impl Action {
         Self::Confirm,
         Self::Status,
         Self::Explain,
+        Self::Doctor,
     ];
 
     /// The word that asks for it.
@@ -65,6 +68,7 @@ impl Action {
             Self::Confirm => "confirm",
             Self::Status => "status",
             Self::Explain => "explain",
+            Self::Doctor => "doctor",
         }
     }
 
@@ -76,7 +80,7 @@ impl Action {
             }
             Self::Adopt => &["action", "cluster", "namespace", "service", "owner", "confirm"],
             Self::Purge => &["action", "cluster", "confirm"],
-            Self::Confirm | Self::Status => &["action", "cluster"],
+            Self::Confirm | Self::Status | Self::Doctor => &["action", "cluster"],
         }
     }
 
@@ -190,7 +194,7 @@ mod tests {
             let error = parse(&json!({"action": action})).expect_err("no such action");
             assert_eq!(
                 error.to_string(),
-                "the command's action is unknown; known are sync, plan, adopt, purge, confirm, status, explain"
+                "the command's action is unknown; known are sync, plan, adopt, purge, confirm, status, explain, doctor"
             );
         }
     }

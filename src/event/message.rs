@@ -12,7 +12,7 @@ use super::{Error, Scope, Unusable, forwarder};
 const ENVELOPE_LIMIT: usize = 5;
 
 /// Actions that exist, now or in a later release, but not for everybody who may send a message.
-const DIRECT_ONLY: [&str; 6] = ["plan", "adopt", "purge", "confirm", "status", "explain"];
+const DIRECT_ONLY: [&str; 7] = ["plan", "adopt", "purge", "confirm", "status", "explain", "doctor"];
 
 /// One SQS record, or one line of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]

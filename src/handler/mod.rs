@@ -2,6 +2,7 @@
 //! cluster reconciled apart from the others, logs what was done and answers as the caller expects.
 
 mod answer;
+mod doctor;
 mod explain;
 mod hand_on;
 mod log;
@@ -100,6 +101,7 @@ impl Function {
         };
         let invocation = match command.action {
             Action::Status => return Box::pin(self.status(&selections, deadline)).await,
+            Action::Doctor => return Box::pin(self.doctor(&selections, deadline)).await,
             Action::Explain => return Box::pin(self.explain(&selections, command, deadline)).await,
             Action::Sync => self.invocation(true, deadline),
             Action::Plan | Action::Purge => self.invocation(false, deadline),

@@ -2,6 +2,7 @@
 //! [`read`] lists Services and their endpoints whole or not at all, [`annotation`] and [`desired`]
 //! turn them into what the plan compares, and `tell` creates Events about what is held back.
 
+pub mod access;
 pub mod annotation;
 pub mod connect;
 pub mod desired;

@@ -34,6 +34,7 @@ mod present;
 mod purge;
 mod removal;
 mod rewrite;
+mod room;
 mod rules;
 mod service;
 mod shape;
@@ -65,6 +66,7 @@ pub use party::{Parties, Party, parties};
 pub use place::Place;
 pub use policy::Policy;
 pub use purge::purge;
+pub use room::{Peak, peaks};
 pub use rules::Rules;
 pub use service::{
     Claimed, Leaving, NewService, ServiceUpdate, Verdict, deletable, tags_needed, verdict,

@@ -2,6 +2,7 @@
 //! invocation, prints itself as the plan table (`table`) and counts itself for CloudWatch (`metrics`). The plugin of
 //! kubectl reads that JSON back. Pure; the handler logs it.
 
+pub mod checkup;
 mod cluster;
 mod counts;
 mod empty;

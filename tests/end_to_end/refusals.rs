@@ -2,11 +2,14 @@
 //! token that it cannot verify with 401. Either is an error that Lambda's alarms see, and no instance
 //! is lost over it.
 
+use cloud_map_sync::report::checkup::Checkup;
+use serde::Deserialize;
 use serde_json::json;
 
 use crate::lambda::Lambda;
 use crate::real_cluster::RealCluster;
 use crate::sandbox::ROLE_ARN;
+use crate::sandbox::cloud_map::Behaviour;
 use crate::sandbox::function::event;
 use crate::sandbox::identity::AccessKey;
 use crate::world::World;
@@ -14,6 +17,8 @@ use crate::world::World;
 #[tokio::test]
 async fn real_cluster_that_refuses_the_function_loses_no_instance() {
     let world = World::start().await;
+    let behaviour = Behaviour { discovery_on_any_host: true, ..Behaviour::default() };
+    world.cloud_map.behave(behaviour);
     let Some(cluster) = RealCluster::start(&world, false).await else { return };
     let claim = json!({
         "cloudmap.controller/hostname": "web", "cloudmap.controller/namespace": "prod.local",
@@ -24,14 +29,18 @@ async fn real_cluster_that_refuses_the_function_loses_no_instance() {
 
     assert_that_the_sync_fails(&world, &mut lambda, &["403", "services is forbidden"]).await;
     assert_eq!(world.addresses("prod.local", "web"), [""; 0]);
+    assert_that_the_doctor_finds(&mut lambda, &["! rbac       may not list services"]).await;
 
     cluster.apply_rbac().await;
     let answer = lambda.invoke(event("schedule-eventbridge-rule")).await.expect("allowed now");
     assert_eq!(answer["counts"]["registered"], 1, "{answer}");
     assert_eq!(world.addresses("prod.local", "web"), ["10.0.1.1"]);
+    assert_that_the_doctor_finds(&mut lambda, &["= rbac       may create events", "all is well"])
+        .await;
 
     let mut stranger = world.lambda_as(&unknown_key(&world)).await;
     assert_that_the_sync_fails(&world, &mut stranger, &["401", "Unauthorized"]).await;
+    assert_that_the_doctor_finds(&mut stranger, &["! token", "create-access-entry"]).await;
     assert_eq!(world.addresses("prod.local", "web"), ["10.0.1.1"]);
 
     cluster.control_plane.delete_binding("cloud-map-sync").await;
@@ -59,5 +68,13 @@ async fn assert_that_the_sync_fails(world: &World, lambda: &mut Lambda, because:
     let line = line.unwrap_or_else(|| panic!("a line for the cluster\n{log}"));
     for word in because {
         assert!(line.contains(word), "{word} in {line}");
+    }
+}
+
+async fn assert_that_the_doctor_finds(lambda: &mut Lambda, lines: &[&str]) {
+    let answer = lambda.invoke(json!({"action": "doctor"})).await.expect("a checkup");
+    let said = Checkup::deserialize(&answer).expect("of this release").to_string();
+    for line in lines {
+        assert!(said.contains(line), "{line} in\n{said}");
     }
 }

@@ -86,6 +86,7 @@ impl Story {
         let rest = [
             "direct-adopt",
             "direct-adopt-owner",
+            "direct-doctor",
             "direct-explain",
             "direct-plan-cluster",
             "direct-purge",

@@ -15,6 +15,7 @@ mod convergence;
 mod creation;
 mod cut_short;
 mod deadlines;
+mod doctor;
 mod empty_services;
 mod endpoints;
 mod events;

@@ -21,6 +21,7 @@ fn expected(name: &str) -> Vec<String> {
         | "direct-plan-cluster"
         | "direct-adopt"
         | "direct-adopt-owner"
+        | "direct-doctor"
         | "direct-explain"
         | "direct-purge"
         | "direct-status" => Vec::new(),

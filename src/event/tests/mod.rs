@@ -13,6 +13,7 @@ use super::{Error, Invocation, read};
 const FIXTURES: &[(&str, &[&str])] = &[
     ("direct-adopt.json", &["adopt blue"]),
     ("direct-adopt-owner.json", &["adopt blue/shop"]),
+    ("direct-doctor.json", &["doctor every cluster"]),
     ("direct-explain.json", &["explain blue/shop/web"]),
     ("direct-plan.json", &["plan every cluster"]),
     ("direct-plan-cluster.json", &["plan green"]),

@@ -22,6 +22,7 @@ mod promises;
 mod purges;
 mod readiness;
 mod removals;
+mod room;
 mod services;
 mod shapes;
 mod shared;

@@ -121,6 +121,26 @@ async fn a_service_is_explained_down_to_what_clients_are_told() {
 }
 
 #[tokio::test]
+async fn the_doctor_says_what_is_wrong_and_what_helps() {
+    let (world, blue) = stand_in().await;
+    let behaviour = Behaviour { discovery_on_any_host: true, ..Behaviour::default() };
+    world.cloud_map.behave(behaviour);
+    let lambda = world.lambda(&[]).await;
+    deploy(&world.sandbox, &[], lambda.handler());
+    let terminal = Terminal::new(&world.sandbox, &["blue"]);
+
+    let well = terminal.run("doctor").await;
+    assert_eq!((well.code, well.errors.as_str()), (Some(0), ""), "{well:?}");
+    assert!(well.output.ends_with("all is well\n"), "{}", well.output);
+
+    blue.revoke(crate::sandbox::ROLE_ARN);
+    let ill = terminal.run("doctor").await;
+    assert_eq!(ill.code, Some(1), "{ill:?}");
+    assert!(ill.output.contains("    fix: aws eks create-access-entry --cluster-name blue "));
+    assert!(ill.output.ends_with("1 check failed\n"), "{}", ill.output);
+}
+
+#[tokio::test]
 async fn the_context_says_which_cluster_and_which_namespace() {
     let sandbox = Sandbox::start().await.cluster("blue").await.cluster("green").await;
     let payloads = deploy(&sandbox, &[], answering(Ok(in_step())));

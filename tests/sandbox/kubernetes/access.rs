@@ -113,6 +113,11 @@ impl User {
         Err(Failure::forbidden(None, "", &what))
     }
 
+    /// Whether it has no name.
+    pub fn is_anonymous(&self) -> bool {
+        self.is_member("system:unauthenticated")
+    }
+
     fn is_member(&self, group: &str) -> bool {
         self.groups.iter().any(|known| known == group)
     }

@@ -15,6 +15,7 @@ use super::discovery;
 use super::fault::{self, FaultKind};
 use super::list::{self, ListParameters};
 use super::resource::{ENDPOINT_SLICES, ENDPOINTS, Resource, Target};
+use super::review;
 use super::status::Failure;
 use super::world::World;
 use super::writes;
@@ -82,6 +83,13 @@ fn answer(world: &mut World, call: &Call, fault: Option<&FaultKind>) -> (Answer,
         Ok(user) => user,
         Err(refusal) => return (Failure::unauthorized().into(), Some(refusal)),
     };
+    if call.method == Method::POST && call.uri.path() == review::PATH {
+        let answer = review::answer(&user, &call.body);
+        return (
+            answer.map_or_else(Answer::from, |body| Answer::json(StatusCode::CREATED, &body)),
+            None,
+        );
+    }
     let answer = match Target::of_path(call.uri.path()) {
         Some(target) => {
             let watch = matches!(call.parameters.watch.as_str(), "true" | "1");

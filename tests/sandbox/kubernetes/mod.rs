@@ -13,6 +13,7 @@ mod fault;
 mod list;
 mod pod;
 mod resource;
+mod review;
 mod selector;
 mod server;
 mod service;

@@ -1,0 +1,49 @@
+//! How many instances there are at the most while a plan is carried out, against Cloud Map's quotas: new
+//! ones are registered before old ones go.
+
+use std::collections::BTreeMap;
+
+use super::{Change, Observation, Place, Plan};
+
+/// Instances per service; the quota cannot be raised.
+/// <https://docs.aws.amazon.com/cloud-map/latest/dg/cloud-map-limits.html>
+pub const OF_SERVICE: usize = 1000;
+/// Instances per namespace, unless AWS has raised it.
+pub const OF_NAMESPACE: usize = 2000;
+
+/// Where instances come near a quota or past it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Peak {
+    /// The namespace, or the service in it.
+    pub of: String,
+    /// So many there are at the most.
+    pub count: usize,
+    /// And may be.
+    pub quota: usize,
+}
+
+/// The largest service and the largest namespace, of everybody's instances together.
+pub fn peaks(observation: &Observation, plan: &Plan) -> Vec<Peak> {
+    let registry = &observation.registry;
+    let mut services: BTreeMap<Place, usize> = BTreeMap::new();
+    for (key, service) in &registry.services {
+        let listed = usize::try_from(service.instance_count).unwrap_or(usize::MAX);
+        let known = service.instances.as_ref().map_or(listed, BTreeMap::len);
+        *services.entry(Place::of(key, registry)).or_default() += known;
+    }
+    for change in plan.changes.values().flatten() {
+        if let Change::Register { place, .. } = change {
+            *services.entry(place.clone()).or_default() += 1;
+        }
+    }
+    let mut namespaces: BTreeMap<&str, usize> = BTreeMap::new();
+    for (place, count) in &services {
+        *namespaces.entry(&place.namespace).or_default() += count;
+    }
+    let service = services.iter().max_by_key(|(_, count)| **count);
+    let service = service.map(|(place, count)| (place.to_string(), *count, OF_SERVICE));
+    let namespace = namespaces.into_iter().max_by_key(|(_, count)| *count);
+    let namespace = namespace.map(|(name, count)| (name.to_owned(), count, OF_NAMESPACE));
+    let peaks = service.into_iter().chain(namespace);
+    peaks.map(|(of, count, quota)| Peak { of, count, quota }).collect()
+}

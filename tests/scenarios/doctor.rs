@@ -1,0 +1,130 @@
+//! The action `doctor`: every thing that the function needs is checked, and each that is missing is told
+//! with what to do, without a write.
+
+use cloud_map_sync::report::checkup::{Check, Checkup};
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::fleet::Fleet;
+use crate::run::sync;
+use crate::sandbox::ROLE_ARN;
+use crate::sandbox::cloud_map::{Behaviour, Fault, FaultKind};
+use crate::sandbox::function::invoke;
+
+/// `web` with one instance; the discovery plane is asked at the same address.
+async fn fleet() -> Fleet {
+    let fleet = Fleet::start().await;
+    let behaviour = Behaviour { discovery_on_any_host: true, ..Behaviour::default() };
+    fleet.cloud_map.behave(behaviour);
+    fleet.web("web", "prod", &["10.0.1.1"]);
+    sync(&fleet.function().await).await;
+    fleet.cloud_map.forget_calls();
+    fleet
+}
+
+async fn doctor(fleet: &Fleet, settings: &[(&str, &str)]) -> Checkup {
+    let function = fleet.sandbox.function(settings).await;
+    let answer = invoke(&function, &json!({"action": "doctor"})).await;
+    assert_eq!(fleet.cloud_map.writes(), 0);
+    Checkup::deserialize(answer.response.expect("a checkup")).expect("of this release")
+}
+
+/// The only check that failed.
+async fn failed(fleet: &Fleet, settings: &[(&str, &str)]) -> Check {
+    let checkup = doctor(fleet, settings).await;
+    assert!(!checkup.ok, "{checkup}");
+    let checks = checkup.clusters.iter().flat_map(|cluster| cluster.checks.clone());
+    let failed: Vec<Check> = checks.filter(|check| check.outcome == "failed").collect();
+    let [check] = failed.as_slice() else { panic!("{checkup}") };
+    check.clone()
+}
+
+#[tokio::test]
+async fn a_function_that_has_all_it_needs_is_well() {
+    let fleet = fleet().await;
+
+    let checkup = doctor(&fleet, &[]).await;
+
+    let said = checkup.to_string();
+    assert!(checkup.ok && said.ends_with("all is well\n"), "{said}");
+    for line in [
+        "  = identity   arn:aws:sts::111122223333:assumed-role/cloud-map-sync/cloud-map-sync\n",
+        "  = describe   arn:aws:eks:eu-central-1:111122223333:cluster/blue\n",
+        "  = dns        127.0.0.1 is 127.0.0.1\n",
+        "  = rbac       may list endpointslices of discovery.k8s.io\n",
+        "  = rbac       may create events of events.k8s.io\n",
+        "  = cloud map  GetInstance is allowed\n",
+        "  = cloud map  DiscoverInstances is allowed\n",
+        "  = quota      prod/web has 1 instances at the most, of 1000\n",
+    ] {
+        assert!(said.contains(line), "{line}\n{said}");
+    }
+}
+
+#[tokio::test]
+async fn a_cluster_that_is_not_there_is_told_as_a_mistake_in_the_settings() {
+    let check = failed(&fleet().await, &[("CLUSTERS", "red")]).await;
+    assert_eq!(check.name, "describe");
+    assert!(check.fix.is_some_and(|fix| fix.contains("CLUSTERS has another name")));
+}
+
+#[tokio::test]
+async fn a_missing_access_entry_is_told_with_the_command_that_makes_it() {
+    let fleet = fleet().await;
+    fleet.cluster.revoke(ROLE_ARN);
+    let check = failed(&fleet, &[]).await;
+    assert_eq!(check.name, "token");
+    let fix = check.fix.expect("a fix");
+    assert!(fix.starts_with("aws eks create-access-entry --cluster-name blue "), "{fix}");
+}
+
+#[tokio::test]
+async fn missing_rights_in_the_cluster_are_told_one_by_one_and_events_are_no_failure() {
+    let fleet = fleet().await;
+    fleet.cluster.grant(ROLE_ARN, &[]);
+    let checkup = doctor(&fleet, &[]).await;
+    let checks = &checkup.clusters[0].checks;
+    let of = |outcome: &str| checks.iter().filter(|check| check.outcome == outcome).count();
+    assert_eq!((of("failed"), of("note")), (4, 1), "{checkup}");
+    assert!(checkup.to_string().contains("! rbac       may not get services of the core group"));
+    assert!(checkup.to_string().contains("fix: kubectl apply -f deploy/rbac.yaml"));
+}
+
+#[tokio::test]
+async fn reads_of_cloud_map_that_are_refused_are_told_with_the_action_they_need() {
+    for (operation, needed) in [
+        ("ListNamespaces", "servicediscovery:ListNamespaces"),
+        ("ListInstances", "servicediscovery:ListInstances"),
+        ("GetInstance", "servicediscovery:GetInstance"),
+        ("ListTagsForResource", "servicediscovery:ListTagsForResource"),
+    ] {
+        let fleet = fleet().await;
+        fleet.cloud_map.inject(Fault::on(operation, FaultKind::AccessDenied).always());
+        let check = failed(&fleet, &[]).await;
+        assert!(check.detail.contains("AccessDenied"), "{operation}: {check}");
+        assert!(check.fix.expect("a fix").contains(needed), "{operation}");
+    }
+}
+
+#[tokio::test]
+async fn the_way_to_the_api_server_is_told_apart_from_what_answers_there() {
+    let fleet = fleet().await;
+    fleet.cluster.serve_other_certificate();
+    let check = failed(&fleet, &[]).await;
+    assert_eq!(check.name, "tls", "{check}");
+    fleet.cluster.stop();
+    let check = failed(&fleet, &[]).await;
+    assert_eq!(check.name, "route", "{check}");
+    assert!(check.fix.expect("a fix").contains("security group"));
+}
+
+#[tokio::test]
+async fn discovery_that_is_refused_is_a_note_since_no_sync_needs_it() {
+    let fleet = fleet().await;
+    fleet.cloud_map.inject(Fault::on("DiscoverInstances", FaultKind::AccessDenied).always());
+    let checkup = doctor(&fleet, &[]).await;
+    assert!(
+        checkup.ok && checkup.to_string().contains("~ cloud map  cannot discover"),
+        "{checkup}"
+    );
+}
