@@ -12,8 +12,9 @@ use crate::sandbox::Sandbox;
 use crate::sandbox::cloud_map::{Behaviour, CloudMap, NamespaceKind, Quotas};
 use crate::sandbox::kubernetes::{Headless, KubernetesServer, Pod};
 
-/// How many pods change, one message after the other.
+/// How many pods change, one message after the other; where an operation takes two seconds, fewer.
 const EVENTS: usize = 40;
+const SLOW_EVENTS: usize = 5;
 
 /// One world.
 pub struct World {
@@ -155,7 +156,8 @@ impl World {
     ) -> (Vec<Duration>, BTreeMap<String, usize>) {
         cloud_map.forget_calls();
         let mut times = Vec::new();
-        for service in 0..EVENTS.min(self.services) {
+        let events = if self.quotas { SLOW_EVENTS } else { EVENTS };
+        for service in 0..events {
             let name = format!("web-{service}");
             let start = Instant::now();
             cluster.pods("shop", &name, &pods(service, self.pods, 1));

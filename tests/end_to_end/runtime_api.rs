@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex as StdMutex, MutexGuard};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use axum::body::Bytes;
-use axum::extract::{Path, State};
+use axum::extract::{DefaultBodyLimit, Path, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -21,6 +21,9 @@ use tokio::sync::{Mutex, mpsc, oneshot};
 
 /// The function as `Lambda-Runtime-Invoked-Function-Arn` names it.
 pub const FUNCTION_ARN: &str = "arn:aws:lambda:eu-central-1:111122223333:function:cloud-map-sync";
+
+/// The most that Lambda takes for an answer: 6 MB.
+const LONGEST_ANSWER: usize = 6 * 1024 * 1024;
 
 /// What became of an invocation.
 pub type Outcome = Result<Value, Failure>;
@@ -74,6 +77,7 @@ impl RuntimeApi {
             .route("/2018-06-01/runtime/invocation/{id}/response", post(response))
             .route("/2018-06-01/runtime/invocation/{id}/error", post(error))
             .route("/2018-06-01/runtime/init/error", post(init_error))
+            .layer(DefaultBodyLimit::max(LONGEST_ANSWER))
             .with_state(shared.clone());
         tokio::spawn(async move { axum::serve(listener, router).await });
         Self { address, queue, shared }
