@@ -126,11 +126,11 @@ upper bounds.
 const SHORTFALLS: &str = "
 ## What is not reached, and why
 
-- Peak memory is meant to be under 64 MB at 1,000 x 20 (96 MB in the large cluster is just reached). What fills it is not the
-  cluster but the registry: 20,000 instances with their attributes, held once for all clusters of an invocation, once by
-  the run of each, and once more in parts while changes are made.
-- The zip is meant to be under 6 MB. The clients of six AWS services make up most of the binary; the release profile
-  (thin LTO, no optimisation for size) was not tuned yet.
+- Peak memory is meant to be under 64 MB at 1,000 x 20 (96 MB in the large cluster is just reached). It grows
+  with the instances more than with the cluster, as the two worlds show: their attributes are held once for all clusters
+  of an invocation, once by the run of each, and once more in parts while changes are made. It was not profiled.
+- The zip is meant to be under 6 MB. The release profile (thin LTO, no optimisation for size) was not tuned
+  yet.
 - The start is not compared with that of a bare function.
 - A new process begins with full buckets. Where others, or the process before it, have just used the account's rates up,
   its first reads are throttled until it has slowed down (\"in step, cold\" under quotas).

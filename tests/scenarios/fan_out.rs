@@ -15,12 +15,15 @@ use crate::sandbox::cloud_map::{Behaviour, Quotas};
 use crate::sandbox::function::{event, invoke};
 use crate::sandbox::sqs::queue::Queue;
 
+/// The default share of the account's rates.
+const HALF: (&str, &str) = ("QUOTA_SHARE", "0.5");
+
 /// The function with a queue of its own.
 async fn with_queue(fleet: &Fleet) -> (Function, Queue) {
     let queue = fleet.sandbox.queue("own");
     queue.allow(ROLE_ARN);
     let url = queue.url().to_owned();
-    (fleet.function_with(&[("FAN_OUT", &url)]).await, queue)
+    (fleet.function_with(&[("FAN_OUT", &url), HALF]).await, queue)
 }
 
 /// What is in the queue.
@@ -125,7 +128,7 @@ async fn parts_that_run_beside_each_other_and_beside_a_full_sync_leave_the_same_
     let fleet = more_than_there_is_time_for(40).await;
     fleet.ecs_service("web-0", "10.0.9.1");
     let (one, _) = with_queue(&fleet).await;
-    let (two, three) = (fleet.function().await, fleet.function().await);
+    let (two, three) = (fleet.function_with(&[HALF]).await, fleet.function_with(&[HALF]).await);
     let part = |shard: &str| {
         as_batch(&[json!({ "action": "sync", "cluster": "blue", "shard": shard, "hop": 1 })])
     };

@@ -9,6 +9,9 @@ use crate::fleet::Fleet;
 use crate::run::sync;
 use crate::sandbox::cloud_map::{Behaviour, Quotas};
 
+/// The default.
+const HALF: [(&str, &str); 1] = [("QUOTA_SHARE", "0.5")];
+
 /// Cloud Map as it is: 20 ms a call, two seconds an operation, an account's rates.
 fn like_the_real_one(quotas: Quotas) -> Behaviour {
     Behaviour {
@@ -57,7 +60,7 @@ async fn operations_are_looked_at_little_more_than_once() {
     let fleet = services(30, 10).await;
     fleet.cloud_map.behave(like_the_real_one(Quotas::of_an_account()));
 
-    sync(&fleet.function().await).await;
+    sync(&fleet.function_with(&HALF).await).await;
 
     let looks = fleet.cloud_map.count("GetOperation");
     assert!((300..330).contains(&looks), "{looks} looks at 300 operations");
@@ -77,7 +80,7 @@ async fn with_half_of_the_rates_a_writer_beside_the_first_sync_is_never_throttle
         }
     };
 
-    let function = fleet.function().await;
+    let function = fleet.function_with(&HALF).await;
     let report = tokio::select! {
         report = sync(&function) => report,
         () = beside => unreachable!("it goes on for ever"),
@@ -89,13 +92,13 @@ async fn with_half_of_the_rates_a_writer_beside_the_first_sync_is_never_throttle
 #[tokio::test(start_paused = true)]
 async fn rate_that_is_lower_than_thought_is_found_with_few_throttles() {
     let fleet = services(10, 30).await;
-    let lower = Quotas::none().limit("RegisterInstance", 10.0, 10.0);
+    let lower = Quotas::none().limit("RegisterInstance", 10.0, 100.0);
     fleet.cloud_map.behave(like_the_real_one(lower));
 
     let report = sync(&fleet.function_with(&[("QUOTA_SHARE", "1")]).await).await;
 
     assert_eq!((report.counts.registered, report.ok), (300, true), "{}", report.counts);
-    assert!(throttled(&fleet) < 300, "{} throttles for 300 registrations", throttled(&fleet));
+    assert!(throttled(&fleet) < 150, "{} throttles for 300 registrations", throttled(&fleet));
 }
 
 #[tokio::test(start_paused = true)]
@@ -106,7 +109,7 @@ async fn service_with_one_new_pod_does_not_wait_for_one_with_hundreds() {
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
     fleet.web("a-bulk", "prod", &many);
     fleet.cloud_map.behave(like_the_real_one(Quotas::of_an_account()));
-    let function = fleet.function().await;
+    let function = fleet.function_with(&HALF).await;
 
     let (done, report) = tokio::join!(
         async {
