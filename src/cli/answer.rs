@@ -102,6 +102,14 @@ impl Answer {
         Ok(Self { value, summary, content })
     }
 
+    /// The report, where Lambda's limit has left it whole.
+    pub fn report(&self) -> Option<&Report> {
+        match &self.content {
+            Content::Whole(report) => Some(report),
+            Content::Cut(_) => None,
+        }
+    }
+
     /// Whether the guard holds something that a confirmation lets pass.
     pub fn is_held(&self) -> bool {
         let clusters = self.value["clusters"].as_array();

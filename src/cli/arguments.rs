@@ -34,10 +34,38 @@ pub enum Verb {
     Purge(Purge),
     /// Show who has instances in each Cloud Map service: this cluster, other clusters, ECS, others
     Status(Status),
+    /// Write a page about the move from ECS to EKS: where instances run, conflicts, what changed
+    Report(Report),
     /// Check all that the function needs, and show what to do about what fails
     Doctor(Status),
     /// Show of one Service what becomes of each endpoint, and what clients are told
     Explain(Targeted),
+}
+
+/// What the page is about.
+#[derive(Debug, Args)]
+pub struct Report {
+    /// Write it as one HTML page to standard output
+    #[arg(long, required = true)]
+    pub html: bool,
+    /// What `status -o json` wrote before: the page shows what has changed since
+    #[arg(long, value_name = "FILE")]
+    pub since: Option<PathBuf>,
+    /// The EKS cluster by name or ARN; else that of the context
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["context", "kubeconfig"])]
+    pub cluster: Option<String>,
+    /// The context of kubectl whose cluster it is; else the current one
+    #[arg(long, value_name = "CONTEXT")]
+    pub context: Option<String>,
+    /// The kubeconfig file; else $KUBECONFIG, else ~/.kube/config
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    /// Every cluster that the function keeps in step
+    #[arg(long, conflicts_with_all = ["cluster", "context", "kubeconfig"])]
+    pub all_clusters: bool,
+    /// Who does it.
+    #[command(flatten)]
+    pub aws: Aws,
 }
 
 /// Whose view of Cloud Map to show.

@@ -18,6 +18,7 @@ mod doctor;
 mod explain;
 mod format;
 mod function;
+mod html;
 mod kubeconfig;
 mod local;
 mod markdown;
@@ -55,6 +56,9 @@ pub enum Error {
     /// It answered something else than this release of the plugin can show.
     #[error(transparent)]
     Answer(#[from] answer::Error),
+    /// The status from before cannot be used.
+    #[error(transparent)]
+    Before(#[from] html::Before),
     /// Nobody could be asked.
     #[error("cannot read from the terminal")]
     Terminal(#[source] std::io::Error),
@@ -90,6 +94,7 @@ async fn run(arguments: Arguments) -> Result<Code, Error> {
         Verb::Adopt(adopt) => approval::adopt(adopt).await,
         Verb::Confirm(confirm) => approval::confirm(confirm).await,
         Verb::Purge(purge) => approval::purge(purge).await,
+        Verb::Report(report) => html::show(report).await,
         Verb::Doctor(whole) => doctor::show(whole).await,
         Verb::Explain(targeted) => explain::show(targeted).await,
         Verb::Status(status) => status::show(status).await,

@@ -10,7 +10,7 @@ use super::arguments::{self, Place};
 use super::command::Command;
 use super::markdown::Cell;
 use super::{Error, ask, format, place};
-use crate::report::status::{HEADINGS, Status};
+use crate::report::status::Status;
 
 /// What the function told.
 struct Told {
@@ -39,7 +39,8 @@ impl format::Shown for Told {
     }
 
     fn markdown(&self) -> String {
-        let mut page = format!("| {} |\n|---|---|--:|--:|--:|--:|--:|\n", HEADINGS.join(" | "));
+        let mut page =
+            format!("| {} |\n|---|---|--:|--:|--:|--:|--:|\n", self.status.headings().join(" | "));
         let mut problems = String::new();
         for registry in &self.status.registries {
             for service in &registry.services {

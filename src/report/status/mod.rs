@@ -7,8 +7,6 @@ mod tests;
 
 use serde::{Deserialize, Serialize};
 
-pub use table::HEADINGS;
-
 use super::Word;
 use crate::model::Registry;
 use crate::plan::{Foreign, Parties, Party, parties};

@@ -6,10 +6,6 @@ use std::fmt::{self, Display, Formatter};
 use super::{RegistryStatus, ServiceStatus, Share, Split, Status};
 use crate::model::ClusterArn;
 
-/// The columns between a service and its parties.
-pub const HEADINGS: [&str; 7] =
-    ["SERVICE", "TYPE", "THIS CLUSTER", "OTHER CLUSTERS", "ECS", "OTHER TOOLS", "UNKNOWN"];
-
 impl Display for Status {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         for registry in &self.registries {
@@ -20,6 +16,18 @@ impl Display for Status {
 }
 
 impl Status {
+    /// What the clusters that were asked about are called.
+    pub fn asked(&self) -> &'static str {
+        if self.clusters.len() == 1 { "this cluster" } else { "these clusters" }
+    }
+
+    /// The columns: a service, what it serves, and everybody in it.
+    pub fn headings(&self) -> [String; 7] {
+        let parties = [self.asked(), "other clusters", "ECS", "other tools", "unknown"];
+        let [ours, others, ecs, tools, unknown] = parties.map(str::to_uppercase);
+        ["SERVICE".to_owned(), "TYPE".to_owned(), ours, others, ecs, tools, unknown]
+    }
+
     /// All of it in one line.
     pub fn summary(&self) -> String {
         let services: Vec<&ServiceStatus> =
@@ -28,10 +36,9 @@ impl Status {
         for service in &services {
             sum = sum.plus(self.split(service));
         }
-        let clusters = if self.clusters.len() == 1 { "this cluster" } else { "these clusters" };
         let [ours, other_clusters, ecs, other_tools, unknown] = sum.counts();
         let parts = [
-            (ours, clusters),
+            (ours, self.asked()),
             (other_clusters, "other clusters"),
             (ecs, "ECS"),
             (other_tools, "other tools"),
@@ -45,7 +52,7 @@ impl Status {
         format!("{} service{plural}{incomplete}: {parts}", services.len())
     }
 
-    /// A service's row under [`HEADINGS`].
+    /// A service's row under the headings.
     pub fn row(&self, service: &ServiceStatus) -> [String; 7] {
         let place = format!("{}/{}", service.namespace, service.name);
         let counts = self.split(service).counts().map(|count| match count {
@@ -64,7 +71,7 @@ impl Status {
             return writeln!(f, "! not read: {error}");
         }
         let rows: Vec<[String; 7]> = registry.services.iter().map(|it| self.row(it)).collect();
-        let headings = HEADINGS.map(str::to_owned);
+        let headings = self.headings();
         let width = |column: usize| {
             let cells = rows.iter().chain([&headings]).map(|row| row[column].chars().count());
             cells.max().unwrap_or_default()

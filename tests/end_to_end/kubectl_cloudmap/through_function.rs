@@ -141,6 +141,34 @@ async fn the_doctor_says_what_is_wrong_and_what_helps() {
 }
 
 #[tokio::test]
+async fn the_page_about_the_move_shows_the_split_and_what_has_changed() {
+    let (world, _) = stand_in().await;
+    let lambda = world.lambda(&[]).await;
+    deploy(&world.sandbox, &[], lambda.handler());
+    let terminal = Terminal::new(&world.sandbox, &["blue"]);
+    let before = terminal.run("status -o json").await.output;
+    let before = terminal.file("before.json", &before);
+    assert_eq!(terminal.run("sync -A").await.code, Some(0));
+
+    let page = terminal.run(&format!("report --html --since {before}")).await;
+
+    assert_eq!((page.code, page.errors.as_str()), (Some(0), ""), "{page:?}");
+    for part in [
+        "<!doctype html>",
+        "<b>50 %</b>",
+        "<td class=\"state\">ECS and EKS</td>",
+        "<td class=\"since\">+1 this cluster</td>",
+        "plan: 1 unchanged, 1 not ours",
+    ] {
+        assert!(page.output.contains(part), "{part}\n{}", page.output);
+    }
+    let other = terminal.file("other.json", "[]");
+    let refused = terminal.run(&format!("report --html --since {other}")).await;
+    assert_eq!(refused.code, Some(1));
+    assert!(refused.errors.contains("is no output of `kubectl cloudmap status -o json`"));
+}
+
+#[tokio::test]
 async fn the_context_says_which_cluster_and_which_namespace() {
     let sandbox = Sandbox::start().await.cluster("blue").await.cluster("green").await;
     let payloads = deploy(&sandbox, &[], answering(Ok(in_step())));

@@ -1,0 +1,181 @@
+//! The page: how far the move is, each service with where its instances run, what is held back, and what
+//! the next sync would change.
+
+use std::fmt::{self, Display, Formatter};
+
+use super::row::{Bar, Row, parts};
+use crate::cli::answer::Answer;
+use crate::model::Timestamp;
+use crate::report::status::{ServiceStatus, Split, Status};
+use crate::report::{HeldBackLine, ServiceReport};
+
+const STYLE: &str = include_str!("style.css");
+
+/// All that is shown.
+pub struct Page<'a> {
+    /// Who has instances where.
+    pub status: &'a Status,
+    /// The same before.
+    pub before: Option<&'a Status>,
+    /// What a sync would do.
+    pub plan: &'a Answer,
+    /// When it was asked.
+    pub now: Timestamp,
+}
+
+/// Text of others: it makes no markup.
+pub struct Text<'a>(pub &'a str);
+
+impl Display for Text<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        self.0.chars().try_for_each(|character| match character {
+            '&' => f.write_str("&amp;"),
+            '<' => f.write_str("&lt;"),
+            '>' => f.write_str("&gt;"),
+            '"' => f.write_str("&quot;"),
+            '\'' => f.write_str("&#39;"),
+            control if control.is_control() => f.write_str(" "),
+            other => write!(f, "{other}"),
+        })
+    }
+}
+
+impl Display for Page<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        writeln!(f, "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">")?;
+        let policy = "default-src 'none'; style-src 'unsafe-inline'";
+        writeln!(f, "<meta http-equiv=\"Content-Security-Policy\" content=\"{policy}\">")?;
+        writeln!(f, "<meta name=\"viewport\" content=\"width=device-width\">")?;
+        writeln!(f, "<title>Cloud Map: ECS and EKS</title>\n<style>\n{STYLE}</style>\n</head>")?;
+        writeln!(f, "<body>\n<main>\n<h1>Cloud Map: ECS and EKS</h1>")?;
+        let clusters = self.status.clusters.join(", ");
+        writeln!(f, "<p class=\"about\">{}<br>{}</p>", Text(&clusters), self.now)?;
+        self.overview(f)?;
+        self.problems(f)?;
+        self.services(f)?;
+        self.held_back(f)?;
+        self.changes(f)?;
+        writeln!(f, "<footer>Made by <code>kubectl cloudmap report --html</code>.</footer>")?;
+        writeln!(f, "</main>\n</body>\n</html>")
+    }
+}
+
+impl Page<'_> {
+    fn all(&self) -> impl Iterator<Item = &ServiceStatus> {
+        self.status.registries.iter().flat_map(|registry| &registry.services)
+    }
+
+    fn sum(&self) -> Split {
+        self.all().fold(Split::default(), |sum, service| sum.plus(self.status.split(service)))
+    }
+
+    fn overview(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let sum = self.sum();
+        writeln!(f, "<section class=\"tiles\">")?;
+        let (kubernetes, ecs) = (sum.ours + sum.other_clusters, sum.ecs);
+        let moved = (kubernetes * 100).checked_div(kubernetes + ecs);
+        let moved = moved.map_or("–".to_owned(), |share| format!("{share} %"));
+        let held_back = self.all_held_back().count();
+        for (number, called) in [
+            (moved, "of the instances of both run on EKS"),
+            (self.all().count().to_string(), "Cloud Map services"),
+            (kubernetes.to_string(), "instances of EKS"),
+            (ecs.to_string(), "instances of ECS"),
+            (held_back.to_string(), "held back"),
+        ] {
+            writeln!(f, "<div class=\"tile\"><b>{number}</b><span>{called}</span></div>")?;
+        }
+        writeln!(f, "</section>\n{}", Bar { status: self.status, split: sum, class: " whole" })?;
+        f.write_str("<div class=\"legend\">")?;
+        for ((part, called), count) in parts(self.status).into_iter().zip(sum.counts()) {
+            if count > 0 {
+                write!(f, "<i class=\"{part}\"></i>{called} {count}")?;
+            }
+        }
+        writeln!(f, "</div>")
+    }
+
+    /// What could not be read, before anything that it makes look smaller than it is.
+    fn problems(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let registries = self.status.registries.iter().filter_map(|it| it.error.as_ref());
+        let clusters = self.plan.report().into_iter().flat_map(|report| &report.clusters);
+        let clusters = clusters.filter_map(|cluster| cluster.error.as_ref());
+        let problems: Vec<&String> = registries.chain(clusters).collect();
+        if problems.is_empty() {
+            return Ok(());
+        }
+        writeln!(f, "<h2 class=\"bad\">Not read</h2>")?;
+        problems
+            .iter()
+            .try_for_each(|problem| writeln!(f, "<p class=\"bad\">{}</p>", Text(problem)))
+    }
+
+    fn services(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        writeln!(f, "<h2>Where the instances run</h2>\n<table>")?;
+        f.write_str("<tr><th>Service</th><th>Type</th><th>State</th><th></th>")?;
+        let called = parts(self.status).map(|(_, called)| called);
+        called.iter().try_for_each(|called| write!(f, "<th class=\"number\">{called}</th>"))?;
+        let since = if self.before.is_some() { "<th>Since then</th>" } else { "" };
+        writeln!(f, "{since}</tr>")?;
+        let (status, before) = (self.status, self.before);
+        self.all().try_for_each(|service| write!(f, "{}", Row { status, service, before }))?;
+        writeln!(f, "</table>")
+    }
+
+    fn all_held_back(&self) -> impl Iterator<Item = &HeldBackLine> {
+        let clusters = self.plan.report().into_iter().flat_map(|report| &report.clusters);
+        clusters.flat_map(|cluster| {
+            let of_services = cluster.services.iter().flat_map(|service| &service.held_back);
+            cluster.held_back.iter().chain(of_services)
+        })
+    }
+
+    fn held_back(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        writeln!(f, "<h2>Conflicts, and what else is held back</h2>")?;
+        if self.all_held_back().next().is_none() {
+            return writeln!(f, "<p class=\"good\">Nothing.</p>");
+        }
+        writeln!(
+            f,
+            "<table>\n<tr><th>Kubernetes Service</th><th>Reason</th><th>What helps</th></tr>"
+        )?;
+        for line in self.all_held_back() {
+            let service = line.service.to_string();
+            let (service, reason, detail) =
+                (Text(&service), Text(&line.reason), Text(&line.detail));
+            writeln!(
+                f,
+                "<tr><td><code>{service}</code></td><td>{reason}</td><td>{detail}</td></tr>"
+            )?;
+        }
+        writeln!(f, "</table>")
+    }
+
+    fn changes(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        writeln!(f, "<h2>What the next sync would change</h2>")?;
+        let Some(report) = self.plan.report() else {
+            let cut = "The plan is too large to be shown: name a cluster.";
+            return writeln!(f, "<p>{cut}</p>");
+        };
+        writeln!(f, "<p>{}</p>", Text(&report.summary()))?;
+        let services = report.clusters.iter().flat_map(|cluster| &cluster.services);
+        let changed: Vec<&ServiceReport> = services.filter(|it| !it.changes.is_empty()).collect();
+        if changed.is_empty() {
+            return Ok(());
+        }
+        writeln!(f, "<table>\n<tr><th>Service</th><th>Change</th><th>Instance</th><th></th></tr>")?;
+        for service in changed {
+            let place = format!("{}/{}", service.namespace, service.name);
+            for line in &service.changes {
+                let instance = line.instance.as_deref().unwrap_or_default();
+                let [place, instance] = [Text(&place), Text(instance)];
+                let (change, detail) = (Text(&line.change), Text(&line.detail));
+                writeln!(
+                    f,
+                    "<tr><td><code>{place}</code></td><td>{change}</td><td><code>{instance}</code></td><td>{detail}</td></tr>"
+                )?;
+            }
+        }
+        writeln!(f, "</table>")
+    }
+}

@@ -1,0 +1,121 @@
+use serde_json::{Value, json};
+
+use super::page::Page;
+use super::row::{Row, state};
+use crate::cli::answer::Answer;
+use crate::model::Timestamp;
+use crate::report::status::{RegistryStatus, ServiceStatus, Share, Split, Status};
+
+const BLUE: &str = "arn:aws:eks:eu-central-1:111122223333:cluster/blue";
+
+fn share(by: &'static str, count: usize) -> Share {
+    let ours = by == "cluster";
+    let (name, owner) = (ours.then(|| BLUE.to_owned()), ours.then(|| "sync".to_owned()));
+    Share { by: by.into(), name, owner, count }
+}
+
+fn service(name: &str, instances: Vec<Share>) -> ServiceStatus {
+    let (namespace, kind) = ("prod.local".to_owned(), "A".to_owned());
+    ServiceStatus { namespace, name: name.to_owned(), kind, unreadable: None, instances }
+}
+
+fn status(services: Vec<ServiceStatus>) -> Status {
+    let registry = RegistryStatus { services, ..RegistryStatus::default() };
+    Status::new("sync", vec![BLUE.to_owned()], vec![registry])
+}
+
+fn plan(held_back: &Value) -> Answer {
+    let web = json!({
+        "namespace": "prod.local", "name": "web", "heldBack": held_back,
+        "changes": [{
+            "change": "register", "instance": "ip-1", "detail": "10.0.0.1 <img src=x>",
+            "service": {"namespace": "shop", "name": "web"}, "result": "planned",
+        }],
+    });
+    let cluster = json!({"cluster": BLUE, "counts": {"registered": 1}, "services": [web]});
+    let plan = json!({
+        "mode": "plan", "whole": true, "ok": true, "counts": {"registered": 1}, "clusters": [cluster],
+    });
+    Answer::read(plan).expect("a plan")
+}
+
+fn page(status: &Status, before: Option<&Status>, plan: &Answer) -> String {
+    let now = Timestamp::from_second(1_795_252_502).expect("a time");
+    Page { status, before, plan, now }.to_string()
+}
+
+#[test]
+fn the_page_shows_each_services_split_what_is_held_back_and_what_a_sync_would_change() {
+    let web = service("web", vec![share("cluster", 1), share("ecs", 3)]);
+    let status = status(vec![web, service("cart", vec![share("ecs", 2)])]);
+    let held_back = json!([{
+        "service": {"namespace": "shop", "name": "late"}, "reason": "DomainConflict",
+        "detail": "shop/web holds it", "failed": false,
+    }]);
+
+    let page = page(&status, None, &plan(&held_back));
+
+    for part in [
+        "<b>16 %</b><span>of the instances of both run on EKS</span>",
+        "<td class=\"state\">ECS and EKS</td>",
+        "<i class=\"eks\" style=\"width:25.0%\" title=\"1 this cluster\"></i>",
+        "<td class=\"state\">ECS only</td>",
+        "<td><code>shop/late</code></td><td>DomainConflict</td><td>shop/web holds it</td>",
+        "<td>register</td><td><code>ip-1</code></td>",
+        "plan: 1 to register",
+    ] {
+        assert!(page.contains(part), "{part}\n{page}");
+    }
+    assert!(!page.contains("Since then"), "{page}");
+}
+
+#[test]
+fn the_page_has_no_script_and_nothing_to_load_and_text_of_others_is_no_markup() {
+    let status = status(vec![service("<script>alert(1)</script>", vec![share("unknown", 1)])]);
+    let page = page(&status, None, &plan(&json!([])));
+    assert!(page.contains("prod.local/&lt;script&gt;alert(1)&lt;/script&gt;"), "{page}");
+    for forbidden in ["<script", "<img", "<link", "src=\"", "href=", "url(", "@import"] {
+        assert!(!page.contains(forbidden), "{forbidden}");
+    }
+}
+
+#[test]
+fn what_has_changed_since_is_told_for_each_service() {
+    let before =
+        status(vec![service("web", vec![share("ecs", 4)]), service("cart", vec![share("ecs", 2)])]);
+    let now = status(vec![
+        service("web", vec![share("cluster", 2), share("ecs", 1)]),
+        service("cart", vec![share("ecs", 2)]),
+        service("mail", vec![share("cluster", 1)]),
+    ]);
+    let since = now.registries[0]
+        .services
+        .iter()
+        .map(|service| Row { status: &now, service, before: Some(&before) }.since());
+    let since: Vec<String> = since.collect();
+    assert_eq!(since, ["+2 this cluster, −3 ECS", "", "new"]);
+    assert!(page(&now, Some(&before), &plan(&json!([]))).contains("<th>Since then</th>"));
+}
+
+#[test]
+fn what_was_not_read_is_told_first() {
+    let unreadable = RegistryStatus::unreadable(None, "denied".to_owned());
+    let status = Status::new("sync", Vec::new(), vec![unreadable]);
+    let page = page(&status, None, &plan(&json!([])));
+    let (problem, table) = (page.find("<p class=\"bad\">denied</p>"), page.find("<table>"));
+    assert!(problem.is_some() && problem < table, "{page}");
+}
+
+#[test]
+fn a_service_is_where_its_instances_run() {
+    let rows = [
+        (Split::default(), "empty"),
+        (Split { unknown: 1, ..Split::default() }, "neither EKS nor ECS"),
+        (Split { ecs: 1, unknown: 1, ..Split::default() }, "ECS only"),
+        (Split { other_clusters: 1, ..Split::default() }, "EKS only"),
+        (Split { ours: 1, ecs: 1, ..Split::default() }, "ECS and EKS"),
+    ];
+    for (split, expected) in rows {
+        assert_eq!(state(split), expected, "{split:?}");
+    }
+}
