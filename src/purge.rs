@@ -26,7 +26,7 @@ impl Invocation<'_> {
     ) -> Result<ClusterReport, Error> {
         let read = timeout_at(self.deadline.stop(), registry.read()).await;
         let read = read.map_err(|_| Error::Deadline)?.map_err(observe::Error::from)?;
-        let observation = Observation {
+        let mut observation = Observation {
             owner: Owner { id: self.settings.owner_id.clone(), cluster: cluster.clone() },
             rules: self.settings.rules.clone(),
             now: self.now,
@@ -35,6 +35,6 @@ impl Invocation<'_> {
             registry: read,
         };
         let task = Task::Purge(registry, because);
-        Ok(self.carry_out(&task, &observation, &BTreeSet::new(), Urgency::Bulk).await.report)
+        Ok(self.carry_out(&task, &mut observation, &BTreeSet::new(), Urgency::Bulk).await.report)
     }
 }

@@ -107,7 +107,7 @@ impl Invocation<'_> {
     ) -> Result<(ClusterReport, Claimed), Error> {
         let world = self.world(cluster, connection, registry);
         let observed = timeout_at(self.deadline.stop(), Box::pin(world.observe(selection))).await;
-        let (observation, affected) = observed.map_err(|_| Error::Deadline)??;
+        let (mut observation, affected) = observed.map_err(|_| Error::Deadline)??;
         let task = match &self.adoption {
             Some(adoption) => Task::Adopt(&world, adoption),
             None => Task::Sync(&world),
@@ -116,7 +116,7 @@ impl Invocation<'_> {
             Selection::Everything => Urgency::Bulk,
             Selection::Only { .. } => Urgency::Urgent,
         };
-        let carried = self.carry_out(&task, &observation, &affected, urgency).await;
+        let carried = self.carry_out(&task, &mut observation, &affected, urgency).await;
         world.note_what_is_held(&observation, carried.report.guard.is_some());
         if self.mode == Mode::Sync {
             self.tell(&world, &notices(&carried.held_back, &observation.desired)).await;
@@ -128,11 +128,11 @@ impl Invocation<'_> {
     pub(crate) async fn carry_out(
         &self,
         task: &Task<'_>,
-        observation: &Observation,
+        observation: &mut Observation,
         affected: &BTreeSet<ServiceRef>,
         urgency: Urgency,
     ) -> CarriedOut {
-        let mut plan = task.plan(observation, affected);
+        let mut plan = task.registry().plan(observation, |seen| task.plan(seen, affected));
         let name = observation.owner.cluster.as_str();
         let leaving = plan.leaving();
         if self.mode != Mode::Sync {

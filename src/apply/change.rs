@@ -61,6 +61,9 @@ impl Turn<'_> {
         change: &Change,
         services: &BTreeMap<ServiceKey, String>,
     ) -> Result<Accepted, Effect> {
+        if let Some(refused) = self.refused_before(change) {
+            return Err(refused);
+        }
         match (change, services.get(&change.place().key)) {
             (Change::CreateNamespace { .. }, _) => Err(Effect::Is(Outcome::Applied)),
             (Change::CreateService { place, service }, _) => {
@@ -70,7 +73,7 @@ impl Turn<'_> {
                 self.update(permit, arn, place, update).await
             }
             (
-                Change::Register { place, instance, attributes }
+                Change::Register { place, instance, attributes, .. }
                 | Change::Rewrite { place, instance, attributes, .. },
                 Some(arn),
             ) => self.register(permit, arn, place, instance, attributes).await,

@@ -1,14 +1,25 @@
 //! The calls that change an instance, and what their answers mean for the change.
 
+use std::sync::PoisonError;
+
 use super::Outcome;
 use super::change::{Effect, failed, held_back};
 use super::turn::Turn;
 use crate::cloud_map::write::Accepted;
 use crate::cloud_map::{Class, Permit};
 use crate::model::{Attributes, Health};
-use crate::plan::{NotAdopted, Place, Reason};
+use crate::plan::{Change, NotAdopted, Place, Reason};
 
 impl Turn<'_> {
+    /// Where Cloud Map has said that it takes no more, it is not asked again in this turn: the calls count
+    /// against the same rate as those of ECS.
+    pub(super) fn refused_before(&self, change: &Change) -> Option<Effect> {
+        let Change::Register { place, instance, .. } = change else { return None };
+        let full = self.full.lock().unwrap_or_else(PoisonError::into_inner);
+        let (instance, message) = (instance.clone(), full.get(&place.key)?.clone());
+        Some(held_back(Reason::LimitExceeded { instance, message }))
+    }
+
     pub(super) async fn register(
         &self,
         permit: Permit<'_>,
@@ -22,6 +33,8 @@ impl Turn<'_> {
             let message = error.source.to_string();
             match error.class {
                 Class::LimitExceeded => {
+                    let mut full = self.full.lock().unwrap_or_else(PoisonError::into_inner);
+                    full.insert(place.key.clone(), message.clone());
                     let instance = instance.to_owned();
                     held_back(Reason::LimitExceeded { instance, message })
                 }

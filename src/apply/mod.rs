@@ -1,15 +1,17 @@
 //! Apply: carries a plan out, several Kubernetes Services side by side, each in a turn of its own or
 //! of those that wait for one another (`turn`), each change by one call (`change`, with `service` and
-//! `instance`). One Service's failure stops no other, and near the deadline nothing new begins.
+//! `instance`). Who waits for room in Cloud Map that others make gets another turn (`room`). One
+//! Service's failure stops no other, and near the deadline nothing new begins.
 
 mod change;
 mod deletion;
 mod instance;
+mod room;
 mod service;
 mod task;
 mod turn;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::{StreamExt, stream};
 
@@ -20,8 +22,10 @@ use crate::plan::{Again, Change, HeldBack, Holders, Observation, Reason, in_turn
 
 pub use deletion::delete;
 pub use task::Task;
-use turn::Turn;
+use turn::{Identity, NO_TIME, Turn};
 
+/// Why an instance that waited for room is not registered.
+const NO_ROOM: &str = "there is no room for it yet";
 /// How many Services are served side by side, and how many changes of each. Most of them wait for an operation
 /// to end; the calls themselves are bounded by the client.
 const SIDE_BY_SIDE: usize = 256;
@@ -61,6 +65,22 @@ pub struct Results {
     pub applied: Vec<Applied>,
     /// What turned out to be held back when it was decided a second time.
     pub held_back: Vec<HeldBack>,
+    /// What waits for room that the Service itself cannot make, and all that follows it.
+    waiting: BTreeMap<ServiceRef, Vec<Change>>,
+}
+
+impl Outcome {
+    /// What becomes of a change that waits when nothing more is done; `open` is whether there is time.
+    fn of_waiting(change: &Change, open: bool) -> Self {
+        match change {
+            Change::Deregister { instance, waits_for: Some(wait), .. } if open => {
+                let (instance, waits_for) = (instance.clone(), wait.to_string());
+                Self::HeldBack(Reason::Waiting { instance, waits_for })
+            }
+            _ if open => Self::Undone(NO_ROOM.to_owned()),
+            _ => Self::Undone(NO_TIME.to_owned()),
+        }
+    }
 }
 
 impl Results {
@@ -103,22 +123,41 @@ pub async fn apply(
     changes: BTreeMap<ServiceRef, Vec<Change>>,
     terms: Terms,
 ) -> Results {
+    let mut results = take_turns(task, observation, changes, terms, &BTreeSet::new()).await;
+    if !results.waiting.is_empty() {
+        results = room::take_more_turns(task, observation.clone(), results, terms).await;
+    }
+    results.applied.sort_by(|a, b| a.change.order().cmp(&b.change.order()));
+    results
+}
+
+/// Lets every Service take its turn; changes that are `settled` are made no more.
+async fn take_turns(
+    task: &Task<'_>,
+    observation: &Observation,
+    changes: BTreeMap<ServiceRef, Vec<Change>>,
+    terms: Terms,
+    settled: &BTreeSet<Identity>,
+) -> Results {
+    let left = &observation.room_left_by(changes.values().flatten());
     let mut turns = in_turns(changes);
     let count = turns.len().max(1);
     turns.rotate_left(terms.rotation % count);
     let holders = &Holders::decide(observation);
     let turns = turns.into_iter().map(|changes| {
         let all = changes.values().flatten().cloned().collect::<Vec<_>>();
-        let observation = Again::of(holders, changes.keys(), &all).narrow(observation, holders);
+        let again = Again::of(holders, changes.keys(), &all);
+        let mut narrow = again.narrow(observation, holders);
+        narrow.leave_room_for(&all, left);
         let terms = Terms { urgency: terms.urgency(all.len()), ..terms };
-        Turn::new(task, observation, terms).take(changes)
+        Turn::new(task, narrow, terms, settled).take(changes)
     });
     let mut results = Results::default();
     let mut turns = stream::iter(turns).buffer_unordered(SIDE_BY_SIDE);
     while let Some(of_turn) = turns.next().await {
         results.applied.extend(of_turn.applied);
         results.held_back.extend(of_turn.held_back);
+        results.waiting.extend(of_turn.waiting);
     }
-    results.applied.sort_by(|a, b| a.change.order().cmp(&b.change.order()));
     results
 }

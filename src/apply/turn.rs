@@ -1,8 +1,9 @@
 //! The turn of one Kubernetes Service, or of several that wait for one another: create, register and
 //! wait, read again, then deregister what the second plan still removes. Whatever another party was at
-//! meanwhile is decided anew.
+//! meanwhile is decided anew. What waits for room in Cloud Map is left open, with all that follows it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Mutex;
 
 use futures_util::{StreamExt, stream};
 use tokio::time::timeout_at;
@@ -11,17 +12,19 @@ use super::change::Effect;
 use super::{Applied, Outcome, Results, SIDE_BY_SIDE, Task, Terms};
 use crate::cloud_map::CloudMap;
 use crate::model::{CloudMapService, ServiceKey, ServiceRef};
-use crate::plan::{Change, Observation, Reason, Stage};
+use crate::plan::{Change, HeldBack, Observation, Place, Stage};
 use crate::report::chain;
 
 /// How often one Service is decided: once for its registrations, once for its removals, and once
 /// more for what another party did meanwhile.
 const LOOKS: usize = 3;
+/// How often more where registrations wait for room: removals make it before them and after the first.
+const LOOKS_FOR_ROOM: usize = 2;
 /// Why something was not tried near the deadline.
 pub(super) const NO_TIME: &str = "the time of this invocation is used up";
 
-/// What tells two changes of a turn apart.
-type Identity = (Stage, ServiceKey, Option<String>);
+/// What tells two changes of a run apart.
+pub(super) type Identity = (Stage, ServiceKey, Option<String>);
 
 /// What is done in one turn.
 pub(super) struct Turn<'a> {
@@ -29,27 +32,38 @@ pub(super) struct Turn<'a> {
     pub(super) observation: Observation,
     pub(super) terms: Terms,
     pub(super) task: &'a Task<'a>,
+    /// What Cloud Map said where it takes no more instances.
+    pub(super) full: Mutex<BTreeMap<ServiceKey, String>>,
     /// The Services whose turn it is.
     services: BTreeSet<ServiceRef>,
     /// For which of them a change is made.
     made_for: BTreeMap<Identity, ServiceRef>,
     /// The changes that have an outcome: none is made twice.
     settled: BTreeSet<Identity>,
-    /// The adoptions and removals of the first plan.
+    /// Those that got theirs in an earlier turn.
+    settled_before: &'a BTreeSet<Identity>,
+    /// The changes that the first plan announced.
     announced: BTreeSet<Identity>,
     pub(super) results: Results,
 }
 
 impl<'a> Turn<'a> {
-    pub(super) fn new(task: &'a Task<'a>, observation: Observation, terms: Terms) -> Self {
+    pub(super) fn new(
+        task: &'a Task<'a>,
+        observation: Observation,
+        terms: Terms,
+        settled_before: &'a BTreeSet<Identity>,
+    ) -> Self {
         Self {
             cloud_map: task.registry().cloud_map().with(terms.urgency),
             observation,
             terms,
+            full: Mutex::default(),
             task,
             services: BTreeSet::new(),
             made_for: BTreeMap::new(),
             settled: BTreeSet::new(),
+            settled_before,
             announced: BTreeSet::new(),
             results: Results::default(),
         }
@@ -58,21 +72,26 @@ impl<'a> Turn<'a> {
     pub(super) async fn take(mut self, changes: BTreeMap<ServiceRef, Vec<Change>>) -> Results {
         self.services = changes.keys().cloned().collect();
         let mut changes = self.remember(changes);
-        self.announced = changes.iter().filter(|it| is_announced(it)).map(identity).collect();
-        for look in 1..=LOOKS {
+        self.announced = changes.iter().map(identity).collect();
+        let waiting: Vec<Change> =
+            changes.iter().filter(|it| it.waits_for_room()).cloned().collect();
+        let looks = LOOKS + if waiting.is_empty() { 0 } else { LOOKS_FOR_ROOM };
+        let mut left = Vec::new();
+        for look in 1..=looks {
             let (now, later) = due(changes, look);
-            let stuck =
-                look > 1 && now.iter().all(|change| self.settled.contains(&identity(change)));
+            let stuck = look > 1 && now.iter().all(|change| self.is_settled(change));
             let contested = self.make_all(now).await;
             if later.is_empty() && contested.is_empty() {
                 break;
             }
-            if look == LOOKS || stuck || !self.terms.deadline.is_open() {
-                self.leave(later, contested);
+            if look == looks || stuck || !self.terms.deadline.is_open() {
+                self.fail_contested(contested);
+                left = later;
                 break;
             }
-            changes = self.decide_again([later, contested].concat()).await;
+            changes = self.decide_again(later, contested).await;
         }
+        self.leave(waiting, left);
         self.results
     }
 
@@ -82,7 +101,7 @@ impl<'a> Turn<'a> {
         for stage in Stage::ALL {
             let (turn, services) = (&*self, &self.arns());
             let due = changes.iter().filter(|change| change.stage() == stage);
-            let due = due.filter(|change| !turn.settled.contains(&identity(change)));
+            let due = due.filter(|change| !turn.is_settled(change));
             let made: Vec<(&Change, Effect)> = stream::iter(due)
                 .map(|change| async move { (change, turn.make(change, services).await) })
                 .buffer_unordered(SIDE_BY_SIDE)
@@ -104,7 +123,9 @@ impl<'a> Turn<'a> {
     }
 
     /// Reads what the open changes rest on, and plans them, a second time.
-    async fn decide_again(&mut self, open: Vec<Change>) -> Vec<Change> {
+    async fn decide_again(&mut self, later: Vec<Change>, contested: Vec<Change>) -> Vec<Change> {
+        let anew: BTreeSet<Place> = contested.iter().map(|it| it.place().clone()).collect();
+        let open = [later, contested].concat();
         // Its ARN makes a namespace one that is there, whoever's turn created it.
         for namespace in self.observation.registry.namespaces.values_mut() {
             let created = || self.task.registry().new_namespaces().arn(&namespace.name);
@@ -130,13 +151,31 @@ impl<'a> Turn<'a> {
             }
         };
         self.fail_unreadable(open);
-        plan.held_back.retain(|held_back| self.services.contains(&held_back.service));
+        // What room there is was told by the plan of all.
+        let own = |it: &HeldBack| self.services.contains(&it.service) && !it.reason.is_about_room();
+        plan.held_back.retain(own);
         self.results.held_back.extend(plan.held_back);
         plan.changes.retain(|service, _| self.services.contains(service));
-        let changes = self.remember(plan.changes);
-        // Only what the first plan took or removed is: the rest was not announced and can wait.
-        let announced = |change: &Change| self.announced.contains(&identity(change));
-        changes.into_iter().filter(|change| !is_announced(change) || announced(change)).collect()
+        let mut changes = self.remember(plan.changes);
+        changes.retain(|change| self.is_announced(change, &anew));
+        let come = registrations_at(&changes, |_| true);
+        changes.retain(|it| it.stage() != Stage::Create || come.contains(it.place()));
+        changes
+    }
+
+    /// Only what the first plan announced is done, which saw all Services: the rest can wait, but for what
+    /// is decided anew since others were at it, and for what takes no room.
+    fn is_announced(&self, change: &Change, anew: &BTreeSet<Place>) -> bool {
+        let besides = match change.stage() {
+            Stage::Adopt | Stage::Deregister => false,
+            Stage::CreateNamespace | Stage::Create | Stage::Register => {
+                anew.contains(change.place())
+            }
+            Stage::Health | Stage::Update => true,
+        };
+        besides
+            || matches!(change, Change::Rewrite { .. })
+            || self.announced.contains(&identity(change))
     }
 
     /// The changes, for whichever Service of the turn.
@@ -172,23 +211,34 @@ impl<'a> Turn<'a> {
         self.settle(change.clone(), Outcome::Applied);
     }
 
-    /// Removals that still wait stay, and say what for. What others were at to the end has failed.
-    fn leave(&mut self, later: Vec<Change>, contested: Vec<Change>) {
-        let open = self.terms.deadline.is_open();
-        for change in later {
-            let outcome = match &change {
-                Change::Deregister { instance, waits_for: Some(wait), .. } if open => {
-                    let (instance, waits_for) = (instance.clone(), wait.to_string());
-                    Outcome::HeldBack(Reason::Waiting { instance, waits_for })
-                }
-                _ => Outcome::Undone(NO_TIME.to_owned()),
-            };
-            self.settle(change, outcome);
-        }
+    /// What others were at to the end has failed.
+    fn fail_contested(&mut self, contested: Vec<Change>) {
         for change in contested {
             let text = format!("cannot {change}: another party keeps changing it");
             self.settle(change, Outcome::Failed(text));
         }
+    }
+
+    /// Who waits for room may yet find some, and what is left follows. Else it has waited in vain.
+    fn leave(&mut self, mut waiting: Vec<Change>, mut left: Vec<Change>) {
+        let open = self.terms.deadline.is_open();
+        waiting.retain(|change| !self.is_settled(change));
+        left.retain(|change| !change.waits_for_room());
+        let goes_on = open && !waiting.is_empty();
+        for change in waiting.into_iter().chain(left) {
+            if goes_on {
+                let service = self.made_for[&identity(&change)].clone();
+                self.results.waiting.entry(service).or_default().push(change);
+            } else {
+                let outcome = Outcome::of_waiting(&change, open);
+                self.settle(change, outcome);
+            }
+        }
+    }
+
+    fn is_settled(&self, change: &Change) -> bool {
+        let identity = identity(change);
+        self.settled.contains(&identity) || self.settled_before.contains(&identity)
     }
 
     fn settle_all(&mut self, changes: Vec<Change>, outcome: &Outcome) {
@@ -201,25 +251,34 @@ impl<'a> Turn<'a> {
         let identity = identity(&change);
         let service = self.made_for[&identity].clone();
         self.settled.insert(identity);
+        if outcome == Outcome::Applied {
+            self.observation.note(&change);
+        }
         self.results.applied.push(Applied { service, change, outcome });
     }
 }
 
 /// Which changes are made at this look, and which after another. Removals are never made on the first
-/// look: by the second, registrations are done and everything has been read again.
+/// look: by the second, registrations are done and everything has been read again. A service is created
+/// with its first instance.
 fn due(changes: Vec<Change>, look: usize) -> (Vec<Change>, Vec<Change>) {
+    let come = registrations_at(&changes, |change| !change.waits_for_room());
     changes.into_iter().partition(|change| match change {
+        Change::CreateService { place, .. } => come.contains(place),
+        Change::Register { waits_for, .. } => waits_for.is_none(),
         Change::Deregister { waits_for, .. } => look > 1 && waits_for.is_none(),
         _ => true,
     })
 }
 
-/// Whether a change is made only where the first plan had it.
-fn is_announced(change: &Change) -> bool {
-    matches!(change.stage(), Stage::Adopt | Stage::Deregister)
+/// Where an instance is registered by such a change.
+fn registrations_at(changes: &[Change], such: impl Fn(&Change) -> bool) -> BTreeSet<Place> {
+    let registrations = changes.iter().filter(|it| it.stage() == Stage::Register && such(it));
+    registrations.map(|change| change.place().clone()).collect()
 }
 
-fn identity(change: &Change) -> Identity {
+/// What tells a change from the others of a run.
+pub(super) fn identity(change: &Change) -> Identity {
     let instance = change.instance().map(str::to_owned);
     (change.stage(), change.place().key.clone(), instance)
 }

@@ -14,6 +14,9 @@ pub struct Registry {
     pub namespaces: BTreeMap<String, Namespace>,
     /// By namespace and name.
     pub services: BTreeMap<ServiceKey, CloudMapService>,
+    /// How many more instances a namespace takes, by its id, where that is not to be counted from the
+    /// services told of here; negative where it holds too many.
+    pub room: BTreeMap<String, isize>,
 }
 
 /// Identifies a Cloud Map service: its namespace's id and its name, in lower case in DNS namespaces,

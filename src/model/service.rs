@@ -38,6 +38,12 @@ pub struct CloudMapService {
 }
 
 impl CloudMapService {
+    /// How many instances it holds, as far as is known.
+    pub fn held(&self) -> usize {
+        let counted = usize::try_from(self.instance_count).unwrap_or(usize::MAX);
+        self.instances.as_ref().map_or(counted, BTreeMap::len)
+    }
+
     /// A service that was created a moment ago, and so has no instances.
     pub fn created(arn: String, name: &str, kind: ServiceKind) -> Self {
         Self {

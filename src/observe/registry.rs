@@ -1,8 +1,8 @@
 //! One Cloud Map in one invocation, however many clusters are kept in it: read as a whole at most once, or service
 //! by service, with the help of what the process remembers.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, PoisonError};
 
 use futures_util::future::try_join_all;
 use tokio::sync::{Mutex, OnceCell};
@@ -13,6 +13,7 @@ use crate::cloud_map::{self, Class, CloudMap};
 use crate::model::{
     CloudMapService, Namespace, NamespaceReference, Registry, ServiceKey, Timestamp,
 };
+use crate::plan::{Observation, Plan, registrations};
 
 type Failure = Arc<cloud_map::Error>;
 
@@ -27,6 +28,8 @@ pub struct SharedRegistry {
     /// The namespaces whose services were listed in this invocation, by id.
     listed: Mutex<BTreeSet<String>>,
     new_namespaces: NewNamespaces,
+    /// How many instances the plans of this invocation register, by the namespace's id.
+    planned: std::sync::Mutex<BTreeMap<String, usize>>,
 }
 
 impl SharedRegistry {
@@ -38,7 +41,8 @@ impl SharedRegistry {
         now: Timestamp,
     ) -> Self {
         let (namespaces, read, listed, new_namespaces) = Default::default();
-        Self { cloud_map, only, memory, now, namespaces, read, listed, new_namespaces }
+        let planned = std::sync::Mutex::default();
+        Self { cloud_map, only, memory, now, namespaces, read, listed, new_namespaces, planned }
     }
 
     /// The client that reads and writes it.
@@ -49,6 +53,22 @@ impl SharedRegistry {
     /// What came of the namespaces that clusters kept in it wanted to have created.
     pub fn new_namespaces(&self) -> &NewNamespaces {
         &self.new_namespaces
+    }
+
+    /// Has one cluster planned after the other, each with the room that the others leave: what they are
+    /// about to register was not there when the registry was read.
+    pub fn plan(
+        &self,
+        observation: &mut Observation,
+        plan: impl FnOnce(&Observation) -> Plan,
+    ) -> Plan {
+        let mut planned = self.planned.lock().unwrap_or_else(PoisonError::into_inner);
+        observation.take_up(&planned);
+        let plan = plan(observation);
+        for (namespace, count) in registrations(plan.changes.values().flatten()) {
+            *planned.entry(namespace).or_default() += count;
+        }
+        plan
     }
 
     /// What the process remembers of it.
@@ -83,9 +103,9 @@ impl SharedRegistry {
         let services = self.list_services(namespaces.values()).await?;
         let has_services = |id: &String| services.keys().any(|key| key.namespace == *id);
         if namespaces.keys().all(has_services) {
-            return Ok(Registry { namespaces, services });
+            return Ok(Registry { namespaces, services, ..Registry::default() });
         }
-        let mut registry = Registry { namespaces, services };
+        let mut registry = Registry { namespaces, services, ..Registry::default() };
         self.look_for_namespaces(&mut registry).await?;
         Ok(registry)
     }

@@ -234,6 +234,16 @@ impl Comparison {
         self.unwanted.contains(instance) || self.duplicates.contains(instance)
     }
 
+    /// How many instances stay here for the holder.
+    pub fn standing(&self) -> usize {
+        self.unchanged.len() + self.rewrite.len()
+    }
+
+    /// How many instances the holder wants here.
+    pub fn wanted(&self) -> usize {
+        self.standing() + self.register.len()
+    }
+
     /// Whether every endpoint that can be found here is found here.
     pub fn is_whole(&self) -> bool {
         let found = self.register.is_empty() && self.misstated.is_empty();
@@ -252,7 +262,7 @@ impl Comparison {
         let create = self.create.clone();
         let create = create.map(|service| Change::CreateService { place: place(), service });
         let register = self.register.clone().into_iter().map(|(instance, attributes)| {
-            Change::Register { place: place(), instance, attributes }
+            Change::Register { place: place(), instance, attributes, waits_for: None }
         });
         let rewrite =
             self.rewrite.clone().into_iter().map(|(instance, (attributes, differences))| {

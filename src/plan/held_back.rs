@@ -158,6 +158,32 @@ pub enum Reason {
         /// How many there would be.
         wanted: usize,
     },
+    /// The Cloud Map service takes no more.
+    #[error(
+        "{fit} of {wanted} instances fit: a Cloud Map service takes {limit}, and {others} in it are not ours"
+    )]
+    ServiceFull {
+        /// How many there would be.
+        wanted: usize,
+        /// How many there can be.
+        fit: usize,
+        /// What Cloud Map takes.
+        limit: usize,
+        /// How many belong to others.
+        others: usize,
+    },
+    /// The Cloud Map namespace takes no more.
+    #[error(
+        "{fit} of {wanted} instances fit: the Cloud Map namespace takes {limit} (NAMESPACE_INSTANCE_LIMIT), and others take up the rest"
+    )]
+    NamespaceFull {
+        /// How many there would be.
+        wanted: usize,
+        /// How many there can be.
+        fit: usize,
+        /// What Cloud Map takes, by our settings.
+        limit: usize,
+    },
     /// No endpoint is ready, and the Service wants its last instances to stay.
     #[error("no endpoint is ready; {kept} instances stay, as when-none-ready says")]
     NoneReady {
@@ -268,6 +294,8 @@ impl Reason {
             Self::UpdateRefused(_) => "UpdateRefused",
             Self::IdTaken(_) => "IdTaken",
             Self::Maximum { .. } => "MaxInstances",
+            Self::ServiceFull { .. } => "ServiceFull",
+            Self::NamespaceFull { .. } => "NamespaceFull",
             Self::NoneReady { .. } => "NoneReady",
             Self::EndpointsTruncated => "EndpointsTruncated",
             Self::NoCustomHealth => "NoCustomHealth",
@@ -311,6 +339,11 @@ impl Reason {
             Self::Maximum { set_by: SetBy::Annotation, .. } | Self::NotAdopted { .. }
         );
         !not_theirs && !as_asked && !self.is_failure()
+    }
+
+    /// Whether it is about room in Cloud Map.
+    pub fn is_about_room(&self) -> bool {
+        matches!(self, Self::ServiceFull { .. } | Self::NamespaceFull { .. })
     }
 
     /// Whether a retry may help, so that the run counts as incomplete.

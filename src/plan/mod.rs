@@ -21,6 +21,7 @@ mod guard;
 mod health;
 mod held_back;
 mod identity;
+mod limits;
 mod maximum;
 mod name_policy;
 mod narrow;
@@ -58,6 +59,7 @@ pub use fate::{Fate, Found, Remark, found};
 pub use guard::{Extent, Guard, Losing, Stand, Told, is_quiet, loses};
 pub use health::health_needed;
 pub use held_back::{HeldBack, Reason};
+pub use limits::{Limits, registrations};
 pub use name_policy::{Denial, Glob, NamePolicy, Permit, Range, Rule};
 pub use narrow::Again;
 pub use ownership::Foreign;
@@ -148,6 +150,7 @@ pub fn plan(observation: &Observation, affected: &BTreeSet<ServiceRef>) -> Plan 
     plan.note_foreign(observation, &holders, affected);
     observation.rules.policy.restrict(&mut plan);
     guard::restrain(observation, affected, &mut plan);
+    limits::keep_within(observation, &matched, &mut plan);
     plan.note_emptied(&observation.registry);
     plan.add_namespaces();
     plan.in_order()

@@ -1,7 +1,7 @@
 //! A plan for one turn again: what of an observation it rests on, so that only that is read and
 //! compared a second time.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Change, Extent, Holders, Observation};
 use crate::model::{Desired, Registry, ServiceKey, ServiceRef};
@@ -42,6 +42,7 @@ impl Again {
         let registry = Registry {
             namespaces: observation.registry.namespaces.clone(),
             services: services.collect(),
+            room: BTreeMap::new(),
         };
         let claimants = self.keys.iter().flat_map(|key| holders.claimants(key));
         let concerned = claimants.chain(&self.services).filter_map(|service| {

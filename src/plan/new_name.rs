@@ -29,6 +29,9 @@ pub fn new_name(
     service: &ServiceRef,
     claims: &BTreeSet<ServiceKey>,
 ) -> NewName {
+    if is_withdrawn(observation, service) {
+        return NewName::Whole;
+    }
     let under = |key: &ServiceKey| {
         let place = Place::of(key, &observation.registry);
         let own = matched.get(key).and_then(|compared| compared.get(service));
@@ -45,6 +48,13 @@ pub fn new_name(
     let denied = holders.denied(service).iter().filter_map(|(key, _)| key.as_ref());
     let denied = denied.map(|key| NewName::Hindered(Place::of(key, &observation.registry)));
     claims.iter().map(under).chain(denied).max().unwrap_or(NewName::Whole)
+}
+
+/// Whether a Service wants to be found nowhere.
+fn is_withdrawn(observation: &Observation, service: &ServiceRef) -> bool {
+    let annotated = observation.desired.services.get(service);
+    let claims = annotated.and_then(|annotated| annotated.claims.as_ref().ok());
+    claims.is_some_and(|claims| !claims.publish)
 }
 
 /// Whether a Cloud Map service in which nothing can be registered was read, so that the next run will

@@ -1,7 +1,7 @@
 //! What the installation allows and limits, from the function's settings: one value that every rule
 //! of the plan reads, the same for all clusters of an invocation.
 
-use super::{Guard, NamePolicy, Policy};
+use super::{Guard, Limits, NamePolicy, Policy};
 use crate::model::NamespaceReference;
 
 /// The settings that a plan obeys.
@@ -19,4 +19,6 @@ pub struct Rules {
     pub namespaces: Vec<NamespaceReference>,
     /// Which Services may claim what; none: everything is allowed.
     pub name_policy: Option<NamePolicy>,
+    /// How many instances Cloud Map takes.
+    pub limits: Limits,
 }

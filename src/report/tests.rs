@@ -37,7 +37,7 @@ fn create() -> Change {
 
 fn register() -> Change {
     let attributes = Attributes::from([(IPV4.to_owned(), "10.0.0.1".to_owned())]);
-    Change::Register { place: place("new"), instance: "i-1".into(), attributes }
+    Change::Register { place: place("new"), instance: "i-1".into(), attributes, waits_for: None }
 }
 
 fn rewrite() -> Change {

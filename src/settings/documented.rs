@@ -89,6 +89,13 @@ pub const DOCUMENTED: &[Documented] = &[
         example: r#"[{"clusters":["*"],"kubernetesNamespaces":["shop"],"cloudMapNamespaces":["prod*"],"names":["shop-*"]}]"#,
     },
     Documented {
+        variable: "NAMESPACE_INSTANCE_LIMIT",
+        meaning: "how many instances a Cloud Map namespace takes, those of others included: AWS's \
+                  quota \"instances per namespace\", which AWS raises on request",
+        default: "`2000`",
+        example: "5000",
+    },
+    Documented {
         variable: "DRY_RUN",
         meaning: "`true`: plan and report, write nothing",
         default: "`false`",

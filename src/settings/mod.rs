@@ -13,7 +13,7 @@ pub(crate) mod value;
 use std::sync::Arc;
 
 use crate::cloud_map::QuotaShare;
-use crate::plan::{Guard, Rules};
+use crate::plan::{Guard, Limits, Rules};
 
 pub use clusters::{Cluster, Role};
 pub use documented::{DOCUMENTED, Documented};
@@ -92,6 +92,10 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
                 minimum: self.read("GUARD_MINIMUM", |text| value::count(text, minimum)),
                 wait: self.read("GUARD_WAIT", |text| value::duration(text, wait)),
             },
+            limits: Limits {
+                namespace: self.read("NAMESPACE_INSTANCE_LIMIT", value::instance_limit),
+                ..Limits::default()
+            },
             name_policy: self
                 .read("NAME_POLICY", |text| name_policy::parse(&stored::texts(text, parameters)?)),
         }
@@ -139,6 +143,7 @@ mod tests {
             ("DRY_RUN", "true"),
             ("QUOTA_SHARE", "0.25"),
             ("FAN_OUT", "https://sqs.eu-central-1.amazonaws.com/111122223333/own"),
+            ("NAMESPACE_INSTANCE_LIMIT", "5000"),
         ]);
         let settings = settings.expect("valid");
         assert_eq!(settings.clusters.len(), 2);
@@ -150,6 +155,7 @@ mod tests {
         );
         let wait = SignedDuration::from_mins(90);
         assert_eq!(settings.rules.guard, Guard { share: 30, minimum: 0, wait });
+        assert_eq!(settings.rules.limits, Limits { service: 1000, namespace: 5000 });
         assert!(settings.dry_run && settings.rules.create_namespaces);
         assert!(settings.rules.delete_empty_services);
         assert_eq!(Some(settings.quota_share), QuotaShare::new(0.25));
@@ -168,12 +174,13 @@ mod tests {
             ("GUARD_MINIMUM", "-1"),
             ("GUARD_WAIT", "10"),
             ("DRY_RUN", "yes"),
+            ("NAMESPACE_INSTANCE_LIMIT", "0"),
             ("QUOTA_SHARE", "0"),
             ("FAN_OUT", "true"),
         ]);
         let text = mistakes.expect_err("all are wrong").to_string().replace("; ", "\n");
         insta::assert_snapshot!(text, @r#"
-        12 mistakes in the settings
+        13 mistakes in the settings
         CLUSTERS: it is not set, and there is nothing to keep in step without it (example: CLUSTERS=blue,green)
         OWNER_ID: it must be 1 to 256 printable ASCII characters without spaces (example: OWNER_ID=team-a)
         ANNOTATION_PREFIX: "Upper/" is no lower-case DNS name with a '/' after it (example: ANNOTATION_PREFIX=discovery.example.com/)
@@ -183,6 +190,7 @@ mod tests {
         GUARD_SHARE: "101" is no whole number from 0 to 100 (example: GUARD_SHARE=30)
         GUARD_MINIMUM: "-1" is no whole number (example: GUARD_MINIMUM=25)
         GUARD_WAIT: "10" is no time such as 90s, 10m or 1h (example: GUARD_WAIT=1h)
+        NAMESPACE_INSTANCE_LIMIT: "0" is no whole number from 1 (example: NAMESPACE_INSTANCE_LIMIT=5000)
         DRY_RUN: "yes" is neither true nor false (example: DRY_RUN=true)
         FAN_OUT: "true" is no URL of a queue (example: FAN_OUT=https://sqs.eu-central-1.amazonaws.com/111122223333/cloud-map-sync)
         QUOTA_SHARE: "0" is no number from 0.001 (example: QUOTA_SHARE=0.8)

@@ -2,7 +2,7 @@
 
 use crate::cloud_map::QuotaShare;
 use crate::model::{NamespaceReference, SignedDuration};
-use crate::plan::Policy;
+use crate::plan::{Limits, Policy};
 
 /// Namespaces separated by commas.
 pub fn namespaces(text: Option<&str>) -> Result<Vec<NamespaceReference>, String> {
@@ -62,6 +62,13 @@ pub fn per_cent(text: Option<&str>, default: u8) -> Result<u8, String> {
 pub fn count(text: Option<&str>, default: usize) -> Result<usize, String> {
     let Some(text) = text else { return Ok(default) };
     text.parse().map_err(|_| format!("{text:?} is no whole number"))
+}
+
+/// How many instances a namespace takes. None at all would say nothing that `POLICY` does not say better.
+pub fn instance_limit(text: Option<&str>) -> Result<usize, String> {
+    let Some(text) = text else { return Ok(Limits::default().namespace) };
+    let limit = text.parse().ok().filter(|limit| *limit > 0);
+    limit.ok_or_else(|| format!("{text:?} is no whole number from 1"))
 }
 
 /// A time with its unit, as `90s`, `10m` or `1h 30m`, up to a year.

@@ -42,6 +42,8 @@ pub enum Change {
         instance: String,
         /// All its attributes.
         attributes: Attributes,
+        /// What must be seen first.
+        waits_for: Option<WaitsFor>,
     },
     /// Register an instance of ours again, since its attributes are not what they should be.
     Rewrite {
@@ -192,6 +194,28 @@ impl Change {
         match self {
             Self::Deregister { marked, .. } => Some(marked),
             _ => None,
+        }
+    }
+
+    /// What must be seen before it is made.
+    pub fn waits_for(&self) -> Option<&WaitsFor> {
+        match self {
+            Self::Register { waits_for, .. } | Self::Deregister { waits_for, .. } => {
+                waits_for.as_ref()
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether it is a registration for which there is no room yet.
+    pub fn waits_for_room(&self) -> bool {
+        matches!(self.waits_for(), Some(WaitsFor::Room))
+    }
+
+    /// Makes it wait.
+    pub fn wait(&mut self, wait: WaitsFor) {
+        if let Self::Register { waits_for, .. } | Self::Deregister { waits_for, .. } = self {
+            *waits_for = Some(wait);
         }
     }
 

@@ -52,7 +52,8 @@ impl Because {
     }
 }
 
-/// What must be seen in Cloud Map before an instance may go, so that no name goes empty on the way.
+/// What must be seen in Cloud Map before an instance may come or go, so that no name goes empty and no
+/// limit is passed on the way.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 pub enum WaitsFor {
     /// One of the holder's present endpoints must be registered.
@@ -94,6 +95,12 @@ pub enum WaitsFor {
         /// The name it asks for, with its namespace.
         name: String,
     },
+    /// Instances must make room.
+    #[error("until there is room for it")]
+    Room,
+    /// The instances that wait for room must have come.
+    #[error("until the new instances are registered")]
+    Newcomers,
 }
 
 impl WaitsFor {
@@ -107,9 +114,11 @@ impl WaitsFor {
         match self {
             Self::Holder(service) | Self::NewName(service) => vec![service],
             Self::HolderAndNewName { holder, renamed } => vec![holder, renamed],
-            Self::FirstRegistration | Self::ContestedName { .. } | Self::HinderedName { .. } => {
-                Vec::new()
-            }
+            Self::FirstRegistration
+            | Self::ContestedName { .. }
+            | Self::HinderedName { .. }
+            | Self::Room
+            | Self::Newcomers => Vec::new(),
         }
     }
 }

@@ -25,10 +25,12 @@ impl Change {
             Self::CreateNamespace { name, .. } => format!("{name}, an HTTP namespace"),
             Self::CreateService { service, .. } => service.to_string(),
             Self::UpdateService { update, .. } => update.to_string(),
-            Self::Register { attributes, .. } => match attributes.get(INITIAL_HEALTH) {
-                Some(health) => format!("{}, {health}", describe(attributes)),
-                None => describe(attributes),
-            },
+            Self::Register { attributes, waits_for, .. } => {
+                let health = attributes.get(INITIAL_HEALTH).map(|health| format!(", {health}"));
+                let wait = waits_for.as_ref().map(|wait| format!("; waits {wait}"));
+                let (health, wait) = (health.unwrap_or_default(), wait.unwrap_or_default());
+                format!("{}{health}{wait}", describe(attributes))
+            }
             Self::Rewrite { differences, .. } => listed(differences),
             Self::Adopt { present, attributes, former, .. } => {
                 let mut differences = rewrite::differences(present, attributes);

@@ -45,8 +45,9 @@ pub fn assert_allowed(world: &World, plan: &Plan) {
         for (id, attributes) in world.0.registry.instances(key) {
             let Some(marks) = Marks::read(attributes, &world.0.owner) else { continue };
             let allowed = world.0.permit(&marks.service, key).is_ok();
-            let held = holders.holder(key).map(|holder| publishable(&world.0, holder, key));
-            let held: Vec<IpAddr> = held.into_iter().flatten().flatten().collect();
+            let held = holders.holders(key).iter();
+            let held = held.flat_map(|holder| publishable(&world.0, holder, key));
+            let held: Vec<IpAddr> = held.flatten().collect();
             let asked = Identity::of(attributes, true).addresses().any(|it| held.contains(&it));
             assert!(
                 allowed || asked || waiting.contains(&(key, id.as_str())),

@@ -20,7 +20,7 @@ use crate::model::{
     SignedDuration, Tags,
 };
 use crate::plan::identity::{Identity, new_id};
-use crate::plan::{Guard, NamePolicy, Policy, Rules};
+use crate::plan::{Guard, Limits, NamePolicy, Policy, Rules};
 
 /// A guard that holds nothing.
 pub const OFF: Guard = Guard { share: 100, minimum: 0, wait: SignedDuration::ZERO };
@@ -47,12 +47,13 @@ pub fn course() -> impl Strategy<Value = Course> {
     ];
     let failing = prop_oneof![2 => Just(0), 1 => any::<u64>(), 1 => Just(u64::MAX)];
     let guards = prop_oneof![2 => Just(OFF), 1 => guard()];
-    let rules = (policies, guards, any::<bool>(), option::weighted(0.4, name_policy()));
-    let rules = rules.prop_map(|(policy, guard, create_namespaces, name_policy)| Rules {
+    let rules = (policies, guards, any::<bool>(), option::weighted(0.4, name_policy()), limits());
+    let rules = rules.prop_map(|(policy, guard, create_namespaces, name_policy, limits)| Rules {
         policy,
         guard,
         create_namespaces,
         name_policy,
+        limits,
         ..Rules::default()
     });
     let all = (rules, failing, any::<bool>(), any::<bool>(), any::<bool>());
@@ -63,6 +64,13 @@ pub fn course() -> impl Strategy<Value = Course> {
         resets,
         late,
     })
+}
+
+/// Those of Cloud Map, or so few that there is not room for all.
+fn limits() -> impl Strategy<Value = Limits> {
+    let few = |range: std::ops::Range<usize>, all| prop_oneof![1 => range, 1 => Just(all)];
+    (few(1..5, 1000), few(1..9, 2000))
+        .prop_map(|(service, namespace)| Limits { service, namespace })
 }
 
 /// A guard that worlds as small as these get past.

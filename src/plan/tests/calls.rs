@@ -9,22 +9,24 @@ use crate::model::{Attributes, CloudMapService, Health, KnownHealth, ServiceKey,
 use crate::plan::{Change, NewService, ServiceUpdate, health};
 
 impl Simulation {
-    /// One call. It fails where the course says so, and where there is no service to call it for.
-    pub(super) fn make(&mut self, change: &Change) {
+    /// One call, and whether it did what it is for. It fails where the course says so, and where there is
+    /// no service to call it for.
+    pub(super) fn make(&mut self, change: &Change) -> bool {
         let fails = self.course.failing.checked_shr(self.calls).unwrap_or(0) & 1 == 1;
         self.calls += 1;
         if fails {
-            return;
+            return false;
         }
         let key = change.place().key.clone();
         if let Some(name) = change.missing_namespace() {
             self.create_namespace(name);
         }
         if let Change::CreateService { service, .. } = change {
-            return self.create_service(key, service);
+            self.create_service(key, service);
+            return true;
         }
         if !self.world.0.registry.services.contains_key(&key) {
-            return;
+            return false;
         }
         match change {
             Change::Register { instance, attributes, .. } => {
@@ -34,6 +36,7 @@ impl Simulation {
                 self.instances(&key).insert(instance.clone(), attributes.clone());
                 self.set_health(&key, instance, Some(health::initial(attributes)));
                 self.fresh.insert((key, instance.clone()));
+                self.assert_within_limits(change);
             }
             Change::Rewrite { instance, attributes, .. } => {
                 self.assert_ours(change);
@@ -64,6 +67,7 @@ impl Simulation {
             Change::UpdateService { update, .. } => self.update_service(&key, update),
             Change::CreateNamespace { .. } | Change::CreateService { .. } => {}
         }
+        true
     }
 
     /// Whoever needs a missing namespace creates it, where nobody was faster.

@@ -7,7 +7,8 @@ use std::net::IpAddr;
 use super::simulation::Simulation;
 use crate::model::attributes::{IPV4, IPV6};
 use crate::model::{
-    AnnotatedService, Endpoint, Health, HealthSource, Marks, ServiceKey, ServiceRef,
+    AnnotatedService, CloudMapService, Endpoint, Health, HealthSource, Marks, ServiceKey,
+    ServiceRef,
 };
 use crate::plan::identity::Identity;
 use crate::plan::{Change, Holders, Observation, Plan, health, plan};
@@ -72,6 +73,18 @@ impl Simulation {
         let keeps = service.claims.as_ref().is_ok_and(|claims| claims.keeps_last);
         let serving = service.endpoints.iter().flatten().any(|endpoint| endpoint.serving);
         assert!(!keeps || serving || wanted == Health::Healthy, "{change}: none is ready");
+    }
+
+    /// A registration leaves neither its service nor its namespace with more instances than they take.
+    pub fn assert_within_limits(&self, change: &Change) {
+        let (key, limits) = (&change.place().key, self.course.rules.limits);
+        let services = || self.world.0.registry.services.iter();
+        let held = |(_, service): (&ServiceKey, &CloudMapService)| service.held();
+        let in_service: usize = services().filter(|(it, _)| *it == key).map(held).sum();
+        let same = services().filter(|(it, _)| it.namespace == key.namespace);
+        let in_namespace: usize = same.map(held).sum();
+        assert!(in_service <= limits.service, "{change}: {in_service} in the service");
+        assert!(in_namespace <= limits.namespace, "{change}: {in_namespace} in the namespace");
     }
 
     /// A name of ours goes empty only where none who holds it has anything that could be found there.

@@ -4,15 +4,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::turn::{self, Turn, identity};
 use super::world::World;
 use crate::model::{KnownHealth, Selection, ServiceKey, ServiceRef};
 use crate::plan::{
     Adoption, Again, Change, Extent, Holders, Observation, Plan, Rules, Stage, adopt, affected,
-    health_needed, in_turns, plan,
+    health_needed, plan,
 };
 
-/// How often one Service is read and decided again, as in `apply`.
-const LOOKS: usize = 3;
+/// How often those that wait for room get another turn, as in `apply`.
+const MORE_TURNS: usize = 3;
 
 /// How a sync goes on.
 #[derive(Clone, Debug)]
@@ -38,17 +39,6 @@ pub struct Simulation {
     pub(super) fresh: BTreeSet<(ServiceKey, String)>,
     /// Who held each name when the present sync began.
     pub holders: BTreeMap<ServiceKey, Vec<ServiceRef>>,
-}
-
-type Settled = (Stage, ServiceKey, Option<String>);
-
-/// The turn of one Kubernetes Service, or of several that wait for one another.
-struct Turn {
-    services: BTreeSet<ServiceRef>,
-    observation: Observation,
-    changes: Vec<Change>,
-    announced: BTreeSet<Settled>,
-    settled: BTreeSet<Settled>,
 }
 
 impl Simulation {
@@ -122,22 +112,40 @@ impl Simulation {
         let holders = Holders::decide(&observation);
         self.holders =
             holders.keys().map(|key| (key.clone(), holders.holders(key).to_vec())).collect();
-        let turns = in_turns(plan.changes).into_iter();
-        let mut turns: Vec<Turn> =
-            turns.map(|changes| Turn::new(changes, &observation, &holders)).collect();
-        if self.course.side_by_side {
-            for look in 1..=LOOKS {
-                for turn in &mut turns {
-                    self.look(turn, look);
-                }
-            }
-        } else {
-            for turn in &mut turns {
-                (1..=LOOKS).for_each(|look| self.look(turn, look));
-            }
+        let mut turns = turn::all(plan.changes, &observation, &BTreeSet::new());
+        for _ in 0..=MORE_TURNS {
+            self.take(&mut turns);
+            turns = self.turns_of_those_that_wait_for_room(turns);
         }
         self.assert_that_they_stay(&held);
         self.calls - before
+    }
+
+    fn take(&mut self, turns: &mut [Turn]) {
+        if self.course.side_by_side {
+            for look in 1..=turns.iter().map(Turn::looks).max().unwrap_or(0) {
+                let turns = turns.iter_mut().filter(|turn| look <= turn.looks());
+                turns.for_each(|turn| self.look(turn, look));
+            }
+        } else {
+            for turn in turns {
+                (1..=turn.looks()).for_each(|look| self.look(turn, look));
+            }
+        }
+    }
+
+    /// As in `apply`: when all have had their turn, those that wait for room are looked at again.
+    fn turns_of_those_that_wait_for_room(&self, turns: Vec<Turn>) -> Vec<Turn> {
+        let turns: Vec<Turn> = turns.into_iter().filter(|turn| !turn.left().is_empty()).collect();
+        let waiting: BTreeSet<ServiceRef> =
+            turns.iter().flat_map(|it| it.services.clone()).collect();
+        let open: Vec<Change> = turns.iter().flat_map(Turn::left).collect();
+        let (observation, _) = self.observe(&Selection::Everything);
+        let again = Again::of(&Holders::decide(&observation), &waiting, &open);
+        let mut changes = plan(&observation, &again.services).changes;
+        changes.retain(|service, _| waiting.contains(service));
+        let settled = turns.into_iter().flat_map(|turn| turn.settled).collect();
+        turn::all(changes, &observation, &settled)
     }
 
     /// Time passes between two syncs.
@@ -150,18 +158,11 @@ impl Simulation {
         if look > 1 {
             self.decide_again(turn);
         }
-        let (mut now, later): (Vec<_>, Vec<_>) =
-            turn.changes.drain(..).partition(|change| match change {
-                Change::Deregister { waits_for, .. } => look > 1 && waits_for.is_none(),
-                _ => true,
-            });
-        now.sort_by_key(Change::stage);
-        for change in now {
-            if turn.settled.insert(identity(&change)) {
-                self.make(&change);
+        for change in turn.due(look) {
+            if turn.settled.insert(identity(&change)) && self.make(&change) {
+                turn.observation.note(&change);
             }
         }
-        turn.changes = later;
     }
 
     /// Reads again what is open, as `World::observe_again` does, and plans it again.
@@ -188,30 +189,6 @@ impl Simulation {
         self.read_health(seen, &again.services);
         let mut plan = plan(seen, &again.services);
         plan.changes.retain(|service, _| turn.services.contains(service));
-        turn.changes = plan.changes.into_values().flatten().collect();
-        turn.changes.retain(|change| {
-            change.stage() != Stage::Deregister || turn.announced.contains(&identity(change))
-        });
+        turn.go_on(plan.changes);
     }
-}
-
-impl Turn {
-    fn new(
-        changes: BTreeMap<ServiceRef, Vec<Change>>,
-        observation: &Observation,
-        holders: &Holders,
-    ) -> Self {
-        let services = changes.keys().cloned().collect();
-        let changes: Vec<Change> = changes.into_values().flatten().collect();
-        let again = Again::of(holders, &services, &changes);
-        let observation = again.narrow(observation, holders);
-        let removals = changes.iter().filter(|change| change.stage() == Stage::Deregister);
-        let announced = removals.map(identity).collect();
-        Self { services, observation, changes, announced, settled: BTreeSet::new() }
-    }
-}
-
-fn identity(change: &Change) -> Settled {
-    let instance = change.instance().map(str::to_owned);
-    (change.stage(), change.place().key.clone(), instance)
 }

@@ -41,7 +41,8 @@ fn registry() -> Registry {
     cart.instances = None;
     cart.unreadable = Some("throttled".to_owned());
     let services = [web, cart].map(|it| (ServiceKey::new(&namespace, &it.name), it));
-    Registry { services: services.into(), namespaces: [(namespace.id.clone(), namespace)].into() }
+    let namespaces = [(namespace.id.clone(), namespace)].into();
+    Registry { services: services.into(), namespaces, ..Registry::default() }
 }
 
 fn status(clusters: &[&str]) -> Status {

@@ -61,7 +61,7 @@ pub fn confirmed(mut world: World) -> World {
 pub fn after(mut world: World, plan: &Plan) -> World {
     for change in plan.changes.values().flatten() {
         match change {
-            Change::Register { place, instance, attributes }
+            Change::Register { place, instance, attributes, .. }
             | Change::Rewrite { place, instance, attributes, .. } => {
                 let service = world.0.registry.services.get_mut(&place.key).expect("it is there");
                 let instances = service.instances.as_mut().expect("they were read");

@@ -1,0 +1,220 @@
+//! Where there is not room for all: who gets it, who makes it, and what is said of it.
+
+use insta::assert_snapshot;
+
+use super::world::{
+    HTTP, Kubernetes, World, foreign, of_other_cluster, ours, own, pod, service, with,
+};
+use crate::model::Attributes;
+use crate::plan::{Limits, Policy, Rules};
+
+/// What a sync would do under these limits.
+fn told(world: &World, service: usize, namespace: usize) -> String {
+    let limits = Limits { service, namespace };
+    world.clone().under(Rules { limits, ..Rules::default() }).told()
+}
+
+/// A Service `shop/<name>` that claims `http/<name>`, with pods at these last numbers of an address.
+fn ready(name: &str, pods: &[u8]) -> Kubernetes {
+    let pods = pods.iter().map(|last| pod("one", &format!("10.0.0.{last}")));
+    let pods = pods.collect::<Vec<_>>();
+    service(&format!("shop/{name}"), &format!("http/{name}")).ready(pods)
+}
+
+/// What stands there for one of them.
+fn stands(name: &str, last: u8) -> Attributes {
+    let service = format!("shop/{name}");
+    with(ours(&service, &format!("10.0.0.{last}")), "cloud-map-sync/pod", "one")
+}
+
+fn task(last: u8) -> Attributes {
+    foreign(&format!("10.0.9.{last}"))
+}
+
+#[test]
+fn a_service_takes_so_many_whoever_registered_them_and_what_stands_stays() {
+    let world = World::new().service(ready("web", &[1, 2, 3, 4])).cloud_map(
+        "http/web",
+        HTTP,
+        [("a", stands("web", 1)), ("b", task(1)), ("c", of_other_cluster("shop/web", "10.0.8.1"))],
+    );
+    assert_snapshot!(told(&world, 4, 2000), @r"
+    shop/web: register http/web: 10.0.0.2 (pod one)
+    ! shop/web http/web: 2 of 4 instances fit: a Cloud Map service takes 4, and 2 in it are not ours (ServiceFull)
+    ");
+    assert_snapshot!(told(&world, 3, 2000), @"! shop/web http/web: 1 of 4 instances fit: a Cloud Map service takes 3, and 2 in it are not ours (ServiceFull)");
+    assert_snapshot!(told(&world, 2, 2000), @"! shop/web http/web: 1 of 4 instances fit: a Cloud Map service takes 2, and 2 in it are not ours (ServiceFull)");
+    assert_snapshot!(told(&world, 6, 2000), @r"
+    shop/web: register http/web: 10.0.0.2 (pod one)
+    shop/web: register http/web: 10.0.0.3 (pod one)
+    shop/web: register http/web: 10.0.0.4 (pod one)
+    ");
+}
+
+#[test]
+fn what_goes_anyway_makes_room_as_little_as_needed() {
+    let world = World::new().service(ready("web", &[1, 5])).cloud_map(
+        "http/web",
+        HTTP,
+        [("a", stands("web", 1)), ("b", stands("web", 2)), ("c", stands("web", 3))],
+    );
+    assert_snapshot!(told(&world, 3, 2000), @r"
+    shop/web: register http/web: 10.0.0.5 (pod one); waits until there is room for it
+    shop/web: deregister http/web b: 10.0.0.2 (pod one): no ready endpoint has this address and port
+    shop/web: deregister http/web c: 10.0.0.3 (pod one): no ready endpoint has this address and port; stays until the new instances are registered
+    ");
+    assert_snapshot!(told(&world, 4, 2000), @r"
+    shop/web: register http/web: 10.0.0.5 (pod one)
+    shop/web: deregister http/web b: 10.0.0.2 (pod one): no ready endpoint has this address and port
+    shop/web: deregister http/web c: 10.0.0.3 (pod one): no ready endpoint has this address and port
+    ");
+}
+
+#[test]
+fn the_last_one_under_a_name_makes_no_room() {
+    let world = World::new().service(ready("web", &[5, 6])).cloud_map(
+        "http/web",
+        HTTP,
+        [("a", stands("web", 1)), ("b", task(1))],
+    );
+    assert_snapshot!(told(&world, 2, 2000), @r"
+    shop/web: deregister http/web a: 10.0.0.1 (pod one): no ready endpoint has this address and port; stays until one of the ready endpoints is registered
+    ! shop/web http/web: 0 of 2 instances fit: a Cloud Map service takes 2, and 1 in it are not ours (ServiceFull)
+    ");
+    let world = world.with("http/web", |service| {
+        let instances = service.instances.as_mut().expect("they were read");
+        instances.insert("c".into(), stands("web", 2));
+    });
+    assert_snapshot!(told(&world, 3, 2000), @r"
+    shop/web: register http/web: 10.0.0.5 (pod one); waits until there is room for it
+    shop/web: register http/web: 10.0.0.6 (pod one); waits until there is room for it
+    shop/web: deregister http/web a: 10.0.0.1 (pod one): no ready endpoint has this address and port
+    shop/web: deregister http/web c: 10.0.0.2 (pod one): no ready endpoint has this address and port; stays until one of the ready endpoints is registered
+    ");
+}
+
+#[test]
+fn what_a_gone_service_left_makes_room_for_the_next_holder_but_for_the_last() {
+    let world = World::new().service(ready("web", &[5])).cloud_map(
+        "http/web",
+        HTTP,
+        [("a", stands("gone", 1)), ("b", stands("gone", 2)), ("c", stands("gone", 3))],
+    );
+    assert_snapshot!(told(&world, 3, 2000), @r"
+    shop/web: register http/web: 10.0.0.5 (pod one); waits until there is room for it
+    shop/web: deregister http/web a: 10.0.0.1 (pod one): Service shop/gone is gone, or no longer annotated and headless
+    shop/web: deregister http/web b: 10.0.0.2 (pod one): Service shop/gone is gone, or no longer annotated and headless; stays until Service shop/web has an instance under this name
+    shop/web: deregister http/web c: 10.0.0.3 (pod one): Service shop/gone is gone, or no longer annotated and headless; stays until Service shop/web has an instance under this name
+    ");
+}
+
+#[test]
+fn a_policy_that_takes_nothing_out_makes_no_room() {
+    let limits = Limits { service: 2, namespace: 2000 };
+    let world = World::new().service(ready("web", &[1, 5])).cloud_map(
+        "http/web",
+        HTTP,
+        [("a", stands("web", 1)), ("b", stands("web", 2))],
+    );
+    assert_snapshot!(world
+        .under(Rules { policy: Policy::CreateOnly, limits, ..Rules::default() })
+        .told(), @r"
+    ! shop/web http/web: 1 of 2 instances fit: a Cloud Map service takes 2, and 0 in it are not ours (ServiceFull)
+    ! shop/web http/web: policy create-only does not allow this: deregister b in http/web (Policy)
+    ");
+}
+
+#[test]
+fn names_of_a_namespace_take_turns_and_the_one_with_the_fewest_begins() {
+    let world = World::new()
+        .service(ready("api", &[1, 2, 3]))
+        .service(ready("web", &[1, 2, 3]))
+        .service(ready("zoo", &[1, 2, 3]))
+        .cloud_map("http/api", HTTP, [("a", stands("api", 1)), ("b", stands("api", 2))])
+        .cloud_map("http/other", HTTP, [("c", task(1))])
+        .cloud_map("dns/elsewhere", HTTP, [("d", task(1))]);
+    assert_snapshot!(told(&world, 1000, 3), @r"
+    ! shop/api http/api: 2 of 3 instances fit: the Cloud Map namespace takes 3 (NAMESPACE_INSTANCE_LIMIT), and others take up the rest (NamespaceFull)
+    ! shop/web http/web: 0 of 3 instances fit: the Cloud Map namespace takes 3 (NAMESPACE_INSTANCE_LIMIT), and others take up the rest (NamespaceFull)
+    ! shop/zoo http/zoo: 0 of 3 instances fit: the Cloud Map namespace takes 3 (NAMESPACE_INSTANCE_LIMIT), and others take up the rest (NamespaceFull)
+    ");
+    assert_snapshot!(told(&world, 1000, 5), @r"
+    shop/web: create http/web: an HTTP service
+    shop/web: register http/web: 10.0.0.2 (pod one)
+    shop/zoo: create http/zoo: an HTTP service
+    shop/zoo: register http/zoo: 10.0.0.2 (pod one)
+    ! shop/api http/api: 2 of 3 instances fit: the Cloud Map namespace takes 5 (NAMESPACE_INSTANCE_LIMIT), and others take up the rest (NamespaceFull)
+    ! shop/web http/web: 1 of 3 instances fit: the Cloud Map namespace takes 5 (NAMESPACE_INSTANCE_LIMIT), and others take up the rest (NamespaceFull)
+    ! shop/zoo http/zoo: 1 of 3 instances fit: the Cloud Map namespace takes 5 (NAMESPACE_INSTANCE_LIMIT), and others take up the rest (NamespaceFull)
+    ");
+    assert_snapshot!(told(&world, 1000, 9), @r"
+    shop/api: register http/api: 10.0.0.3 (pod one)
+    shop/web: create http/web: an HTTP service
+    shop/web: register http/web: 10.0.0.1 (pod one)
+    shop/web: register http/web: 10.0.0.2 (pod one)
+    shop/web: register http/web: 10.0.0.3 (pod one)
+    shop/zoo: create http/zoo: an HTTP service
+    shop/zoo: register http/zoo: 10.0.0.1 (pod one)
+    shop/zoo: register http/zoo: 10.0.0.2 (pod one)
+    ! shop/zoo http/zoo: 2 of 3 instances fit: the Cloud Map namespace takes 9 (NAMESPACE_INSTANCE_LIMIT), and others take up the rest (NamespaceFull)
+    ");
+}
+
+#[test]
+fn instances_that_were_not_read_count_in_their_namespace() {
+    let world = World::new().service(ready("web", &[1, 2])).cloud_map("http/other", HTTP, []);
+    let world = world.with("http/other", |service| {
+        service.instances = None;
+        service.instance_count = 4;
+    });
+    assert_snapshot!(told(&world, 1000, 5), @r"
+    shop/web: create http/web: an HTTP service
+    shop/web: register http/web: 10.0.0.2 (pod one)
+    ! shop/web http/web: 1 of 2 instances fit: the Cloud Map namespace takes 5 (NAMESPACE_INSTANCE_LIMIT), and others take up the rest (NamespaceFull)
+    ");
+}
+
+#[test]
+fn who_exchanges_a_pod_keeps_the_place_and_what_others_free_is_given_out() {
+    let world = World::new()
+        .service(ready("api", &[1, 5]))
+        .service(ready("web", &[1, 2, 3]))
+        .cloud_map("http/api", HTTP, [("a", stands("api", 1)), ("b", stands("api", 2))])
+        .cloud_map("http/web", HTTP, [("c", stands("web", 1)), ("d", stands("web", 2))]);
+    assert_snapshot!(told(&world, 1000, 4), @r"
+    shop/api: register http/api: 10.0.0.5 (pod one); waits until there is room for it
+    shop/api: deregister http/api b: 10.0.0.2 (pod one): no ready endpoint has this address and port
+    ! shop/web http/web: 2 of 3 instances fit: the Cloud Map namespace takes 4 (NAMESPACE_INSTANCE_LIMIT), and others take up the rest (NamespaceFull)
+    ");
+    let world = world.cloud_map("http/old", HTTP, [own("e", "shop/gone", "10.0.0.9")]);
+    assert_snapshot!(told(&world, 1000, 5), @r"
+    shop/api: register http/api: 10.0.0.5 (pod one); waits until there is room for it
+    shop/api: deregister http/api b: 10.0.0.2 (pod one): no ready endpoint has this address and port
+    shop/gone: deregister http/old e: 10.0.0.9: Service shop/gone is gone, or no longer annotated and headless
+    shop/web: register http/web: 10.0.0.3 (pod one); waits until there is room for it
+    ");
+}
+
+#[test]
+fn where_there_are_too_many_what_goes_gives_no_room() {
+    let world = World::new().service(ready("web", &[1, 5])).cloud_map(
+        "http/web",
+        HTTP,
+        [("a", stands("web", 1)), ("b", stands("web", 2)), ("c", stands("web", 3)), ("d", task(1))],
+    );
+    assert_snapshot!(told(&world, 2, 2000), @r"
+    shop/web: deregister http/web b: 10.0.0.2 (pod one): no ready endpoint has this address and port
+    shop/web: deregister http/web c: 10.0.0.3 (pod one): no ready endpoint has this address and port
+    ! shop/web http/web: 1 of 2 instances fit: a Cloud Map service takes 2, and 1 in it are not ours (ServiceFull)
+    ");
+    assert_snapshot!(told(&world, 3, 2000), @r"
+    shop/web: register http/web: 10.0.0.5 (pod one); waits until there is room for it
+    shop/web: deregister http/web b: 10.0.0.2 (pod one): no ready endpoint has this address and port
+    shop/web: deregister http/web c: 10.0.0.3 (pod one): no ready endpoint has this address and port
+    ");
+    assert_snapshot!(told(&world, 1000, 3), @r"
+    shop/web: register http/web: 10.0.0.5 (pod one); waits until there is room for it
+    shop/web: deregister http/web b: 10.0.0.2 (pod one): no ready endpoint has this address and port
+    shop/web: deregister http/web c: 10.0.0.3 (pod one): no ready endpoint has this address and port
+    ");
+}
