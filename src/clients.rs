@@ -19,7 +19,7 @@ use crate::cloud_map::{CloudMap, QuotaShare, Quotas};
 use crate::eks;
 use crate::eks::token::TokenSource;
 use crate::kubernetes::{self, Kubernetes};
-use crate::model::ClusterArn;
+use crate::model::{ClusterArn, Existence};
 use crate::settings::{Cluster, Role};
 
 /// Tries of one AWS call. The SDK backs off between them. Its adaptive mode would besides hold all
@@ -188,6 +188,13 @@ impl Clients {
         let asked = aws_sdk_sts::Client::new(&config).get_caller_identity().send().await;
         let answer = asked.map_err(|error| DisplayErrorContext(&error).to_string())?;
         Ok(answer.arn.unwrap_or_default())
+    }
+
+    /// Whether a cluster is there, asked as `role`, or as the function itself.
+    pub async fn existence(&self, cluster: &ClusterArn, role: Option<&Role>) -> Existence {
+        let config = self.config(role, Some(cluster.region())).await;
+        let (eks, sts) = (aws_sdk_eks::Client::new(&config), aws_sdk_sts::Client::new(&config));
+        eks::existence(&eks, &sts, cluster).await
     }
 
     async fn config(&self, role: Option<&Role>, region: Option<&str>) -> SdkConfig {

@@ -39,6 +39,7 @@ pub mod kubernetes;
 pub mod lambda;
 pub mod model;
 pub mod observe;
+pub mod orphans;
 pub mod own_queue;
 pub mod parameter_store;
 pub mod plan;

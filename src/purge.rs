@@ -7,9 +7,9 @@ use tokio::time::timeout_at;
 
 use crate::apply::Task;
 use crate::cloud_map::Urgency;
-use crate::model::{ClusterArn, Desired, Owner};
+use crate::model::ClusterArn;
 use crate::observe::{self, SharedRegistry};
-use crate::plan::{Because, Extent, Observation};
+use crate::plan::Because;
 use crate::reconcile::{Error, Invocation};
 use crate::report::ClusterReport;
 
@@ -26,14 +26,7 @@ impl Invocation<'_> {
     ) -> Result<ClusterReport, Error> {
         let read = timeout_at(self.deadline.stop(), registry.read()).await;
         let read = read.map_err(|_| Error::Deadline)?.map_err(observe::Error::from)?;
-        let mut observation = Observation {
-            owner: Owner { id: self.settings.owner_id.clone(), cluster: cluster.clone() },
-            rules: self.settings.rules.clone(),
-            now: self.now,
-            extent: Extent::Confirmed,
-            desired: Desired::default(),
-            registry: read,
-        };
+        let mut observation = self.of_cluster(cluster.clone(), &read);
         let task = Task::Purge(registry, because);
         Ok(self.carry_out(&task, &mut observation, &BTreeSet::new(), Urgency::Bulk).await.report)
     }

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use crate::model::ServiceRef;
 use crate::observe::{self, SharedRegistry, World};
 use crate::plan::{
-    Adoption, Again, Because, Change, Holders, Observation, Plan, adopt, plan, purge,
+    Adoption, Again, Because, Change, Holders, Observation, Plan, Step, adopt, plan, purge,
 };
 
 /// What changes are carried out for.
@@ -18,6 +18,8 @@ pub enum Task<'a> {
     Adopt(&'a World<'a>, &'a Adoption),
     /// Nothing of ours shall be left of a cluster, which may be gone.
     Purge(&'a SharedRegistry, &'a Because),
+    /// The same, or a note for later, for a cluster that is not kept in step any more.
+    Orphans(&'a SharedRegistry, Step),
 }
 
 impl Task<'_> {
@@ -25,7 +27,7 @@ impl Task<'_> {
     pub fn registry(&self) -> &SharedRegistry {
         match self {
             Self::Sync(world) | Self::Adopt(world, _) => world.registry,
-            Self::Purge(registry, _) => registry,
+            Self::Purge(registry, _) | Self::Orphans(registry, _) => registry,
         }
     }
 
@@ -35,6 +37,7 @@ impl Task<'_> {
             Self::Sync(_) => plan(observation, affected),
             Self::Adopt(_, adoption) => adopt(observation, affected, adoption),
             Self::Purge(_, because) => purge(observation, because),
+            Self::Orphans(_, step) => step.plan(observation),
         }
     }
 
@@ -53,7 +56,7 @@ impl Task<'_> {
             Self::Sync(world) | Self::Adopt(world, _) => {
                 observation = world.observe_again(observation, &keys, &read).await?;
             }
-            Self::Purge(registry, _) => {
+            Self::Purge(registry, _) | Self::Orphans(registry, _) => {
                 registry.read_again(&mut observation.registry, &keys).await?;
             }
         }

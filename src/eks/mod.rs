@@ -1,6 +1,8 @@
 //! What Amazon EKS tells of a cluster: its ARN, its API server's address and certificate authority
-//! ([`describe`]), and how to sign a bearer token that the cluster accepts ([`token`]).
+//! ([`describe`]), whether it is still there ([`existence()`]), and how to sign a bearer token that the
+//! cluster accepts ([`token`]).
 
+mod existence;
 pub mod token;
 
 use aws_sdk_eks::Client;
@@ -11,6 +13,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use crate::model::ClusterArn;
+
+pub use existence::existence;
 
 /// Where a cluster's API server is and how to know it. Endpoint and certificate authority come from
 /// here alone, never from an event or a setting.

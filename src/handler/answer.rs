@@ -11,7 +11,7 @@ use super::scopes::{Selections, UnknownCluster};
 use crate::event;
 use crate::plan::Policy;
 use crate::reconcile;
-use crate::report::{ClusterReport, Counts, Report};
+use crate::report::{ClusterReport, Counts, OrphanReport, Report};
 
 /// Lambda answers at most 6 MB; a report that comes near is cut to its counts.
 const LARGEST_ANSWER: usize = 5_000_000;
@@ -44,7 +44,7 @@ pub enum Error {
     Unexplained(#[source] reconcile::Error),
     /// Some cluster could not be read or some change failed, after all clusters were served.
     #[error("{0}; the next run continues, and the log names each failure")]
-    SyncIncomplete(Counts),
+    SyncIncomplete(Box<Counts>),
 }
 
 impl Error {
@@ -79,7 +79,7 @@ impl Answer {
         let response = if report.ok {
             Ok(json!({ "ok": true, "mode": report.mode, "counts": report.counts }))
         } else {
-            Err(Error::SyncIncomplete(report.counts))
+            Err(Error::SyncIncomplete(Box::new(report.counts)))
         };
         Self { report: Some(report), response }
     }
@@ -112,6 +112,11 @@ impl Answer {
     }
 }
 
+fn orphans(report: &OrphanReport) -> Value {
+    let OrphanReport { instances, reason, detail, done, .. } = report;
+    json!({ "cluster": done.cluster, "instances": instances, "reason": reason, "detail": detail })
+}
+
 /// The report with the number of changes of each Cloud Map service in place of their lines.
 fn cut(report: &Report) -> Value {
     let services = |cluster: &ClusterReport| -> Vec<Value> {
@@ -140,6 +145,7 @@ fn cut(report: &Report) -> Value {
         "mode": report.mode,
         "ok": report.ok,
         "counts": report.counts,
+        "orphans": report.orphans.iter().map(orphans).collect::<Vec<_>>(),
         "cut": "the whole report is too large for Lambda's answer; name a cluster, a namespace or a service",
         "clusters": clusters.collect::<Vec<_>>(),
     })

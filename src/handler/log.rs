@@ -5,7 +5,7 @@ use tracing::{error, info, warn};
 
 use crate::report::{
     ChangeLine, ChangeResult, ClusterReport, Deletion, Dropped, EmptyServices, GuardReport, Mode,
-    Report, ServiceReport,
+    OrphanReport, Report, ServiceReport,
 };
 
 /// A message that is not delivered again, since a retry could not help.
@@ -111,6 +111,16 @@ pub fn empty_services(empty: &EmptyServices, mode: Mode) {
     }
     for why in &empty.kept {
         info!("no service is deleted, or this one is kept: {why}");
+    }
+}
+
+/// What a cluster left behind.
+pub fn orphans(report: &OrphanReport, mode: Mode) {
+    let cluster = report.done.cluster.as_str();
+    let (instances, reason) = (report.instances, &*report.reason);
+    warn!(cluster, instances, reason, "orphans: {}", report.detail);
+    if !report.done.services.is_empty() {
+        self::cluster(&report.done, mode);
     }
 }
 

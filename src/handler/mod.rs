@@ -7,6 +7,7 @@ mod explain;
 mod hand_on;
 mod log;
 mod named;
+mod orphans;
 mod purge;
 mod scopes;
 mod status;
@@ -179,6 +180,10 @@ impl Function {
         let of_clusters = runs.values().map(|(report, _)| report.clone()).collect();
         let mut report = Report::new(invocation.mode, of_clusters);
         report.whole = selections.is_everything(&self.settings.clusters);
+        if report.whole && invocation.adoption.is_none() {
+            let orphans = Box::pin(self.orphans(invocation, &registries, &runs)).await;
+            report = report.with_orphans(orphans);
+        }
         if report.whole && invocation.may_delete_services() {
             for empty in self.empty_services(invocation, &registries, &runs).await {
                 log::empty_services(&empty, invocation.mode);

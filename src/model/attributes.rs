@@ -47,6 +47,9 @@ pub const POD: &str = "cloud-map-sync/pod";
 /// goes, which instances we left unhealthy.
 pub const HEALTH: &str = "cloud-map-sync/health";
 
+/// Since when the cluster of an instance of ours is known to be gone.
+pub const ORPHANED: &str = "cloud-map-sync/orphaned-since";
+
 /// One installation's claim to what it registered for one cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
@@ -57,6 +60,13 @@ pub struct Owner {
 }
 
 impl Owner {
+    /// The owner, of the same installation, that an instance is marked with: of whichever cluster.
+    pub fn marked(id: &str, attributes: &Attributes) -> Option<Self> {
+        let cluster = ClusterArn::parse(attributes.get(CLUSTER)?)?;
+        let is_marked = attributes.get(OWNER).is_some_and(|owner| owner == id);
+        is_marked.then(|| Self { id: id.to_owned(), cluster })
+    }
+
     /// Whether the instance is ours: owner and cluster match exactly. Nothing else makes it so.
     pub fn owns(&self, attributes: &Attributes) -> bool {
         attributes.get(OWNER).is_some_and(|owner| *owner == self.id)
@@ -173,6 +183,16 @@ mod tests {
         for (attributes, expected) in cases {
             assert_eq!(owner().owns(&attributes), expected, "{attributes:?}");
         }
+    }
+
+    #[test]
+    fn an_instance_of_the_installation_tells_its_cluster() {
+        let ours = marks().write(&owner());
+        assert_eq!(Owner::marked("cloud-map-sync", &ours), Some(owner()));
+        assert_eq!(Owner::marked("cloud-map-sync2", &ours), None);
+        let mut broken = ours;
+        broken.insert(CLUSTER.to_owned(), "blue".to_owned());
+        assert_eq!(Owner::marked("cloud-map-sync", &broken), None);
     }
 
     #[test]

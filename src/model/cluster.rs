@@ -36,6 +36,11 @@ impl ClusterArn {
         self.0.split(':').nth(3).unwrap_or("")
     }
 
+    /// The account that the cluster belongs to.
+    pub fn account(&self) -> &str {
+        self.0.split(':').nth(4).unwrap_or("")
+    }
+
     /// The whole ARN.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -61,10 +66,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cluster_arn_gives_name_and_region() {
+    fn a_cluster_arn_gives_name_region_and_account() {
         let arn = ClusterArn::parse("arn:aws:eks:eu-central-1:111122223333:cluster/blue");
         let arn = arn.expect("well formed");
         assert_eq!((arn.name(), arn.region()), ("blue", "eu-central-1"));
+        assert_eq!(arn.account(), "111122223333");
     }
 
     #[test]

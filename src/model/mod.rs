@@ -6,6 +6,7 @@
 pub mod attributes;
 pub(crate) mod cluster;
 mod desired;
+mod existence;
 mod fingerprint;
 mod health;
 pub(crate) mod name;
@@ -21,6 +22,7 @@ pub use desired::{
     AnnotatedService, BadAnnotation, Claim, Claims, Desired, Endpoint, Family, HealthSource,
     PortReference, ServicePort,
 };
+pub use existence::Existence;
 pub use fingerprint::fingerprint;
 pub use health::{Health, KnownHealth};
 pub use k8s_openapi::jiff::{SignedDuration, Timestamp};

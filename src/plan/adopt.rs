@@ -12,7 +12,7 @@ use super::present::Present;
 use super::sharing::apportion;
 use super::wanted::{Wanted, wanted};
 use super::{Because, Change, Extent, Holders, Observation, Place, Plan, Reason, plan, rewrite};
-use crate::model::attributes::{EC2_INSTANCE, MARK_PREFIX, SIGHTING};
+use crate::model::attributes::{EC2_INSTANCE, MARK_PREFIX, ORPHANED, SIGHTING};
 use crate::model::{Attributes, Owner, ServiceKey, ServiceRef, Tags};
 
 /// Which instances a person lets us take.
@@ -198,8 +198,10 @@ impl Adoption {
         let (_, attributes) =
             instances.find(|(wanted, _)| *wanted == identity).ok_or(NotAdopted::NotWanted)?;
         let mut attributes = rewrite::carry_over(present, attributes);
-        // What the guard of another owner remembers is not ours to remember.
-        attributes.remove(SIGHTING);
+        // What another owner noted for itself is not ours to remember.
+        for note in [SIGHTING, ORPHANED] {
+            attributes.remove(note);
+        }
         match rewrite::beyond_limits(&attributes) {
             Some(problem) => Err(NotAdopted::BeyondLimits(problem)),
             None => Ok((former, attributes)),

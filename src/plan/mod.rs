@@ -22,10 +22,12 @@ mod health;
 mod held_back;
 mod identity;
 mod limits;
+mod mark;
 mod maximum;
 mod name_policy;
 mod narrow;
 mod new_name;
+mod orphans;
 mod ownership;
 mod part;
 mod party;
@@ -62,6 +64,7 @@ pub use held_back::{HeldBack, Reason};
 pub use limits::{Limits, registrations};
 pub use name_policy::{Denial, Glob, NamePolicy, Permit, Range, Rule};
 pub use narrow::Again;
+pub use orphans::{Orphans, Step, marked_clusters};
 pub use ownership::Foreign;
 pub use part::{claimed, lacks_namespace, marks, stand_alone};
 pub use party::{Parties, Party, parties};
@@ -151,6 +154,9 @@ pub fn plan(observation: &Observation, affected: &BTreeSet<ServiceRef>) -> Plan 
     observation.rules.policy.restrict(&mut plan);
     guard::restrain(observation, affected, &mut plan);
     limits::keep_within(observation, &matched, &mut plan);
+    if observation.extent.is_whole() {
+        orphans::take_notes_back(observation, &mut plan);
+    }
     plan.note_emptied(&observation.registry);
     plan.add_namespaces();
     plan.in_order()

@@ -2,7 +2,7 @@
 //! of the plan reads, the same for all clusters of an invocation.
 
 use super::{Guard, Limits, NamePolicy, Policy};
-use crate::model::NamespaceReference;
+use crate::model::{NamespaceReference, SignedDuration};
 
 /// The settings that a plan obeys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,4 +21,6 @@ pub struct Rules {
     pub name_policy: Option<NamePolicy>,
     /// How many instances Cloud Map takes.
     pub limits: Limits,
+    /// After which time the instances of a cluster that is gone are taken out; none: never.
+    pub purge_dead_clusters_after: Option<SignedDuration>,
 }

@@ -90,13 +90,6 @@ impl ClusterReport {
         report
     }
 
-    /// The same report with something that a person should know.
-    #[must_use]
-    pub fn with_warning(mut self, warning: Option<String>) -> Self {
-        self.warnings.extend(warning);
-        self
-    }
-
     /// Whether the cluster was read and every change was made. What is held back is complete: a
     /// retry would not help.
     pub fn is_complete(&self) -> bool {

@@ -32,6 +32,8 @@ pub struct Counts {
     pub unchanged: usize,
     /// Instances of others beside them, left alone.
     pub foreign: usize,
+    /// Instances of ours whose cluster is gone or not configured any more.
+    pub orphaned: usize,
     /// What is held back.
     pub held_back: usize,
     /// Changes that failed, and services that could not be read.
@@ -97,6 +99,7 @@ impl Add for Counts {
             deleted: self.deleted + other.deleted,
             unchanged: self.unchanged + other.unchanged,
             foreign: self.foreign + other.foreign,
+            orphaned: self.orphaned + other.orphaned,
             held_back: self.held_back + other.held_back,
             failed: self.failed + other.failed,
             undone: self.undone + other.undone,

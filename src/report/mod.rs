@@ -10,6 +10,7 @@ pub mod explanation;
 mod guard;
 pub mod metrics;
 mod notice;
+mod orphans;
 pub mod status;
 mod table;
 #[cfg(test)]
@@ -28,6 +29,7 @@ pub use counts::Counts;
 pub use empty::{Deletion, EmptyServices};
 pub use guard::{GuardReport, LosingService};
 pub use notice::{Notice, notices};
+pub use orphans::OrphanReport;
 
 /// One of a few words that stand in a report: the code's own, or as they were read from an answer.
 pub type Word = Cow<'static, str>;
@@ -49,6 +51,9 @@ pub struct Report {
     /// What became of services that nobody needs, where they are looked for.
     #[serde(default, skip_serializing_if = "EmptyServices::is_empty")]
     pub empty_services: EmptyServices,
+    /// What clusters left behind that are not kept in step any more; a full sync looks for it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub orphans: Vec<OrphanReport>,
     /// Messages of a batch that name nothing to look at. A retry could not help, so they are not
     /// delivered again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -196,8 +201,18 @@ impl Report {
     pub fn new(mode: Mode, clusters: Vec<ClusterReport>) -> Self {
         let counts = clusters.iter().map(|cluster| cluster.counts).sum();
         let ok = clusters.iter().all(ClusterReport::is_complete);
-        let (dropped, empty_services) = (Vec::new(), EmptyServices::default());
-        Self { mode, whole: false, ok, counts, clusters, empty_services, dropped }
+        let (dropped, orphans) = (Vec::new(), Vec::new());
+        let empty_services = EmptyServices::default();
+        Self { mode, whole: false, ok, counts, clusters, empty_services, orphans, dropped }
+    }
+
+    /// The same report with what clusters left behind.
+    #[must_use]
+    pub fn with_orphans(mut self, orphans: Vec<OrphanReport>) -> Self {
+        let counts = orphans.iter().map(OrphanReport::counts);
+        self.counts = counts.fold(self.counts, |sum, counts| sum + counts);
+        self.ok &= orphans.iter().all(|orphans| orphans.done.is_complete());
+        Self { orphans, ..self }
     }
 }
 

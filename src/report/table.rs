@@ -16,6 +16,9 @@ impl Display for Report {
             writeln!(f, "cluster {}{registry}", cluster.cluster)?;
             cluster.fmt(f)?;
         }
+        for orphans in &self.orphans {
+            write!(f, "{orphans}")?;
+        }
         write!(f, "{}", self.empty_services)?;
         for Dropped { message, reason, detail } in &self.dropped {
             writeln!(f, "! dropped    message {message} ({reason}): {detail}")?;
@@ -175,6 +178,7 @@ impl Counts {
             (self.deleted, delete),
             (self.unchanged, "unchanged"),
             (self.foreign, "not ours"),
+            (self.orphaned, "orphaned"),
             (self.held_back, "held back"),
             (self.failed, "failed"),
             (self.undone, "not done"),

@@ -89,6 +89,13 @@ pub const DOCUMENTED: &[Documented] = &[
         example: r#"[{"clusters":["*"],"kubernetesNamespaces":["shop"],"cloudMapNamespaces":["prod*"],"names":["shop-*"]}]"#,
     },
     Documented {
+        variable: "PURGE_DEAD_CLUSTERS_AFTER",
+        meaning: "after this time the instances of a cluster that EKS knows no more are taken out: \
+                  see [Dead clusters](#dead-clusters)",
+        default: "off",
+        example: "7d",
+    },
+    Documented {
         variable: "NAMESPACE_INSTANCE_LIMIT",
         meaning: "how many instances a Cloud Map namespace takes, those of others included: AWS's \
                   quota \"instances per namespace\", which AWS raises on request",

@@ -98,6 +98,8 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
             },
             name_policy: self
                 .read("NAME_POLICY", |text| name_policy::parse(&stored::texts(text, parameters)?)),
+            purge_dead_clusters_after: self
+                .read("PURGE_DEAD_CLUSTERS_AFTER", value::duration_or_off),
         }
     }
 }
@@ -140,6 +142,7 @@ mod tests {
             ("GUARD_SHARE", "30 %"),
             ("GUARD_MINIMUM", "0"),
             ("GUARD_WAIT", "1h 30m"),
+            ("PURGE_DEAD_CLUSTERS_AFTER", "7d"),
             ("DRY_RUN", "true"),
             ("QUOTA_SHARE", "0.25"),
             ("FAN_OUT", "https://sqs.eu-central-1.amazonaws.com/111122223333/own"),
@@ -156,6 +159,8 @@ mod tests {
         let wait = SignedDuration::from_mins(90);
         assert_eq!(settings.rules.guard, Guard { share: 30, minimum: 0, wait });
         assert_eq!(settings.rules.limits, Limits { service: 1000, namespace: 5000 });
+        let week = Some(SignedDuration::from_hours(7 * 24));
+        assert_eq!(settings.rules.purge_dead_clusters_after, week);
         assert!(settings.dry_run && settings.rules.create_namespaces);
         assert!(settings.rules.delete_empty_services);
         assert_eq!(Some(settings.quota_share), QuotaShare::new(0.25));
@@ -173,6 +178,7 @@ mod tests {
             ("GUARD_SHARE", "101"),
             ("GUARD_MINIMUM", "-1"),
             ("GUARD_WAIT", "10"),
+            ("PURGE_DEAD_CLUSTERS_AFTER", "0d"),
             ("DRY_RUN", "yes"),
             ("NAMESPACE_INSTANCE_LIMIT", "0"),
             ("QUOTA_SHARE", "0"),
@@ -180,7 +186,7 @@ mod tests {
         ]);
         let text = mistakes.expect_err("all are wrong").to_string().replace("; ", "\n");
         insta::assert_snapshot!(text, @r#"
-        13 mistakes in the settings
+        14 mistakes in the settings
         CLUSTERS: it is not set, and there is nothing to keep in step without it (example: CLUSTERS=blue,green)
         OWNER_ID: it must be 1 to 256 printable ASCII characters without spaces (example: OWNER_ID=team-a)
         ANNOTATION_PREFIX: "Upper/" is no lower-case DNS name with a '/' after it (example: ANNOTATION_PREFIX=discovery.example.com/)
@@ -191,6 +197,7 @@ mod tests {
         GUARD_MINIMUM: "-1" is no whole number (example: GUARD_MINIMUM=25)
         GUARD_WAIT: "10" is no time such as 90s, 10m or 1h (example: GUARD_WAIT=1h)
         NAMESPACE_INSTANCE_LIMIT: "0" is no whole number from 1 (example: NAMESPACE_INSTANCE_LIMIT=5000)
+        PURGE_DEAD_CLUSTERS_AFTER: "0d" is neither off nor a time such as 12h or 7d (example: PURGE_DEAD_CLUSTERS_AFTER=7d)
         DRY_RUN: "yes" is neither true nor false (example: DRY_RUN=true)
         FAN_OUT: "true" is no URL of a queue (example: FAN_OUT=https://sqs.eu-central-1.amazonaws.com/111122223333/cloud-map-sync)
         QUOTA_SHARE: "0" is no number from 0.001 (example: QUOTA_SHARE=0.8)

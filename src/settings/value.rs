@@ -71,13 +71,26 @@ pub fn instance_limit(text: Option<&str>) -> Result<usize, String> {
     limit.ok_or_else(|| format!("{text:?} is no whole number from 1"))
 }
 
-/// A time with its unit, as `90s`, `10m` or `1h 30m`, up to a year.
+/// A time with its unit, as `90s`, `10m`, `1h 30m` or `7d`, up to a year.
 pub fn duration(text: Option<&str>, default: SignedDuration) -> Result<SignedDuration, String> {
-    const YEAR: SignedDuration = SignedDuration::from_hours(24 * 365);
     let Some(text) = text else { return Ok(default) };
-    let parsed =
-        text.parse().ok().filter(|time| (SignedDuration::from_secs(1)..=YEAR).contains(time));
-    parsed.ok_or_else(|| format!("{text:?} is no time such as 90s, 10m or 1h"))
+    parse_duration(text).ok_or_else(|| format!("{text:?} is no time such as 90s, 10m or 1h"))
+}
+
+/// The same, or nothing.
+pub fn duration_or_off(text: Option<&str>) -> Result<Option<SignedDuration>, String> {
+    let Some(text) = text.filter(|text| *text != "off") else { return Ok(None) };
+    let problem = || format!("{text:?} is neither off nor a time such as 12h or 7d");
+    parse_duration(text).map(Some).ok_or_else(problem)
+}
+
+/// A day is taken for 24 hours.
+fn parse_duration(text: &str) -> Option<SignedDuration> {
+    const YEAR: SignedDuration = SignedDuration::from_hours(24 * 365);
+    let days = text.strip_suffix('d').and_then(|days| days.parse::<u16>().ok());
+    let days = days.map(|days| SignedDuration::from_hours(24 * i64::from(days)));
+    let time = days.or_else(|| text.parse().ok());
+    time.filter(|time| (SignedDuration::from_secs(1)..=YEAR).contains(time))
 }
 
 /// `true` or `false`.

@@ -19,7 +19,7 @@ pub async fn world() -> Sandbox {
     sandbox
 }
 
-/// `web` runs on ECS with two tasks, `cart` with one; `legacy` was registered by hand.
+/// `web` runs on ECS with two tasks, `cart` with one; `legacy` and `mail` were registered by hand.
 fn registry(sandbox: &Sandbox) {
     let cloud_map = sandbox.cloud_map();
     let dns = cloud_map.namespace("shop.local", NamespaceKind::DnsPrivate);
@@ -50,6 +50,9 @@ fn registry(sandbox: &Sandbox) {
         ServiceKind::Dns { records: vec![(RecordType::A, 300)], custom_health: false },
     );
     cloud_map.instance(&legacy, "mainframe", &[("AWS_INSTANCE_IPV4", "10.9.9.9")]);
+    let mail = cloud_map.service(&dns, "mail", records());
+    let by_hand = [("AWS_INSTANCE_IPV4", "10.0.1.31"), ("team", "post")];
+    cloud_map.instance(&mail, "mailbox", &by_hand);
 }
 
 fn blue(cluster: &KubernetesServer) {

@@ -15,6 +15,7 @@ mod commands;
 mod convergence;
 mod creation;
 mod cut_short;
+mod dead_clusters;
 mod deadlines;
 mod doctor;
 mod empty_services;

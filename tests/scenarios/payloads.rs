@@ -20,6 +20,7 @@ fn expected(name: &str) -> Vec<String> {
         "direct-plan"
         | "direct-plan-cluster"
         | "direct-adopt"
+        | "direct-adopt-confirmed"
         | "direct-adopt-owner"
         | "direct-doctor"
         | "direct-explain"

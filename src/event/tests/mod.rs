@@ -12,6 +12,7 @@ use super::{Error, Invocation, read};
 /// What each file of `events/` is read as.
 const FIXTURES: &[(&str, &[&str])] = &[
     ("direct-adopt.json", &["adopt blue"]),
+    ("direct-adopt-confirmed.json", &["adopt blue"]),
     ("direct-adopt-owner.json", &["adopt blue/shop"]),
     ("direct-doctor.json", &["doctor every cluster"]),
     ("direct-explain.json", &["explain blue/shop/web"]),

@@ -1,6 +1,6 @@
 //! Why an instance of ours goes, and what must be seen in Cloud Map before it may.
 
-use crate::model::ServiceRef;
+use crate::model::{ServiceRef, Timestamp};
 use crate::plan::maximum::SetBy;
 
 /// Why an instance of ours goes.
@@ -36,6 +36,9 @@ pub enum Because {
     /// A person asks for it.
     #[error("all of its cluster is purged")]
     Purged,
+    /// Its cluster is gone, and the time has passed after which such instances go.
+    #[error("its cluster is gone, first seen so {0}")]
+    ClusterGone(Timestamp),
 }
 
 impl Because {
@@ -48,6 +51,7 @@ impl Because {
                 | Self::NameChanged(_)
                 | Self::NameHeldBy(_)
                 | Self::Purged
+                | Self::ClusterGone(_)
         )
     }
 }

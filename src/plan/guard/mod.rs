@@ -63,6 +63,13 @@ pub enum Extent {
     Again,
 }
 
+impl Extent {
+    /// Whether the plan is about all of a cluster.
+    pub fn is_whole(self) -> bool {
+        matches!(self, Self::Everything | Self::Confirmed)
+    }
+}
+
 /// Takes out of a finished plan the removals that the guard holds, and says so.
 pub fn restrain(observation: &Observation, affected: &BTreeSet<ServiceRef>, plan: &mut Plan) {
     if observation.extent == Extent::Again {

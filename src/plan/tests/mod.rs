@@ -18,6 +18,7 @@ mod limits;
 mod moves;
 mod name_policy;
 mod new_namespaces;
+mod orphans;
 mod policies;
 mod promises;
 mod purges;

@@ -1,0 +1,40 @@
+//! Whether a cluster still exists. "Not found" is the one answer that takes something away, so it
+//! counts only where the cluster's own account was asked: `DescribeCluster` knows names, and a name
+//! that another account has never heard of says nothing.
+
+use aws_sdk_eks::Client;
+use aws_sdk_sts::error::DisplayErrorContext;
+
+use super::{Error, describe};
+use crate::model::{ClusterArn, Existence};
+
+/// Asks EKS, and where it knows no such cluster, STS whom it was asked as. Both clients are of the
+/// cluster's Region.
+pub async fn existence(eks: &Client, sts: &aws_sdk_sts::Client, cluster: &ClusterArn) -> Existence {
+    match describe(eks, cluster.name()).await {
+        Ok(found) if found.arn != *cluster => {
+            Existence::Unknown(format!("EKS was asked in the account of {}", found.arn))
+        }
+        Ok(_) | Err(Error::Incomplete { .. }) => Existence::Exists,
+        Err(error @ Error::Describe { .. }) => Existence::Unknown(error.to_string()),
+        Err(Error::NotFound { .. }) => match account(sts).await {
+            Ok(account) if account == cluster.account() => Existence::Gone,
+            Ok(account) => Existence::Unknown(format!(
+                "EKS was asked in the account {account}, not in its own"
+            )),
+            Err(problem) => Existence::Unknown(problem),
+        },
+    }
+}
+
+/// The account that a client's calls are made in.
+async fn account(sts: &aws_sdk_sts::Client) -> Result<String, String> {
+    let answer = sts.get_caller_identity().send().await;
+    let identity = answer.map_err(|error| {
+        format!(
+            "STS does not tell the account that EKS was asked in: {}",
+            DisplayErrorContext(&error)
+        )
+    })?;
+    Ok(identity.account.unwrap_or_default())
+}

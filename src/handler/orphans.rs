@@ -1,0 +1,48 @@
+//! After a full sync: what clusters left behind that are gone, or not in the settings any more.
+
+use std::collections::BTreeMap;
+
+use super::{Function, log};
+use crate::clients::RegistryKey;
+use crate::model::ClusterArn;
+use crate::observe::SharedRegistry;
+use crate::orphans::Kept;
+use crate::plan::Claimed;
+use crate::reconcile::Invocation;
+use crate::report::{ClusterReport, OrphanReport, chain};
+
+impl Function {
+    /// Looks into every Cloud Map of the run. One that cannot be read was told by its clusters.
+    pub(super) async fn orphans(
+        &self,
+        invocation: &Invocation<'_>,
+        registries: &BTreeMap<RegistryKey, SharedRegistry>,
+        runs: &BTreeMap<usize, (ClusterReport, Option<Claimed>)>,
+    ) -> Vec<OrphanReport> {
+        let clusters = self.settings.clusters.iter().enumerate();
+        let kept: Vec<Kept<'_>> = clusters
+            .map(|(index, cluster)| {
+                let read =
+                    runs.get(&index).map(|(report, _)| report).filter(|it| it.error.is_none());
+                let told = read.and_then(|report| ClusterArn::parse(&report.cluster));
+                let arn = told.or_else(|| cluster.arn.clone());
+                Kept { cluster, arn, was_read: read.is_some() }
+            })
+            .collect();
+        let mut all = Vec::new();
+        for (key, registry) in registries {
+            match invocation.orphans(registry, &kept).await {
+                Ok(found) => all.extend(found.into_iter().map(|mut orphans| {
+                    let is_own = *key == RegistryKey::default();
+                    orphans.done.registry = (!is_own).then(|| key.to_string());
+                    orphans
+                })),
+                Err(error) => tracing::warn!("orphans not looked for: {}", chain(&error)),
+            }
+        }
+        for orphans in &all {
+            log::orphans(orphans, invocation.mode);
+        }
+        all
+    }
+}

@@ -1,0 +1,102 @@
+//! What the installation left behind for clusters that it does not keep in step any more, in one Cloud
+//! Map: find it, ask EKS about its clusters, and do with it what the settings say. Wiring only; the
+//! rules are in [`crate::plan::Orphans`].
+
+use std::collections::BTreeSet;
+
+use tokio::time::timeout_at;
+
+use crate::apply::Task;
+use crate::cloud_map::Urgency;
+use crate::model::{ClusterArn, Desired, Existence, Owner, Registry};
+use crate::observe::{self, SharedRegistry};
+use crate::plan::{Extent, Observation, Orphans, Policy, marked_clusters};
+use crate::reconcile::{Error, Invocation};
+use crate::report::OrphanReport;
+use crate::settings::Cluster;
+
+/// A configured cluster, as this run found it.
+pub struct Kept<'a> {
+    /// Its settings.
+    pub cluster: &'a Cluster,
+    /// Its ARN, as far as it is known.
+    pub arn: Option<ClusterArn>,
+    /// Whether it was read, and so is there.
+    pub was_read: bool,
+}
+
+impl Kept<'_> {
+    fn is(&self, other: &ClusterArn) -> bool {
+        match &self.arn {
+            Some(arn) => arn == other,
+            None => self.cluster.name == other.name() && self.cluster.region == other.region(),
+        }
+    }
+}
+
+impl Invocation<'_> {
+    /// Looks for orphans, and purges those that are due. `kept` are all configured clusters.
+    ///
+    /// # Errors
+    /// Where namespaces or services could not be listed to the end.
+    pub async fn orphans(
+        &self,
+        registry: &SharedRegistry,
+        kept: &[Kept<'_>],
+    ) -> Result<Vec<OrphanReport>, Error> {
+        let stop = self.deadline.stop();
+        let read = timeout_at(stop, registry.read()).await.map_err(|_| Error::Deadline)?;
+        let read = read.map_err(observe::Error::from)?;
+        let mut reports = Vec::new();
+        for cluster in marked_clusters(&read, &self.settings.owner_id) {
+            let known = kept.iter().find(|kept| kept.is(&cluster));
+            if known.is_some_and(|kept| kept.was_read) {
+                continue;
+            }
+            let asked = timeout_at(stop, self.existence(&cluster, known, kept)).await;
+            let existence = asked.map_err(|_| Error::Deadline)?;
+            if known.is_some() && existence != Existence::Gone {
+                continue;
+            }
+            let mut observation = self.of_cluster(cluster, &read);
+            let orphans = Orphans::of(&observation, existence);
+            let task = Task::Orphans(registry, orphans.step);
+            let done = self.carry_out(&task, &mut observation, &BTreeSet::new(), Urgency::Bulk).await;
+            reports.push(OrphanReport::new(&orphans, done.report));
+        }
+        Ok(reports)
+    }
+
+    /// What EKS says of a cluster, where something depends on it. One that is not configured is asked
+    /// for by whoever is configured for its account.
+    async fn existence(
+        &self,
+        cluster: &ClusterArn,
+        known: Option<&Kept<'_>>,
+        kept: &[Kept<'_>],
+    ) -> Existence {
+        let rules = &self.settings.rules;
+        let counts = rules.policy == Policy::Sync && rules.purge_dead_clusters_after.is_some();
+        let role = match known {
+            Some(kept) => kept.cluster.role.as_ref(),
+            None if counts => {
+                let roles = kept.iter().filter_map(|kept| kept.cluster.role.as_ref());
+                roles.into_iter().find(|role| role.account() == Some(cluster.account()))
+            }
+            None => return Existence::NotAsked,
+        };
+        self.clients.existence(cluster, role).await
+    }
+
+    /// A Cloud Map with the eyes of a cluster's owner, who asks for nothing in it.
+    pub(crate) fn of_cluster(&self, cluster: ClusterArn, registry: &Registry) -> Observation {
+        Observation {
+            owner: Owner { id: self.settings.owner_id.clone(), cluster },
+            rules: self.settings.rules.clone(),
+            now: self.now,
+            extent: Extent::Confirmed,
+            desired: Desired::default(),
+            registry: registry.clone(),
+        }
+    }
+}

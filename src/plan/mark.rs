@@ -1,0 +1,82 @@
+//! What the function notes for its later runs: a mark on an instance of ours, set and taken away by
+//! changes of the plan like any other. Never on anything of others.
+
+use super::{Change, Difference, Observation, Place, Plan, health, rewrite};
+use crate::model::{Attributes, Marks, ServiceKey};
+
+/// An instance, by Cloud Map service and id.
+pub type InstanceKey = (ServiceKey, String);
+
+/// The instances of ours that carry a mark, with its text.
+pub fn carriers<'a>(
+    observation: &'a Observation,
+    mark: &'static str,
+) -> impl Iterator<Item = (InstanceKey, &'a String)> {
+    let registry = &observation.registry;
+    registry.services.keys().flat_map(move |key| {
+        let instances = registry.instances(key);
+        let ours = instances.filter(|(_, attributes)| observation.owner.owns(attributes));
+        ours.filter_map(move |(id, attributes)| {
+            Some(((key.clone(), id.clone()), attributes.get(mark)?))
+        })
+    })
+}
+
+/// Whether an instance can carry a mark beside all that it has.
+pub fn has_room(present: &Attributes, mark: &str, text: &str) -> bool {
+    let mut attributes = present.clone();
+    set(&mut attributes, mark, Some(text));
+    rewrite::beyond_limits(&attributes).is_none()
+}
+
+/// Sets or takes away a mark: in the rewrite that is planned for the instance, or in one of its own. An
+/// instance that goes takes its mark along.
+pub fn put(
+    observation: &Observation,
+    at: &InstanceKey,
+    (mark, text): (&'static str, Option<&str>),
+    plan: &mut Plan,
+) {
+    let Some(present) = observation.registry.instance(&at.0, &at.1) else { return };
+    let difference = difference(present, mark, text);
+    let mut planned =
+        plan.changes.values_mut().flatten().filter(|change| {
+            change.place().key == at.0 && change.instance() == Some(at.1.as_str())
+        });
+    match planned.next() {
+        Some(Change::Rewrite { attributes, differences, .. }) => {
+            set(attributes, mark, text);
+            differences.push(difference);
+        }
+        Some(Change::Deregister { waits_for: None, .. }) => {}
+        _ => {
+            let service = observation.registry.services.get(&at.0);
+            let mut attributes = health::as_it_is(service, &at.1, present);
+            set(&mut attributes, mark, text);
+            let (place, instance) = (Place::of(&at.0, &observation.registry), at.1.clone());
+            let differences = vec![difference];
+            let change = Change::Rewrite { place, instance, attributes, differences };
+            let marks = Marks::read(present, &observation.owner);
+            if let Some(marks) = marks.filter(|_| observation.rules.policy.allows(&change)) {
+                plan.changes.entry(marks.service).or_default().push(change);
+            }
+        }
+    }
+}
+
+fn set(attributes: &mut Attributes, mark: &str, text: Option<&str>) {
+    match text {
+        Some(text) => _ = attributes.insert(mark.to_owned(), text.to_owned()),
+        None => _ = attributes.remove(mark),
+    }
+}
+
+/// What a person wants to know of a mark: the time that it begins with.
+fn difference(present: &Attributes, mark: &str, text: Option<&str>) -> Difference {
+    let time = |text: &str| text.split(' ').next().unwrap_or_default().to_owned();
+    Difference {
+        attribute: mark.to_owned(),
+        present: present.get(mark).map(|text| time(text)),
+        wanted: text.map(time),
+    }
+}

@@ -1,0 +1,185 @@
+//! Instances that this installation registered for a cluster that it does not keep in step any more:
+//! EKS knows it no more, or it was dropped from the settings. They are reported, and stay, unless the
+//! installation asks for dead clusters to be purged: then the first full sync that sees the cluster
+//! gone notes the time on one of them, and one that still does when the time has passed purges them.
+//!
+//! Orphans are looked at with the eyes of their own cluster's owner: owner id and ARN match exactly.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use super::mark::{self, InstanceKey};
+use super::{Because, Observation, Place, Plan, Policy, purge};
+use crate::model::attributes::ORPHANED;
+use crate::model::{ClusterArn, Existence, Owner, Registry, Timestamp};
+
+/// How many names of Cloud Map services a sentence lists.
+const NAMED: usize = 3;
+
+/// Every cluster that instances of this installation are marked with.
+pub fn marked_clusters(registry: &Registry, owner_id: &str) -> BTreeSet<ClusterArn> {
+    let keys = registry.services.keys();
+    let all = keys.flat_map(|key| registry.instances(key).map(|(_, attributes)| attributes));
+    all.filter_map(|attributes| Some(Owner::marked(owner_id, attributes)?.cluster)).collect()
+}
+
+/// The orphans of one cluster in one Cloud Map, and what is done with them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Orphans {
+    /// The cluster.
+    pub cluster: ClusterArn,
+    /// What EKS says of it.
+    pub existence: Existence,
+    /// How many there are.
+    pub instances: usize,
+    /// The names that they are found under.
+    pub names: BTreeSet<String>,
+    /// When the cluster was first seen to be gone, as far as that is to be known.
+    pub since: Option<Timestamp>,
+    /// From when on they are purged.
+    pub purged_from: Option<Timestamp>,
+    /// What is done with them now.
+    pub step: Step,
+    policy: Policy,
+}
+
+/// What is done with the orphans of a cluster in one run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Nothing.
+    Leave,
+    /// Note that the cluster is gone.
+    Note,
+    /// Take such a note back.
+    TakeNoteBack,
+    /// Take them out: the cluster was first seen gone at this time.
+    Purge(Timestamp),
+}
+
+impl Orphans {
+    /// Decides what is done with the instances that are the observation's owner's.
+    pub fn of(observation: &Observation, existence: Existence) -> Self {
+        let registry = &observation.registry;
+        let places = registry.services.keys().map(|key| {
+            let ours = registry.instances(key).filter(|(_, it)| observation.owner.owns(it));
+            (Place::of(key, registry), ours.count())
+        });
+        let places: Vec<(Place, usize)> = places.filter(|(_, count)| *count > 0).collect();
+        let noted = noted(observation);
+        let rules = &observation.rules;
+        let after = rules.purge_dead_clusters_after.filter(|_| rules.policy == Policy::Sync);
+        let counts = after.filter(|_| existence == Existence::Gone);
+        let since = counts.map(|_| noted.unwrap_or(observation.now));
+        let purged_from =
+            counts.zip(since).and_then(|(after, since)| since.checked_add(after).ok());
+        let is_due = noted.is_some() && purged_from.is_some_and(|from| from <= observation.now);
+        let is_noted = mark::carriers(observation, ORPHANED).next().is_some();
+        let step = match (since, &existence) {
+            (Some(since), _) if is_due => Step::Purge(since),
+            (Some(_), _) if noted.is_none() => Step::Note,
+            (_, Existence::Exists) if is_noted => Step::TakeNoteBack,
+            _ => Step::Leave,
+        };
+        Self {
+            cluster: observation.owner.cluster.clone(),
+            existence,
+            instances: places.iter().map(|(_, count)| count).sum(),
+            names: places.iter().map(|(place, _)| place.to_string()).collect(),
+            since,
+            purged_from,
+            step,
+            policy: rules.policy,
+        }
+    }
+
+    /// A stable word for what is known.
+    pub fn code(&self) -> &'static str {
+        match self.existence {
+            Existence::Gone => "ClusterGone",
+            _ => "ClusterNotConfigured",
+        }
+    }
+}
+
+impl Step {
+    /// The changes to the instances that are the observation's owner's.
+    pub fn plan(self, observation: &Observation) -> Plan {
+        match self {
+            Self::Leave => Plan::default(),
+            Self::Note => note(observation),
+            Self::TakeNoteBack => {
+                let mut plan = Plan::default();
+                take_notes_back(observation, &mut plan);
+                plan.in_order()
+            }
+            Self::Purge(since) => purge(observation, &Because::ClusterGone(since)),
+        }
+    }
+}
+
+/// Adds to a plan that no instance of the cluster is noted as orphaned: it is there.
+pub fn take_notes_back(observation: &Observation, plan: &mut Plan) {
+    for (at, _) in mark::carriers(observation, ORPHANED) {
+        mark::put(observation, &at, (ORPHANED, None), plan);
+    }
+}
+
+/// Notes the time on one instance, in preference one whose registration does not start its health anew.
+fn note(observation: &Observation) -> Plan {
+    let mut plan = Plan::default();
+    let text = observation.now.to_string();
+    if noted(observation).is_some() {
+        return plan;
+    }
+    let registry = &observation.registry;
+    let rooms = registry.services.iter().flat_map(|(key, service)| {
+        let instances = registry.instances(key).filter(|(_, it)| observation.owner.owns(it));
+        let instances = instances.filter(|(_, it)| mark::has_room(it, ORPHANED, &text));
+        instances.map(move |(id, _)| (service.custom_health, (key.clone(), id.clone())))
+    });
+    let first: Option<(bool, InstanceKey)> = rooms.min();
+    if let Some((_, at)) = first {
+        mark::put(observation, &at, (ORPHANED, Some(&text)), &mut plan);
+    }
+    plan.in_order()
+}
+
+/// The time that was noted; of several the latest. What lies ahead was not noted by us.
+fn noted(observation: &Observation) -> Option<Timestamp> {
+    let notes = mark::carriers(observation, ORPHANED);
+    let times = notes.filter_map(|(_, text)| text.parse::<Timestamp>().ok());
+    times.filter(|time| *time <= observation.now).max()
+}
+
+impl fmt::Display for Orphans {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> = self.names.iter().map(String::as_str).take(NAMED).collect();
+        write!(f, "{} instances in {}", self.instances, names.join(", "))?;
+        if self.names.len() > NAMED {
+            write!(f, " and {} more", self.names.len() - NAMED)?;
+        }
+        match &self.existence {
+            Existence::Gone => f.write_str(": EKS knows this cluster no more")?,
+            Existence::NotAsked => f.write_str(": this cluster is not in CLUSTERS")?,
+            Existence::Exists => {
+                f.write_str(": this cluster is not in CLUSTERS, and EKS has it")?;
+            }
+            Existence::Unknown(why) => {
+                write!(
+                    f,
+                    ": this cluster is not in CLUSTERS, and whether EKS has it is not known ({why})"
+                )?;
+            }
+        }
+        match (self.step, self.since, self.purged_from) {
+            (Step::Purge(since), _, _) => write!(f, ", first seen so {since}: they go"),
+            (_, Some(since), Some(from)) => {
+                write!(f, ", first seen so {since}: they go from {from} on")
+            }
+            _ if self.policy != Policy::Sync => {
+                write!(f, ": they stay, as POLICY={} says", self.policy)
+            }
+            _ => f.write_str(": they stay until somebody purges them"),
+        }
+    }
+}

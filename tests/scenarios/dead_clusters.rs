@@ -1,0 +1,325 @@
+//! What clusters leave behind that EKS knows no more or that are not configured any more: it is told,
+//! and stays, unless the settings say when it goes. Only "not found" from a cluster's own account counts.
+
+use std::time::Duration;
+
+use cloud_map_sync::handler::Function;
+use cloud_map_sync::report::{OrphanReport, Report};
+use serde_json::json;
+
+use crate::fleet::{Attributes, Fleet, annotated, give_pods};
+use crate::queue::{batch, message};
+use crate::run::{converge, plan, report, sync, sync_service, writes};
+use crate::sandbox::ACCOUNT;
+use crate::sandbox::clock::StandInClock;
+use crate::sandbox::cloud_map::{Fault, FaultKind};
+use crate::sandbox::function::{event, invoke};
+use crate::sandbox::kubernetes::KubernetesServer;
+
+const NOTE: &str = "cloud-map-sync/orphaned-since";
+const WEEK: (&str, &str) = ("PURGE_DEAD_CLUSTERS_AFTER", "7d");
+const DAY: Duration = Duration::from_hours(24);
+
+/// Clusters `blue` and `green` under one name, beside a task of ECS and an instance of another owner for
+/// `green`; converged.
+struct World {
+    fleet: Fleet,
+    green: KubernetesServer,
+    arn: String,
+    clock: StandInClock,
+}
+
+impl World {
+    async fn start() -> Self {
+        let fleet = Fleet::start().await;
+        let green = fleet.green().await;
+        let arn = fleet.sandbox.cluster_arn("green");
+        let service = fleet.ecs_service("web", "10.0.9.1");
+        let mut theirs = fleet.ours("web", "10.0.9.2");
+        theirs.insert("cloud-map-sync/owner".into(), "team-a".into());
+        theirs.insert("cloud-map-sync/cluster".into(), arn.clone());
+        fleet.put(&service, "of-team-a", &theirs);
+        fleet.web("web", "prod.local", &["10.0.1.1"]);
+        for (name, namespace, addresses) in [
+            ("web", "prod.local", ["10.0.2.1", "10.0.2.2"]),
+            ("cart", "prod", ["10.0.2.3", "10.0.2.4"]),
+        ] {
+            green.service(annotated(name, namespace, name));
+            give_pods(&green, name, &addresses);
+        }
+        let world = Self { fleet, green, arn, clock: StandInClock::new() };
+        let function = world.function(&[]).await;
+        Box::pin(converge(&world.fleet, &function)).await;
+        world.fleet.cloud_map.forget_calls();
+        world
+    }
+
+    /// A function that has just been started, with the world's clock.
+    async fn function(&self, settings: &[(&str, &str)]) -> Function {
+        self.fleet.function_with(settings).await.with_clock(self.clock.clock())
+    }
+
+    fn delete_green(&self) {
+        self.fleet.sandbox.aws().eks.delete(&self.arn);
+    }
+
+    fn notes(&self) -> Vec<Attributes> {
+        let places = [("prod.local", "web"), ("prod", "cart")];
+        let all = places.map(|(namespace, name)| self.fleet.instances(namespace, name));
+        let noted = all.into_iter().flat_map(std::collections::BTreeMap::into_values);
+        noted.filter(|attributes| attributes.contains_key(NOTE)).collect()
+    }
+
+    fn all_addresses(&self) -> Vec<String> {
+        let web = self.fleet.addresses("prod.local", "web");
+        [web, self.fleet.addresses("prod", "cart")].concat()
+    }
+}
+
+const EVERYTHING: [&str; 7] =
+    ["10.0.1.1", "10.0.2.1", "10.0.2.2", "10.0.9.1", "10.0.9.2", "10.0.2.3", "10.0.2.4"];
+const WITHOUT_GREEN: [&str; 3] = ["10.0.1.1", "10.0.9.1", "10.0.9.2"];
+
+fn orphans(report: &Report) -> &OrphanReport {
+    assert_eq!(report.orphans.len(), 1, "{report}");
+    &report.orphans[0]
+}
+
+#[tokio::test]
+async fn instances_of_a_cluster_that_eks_knows_no_more_are_told_and_stay() {
+    let world = World::start().await;
+    world.delete_green();
+    let report = sync(&world.function(&[]).await).await;
+    let found = orphans(&report);
+    assert_eq!((&*found.reason, found.instances), ("ClusterGone", 4), "{report}");
+    assert_eq!(found.done.cluster, world.arn);
+    assert_eq!(
+        (report.counts.orphaned, report.ok),
+        (4, false),
+        "green could not be read: {report}"
+    );
+    let text = report.to_string();
+    assert!(text.contains(&format!("orphans of cluster {}", world.arn)), "{text}");
+    assert!(
+        text.contains("4 instances in prod.local/web, prod/cart: EKS knows this cluster"),
+        "{text}"
+    );
+    assert_eq!(world.fleet.cloud_map.writes(), 0);
+    assert_eq!(world.all_addresses(), EVERYTHING);
+}
+
+#[tokio::test]
+async fn instances_of_a_cluster_that_was_dropped_are_told_and_stay_and_eks_is_not_asked() {
+    let world = World::start().await;
+    let function = world.function(&[("CLUSTERS", "blue")]).await;
+    world.fleet.sandbox.aws().forget_requests();
+    let report = sync(&function).await;
+    let found = orphans(&report);
+    assert_eq!((&*found.reason, found.instances), ("ClusterNotConfigured", 4), "{report}");
+    assert!(report.ok, "{report}");
+    let requests = world.fleet.sandbox.aws().requests().into_iter();
+    let asked = requests.filter(|request| request.operation == "DescribeCluster").count();
+    assert_eq!((asked, world.fleet.cloud_map.writes()), (1, 0), "blue alone");
+}
+
+#[tokio::test]
+async fn schedule_counts_orphans_and_a_direct_answer_names_them() {
+    let world = World::start().await;
+    let function = world.function(&[("CLUSTERS", "blue")]).await;
+    let answer = invoke(&function, &event("schedule-eventbridge-rule")).await;
+    assert_eq!(answer.response.expect("all is well")["counts"]["orphaned"], 4);
+    let answer = invoke(&function, &json!({ "action": "plan" })).await.response.expect("a report");
+    let found = &answer["orphans"][0];
+    assert_eq!((&found["cluster"], &found["instances"]), (&json!(world.arn), &json!(4)));
+    assert_eq!(found["reason"], "ClusterNotConfigured");
+}
+
+#[tokio::test]
+async fn dead_cluster_is_purged_when_the_time_has_passed_since_it_was_first_seen_dead() {
+    let world = World::start().await;
+    world.delete_green();
+    let report = sync(&world.function(&[WEEK]).await).await;
+    assert_eq!(orphans(&report).purged_from.as_deref(), Some("2026-11-28T10:51:00Z"), "{report}");
+    assert_eq!(writes(&world.fleet), ["RegisterInstance cart"], "the time is noted");
+    assert_eq!(world.notes().len(), 1);
+
+    for _ in 0..6 {
+        world.clock.advance(DAY);
+        world.fleet.cloud_map.forget_calls();
+        let report = sync(&world.function(&[WEEK]).await).await;
+        assert_eq!(
+            (orphans(&report).instances, world.fleet.cloud_map.writes()),
+            (4, 0),
+            "{report}"
+        );
+    }
+    assert_eq!(world.all_addresses(), EVERYTHING);
+
+    world.clock.advance(DAY);
+    let report = sync(&world.function(&[WEEK]).await).await;
+    assert_eq!((report.counts.orphaned, report.counts.deregistered), (4, 4), "{report}");
+    assert!(
+        report.to_string().contains("its cluster is gone, first seen so 2026-11-21"),
+        "{report}"
+    );
+    assert_eq!(world.all_addresses(), WITHOUT_GREEN);
+    let report = sync(&world.function(&[WEEK]).await).await;
+    assert_eq!((report.orphans.len(), report.counts.orphaned), (0, 0), "{report}");
+}
+
+#[tokio::test]
+async fn dropped_cluster_is_purged_only_where_eks_knows_it_no_more() {
+    let world = World::start().await;
+    let settings = [WEEK, ("CLUSTERS", "blue")];
+    for day in 0..9 {
+        let report = sync(&world.function(&settings).await).await;
+        assert!(orphans(&report).detail.contains("and EKS has it"), "day {day}: {report}");
+        world.clock.advance(DAY);
+    }
+    assert_eq!(world.fleet.cloud_map.writes(), 0);
+    world.delete_green();
+    sync(&world.function(&settings).await).await;
+    assert_eq!(world.notes().len(), 1);
+    world.clock.advance(7 * DAY);
+    let report = sync(&world.function(&settings).await).await;
+    assert_eq!((report.ok, report.counts.deregistered), (true, 4), "{report}");
+    assert_eq!(world.all_addresses(), WITHOUT_GREEN);
+}
+
+#[tokio::test]
+async fn dropped_cluster_that_comes_back_to_eks_loses_its_note() {
+    let world = World::start().await;
+    let settings = [WEEK, ("CLUSTERS", "blue")];
+    world.delete_green();
+    sync(&world.function(&settings).await).await;
+    assert_eq!(world.notes().len(), 1);
+    world.fleet.sandbox.aws().eks.register(&world.green);
+    world.clock.advance(8 * DAY);
+    let report = sync(&world.function(&settings).await).await;
+    assert_eq!((world.notes().len(), report.counts.deregistered), (0, 0), "{report}");
+    assert_eq!(world.all_addresses(), EVERYTHING);
+}
+
+/// The names of its Services are the same, its pods are others.
+#[tokio::test]
+async fn cluster_that_is_made_again_under_its_name_starts_afresh() {
+    let world = World::start().await;
+    world.delete_green();
+    sync(&world.function(&[WEEK]).await).await;
+    assert_eq!(world.notes().len(), 1);
+
+    world.fleet.sandbox.aws().eks.register(&world.green);
+    give_pods(&world.green, "web", &["10.0.3.1", "10.0.2.2"]);
+    give_pods(&world.green, "cart", &["10.0.2.3", "10.0.2.4"]);
+    world.clock.advance(6 * DAY);
+    let report = converge(&world.fleet, &world.function(&[WEEK]).await).await;
+    assert_eq!((report.orphans.len(), world.notes().len()), (0, 0), "{report}");
+    let web = world.fleet.addresses("prod.local", "web");
+    assert_eq!(web, ["10.0.1.1", "10.0.2.2", "10.0.3.1", "10.0.9.1", "10.0.9.2"]);
+
+    world.delete_green();
+    world.clock.advance(DAY);
+    let report = sync(&world.function(&[WEEK]).await).await;
+    assert_eq!(orphans(&report).since.as_deref(), Some("2026-11-28T10:51:00Z"), "{report}");
+    assert_eq!(report.counts.deregistered, 0, "{report}");
+}
+
+#[tokio::test]
+async fn refusals_and_failures_to_answer_are_no_death() {
+    let world = World::start().await;
+    world.delete_green();
+    sync(&world.function(&[WEEK]).await).await;
+    world.fleet.sandbox.aws().eks.register(&world.green);
+    world.fleet.sandbox.aws().eks.deny(&world.arn, true);
+    world.clock.advance(8 * DAY);
+    world.fleet.cloud_map.forget_calls();
+    let report = sync(&world.function(&[WEEK]).await).await;
+    assert_eq!((report.orphans.len(), world.fleet.cloud_map.writes()), (0, 0), "{report}");
+    let dropped = sync(&world.function(&[WEEK, ("CLUSTERS", "blue")]).await).await;
+    assert!(orphans(&dropped).detail.contains("is not known (cannot describe"), "{dropped}");
+
+    world.fleet.sandbox.aws().eks.deny(&world.arn, false);
+    world.green.stop();
+    let report = sync(&world.function(&[WEEK]).await).await;
+    assert_eq!((report.orphans.len(), world.fleet.cloud_map.writes()), (0, 0), "{report}");
+    assert_eq!(world.all_addresses(), EVERYTHING);
+}
+
+/// Without the role that its account asks for, EKS is asked in the wrong account, and knows no such name.
+#[tokio::test]
+async fn cluster_of_another_account_is_not_dead_because_ours_does_not_know_it() {
+    let world = World::start().await;
+    let far = "arn:aws:eks:eu-central-1:444455556666:cluster/far";
+    let blue = world.fleet.sandbox.cluster_arn("blue");
+    world.fleet.cloud_map.watch_over(crate::fleet::OWNER, &[&blue, &world.arn, far]);
+    let mut of_far = world.fleet.ours("web", "10.0.4.1");
+    of_far.insert("cloud-map-sync/cluster".into(), far.into());
+    of_far.insert(NOTE.into(), "2026-01-01T00:00:00Z".into());
+    let cart = world.fleet.cloud_map.find_service("prod", "cart").expect("created");
+    world.fleet.put(&cart, "of-far", &of_far);
+
+    let both = [&blue, far, &world.arn].map(String::from).join(",");
+    let report = sync(&world.function(&[WEEK, ("CLUSTERS", &both)]).await).await;
+    assert_eq!(report.orphans.len(), 0, "{report}");
+    let dropped = sync(&world.function(&[WEEK]).await).await;
+    let detail = &orphans(&dropped).detail;
+    assert!(
+        detail.contains(&format!("asked in the account {ACCOUNT}, not in its own")),
+        "{detail}"
+    );
+    assert_eq!(world.fleet.cloud_map.writes(), 0);
+}
+
+#[tokio::test]
+async fn plan_and_dry_run_and_policies_that_end_no_claim_write_nothing() {
+    let world = World::start().await;
+    world.delete_green();
+    let planned = plan(&world.function(&[WEEK]).await).await;
+    assert!(planned.to_string().contains("rewrite"), "{planned}");
+    sync(&world.function(&[WEEK, ("DRY_RUN", "true")]).await).await;
+    for policy in ["upsert-only", "create-only"] {
+        let report = sync(&world.function(&[WEEK, ("POLICY", policy)]).await).await;
+        assert!(orphans(&report).detail.contains(&format!("POLICY={policy}")), "{report}");
+    }
+    assert_eq!(world.fleet.cloud_map.writes(), 0);
+    sync(&world.function(&[WEEK]).await).await;
+    world.clock.advance(8 * DAY);
+    let planned = plan(&world.function(&[WEEK]).await).await;
+    assert_eq!(planned.counts.deregistered, 4, "{planned}");
+    assert_eq!(world.all_addresses(), EVERYTHING);
+}
+
+#[tokio::test]
+async fn targeted_syncs_and_other_commands_do_not_look_for_orphans() {
+    let world = World::start().await;
+    world.delete_green();
+    let function = world.function(&[WEEK]).await;
+    let one = sync_service(&function, "web").await;
+    let blue = report(&function, &json!({ "action": "sync", "cluster": "blue" })).await;
+    let adopted = report(&function, &json!({ "action": "adopt" })).await;
+    let body = json!({ "cluster": "green", "namespace": "shop" });
+    let queued = invoke(&function, &batch(&[message("a", &body)])).await.report.expect("a report");
+    for report in [one, blue, adopted, queued] {
+        assert_eq!(report.orphans.len(), 0, "{report}");
+    }
+    assert_eq!(world.fleet.cloud_map.writes(), 0);
+}
+
+#[tokio::test]
+async fn purge_that_fails_in_part_is_incomplete_and_goes_on_in_the_next_sync() {
+    let world = World::start().await;
+    world.delete_green();
+    let settings = [WEEK, ("CLUSTERS", "blue")];
+    sync(&world.function(&settings).await).await;
+    world.clock.advance(7 * DAY);
+    let fault = Fault::on("DeregisterInstance", FaultKind::AccessDenied);
+    world.fleet.cloud_map.inject(fault.times(3));
+    let report = sync(&world.function(&settings).await).await;
+    assert_eq!((report.ok, report.counts.failed), (false, 3), "{report}");
+    // Where the note went with its instance, the time starts anew.
+    for _ in 0..2 {
+        sync(&world.function(&settings).await).await;
+        world.clock.advance(7 * DAY);
+    }
+    assert_eq!(world.all_addresses(), WITHOUT_GREEN);
+}
