@@ -24,6 +24,7 @@ WHEN = {
     "MayWriteDns": "`DryRun` is `false`, `DnsNamespaces` is `yes`",
     "MayWriteNamespaces": "`DryRun` is `false`, `CreateNamespaces` is `true`",
     "MayWriteDeletions": "`DryRun` is `false`, `DeleteEmptyServices` is `true`",
+    "PurgesDeadClusters": "with `PurgeDeadClustersAfter`",
     "AssumesRoles": "with `AssumableRoleArns`",
     "FansOut": "`FanOut` is `true`",
     "FansOutWithKey": "`FanOut` is `true`, with `KmsKeyArn`",

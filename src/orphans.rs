@@ -61,7 +61,8 @@ impl Invocation<'_> {
             let mut observation = self.of_cluster(cluster, &read);
             let orphans = Orphans::of(&observation, existence);
             let task = Task::Orphans(registry, orphans.step);
-            let done = self.carry_out(&task, &mut observation, &BTreeSet::new(), Urgency::Bulk).await;
+            let done =
+                self.carry_out(&task, &mut observation, &BTreeSet::new(), Urgency::Bulk).await;
             reports.push(OrphanReport::new(&orphans, done.report));
         }
         Ok(reports)

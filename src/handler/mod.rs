@@ -87,7 +87,7 @@ impl Function {
             return answer;
         }
         let selections = Selections::everything(&self.settings.clusters);
-        let mut run = self.run(&self.invocation(true, deadline), &selections).await;
+        let mut run = Box::pin(self.run(&self.invocation(true, deadline), &selections)).await;
         self.hand_on(&mut run, &selections, &Hops::new()).await;
         Answer::to_schedule(run)
     }
@@ -112,7 +112,7 @@ impl Function {
                 ..self.invocation(command.confirm, deadline)
             },
         };
-        Answer::to_direct(self.run(&invocation, &selections).await)
+        Answer::to_direct(Box::pin(self.run(&invocation, &selections)).await)
     }
 
     /// One reconcile per cluster over all scopes that the batch names, however many messages name
@@ -147,7 +147,7 @@ impl Function {
                 }
             }
         }
-        let mut run = self.run(&self.invocation(true, deadline), &selections).await;
+        let mut run = Box::pin(self.run(&self.invocation(true, deadline), &selections)).await;
         self.hand_on(&mut run, &selections, &hops).await;
         run.0.dropped = dropped;
         (run, served)

@@ -21,7 +21,7 @@ async fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         [] => Box::pin(story::tell()).await,
-        ["--migration"] => migration::tell().await,
+        ["--migration"] => Box::pin(migration::tell()).await,
         ["--serve"] => serve::serve().await,
         _ => {
             eprintln!("usage: cargo run --example sandbox [-- --serve | --migration]");

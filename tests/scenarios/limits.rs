@@ -155,7 +155,7 @@ async fn quota_below_the_setting_is_asked_for_a_few_times_and_not_for_every_pod(
     let fleet = Fleet::start().await;
     fleet.cloud_map.behave(Behaviour { instances_per_namespace: 10, ..Behaviour::default() });
     give(&fleet, "web", 0, 200);
-    let function = fleet.function().await;
+    let function = fleet.function_with(&[("QUOTA_SHARE", "0.5")]).await;
 
     let report = sync(&function).await;
     assert!(report.ok, "{}", report.counts);

@@ -8,7 +8,7 @@ use crate::plan::tests::arbitrary;
 use crate::plan::tests::convergence::{config, found, passes_on, settle};
 use crate::plan::tests::simulation::{Course, Simulation};
 use crate::plan::tests::world::World;
-use crate::plan::{Rules, Stage};
+use crate::plan::{Limits, Rules, Stage};
 
 proptest! {
     #![proptest_config(config())]
@@ -20,7 +20,9 @@ proptest! {
         guard in arbitrary::guard(),
     ) {
         let under = |guard| {
-            let rules = Rules { guard, ..course.rules.clone() };
+            // What is refused for want of room, a loss is measured without.
+            let limits = Limits::default();
+            let rules = Rules { guard, limits, ..course.rules.clone() };
             let mut simulation =
                 Simulation::new(world.clone(), Course { failing: 0, rules, ..course.clone() });
             settle(&mut simulation, &[Selection::Everything]);
