@@ -17,8 +17,8 @@ struct Told {
 
 /// Asks for it and shows it. The exit code says whether a check failed.
 pub async fn show(arguments: arguments::Status) -> Result<Code, Error> {
-    let arguments::Status { cluster, context, kubeconfig, all_clusters, aws, output } = arguments;
-    let place = Place { all_clusters, ..Place::whole(cluster, context, kubeconfig) };
+    let arguments::Status { whole, all_clusters, aws, output } = arguments;
+    let place = Place { all_clusters, ..whole.into() };
     let value = ask(&aws, &Command::new("doctor", place::of(&place)?)).await?;
     let checkup = Checkup::deserialize(&value).map_err(answer::Error)?;
     let told = Told { value, checkup };

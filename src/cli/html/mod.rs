@@ -45,9 +45,9 @@ pub enum Before {
 
 /// Asks for status and plan, and writes the page to standard output.
 pub async fn show(arguments: Report) -> Result<Code, Error> {
-    let Report { since, cluster, context, kubeconfig, all_clusters, aws, html: _ } = arguments;
+    let Report { since, whole, all_clusters, aws, html: _ } = arguments;
     let before = since.as_deref().map(before).transpose()?;
-    let place = Place { all_clusters, ..Place::whole(cluster, context, kubeconfig) };
+    let place = Place { all_clusters, ..whole.into() };
     let place = place::of(&place)?;
     let status: Value = ask(&aws, &Command::new("status", place.clone())).await?;
     let status = Status::deserialize(&status).map_err(answer::Error)?;
