@@ -102,11 +102,11 @@ impl SharedRegistry {
         let namespaces = self.some_namespaces().await?;
         let services = self.list_services(namespaces.values()).await?;
         let has_services = |id: &String| services.keys().any(|key| key.namespace == *id);
-        if namespaces.keys().all(has_services) {
-            return Ok(Registry { namespaces, services, ..Registry::default() });
-        }
+        let all_have_services = namespaces.keys().all(has_services);
         let mut registry = Registry { namespaces, services, ..Registry::default() };
-        self.look_for_namespaces(&mut registry).await?;
+        if !all_have_services {
+            self.look_for_namespaces(&mut registry).await?;
+        }
         Ok(registry)
     }
 
