@@ -24,6 +24,11 @@ pub fn cluster(report: &ClusterReport, mode: Mode) {
         for line in &service.changes {
             change(cluster, service, line, mode);
         }
+        if service.emptied {
+            let place = format!("{}/{}", service.namespace, service.name);
+            warn!(cluster, %mode, cloud_map_service = place,
+                "emptied: no instance is left under {place}");
+        }
         for line in &service.held_back {
             let place = format!("{}/{}", service.namespace, service.name);
             info!(cluster, kubernetes_service = %line.service, cloud_map_service = place,
@@ -55,6 +60,7 @@ pub fn cluster(report: &ClusterReport, mode: Mode) {
         adopted = counts.adopted,
         health = counts.health,
         deregistered = counts.deregistered,
+        emptied = counts.emptied,
         unchanged = counts.unchanged,
         foreign = counts.foreign,
         held_back = counts.held_back,

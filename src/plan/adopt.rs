@@ -78,7 +78,7 @@ pub fn adopt(
     plan.note_foreign(&after, &holders, affected);
     plan.standing.retain(|place, _| exists(&place.key));
     observation.rules.policy.restrict(&mut plan);
-    plan.note_emptied(&observation.registry);
+    plan.note_present(&observation.registry);
     plan.in_order()
 }
 

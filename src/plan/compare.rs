@@ -28,7 +28,7 @@ pub struct Comparison {
     pub rewrite: BTreeMap<String, (Attributes, Vec<Difference>)>,
     /// Of those, the ones that state other addresses yet than their endpoint has.
     pub misstated: BTreeSet<String>,
-    /// Whether a ready endpoint asks for an instance here.
+    /// Whether an endpoint asks for an instance here.
     pub asked: bool,
     /// Whether one that asks is found here already, marked for a holder of the name.
     pub serves: bool,

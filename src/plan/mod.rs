@@ -115,8 +115,8 @@ pub struct Standing {
     pub unchanged: usize,
     /// Instances of others, by kind of owner.
     pub foreign: BTreeMap<Foreign, usize>,
-    /// Whether the plan takes the last instance of anybody out.
-    pub emptied: bool,
+    /// Instances of anybody before the plan.
+    pub present: usize,
     /// Why nothing is known of it, where it was to be looked at whoever claims it.
     pub unreadable: Option<String>,
 }
@@ -157,7 +157,7 @@ pub fn plan(observation: &Observation, affected: &BTreeSet<ServiceRef>) -> Plan 
     if observation.extent.is_whole() {
         orphans::take_notes_back(observation, &mut plan);
     }
-    plan.note_emptied(&observation.registry);
+    plan.note_present(&observation.registry);
     plan.add_namespaces();
     plan.in_order()
 }
@@ -208,26 +208,13 @@ impl Plan {
         }
     }
 
-    /// A plan that empties a name says so.
-    fn note_emptied(&mut self, registry: &Registry) {
-        let mut differences: BTreeMap<&Place, isize> = BTreeMap::new();
+    /// Counts what is registered where something is changed or stays.
+    fn note_present(&mut self, registry: &Registry) {
         for change in self.changes.values().flatten() {
-            *differences.entry(change.place()).or_default() += match change {
-                Change::Register { .. } => 1,
-                Change::Deregister { waits_for: Some(wait), .. } if wait.is_standstill() => 0,
-                Change::Deregister { .. } => -1,
-                Change::CreateNamespace { .. }
-                | Change::CreateService { .. }
-                | Change::UpdateService { .. }
-                | Change::Adopt { .. }
-                | Change::Rewrite { .. }
-                | Change::Health { .. } => 0,
-            };
+            self.standing.entry(change.place().clone()).or_default();
         }
-        for (place, difference) in differences {
-            let present = registry.instances(&place.key).count();
-            let left = present.saturating_add_signed(difference);
-            self.standing.entry(place.clone()).or_default().emptied = difference < 0 && left == 0;
+        for (place, standing) in &mut self.standing {
+            standing.present = registry.instances(&place.key).count();
         }
     }
 

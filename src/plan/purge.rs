@@ -29,6 +29,6 @@ pub fn purge(observation: &Observation, because: &Because) -> Plan {
         }
     }
     plan.note_foreign(observation, &Holders::default(), &BTreeSet::new());
-    plan.note_emptied(&observation.registry);
+    plan.note_present(&observation.registry);
     plan.in_order()
 }

@@ -1,6 +1,6 @@
 //! The report of one cluster, made from a plan and from what became of its changes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 
 use super::{
@@ -36,11 +36,12 @@ impl ClusterReport {
     /// The report of a plan and of what became of its changes.
     pub fn new(cluster: &str, plan: Plan, applied: Vec<Applied>) -> Self {
         let mut services: BTreeMap<Place, ServiceReport> = BTreeMap::new();
+        let emptied = emptied(&plan, &applied);
         for (place, standing) in plan.standing {
             let service = at(&mut services, &place);
             service.unchanged = standing.unchanged;
             service.foreign = standing.foreign;
-            service.emptied = standing.emptied;
+            service.emptied = emptied.contains(&place);
             service.unreadable = standing.unreadable;
         }
         let mut held_back = plan.held_back;
@@ -72,9 +73,6 @@ impl ClusterReport {
             if let Some(place) = line.place.clone() {
                 at(&mut services, &place).held_back.push(line.into());
             }
-        }
-        for service in services.values_mut() {
-            service.emptied = service.emptied && service.has_removed_all();
         }
         let mut report = Self {
             cluster: cluster.to_owned(),
@@ -139,12 +137,17 @@ fn held(service: ServiceRef, change: &Change, reason: Reason) -> HeldBack {
     HeldBack { service, place: Some(change.place().clone()), reason }
 }
 
-impl ServiceReport {
-    /// Whether everything that was to be taken out is, or would be.
-    fn has_removed_all(&self) -> bool {
-        let mut removals = self.changes.iter().filter(|line| line.change == "deregister");
-        let done = removals
-            .all(|line| matches!(line.result, ChangeResult::Planned | ChangeResult::Applied));
-        done && !self.held_back.iter().any(|line| line.reason == "Waiting")
+/// Where the last instance of anybody was taken out, or would be, and none came.
+fn emptied(plan: &Plan, applied: &[Applied]) -> BTreeSet<Place> {
+    let mut differences: BTreeMap<&Place, isize> = BTreeMap::new();
+    let made = |it: &&Applied| matches!(it.outcome, Outcome::Planned | Outcome::Applied);
+    for Applied { change, .. } in applied.iter().filter(made) {
+        *differences.entry(change.place()).or_default() += change.difference();
     }
+    let standing = plan.standing.iter();
+    let emptied = standing.filter(|(place, standing)| {
+        let difference = differences.get(place).copied().unwrap_or_default();
+        difference < 0 && standing.present.saturating_add_signed(difference) == 0
+    });
+    emptied.map(|(place, _)| place.clone()).collect()
 }

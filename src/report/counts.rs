@@ -28,6 +28,8 @@ pub struct Counts {
     pub deregistered: usize,
     /// Cloud Map services of ours deleted.
     pub deleted: usize,
+    /// Names under which nothing is registered any more.
+    pub emptied: usize,
     /// Instances of ours that were as they should be.
     pub unchanged: usize,
     /// Instances of others beside them, left alone.
@@ -50,6 +52,7 @@ impl Counts {
         let mut counts = Self { held_back: report.held_back.len(), ..Self::default() };
         for service in &report.services {
             counts.unchanged += service.unchanged;
+            counts.emptied += usize::from(service.emptied);
             counts.foreign += service.foreign.values().sum::<usize>();
             let failed = service.held_back.iter().filter(|line| line.failed).count();
             counts.failed += failed + usize::from(service.unreadable.is_some());
@@ -97,6 +100,7 @@ impl Add for Counts {
             health: self.health + other.health,
             deregistered: self.deregistered + other.deregistered,
             deleted: self.deleted + other.deleted,
+            emptied: self.emptied + other.emptied,
             unchanged: self.unchanged + other.unchanged,
             foreign: self.foreign + other.foreign,
             orphaned: self.orphaned + other.orphaned,

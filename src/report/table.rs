@@ -87,7 +87,7 @@ impl Display for ServiceReport {
             writeln!(f, "    ! not read   {problem}")?;
         }
         if self.emptied {
-            writeln!(f, "    ! emptied    nothing is registered under this name any more")?;
+            writeln!(f, "    ! emptied    no instance is left under this name")?;
         }
         if self.unchanged > 0 {
             writeln!(f, "    = {} unchanged", self.unchanged)?;
@@ -167,6 +167,7 @@ impl Counts {
         let [create, update, register, rewrite, adopt, health, deregister, delete] = words;
         let clusters = if self.unreadable == 1 { "cluster" } else { "clusters" };
         let not_read = format!("{clusters} not read");
+        let emptied = if self.emptied == 1 { "name empty" } else { "names empty" };
         let parts = [
             (self.created, create),
             (self.updated, update),
@@ -176,6 +177,7 @@ impl Counts {
             (self.health, health),
             (self.deregistered, deregister),
             (self.deleted, delete),
+            (self.emptied, emptied),
             (self.unchanged, "unchanged"),
             (self.foreign, "not ours"),
             (self.orphaned, "orphaned"),

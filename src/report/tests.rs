@@ -85,7 +85,7 @@ fn plan() -> Plan {
         ],
         standing: BTreeMap::from([(
             place("web"),
-            Standing { unchanged: 3, foreign, emptied: false, unreadable: None },
+            Standing { unchanged: 3, foreign, present: 6, unreadable: None },
         )]),
         guard: None,
     }
@@ -321,6 +321,41 @@ fn a_report_is_complete_where_a_retry_could_not_help() {
         assert_eq!(report.is_complete_for(&Selection::service(web())), expected, "{told}");
         assert!(report.is_complete_for(&Selection::namespace("ops")), "{told}");
         assert_eq!(Report::new(Mode::Sync, vec![report]).ok, expected, "{told}");
+    }
+}
+
+#[test]
+fn a_name_is_emptied_when_the_last_instance_of_anybody_goes_and_none_comes() {
+    let new_name = || Some(WaitsFor::NewName(web()));
+    let removed = |outcome| vec![applied(deregister(None), outcome)];
+    let planned = |wait| vec![applied(deregister(wait), Outcome::Planned)];
+    let mut comes = applied(register(), Outcome::Applied);
+    if let Change::Register { place: at, .. } = &mut comes.change {
+        *at = place("web");
+    }
+    let cases = [
+        (1, removed(Outcome::Applied), true),
+        (1, removed(Outcome::Planned), true),
+        (2, removed(Outcome::Applied), false),
+        (1, removed(Outcome::Failed("throttled".into())), false),
+        (1, removed(Outcome::Undone("no time".into())), false),
+        (1, [removed(Outcome::Applied), vec![comes]].concat(), false),
+        (1, planned(Some(WaitsFor::FirstRegistration)), false),
+        (1, planned(new_name()), true),
+        // What was to go was decided again, and stays.
+        (1, Vec::new(), false),
+    ];
+    for (present, applied, expected) in cases {
+        let told = format!("{present} {applied:?}");
+        let standing =
+            BTreeMap::from([(place("web"), Standing { present, ..Standing::default() })]);
+        let plan = Plan { standing, ..Plan::default() };
+        let report = ClusterReport::new("blue", plan, applied);
+        let emptied = report.services.iter().any(|service| service.emptied);
+        assert_eq!(emptied, expected, "{told}");
+        assert_eq!(report.counts.emptied, usize::from(expected), "{told}");
+        let line = "! emptied    no instance is left under this name";
+        assert_eq!(report.to_string().contains(line), expected, "{told}");
     }
 }
 

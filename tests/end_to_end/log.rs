@@ -7,7 +7,7 @@ use crate::lambda::Lambda;
 use crate::payloads::stand_in;
 use crate::sandbox::function::event;
 use crate::sandbox::identity::AccessKey;
-use crate::sandbox::kubernetes::BOUND_GROUP;
+use crate::sandbox::kubernetes::{BOUND_GROUP, Headless, Pod};
 use crate::world::{World, blue};
 
 /// Reads the cluster for the function.
@@ -35,6 +35,27 @@ async fn log_is_json_with_a_line_for_each_change_and_holds_no_secret_at_any_leve
     }
 }
 
+#[tokio::test]
+async fn name_that_goes_empty_is_a_warning_and_a_count() {
+    let (world, cluster) = stand_in().await;
+    let cart = Headless::new("shop", "cart")
+        .annotate("cloudmap.controller/hostname", "cart")
+        .annotate("cloudmap.controller/namespace", "prod");
+    cluster.service(cart);
+    cluster.pods("shop", "cart", &[Pod::new("cart-a", "10.0.2.1")]);
+    let mut lambda = world.lambda(&[]).await;
+    lambda.invoke(event("schedule-eventbridge-rule")).await.expect("served");
+    assert!(lines(&lambda).iter().all(|line| line["level"] == "INFO"), "{}", lambda.log());
+
+    cluster.pods("shop", "cart", &[]);
+    let answer = lambda.invoke(event("schedule-eventbridge-rule")).await.expect("served");
+    assert_eq!(answer["counts"]["emptied"], 1, "{answer}");
+    let mut warnings = lines(&lambda).into_iter().filter(|line| line["level"] == "WARN");
+    let warning = warnings.next().unwrap_or_else(|| panic!("no warning\n{}", lambda.log()));
+    assert_eq!(warning["cloud_map_service"], "prod/cart");
+    assert_eq!(warning["message"], "emptied: no instance is left under prod/cart");
+}
+
 /// The function's own key and one for each time that it assumed the role.
 fn keys(world: &World) -> Vec<AccessKey> {
     let identities = &world.sandbox.aws().identities;
@@ -45,12 +66,17 @@ fn keys(world: &World) -> Vec<AccessKey> {
     keys
 }
 
-fn assert_that_a_line_tells_of_the_change(lambda: &Lambda) {
-    let log = lambda.log();
+/// What is in the log but metrics.
+fn lines(lambda: &Lambda) -> Vec<Value> {
     let parse = |line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
-    let lines: Vec<Value> = log.lines().map(parse).collect();
+    let lines = lambda.log().lines().map(parse).collect::<Vec<Value>>();
+    lines.into_iter().filter(|line| line.get("_aws").is_none()).collect()
+}
+
+fn assert_that_a_line_tells_of_the_change(lambda: &Lambda) {
+    let lines = lines(lambda);
     let registered = lines.iter().find(|line| line["change"] == "register");
-    let registered = registered.unwrap_or_else(|| panic!("no line for the change\n{log}"));
+    let registered = registered.unwrap_or_else(|| panic!("no line for the change\n{lines:?}"));
     assert_eq!(registered["level"], "INFO");
     assert_eq!(
         (&registered["service"], &registered["cold_start"]),

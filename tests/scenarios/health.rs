@@ -202,11 +202,14 @@ async fn annotation_that_goes_leaves_no_pod_unhealthy_and_none_that_is_not_ready
 }
 
 #[tokio::test]
-async fn policy_that_only_creates_reports_no_health() {
-    let (fleet, _) = registered(&[]).await;
-    let function = fleet.function_with(&[("POLICY", "create-only")]).await;
-    pods(&fleet, &[Pod::not_ready, ready]);
+async fn renamed_service_is_whole_under_its_new_name_with_the_pods_that_are_not_ready() {
+    let (fleet, function) = registered(&[]).await;
+    pods(&fleet, &[ready, Pod::not_ready]);
+    fleet.annotate("web", "hostname", "www");
     let report = converge(&fleet, &function).await;
-    assert_eq!(health(&fleet), ["10.0.1.1 HEALTHY", "10.0.1.2 HEALTHY"]);
-    assert!(said_of(&report, "Policy").contains("report the health of"), "{report}");
+    assert!(held_back(&report).is_empty(), "{report}");
+    assert!(fleet.view("prod", "www").custom_health);
+    assert_eq!(fleet.addresses("prod", "www"), ["10.0.1.1", "10.0.1.2"]);
+    assert_eq!(fleet.values("prod", "www", "AWS_INIT_HEALTH_STATUS"), ["HEALTHY", "UNHEALTHY"]);
+    assert!(fleet.addresses("prod", "web").is_empty());
 }

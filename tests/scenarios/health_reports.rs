@@ -1,4 +1,4 @@
-//! How health is read and reported: late, in pages, refused, and never twice.
+//! How health is read and reported: in its turn, late, in pages, refused, and never twice.
 
 use std::time::Duration;
 
@@ -104,4 +104,25 @@ async fn report_that_fails_is_a_failed_change_that_the_next_sync_makes() {
     assert_eq!((report.ok, report.counts.failed, report.counts.health), (false, 1, 1), "{report}");
     converge(&fleet, &function).await;
     assert_eq!(health(&fleet), ["10.0.1.1 UNHEALTHY", "10.0.1.2 UNHEALTHY"]);
+}
+
+#[tokio::test]
+async fn policy_that_only_creates_reports_no_health() {
+    let (fleet, _) = registered(&[]).await;
+    let function = fleet.function_with(&[("POLICY", "create-only")]).await;
+    pods(&fleet, &[Pod::not_ready, ready]);
+    let report = converge(&fleet, &function).await;
+    assert_eq!(health(&fleet), ["10.0.1.1 HEALTHY", "10.0.1.2 HEALTHY"]);
+    assert!(said_of(&report, "Policy").contains("report the health of"), "{report}");
+}
+
+#[tokio::test]
+async fn health_is_reported_after_new_pods_are_registered_and_before_old_ones_go() {
+    let (fleet, function) = registered(&[]).await;
+    pods(&fleet, &[Pod::not_ready, Pod::terminating, ready]);
+    fleet.cloud_map.forget_calls();
+    let report = sync(&function).await;
+    let made = ["RegisterInstance", REPORT, "DeregisterInstance"];
+    assert_eq!(writes(&fleet), made.map(|operation| format!("{operation} web")), "{report}");
+    assert_eq!(health(&fleet), ["10.0.1.1 UNHEALTHY", "10.0.1.3 HEALTHY"]);
 }

@@ -42,7 +42,7 @@ async fn without_the_word_confirm_a_purge_is_its_plan() {
     assert_eq!((planned.counts.deregistered, fleet.cloud_map.writes()), (3, 0), "{planned}");
     let text = planned.to_string();
     assert!(text.contains("all of its cluster is purged"), "{text}");
-    assert!(text.contains("emptied    nothing is registered under this name any more"), "{text}");
+    assert!(text.contains("emptied    no instance is left under this name"), "{text}");
 }
 
 #[tokio::test]

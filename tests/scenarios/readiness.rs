@@ -73,12 +73,18 @@ async fn last_instances_stay_while_none_is_ready_where_the_service_says_so() {
 
 #[tokio::test]
 async fn plan_that_empties_a_name_says_so_and_one_that_leaves_anybody_does_not() {
-    let emptied = "nothing is registered under this name any more";
+    let emptied = "no instance is left under this name";
     let (fleet, function) = registered(&[]).await;
     fleet.pods("web", &["10.0.1.2"]);
     assert!(!plan(&function).await.to_string().contains(emptied));
     fleet.pods("web", &[]);
-    assert!(plan(&function).await.to_string().contains(emptied));
+    let planned = plan(&function).await;
+    assert!(planned.to_string().contains(emptied), "{planned}");
+    let json = serde_json::to_value(&planned).expect("a report");
+    assert_eq!(
+        (&json["clusters"][0]["services"][0]["emptied"], &json["counts"]["emptied"]),
+        (&true.into(), &1.into())
+    );
     let service = fleet.cloud_map.find_service("prod", "web").expect("created");
     fleet.ecs_task(&service, "0123456789abcdef0123456789abcdef", "10.0.9.1");
     let report = converge(&fleet, &function).await.to_string();
@@ -92,7 +98,7 @@ async fn last_instances_go_with_their_service() {
     converge(&fleet, &function).await;
     fleet.cluster.delete_service("shop", "web");
     let planned = plan(&function).await.to_string();
-    assert!(planned.contains("nothing is registered under this name any more"), "{planned}");
+    assert!(planned.contains("no instance is left under this name"), "{planned}");
     converge(&fleet, &function).await;
     assert_eq!(fleet.addresses("prod", "web"), [""; 0]);
 }

@@ -184,6 +184,17 @@ impl Change {
         }
     }
 
+    /// How many more instances there are under its name when it is made. A removal that waits for
+    /// something under that name does not empty it.
+    pub fn difference(&self) -> isize {
+        match self {
+            Self::Register { .. } => 1,
+            Self::Deregister { waits_for: Some(wait), .. } if wait.keeps_the_name() => 0,
+            Self::Deregister { .. } => -1,
+            _ => 0,
+        }
+    }
+
     /// What changes are sorted by: place, then the order in which they are made, then instance.
     pub fn order(&self) -> impl Ord {
         (self.place(), self.stage(), self.instance())

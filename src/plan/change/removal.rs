@@ -108,9 +108,10 @@ pub enum WaitsFor {
 }
 
 impl WaitsFor {
-    /// Whether the instance stays until somebody changes what is asked for.
-    pub fn is_standstill(&self) -> bool {
-        matches!(self, Self::ContestedName { .. } | Self::HinderedName { .. })
+    /// Whether the instance stays until another one stands under the same name, or for good as far as
+    /// this run is concerned.
+    pub fn keeps_the_name(&self) -> bool {
+        !matches!(self, Self::NewName(_) | Self::Newcomers)
     }
 
     /// The Services whose registrations it waits for, where they may come in this run.

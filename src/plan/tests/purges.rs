@@ -7,7 +7,8 @@ use insta::assert_snapshot;
 use super::world::{
     A, HTTP, World, foreign, of_other_cluster, ours, own, owner_of, pod, service, tell, with,
 };
-use crate::plan::{Because, Change, Foreign, Place, purge};
+use crate::plan::{Because, Change, Foreign, purge};
+use crate::report::ClusterReport;
 
 fn crowded() -> World {
     World::new()
@@ -49,11 +50,11 @@ fn a_purge_waits_for_nothing_and_says_which_names_it_empties_and_who_is_left() {
     let plan = purge(&crowded().0, &Because::Purged);
     let waits = |change: &Change| matches!(change, Change::Deregister { waits_for: Some(_), .. });
     assert!(!plan.changes.values().flatten().any(waits));
-    let told = |(place, standing): (&Place, &crate::plan::Standing)| {
-        let foreign: Vec<Foreign> = standing.foreign.keys().copied().collect();
-        (place.to_string(), standing.emptied, foreign)
-    };
-    let told: BTreeSet<_> = plan.standing.iter().map(told).collect();
+    let told = ClusterReport::of_plan("blue", plan).services.into_iter().map(|service| {
+        let foreign: Vec<Foreign> = service.foreign.into_keys().collect();
+        (format!("{}/{}", service.namespace, service.name), service.emptied, foreign)
+    });
+    let told: BTreeSet<_> = told.collect();
     let expected = [
         ("dns/web".to_owned(), true, vec![]),
         ("http/web".to_owned(), false, vec![Foreign::Ecs, Foreign::OtherCluster]),
