@@ -146,6 +146,12 @@ impl RealCluster {
 
     /// Adds a ready pod of an app on the node.
     pub async fn pod(&self, app: &str, name: &str, addresses: &[&str]) {
+        self.starting_pod(app, name, addresses).await;
+        self.readiness(name, true).await;
+    }
+
+    /// Adds a pod of an app on the node that runs and has never been ready.
+    pub async fn starting_pod(&self, app: &str, name: &str, addresses: &[&str]) {
         let pod = json!({
             "metadata": {"name": name, "labels": {"app": app}},
             "spec": {
@@ -157,7 +163,6 @@ impl RealCluster {
         let ips: Vec<Value> = addresses.iter().map(|address| json!({"ip": address})).collect();
         let status = json!({"phase": "Running", "podIP": addresses[0], "podIPs": ips});
         self.report_status(name, status).await;
-        self.readiness(name, true).await;
     }
 
     /// Sets what the readiness probe of a pod says.
@@ -225,7 +230,8 @@ impl RealCluster {
         deleted.unwrap_or_else(|error| panic!("deleting {name}: {error}"));
     }
 
-    fn api<K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>>(&self) -> Api<K> {
+    /// The objects of a kind in `shop`, for an administrator.
+    pub fn api<K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>>(&self) -> Api<K> {
         Api::namespaced(self.control_plane.admin(), NAMESPACE)
     }
 
