@@ -37,6 +37,8 @@ def resource(statement):
     listed = listed if isinstance(listed, list) else [listed]
     words = []
     for text in listed:
+        if isinstance(text, dict):
+            text = text["!Sub"][0]
         text = text.removeprefix("!Sub ").removeprefix("!GetAtt ").removeprefix("!Ref ")
         words.append("any" if text == "*" else f"`{re.sub(PLACE, '', text)}`")
     return ", ".join(dict.fromkeys(words))

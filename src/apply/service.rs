@@ -56,7 +56,7 @@ impl Turn<'_> {
     ) -> Result<Accepted, Effect> {
         let accepted = self.cloud_map.update_service(permit, arn, place, update).await;
         accepted.map_err(|error| match error.class {
-            // In a namespace shared from another account: somebody else has instances there.
+            // In a shared namespace: what is in it is all of another account, as the plan cannot see.
             Class::Invalid => held_back(Reason::UpdateRefused(error.source.to_string())),
             _ => failed(&error),
         })

@@ -28,6 +28,7 @@ impl CloudMap {
         let known_as = namespace.http_name.as_ref().unwrap_or(&namespace.name);
         let call = self.client.discover_instances().namespace_name(known_as).service_name(name);
         let call = call.health_status(HealthStatusFilter::All).max_results(MOST);
+        let call = call.set_owner_account(namespace.owner.clone());
         let answer = call.customize().interceptor(LocalHost).send().await;
         let answer = answer.map_err(|error| Error::new(action, &error))?;
         let instances = answer.instances.unwrap_or_default().into_iter().filter_map(|instance| {

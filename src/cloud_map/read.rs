@@ -18,7 +18,13 @@ use crate::model::{
 use crate::plan::Place;
 
 /// The instances of one service, or why they are not known.
-type Instances = Result<Option<BTreeMap<String, Attributes>>, String>;
+type Instances = Result<Option<Held>, String>;
+
+/// What a service holds.
+struct Held {
+    instances: BTreeMap<String, Attributes>,
+    registered_by: BTreeSet<String>,
+}
 
 impl CloudMap {
     /// The namespaces: all that are visible, or those of `only`.
@@ -79,8 +85,8 @@ impl CloudMap {
         for (key, read) in reads {
             let Some(service) = registry.services.get_mut(&key) else { continue };
             match read {
-                Ok(Some(instances)) => {
-                    service.instances = Some(instances);
+                Ok(Some(Held { instances, registered_by })) => {
+                    (service.instances, service.registered_by) = (Some(instances), registered_by);
                     service.unreadable = None;
                 }
                 Ok(None) => _ = registry.services.remove(&key),
@@ -93,11 +99,7 @@ impl CloudMap {
     }
 
     /// Every instance of a service, read from the control plane; `None` where the service is gone.
-    async fn instances(
-        &self,
-        arn: &str,
-        name: &str,
-    ) -> Result<Option<BTreeMap<String, Attributes>>, Error> {
+    async fn instances(&self, arn: &str, name: &str) -> Result<Option<Held>, Error> {
         let failed = |error: &SdkError<_, _>| {
             Error::new(format!("list the instances of Cloud Map service {name}"), error)
         };
@@ -108,11 +110,14 @@ impl CloudMap {
             pages => pages?,
         };
         let summaries = pages.into_iter().filter_map(|page| page.instances).flatten();
+        let mut registered_by = BTreeSet::new();
         let instances = summaries.filter_map(|instance| {
+            registered_by.extend(instance.created_by_account);
             let attributes = instance.attributes.unwrap_or_default().into_iter().collect();
             Some((instance.id?, attributes))
         });
-        Ok(Some(instances.collect()))
+        let instances = instances.collect();
+        Ok(Some(Held { instances, registered_by }))
     }
 
     /// The attributes of one instance, for somebody who has a permit; `None` where it does not exist.

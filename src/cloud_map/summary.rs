@@ -1,5 +1,7 @@
 //! Entries of Cloud Map's lists into the model's namespaces and services.
 
+use std::collections::BTreeSet;
+
 use aws_sdk_servicediscovery::types::{
     DnsConfig, DnsRecord, HealthCheckConfig, NamespaceSummary, NamespaceType, RecordType,
     RoutingPolicy as ListedPolicy, ServiceSummary,
@@ -44,6 +46,7 @@ pub(super) fn service(summary: ServiceSummary) -> Option<CloudMapService> {
         description: summary.description,
         instance_count: summary.instance_count.and_then(|count| count.try_into().ok()).unwrap_or(0),
         instances: None,
+        registered_by: BTreeSet::new(),
         unreadable: None,
         custom_health: summary.health_check_custom_config.is_some(),
         health: KnownHealth::Unread,

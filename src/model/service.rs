@@ -27,6 +27,8 @@ pub struct CloudMapService {
     pub instance_count: u32,
     /// Every instance by id; `None` where they were not read, because nothing asked for it.
     pub instances: Option<BTreeMap<String, Attributes>>,
+    /// The accounts that registered them: more than one only where the namespace is shared.
+    pub registered_by: BTreeSet<String>,
     /// Why the instances could not be read, where that was tried in vain.
     pub unreadable: Option<String>,
     /// Whether health can be reported to it (`HealthCheckCustomConfig`); fixed when it is created.
@@ -56,6 +58,7 @@ impl CloudMapService {
             health_check: None,
             instance_count: 0,
             instances: Some(BTreeMap::new()),
+            registered_by: BTreeSet::new(),
             unreadable: None,
             custom_health: false,
             health: KnownHealth::Read(BTreeMap::new()),

@@ -215,8 +215,15 @@ impl SharedRegistry {
             let Some(found) = found else { continue };
             let known = registry.services.remove(key);
             let found = match known.filter(|known| known.arn == found.arn) {
-                Some(CloudMapService { instances, unreadable, health, tags, .. }) => {
-                    CloudMapService { instances, unreadable, health, tags, ..found }
+                Some(CloudMapService {
+                    instances,
+                    registered_by,
+                    unreadable,
+                    health,
+                    tags,
+                    ..
+                }) => {
+                    CloudMapService { instances, registered_by, unreadable, health, tags, ..found }
                 }
                 None => found,
             };

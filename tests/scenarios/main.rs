@@ -53,6 +53,7 @@ mod run;
 mod secrets;
 mod service_settings;
 mod shared_names;
+mod shared_namespaces;
 mod status;
 mod unreadable_cluster;
 mod unreadable_registry;

@@ -58,6 +58,10 @@ pub fn update(
         _ if !service.is_tagged(&owner.id) => {
             Err(Reason::TtlNotOurs { present: seconds(&present), wanted: ttl })
         }
+        _ if service.registered_by.len() > 1 => {
+            let holds = "it holds instances that other accounts registered";
+            Err(Reason::UpdateRefused(holds.to_owned()))
+        }
         _ => Ok(Some(ServiceUpdate {
             description: service.description.clone(),
             records,

@@ -1,25 +1,54 @@
-//! ARNs of namespaces and services. Wherever the API takes an id it takes the ARN too; one of another account or
-//! Region names nothing here.
+//! ARNs of namespaces and services. Wherever the API takes an id it takes the ARN too. What is in a namespace that
+//! another account shares with this one bears that account's number, and goes by its ARN alone.
 
 use super::state::State;
 
 impl State {
-    /// The ARN of a `namespace` or a `service`.
-    pub(super) fn arn(&self, kind: &str, id: &str) -> String {
+    /// The ARN of a namespace.
+    pub(super) fn namespace_arn(&self, id: &str) -> String {
+        self.arn(self.owner_of(id), "namespace", id)
+    }
+
+    /// The ARN of a service in a namespace.
+    pub(super) fn service_arn(&self, namespace: &str, id: &str) -> String {
+        self.arn(self.owner_of(namespace), "service", id)
+    }
+
+    /// The account that a namespace belongs to; this one's where the namespace is yet to be created.
+    pub(super) fn owner_of(&self, namespace: &str) -> &str {
+        self.namespaces.get(namespace).map_or(&self.account, |namespace| &namespace.owner)
+    }
+
+    /// The namespace in what a request gave as id or ARN; `None` where it names none here.
+    pub(super) fn known_namespace<'a>(&self, given: &'a str) -> Option<&'a str> {
+        let id = last_part(given);
+        let namespace = self.namespaces.get(id)?;
+        self.goes_by(given, &namespace.owner, &self.namespace_arn(id)).then_some(id)
+    }
+
+    /// The service in what a request gave as id or ARN; `None` where it names none here.
+    pub(super) fn known_service<'a>(&self, given: &'a str) -> Option<&'a str> {
+        let id = last_part(given);
+        let namespace = &self.services.get(id)?.namespace;
+        self.goes_by(given, self.owner_of(namespace), &self.service_arn(namespace, id))
+            .then_some(id)
+    }
+
+    fn goes_by(&self, given: &str, owner: &str, arn: &str) -> bool {
+        if given.starts_with("arn:") { given == arn } else { owner == self.account }
+    }
+
+    fn arn(&self, account: &str, kind: &str, id: &str) -> String {
         let partition = match &self.region {
             region if region.starts_with("cn-") => "aws-cn",
             region if region.starts_with("us-gov-") => "aws-us-gov",
             _ => "aws",
         };
-        format!("arn:{partition}:servicediscovery:{}:{}:{kind}/{id}", self.region, self.account)
+        format!("arn:{partition}:servicediscovery:{}:{account}:{kind}/{id}", self.region)
     }
+}
 
-    /// The id in what a request gave as id or ARN; `None` when the ARN is not of this kind, account and Region.
-    pub(super) fn own_id<'a>(&self, id_or_arn: &'a str, kind: &str) -> Option<&'a str> {
-        if id_or_arn.starts_with("arn:") {
-            id_or_arn.strip_prefix(&self.arn(kind, ""))
-        } else {
-            Some(id_or_arn)
-        }
-    }
+/// The id in what may be an ARN.
+pub(super) fn last_part(id_or_arn: &str) -> &str {
+    id_or_arn.rsplit('/').next().unwrap_or(id_or_arn)
 }

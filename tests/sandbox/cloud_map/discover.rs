@@ -58,8 +58,9 @@ impl State {
     fn asked_for<'a>(&'a self, input: Input<'a>) -> Result<(&'a str, &'a Service), ApiError> {
         let (http_name, name) =
             (input.text("NamespaceName", 1024)?, input.text("ServiceName", 127)?);
-        let namespace =
-            self.namespaces.iter().find(|(_, namespace)| namespace.http_name == http_name);
+        let owner = input.optional_text("OwnerAccount", 12)?.unwrap_or(&self.account);
+        let mut all = self.namespaces.iter().filter(|(_, namespace)| namespace.owner == owner);
+        let namespace = all.find(|(_, namespace)| namespace.http_name == http_name);
         let (id, _) = namespace.ok_or_else(|| ApiError::missing("NamespaceNotFound", http_name))?;
         self.named(id, name)
             .map(|(_, service)| (http_name, service))

@@ -8,6 +8,7 @@ use axum::body::Bytes;
 use axum::http::Request;
 use serde_json::Value;
 
+use super::arn::last_part;
 use super::call::Call;
 use super::error::ApiError;
 use super::fault::{self, FaultKind};
@@ -30,7 +31,7 @@ impl State {
     }
 
     fn serve_accepted(&mut self, accepted: &Accepted) -> Answer {
-        let (service, instance) = self.subject(accepted);
+        let (service, instance) = Self::subject(accepted);
         self.guard_call(accepted, service.as_deref(), instance.as_deref());
         let fault = fault::due(
             &mut self.faults,
@@ -47,7 +48,7 @@ impl State {
     }
 
     /// The service and the instance that a call is about, for the record, the faults and the guard.
-    fn subject(&self, accepted: &Accepted) -> (Option<String>, Option<String>) {
+    fn subject(accepted: &Accepted) -> (Option<String>, Option<String>) {
         let member = |name: &str| accepted.members.get(name)?.as_str();
         let service = match accepted.operation.as_str() {
             "CreateService" => member("Name"),
@@ -55,9 +56,10 @@ impl State {
             "GetService" | "UpdateService" | "DeleteService" => member("Id"),
             _ => member("ServiceId"),
         };
-        let id =
-            service.map(|service| self.own_id(service, "service").unwrap_or(service).to_owned());
-        (id, member("InstanceId").map(str::to_owned))
+        (
+            service.map(|service| last_part(service).to_owned()),
+            member("InstanceId").map(str::to_owned),
+        )
     }
 
     fn guard_call(&mut self, accepted: &Accepted, service: Option<&str>, instance: Option<&str>) {

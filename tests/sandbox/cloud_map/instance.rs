@@ -34,8 +34,11 @@ impl State {
         self.operations.refuse_duplicate(&targets)?;
         let adds = self.services[&service_id].instance(instance_id).is_none();
         self.refuse_above_limits(&targets, adds)?;
-        let instance =
-            Instance { attributes, creator_request_id: creator_request_id.map(str::to_owned) };
+        let instance = Instance {
+            attributes,
+            created_by: self.account.clone(),
+            creator_request_id: creator_request_id.map(str::to_owned),
+        };
         let effect = Effect::Register { instance: Arc::new(instance), adds };
         self.submit(effect, targets, creator_request_id)
     }

@@ -17,11 +17,13 @@ impl State {
         let instance = history
             .and_then(|history| history.listed(self.now))
             .ok_or_else(|| not_found(id, &service_id))?;
-        let mut shown = json!({ "Id": id, "Attributes": instance.attributes, "CreatedByAccount": self.account });
+        let mut shown = json!({ "Id": id, "Attributes": instance.attributes, "CreatedByAccount": instance.created_by });
         if let Some(creator) = &instance.creator_request_id {
             shown["CreatorRequestId"] = json!(creator);
         }
-        Ok(json!({ "ResourceOwner": self.account, "Instance": shown }))
+        Ok(
+            json!({ "ResourceOwner": self.owner_of(&self.services[&service_id].namespace), "Instance": shown }),
+        )
     }
 
     pub(super) fn list_instances(&mut self, input: Input<'_>) -> Output {
@@ -29,9 +31,12 @@ impl State {
         let page =
             Page::read(input, &format!("instances of {service_id}"), self.behaviour.page_limit)?;
         let (page, token) = page.cut(self.services[&service_id].listed(self.now).map(|(id, instance)| {
-            (id, json!({ "Id": id, "Attributes": instance.attributes, "CreatedByAccount": self.account }))
+            (id, json!({ "Id": id, "Attributes": instance.attributes, "CreatedByAccount": instance.created_by }))
         }));
         let page: Vec<Value> = page;
-        Ok(with_token(json!({ "ResourceOwner": self.account, "Instances": page }), token))
+        Ok(with_token(
+            json!({ "ResourceOwner": self.owner_of(&self.services[&service_id].namespace), "Instances": page }),
+            token,
+        ))
     }
 }

@@ -97,6 +97,7 @@ impl State {
         vpc: Option<&str>,
     ) -> Namespace {
         Namespace {
+            owner: self.account.clone(),
             name: name.to_owned(),
             http_name: name.to_owned(),
             kind,
@@ -118,7 +119,8 @@ impl State {
         vpc: Option<&str>,
     ) -> Option<(&String, &Namespace)> {
         self.namespaces.iter().find(|(_, namespace)| {
-            namespace.name == name && namespace.kind == kind && namespace.vpc.as_deref() == vpc
+            let clashes = namespace.name == name && namespace.kind == kind;
+            clashes && namespace.vpc.as_deref() == vpc && namespace.owner == self.account
         })
     }
 
@@ -151,7 +153,8 @@ impl State {
 
     /// Puts a namespace into the registry; a name that is taken as HttpName gets a suffix there.
     pub(super) fn add_namespace(&mut self, id: String, mut namespace: Namespace) {
-        if self.namespaces.values().any(|other| other.http_name == namespace.http_name) {
+        let mut others = self.namespaces.values().filter(|other| other.owner == namespace.owner);
+        if others.any(|other| other.http_name == namespace.http_name) {
             namespace.http_name = format!("{}-{}", namespace.name, self.ids.suffix());
         }
         self.namespaces.insert(id, namespace);

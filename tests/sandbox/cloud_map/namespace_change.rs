@@ -78,7 +78,7 @@ impl State {
     /// The namespace that a member of a request names by id or ARN.
     pub(super) fn namespace_id(&self, input: Input<'_>, member: &str) -> Result<String, ApiError> {
         let given = input.text(member, LONGEST_ARN)?;
-        let id = self.own_id(given, "namespace").filter(|id| self.namespaces.contains_key(*id));
+        let id = self.known_namespace(given);
         id.map(str::to_owned).ok_or_else(|| ApiError::missing("NamespaceNotFound", given))
     }
 }

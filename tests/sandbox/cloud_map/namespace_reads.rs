@@ -36,8 +36,7 @@ impl State {
                 "TYPE" => filter.passes(namespace.kind.word()),
                 "NAME" => filter.passes(&namespace.name),
                 "HTTP_NAME" => filter.passes(&namespace.http_name),
-                // All namespaces here belong to the account itself.
-                _ => filter.passes("SELF"),
+                _ => filter.passes(self.owner_word(&namespace.owner)),
             })
         };
         let shown: Vec<Value> = page
@@ -48,6 +47,11 @@ impl State {
         Ok(with_token(json!({ "Namespaces": shown }), token))
     }
 
+    /// How the filter RESOURCE_OWNER calls an account.
+    pub(super) fn owner_word(&self, account: &str) -> &'static str {
+        if account == self.account { "SELF" } else { "OTHER_ACCOUNTS" }
+    }
+
     fn show_namespace(&self, id: &str, namespace: &Namespace) -> Value {
         let mut properties = json!({ "HttpProperties": { "HttpName": namespace.http_name } });
         if let Some(zone) = &namespace.hosted_zone {
@@ -56,8 +60,8 @@ impl State {
         }
         let mut shown = json!({
             "Id": id,
-            "Arn": self.arn("namespace", id),
-            "ResourceOwner": self.account,
+            "Arn": self.namespace_arn(id),
+            "ResourceOwner": namespace.owner,
             "Name": namespace.name,
             "Type": namespace.kind.word(),
             "ServiceCount": self.services.values().filter(|service| service.namespace == id).count(),

@@ -23,15 +23,15 @@ const FILTERS: [(&str, &[&str]); 5] = [
 impl State {
     pub(super) fn get_operation(&mut self, input: Input<'_>) -> Output {
         let id = input.text("OperationId", 255)?;
-        let operation = self
-            .operations
-            .all()
-            .get(id)
+        let asked = input.optional_text("OwnerAccount", 12)?.unwrap_or(&self.account);
+        let operation = self.operations.all().get(id);
+        let operation = operation
+            .filter(|operation| self.owner_of(&operation.targets.namespace) == asked)
             .ok_or_else(|| ApiError::missing("OperationNotFound", id))?;
         let (status, since) = operation.status(self.now);
         let mut shown = json!({
             "Id": id,
-            "OwnerAccount": self.account,
+            "OwnerAccount": self.owner_of(&operation.targets.namespace),
             "Type": operation.effect.word(),
             "Status": status,
             "CreateDate": self.timestamp(operation.submitted),

@@ -75,6 +75,8 @@ impl DnsConfig {
 /// A namespace.
 #[derive(Clone, Debug)]
 pub(super) struct Namespace {
+    /// The account that it belongs to, which may share it with this one.
+    pub(super) owner: String,
     pub(super) name: String,
     pub(super) http_name: String,
     pub(super) kind: NamespaceKind,
@@ -150,5 +152,7 @@ impl Service {
 #[derive(Debug, PartialEq)]
 pub(super) struct Instance {
     pub(super) attributes: BTreeMap<String, String>,
+    /// The account that registered it.
+    pub(super) created_by: String,
     pub(super) creator_request_id: Option<String>,
 }

@@ -37,6 +37,16 @@ impl CloudMap {
         })
     }
 
+    /// Another account shares one of its namespaces with this one; what is seeded in it is that account's.
+    pub fn shared_namespace(&self, name: &str, kind: NamespaceKind, owner: &str) -> String {
+        let id = self.namespace(name, kind);
+        self.change(|state| {
+            let namespace = state.namespaces.get_mut(&id).expect("it was just created");
+            (namespace.owner, namespace.http_name) = (owner.to_owned(), name.to_owned());
+        });
+        id
+    }
+
     /// Creates a service and gives its id.
     pub fn service(&self, namespace_id: &str, name: &str, kind: ServiceKind) -> String {
         self.change(|state| {
@@ -112,7 +122,9 @@ impl CloudMap {
                 .iter()
                 .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
                 .collect();
-            let instance = Instance { attributes, creator_request_id: None };
+            let namespace = seeded(state, service_id).namespace.clone();
+            let created_by = state.owner_of(&namespace).to_owned();
+            let instance = Instance { attributes, created_by, creator_request_id: None };
             let now = state.now;
             let service = seeded(state, service_id);
             service.start_health(id, &instance.attributes, now);

@@ -109,7 +109,7 @@ impl State {
         let error = ApiError::new(400, "ServiceAlreadyExists", "Service already exists.");
         Err(error
             .with("ServiceId", id)
-            .with("ServiceArn", &self.arn("service", id))
+            .with("ServiceArn", &self.service_arn(namespace, id))
             .with("CreatorRequestId", creator))
     }
 
@@ -136,6 +136,9 @@ impl State {
         let kind = self.namespaces[&service.namespace].kind;
         if kind == NamespaceKind::Http {
             return Err(ApiError::invalid("A service in an HTTP namespace cannot be updated"));
+        }
+        if service.present().any(|(_, instance)| instance.created_by != self.account) {
+            return Err(ApiError::invalid("The service holds instances of other accounts"));
         }
         let description = change.optional_text("Description", 1024)?.map(str::to_owned);
         let dns =
@@ -172,7 +175,7 @@ impl State {
     /// The service that a member of a request names by id or ARN.
     pub(super) fn service_id(&self, input: Input<'_>, member: &str) -> Result<String, ApiError> {
         let given = input.text(member, LONGEST_ARN)?;
-        let id = self.own_id(given, "service").filter(|id| self.services.contains_key(*id));
+        let id = self.known_service(given);
         id.map(str::to_owned).ok_or_else(|| ApiError::missing("ServiceNotFound", given))
     }
 }

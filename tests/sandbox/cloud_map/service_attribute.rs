@@ -12,9 +12,10 @@ const ATTRIBUTES_PER_SERVICE: usize = 30;
 impl State {
     pub(super) fn get_service_attributes(&mut self, input: Input<'_>) -> Output {
         let id = self.service_id(input, "ServiceId")?;
+        let namespace = &self.services[&id].namespace;
         Ok(json!({ "ServiceAttributes": {
-            "ServiceArn": self.arn("service", &id),
-            "ResourceOwner": self.account,
+            "ServiceArn": self.service_arn(namespace, &id),
+            "ResourceOwner": self.owner_of(namespace),
             "Attributes": self.services[&id].attributes,
         }}))
     }

@@ -26,9 +26,9 @@ impl State {
         let passes = |service: &Service| {
             filters.iter().all(|filter| match filter.name.as_str() {
                 "NAMESPACE_ID" => {
-                    self.own_id(&filter.values[0], "namespace") == Some(service.namespace.as_str())
+                    self.known_namespace(&filter.values[0]) == Some(service.namespace.as_str())
                 }
-                _ => filter.passes("SELF"),
+                _ => filter.passes(self.owner_word(self.owner_of(&service.namespace))),
             })
         };
         let shown = page.into_iter().filter(|(_, service)| passes(service));
@@ -53,8 +53,8 @@ impl State {
     fn summarize_service(&self, id: &str, service: &Service) -> Value {
         let mut shown = json!({
             "Id": id,
-            "Arn": self.arn("service", id),
-            "ResourceOwner": self.account,
+            "Arn": self.service_arn(&service.namespace, id),
+            "ResourceOwner": self.owner_of(&service.namespace),
             "CreatedByAccount": self.account,
             "Name": service.name,
             "Type": if service.dns.is_some() { "DNS_HTTP" } else { "HTTP" },

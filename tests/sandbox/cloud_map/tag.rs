@@ -79,10 +79,7 @@ impl State {
         if !arn.starts_with("arn:") {
             return Err(ApiError::invalid(format!("'{arn}' is not an ARN")));
         }
-        let namespace =
-            self.own_id(arn, "namespace").filter(|id| self.namespaces.contains_key(*id));
-        let service = self.own_id(arn, "service").filter(|id| self.services.contains_key(*id));
-        let tags = match (namespace, service) {
+        let tags = match (self.known_namespace(arn), self.known_service(arn)) {
             (Some(id), _) => self.namespaces.get_mut(id).map(|namespace| &mut namespace.tags),
             (_, Some(id)) => self.services.get_mut(id).map(|service| &mut service.tags),
             _ => None,
