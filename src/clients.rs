@@ -19,7 +19,7 @@ use crate::cloud_map::{CloudMap, QuotaShare, Quotas};
 use crate::eks;
 use crate::eks::token::TokenSource;
 use crate::kubernetes::{self, Kubernetes};
-use crate::model::{ClusterArn, Existence};
+use crate::model::{ClusterArn, Existence, Traffic};
 use crate::settings::{Cluster, Role};
 
 /// Tries of one AWS call. The SDK backs off between them. Its adaptive mode would besides hold all
@@ -144,6 +144,11 @@ impl Clients {
         let mut quotas = lock(&self.quotas);
         let place = (account, key.region.clone());
         quotas.entry(place).or_insert_with(|| Arc::new(Quotas::new(self.quota_share))).clone()
+    }
+
+    /// What was asked of Cloud Map since the process began, in all accounts and Regions.
+    pub fn traffic(&self) -> Traffic {
+        lock(&self.quotas).values().map(|quotas| quotas.traffic()).sum()
     }
 
     /// The connection to a cluster: the one that is known, or a new one.

@@ -10,6 +10,7 @@ pub mod call;
 pub mod discover;
 mod error;
 mod health;
+mod meter;
 pub mod namespace;
 pub mod operation;
 mod page;

@@ -10,6 +10,8 @@ use tokio::time::{Instant, sleep};
 
 use super::bucket::Bucket;
 use super::call::{Call, Rate};
+use super::meter::Meter;
+use crate::model::Traffic;
 
 /// How many calls are under way at once, whatever their rates. Each has a connection of its own, and a function
 /// on Lambda has 1,024 file descriptors.
@@ -66,6 +68,7 @@ pub enum Urgency {
 pub struct Quotas {
     lanes: BTreeMap<Call, Lane>,
     under_way: Semaphore,
+    meter: Meter,
 }
 
 /// Leave to make one call; held until the call is answered.
@@ -80,7 +83,7 @@ impl Quotas {
         let now = Instant::now();
         let lane = |call: Call| (call, Lane::new(Bucket::new(share.of(call.rate()), now)));
         let lanes = Call::ALL.into_iter().map(lane).collect();
-        Self { lanes, under_way: Semaphore::new(UNDER_WAY) }
+        Self { lanes, under_way: Semaphore::new(UNDER_WAY), meter: Meter::default() }
     }
 
     /// Leave to make a call. The semaphore is never closed, so the error, which would only mean that, is no
@@ -95,6 +98,16 @@ impl Quotas {
         self.lanes[&call].take(urgency).await;
     }
 
+    /// What was asked within these quotas.
+    pub fn traffic(&self) -> Traffic {
+        self.meter.read()
+    }
+
+    /// A call is made.
+    pub(super) fn tried(&self) {
+        self.meter.call();
+    }
+
     /// The SDK makes a call once more.
     pub(super) fn repeated(&self, call: Call) {
         self.lanes[&call].bucket().owe(Instant::now());
@@ -102,6 +115,7 @@ impl Quotas {
 
     /// Cloud Map said that there are too many of them.
     pub(super) fn throttled(&self, call: Call) {
+        self.meter.throttle();
         self.lanes[&call].bucket().halve(Instant::now());
     }
 }

@@ -33,6 +33,7 @@ impl Intercept for Tries {
         _: &RuntimeComponents,
         config: &mut ConfigBag,
     ) -> Result<(), BoxError> {
+        self.0.tried();
         let again = config.load::<RequestAttempts>().is_some_and(|tries| tries.attempts() > 1);
         if let Some(call) = call(config).filter(|_| again) {
             self.0.repeated(call);

@@ -15,6 +15,7 @@ mod registry;
 mod selection;
 mod service;
 mod shard;
+mod traffic;
 
 pub use attributes::{Attributes, Marks, Owner};
 pub use cluster::ClusterArn;
@@ -32,3 +33,4 @@ pub use registry::{Registry, ServiceKey};
 pub use selection::Selection;
 pub use service::{CloudMapService, HealthCheck, Records, RoutingPolicy, ServiceKind, Tags};
 pub use shard::Shard;
+pub use traffic::Traffic;

@@ -83,6 +83,7 @@ impl ClusterReport {
             services: services.into_values().collect(),
             held_back: unplaced.into_iter().map(HeldBackLine::from).collect(),
             warnings: Vec::new(),
+            whole: false,
         };
         report.counts = Counts::of(&report);
         report
@@ -108,10 +109,7 @@ impl ClusterReport {
     /// help.
     pub fn is_complete_for(&self, selection: &Selection) -> bool {
         let changes = self.services.iter().flat_map(|service| &service.changes);
-        let mut open = changes.filter(|line| {
-            let result = &line.result;
-            matches!(result, ChangeResult::Failed { .. } | ChangeResult::Undone { .. })
-        });
+        let mut open = changes.filter(|line| line.is_left_undone());
         let held_back = self.services.iter().flat_map(|service| &service.held_back);
         let mut failed = held_back.filter(|line| line.failed);
         let unread = self.services.iter().any(|service| service.unreadable.is_some());
@@ -119,6 +117,13 @@ impl ClusterReport {
             && !unread
             && !open.any(|line| selection.contains(&line.service))
             && !failed.any(|line| selection.contains(&line.service))
+    }
+}
+
+impl ChangeLine {
+    /// Whether it is still to be done.
+    pub fn is_left_undone(&self) -> bool {
+        matches!(self.result, ChangeResult::Failed { .. } | ChangeResult::Undone { .. })
     }
 }
 

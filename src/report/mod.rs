@@ -22,7 +22,7 @@ use std::error::Error;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::ServiceRef;
+use crate::model::{ServiceRef, Traffic};
 use crate::plan::{Foreign, HeldBack};
 
 pub use counts::Counts;
@@ -58,6 +58,21 @@ pub struct Report {
     /// delivered again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub dropped: Vec<Dropped>,
+    /// What it took of Cloud Map's rates: for the metrics.
+    #[serde(skip)]
+    pub traffic: Traffic,
+    /// How long endpoints have been out of step: for the metrics.
+    #[serde(skip)]
+    pub oldest: OldestOutOfStep,
+}
+
+/// For how many seconds the oldest endpoint is out of step; none is 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OldestOutOfStep {
+    /// Of those that are ready and not registered.
+    pub missing: usize,
+    /// Of those that are gone and still registered.
+    pub leftover: usize,
 }
 
 /// A message that names nothing to look at.
@@ -107,6 +122,9 @@ pub struct ClusterReport {
     /// What a person should know before they let it be done.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
+    /// Whether the run was about every Service of the cluster: for the metrics.
+    #[serde(skip)]
+    pub whole: bool,
 }
 
 /// What was done in one Cloud Map service.
@@ -203,7 +221,19 @@ impl Report {
         let ok = clusters.iter().all(ClusterReport::is_complete);
         let (dropped, orphans) = (Vec::new(), Vec::new());
         let empty_services = EmptyServices::default();
-        Self { mode, whole: false, ok, counts, clusters, empty_services, orphans, dropped }
+        let (traffic, oldest) = Default::default();
+        Self {
+            mode,
+            whole: false,
+            ok,
+            counts,
+            clusters,
+            empty_services,
+            orphans,
+            dropped,
+            traffic,
+            oldest,
+        }
     }
 
     /// The same report with what clusters left behind.

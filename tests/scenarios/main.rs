@@ -35,6 +35,7 @@ mod identity;
 mod levers;
 mod limits;
 mod marks;
+mod metrics;
 mod moves;
 mod name_policy;
 mod names;

@@ -2,85 +2,63 @@
 //! report that stands.
 
 use super::Metric;
-use crate::report::{ChangeResult, ClusterReport, GuardReport, HeldBackLine};
+use crate::report::{ClusterReport, GuardReport, HeldBackLine};
 
 /// The metrics of one cluster.
 pub const OF_CLUSTER: [Metric<ClusterReport>; 15] = [
-    Metric {
-        name: "GoodFullSync",
-        meaning: "1 where the cluster was read and every change was made or planned, 0 where a full sync was incomplete",
-        count: |cluster| usize::from(cluster.is_complete()),
-    },
-    Metric {
-        name: "Created",
-        meaning: "Cloud Map services created",
-        count: |cluster| cluster.counts.created,
-    },
-    Metric {
-        name: "Registered",
-        meaning: "instances registered",
-        count: |cluster| cluster.counts.registered,
-    },
-    Metric {
-        name: "Rewritten",
-        meaning: "instances whose attributes were repaired",
-        count: |cluster| cluster.counts.rewritten,
-    },
-    Metric {
-        name: "Deregistered",
-        meaning: "instances taken out",
-        count: |cluster| cluster.counts.deregistered,
-    },
-    Metric {
-        name: "Unchanged",
-        meaning: "instances of ours that were as they should be",
-        count: |cluster| cluster.counts.unchanged,
-    },
-    Metric {
-        name: "Foreign",
-        meaning: "instances of others beside them",
-        count: |cluster| cluster.counts.foreign,
-    },
-    Metric {
-        name: "HeldBack",
-        meaning: "what was asked for and stays out of Cloud Map until the Service's owner acts",
-        count: ClusterReport::kept_out,
-    },
-    Metric {
-        name: "Conflicts",
-        meaning: "of those, names that another Service of the cluster holds",
-        count: |cluster| cluster.held_back_as("DomainConflict"),
-    },
-    Metric {
-        name: "Failed",
-        meaning: "changes that failed, and Cloud Map services that could not be read",
-        count: |cluster| cluster.counts.failed,
-    },
-    Metric {
-        name: "Undone",
-        meaning: "changes that were not tried, for want of time or of what came before them",
-        count: |cluster| cluster.counts.undone,
-    },
-    Metric {
-        name: "Missing",
-        meaning: "of those two, endpoints that are ready and not registered",
-        count: |cluster| cluster.left_undone("register"),
-    },
-    Metric {
-        name: "Leftover",
-        meaning: "and endpoints that are gone and still registered",
-        count: |cluster| cluster.left_undone("deregister"),
-    },
-    Metric {
-        name: "GuardHeld",
-        meaning: "instances that [the guard](#the-guard) of a full sync keeps",
-        count: ClusterReport::guarded,
-    },
-    Metric {
-        name: "Emptied",
-        meaning: "names that have no instance of anybody any more",
-        count: |cluster| cluster.services.iter().filter(|service| service.emptied).count(),
-    },
+    Metric::counted(
+        "GoodFullSync",
+        "1 where the cluster was read and every change was made or planned, 0 where \
+         its full sync was incomplete",
+        |cluster: &ClusterReport| usize::from(cluster.is_complete()),
+    )
+    .told_where(|cluster| cluster.whole),
+    Metric::counted("Created", "Cloud Map services created", |cluster| cluster.counts.created),
+    Metric::counted("Registered", "instances registered", |cluster| cluster.counts.registered),
+    Metric::counted("Rewritten", "instances whose attributes were repaired", |cluster| {
+        cluster.counts.rewritten
+    }),
+    Metric::counted("Deregistered", "instances taken out", |cluster| cluster.counts.deregistered),
+    Metric::counted("Unchanged", "instances of ours that were as they should be", |cluster| {
+        cluster.counts.unchanged
+    }),
+    Metric::counted("Foreign", "instances of others beside them", |cluster| cluster.counts.foreign),
+    Metric::counted(
+        "HeldBack",
+        "what was asked for and stays out of Cloud Map until the Service's owner acts",
+        ClusterReport::kept_out,
+    ),
+    Metric::counted(
+        "Conflicts",
+        "of those, names that another Service of the cluster holds",
+        |cluster| cluster.held_back_as("DomainConflict"),
+    ),
+    Metric::counted(
+        "Failed",
+        "changes that failed, and Cloud Map services that could not be read",
+        |cluster| cluster.counts.failed,
+    ),
+    Metric::counted(
+        "Undone",
+        "changes that were not tried, for want of time or of what came before them",
+        |cluster| cluster.counts.undone,
+    ),
+    Metric::counted(
+        "Missing",
+        "of those two, endpoints that are ready and not registered",
+        |cluster| cluster.left_undone("register"),
+    ),
+    Metric::counted("Leftover", "and endpoints that are gone and still registered", |cluster| {
+        cluster.left_undone("deregister")
+    }),
+    Metric::counted(
+        "GuardHeld",
+        "instances that [the guard](#the-guard) of a full sync keeps",
+        ClusterReport::guarded,
+    ),
+    Metric::counted("Emptied", "names that have no instance of anybody any more", |cluster| {
+        cluster.services.iter().filter(|service| service.emptied).count()
+    }),
 ];
 
 impl ClusterReport {
@@ -99,10 +77,7 @@ impl ClusterReport {
     /// Changes of a kind that failed or were not tried.
     pub(super) fn left_undone(&self, change: &str) -> usize {
         let changes = self.services.iter().flat_map(|service| &service.changes);
-        let open = changes.filter(|line| line.change == change).filter(|line| {
-            matches!(line.result, ChangeResult::Failed { .. } | ChangeResult::Undone { .. })
-        });
-        open.count()
+        changes.filter(|line| line.change == change && line.is_left_undone()).count()
     }
 
     fn guard_holds(&self) -> Option<&GuardReport> {

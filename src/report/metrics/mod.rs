@@ -11,7 +11,7 @@ mod invocation;
 use std::io;
 use std::time::SystemTime;
 
-use metrique_writer::unit::{Count, WithUnit};
+use metrique_writer::unit::{Count, Second, WithUnit};
 use metrique_writer::{Entry, EntryIoStream, EntryWriter, FormatExt, IoStreamError};
 use metrique_writer_format_emf::Emf;
 
@@ -32,7 +32,30 @@ pub struct Metric<T> {
     pub name: &'static str,
     /// What it counts.
     pub meaning: &'static str,
+    unit: Unit,
+    is_told: fn(&T) -> bool,
     count: fn(&T) -> usize,
+}
+
+#[derive(Clone, Copy)]
+enum Unit {
+    Count,
+    Second,
+}
+
+impl<T> Metric<T> {
+    const fn counted(name: &'static str, meaning: &'static str, count: fn(&T) -> usize) -> Self {
+        Self { name, meaning, unit: Unit::Count, is_told: |_| true, count }
+    }
+
+    const fn seconds(name: &'static str, meaning: &'static str, count: fn(&T) -> usize) -> Self {
+        Self { unit: Unit::Second, ..Self::counted(name, meaning, count) }
+    }
+
+    /// The same metric, of which some reports say nothing.
+    const fn told_where(self, is_told: fn(&T) -> bool) -> Self {
+        Self { is_told, ..self }
+    }
 }
 
 /// Writes the metrics of an invocation of `function`. A plan that a person asks for is none of a
@@ -49,13 +72,11 @@ pub fn write(
     if report.mode == Mode::Plan {
         return Ok(());
     }
-    // A targeted sync says nothing of the whole: `GoodFullSync`, the first of both lists.
-    let skipped = usize::from(!report.whole);
     for of in &report.clusters {
         let dimensions = [(FUNCTION, function), (CLUSTER, of.cluster.as_str())];
-        document(time, &dimensions, &OF_CLUSTER[skipped..], of, output)?;
+        document(time, &dimensions, &OF_CLUSTER, of, output)?;
     }
-    document(time, &[(FUNCTION, function)], &OF_INVOCATION[skipped..], report, output)
+    document(time, &[(FUNCTION, function)], &OF_INVOCATION, report, output)
 }
 
 struct Document<'a, T> {
@@ -71,9 +92,12 @@ impl<T> Entry for Document<'_, T> {
         for (dimension, value) in self.dimensions {
             writer.value(*dimension, *value);
         }
-        for metric in self.metrics {
+        for metric in self.metrics.iter().filter(|metric| (metric.is_told)(self.of)) {
             let count = u64::try_from((metric.count)(self.of)).unwrap_or(u64::MAX);
-            writer.value(metric.name, &WithUnit::<u64, Count>::from(count));
+            match metric.unit {
+                Unit::Count => writer.value(metric.name, &WithUnit::<u64, Count>::from(count)),
+                Unit::Second => writer.value(metric.name, &WithUnit::<u64, Second>::from(count)),
+            }
         }
     }
 }
@@ -99,9 +123,21 @@ mod tests {
     use super::*;
     use crate::report::{ClusterReport, Counts};
 
-    fn lines(mode: Mode, whole: bool) -> Vec<Value> {
+    /// What the run was wholly about.
+    #[derive(Clone, Copy, PartialEq)]
+    enum Whole {
+        Nothing,
+        OneCluster,
+        Everything,
+    }
+
+    fn lines(mode: Mode, whole: Whole, unreadable: usize) -> Vec<Value> {
         let counts = Counts { registered: 2, foreign: 3, ..Counts::default() };
-        let cluster = ClusterReport { cluster: "blue".into(), counts, ..ClusterReport::default() };
+        let error = (unreadable > 0).then(|| "no answer".to_owned());
+        let whole_cluster = whole != Whole::Nothing;
+        let (cluster, whole) = ("blue".to_owned(), whole == Whole::Everything);
+        let cluster =
+            ClusterReport { cluster, counts, error, whole: whole_cluster, ..Default::default() };
         let mut report = Report::new(mode, vec![cluster]);
         report.whole = whole;
         let mut output = Vec::new();
@@ -113,7 +149,8 @@ mod tests {
 
     #[test]
     fn a_sync_gives_a_line_for_each_cluster_and_one_for_the_invocation() {
-        let [cluster, invocation] = lines(Mode::Sync, true).try_into().expect("two lines");
+        let [cluster, invocation] =
+            lines(Mode::Sync, Whole::Everything, 0).try_into().expect("two lines");
         let directive = &cluster["_aws"]["CloudWatchMetrics"][0];
         assert_eq!(cluster["_aws"]["Timestamp"], 1_795_252_502_000_u64);
         assert_eq!(directive["Namespace"], NAMESPACE);
@@ -126,18 +163,35 @@ mod tests {
         );
         let counts = ["GoodFullSync", "Registered", "Foreign", "Failed"].map(|name| &cluster[name]);
         assert_eq!(counts, [1, 2, 3, 0]);
-        assert_eq!(invocation["GoodFullSync"], 1);
         let directive = &invocation["_aws"]["CloudWatchMetrics"][0];
         assert_eq!(directive["Dimensions"], serde_json::json!([[FUNCTION]]));
+        let metrics = directive["Metrics"].as_array().expect("a list");
+        let oldest = metrics.iter().find(|metric| metric["Name"] == "OldestMissing");
+        assert_eq!(oldest.expect("the age")["Unit"], "Seconds");
+        assert_eq!(metrics.len(), OF_INVOCATION.len());
     }
 
     #[test]
-    fn a_targeted_sync_says_nothing_of_the_whole_and_a_plan_nothing_at_all() {
-        let targeted = lines(Mode::Sync, false);
-        assert_eq!(targeted.len(), 2);
-        assert!(targeted.iter().all(|line| line.get("GoodFullSync").is_none()));
-        assert_eq!((&targeted[0]["Registered"], &targeted[1]["Changes"]), (&2.into(), &0.into()));
-        assert!(lines(Mode::Plan, true).is_empty());
-        assert_eq!(lines(Mode::DryRun, true)[1]["GoodFullSync"], 1);
+    fn only_what_a_run_was_wholly_about_is_called_a_full_sync_and_a_plan_tells_nothing() {
+        use Whole::{Everything, Nothing, OneCluster};
+
+        let told = |mode, whole, unreadable| {
+            let of_line = |line: Value| [line["GoodFullSync"].as_u64(), line["Orphans"].as_u64()];
+            let lines = lines(mode, whole, unreadable).into_iter();
+            lines.map(of_line).collect::<Vec<_>>()
+        };
+        let none = [None, None];
+        for (mode, whole, unreadable, expected) in [
+            (Mode::Sync, Everything, 0, vec![[Some(1), None], [Some(1), Some(0)]]),
+            (Mode::DryRun, Everything, 0, vec![[Some(1), None], [Some(1), Some(0)]]),
+            (Mode::Sync, Everything, 1, vec![[Some(0), None], [Some(0), Some(0)]]),
+            (Mode::Sync, OneCluster, 0, vec![[Some(1), None], [Some(1), None]]),
+            (Mode::Sync, OneCluster, 1, vec![[Some(0), None], [Some(0), None]]),
+            (Mode::Sync, Nothing, 0, vec![none, none]),
+            (Mode::Sync, Nothing, 1, vec![none, none]),
+            (Mode::Plan, Everything, 0, vec![]),
+        ] {
+            assert_eq!(told(mode, whole, unreadable), expected, "{mode} {unreadable}");
+        }
     }
 }

@@ -1,0 +1,64 @@
+//! Since when endpoints are out of step: what runs of this process left undone, each with the time of the
+//! first run that did. Only for the metrics: nothing is decided by it, and a new process begins anew.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, PoisonError};
+
+use crate::model::{Selection, ServiceRef, Timestamp};
+use crate::report::{ClusterReport, OldestOutOfStep, ServiceReport};
+
+/// An endpoint of a cluster under a name: what should be done with which instance.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Endpoint {
+    cluster: String,
+    service: ServiceRef,
+    place: String,
+    change: String,
+    instance: Option<String>,
+}
+
+/// All endpoints that are out of step, and since when.
+#[derive(Debug, Default)]
+pub(super) struct OutOfStep(Mutex<BTreeMap<Endpoint, Timestamp>>);
+
+impl OutOfStep {
+    /// Takes note of what a run about the selected Services left undone. A cluster that was not read tells
+    /// nothing.
+    pub(super) fn note(&self, report: &ClusterReport, selection: &Selection, now: Timestamp) {
+        if report.error.is_some() {
+            return;
+        }
+        let left = |service: &ServiceReport| {
+            let place = format!("{}/{}", service.namespace, service.name);
+            let lines = service.changes.iter().filter(|line| line.is_left_undone());
+            let endpoints = lines.map(move |line| Endpoint {
+                cluster: report.cluster.clone(),
+                service: line.service.clone(),
+                place: place.clone(),
+                change: line.change.to_string(),
+                instance: line.instance.clone(),
+            });
+            endpoints.collect::<Vec<_>>()
+        };
+        let open: BTreeSet<Endpoint> = report.services.iter().flat_map(left).collect();
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let was_looked_at = |endpoint: &Endpoint| {
+            endpoint.cluster == report.cluster && selection.contains(&endpoint.service)
+        };
+        known.retain(|endpoint, _| !was_looked_at(endpoint) || open.contains(endpoint));
+        for endpoint in open {
+            known.entry(endpoint).or_insert(now);
+        }
+    }
+
+    /// How old the oldest ones are.
+    pub(super) fn oldest(&self, now: Timestamp) -> OldestOutOfStep {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let of = |change: &str| {
+            let since = known.iter().filter(|(it, _)| it.change == change).map(|(_, since)| *since);
+            let seconds = since.map(|since| now.as_second() - since.as_second()).max();
+            usize::try_from(seconds.unwrap_or_default()).unwrap_or_default()
+        };
+        OldestOutOfStep { missing: of("register"), leftover: of("deregister") }
+    }
+}

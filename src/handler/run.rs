@@ -1,0 +1,119 @@
+//! A run over the selected Services of some clusters: each cluster apart from the others, and after a full
+//! sync what belongs to no cluster.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, PoisonError};
+
+use futures_util::{StreamExt, stream};
+
+use super::scopes::Selections;
+use super::{Function, Run, log};
+use crate::clients::RegistryKey;
+use crate::model::Selection;
+use crate::observe::{Memory, SharedRegistry};
+use crate::plan::Claimed;
+use crate::reconcile::Invocation;
+use crate::report::{ClusterReport, EmptyServices, Report};
+
+/// How many clusters are served side by side.
+const CLUSTERS_SIDE_BY_SIDE: usize = 8;
+
+impl Function {
+    /// Reconciles every selected cluster; a failing one stops no other. The reports are returned by
+    /// the cluster's place in the settings, too.
+    pub(super) async fn run(&self, invocation: &Invocation<'_>, selections: &Selections) -> Run {
+        let clusters = selections.iter().map(|(index, _)| &self.settings.clusters[index]);
+        let registries =
+            self.registries(clusters.map(|cluster| self.clients.registry_of(cluster))).await;
+        let runs = selections.iter().map(|(index, selection)| {
+            let registries = &registries;
+            async move { (index, self.one(invocation, registries, index, selection).await) }
+        });
+        let runs: BTreeMap<usize, (ClusterReport, Option<Claimed>)> =
+            stream::iter(runs).buffer_unordered(CLUSTERS_SIDE_BY_SIDE).collect().await;
+        for (index, selection) in selections.iter() {
+            self.out_of_step.note(&runs[&index].0, selection, invocation.now);
+        }
+        let of_clusters = runs.values().map(|(report, _)| report.clone()).collect();
+        let mut report = Report::new(invocation.mode, of_clusters);
+        report.whole = selections.is_everything(&self.settings.clusters);
+        report.oldest = self.out_of_step.oldest(invocation.now);
+        if report.whole && invocation.adoption.is_none() {
+            let orphans = Box::pin(self.orphans(invocation, &registries, &runs)).await;
+            report = report.with_orphans(orphans);
+        }
+        if report.whole && invocation.may_delete_services() {
+            for empty in self.empty_services(invocation, &registries, &runs).await {
+                log::empty_services(&empty, invocation.mode);
+                report = report.with_empty_services(empty);
+            }
+        }
+        log::run(&report);
+        (report, runs.into_iter().map(|(index, (report, _))| (index, report)).collect())
+    }
+
+    /// One cluster's report, and what it claims where it could be read.
+    async fn one(
+        &self,
+        invocation: &Invocation<'_>,
+        registries: &BTreeMap<RegistryKey, SharedRegistry>,
+        index: usize,
+        selection: &Selection,
+    ) -> (ClusterReport, Option<Claimed>) {
+        let cluster = &self.settings.clusters[index];
+        let registry = &registries[&self.clients.registry_of(cluster)];
+        let reconciled = Box::pin(invocation.reconcile(cluster, registry, selection)).await;
+        let (mut report, claimed) = match reconciled {
+            Ok((report, claimed)) => (report, Some(claimed)),
+            Err(error) => (ClusterReport::unreadable(cluster.label(), &error), None),
+        };
+        report.whole = *selection == Selection::Everything;
+        log::cluster(&report, invocation.mode);
+        (report, claimed)
+    }
+
+    /// Services that nobody needs, in one registry after the other.
+    async fn empty_services(
+        &self,
+        invocation: &Invocation<'_>,
+        registries: &BTreeMap<RegistryKey, SharedRegistry>,
+        runs: &BTreeMap<usize, (ClusterReport, Option<Claimed>)>,
+    ) -> Vec<EmptyServices> {
+        let mut claimed = Claimed::default();
+        let mut unknown = Vec::new();
+        for (report, of_cluster) in runs.values() {
+            match of_cluster {
+                Some(of_cluster) => claimed = claimed.and(of_cluster.clone()),
+                None => unknown.push(format!("cluster {} could not be read", report.cluster)),
+            }
+        }
+        let (mut seen, mut reports) = (BTreeSet::new(), Vec::new());
+        for registry in registries.values() {
+            let empty = invocation.delete_empty_services(registry, &claimed, &unknown, &mut seen);
+            reports.push(empty.await);
+        }
+        reports
+    }
+
+    /// What the process remembers of a registry.
+    fn memory(&self, key: &RegistryKey) -> Arc<Memory> {
+        let mut memories = self.memories.lock().unwrap_or_else(PoisonError::into_inner);
+        memories.entry(key.clone()).or_default().clone()
+    }
+
+    /// Registries, each to be read at most once.
+    pub(super) async fn registries(
+        &self,
+        keys: impl Iterator<Item = RegistryKey>,
+    ) -> BTreeMap<RegistryKey, SharedRegistry> {
+        let mut registries = BTreeMap::new();
+        for key in keys {
+            let cloud_map = self.clients.cloud_map(&key).await;
+            let only = self.settings.rules.namespaces.clone();
+            let (memory, now) = (self.memory(&key), self.clock.now());
+            let registry = || SharedRegistry::new(cloud_map, only, memory, now);
+            registries.entry(key).or_insert_with(registry);
+        }
+        registries
+    }
+}

@@ -1,0 +1,123 @@
+//! What a run tells CloudWatch, beside the counts of its report: the calls it made, whether a full sync was
+//! good, what clusters left behind, and for how long endpoints have been out of step.
+
+use std::time::{Duration, SystemTime};
+
+use cloud_map_sync::handler::{Answer, Function};
+use cloud_map_sync::report::metrics;
+use serde_json::{Value, json};
+
+use crate::fleet::{Fleet, annotated, give_pods};
+use crate::queue::{batch, message};
+use crate::sandbox::clock::StandInClock;
+use crate::sandbox::cloud_map::{Fault, FaultKind};
+use crate::sandbox::function::invoke;
+
+/// The documents of an answer: those of the clusters by their names, and that of the invocation.
+fn documents(answer: &Answer) -> (Vec<(String, Value)>, Value) {
+    let report = answer.report.as_ref().expect("a report");
+    let mut output = Vec::new();
+    metrics::write(report, "sync", SystemTime::UNIX_EPOCH, &mut output).expect("memory");
+    let text = String::from_utf8(output).expect("text");
+    let mut lines: Vec<Value> =
+        text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let invocation = lines.pop().expect("the invocation's");
+    let name = |line: Value| {
+        let arn = line["cluster"].as_str().expect("a cluster");
+        (arn.rsplit('/').next().expect("a name").to_owned(), line)
+    };
+    (lines.into_iter().map(name).collect(), invocation)
+}
+
+async fn told(function: &Function, payload: &Value) -> Value {
+    documents(&invoke(function, payload).await).1
+}
+
+#[tokio::test]
+async fn every_try_of_every_call_is_counted_and_so_is_what_cloud_map_throttles() {
+    let fleet = Fleet::start().await;
+    fleet.web("web", "prod", &["10.0.1.1"]);
+    let function = fleet.function().await;
+    fleet.cloud_map.inject(Fault::on("ListServices", FaultKind::Throttling).times(2));
+    fleet.cloud_map.inject(Fault::on("RegisterInstance", FaultKind::RequestLimitExceeded).times(1));
+    let payload = json!({ "action": "sync" });
+
+    let first = told(&function, &payload).await;
+
+    assert_eq!(first["Calls"], fleet.cloud_map.calls().len());
+    assert_eq!(first["Throttles"], 3);
+    fleet.cloud_map.forget_calls();
+    invoke(&function, &json!({ "action": "status" })).await;
+    fleet.cloud_map.forget_calls();
+    let second = told(&function, &payload).await;
+    assert_eq!(second["Calls"], fleet.cloud_map.calls().len(), "each run counts its own");
+    assert_eq!(second["Throttles"], 0);
+}
+
+#[tokio::test]
+async fn with_fan_out_each_clusters_run_tells_whether_its_full_sync_was_good() {
+    let fleet = Fleet::start().await;
+    let green = fleet.green().await;
+    green.service(annotated("web", "prod", "web"));
+    give_pods(&green, "web", &["10.0.2.1"]);
+    let queue = fleet.sandbox.queue("own");
+    let function = fleet.function_with(&[("FAN_OUT", queue.url())]).await;
+    fleet.cluster.stop();
+    for (cluster, good) in [("green", 1), ("blue", 0)] {
+        let body = json!({ "action": "sync", "cluster": cluster });
+        let answer = invoke(&function, &batch(&[message("0", &body)])).await;
+        let (clusters, invocation) = documents(&answer);
+        let [(_, of_cluster)] = clusters.as_slice() else { panic!("{clusters:?}") };
+        assert_eq!(
+            (&of_cluster["GoodFullSync"], &invocation["GoodFullSync"]),
+            (&good.into(), &good.into())
+        );
+        assert_eq!(invocation.get("Orphans"), None, "nobody looked for them");
+    }
+    let part = json!({ "action": "sync", "cluster": "green", "shard": "0/2", "hop": 1 });
+    let (clusters, invocation) =
+        documents(&invoke(&function, &batch(&[message("0", &part)])).await);
+    assert_eq!(invocation.get("GoodFullSync"), None, "a part is not the whole");
+    assert_eq!(clusters[0].1.get("GoodFullSync"), None);
+}
+
+#[tokio::test]
+async fn what_a_cluster_left_behind_is_counted() {
+    let fleet = Fleet::start().await;
+    fleet.green().await;
+    fleet.web("web", "prod", &["10.0.1.1", "10.0.1.2"]);
+    let full = json!({ "action": "sync" });
+    let both = fleet.function().await;
+    assert_eq!(told(&both, &full).await["Orphans"], 0);
+    let green = fleet.function_with(&[("CLUSTERS", "green")]).await;
+    assert_eq!(told(&green, &full).await["Orphans"], 2);
+}
+
+#[tokio::test]
+async fn what_is_out_of_step_grows_older_from_run_to_run_until_it_is_done() {
+    let fleet = Fleet::start().await;
+    fleet.web("web", "prod", &["10.0.1.1", "10.0.1.2"]);
+    let clock = StandInClock::new();
+    let function = fleet.function().await.with_clock(clock.clock());
+    let full = json!({ "action": "sync" });
+    let other =
+        json!({ "action": "sync", "cluster": "blue", "namespace": "shop", "service": "cart" });
+    let mut ages = Vec::new();
+    let mut run = async |payload: &Value| {
+        let told = told(&function, payload).await;
+        clock.advance(Duration::from_mins(1));
+        ages.push(["OldestMissing", "OldestLeftover"].map(|name| told[name].as_u64().expect(name)));
+    };
+
+    run(&full).await;
+    fleet.pods("web", &["10.0.1.2", "10.0.1.3"]);
+    fleet.cloud_map.inject(Fault::on("RegisterInstance", FaultKind::AccessDenied).times(2));
+    fleet.cloud_map.inject(Fault::on("DeregisterInstance", FaultKind::AccessDenied).times(3));
+    run(&full).await;
+    run(&full).await;
+    run(&other).await;
+    run(&full).await;
+    run(&full).await;
+
+    assert_eq!(ages, [[0, 0], [0, 0], [60, 60], [120, 120], [0, 180], [0, 0]]);
+}
