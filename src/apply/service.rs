@@ -6,7 +6,7 @@ use super::change::{Effect, failed, held_back};
 use super::turn::{NO_TIME, Turn};
 use crate::cloud_map::write::Accepted;
 use crate::cloud_map::{Class, Permit};
-use crate::plan::{NewService, Place, Reason, ServiceUpdate};
+use crate::plan::{NewService, Place, Reason, ServiceUpdate, Setting};
 
 impl Turn<'_> {
     /// The ARN of a namespace that was missing. All Services that need it share what comes of it.
@@ -57,7 +57,7 @@ impl Turn<'_> {
         let accepted = self.cloud_map.update_service(permit, arn, place, update).await;
         accepted.map_err(|error| match error.class {
             // In a shared namespace: what is in it is all of another account, as the plan cannot see.
-            Class::Invalid => held_back(Reason::UpdateRefused(error.source.to_string())),
+            Class::Invalid => held_back(Setting::UpdateRefused(error.source.to_string()).into()),
             _ => failed(&error),
         })
     }

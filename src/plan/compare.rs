@@ -11,7 +11,8 @@ use super::present::Present;
 use super::sharing::apportion;
 use super::wanted::{Unasked, Wanted};
 use super::{
-    Because, Change, Difference, NewService, Observation, Place, Reason, ServiceUpdate, rewrite,
+    Because, Change, Difference, NewService, Observation, Place, Reason, ServiceUpdate, Setting,
+    rewrite,
 };
 use crate::model::{Attributes, Health, ServiceKey, ServiceRef};
 
@@ -152,7 +153,7 @@ impl Comparison {
             self.held_back.push(Reason::EndpointsTruncated);
         }
         let unreadable = present.health_unreadable().cloned();
-        self.held_back.extend(unreadable.map(Reason::HealthUnreadable));
+        self.held_back.extend(unreadable.map(|problem| Setting::HealthUnreadable(problem).into()));
         self.update = wanted.update;
         self.create = wanted.create.filter(|_| !self.register.is_empty());
         self.held_back.extend(wanted.held_back);

@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use super::wanted::Wanted;
-use super::{Difference, Holders, Observation, Reason};
+use super::{Difference, Holders, Observation, Setting};
 use crate::model::attributes::{HEALTH, INITIAL_HEALTH};
 use crate::model::{
     Attributes, Claims, CloudMapService, Endpoint, Health, HealthSource, KnownHealth, Marks,
@@ -45,10 +45,10 @@ pub fn initial(attributes: &Attributes) -> Health {
 
 /// Whether the Service wants its health written in a Cloud Map service, and whether that can be: only
 /// one with a custom check takes it.
-pub fn is_custom(claims: &Claims, has_check: bool) -> Result<bool, Reason> {
+pub fn is_custom(claims: &Claims, has_check: bool) -> Result<bool, Setting> {
     match (claims.health, has_check) {
         (HealthSource::Membership, _) => Ok(false),
-        (HealthSource::Custom, false) => Err(Reason::NoCustomHealth),
+        (HealthSource::Custom, false) => Err(Setting::NoCustomHealth),
         (HealthSource::Custom, true) => Ok(true),
     }
 }

@@ -60,7 +60,7 @@ pub use claim::Holders;
 pub use fate::{Fate, Found, Remark, found};
 pub use guard::{Extent, Guard, Losing, Stand, Told, is_quiet, loses};
 pub use health::health_needed;
-pub use held_back::{HeldBack, Reason};
+pub use held_back::{HeldBack, Reason, Setting};
 pub use limits::{Limits, registrations};
 pub use name_policy::{Denial, Glob, NamePolicy, Permit, Range, Rule};
 pub use narrow::Again;

@@ -4,7 +4,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::identity::Identity;
-use super::{Permit, Reason};
+use super::{Permit, Reason, Setting};
 use crate::model::attributes::{ANNOTATED, AVAILABILITY_ZONE, IPV4, IPV6, PORT, REGION};
 use crate::model::{
     AnnotatedService, Attributes, Claims, Endpoint, Marks, Owner, PortReference, Records,
@@ -100,7 +100,8 @@ impl Shape<'_> {
         let unknown = self.claims.ports.iter().filter(|port| self.annotated.port(port).is_none());
         let mut remarks: Vec<Reason> = unknown.map(|port| self.no_such_port(port)).collect();
         if let (false, Some(port)) = (self.tells_ports_apart(), self.claims.ports.first()) {
-            remarks.push(Reason::PortNotServed { records: self.kind, port: port.clone() });
+            let port = port.clone();
+            remarks.push(Setting::PortNotServed { records: self.kind, port }.into());
         }
         remarks
     }

@@ -8,7 +8,7 @@ use super::maximum::SetBy;
 use super::present::Present;
 use super::service::new_service;
 use super::wanted::Wanted;
-use super::{Observation, Reason};
+use super::{Observation, Reason, Setting};
 use crate::model::{Claims, ServiceKey, ServiceKind, ServiceRef};
 
 /// Leaves each of `all`, who are in the order of age, what it may have registered, and says which of ours
@@ -65,7 +65,7 @@ pub fn outvoted(
         }
     };
     let oldest = oldest.clone();
-    (decided != asked).then_some(Reason::SharedName { oldest, decided, asked })
+    (decided != asked).then_some(Setting::SharedName { oldest, decided, asked }.into())
 }
 
 fn claims<'a>(observation: &'a Observation, service: &ServiceRef) -> Option<&'a Claims> {

@@ -121,8 +121,8 @@ fn wanted_by<'a>(
         return Ok(wanted);
     }
     let has_check = existing.map_or(created_with_check, |service| service.custom_health);
-    let custom = health::is_custom(claims, has_check).unwrap_or_else(|reason| {
-        wanted.held_back.push(reason);
+    let custom = health::is_custom(claims, has_check).unwrap_or_else(|setting| {
+        wanted.held_back.push(setting.into());
         false
     });
     for endpoint in annotated.endpoints.iter().flatten() {
@@ -147,11 +147,12 @@ impl Wanted<'_> {
         claims: &Claims,
     ) {
         if let Some(namespace) = observation.registry.namespaces.get(&key.namespace) {
-            self.held_back.extend(remarks(service, namespace.kind, claims));
+            let remarks = remarks(service, namespace.kind, claims);
+            self.held_back.extend(remarks.into_iter().map(Reason::from));
         }
         match update(service, claims, &observation.owner) {
             Ok(update) => self.update = update,
-            Err(reason) => self.held_back.push(reason),
+            Err(setting) => self.held_back.push(setting.into()),
         }
     }
 

@@ -8,7 +8,7 @@ use std::fmt;
 use crate::model::{
     Claims, CloudMapService, HealthCheck, NamespaceKind, Owner, Records, ServiceKind, Tags,
 };
-use crate::plan::Reason;
+use crate::plan::Setting;
 
 /// A new TTL for the records of a service, with all that would be deleted if it were not said again.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,7 +45,7 @@ pub fn update(
     service: &CloudMapService,
     claims: &Claims,
     owner: &Owner,
-) -> Result<Option<ServiceUpdate>, Reason> {
+) -> Result<Option<ServiceUpdate>, Setting> {
     let (ServiceKind::Dns(records), Some(ttl)) = (service.kind, claims.ttl) else {
         return Ok(None);
     };
@@ -54,13 +54,13 @@ pub fn update(
     }
     let present = service.ttls.clone();
     match &service.tags {
-        Tags::Unreadable(problem) => Err(Reason::TagsUnreadable(problem.clone())),
+        Tags::Unreadable(problem) => Err(Setting::TagsUnreadable(problem.clone())),
         _ if !service.is_tagged(&owner.id) => {
-            Err(Reason::TtlNotOurs { present: seconds(&present), wanted: ttl })
+            Err(Setting::TtlNotOurs { present: seconds(&present), wanted: ttl })
         }
         _ if service.registered_by.len() > 1 => {
             let holds = "it holds instances that other accounts registered";
-            Err(Reason::UpdateRefused(holds.to_owned()))
+            Err(Setting::UpdateRefused(holds.to_owned()))
         }
         _ => Ok(Some(ServiceUpdate {
             description: service.description.clone(),
@@ -77,15 +77,15 @@ pub fn remarks(
     service: &CloudMapService,
     namespace: NamespaceKind,
     claims: &Claims,
-) -> Vec<Reason> {
+) -> Vec<Setting> {
     let mut remarks = Vec::new();
     if (namespace, service.kind) == (NamespaceKind::Dns, ServiceKind::Http) {
-        remarks.push(Reason::NotInDns);
+        remarks.push(Setting::NotInDns);
     }
     if let (Some(present), Some(wanted)) = (service.routing_policy, claims.routing_policy)
         && present != wanted
     {
-        remarks.push(Reason::RoutingPolicyFixed { present, wanted });
+        remarks.push(Setting::RoutingPolicyFixed { present, wanted });
     }
     remarks
 }

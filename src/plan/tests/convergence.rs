@@ -17,7 +17,8 @@ use crate::model::{
 };
 use crate::plan::identity::Identity;
 use crate::plan::{
-    Adoption, Because, Change, Holders, Limits, Plan, Policy, Reason, Rules, WaitsFor, health,
+    Adoption, Because, Change, Holders, Limits, Plan, Policy, Reason, Rules, Setting, WaitsFor,
+    health,
 };
 
 /// After so many undisturbed syncs there is nothing left to do: what one of them brings about may
@@ -210,7 +211,7 @@ fn assert_right(world: &World, plan: &Plan) {
             let here = held_back.place.as_ref().is_some_and(|place| place.key == *key);
             let remark = matches!(
                 held_back.reason,
-                Reason::SharedName { .. }
+                Reason::Setting(Setting::SharedName { .. })
                     | Reason::NotPublishable(_)
                     | Reason::AddressNotAllowed { .. }
             );

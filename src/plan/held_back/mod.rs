@@ -1,0 +1,108 @@
+//! What is asked for and not done. [`Reason`] and, for a Cloud Map service as a whole, [`Setting`] have the
+//! sentences; what a reason means for the run and for people stands here.
+
+mod reason;
+mod setting;
+
+use super::Place;
+use super::maximum::SetBy;
+use crate::model::attributes::{IPV4, IPV6};
+use crate::model::{Attributes, Records, ServiceKind, ServiceRef, UnresolvedNamespace};
+
+pub use reason::Reason;
+pub use setting::Setting;
+
+/// Something a Kubernetes Service asks for that this run does not do.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct HeldBack {
+    /// The Service that asks.
+    pub service: ServiceRef,
+    /// The Cloud Map service it is about, where one is known.
+    pub place: Option<Place>,
+    /// Why.
+    pub reason: Reason,
+}
+
+impl Reason {
+    /// The reason's stable name.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::BadAnnotation(_) => "BadAnnotation",
+            Self::Namespace(UnresolvedNamespace::Missing { .. }) => "NamespaceMissing",
+            Self::Namespace(UnresolvedNamespace::Ambiguous { .. }) => "NamespaceAmbiguous",
+            Self::DomainConflict { .. } => "DomainConflict",
+            Self::NotAllowed(_) => "NotAllowed",
+            Self::AddressNotAllowed { .. } => "AddressNotAllowed",
+            Self::RecordTypeMismatch { .. } => "RecordTypeMismatch",
+            Self::NotPublishable(_) => "NotPublishable",
+            Self::NoSuchPort { .. } => "NoSuchPort",
+            Self::PortNeeded(_) => "PortNeeded",
+            Self::CnameService => "CnameService",
+            Self::ServiceConnect => "ServiceConnect",
+            Self::IdTaken(_) => "IdTaken",
+            Self::Maximum { .. } => "MaxInstances",
+            Self::ServiceFull { .. } => "ServiceFull",
+            Self::NamespaceFull { .. } => "NamespaceFull",
+            Self::NoneReady { .. } => "NoneReady",
+            Self::EndpointsTruncated => "EndpointsTruncated",
+            Self::AttributeLimit { .. } => "AttributeLimit",
+            Self::NotAdopted { .. } => "NotAdopted",
+            Self::Policy { .. } => "Policy",
+            Self::Guard { .. } => "Guard",
+            Self::Waiting { .. } => "Waiting",
+            Self::AddressTaken(_) => "AddressTaken",
+            Self::LimitExceeded { .. } | Self::QuotaExceeded(_) => "LimitExceeded",
+            Self::Setting(setting) => setting.code(),
+            Self::ServiceInUse => "ServiceInUse",
+            Self::Unreadable(_) => "Unreadable",
+        }
+    }
+
+    /// The reason for which Cloud Map may refuse an instance with addresses of one family in a service
+    /// whose records are of both; `None` where that is not the case.
+    pub fn of_one_family(kind: ServiceKind, attributes: &Attributes) -> Option<Self> {
+        let ServiceKind::Dns(Records { a: true, aaaa: true, .. }) = kind else { return None };
+        let addresses = [IPV4, IPV6].into_iter().filter_map(|key| attributes.get(key));
+        let addresses: Vec<&str> = addresses.map(String::as_str).collect();
+        let [address] = addresses.as_slice() else { return None };
+        Some(Self::RecordTypeMismatch { records: kind.to_string(), addresses: (*address).into() })
+    }
+
+    /// Whether an endpoint is not found under the name because of it. What is never published is missing
+    /// nowhere, and what is beyond the maximum is not asked for.
+    pub fn keeps_out(&self) -> bool {
+        let never = matches!(self, Self::NotPublishable(_) | Self::AddressNotAllowed { .. });
+        !never && !self.is_remark() && !matches!(self, Self::Maximum { .. })
+    }
+
+    /// Whether the owner of the Service can do something about it, and so should hear of it. Not of the
+    /// guard: that many Services lose at once is for those to judge who run the function.
+    pub fn concerns_owner(&self) -> bool {
+        let not_theirs =
+            matches!(self, Self::Policy { .. } | Self::Guard { .. } | Self::Waiting { .. });
+        let as_asked = matches!(
+            self,
+            Self::Maximum { set_by: SetBy::Annotation, .. } | Self::NotAdopted { .. }
+        );
+        !not_theirs && !as_asked && !self.is_failure()
+    }
+
+    /// Whether it is about room in Cloud Map.
+    pub fn is_about_room(&self) -> bool {
+        matches!(self, Self::ServiceFull { .. } | Self::NamespaceFull { .. })
+    }
+
+    /// Whether a retry may help, so that the run counts as incomplete.
+    pub fn is_failure(&self) -> bool {
+        match self {
+            Self::Unreadable(_) => true,
+            Self::Setting(setting) => setting.is_failure(),
+            _ => false,
+        }
+    }
+
+    /// Whether it says something of the service as a whole and stands in no instance's way.
+    pub fn is_remark(&self) -> bool {
+        matches!(self, Self::Setting(_))
+    }
+}
