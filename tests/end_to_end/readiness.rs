@@ -1,12 +1,8 @@
 //! Pods that start, fail their probe and end, on a real cluster whose own controller says in its slices
 //! what they are: as health where the Service asks for it, and as membership with its two levers.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Pod;
-use k8s_openapi::api::discovery::v1::EndpointSlice;
-use kube::api::{DeleteParams, ListParams};
 use serde_json::{Value, json};
 
 use crate::lambda::Lambda;
@@ -19,81 +15,10 @@ const READY: &str = "ready serving";
 const ENDING: &str = "serving terminating";
 
 #[tokio::test]
-async fn pods_of_a_real_cluster_are_as_healthy_as_they_are_ready() {
+async fn readiness_of_a_real_cluster_is_followed_as_health_and_as_membership() {
     let Some(mut story) = Story::begin().await else { return };
-
-    story.service("web", &[("health", "custom")]).await;
-    story.service("calm", &[("health", "custom"), ("terminating", "keep-serving")]).await;
-    story.cluster.pod("web", "web-a", &["10.0.1.1"]).await;
-    story.cluster.starting_pod("web", "web-b", &["10.0.1.2"]).await;
-    story.cluster.pod("calm", "calm-a", &["10.0.2.1"]).await;
-    story.cluster.wait_for("web", &[("10.0.1.1", READY), ("10.0.1.2", "")]).await;
-    story.cluster.wait_for("calm", &[("10.0.2.1", READY)]).await;
-    story.sync().await;
-    assert_eq!(story.health("web"), ["10.0.1.1 HEALTHY", "10.0.1.2 UNHEALTHY"]);
-
-    let before = story.world.instances("prod", "web");
-    story.cluster.readiness("web-a", false).await;
-    story.cluster.readiness("web-b", true).await;
-    story.cluster.wait_for("web", &[("10.0.1.1", ""), ("10.0.1.2", READY)]).await;
-    story.sync().await;
-    assert_eq!(story.health("web"), ["10.0.1.1 UNHEALTHY", "10.0.1.2 HEALTHY"]);
-    assert_eq!(story.world.instances("prod", "web"), before, "no instance was touched");
-
-    story.cluster.readiness("web-a", true).await;
-    story.cluster.end_pod("web-b").await;
-    story.cluster.end_pod("calm-a").await;
-    story.cluster.wait_for("web", &[("10.0.1.1", READY), ("10.0.1.2", ENDING)]).await;
-    story.cluster.wait_for("calm", &[("10.0.2.1", ENDING)]).await;
-    story.sync().await;
-    assert_eq!(story.health("web"), ["10.0.1.1 HEALTHY"]);
-    assert_eq!(story.health("calm"), ["10.0.2.1 HEALTHY"]);
-
-    story.cluster.readiness("calm-a", false).await;
-    story.cluster.wait_for("calm", &[("10.0.2.1", "terminating")]).await;
-    story.sync().await;
-    assert!(story.health("calm").is_empty());
-}
-
-#[tokio::test]
-async fn pods_of_a_real_cluster_stay_while_they_serve_and_the_last_ones_until_others_are_ready() {
-    let Some(mut story) = Story::begin().await else { return };
-
-    story.service("calm", &[("terminating", "keep-serving")]).await;
-    story.service("last", &[("when-none-ready", "keep")]).await;
-    story.service("odd", &[("health", "custom"), ("when-none-ready", "keep")]).await;
-    for (app, address) in [("calm", "10.0.2.1"), ("last", "10.0.3.1"), ("odd", "10.0.4.1")] {
-        story.cluster.pod(app, &format!("{app}-a"), &[address]).await;
-        story.cluster.wait_for(app, &[(address, READY)]).await;
-    }
-    story.sync().await;
-
-    story.cluster.end_pod("calm-a").await;
-    story.cluster.readiness("last-a", false).await;
-    story.cluster.readiness("odd-a", false).await;
-    story.cluster.wait_for("calm", &[("10.0.2.1", ENDING)]).await;
-    story.cluster.wait_for("last", &[("10.0.3.1", "")]).await;
-    story.cluster.wait_for("odd", &[("10.0.4.1", "")]).await;
-    story.sync().await;
-    assert_eq!(story.world.addresses("prod", "calm"), ["10.0.2.1"]);
-    assert_eq!(story.world.addresses("prod", "last"), ["10.0.3.1"]);
-    assert_eq!(story.health("odd"), ["10.0.4.1 HEALTHY"]);
-
-    story.cluster.readiness("calm-a", false).await;
-    story.cluster.delete_pod("last-a").await;
-    story.cluster.pod("odd", "odd-b", &["10.0.4.2"]).await;
-    story.cluster.wait_for("calm", &[("10.0.2.1", "terminating")]).await;
-    story.cluster.wait_for("last", &[]).await;
-    story.cluster.wait_for("odd", &[("10.0.4.1", ""), ("10.0.4.2", READY)]).await;
-    story.sync().await;
-    assert!(story.world.addresses("prod", "calm").is_empty());
-    assert_eq!(story.world.addresses("prod", "last"), ["10.0.3.1"]);
-    assert_eq!(story.health("odd"), ["10.0.4.1 UNHEALTHY", "10.0.4.2 HEALTHY"]);
-
-    story.cluster.pod("last", "last-b", &["10.0.3.2"]).await;
-    story.cluster.wait_for("last", &[("10.0.3.2", READY)]).await;
-    story.sync().await;
-    assert_eq!(story.world.addresses("prod", "last"), ["10.0.3.2"]);
+    story.pods_are_as_healthy_as_they_are_ready().await;
+    story.pods_stay_while_they_serve_and_the_last_ones_until_others_are_ready().await;
 }
 
 struct Story {
@@ -113,6 +38,78 @@ impl Story {
         cluster.node().await;
         let lambda = world.lambda(&[]).await;
         Some(Self { world, cluster, lambda })
+    }
+
+    async fn pods_are_as_healthy_as_they_are_ready(&mut self) {
+        self.service("web", &[("health", "custom")]).await;
+        self.service("calm", &[("health", "custom"), ("terminating", "keep-serving")]).await;
+        self.cluster.pod("web", "web-a", &["10.0.1.1"]).await;
+        self.cluster.starting_pod("web", "web-b", &["10.0.1.2"]).await;
+        self.cluster.pod("calm", "calm-a", &["10.0.2.1"]).await;
+        self.cluster.wait_for("web", &[("10.0.1.1", READY), ("10.0.1.2", "")]).await;
+        self.cluster.wait_for("calm", &[("10.0.2.1", READY)]).await;
+        self.sync().await;
+        assert_eq!(self.health("web"), ["10.0.1.1 HEALTHY", "10.0.1.2 UNHEALTHY"]);
+
+        let before = self.world.instances("prod", "web");
+        self.cluster.readiness("web-a", false).await;
+        self.cluster.readiness("web-b", true).await;
+        self.cluster.wait_for("web", &[("10.0.1.1", ""), ("10.0.1.2", READY)]).await;
+        self.sync().await;
+        assert_eq!(self.health("web"), ["10.0.1.1 UNHEALTHY", "10.0.1.2 HEALTHY"]);
+        assert_eq!(self.world.instances("prod", "web"), before, "no instance was touched");
+
+        self.cluster.readiness("web-a", true).await;
+        self.cluster.end_pod("web-b").await;
+        self.cluster.end_pod("calm-a").await;
+        self.cluster.wait_for("web", &[("10.0.1.1", READY), ("10.0.1.2", ENDING)]).await;
+        self.cluster.wait_for("calm", &[("10.0.2.1", ENDING)]).await;
+        self.sync().await;
+        assert_eq!(self.health("web"), ["10.0.1.1 HEALTHY"]);
+        assert_eq!(self.health("calm"), ["10.0.2.1 HEALTHY"]);
+
+        self.cluster.readiness("calm-a", false).await;
+        self.cluster.wait_for("calm", &[("10.0.2.1", "terminating")]).await;
+        self.sync().await;
+        assert!(self.health("calm").is_empty());
+    }
+
+    async fn pods_stay_while_they_serve_and_the_last_ones_until_others_are_ready(&mut self) {
+        self.service("quiet", &[("terminating", "keep-serving")]).await;
+        self.service("last", &[("when-none-ready", "keep")]).await;
+        self.service("odd", &[("health", "custom"), ("when-none-ready", "keep")]).await;
+        for (app, address) in [("quiet", "10.0.5.1"), ("last", "10.0.3.1"), ("odd", "10.0.4.1")] {
+            self.cluster.pod(app, &format!("{app}-a"), &[address]).await;
+            self.cluster.wait_for(app, &[(address, READY)]).await;
+        }
+        self.sync().await;
+
+        self.cluster.end_pod("quiet-a").await;
+        self.cluster.readiness("last-a", false).await;
+        self.cluster.readiness("odd-a", false).await;
+        self.cluster.wait_for("quiet", &[("10.0.5.1", ENDING)]).await;
+        self.cluster.wait_for("last", &[("10.0.3.1", "")]).await;
+        self.cluster.wait_for("odd", &[("10.0.4.1", "")]).await;
+        self.sync().await;
+        assert_eq!(self.world.addresses("prod", "quiet"), ["10.0.5.1"]);
+        assert_eq!(self.world.addresses("prod", "last"), ["10.0.3.1"]);
+        assert_eq!(self.health("odd"), ["10.0.4.1 HEALTHY"]);
+
+        self.cluster.readiness("quiet-a", false).await;
+        self.cluster.delete_pod("last-a").await;
+        self.cluster.pod("odd", "odd-b", &["10.0.4.2"]).await;
+        self.cluster.wait_for("quiet", &[("10.0.5.1", "terminating")]).await;
+        self.cluster.wait_for("last", &[]).await;
+        self.cluster.wait_for("odd", &[("10.0.4.1", ""), ("10.0.4.2", READY)]).await;
+        self.sync().await;
+        assert!(self.world.addresses("prod", "quiet").is_empty());
+        assert_eq!(self.world.addresses("prod", "last"), ["10.0.3.1"]);
+        assert_eq!(self.health("odd"), ["10.0.4.1 UNHEALTHY", "10.0.4.2 HEALTHY"]);
+
+        self.cluster.pod("last", "last-b", &["10.0.3.2"]).await;
+        self.cluster.wait_for("last", &[("10.0.3.2", READY)]).await;
+        self.sync().await;
+        assert_eq!(self.world.addresses("prod", "last"), ["10.0.3.2"]);
     }
 
     /// A headless Service that claims its own name in `prod`.
@@ -145,40 +142,5 @@ impl Story {
         let mut lines: Vec<String> = lines.collect();
         lines.sort();
         lines
-    }
-}
-
-impl RealCluster {
-    /// Begins to delete a pod: it terminates until its kubelet says that it is gone, and there is none.
-    async fn end_pod(&self, name: &str) {
-        let deleted = self.api::<Pod>().delete(name, &DeleteParams::default()).await;
-        deleted.unwrap_or_else(|error| panic!("deleting {name}: {error}"));
-    }
-
-    /// Waits until the slices of a Service say exactly this of its endpoints.
-    async fn wait_for(&self, service: &str, conditions: &[(&str, &str)]) {
-        let wanted = conditions.iter().map(|(address, it)| ((*address).into(), (*it).into()));
-        let wanted: BTreeMap<String, String> = wanted.collect();
-        let what = format!("for {wanted:?} to be the endpoints of {service}");
-        let shown = async || self.conditions(service).await == wanted;
-        self.control_plane.wait_until(&what, shown).await;
-    }
-
-    async fn conditions(&self, service: &str) -> BTreeMap<String, String> {
-        let of_service = format!("kubernetes.io/service-name={service}");
-        let of_service = ListParams::default().labels(&of_service);
-        let slices = self.api::<EndpointSlice>().list(&of_service).await;
-        let slices = slices.expect("an administrator may list EndpointSlices");
-        let endpoints = slices.items.into_iter().flat_map(|slice| slice.endpoints);
-        endpoints
-            .map(|endpoint| {
-                let it = endpoint.conditions.expect("the controller tells them");
-                let words =
-                    [(it.ready, "ready"), (it.serving, "serving"), (it.terminating, "terminating")];
-                let words = words.into_iter().filter(|(holds, _)| *holds == Some(true));
-                let words: Vec<&str> = words.map(|(_, word)| word).collect();
-                (endpoint.addresses[0].clone(), words.join(" "))
-            })
-            .collect()
     }
 }

@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 
 use crate::lambda::Lambda;
-use crate::sandbox::cloud_map::{CloudMap, NamespaceKind, RecordType, ServiceKind, ServiceView};
+use crate::sandbox::cloud_map::{
+    Call, CloudMap, NamespaceKind, RecordType, ServiceKind, ServiceView,
+};
 use crate::sandbox::identity::AccessKey;
 use crate::sandbox::kubernetes::ClusterIdentity;
 use crate::sandbox::{ACCOUNT, REGION, Sandbox};
@@ -79,6 +81,30 @@ impl World {
             addresses.filter(|address| address != ECS_ADDRESS).collect();
         addresses.sort();
         addresses
+    }
+
+    /// The attributes of every instance in a Cloud Map namespace.
+    pub fn all(&self, namespace: &str) -> Vec<Attributes> {
+        let services = self.services(namespace).into_iter();
+        services.flat_map(|it| self.cloud_map.instances(&it.id).into_values()).collect()
+    }
+
+    /// How many instances there are in all, without the ECS task.
+    pub fn all_of_ours(&self) -> usize {
+        self.all("prod").len() + self.all("prod.local").len() - 1
+    }
+
+    /// The calls that would change something, in order: operation and Cloud Map service's name.
+    pub fn writes(&self) -> Vec<String> {
+        let services = ["prod", "prod.local"].into_iter().flat_map(|it| self.services(it));
+        let names: BTreeMap<String, String> = services.map(|it| (it.id, it.name)).collect();
+        let calls = self.cloud_map.calls().into_iter().filter(Call::is_write);
+        calls
+            .map(|call| {
+                let service = call.service.unwrap_or_default();
+                format!("{} {}", call.operation, names.get(&service).unwrap_or(&service))
+            })
+            .collect()
     }
 
     /// Fails where the ECS task is not byte for byte what it was.

@@ -24,9 +24,10 @@ const AUDIT_POLICY: &str = "audit-policy.json";
 /// What kube-apiserver records, a line of JSON for each event.
 pub(super) const AUDIT_LOG: &str = "audit.log";
 
-/// Only what the tests look at: `EndpointSlices` and Endpoints, what a deleted Service or namespace
-/// takes with it, and the `ServiceAccounts` by which one sees that controllers work.
-const CONTROLLERS: &str = "endpoints-controller,endpointslice-controller,\
+/// Only what the tests look at: `EndpointSlices` and Endpoints, what a Deployment makes and a deleted
+/// Service or namespace takes with it, and the `ServiceAccounts` by which one sees that controllers work.
+const CONTROLLERS: &str = "deployment-controller,replicaset-controller,\
+    endpoints-controller,endpointslice-controller,\
     endpointslice-mirroring-controller,garbage-collector-controller,namespace-controller,\
     serviceaccount-controller";
 
