@@ -4,7 +4,7 @@
 use std::io::{self, BufRead, IsTerminal, Write};
 
 use super::answer::{Answer, Code};
-use super::arguments::{Adopt, Aws, Confirm, Format, Purge, Targeted};
+use super::arguments::{Adopt, Approved, Aws, Format, Targeted};
 use super::command::Command;
 use super::{Error, format, place, shown};
 
@@ -24,7 +24,7 @@ pub async fn adopt(adopt: Adopt) -> Result<Code, Error> {
 }
 
 /// Takes out all of a cluster.
-pub async fn purge(purge: Purge) -> Result<Code, Error> {
+pub async fn purge(purge: Approved) -> Result<Code, Error> {
     let place = place::of(&purge.whole.into())?;
     let plan = Command::new("purge", place);
     let command = Command { confirm: true, ..plan.clone() };
@@ -41,7 +41,7 @@ pub async fn purge(purge: Purge) -> Result<Code, Error> {
 }
 
 /// Lets pass what the guard holds.
-pub async fn confirm(confirm: Confirm) -> Result<Code, Error> {
+pub async fn confirm(confirm: Approved) -> Result<Code, Error> {
     let place = place::of(&confirm.whole.into())?;
     let command = Command::new("confirm", place.clone());
     let (aws, format) = (confirm.aws, confirm.output.format);

@@ -51,6 +51,9 @@ impl format::Shown for Told {
                 let _ = writeln!(problems, "\nNot read: {}", Cell(problem));
             }
         }
+        if let Some(cut) = &self.status.cut {
+            let _ = writeln!(problems, "\n{}", Cell(cut));
+        }
         format!("{page}{problems}\n**{}**\n", Cell(&self.status.summary()))
     }
 }

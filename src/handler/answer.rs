@@ -4,17 +4,15 @@
 use std::collections::BTreeMap;
 
 use aws_lambda_events::sqs::SqsBatchResponse;
-use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::scopes::{Selections, UnknownCluster};
 use crate::event;
 use crate::plan::Policy;
 use crate::reconcile;
-use crate::report::{ClusterReport, Counts, OrphanReport, Report};
-
-/// Lambda answers at most 6 MB; a report that comes near is cut to its counts.
-const LARGEST_ANSWER: usize = 5_000_000;
+use crate::report::{
+    ClusterReport, Counts, LARGEST_ANSWER, OrphanReport, Report, Shorten, within_limit,
+};
 
 /// What became of an invocation.
 #[derive(Debug)]
@@ -69,8 +67,8 @@ impl Answer {
     }
 
     /// A person who asks what there is gets just that.
-    pub(super) fn told(told: &impl Serialize) -> Self {
-        Self { report: None, response: Ok(json!(told)) }
+    pub(super) fn told(told: impl Shorten) -> Self {
+        Self { report: None, response: Ok(within_limit(told)) }
     }
 
     /// The schedule, and a log's subscription, learn whether all is well; a failed run is what the

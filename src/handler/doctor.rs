@@ -19,6 +19,6 @@ impl Function {
             let checks = Box::pin(invocation.check_up(cluster, registry)).await;
             checkups.push(ClusterCheckup { cluster: cluster.label().to_owned(), checks });
         }
-        Answer::told(&Checkup::new(checkups))
+        Answer::told(Checkup::new(checkups))
     }
 }

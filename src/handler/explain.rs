@@ -27,7 +27,7 @@ impl Function {
         let key = self.clients.registry_of(cluster);
         let registries = self.registries([key.clone()].into_iter()).await;
         match Box::pin(invocation.explain(cluster, &registries[&key], &service)).await {
-            Ok(explanation) => Answer::told(&explanation),
+            Ok(explanation) => Answer::told(explanation),
             Err(error) => Answer::refused(Error::Unexplained(error)),
         }
     }

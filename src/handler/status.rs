@@ -34,7 +34,7 @@ impl Function {
         }
         let status = Status::new(&self.settings.owner_id, clusters, read.into_values().collect());
         tracing::info!(ok = status.ok, "status {}", status.summary());
-        Answer::told(&status)
+        Answer::told(status)
     }
 }
 

@@ -5,12 +5,6 @@ use std::collections::BTreeMap;
 
 use super::{Change, Observation, Place, Plan};
 
-/// Instances per service; the quota cannot be raised.
-/// <https://docs.aws.amazon.com/cloud-map/latest/dg/cloud-map-limits.html>
-pub const OF_SERVICE: usize = 1000;
-/// Instances per namespace, unless AWS has raised it.
-pub const OF_NAMESPACE: usize = 2000;
-
 /// Where instances come near a quota or past it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peak {
@@ -24,7 +18,7 @@ pub struct Peak {
 
 /// The largest service and the largest namespace, of everybody's instances together.
 pub fn peaks(observation: &Observation, plan: &Plan) -> Vec<Peak> {
-    let registry = &observation.registry;
+    let (registry, limits) = (&observation.registry, observation.rules.limits);
     let mut services: BTreeMap<Place, usize> = BTreeMap::new();
     for (key, service) in &registry.services {
         let listed = usize::try_from(service.instance_count).unwrap_or(usize::MAX);
@@ -41,9 +35,9 @@ pub fn peaks(observation: &Observation, plan: &Plan) -> Vec<Peak> {
         *namespaces.entry(&place.namespace).or_default() += count;
     }
     let service = services.iter().max_by_key(|(_, count)| **count);
-    let service = service.map(|(place, count)| (place.to_string(), *count, OF_SERVICE));
+    let service = service.map(|(place, count)| (place.to_string(), *count, limits.service));
     let namespace = namespaces.into_iter().max_by_key(|(_, count)| *count);
-    let namespace = namespace.map(|(name, count)| (name.to_owned(), count, OF_NAMESPACE));
+    let namespace = namespace.map(|(name, count)| (name.to_owned(), count, limits.namespace));
     let peaks = service.into_iter().chain(namespace);
     peaks.map(|(of, count, quota)| Peak { of, count, quota }).collect()
 }

@@ -14,6 +14,9 @@ pub struct Checkup {
     pub ok: bool,
     /// By cluster.
     pub clusters: Vec<ClusterCheckup>,
+    /// What is left out, where Lambda's limit does not let all of it out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cut: Option<String>,
 }
 
 /// The checks of one cluster.
@@ -60,7 +63,7 @@ impl Checkup {
     /// The checks of these clusters.
     pub fn new(clusters: Vec<ClusterCheckup>) -> Self {
         let mut checks = clusters.iter().flat_map(|cluster| &cluster.checks);
-        Self { ok: checks.all(|check| check.outcome != "failed"), clusters }
+        Self { ok: checks.all(|check| check.outcome != "failed"), clusters, cut: None }
     }
 }
 
@@ -70,6 +73,7 @@ impl Display for Checkup {
             writeln!(f, "cluster {cluster}")?;
             checks.iter().try_for_each(|check| write!(f, "{check}"))?;
         }
+        self.cut.iter().try_for_each(|cut| writeln!(f, "! {cut}"))?;
         let failed = self.clusters.iter().flat_map(|cluster| &cluster.checks);
         match failed.filter(|check| check.outcome == "failed").count() {
             0 => writeln!(f, "all is well"),
@@ -87,7 +91,8 @@ impl Display for Check {
             _ => '!',
         };
         writeln!(f, "  {sign} {:<10} {}", self.name, self.detail)?;
-        self.fix.iter().try_for_each(|fix| writeln!(f, "    fix: {fix}"))
+        let helps = if self.outcome == "failed" { "fix" } else { "try" };
+        self.fix.iter().try_for_each(|fix| writeln!(f, "    {helps}: {fix}"))
     }
 }
 
@@ -113,7 +118,7 @@ mod tests {
         cluster blue
           = identity   arn:aws:sts::111122223333:assumed-role/sync/s
           ~ events     may not create events
-            fix: apply the role
+            try: apply the role
         cluster green
           ! route      no answer
             fix: allow 443

@@ -5,6 +5,7 @@
 pub mod checkup;
 mod cluster;
 mod counts;
+mod cut;
 mod empty;
 pub mod explanation;
 mod guard;
@@ -26,6 +27,7 @@ use crate::model::{ServiceRef, Traffic};
 use crate::plan::{Foreign, HeldBack};
 
 pub use counts::Counts;
+pub use cut::{LARGEST_ANSWER, Shorten, within_limit};
 pub use empty::{Deletion, EmptyServices};
 pub use guard::{GuardReport, LosingService};
 pub use notice::{Notice, notices};

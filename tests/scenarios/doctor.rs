@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::fleet::Fleet;
 use crate::run::sync;
 use crate::sandbox::ROLE_ARN;
-use crate::sandbox::cloud_map::{Behaviour, Fault, FaultKind};
+use crate::sandbox::cloud_map::{Behaviour, Fault, FaultKind, RecordType};
 use crate::sandbox::function::invoke;
 
 /// `web` with one instance; the discovery plane is asked at the same address.
@@ -53,9 +53,15 @@ async fn a_function_that_has_all_it_needs_is_well() {
         "  = dns        127.0.0.1 is 127.0.0.1\n",
         "  = rbac       may list endpointslices of discovery.k8s.io\n",
         "  = rbac       may create events of events.k8s.io\n",
+        "  = cloud map  ListInstances is allowed\n",
         "  = cloud map  GetInstance is allowed\n",
+        "  = cloud map  ListTagsForResource is allowed\n",
+        "  = cloud map  GetInstancesHealthStatus is allowed\n",
+        "  = cloud map  GetOperation is allowed\n",
+        "  ~ cloud map  RegisterInstance, DeregisterInstance, ",
         "  = cloud map  DiscoverInstances is allowed\n",
         "  = quota      prod/web has 1 instances at the most, of 1000\n",
+        "  = quota      prod has 1 instances at the most, of 2000\n",
     ] {
         assert!(said.contains(line), "{line}\n{said}");
     }
@@ -85,7 +91,7 @@ async fn missing_rights_in_the_cluster_are_told_one_by_one_and_events_are_no_fai
     let checkup = doctor(&fleet, &[]).await;
     let checks = &checkup.clusters[0].checks;
     let of = |outcome: &str| checks.iter().filter(|check| check.outcome == outcome).count();
-    assert_eq!((of("failed"), of("note")), (4, 1), "{checkup}");
+    assert_eq!((of("failed"), of("note")), (4, 2), "{checkup}");
     assert!(checkup.to_string().contains("! rbac       may not get services of the core group"));
     assert!(checkup.to_string().contains("fix: kubectl apply -f deploy/rbac.yaml"));
 }
@@ -97,6 +103,8 @@ async fn reads_of_cloud_map_that_are_refused_are_told_with_the_action_they_need(
         ("ListInstances", "servicediscovery:ListInstances"),
         ("GetInstance", "servicediscovery:GetInstance"),
         ("ListTagsForResource", "servicediscovery:ListTagsForResource"),
+        ("GetInstancesHealthStatus", "servicediscovery:GetInstancesHealthStatus"),
+        ("GetOperation", "servicediscovery:GetOperation"),
     ] {
         let fleet = fleet().await;
         fleet.cloud_map.inject(Fault::on(operation, FaultKind::AccessDenied).always());
@@ -104,6 +112,32 @@ async fn reads_of_cloud_map_that_are_refused_are_told_with_the_action_they_need(
         assert!(check.detail.contains("AccessDenied"), "{operation}: {check}");
         assert!(check.fix.expect("a fix").contains(needed), "{operation}");
     }
+}
+
+#[tokio::test]
+async fn reads_are_tried_where_there_is_nothing_to_read_yet() {
+    let fleet = Fleet::start().await;
+    let checkup = doctor(&fleet, &[]).await;
+    let note = "  ~ cloud map  there is no service yet, so what is read of services is not tried\n";
+    assert!(checkup.ok && checkup.to_string().contains(note), "{checkup}");
+    fleet.dns_service("web", &[RecordType::A]);
+    fleet.cloud_map.inject(Fault::on("GetInstance", FaultKind::AccessDenied));
+    let check = failed(&fleet, &[]).await;
+    assert!(check.fix.expect("a fix").contains("servicediscovery:GetInstance"));
+    assert_eq!(fleet.cloud_map.count("ListInstances"), 1);
+    let checkup = doctor(&fleet, &[]).await;
+    assert!(checkup.ok && checkup.to_string().contains("GetInstance is allowed\n"), "{checkup}");
+}
+
+#[tokio::test]
+async fn quota_of_a_namespace_is_the_one_in_the_settings_and_a_dry_run_needs_no_rights_to_write() {
+    let fleet = fleet().await;
+    fleet.cloud_map.inject(Fault::on("GetOperation", FaultKind::AccessDenied).always());
+    let settings = [("NAMESPACE_INSTANCE_LIMIT", "5000"), ("DRY_RUN", "true")];
+    let checkup = doctor(&fleet, &settings).await;
+    let said = checkup.to_string();
+    assert!(said.contains("prod has 1 instances at the most, of 5000\n"), "{said}");
+    assert!(checkup.ok && said.contains("  = cloud map  DRY_RUN is true: "), "{said}");
 }
 
 #[tokio::test]

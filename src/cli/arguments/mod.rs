@@ -33,7 +33,7 @@ pub enum Verb {
     /// Make instances that others registered this function's, where a Service registers them
     Adopt(Adopt),
     /// Let pass what the guard against mass deletion holds
-    Confirm(Confirm),
+    Confirm(Approved),
     /// Take out everything that is registered for one cluster
     Purge(Purge),
     /// Show who has instances in each Cloud Map service: this cluster, other clusters, ECS, others
@@ -97,9 +97,9 @@ pub struct Adopt {
     pub targeted: Targeted,
 }
 
-/// Whose losses to let pass.
+/// A verb about all of one cluster that a person approves.
 #[derive(Debug, Args)]
-pub struct Confirm {
+pub struct Approved {
     /// Which cluster.
     #[command(flatten)]
     pub whole: WholeCluster,
@@ -118,18 +118,9 @@ pub struct Confirm {
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("named").args(["cluster", "context"]).required(true))]
 pub struct Purge {
-    /// Which cluster.
+    /// The cluster, and who does it.
     #[command(flatten)]
-    pub whole: WholeCluster,
-    /// Whether to do it.
-    #[command(flatten)]
-    pub approval: Approval,
-    /// Who does it.
-    #[command(flatten)]
-    pub aws: Aws,
-    /// How it is shown.
-    #[command(flatten)]
-    pub output: Output,
+    pub approved: Approved,
 }
 
 /// A verb about some Services.

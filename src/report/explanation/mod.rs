@@ -28,6 +28,9 @@ pub struct Explanation {
     pub names: Vec<Name>,
     /// What is held back before it comes to any name.
     pub held_back: Vec<HeldBackLine>,
+    /// What is left out, where Lambda's limit does not let all of it out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cut: Option<String>,
 }
 
 /// Something about the Service or one of its names.
@@ -102,6 +105,7 @@ impl Explanation {
             facts: Vec::new(),
             names: Vec::new(),
             held_back: Vec::new(),
+            cut: None,
         }
     }
 

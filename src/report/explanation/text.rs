@@ -11,6 +11,7 @@ impl Display for Explanation {
         self.facts.iter().try_for_each(|fact| writeln!(f, "  {fact}"))?;
         self.names.iter().try_for_each(|name| write!(f, "{name}"))?;
         self.held_back.iter().try_for_each(|line| writeln!(f, "  {line}"))?;
+        self.cut.iter().try_for_each(|cut| writeln!(f, "! {cut}"))?;
         let said =
             if self.ok { "nothing keeps it from being found" } else { "see the lines with !" };
         writeln!(f, "{said}")

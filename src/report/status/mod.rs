@@ -23,6 +23,9 @@ pub struct Status {
     pub clusters: Vec<String>,
     /// By Cloud Map.
     pub registries: Vec<RegistryStatus>,
+    /// What is left out, where Lambda's limit does not let all of it out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cut: Option<String>,
 }
 
 /// One account's Cloud Map in one Region.
@@ -93,7 +96,7 @@ impl Status {
         let read = |it: &ServiceStatus| it.unreadable.is_none();
         let whole = |it: &RegistryStatus| it.error.is_none() && it.services.iter().all(read);
         let ok = registries.iter().all(whole);
-        Self { ok, owner: owner.to_owned(), clusters, registries }
+        Self { ok, owner: owner.to_owned(), clusters, registries, cut: None }
     }
 
     /// A service's instances by column.

@@ -11,6 +11,7 @@ impl Display for Status {
         for registry in &self.registries {
             self.registry(f, registry)?;
         }
+        self.cut.iter().try_for_each(|cut| writeln!(f, "! {cut}"))?;
         writeln!(f, "{}", self.summary())
     }
 }

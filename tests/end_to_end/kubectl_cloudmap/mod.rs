@@ -1,8 +1,9 @@
 //! `kubectl cloudmap` as a person runs it: the plugin's binary in an environment of its own, before the
 //! sandbox's Lambda, behind which the function's binary runs (`through_function`), or all in the
-//! plugin's own process (`local`); `approval` is about what it asks for first. `terminal` is what the person has.
+//! plugin's own process (`local`); `approval` is about what it asks for first, `identity_center` about who asks. `terminal` is what the person has.
 
 mod approval;
+mod identity_center;
 mod local;
 mod terminal;
 mod through_function;

@@ -1,0 +1,153 @@
+//! What a sync reads of Cloud Map: each action is tried, on what there is or on something that is not there,
+//! which tells as much. Writes are not tried, since they would change something.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::cloud_map::{self, Call, CloudMap};
+use crate::model::{CloudMapService, KnownHealth, NamespaceKind, Registry, ServiceKey, Tags};
+use crate::observe::SharedRegistry;
+use crate::plan::Place;
+use crate::report::chain;
+use crate::report::checkup::Check;
+
+/// What no instance and no operation is called.
+const NOBODY: &str = "cloud-map-sync-doctor";
+/// How long an answer about an operation may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// What a sync writes with.
+const WRITES: &str = "RegisterInstance, DeregisterInstance, UpdateInstanceCustomHealthStatus, CreateService and TagResource";
+
+/// Each action. Returns whether namespaces and services could be listed.
+pub(super) async fn check(
+    registry: &SharedRegistry,
+    dry_run: bool,
+    checks: &mut Vec<Check>,
+) -> bool {
+    let read = match registry.read().await {
+        Ok(read) => read,
+        Err(error) => {
+            let fix = "the function's role, or registryRoleArn, needs servicediscovery:ListNamespaces and ListServices in the registry's Region";
+            checks.push(Check::failed("cloud map", chain(&*error), fix));
+            return false;
+        }
+    };
+    let (namespaces, services) = (read.namespaces.len(), read.services.len());
+    let said = format!("lists {namespaces} namespaces and {services} services");
+    checks.push(match namespaces {
+        0 => Check::note("cloud map", said, "are Region, account and CLOUD_MAP_NAMESPACES right?"),
+        _ => Check::ok("cloud map", said),
+    });
+    match most_telling(&read) {
+        Some((key, service)) => {
+            check_service(registry.cloud_map(), &read, key, service, checks).await;
+        }
+        None => checks.push(Check::note(
+            "cloud map",
+            "there is no service yet, so what is read of services is not tried",
+            "ask again after the first sync",
+        )),
+    }
+    checks.extend(check_writes(registry.cloud_map(), dry_run).await);
+    true
+}
+
+/// The service of which most can be read: one that could not be, or has instances, if there is any.
+fn most_telling(read: &Registry) -> Option<(&ServiceKey, &CloudMapService)> {
+    let has_instances = |service: &CloudMapService| {
+        service.instances.as_ref().is_some_and(|instances| !instances.is_empty())
+    };
+    read.services.iter().max_by_key(|(_, service)| {
+        (service.unreadable.is_some(), has_instances(service), service.custom_health)
+    })
+}
+
+/// Each read of one service.
+async fn check_service(
+    cloud_map: &CloudMap,
+    read: &Registry,
+    key: &ServiceKey,
+    service: &CloudMapService,
+    checks: &mut Vec<Check>,
+) {
+    let (mut again, keys) = (read.clone(), BTreeSet::from([key.clone()]));
+    cloud_map.read_instances(&mut again, &keys).await;
+    cloud_map.read_tags(&mut again, &keys).await;
+    cloud_map.read_health(&mut again, &keys).await;
+    let Some(found) = again.services.get(key) else { return };
+    checks.push(of_call("ListInstances", found.unreadable.clone()));
+    let instances = found.instances.iter().flatten();
+    let id = instances.map(|(id, _)| id.as_str()).next().unwrap_or(NOBODY);
+    let place = Place::of(key, read);
+    let permit = cloud_map.permit(Call::GetInstance).await;
+    let got = cloud_map.instance(&permit, &service.arn, &place, id).await;
+    drop(permit);
+    checks.push(of_call("GetInstance", got.err().map(|error| chain(&error))));
+    checks.push(of_call(
+        "ListTagsForResource",
+        match &found.tags {
+            Tags::Unreadable(problem) => Some(problem.clone()),
+            _ => None,
+        },
+    ));
+    checks.push(of_call(
+        "GetInstancesHealthStatus",
+        match &found.health {
+            KnownHealth::Unreadable(problem) => Some(problem.clone()),
+            _ => None,
+        },
+    ));
+    if let Some(namespace) = read.namespaces.get(&key.namespace) {
+        checks.push(match cloud_map.discover(namespace, &place.name).await {
+            Ok(_) => Check::ok("cloud map", "DiscoverInstances is allowed"),
+            Err(error) => {
+                let fix = "for the action explain alone the role needs servicediscovery:DiscoverInstances";
+                Check::note("cloud map", chain(&error), fix)
+            }
+        });
+    }
+}
+
+/// What a sync that writes needs besides.
+async fn check_writes(cloud_map: &CloudMap, dry_run: bool) -> Vec<Check> {
+    if dry_run {
+        let said = "DRY_RUN is true: no right to change anything is needed";
+        return vec![Check::ok("cloud map", said)];
+    }
+    let until = Instant::now() + PATIENCE;
+    let followed = match cloud_map.wait(NOBODY, NamespaceKind::Http, None, until).await {
+        Err(error) if error.class == cloud_map::Class::Denied => {
+            let fix =
+                "the role needs servicediscovery:GetOperation, or registrations are not waited for";
+            Check::failed("cloud map", chain(&error), fix)
+        }
+        Err(error) if error.class != cloud_map::Class::NotFound => {
+            Check::note("cloud map", chain(&error), "try again")
+        }
+        _ => Check::ok("cloud map", "GetOperation is allowed"),
+    };
+    let said = format!("{WRITES} are not tried: that would change something");
+    let actions: Vec<String> = WRITES
+        .split([',', ' '])
+        .filter(|word| !matches!(*word, "" | "and"))
+        .map(|action| format!("servicediscovery:{action}"))
+        .collect();
+    let fix = format!(
+        "aws iam simulate-principal-policy --policy-source-arn ROLE_ARN --action-names {}",
+        actions.join(" ")
+    );
+    vec![followed, Check::note("cloud map", said, fix)]
+}
+
+fn of_call(action: &'static str, problem: Option<String>) -> Check {
+    match problem {
+        None => Check::ok("cloud map", format!("{action} is allowed")),
+        Some(problem) => {
+            let fix =
+                format!("the function's role, or registryRoleArn, needs servicediscovery:{action}");
+            Check::failed("cloud map", problem, fix)
+        }
+    }
+}
