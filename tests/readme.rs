@@ -2,6 +2,8 @@
 //! the sandbox command's. `UPDATE_README=1 cargo test --test readme -- --test-threads 1` writes them anew.
 
 use std::fmt::Write as _;
+#[cfg(feature = "cli")]
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -85,6 +87,75 @@ fn the_migration_shown_is_the_sandboxs() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let story = String::from_utf8(output.stdout).expect("text");
     check("docs/ecs-to-eks.md", "migration", &format!("```text\n{}\n```\n", story.trim_end()));
+}
+
+/// What the README shows of the plugin, in this order.
+#[cfg(feature = "cli")]
+const COMMANDS: [&str; 5] =
+    ["plan -n shop", "sync service/web -n shop", "status", "explain service/web -n shop", "doctor"];
+
+#[cfg(feature = "cli")]
+#[test]
+fn the_plugins_output_shown_is_its_own() {
+    let served = Served::start();
+    let mut shown = String::from("```console\n");
+    for words in COMMANDS {
+        let output = Command::new(env!("CARGO_BIN_EXE_kubectl-cloudmap"))
+            .args(words.split(' '))
+            .envs(served.environment.clone())
+            .env("CLOUD_MAP_SYNC_FUNCTION", "cloud-map-sync")
+            .output()
+            .expect("the plugin runs");
+        assert_ne!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
+        let text = String::from_utf8(output.stdout).expect("text");
+        writeln!(shown, "$ kubectl cloudmap {words}\n{}", text.trim_end()).expect("a string");
+    }
+    shown.push_str("```\n");
+    check(README, "plugin", &with_the_port_of_https(&shown));
+}
+
+/// The sandbox serves at any free port, EKS at 443.
+#[cfg(feature = "cli")]
+fn with_the_port_of_https(text: &str) -> String {
+    let (before, after) = text.split_once("= route      port ").expect("the doctor's route");
+    let after = after.trim_start_matches(|c: char| c.is_ascii_digit());
+    format!("{before}= route      port 443{after}")
+}
+
+/// The sandbox command with `--serve`, and the environment that it prints.
+#[cfg(feature = "cli")]
+struct Served {
+    process: std::process::Child,
+    /// Kept open: it goes on to print.
+    _output: BufReader<std::process::ChildStdout>,
+    environment: Vec<(String, String)>,
+}
+
+#[cfg(feature = "cli")]
+impl Served {
+    fn start() -> Self {
+        let mut process = Command::new(sandbox())
+            .arg("--serve")
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .expect("the sandbox runs");
+        let mut output = BufReader::new(process.stdout.take().expect("piped"));
+        let lines = output.by_ref().lines().map(|line| line.expect("text"));
+        let environment = lines.take_while(|line| !line.starts_with("# then")).filter_map(|line| {
+            let (name, value) = line.strip_prefix("export ")?.split_once('=')?;
+            Some((name.to_owned(), value.trim_matches('\'').to_owned()))
+        });
+        let environment = environment.collect();
+        Self { process, _output: output, environment }
+    }
+}
+
+#[cfg(feature = "cli")]
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.process.kill().expect("it serves until it is ended");
+        self.process.wait().expect("it has ended");
+    }
 }
 
 /// `cargo test` builds examples beside the tests.
