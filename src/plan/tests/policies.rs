@@ -2,7 +2,12 @@
 
 use insta::assert_snapshot;
 
-use super::world::{HTTP, World, ours, own, pod, service, tell, with};
+use serde_json::json;
+
+use super::health::{checked, registered};
+use super::name_policy::rules;
+use super::world::{A, HTTP, Kubernetes, World, ours, own, pod, service, tagged, tell, with};
+use crate::model::{Endpoint, Health};
 use crate::plan::{Policy, Rules};
 
 #[test]
@@ -62,4 +67,89 @@ fn policies_take_changes_out_and_say_so() {
     ! shop/web http/web: policy create-only does not allow this: deregister d in http/web (Policy)
     ! shop/web http/web: policy create-only does not allow this: rewrite a in http/web (Policy)
     ");
+}
+
+fn one() -> [Endpoint; 1] {
+    [pod("one", "10.0.0.1")]
+}
+
+fn two() -> [Endpoint; 2] {
+    [pod("one", "10.0.0.1"), pod("two", "10.0.0.2")]
+}
+
+fn web() -> Kubernetes {
+    service("shop/web", "http/web").ready(two())
+}
+
+/// A world in which `shop/web` was registered with both of its pods.
+fn registered_for(web: Kubernetes) -> World {
+    let of = |pod, address| with(ours("shop/web", address), "cloud-map-sync/pod", pod);
+    let instances = [("a", of("one", "10.0.0.1")), ("b", of("two", "10.0.0.2"))];
+    World::new().service(web).cloud_map("http/web", HTTP, instances)
+}
+
+fn unhealthy() -> World {
+    let web = service("shop/web", "http/web").custom_health().ready(one());
+    let instance = registered("one", "10.0.0.1", "HEALTHY");
+    checked(World::new().service(web), [("a", instance)], &[("a", Health::Unhealthy)])
+}
+
+fn other_ttl() -> World {
+    let web = service("shop/web", "dns/web").ttl(15).ready(one());
+    World::new().service(web).cloud_map("dns/web", A, []).with("dns/web", |service| {
+        (service.ttls, service.tags) = ([60].into(), tagged("cloud-map-sync"));
+    })
+}
+
+/// The name is another Service's, which has an instance under it.
+fn taken_over() -> World {
+    let api = service("shop/api", "http/web").created(1).ready(one());
+    let world = registered_for(web().created(2)).service(api);
+    world.with("http/web", |service| {
+        let (id, instance) = own("c", "shop/api", "10.0.0.1");
+        service.instances.get_or_insert_default().insert(id.into(), instance);
+    })
+}
+
+/// Rules under which `shop` may claim these names with addresses of these ranges.
+fn allowing(names: &str, ranges: &str) -> Rules {
+    rules(&[("names", json!([names])), ("cidrs", json!([ranges]))])
+}
+
+/// Each kind of change and each reason to take an instance out, with the policies under which it is made;
+/// under the others it is told.
+#[test]
+fn a_policy_makes_these_changes_and_tells_the_others() {
+    const ALL: &[Policy] = &Policy::ALL;
+    const UPSERTING: &[Policy] = &[Policy::Sync, Policy::UpsertOnly];
+    const SYNC: &[Policy] = &[Policy::Sync];
+    let creating = Rules { create_namespaces: true, ..Rules::default() };
+    let missing = World::new().service(service("shop/web", "prod/web").ready(one()));
+    let renamed = service("shop/web", "http/new").ready(two());
+    let cases = [
+        ("create-namespace", missing.under(creating), ALL),
+        ("create", World::new().service(web()), ALL),
+        ("register", World::new().service(web()), ALL),
+        ("rewrite", registered_for(web().ready([pod("new", "10.0.0.1")])), UPSERTING),
+        ("health", unhealthy(), UPSERTING),
+        ("update", other_ttl(), UPSERTING),
+        ("no ready endpoint", registered_for(web().ready(one())), UPSERTING),
+        ("max-instances", registered_for(web().levers(true, Some(1))), UPSERTING),
+        ("publish", registered_for(web().levers(false, None)), UPSERTING),
+        ("this address", registered_for(web()).under(allowing("web", "10.0.0.1/32")), UPSERTING),
+        ("this name", registered_for(web()).under(allowing("api", "10.0.0.0/8")), SYNC),
+        ("is gone", registered_for(service("shop/other", "http/other")), SYNC),
+        ("asks for another name", registered_for(renamed), SYNC),
+        ("holds the name now", taken_over(), SYNC),
+    ];
+    for (change, world, made) in cases {
+        for policy in Policy::ALL {
+            let plan = world.clone().under(Rules { policy, ..(*world.0.rules).clone() }).plan();
+            let mut changes = plan.changes.values().flatten();
+            let is_made = changes.any(|it| format!("{it}: {}", it.detail()).contains(change));
+            let is_told = plan.held_back.iter().any(|it| it.reason.code() == "Policy");
+            let expected = (made.contains(&policy), !made.contains(&policy));
+            assert_eq!((is_made, is_told), expected, "{change} {policy}: {}", tell(&plan));
+        }
+    }
 }
