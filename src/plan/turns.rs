@@ -13,10 +13,12 @@ pub type InTurn = BTreeMap<ServiceRef, Vec<Change>>;
 /// The changes of a plan in turns, by the first Service of each.
 pub fn in_turns(changes: BTreeMap<ServiceRef, Vec<Change>>) -> Vec<InTurn> {
     let mut groups: Vec<BTreeSet<ServiceRef>> = Vec::new();
-    let creators = creators(&changes);
+    let (creators, crowds) = (creators(&changes), crowds(&changes));
     for (service, changes) in &changes {
         let created = changes.iter().filter_map(|change| creators.get(change.place()).copied());
-        let rests_on = waits_for(changes).chain(created).chain([service]).cloned().collect();
+        let crowd = changes.iter().filter_map(|change| crowds.get(change.place()).copied());
+        let beside = created.chain(crowd).chain([service]);
+        let rests_on = waits_for(changes).chain(beside).cloned().collect();
         let (joined, apart): (Vec<_>, Vec<_>) =
             groups.into_iter().partition(|group| !group.is_disjoint(&rests_on));
         groups = apart;
@@ -36,6 +38,14 @@ fn creators(changes: &BTreeMap<ServiceRef, Vec<Change>>) -> BTreeMap<&Place, &Se
         changes.iter().flat_map(|(service, changes)| changes.iter().map(move |it| (it, service)));
     let created = all.filter(|(change, _)| change.stage() == Stage::Create);
     created.map(|(change, service)| (change.place(), service)).collect()
+}
+
+/// One who waits for room, for each Cloud Map service in which somebody does.
+fn crowds(changes: &BTreeMap<ServiceRef, Vec<Change>>) -> BTreeMap<&Place, &ServiceRef> {
+    let all =
+        changes.iter().flat_map(|(service, changes)| changes.iter().map(move |it| (it, service)));
+    let waiting = all.filter(|(change, _)| change.waits_for_room());
+    waiting.map(|(change, service)| (change.place(), service)).collect()
 }
 
 /// The Services whose registrations must come before some of the changes.

@@ -6,6 +6,7 @@ use serde_json::json;
 use crate::fleet::{Fleet, annotated};
 use crate::queue::{batch, failures, message};
 use crate::run::{converge, held_back, plan, said_of, settled, sync, sync_service, writes};
+use crate::sandbox::cloud_map::Behaviour;
 use crate::sandbox::function::invoke;
 
 const OLD: &str = "2026-01-01T00:00:00Z";
@@ -60,6 +61,25 @@ async fn pod_of_both_is_one_instance_and_stays_when_it_leaves_one_of_them() {
     fleet.pods("old", &["10.0.1.1", "10.0.1.2"]);
     converge(&fleet, &function).await;
     assert_eq!(marked(&fleet), ["young 10.0.1.1", "old 10.0.1.2"]);
+}
+
+/// Two places become free, one of each, and two of the older wait for them.
+#[tokio::test]
+async fn those_who_share_a_name_at_its_limit_exchange_their_pods_in_one_sync_without_a_refusal() {
+    let fleet = sharing(&["10.0.1.1", "10.0.1.2"], &["10.0.2.1", "10.0.2.2"]).await;
+    let full = Behaviour { instances_per_namespace: 4, ..Behaviour::default() };
+    fleet.cloud_map.behave(full);
+    let function = fleet.function_with(&[("NAMESPACE_INSTANCE_LIMIT", "4")]).await;
+    converge(&fleet, &function).await;
+    fleet.pods("old", &["10.0.1.1", "10.0.1.3", "10.0.1.4"]);
+    fleet.pods("young", &["10.0.2.3"]);
+    fleet.cloud_map.forget_calls();
+
+    let report = converge(&fleet, &function).await;
+
+    let expected = ["old 10.0.1.1", "old 10.0.1.3", "old 10.0.1.4", "young 10.0.2.3"];
+    assert_eq!(marked(&fleet), expected, "{report}");
+    assert_eq!(held_back(&report), [""; 0], "{report}");
 }
 
 #[tokio::test]

@@ -22,40 +22,83 @@ pub struct Going {
 /// How many go in the turn of each Service, under each name.
 pub type AllGoing = BTreeMap<(ServiceRef, ServiceKey), Going>;
 
+/// What a plan does in the turn of one Service under one name.
+#[derive(Default)]
+struct Here<'a> {
+    registers: bool,
+    /// It has an instance there: what others wait for, and it needs no room.
+    rewrites: bool,
+    /// What each of the instances that go waits for.
+    removals: Vec<Option<&'a WaitsFor>>,
+    /// How many of others who share the name wait for its instance.
+    of_others: usize,
+}
+
+type ByName<'a> = BTreeMap<(ServiceRef, ServiceKey), Here<'a>>;
+
 /// How many go where.
 pub fn going(observation: &Observation, plan: &Plan) -> AllGoing {
-    let mut here: BTreeMap<(ServiceRef, ServiceKey), Vec<&Change>> = BTreeMap::new();
-    for (service, changes) in &plan.changes {
-        for change in changes {
-            here.entry((service.clone(), change.place().key.clone())).or_default().push(change);
-        }
-    }
-    let going = here.into_iter().map(|((service, key), changes)| {
+    let mut here = by_name(plan);
+    pass_on(&mut here);
+    let going = here.into_iter().map(|((service, key), here)| {
         let instances = observation.registry.instances(&key);
         let ours = instances.filter(|(_, it)| observation.owner.owns(it)).count();
-        let going = under_one_name(&changes, ours);
-        ((service, key), going)
+        ((service, key), here.going(ours))
     });
     going.collect()
 }
 
-fn under_one_name(changes: &[&Change], ours: usize) -> Going {
-    let any = |of: fn(&Change) -> bool| changes.iter().any(|change| of(change));
-    let removals = changes.iter().filter(|it| matches!(it, Change::Deregister { .. }));
-    let waits: Vec<Option<&WaitsFor>> = removals.map(|it| it.waits_for()).collect();
-    let count = |of: fn(&WaitsFor) -> bool| waits.iter().flatten().filter(|it| of(it)).count();
-    let at_once = waits.iter().filter(|it| it.is_none()).count();
-    let for_holder = count(|wait| matches!(wait, WaitsFor::Holder(_)));
-    let last = count(|wait| matches!(wait, WaitsFor::FirstRegistration));
-    if any(|it| matches!(it, Change::Rewrite { .. })) {
-        // That is what the others wait for, and it needs no room.
-        return Going { at_once: at_once + for_holder + last, ..Going::default() };
+fn by_name(plan: &Plan) -> ByName<'_> {
+    let mut all = ByName::new();
+    for (service, changes) in &plan.changes {
+        for change in changes {
+            let here = all.entry((service.clone(), change.place().key.clone())).or_default();
+            match change {
+                Change::Register { .. } => here.registers = true,
+                Change::Rewrite { .. } => here.rewrites = true,
+                Change::Deregister { .. } => here.removals.push(change.waits_for()),
+                _ => {}
+            }
+        }
     }
-    if !any(|it| matches!(it, Change::Register { .. })) {
-        return Going { at_once, ..Going::default() };
+    all
+}
+
+/// Of those who share a name one may wait for the instance of another: that one's turn decides when it goes.
+fn pass_on(all: &mut ByName<'_>) {
+    let mut passed = Vec::new();
+    for ((service, key), here) in &mut *all {
+        here.removals.retain(|wait| match wait {
+            Some(WaitsFor::Holder(holder)) if holder != service => {
+                passed.push((holder.clone(), key.clone()));
+                false
+            }
+            _ => true,
+        });
     }
-    let before_first = for_holder.min(ours.saturating_sub(at_once + 1));
-    Going { at_once, before_first, after_first: for_holder + last - before_first }
+    for name in passed {
+        all.entry(name).or_default().of_others += 1;
+    }
+}
+
+impl Here<'_> {
+    /// How many go when, where `ours` are there.
+    fn going(&self, ours: usize) -> Going {
+        let count = |of: fn(&WaitsFor) -> bool| {
+            self.removals.iter().flatten().filter(|wait| of(wait)).count()
+        };
+        let at_once = self.removals.iter().filter(|wait| wait.is_none()).count();
+        let for_holder = count(|wait| matches!(wait, WaitsFor::Holder(_)));
+        let last = count(|wait| matches!(wait, WaitsFor::FirstRegistration)) + self.of_others;
+        if self.rewrites {
+            return Going { at_once: at_once + for_holder + last, ..Going::default() };
+        }
+        if !self.registers {
+            return Going { at_once, ..Going::default() };
+        }
+        let before_first = for_holder.min(ours.saturating_sub(at_once + 1));
+        Going { at_once, before_first, after_first: for_holder + last - before_first }
+    }
 }
 
 /// How many instances must go before newcomers of one Service can come.

@@ -45,9 +45,9 @@ pub fn keep_within(observation: &Observation, matched: &Matched, plan: &mut Plan
     if room.is_ample() {
         return;
     }
-    let standing = |key: &ServiceKey| {
-        let compared = matched.get(key).into_iter().flat_map(BTreeMap::values);
-        compared.map(Comparison::standing).sum()
+    let standing = |service: &ServiceRef, key: &ServiceKey| {
+        let compared = matched.get(key).and_then(|compared| compared.get(service));
+        compared.map_or(0, Comparison::standing)
     };
     let newcomers = newcomer::newcomers(plan, standing);
     let refused = room.give(&newcomers);

@@ -1,6 +1,6 @@
-//! Who comes first where there is not room for all. Names take turns: the one that would have the fewest
-//! instances of ours gets the next place, so that each Service has one before any has many. Among equals
-//! the hashes in the ids decide, which favours nobody and stays as it is.
+//! Who comes first where there is not room for all. Services take turns under each of their names: the one
+//! that would have the fewest instances there gets the next place, so that each has one before any has
+//! many. Among equals the hashes in the ids decide, which favours nobody and stays as it is.
 
 use std::collections::BTreeMap;
 
@@ -28,8 +28,11 @@ impl Newcomer {
     }
 }
 
-/// All that a plan registers, in order; `standing` counts our instances that stay under a name.
-pub fn newcomers(plan: &Plan, standing: impl Fn(&ServiceKey) -> usize) -> Vec<Newcomer> {
+/// All that a plan registers, in order; `standing` counts the instances of a Service that stay under a name.
+pub fn newcomers(
+    plan: &Plan,
+    standing: impl Fn(&ServiceRef, &ServiceKey) -> usize,
+) -> Vec<Newcomer> {
     let mut names: BTreeMap<(ServiceRef, ServiceKey), Vec<String>> = BTreeMap::new();
     for (service, changes) in &plan.changes {
         for it in changes.iter().filter_map(|change| Newcomer::of(service, change)) {
@@ -38,7 +41,7 @@ pub fn newcomers(plan: &Plan, standing: impl Fn(&ServiceKey) -> usize) -> Vec<Ne
     }
     let mut ranked = Vec::new();
     for ((service, key), instances) in names {
-        let before = standing(&key);
+        let before = standing(&service, &key);
         for (index, instance) in subset::in_order(&instances, |_| false).into_iter().enumerate() {
             let (service, key, instance) = (service.clone(), key.clone(), instance.clone());
             ranked.push((before + index, Newcomer { service, key, instance }));

@@ -4,7 +4,7 @@ use insta::assert_snapshot;
 
 use super::world::{A, HTTP, Kubernetes, SRV, World, key, named, own, pod, service, tell};
 use crate::model::{Attributes, Endpoint, ServiceRef};
-use crate::plan::{Holders, in_turns};
+use crate::plan::{Holders, Limits, Rules, in_turns};
 
 /// A ready endpoint without a pod.
 fn bare(address: &str) -> Endpoint {
@@ -253,7 +253,7 @@ fn a_sync_of_one_that_left_the_name_is_about_those_who_share_it() {
 }
 
 #[test]
-fn each_takes_its_own_turn_unless_one_registers_where_another_creates() {
+fn each_takes_its_own_turn_unless_one_registers_where_another_creates_or_waits_for_room() {
     let turns = |world: &World| {
         let turns = in_turns(world.plan().changes).into_iter();
         turns.map(|turn| turn.into_keys().map(|it| it.name).collect()).collect::<Vec<Vec<_>>>()
@@ -263,6 +263,42 @@ fn each_takes_its_own_turn_unless_one_registers_where_another_creates() {
     assert_eq!(turns(&world(changed.clone(), present)), [["old"], ["young"]]);
     let missing = changed.into_iter().fold(World::new(), World::service);
     assert_eq!(turns(&missing), [["old", "young"]]);
+    let more = [old(&["10.0.0.1", "10.0.0.3"]), young(&["10.0.0.4"])];
+    let full = world(more, [own("a", "shop/old", "10.0.0.1"), own("b", "shop/young", "10.0.0.2")]);
+    assert_eq!(turns(&full), [["old"], ["young"]]);
+    let crowded = full.under(of_at_most(3));
+    assert_snapshot!(crowded.told(), @r"
+    shop/old: register dns/web: 10.0.0.3; waits until there is room for it
+    shop/young: register dns/web: 10.0.0.4
+    shop/young: deregister dns/web b: 10.0.0.2: no ready endpoint has this address and port; stays until one of the ready endpoints is registered
+    ");
+    assert_eq!(turns(&crowded), [["old", "young"]]);
+}
+
+fn of_at_most(service: usize) -> Rules {
+    Rules { limits: Limits { service, ..Limits::default() }, ..Rules::default() }
+}
+
+/// What waits for the instance of another makes room for that one's others.
+#[test]
+fn what_one_of_them_leaves_makes_room_for_another() {
+    let leaves = [own("a", "shop/old", "10.0.0.9")];
+    let world = world([old(&[]), young(&["10.0.0.1", "10.0.0.2"])], leaves);
+    assert_snapshot!(world.clone().under(of_at_most(2)).told(), @r"
+    shop/old: deregister dns/web a: 10.0.0.9: no ready endpoint has this address and port; stays until Service shop/young has an instance under this name
+    shop/young: register dns/web: 10.0.0.1; waits until there is room for it
+    shop/young: register dns/web: 10.0.0.2
+    ");
+    let moved = World::new().service(old(&[])).service(young(&["10.0.0.1"]).also("more"));
+    let left = own("a", "shop/old", "10.0.0.9");
+    let standing = own("b", "shop/gone", "10.0.0.1");
+    let moved = moved.cloud_map("dns/web", A, [left, standing]).cloud_map("dns/more", A, []);
+    let limits = Limits { namespace: 2, ..Limits::default() };
+    assert_snapshot!(moved.under(Rules { limits, ..Rules::default() }).told(), @r"
+    shop/old: deregister dns/web a: 10.0.0.9: no ready endpoint has this address and port; stays until Service shop/young has an instance under this name
+    shop/young: register dns/more: 10.0.0.1; waits until there is room for it
+    shop/young: rewrite dns/web b: cloud-map-sync/service gone -> young
+    ");
 }
 
 #[test]

@@ -8,8 +8,8 @@ use super::turn::{self, Turn, identity};
 use super::world::World;
 use crate::model::{KnownHealth, Selection, ServiceKey, ServiceRef};
 use crate::plan::{
-    Adoption, Again, Change, Extent, Holders, Limits, Observation, Plan, Rules, Stage, adopt,
-    affected, health_needed, plan,
+    Adoption, Again, Change, Extent, Holders, Observation, Plan, Rules, Stage, adopt, affected,
+    health_needed, plan,
 };
 
 /// How often those that wait for room get another turn, as in `apply`.
@@ -42,12 +42,7 @@ pub struct Simulation {
 }
 
 impl Simulation {
-    pub fn new(world: World, mut course: Course) -> Self {
-        // Several who share a full service take their turns side by side, and a place that one makes may be
-        // taken by two of them: then Cloud Map refuses one, and the next sync goes on. That is not simulated.
-        if world.shares_names() {
-            course.rules.limits = Limits::default();
-        }
+    pub fn new(world: World, course: Course) -> Self {
         let mut world = world.under(course.rules.clone());
         world.0.expect_namespaces();
         Self { world, course, calls: 0, fresh: BTreeSet::new(), holders: BTreeMap::new() }

@@ -9,8 +9,8 @@ use std::sync::Arc;
 pub use super::kubernetes::{Kubernetes, mistake, pod, service};
 use crate::model::attributes::{IPV4, IPV6, REGION};
 use crate::model::{
-    Attributes, Claim, CloudMapService, ClusterArn, Marks, Namespace, NamespaceKind, Owner,
-    Records, Selection, ServiceKey, ServiceKind, ServiceRef, Tags, Timestamp,
+    Attributes, CloudMapService, ClusterArn, Marks, Namespace, NamespaceKind, Owner, Records,
+    Selection, ServiceKey, ServiceKind, ServiceRef, Tags, Timestamp,
 };
 use crate::plan::{Extent, Observation, Plan, Rules, affected, plan};
 
@@ -123,12 +123,6 @@ impl World {
     /// The plan of a sync of one Service.
     pub fn plan_of(&self, service: &str) -> Plan {
         self.plan_for(&Selection::service(named(service)))
-    }
-
-    /// Whether a Service would share its name with others.
-    pub fn shares_names(&self) -> bool {
-        let mut claims = self.0.desired.services.values().filter_map(|it| it.claims.as_ref().ok());
-        claims.any(|claims| claims.claim == Claim::Shared)
     }
 
     /// The same world under other rules.
