@@ -1,5 +1,7 @@
-//! The token bucket of one kind of call. It fills at a rate, up to a burst; a call takes a token. Where
-//! Cloud Map throttles all the same, since others make calls too, the rate is halved and grows back.
+//! The token bucket of one kind of call. It fills at a rate, up to a burst; a call takes a token. A new process does
+//! not know what others, or the process before it, have left of the account's burst: it begins with a few tokens, and
+//! every call that is not throttled brings one more. Where Cloud Map throttles all the same, since others make calls
+//! too, first the burst is taken for gone, and then the rate is halved and grows back.
 
 use std::time::Duration;
 
@@ -9,10 +11,12 @@ use super::call::Rate;
 
 /// So much of the burst is used. Calls arrive closer together than they were sent; what is left makes up for it.
 const USED: f64 = 0.9;
+/// With so many tokens a new bucket begins: their answers tell whether there are more.
+const FIRST: f64 = 2.0;
 /// Timers tell no shorter times apart.
 const SHORTEST_WAIT: Duration = Duration::from_millis(1);
-/// A throttle tells of others, and calls that are under way tell of the same: the rate is halved once in this time.
-const HALVED_ONCE_IN: Duration = Duration::from_secs(1);
+/// A throttle tells of others, and calls that are under way tell of the same: it counts once in this time.
+const COUNTED_ONCE_IN: Duration = Duration::from_secs(1);
 /// The rate is never less than this part of the whole.
 const LEAST: f64 = 1.0 / 16.0;
 /// The time in which the whole rate would grow back from nothing.
@@ -24,16 +28,19 @@ pub(super) struct Bucket {
     whole: Rate,
     per_second: f64,
     tokens: f64,
+    /// Tokens of the burst that are there if nobody else has used them.
+    unproven: f64,
     filled: Instant,
-    halved: Option<Instant>,
+    throttled: Option<Instant>,
 }
 
 impl Bucket {
-    /// A full bucket.
+    /// A bucket that may be full.
     pub(super) fn new(rate: Rate, now: Instant) -> Self {
         let whole = Rate { burst: (rate.burst * USED).max(1.0), ..rate };
-        let (per_second, tokens) = (whole.per_second, whole.burst);
-        Self { whole, per_second, tokens, filled: now, halved: None }
+        let (per_second, tokens) = (whole.per_second, whole.burst.min(FIRST));
+        let unproven = whole.burst - tokens;
+        Self { whole, per_second, tokens, unproven, filled: now, throttled: None }
     }
 
     /// Takes a token.
@@ -62,21 +69,33 @@ impl Bucket {
         self.tokens -= 1.0;
     }
 
-    /// Halves the rate: a call was throttled.
-    pub(super) fn halve(&mut self, now: Instant) {
+    /// A call was let pass: there was a token, and there may be one more.
+    pub(super) fn passed(&mut self, now: Instant) {
         self.fill(now);
-        if self.halved.is_some_and(|halved| now - halved < HALVED_ONCE_IN) {
+        let more = self.unproven.min(1.0);
+        self.unproven -= more;
+        self.tokens += more;
+    }
+
+    /// A call was throttled. Where tokens were left, others have used them; where none were, the rate is too high.
+    pub(super) fn throttled(&mut self, now: Instant) {
+        self.fill(now);
+        if self.throttled.is_some_and(|throttled| now - throttled < COUNTED_ONCE_IN) {
             return;
         }
-        self.halved = Some(now);
-        self.per_second = (self.per_second / 2.0).max(self.whole.per_second * LEAST);
-        self.tokens = self.tokens.min(0.0);
+        self.throttled = Some(now);
+        if self.tokens + self.unproven < 1.0 {
+            self.per_second = (self.per_second / 2.0).max(self.whole.per_second * LEAST);
+        }
+        self.unproven = 0.0;
+        self.tokens = self.tokens.min(self.whole.burst * (1.0 - 1.0 / USED));
     }
 
     fn fill(&mut self, now: Instant) {
         let time = now.saturating_duration_since(self.filled);
         self.filled = self.filled.max(now);
         self.tokens = (self.tokens + time.as_secs_f64() * self.per_second).min(self.whole.burst);
+        self.unproven = self.unproven.min(self.whole.burst - self.tokens);
         let grown = self.whole.per_second * time.as_secs_f64() / RECOVERY.as_secs_f64();
         self.per_second = (self.per_second + grown).min(self.whole.per_second);
     }
@@ -94,25 +113,64 @@ mod tests {
         moments.map(|now| std::iter::from_fn(|| bucket.take(now).ok()).count()).sum()
     }
 
+    /// A bucket all of whose burst was there, and was taken.
+    fn empty(start: Instant) -> Bucket {
+        let mut bucket = Bucket::new(TEN_A_SECOND, start);
+        while bucket.take(start).is_ok() {
+            bucket.passed(start);
+        }
+        bucket
+    }
+
     #[test]
     fn a_bucket_allows_its_burst_and_then_its_rate() {
         let start = Instant::now();
         let mut bucket = Bucket::new(TEN_A_SECOND, start);
+        let burst = std::iter::from_fn(|| {
+            bucket.passed(start);
+            bucket.take(start).ok()
+        });
+        assert_eq!(burst.count(), 18);
         let all = allowed(&mut bucket, start, 10);
-        assert!((18 + 99..=18 + 100).contains(&all), "{all} in ten seconds");
+        assert!((99..=100).contains(&all), "{all} in ten seconds");
         assert!(bucket.take(start + Duration::from_secs(10)).is_err());
+    }
+
+    #[test]
+    fn a_new_bucket_allows_two_calls_and_after_each_answer_one_more() {
+        let start = Instant::now();
+        let mut bucket = Bucket::new(TEN_A_SECOND, start);
+        let mut at_once = Vec::new();
+        for _ in 0..5 {
+            let taken = std::iter::from_fn(|| bucket.take(start).ok()).count();
+            (0..taken).for_each(|_| bucket.passed(start));
+            at_once.push(taken);
+        }
+        assert_eq!(at_once, [2; 5]);
+    }
+
+    #[test]
+    fn burst_that_others_have_used_is_waited_for_and_the_rate_stays() {
+        let start = Instant::now();
+        let mut bucket = Bucket::new(TEN_A_SECOND, start);
+        for _ in 0..50 {
+            bucket.throttled(start);
+        }
+        bucket.passed(start);
+        let all = allowed(&mut bucket, start, 2);
+        assert!((17..=18).contains(&all), "{all} calls in two seconds");
     }
 
     #[test]
     fn a_throttle_halves_the_rate_once_however_many_calls_it_meets_and_it_grows_back() {
         let start = Instant::now();
         let after = |seconds| start + Duration::from_secs(seconds);
-        let mut bucket = Bucket::new(TEN_A_SECOND, start);
+        let mut bucket = empty(start);
         for _ in 0..50 {
-            bucket.halve(start);
+            bucket.throttled(start);
         }
         let first = allowed(&mut bucket, start, 2);
-        assert!((10..=11).contains(&first), "{first} calls in the first two seconds");
+        assert!((8..=9).contains(&first), "{first} calls in the first two seconds");
         allowed(&mut bucket, after(2), 8);
         let recovered = allowed(&mut bucket, after(10), 2);
         assert!((19..=20).contains(&recovered), "{recovered} in two seconds, ten seconds later");
@@ -121,12 +179,14 @@ mod tests {
     #[test]
     fn a_rate_that_is_halved_again_and_again_never_ends() {
         let start = Instant::now();
-        let mut bucket = Bucket::new(TEN_A_SECOND, start);
+        let mut bucket = empty(start);
         for second in 0..100 {
-            bucket.halve(start + Duration::from_secs(second));
+            let now = start + Duration::from_secs(second);
+            while bucket.take(now).is_ok() {}
+            bucket.throttled(now);
         }
         let least = bucket.take(start + Duration::from_secs(100));
-        assert!(least.is_err_and(|wait| wait < Duration::from_secs(2)));
+        assert!(least.is_err_and(|wait| wait < Duration::from_secs(5)));
     }
 
     #[test]

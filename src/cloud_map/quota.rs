@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::{Mutex as Queue, Semaphore, SemaphorePermit};
-use tokio::time::{Instant, sleep};
+use tokio::sync::{Mutex as Queue, Notify, Semaphore, SemaphorePermit};
+use tokio::time::{Instant, timeout};
 
 use super::bucket::Bucket;
 use super::call::{Call, Rate};
@@ -78,7 +78,7 @@ pub struct Permit<'a> {
 }
 
 impl Quotas {
-    /// Full buckets of this share.
+    /// Buckets of this share.
     pub fn new(share: QuotaShare) -> Self {
         let now = Instant::now();
         let lane = |call: Call| (call, Lane::new(Bucket::new(share.of(call.rate()), now)));
@@ -113,10 +113,15 @@ impl Quotas {
         self.lanes[&call].bucket().owe(Instant::now());
     }
 
+    /// Cloud Map has answered one.
+    pub(super) fn passed(&self, call: Call) {
+        self.lanes[&call].passed();
+    }
+
     /// Cloud Map said that there are too many of them.
     pub(super) fn throttled(&self, call: Call) {
         self.meter.throttle();
-        self.lanes[&call].bucket().halve(Instant::now());
+        self.lanes[&call].bucket().throttled(Instant::now());
     }
 }
 
@@ -127,13 +132,15 @@ struct Lane {
     urgent: Queue<()>,
     bulk: Queue<()>,
     urgent_waiting: AtomicUsize,
+    /// Tells those who wait that there may be a token earlier than they thought.
+    more: Notify,
 }
 
 impl Lane {
     fn new(bucket: Bucket) -> Self {
         let (urgent, bulk) = (Queue::default(), Queue::default());
         let (bucket, urgent_waiting) = (Mutex::new(bucket), AtomicUsize::new(0));
-        Self { bucket, urgent, bulk, urgent_waiting }
+        Self { bucket, urgent, bulk, urgent_waiting, more: Notify::new() }
     }
 
     async fn take(&self, urgency: Urgency) {
@@ -142,8 +149,10 @@ impl Lane {
             Urgency::Urgent => self.urgent.lock().await,
             Urgency::Bulk => self.bulk.lock().await,
         };
-        while let Err(wait) = self.try_take(urgency) {
-            sleep(wait).await;
+        loop {
+            let more = self.more.notified();
+            let Err(wait) = self.try_take(urgency) else { return };
+            _ = timeout(wait, more).await;
         }
     }
 
@@ -152,6 +161,11 @@ impl Lane {
         let gives_way = urgency == Urgency::Bulk && self.urgent_waiting.load(Ordering::Relaxed) > 0;
         let mut bucket = self.bucket();
         if gives_way { Err(bucket.time_to_next()) } else { bucket.take(Instant::now()) }
+    }
+
+    fn passed(&self) {
+        self.bucket().passed(Instant::now());
+        self.more.notify_waiters();
     }
 
     fn bucket(&self) -> MutexGuard<'_, Bucket> {
@@ -179,12 +193,17 @@ impl Drop for Waiting<'_> {
 mod tests {
     use std::sync::Arc;
 
+    use tokio::time::sleep;
+
     use super::*;
 
     /// So many calls at once, and after how many seconds the last of them had its leave.
     async fn seconds(share: QuotaShare, call: Call, calls: usize) -> u64 {
         let (quotas, start) = (Quotas::new(share), Instant::now());
-        let all = (0..calls).map(|_| async { drop(quotas.permit(call, Urgency::Bulk).await) });
+        let all = (0..calls).map(|_| async {
+            drop(quotas.permit(call, Urgency::Bulk).await);
+            quotas.passed(call);
+        });
         futures_util::future::join_all(all).await;
         start.elapsed().as_secs()
     }
@@ -207,6 +226,7 @@ mod tests {
             let (quotas, order) = (quotas.clone(), order.clone());
             tokio::spawn(async move {
                 quotas.take(Call::CreateService, urgency).await;
+                quotas.passed(Call::CreateService);
                 order.lock().expect("no panic").push(name);
             })
         };

@@ -1,5 +1,5 @@
-//! What the SDK does by itself, told to the buckets: each of its retries is a call, and each throttle says that the
-//! rate is too high. The SDK backs off for the one call; the buckets slow down those that follow.
+//! What the SDK does by itself, told to the buckets: each of its retries is a call, and each throttle says that there
+//! were too many. The SDK backs off for the one call; the buckets slow down those that follow.
 
 use std::sync::Arc;
 
@@ -47,8 +47,10 @@ impl Intercept for Tries {
         _: &RuntimeComponents,
         config: &mut ConfigBag,
     ) -> Result<(), BoxError> {
-        if let Some(call) = call(config).filter(|_| context.response().is_some_and(is_throttle)) {
-            self.0.throttled(call);
+        match (call(config), context.response()) {
+            (Some(call), Some(response)) if is_throttle(response) => self.0.throttled(call),
+            (Some(call), Some(_)) => self.0.passed(call),
+            _ => {}
         }
         Ok(())
     }

@@ -41,15 +41,34 @@ fn throttled(fleet: &Fleet) -> usize {
 #[tokio::test(start_paused = true)]
 async fn first_sync_takes_little_longer_than_the_rates_force_and_is_hardly_ever_throttled() {
     let fleet = services(100, 10).await;
-    let quotas = Quotas::of_an_account();
-    fleet.cloud_map.behave(like_the_real_one(quotas.clone()));
+    fleet.cloud_map.behave(like_the_real_one(Quotas::of_an_account()));
     let function = fleet.function_with(&[("QUOTA_SHARE", "1")]).await;
     let start = Instant::now();
 
     let report = sync(&function).await;
 
-    let (took, forced) = (start.elapsed(), quotas.forced_time(&fleet.cloud_map.counts()));
+    let (took, forced) = (start.elapsed(), fleet.cloud_map.forced_time());
     assert_eq!((report.counts.registered, report.ok), (1000, true), "{}", report.counts);
+    assert!(took < forced.mul_f64(1.25), "{took:?}, and the rates force {forced:?}");
+    let calls = fleet.cloud_map.calls().len();
+    assert!(throttled(&fleet) * 100 < calls, "{} of {calls} calls throttled", throttled(&fleet));
+}
+
+#[tokio::test(start_paused = true)]
+async fn new_process_right_after_another_is_hardly_ever_throttled() {
+    let fleet = services(200, 1).await;
+    fleet.cloud_map.behave(like_the_real_one(Quotas::of_an_account()));
+    let whole = [("QUOTA_SHARE", "1")];
+    sync(&fleet.function_with(&whole).await).await;
+    sync(&fleet.function_with(&whole).await).await;
+    let function = fleet.function_with(&whole).await;
+    fleet.cloud_map.forget_calls();
+    let start = Instant::now();
+
+    let report = sync(&function).await;
+
+    let (took, forced) = (start.elapsed(), fleet.cloud_map.forced_time());
+    assert_eq!((report.counts.unchanged, report.ok), (200, true), "{}", report.counts);
     assert!(took < forced.mul_f64(1.25), "{took:?}, and the rates force {forced:?}");
     let calls = fleet.cloud_map.calls().len();
     assert!(throttled(&fleet) * 100 < calls, "{} of {calls} calls throttled", throttled(&fleet));

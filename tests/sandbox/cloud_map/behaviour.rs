@@ -81,16 +81,6 @@ impl Quotas {
         Self(rates.map(|(operation, rate, burst)| (operation.to_owned(), (rate, burst))).into())
     }
 
-    /// The time that these rates alone force on whoever makes so many calls of each operation.
-    pub fn forced_time(&self, calls: &BTreeMap<String, usize>) -> Duration {
-        let times = calls.iter().filter_map(|(operation, count)| {
-            let (rate, burst) = self.0.get(operation)?;
-            let beyond = f64::from(u32::try_from(*count).unwrap_or(u32::MAX)) - burst;
-            Some(Duration::from_secs_f64((beyond / rate).max(0.0)))
-        });
-        times.max().unwrap_or_default()
-    }
-
     /// No limit at all, to set single ones with `limit`.
     pub fn none() -> Self {
         Self(BTreeMap::new())
@@ -105,23 +95,40 @@ impl Quotas {
 }
 
 /// The token buckets that hold calls to the quotas.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Buckets(BTreeMap<String, (f64, Instant)>);
 
 impl Buckets {
     /// Takes one token for the call; `false` when there is none.
     pub(super) fn take(&mut self, quotas: &Quotas, operation: &str, now: Instant) -> bool {
-        let Some(&(rate, burst)) = quotas.0.get(operation) else {
-            return true;
-        };
-        let (tokens, since) = self.0.entry(operation.to_owned()).or_insert((burst, now));
-        *tokens = (*tokens + (now - *since).as_secs_f64() * rate).min(burst);
-        *since = now;
-        let allowed = *tokens >= 1.0;
-        if allowed {
-            *tokens -= 1.0;
-        }
+        let Some(left) = self.left(quotas, operation, now) else { return true };
+        let allowed = left >= 1.0;
+        let left = if allowed { left - 1.0 } else { left };
+        self.0.insert(operation.to_owned(), (left, now));
         allowed
+    }
+
+    /// The time that the rates alone force from `now` on whoever makes so many calls of each operation.
+    pub(super) fn forced_time(
+        &self,
+        quotas: &Quotas,
+        calls: &BTreeMap<String, usize>,
+        now: Instant,
+    ) -> Duration {
+        let times = calls.iter().filter_map(|(operation, count)| {
+            let (rate, _) = quotas.0.get(operation)?;
+            let calls = f64::from(u32::try_from(*count).unwrap_or(u32::MAX));
+            let beyond = calls - self.left(quotas, operation, now)?;
+            Some(Duration::from_secs_f64((beyond / rate).max(0.0)))
+        });
+        times.max().unwrap_or_default()
+    }
+
+    /// The tokens of an operation that has a rate.
+    fn left(&self, quotas: &Quotas, operation: &str, now: Instant) -> Option<f64> {
+        let &(rate, burst) = quotas.0.get(operation)?;
+        let Some((tokens, since)) = self.0.get(operation) else { return Some(burst) };
+        Some((tokens + (now - *since).as_secs_f64() * rate).min(burst))
     }
 }
 
@@ -139,5 +146,18 @@ mod tests {
             (0..10).filter(|_| buckets.take(&quotas, "ListServices", now)).count()
         };
         assert_eq!([taken(0.0), taken(0.4), taken(1.0), taken(60.0)], [3, 0, 2, 3]);
+    }
+
+    #[test]
+    fn rates_force_the_time_that_the_slowest_operation_takes_with_what_is_left_of_its_burst() {
+        let quotas =
+            Quotas::none().limit("ListServices", 2.0, 3.0).limit("GetOperation", 100.0, 1.0);
+        let mut buckets = Buckets::default();
+        let start = Instant::now();
+        let calls = BTreeMap::from([("ListServices".into(), 9), ("GetOperation".into(), 101)]);
+        assert_eq!(buckets.forced_time(&quotas, &calls, start), Duration::from_secs(3));
+        (0..3).for_each(|_| _ = buckets.take(&quotas, "ListServices", start));
+        let second_later = start + Duration::from_secs(1);
+        assert_eq!(buckets.forced_time(&quotas, &calls, second_later), Duration::from_millis(3500));
     }
 }

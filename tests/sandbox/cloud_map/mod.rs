@@ -46,6 +46,7 @@ mod wire;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
+use std::time::Duration;
 
 use axum::body::Bytes;
 use axum::http::Request;
@@ -158,7 +159,18 @@ impl CloudMap {
 
     /// Starts the record of calls anew.
     pub fn forget_calls(&self) {
-        self.look().calls.clear();
+        let mut state = self.look();
+        state.calls.clear();
+        state.recorded_from = (state.now, state.buckets.clone());
+    }
+
+    /// The time that the rates alone force for the recorded calls, with what was left of them when the record began.
+    pub fn forced_time(&self) -> Duration {
+        let calls = self.counts();
+        let state = self.look();
+        let (began, buckets) = &state.recorded_from;
+        let quotas = state.behaviour.quotas.as_ref();
+        quotas.map_or(Duration::ZERO, |quotas| buckets.forced_time(quotas, &calls, *began))
     }
 
     /// Says whose marks are ours from now on; all other instances are foreign and guarded.

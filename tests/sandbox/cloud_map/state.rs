@@ -35,6 +35,8 @@ pub(super) struct State {
     pub(super) buckets: Buckets,
     pub(super) faults: Vec<Fault>,
     pub(super) calls: Vec<Call>,
+    /// When the record of calls began, and what was left of the rates then.
+    pub(super) recorded_from: (Instant, Buckets),
     pub(super) guard: Guard,
 }
 
@@ -58,6 +60,7 @@ impl State {
             buckets: Buckets::default(),
             faults: Vec::new(),
             calls: Vec::new(),
+            recorded_from: (now, Buckets::default()),
             guard: Guard::default(),
         }
     }
