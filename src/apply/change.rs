@@ -46,7 +46,8 @@ impl Turn<'_> {
             _ => return Effect::Is(Outcome::Undone(NO_TIME.to_owned())),
         };
         let made = timeout_at(deadline.end(), async {
-            match self.call(permit, change, services).await {
+            // Thousands of changes wait at once, and few of them for the answer to a call.
+            match Box::pin(self.call(permit, change, services)).await {
                 Ok(accepted) => self.finish(accepted, change).await,
                 Err(effect) => effect,
             }

@@ -5,11 +5,15 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry::{Occupied, Vacant};
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{EndpointAddress, Endpoints, ObjectReference};
 
 use super::object::{EndpointSlice, SliceEndpoint};
 use crate::model::Endpoint;
+
+/// The ports of all endpoints of one slice.
+type Ports = Arc<BTreeMap<String, u16>>;
 
 /// What makes two entries one endpoint: the object behind them, or else the address.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
@@ -41,14 +45,14 @@ pub fn of_slices(slices: &[EndpointSlice]) -> Vec<Endpoint> {
             let number = u16::try_from(port.port?).ok()?;
             Some((port.name.clone(), number))
         });
-        let ports: BTreeMap<String, u16> = ports.collect();
+        let ports: Ports = Arc::new(ports.collect());
         slice.endpoints.iter().filter_map(move |entry| of_entry(entry, &ports))
     }))
 }
 
 /// Only the first address of an entry counts; the controller writes exactly one. A condition that is
 /// not told holds, but for `terminating`; what is not ready, for no other reason, does not serve.
-fn of_entry(entry: &SliceEndpoint, ports: &BTreeMap<String, u16>) -> Option<(Behind, Endpoint)> {
+fn of_entry(entry: &SliceEndpoint, ports: &Ports) -> Option<(Behind, Endpoint)> {
     let address = entry.addresses.first()?.parse().ok()?;
     let conditions = entry.conditions;
     let ready = conditions.ready.unwrap_or(true);
@@ -66,7 +70,7 @@ pub fn of_core(core: &Endpoints) -> Vec<Endpoint> {
             let number = u16::try_from(port.port).ok()?;
             Some((port.name.clone().unwrap_or_default(), number))
         });
-        let ports: BTreeMap<String, u16> = ports.collect();
+        let ports: Ports = Arc::new(ports.collect());
         let all = [(&subset.addresses, true), (&subset.not_ready_addresses, false)];
         let all = all
             .into_iter()
@@ -79,11 +83,7 @@ pub fn of_core(core: &Endpoints) -> Vec<Endpoint> {
     }))
 }
 
-fn at(
-    address: IpAddr,
-    target: Option<&ObjectReference>,
-    ports: &BTreeMap<String, u16>,
-) -> Endpoint {
+fn at(address: IpAddr, target: Option<&ObjectReference>, ports: &Ports) -> Endpoint {
     let (ipv4, ipv6) = match address {
         IpAddr::V4(v4) => (Some(v4), None),
         IpAddr::V6(v6) => (None, Some(v6)),
@@ -123,7 +123,9 @@ fn join(known: &mut Endpoint, entry: Endpoint) {
     known.ipv6 = known.ipv6.or(entry.ipv6);
     known.pod = known.pod.take().or(entry.pod);
     known.zone = known.zone.take().or(entry.zone);
-    for (name, number) in entry.ports {
-        known.ports.entry(name).or_insert(number);
+    if known.ports != entry.ports {
+        let mut ports = Arc::unwrap_or_clone(entry.ports);
+        ports.append(&mut known.ports.as_ref().clone());
+        known.ports = Arc::new(ports);
     }
 }

@@ -152,6 +152,7 @@ impl Kubernetes {
         let list = List { path: &path, params, page: SLICES, what: &what };
         let keep = |mut slice: EndpointSlice| {
             let name = slice.metadata.labels.remove(SERVICE_NAME).unwrap_or_default();
+            slice.metadata.labels.clear();
             let service = ServiceRef::new(&slice.metadata.namespace, name);
             services.contains(&service).then_some((service, slice))
         };

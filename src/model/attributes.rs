@@ -4,12 +4,7 @@
 //! Marks are additive: a later release may add some, under a higher `schema`, and this release
 //! reads past what it does not know.
 
-use std::collections::BTreeMap;
-
-use super::{ClusterArn, ServiceRef};
-
-/// The attributes of one Cloud Map instance.
-pub type Attributes = BTreeMap<String, String>;
+use super::{Attributes, ClusterArn, ServiceRef};
 
 /// The instance's IPv4 address: what an A record answers.
 pub const IPV4: &str = "AWS_INSTANCE_IPV4";

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
 
 use super::{Attributes, NamespaceReference, RoutingPolicy, ServiceName, ServiceRef};
 
@@ -150,8 +151,8 @@ pub struct Endpoint {
     pub serving: bool,
     /// Whether it is on its way out.
     pub terminating: bool,
-    /// Target ports by the name of the Service's port.
-    pub ports: BTreeMap<String, u16>,
+    /// Target ports by the name of the Service's port; those of one slice share them.
+    pub ports: Arc<BTreeMap<String, u16>>,
 }
 
 impl Default for Endpoint {
@@ -165,7 +166,7 @@ impl Default for Endpoint {
             ready: true,
             serving: true,
             terminating: false,
-            ports: BTreeMap::new(),
+            ports: Arc::default(),
         }
     }
 }

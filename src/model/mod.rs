@@ -9,6 +9,7 @@ mod desired;
 mod existence;
 mod fingerprint;
 mod health;
+mod instance;
 pub(crate) mod name;
 mod namespace;
 mod registry;
@@ -17,7 +18,7 @@ mod service;
 mod shard;
 mod traffic;
 
-pub use attributes::{Attributes, Marks, Owner};
+pub use attributes::{Marks, Owner};
 pub use cluster::ClusterArn;
 pub use desired::{
     AnnotatedService, BadAnnotation, Claim, Claims, Desired, Endpoint, Family, HealthSource,
@@ -26,6 +27,7 @@ pub use desired::{
 pub use existence::Existence;
 pub use fingerprint::fingerprint;
 pub use health::{Health, KnownHealth};
+pub use instance::Attributes;
 pub use k8s_openapi::jiff::{SignedDuration, Timestamp};
 pub use name::{InvalidServiceName, NamespaceReference, ServiceName, ServiceRef};
 pub use namespace::{Namespace, NamespaceKind, UnresolvedNamespace};

@@ -110,7 +110,7 @@ impl Shape<'_> {
     fn annotated_attributes(&self) -> Attributes {
         let mut attributes = self.claims.attributes.clone();
         if !attributes.is_empty() {
-            let keys: Vec<&str> = attributes.keys().map(String::as_str).collect();
+            let keys: Vec<String> = attributes.keys().cloned().collect();
             attributes.insert(ANNOTATED.to_owned(), keys.join(","));
         }
         attributes

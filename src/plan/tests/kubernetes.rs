@@ -1,6 +1,7 @@
 //! Annotated Services and their ready pods, as the tests of the plan build them.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use super::world::{named, split};
 use crate::model::{
@@ -169,7 +170,7 @@ pub fn pod(name: &str, addresses: &str) -> Endpoint {
 
 impl Endpoint {
     pub(super) fn target(mut self, port: &str, number: u16) -> Self {
-        self.ports.insert(port.to_owned(), number);
+        Arc::make_mut(&mut self.ports).insert(port.to_owned(), number);
         self
     }
 
