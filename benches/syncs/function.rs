@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use flate2::Compression;
 use flate2::write::DeflateEncoder;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::process::{Child, Command};
 
 use crate::runtime_api::{Outcome, RuntimeApi};
@@ -36,15 +36,19 @@ impl Binary {
         if let Some(path) = std::env::var_os("CLOUD_MAP_SYNC_BINARY") {
             return Self::at(path.into());
         }
-        let status = std::process::Command::new(env!("CARGO"))
-            .args(["build", "--release", "--no-default-features", "--bin", "cloud-map-sync"])
-            .current_dir(env!("CARGO_MANIFEST_DIR"))
-            .status()
-            .map_err(|error| error.to_string())?;
-        if !status.success() {
-            return Err("cargo build failed".to_owned());
-        }
-        Self::at(Path::new(env!("CARGO_MANIFEST_DIR")).join("target/release/cloud-map-sync"))
+        let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+        cargo_build(here, &["--no-default-features", "--bin", "cloud-map-sync"])?;
+        Self::at(here.join("target/release/cloud-map-sync"))
+    }
+
+    /// Builds the function that does nothing.
+    pub fn bare() -> Result<Self, String> {
+        let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+        cargo_build(
+            &here.join("benches/bare"),
+            &["--locked", "--target-dir", "../../target/bare"],
+        )?;
+        Self::at(here.join("target/bare/release/bare"))
     }
 
     /// Looks how large a binary is.
@@ -81,19 +85,20 @@ impl Binary {
         Function { api, process }
     }
 
-    /// From exec to the answer to a payload that asks for nothing, in milliseconds: the middle of twenty.
-    pub async fn time_to_start(&self) -> f64 {
-        let sandbox = Sandbox::start().await.cluster("blue").await;
-        let mut times = Vec::new();
-        for _ in 0..20 {
-            let start = Instant::now();
-            let mut function = self.start(&sandbox, &[]).await;
-            function.invoke(json!({ "action": "nothing" })).await.expect_err("it asks for nothing");
-            times.push(start.elapsed().as_secs_f64() * 1000.0);
-        }
-        times.sort_by(f64::total_cmp);
-        times[times.len() / 2]
+    /// From exec to the first poll for work, in milliseconds.
+    pub async fn time_to_start(&self, sandbox: &Sandbox) -> f64 {
+        let start = Instant::now();
+        let function = self.start(sandbox, &[]).await;
+        function.api.polled().await;
+        start.elapsed().as_secs_f64() * 1000.0
     }
+}
+
+fn cargo_build(package: &Path, arguments: &[&str]) -> Result<(), String> {
+    let mut cargo = std::process::Command::new(env!("CARGO"));
+    let cargo = cargo.args(["build", "--release"]).args(arguments).current_dir(package);
+    let status = cargo.status().map_err(|error| error.to_string())?;
+    if status.success() { Ok(()) } else { Err("cargo build failed".to_owned()) }
 }
 
 impl Function {
@@ -113,5 +118,16 @@ impl Function {
         let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
         let kib = peak.and_then(|peak| peak.trim().strip_suffix("kB")?.trim().parse::<f64>().ok());
         kib.expect("kB") / 1024.0
+    }
+
+    /// The processor time that it has used, in seconds.
+    pub fn processor_time(&self) -> f64 {
+        let stat = format!("/proc/{}/stat", self.process.id().expect("it runs"));
+        let stat = std::fs::read_to_string(stat).expect("Linux's word on a process");
+        // After the name, which may hold anything and ends with the last parenthesis: utime and stime are the
+        // 12th and 13th field, in hundredths of a second.
+        let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split(' ').collect();
+        let ticks = fields[12..14].iter().map(|it| it.parse::<f64>().expect("a number"));
+        ticks.sum::<f64>() / 100.0
     }
 }

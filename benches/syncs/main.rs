@@ -14,26 +14,28 @@ mod sandbox;
 
 mod function;
 mod report;
+mod start;
 mod world;
 
 use std::process::ExitCode;
 
 use function::Binary;
 use report::Report;
+use start::Start;
 use world::WORLDS;
 
 #[tokio::main]
 async fn main() -> ExitCode {
     // Cargo says `--bench` itself.
     let filter = std::env::args().skip(1).find(|argument| !argument.starts_with("--"));
-    let binary = match Binary::build() {
-        Ok(binary) => binary,
+    let (binary, bare) = match Binary::build().and_then(|it| Ok((it, Binary::bare()?))) {
+        Ok(binaries) => binaries,
         Err(problem) => {
             eprintln!("the function cannot be built: {problem}");
             return ExitCode::FAILURE;
         }
     };
-    let mut report = Report { tables: Vec::new(), start: binary.time_to_start().await };
+    let mut report = Report { tables: Vec::new(), start: Start::measure(&binary, &bare).await };
     for world in WORLDS.iter().filter(|world| world.is_asked_for(filter.as_deref())) {
         eprintln!("{} ...", world.name);
         let table = world.run(&binary).await;

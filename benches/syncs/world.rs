@@ -132,6 +132,7 @@ impl World {
         payload: &Value,
     ) -> Row {
         cloud_map.forget_calls();
+        let processor_time = function.processor_time();
         let start = Instant::now();
         let outcome = function.invoke(payload.clone()).await;
         let took = start.elapsed();
@@ -142,7 +143,8 @@ impl World {
             took,
             calls: cloud_map.counts(),
             throttled: cloud_map.calls().iter().filter(|call| call.status == 400).count(),
-            forced: self.quotas.then(|| Quotas::of_an_account().forced_time(&cloud_map.counts())),
+            forced: self.quotas.then(|| cloud_map.forced_time()),
+            processor_time: function.processor_time() - processor_time,
             peak_memory: function.peak_memory(),
         }
     }

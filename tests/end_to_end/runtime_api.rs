@@ -17,7 +17,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::net::TcpListener;
-use tokio::sync::{Mutex, mpsc, oneshot};
+use tokio::sync::{Mutex, Notify, mpsc, oneshot};
 
 /// The function as `Lambda-Runtime-Invoked-Function-Arn` names it.
 pub const FUNCTION_ARN: &str = "arn:aws:lambda:eu-central-1:111122223333:function:cloud-map-sync";
@@ -58,6 +58,7 @@ struct Shared {
     open: StdMutex<BTreeMap<String, oneshot::Sender<Outcome>>>,
     handed_out: StdMutex<u32>,
     init_errors: StdMutex<Vec<Failure>>,
+    polled: Notify,
 }
 
 impl RuntimeApi {
@@ -71,6 +72,7 @@ impl RuntimeApi {
             open: StdMutex::default(),
             handed_out: StdMutex::default(),
             init_errors: StdMutex::default(),
+            polled: Notify::new(),
         });
         let router = Router::new()
             .route("/2018-06-01/runtime/invocation/next", get(next))
@@ -96,6 +98,12 @@ impl RuntimeApi {
         outcome
     }
 
+    /// Waits until the function asks for work.
+    #[allow(dead_code, reason = "the benchmarks ask for it")]
+    pub async fn polled(&self) {
+        self.shared.polled.notified().await;
+    }
+
     /// Why the function said that it does not come up, each time that it said so.
     pub fn init_errors(&self) -> Vec<Failure> {
         lock(&self.shared.init_errors).clone()
@@ -104,6 +112,7 @@ impl RuntimeApi {
 
 /// Waits for an invocation as long as it takes: Lambda freezes the function meanwhile.
 async fn next(State(shared): State<Arc<Shared>>) -> Response {
+    shared.polled.notify_one();
     let Some(invocation) = shared.queue.lock().await.recv().await else {
         return StatusCode::GONE.into_response();
     };
