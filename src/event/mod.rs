@@ -6,6 +6,7 @@
 //! give such objects, too. An event only says where to look; nothing
 //! else in it is believed. `events/` holds one payload of every accepted shape.
 
+mod action;
 mod audit_log;
 mod direct;
 mod envelope;
@@ -22,7 +23,8 @@ mod tests;
 
 use serde_json::{Map, Value};
 
-pub use direct::{Action, Command};
+pub use action::Action;
+pub use direct::Command;
 pub use message::Message;
 pub use scope::{ClusterName, Rest, Scope};
 pub use unusable::Unusable;

@@ -9,6 +9,7 @@ mod cut;
 mod empty;
 pub mod explanation;
 mod guard;
+mod line;
 pub mod metrics;
 mod notice;
 mod orphans;
@@ -18,18 +19,17 @@ mod table;
 mod tests;
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::error::Error;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{ServiceRef, Traffic};
-use crate::plan::{Foreign, HeldBack};
+use crate::model::Traffic;
 
 pub use counts::Counts;
 pub use cut::{LARGEST_ANSWER, Shorten, within_limit};
 pub use empty::{Deletion, EmptyServices};
 pub use guard::{GuardReport, LosingService};
+pub use line::{ChangeLine, ChangeResult, HeldBackLine, ServiceReport};
 pub use notice::{Notice, notices};
 pub use orphans::OrphanReport;
 
@@ -127,93 +127,6 @@ pub struct ClusterReport {
     /// Whether the run was about every Service of the cluster: for the metrics.
     #[serde(skip)]
     pub whole: bool,
-}
-
-/// What was done in one Cloud Map service.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct ServiceReport {
-    /// The Cloud Map namespace's name.
-    pub namespace: String,
-    /// The Cloud Map service's name.
-    pub name: String,
-    /// Instances of ours that are as they should be.
-    pub unchanged: usize,
-    /// Instances of others, left alone.
-    pub foreign: BTreeMap<Foreign, usize>,
-    /// Whether the name has no instance of anybody any more, or would have none.
-    pub emptied: bool,
-    /// Why its instances are not known, where that leaves something undone.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub unreadable: Option<String>,
-    /// Every change.
-    pub changes: Vec<ChangeLine>,
-    /// What is held back.
-    pub held_back: Vec<HeldBackLine>,
-}
-
-/// One change.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ChangeLine {
-    /// `create-namespace`, `create`, `update`, `register`, `rewrite`, `health`, `adopt` or `deregister`.
-    pub change: Word,
-    /// The instance; none: the Cloud Map service itself.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub instance: Option<String>,
-    /// The Kubernetes Service it is registered for.
-    pub service: ServiceRef,
-    /// Address and pod, what differs, or why it goes.
-    pub detail: String,
-    /// What became of it.
-    #[serde(flatten)]
-    pub result: ChangeResult,
-}
-
-/// What became of a change.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "result", rename_all = "snake_case")]
-pub enum ChangeResult {
-    /// Not tried: a plan or a dry run.
-    Planned,
-    /// Done.
-    Applied,
-    /// Tried, and failed.
-    Failed {
-        /// The error with its cause.
-        error: String,
-    },
-    /// Not tried.
-    Undone {
-        /// Why.
-        why: String,
-    },
-}
-
-/// Something held back.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct HeldBackLine {
-    /// The Kubernetes Service that asks.
-    pub service: ServiceRef,
-    /// The reason's stable name.
-    pub reason: Word,
-    /// What would help.
-    pub detail: String,
-    /// Whether a retry may help, so that the run is incomplete.
-    pub failed: bool,
-    /// Whether something stays out of Cloud Map until the Service's owner acts: what metrics count.
-    #[serde(skip)]
-    pub keeps_out: bool,
-}
-
-impl From<HeldBack> for HeldBackLine {
-    fn from(held_back: HeldBack) -> Self {
-        let HeldBack { service, reason, .. } = held_back;
-        let keeps_out = reason.keeps_out() && reason.concerns_owner();
-        let (code, failed) = (reason.code(), reason.is_failure());
-        Self { service, reason: code.into(), detail: reason.to_string(), failed, keeps_out }
-    }
 }
 
 impl Report {

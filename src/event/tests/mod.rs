@@ -1,6 +1,7 @@
 //! Whole payloads: every file of `events/`, and payloads that are refused. `arbitrary` has the rest.
 
 mod arbitrary;
+mod direct;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;

@@ -2,15 +2,18 @@
 //! person reads (`text`): annotations, then each name with what becomes of each endpoint, and what clients
 //! are told. Pure.
 
+mod discovery;
+mod endpoint;
 mod text;
-
-use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
 use super::{HeldBackLine, Word};
-use crate::model::{Endpoint, Marks, NamespaceKind, ServiceRef};
-use crate::plan::{Fate, Found, Observation, Place, Plan};
+use crate::model::{NamespaceKind, ServiceRef};
+use crate::plan::{Found, Observation, Place, Plan};
+
+pub use discovery::Discovery;
+pub use endpoint::EndpointLine;
 
 /// A Service, and why it is found as it is.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -61,38 +64,6 @@ pub struct Name {
     /// What clients are told, where the Cloud Map service exists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub discovery: Option<Discovery>,
-}
-
-/// One endpoint.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct EndpointLine {
-    /// Its pod.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pod: Option<String>,
-    /// Its addresses.
-    pub addresses: Vec<String>,
-    /// `ready`, `not ready` or `terminating`.
-    pub condition: Word,
-    /// `registered`, `changes`, `to_register` or `not_registered`.
-    pub fate: Word,
-    /// The same in a sentence.
-    pub detail: String,
-}
-
-/// What clients are told of a name.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Discovery {
-    /// The name that DNS queries ask for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub dns: Option<String>,
-    /// Why it is not known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub error: Option<String>,
-    /// So many instances of this cluster, by their health.
-    pub ours: BTreeMap<String, usize>,
-    /// And of others.
-    pub others: BTreeMap<String, usize>,
 }
 
 impl Explanation {
@@ -217,52 +188,4 @@ fn cloud_map_service(observation: &Observation, place: &Place, kind: Option<Stri
         None => format!("not there yet, in {of} ({id}); it is created with the first instance"),
     };
     fact(false, "service", detail)
-}
-
-impl From<(Endpoint, Fate)> for EndpointLine {
-    fn from((endpoint, fate): (Endpoint, Fate)) -> Self {
-        let condition = match &endpoint {
-            Endpoint { terminating: true, .. } => "terminating",
-            Endpoint { ready: true, .. } => "ready",
-            _ => "not ready",
-        };
-        let word = match &fate {
-            Fate::Registered(_) => "registered",
-            Fate::Changes { .. } => "changes",
-            Fate::ToRegister(_) => "to_register",
-            Fate::Terminating | Fate::NotReady | Fate::HeldBack => "not_registered",
-        };
-        Self {
-            addresses: endpoint.addresses().map(|address| address.to_string()).collect(),
-            pod: endpoint.pod,
-            condition: condition.into(),
-            fate: word.into(),
-            detail: fate.to_string(),
-        }
-    }
-}
-
-impl Discovery {
-    /// What was told: instances by id with their health.
-    pub fn of(
-        dns: Option<String>,
-        told: BTreeMap<String, String>,
-        observation: &Observation,
-        place: &Place,
-    ) -> Self {
-        let mut discovery =
-            Self { dns, error: None, ours: BTreeMap::new(), others: BTreeMap::new() };
-        for (id, health) in told {
-            let known = observation.registry.instance(&place.key, &id);
-            let ours = known.is_some_and(|it| Marks::read(it, &observation.owner).is_some());
-            let counts = if ours { &mut discovery.ours } else { &mut discovery.others };
-            *counts.entry(health).or_default() += 1;
-        }
-        discovery
-    }
-
-    /// It was not told.
-    pub fn unknown(dns: Option<String>, error: String) -> Self {
-        Self { dns, error: Some(error), ours: BTreeMap::new(), others: BTreeMap::new() }
-    }
 }

@@ -1,0 +1,66 @@
+//! What a CloudWatch Logs subscription delivers of an EKS cluster's audit log: a gzipped batch of
+//! lines, each an audit event of the API server. A finished write on a Service, its Endpoints or an
+//! EndpointSlice gives a scope, read like any other sender's object; everything else is passed over,
+//! since no filter of a subscription is exact. The cluster is named by the log group.
+
+mod line;
+#[cfg(test)]
+mod tests;
+
+use std::io::Read;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use flate2::read::GzDecoder;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::{Error, Message, name};
+use line::read_line;
+
+/// The most text that is unpacked: CloudWatch Logs sends far less, and gzip could hold a thousand
+/// times what Lambda takes.
+const LARGEST_BATCH: u64 = 64 * 1024 * 1024;
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Batch {
+    message_type: String,
+    #[serde(default)]
+    log_group: String,
+    #[serde(default)]
+    log_events: Vec<Line>,
+}
+
+#[derive(Deserialize)]
+struct Line {
+    id: String,
+    message: String,
+}
+
+/// Reads `{"awslogs":{"data":…}}`. A line that is no audit event is an unusable message.
+pub(super) fn read(payload: &Map<String, Value>) -> Result<Vec<Message>, Error> {
+    let batch = unpack(payload).ok_or(Error::LogsNotReadable)?;
+    if batch.message_type == "CONTROL_MESSAGE" {
+        return Ok(Vec::new());
+    }
+    let cluster = cluster(&batch.log_group).ok_or(Error::LogsNotOfCluster)?;
+    let messages = batch.log_events.into_iter().filter_map(|line| {
+        let reading = read_line(&line.message).transpose()?;
+        let reading = reading.map(|scope| scope.in_cluster(Some(cluster.clone())));
+        Some(Message { id: line.id, reading })
+    });
+    Ok(messages.collect())
+}
+
+fn unpack(payload: &Map<String, Value>) -> Option<Batch> {
+    let packed = STANDARD.decode(payload.get("awslogs")?.get("data")?.as_str()?).ok()?;
+    let mut text = String::new();
+    GzDecoder::new(packed.as_slice()).take(LARGEST_BATCH).read_to_string(&mut text).ok()?;
+    serde_json::from_str(&text).ok()
+}
+
+/// The cluster whose control plane writes to a log group: `/aws/eks/NAME/cluster`.
+fn cluster(log_group: &str) -> Option<String> {
+    let cluster = log_group.strip_prefix("/aws/eks/")?.strip_suffix("/cluster")?;
+    name::cluster(cluster).ok()
+}

@@ -1,0 +1,121 @@
+//! Batches of a log, and what each line gives.
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use serde_json::json;
+use std::io::Write;
+
+use super::*;
+
+fn pack(batch: &Value) -> Value {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(batch.to_string().as_bytes()).expect("memory");
+    json!({"awslogs": {"data": STANDARD.encode(encoder.finish().expect("memory"))}})
+}
+
+fn batch(group: &str, lines: &[String]) -> Value {
+    let events = lines.iter().enumerate();
+    let events: Vec<Value> =
+        events.map(|(id, line)| json!({"id": id.to_string(), "message": line})).collect();
+    pack(&json!({"messageType": "DATA_MESSAGE", "logGroup": group, "logEvents": events}))
+}
+
+fn event(verb: &str, object: &Value) -> Value {
+    json!({
+        "kind": "Event", "apiVersion": "audit.k8s.io/v1", "stage": "ResponseComplete",
+        "verb": verb, "objectRef": object, "responseStatus": {"code": 200},
+    })
+}
+
+fn slice(name: Option<&str>) -> Value {
+    json!({
+        "resource": "endpointslices", "namespace": "shop", "name": name,
+        "apiGroup": "discovery.k8s.io", "apiVersion": "v1",
+    })
+}
+
+fn said(line: &Value) -> Option<String> {
+    let payload = batch("/aws/eks/blue/cluster", &[line.to_string()]);
+    let messages = read(payload.as_object().expect("an object")).expect("a batch");
+    messages.into_iter().next().map(|message| match message.reading {
+        Ok(scope) => scope.to_string(),
+        Err(unusable) => unusable.reason().to_owned(),
+    })
+}
+
+#[test]
+fn a_finished_write_names_its_service() {
+    let service =
+        json!({"resource": "services", "namespace": "shop", "name": "web", "apiVersion": "v1"});
+    let endpoints =
+        json!({"resource": "endpoints", "namespace": "shop", "name": "web", "apiVersion": "v1"});
+    let labels = json!({"labels": {"kubernetes.io/service-name": "cart"}});
+    let mut created = event("create", &slice(None));
+    created["responseObject"] = json!({"metadata": labels});
+    let mut patched = event("patch", &slice(Some("web-x7k2p")));
+    patched["requestObject"] = json!({"endpoints": []});
+    let rows = [
+        (event("patch", &service), "blue/shop/web"),
+        (event("delete", &endpoints), "blue/shop/web"),
+        (event("update", &slice(Some("web-x7k2p"))), "blue/shop/web"),
+        (patched, "blue/shop/web"),
+        (created, "blue/shop/cart"),
+        // At the level Metadata the log has no name that the API server made up.
+        (event("create", &slice(None)), "blue/shop"),
+        (event("deletecollection", &slice(None)), "blue/shop"),
+    ];
+    for (line, expected) in rows {
+        assert_eq!(said(&line).as_deref(), Some(expected), "{line}");
+    }
+}
+
+#[test]
+fn what_changes_no_registration_is_passed_over() {
+    let service =
+        json!({"resource": "services", "namespace": "shop", "name": "web", "apiVersion": "v1"});
+    let mut refused = event("patch", &service);
+    refused["responseStatus"]["code"] = json!(409);
+    let mut begun = event("patch", &service);
+    begun["stage"] = json!("RequestReceived");
+    let mut status = service.clone();
+    status["subresource"] = json!("status");
+    let pod = json!({"resource": "pods", "namespace": "shop", "name": "web-1", "apiVersion": "v1"});
+    let rows = [
+        event("get", &service),
+        event("watch", &slice(None)),
+        event("patch", &status),
+        event("patch", &pod),
+        refused,
+        begun,
+    ];
+    for line in rows {
+        assert_eq!(said(&line), None, "{line}");
+    }
+}
+
+#[test]
+fn a_line_that_is_no_audit_event_is_unusable_beside_good_ones() {
+    let good = event("update", &slice(Some("web-x7k2p"))).to_string();
+    let payload = batch("/aws/eks/blue/cluster", &["{\"kind\":\"Ev".to_owned(), good]);
+    let messages = read(payload.as_object().expect("an object")).expect("a batch");
+    let readings: Vec<_> = messages.iter().map(|message| message.reading.is_ok()).collect();
+    assert_eq!(readings, [false, true]);
+}
+
+#[test]
+fn hostile_names_are_refused() {
+    let line =
+        event("update", &json!({"resource": "services", "namespace": "shop", "name": "../x\n"}));
+    assert_eq!(said(&line).as_deref(), Some("invalid_name"));
+}
+
+#[test]
+fn only_batches_of_a_clusters_log_group_are_read() {
+    let read = |payload: Value| read(payload.as_object().expect("an object"));
+    let control = pack(&json!({"messageType": "CONTROL_MESSAGE", "logEvents": []}));
+    assert_eq!(read(control), Ok(Vec::new()));
+    assert_eq!(read(batch("/aws/lambda/x", &[])), Err(Error::LogsNotOfCluster));
+    assert_eq!(read(json!({"awslogs": {"data": "!"}})), Err(Error::LogsNotReadable));
+    assert_eq!(read(json!({"awslogs": {"data": "e30="}})), Err(Error::LogsNotReadable));
+    assert_eq!(read(json!({"awslogs": 7})), Err(Error::LogsNotReadable));
+}

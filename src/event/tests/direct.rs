@@ -1,0 +1,160 @@
+//! Commands, as whoever may invoke the function sends them.
+
+use std::error::Error as _;
+
+use serde_json::{Value, json};
+
+use crate::event::Error;
+use crate::event::direct::{Command, read};
+
+fn parse(value: &Value) -> Result<Command, Error> {
+    read(value.as_object().expect("an object"))
+}
+
+#[test]
+fn commands_say_what_to_do_and_where() {
+    let rows = [
+        (json!({"action": "sync"}), "sync every cluster"),
+        (json!({"action": "plan"}), "plan every cluster"),
+        (json!({"action": "plan", "cluster": "green"}), "plan green"),
+        (json!({"action": "confirm"}), "confirm every cluster"),
+        (json!({"action": "confirm", "cluster": "green"}), "confirm green"),
+        (json!({"action": "status"}), "status every cluster"),
+        (json!({"action": "sync", "namespace": "shop"}), "sync the only cluster/shop"),
+        (
+            json!({"action": "sync", "cluster": "blue", "namespace": "shop", "service": "web"}),
+            "sync blue/shop/web",
+        ),
+    ];
+    for (payload, said) in rows {
+        let command = parse(&payload).expect("a command");
+        assert_eq!(format!("{} {}", command.action, command.scope), said);
+    }
+}
+
+#[test]
+fn an_unknown_action_is_answered_with_the_known_ones() {
+    for action in [json!("porge"), json!("SYNC"), json!(""), json!(null), json!(["sync"])] {
+        let error = parse(&json!({"action": action})).expect_err("no such action");
+        assert_eq!(
+            error.to_string(),
+            "the command's action is unknown; known are sync, plan, adopt, purge, confirm, status, explain, doctor"
+        );
+    }
+}
+
+#[test]
+fn a_mistyped_field_is_an_error_that_names_it() {
+    let error = parse(&json!({"action": "sync", "sevice": "web", "Cluster": "blue"}));
+    assert_eq!(
+        error.expect_err("unknown fields").to_string(),
+        "the command has unknown fields (Cluster, sevice); \
+         known are action, cluster, namespace, service"
+    );
+}
+
+#[test]
+fn an_adoption_is_a_plan_until_it_is_confirmed() {
+    let rows = [
+        (json!({"action": "adopt"}), None, false),
+        (json!({"action": "adopt", "confirm": false, "owner": null}), None, false),
+        (json!({"action": "adopt", "confirm": true}), None, true),
+        (json!({"action": "adopt", "owner": "team-a", "confirm": true}), Some("team-a"), true),
+    ];
+    for (payload, owner, confirm) in rows {
+        let command = parse(&payload).expect("a command");
+        assert_eq!((command.owner.as_deref(), command.confirm), (owner, confirm), "{payload}");
+    }
+}
+
+#[test]
+fn what_is_no_owner_and_no_confirmation_is_an_error() {
+    let long = "x".repeat(257);
+    for (field, value) in [
+        ("confirm", json!("true")),
+        ("confirm", json!(1)),
+        ("owner", json!("")),
+        ("owner", json!("two words")),
+        ("owner", json!(["team-a"])),
+        ("owner", json!(long)),
+    ] {
+        let mut payload = json!({"action": "adopt"});
+        payload[field] = value;
+        let error = parse(&payload).expect_err("no such value").to_string();
+        assert!(error.starts_with(&format!("the command's {field} must be ")), "{error}");
+    }
+    for action in ["sync", "plan"] {
+        let error = parse(&json!({"action": action, "confirm": true, "owner": "team-a"}));
+        assert!(matches!(error, Err(Error::UnknownFields { .. })), "{error:?}");
+    }
+}
+
+#[test]
+fn nothing_less_than_a_cluster_is_confirmed() {
+    let error = parse(&json!({"action": "confirm", "cluster": "blue", "namespace": "shop"}));
+    assert_eq!(
+        error.expect_err("a part of it").to_string(),
+        "the command has unknown fields (namespace); known are action, cluster"
+    );
+}
+
+#[test]
+fn a_purge_names_its_cluster_and_nothing_inside_it() {
+    let command = parse(&json!({"action": "purge", "cluster": "blue", "confirm": true}));
+    assert_eq!(command.map(|it| (it.scope.to_string(), it.confirm)), Ok(("blue".into(), true)));
+    let error = parse(&json!({"action": "purge", "confirm": true})).expect_err("no cluster");
+    assert_eq!(
+        error.to_string(),
+        "the command's cluster must be given: a purge takes out all of one cluster"
+    );
+    let error = parse(&json!({"action": "purge", "cluster": "blue", "namespace": "shop"}));
+    assert_eq!(
+        error.expect_err("no namespace").to_string(),
+        "the command has unknown fields (namespace); known are action, cluster, confirm"
+    );
+}
+
+#[test]
+fn one_service_is_explained_at_a_time() {
+    let web = json!({"action": "explain", "namespace": "shop", "service": "web"});
+    assert_eq!(parse(&web).expect("a command").scope.to_string(), "the only cluster/shop/web");
+    for payload in [json!({"action": "explain"}), json!({"action": "explain", "namespace": "shop"})]
+    {
+        let error = parse(&payload).expect_err("no Service").to_string();
+        assert!(error.starts_with("the command's service must be given"), "{error}");
+    }
+}
+
+#[test]
+fn hostile_field_names_are_escaped_and_cut() {
+    let mut payload = json!({"action": "sync", "\u{1b}[31m\n": 1});
+    payload["x".repeat(5_000)] = json!(1);
+    for index in 0..200 {
+        payload[format!("y{index}")] = json!(1);
+    }
+    let text = parse(&payload).expect_err("unknown fields").to_string();
+    assert!(!text.contains(char::is_control) && text.len() < 250, "{text}");
+}
+
+#[test]
+fn an_invalid_scope_is_an_error_that_says_what_would_be_right() {
+    let rows = [
+        (
+            json!({"action": "sync", "cluster": "blue", "service": "web"}),
+            "the namespace is missing",
+        ),
+        (
+            json!({"action": "sync", "cluster": "blue", "namespace": "Shop!"}),
+            "the namespace is not a valid name: expected at most 63 of a-z, 0-9 and -, \
+             a letter or digit at both ends",
+        ),
+        (
+            json!({"action": "plan", "cluster": ["blue"]}),
+            "the cluster is not a valid name: expected a string",
+        ),
+    ];
+    for (payload, cause) in rows {
+        let error = parse(&payload).expect_err("an invalid scope");
+        assert_eq!(error.source().expect("a source").to_string(), cause);
+    }
+}
