@@ -173,7 +173,7 @@ fn logged_keys() -> BTreeSet<&'static str> {
 
 /// The fields of a query, without those that it makes itself.
 fn fields(query: &str) -> Vec<String> {
-    const WORDS: &str = "filter fields stats sort limit desc asc by as like or and ispresent max min latest now toMillis";
+    const WORDS: &str = "filter fields stats sort limit desc asc by as like or and ispresent max min sum count latest now toMillis";
     let text = without_quoted(&without_quoted(query, '\''), '/');
     let made: Vec<&str> =
         text.split(" as ").skip(1).filter_map(|it| it.split([' ', ',']).next()).collect();
