@@ -94,7 +94,8 @@ impl Turn<'_> {
     /// What becomes of a change in a service that does not exist: where its creation is held back, so
     /// is all that was to follow.
     fn without_service(&self, key: &ServiceKey) -> Outcome {
-        let mut made = self.results.applied.iter().filter(|made| made.change.place().key == *key);
+        let mut made =
+            self.record.results.applied.iter().filter(|made| made.change.place().key == *key);
         made.find_map(|made| {
             matches!(made.outcome, Outcome::HeldBack(_)).then(|| made.outcome.clone())
         })

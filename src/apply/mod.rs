@@ -1,11 +1,12 @@
 //! Apply: carries a plan out, several Kubernetes Services side by side, each in a turn of its own or
 //! of those that wait for one another (`turn`), each change by one call (`change`, with `service` and
-//! `instance`). Who waits for room in Cloud Map that others make gets another turn (`room`). One
+//! `instance`), and once (`record`). Who waits for room in Cloud Map that others make gets another turn (`room`). One
 //! Service's failure stops no other, and near the deadline nothing new begins.
 
 mod change;
 mod deletion;
 mod instance;
+mod record;
 mod room;
 mod service;
 mod task;
@@ -21,8 +22,9 @@ use crate::model::ServiceRef;
 use crate::plan::{Again, Change, HeldBack, Holders, Observation, Reason, in_turns};
 
 pub use deletion::delete;
+use record::Identity;
 pub use task::Task;
-use turn::{Identity, NO_TIME, Turn};
+use turn::{NO_TIME, Turn};
 
 /// Why an instance that waited for room is not registered.
 const NO_ROOM: &str = "there is no room for it yet";

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tokio::time::timeout_at;
 
-use super::turn::{NO_TIME, identity};
+use super::record::identity;
+use super::turn::NO_TIME;
 use super::{Applied, Outcome, Results, Task, Terms, take_turns};
 use crate::model::ServiceRef;
 use crate::plan::{Change, Observation, Plan};

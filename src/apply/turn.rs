@@ -9,7 +9,8 @@ use futures_util::{StreamExt, stream};
 use tokio::time::timeout_at;
 
 use super::change::Effect;
-use super::{Applied, Outcome, Results, SIDE_BY_SIDE, Task, Terms};
+use super::record::{Identity, Record};
+use super::{Outcome, Results, SIDE_BY_SIDE, Task, Terms};
 use crate::cloud_map::CloudMap;
 use crate::model::{CloudMapService, ServiceKey, ServiceRef};
 use crate::plan::{Change, HeldBack, Observation, Place, Stage};
@@ -23,9 +24,6 @@ const LOOKS_FOR_ROOM: usize = 2;
 /// Why something was not tried near the deadline.
 pub(super) const NO_TIME: &str = "the time of this invocation is used up";
 
-/// What tells two changes of a run apart.
-pub(super) type Identity = (Stage, ServiceKey, Option<String>);
-
 /// What is done in one turn.
 pub(super) struct Turn<'a> {
     pub(super) cloud_map: CloudMap,
@@ -36,15 +34,7 @@ pub(super) struct Turn<'a> {
     pub(super) full: Mutex<BTreeMap<ServiceKey, String>>,
     /// The Services whose turn it is.
     services: BTreeSet<ServiceRef>,
-    /// For which of them a change is made.
-    made_for: BTreeMap<Identity, ServiceRef>,
-    /// The changes that have an outcome: none is made twice.
-    settled: BTreeSet<Identity>,
-    /// Those that got theirs in an earlier turn.
-    settled_before: &'a BTreeSet<Identity>,
-    /// The changes that the first plan announced.
-    announced: BTreeSet<Identity>,
-    pub(super) results: Results,
+    pub(super) record: Record<'a>,
 }
 
 impl<'a> Turn<'a> {
@@ -61,25 +51,20 @@ impl<'a> Turn<'a> {
             full: Mutex::default(),
             task,
             services: BTreeSet::new(),
-            made_for: BTreeMap::new(),
-            settled: BTreeSet::new(),
-            settled_before,
-            announced: BTreeSet::new(),
-            results: Results::default(),
+            record: Record::new(settled_before),
         }
     }
 
     pub(super) async fn take(mut self, changes: BTreeMap<ServiceRef, Vec<Change>>) -> Results {
         self.services = changes.keys().cloned().collect();
-        let mut changes = self.remember(changes);
-        self.announced = changes.iter().map(identity).collect();
+        let mut changes = self.record.announce(changes);
         let waiting: Vec<Change> =
             changes.iter().filter(|it| it.waits_for_room()).cloned().collect();
         let looks = LOOKS + if waiting.is_empty() { 0 } else { LOOKS_FOR_ROOM };
         let mut left = Vec::new();
         for look in 1..=looks {
             let (now, later) = due(changes, look);
-            let stuck = look > 1 && now.iter().all(|change| self.is_settled(change));
+            let stuck = look > 1 && now.iter().all(|change| self.record.is_settled(change));
             let contested = self.make_all(now).await;
             if later.is_empty() && contested.is_empty() {
                 break;
@@ -91,8 +76,9 @@ impl<'a> Turn<'a> {
             }
             changes = self.decide_again(later, contested).await;
         }
-        self.leave(waiting, left);
-        self.results
+        left.retain(|change| !change.waits_for_room());
+        self.record.leave(waiting, left, self.terms.deadline.is_open());
+        self.record.results
     }
 
     /// Makes changes stage by stage, and returns those that another party was at.
@@ -101,7 +87,7 @@ impl<'a> Turn<'a> {
         for stage in Stage::ALL {
             let (turn, services) = (&*self, &self.arns());
             let due = changes.iter().filter(|change| change.stage() == stage);
-            let due = due.filter(|change| !turn.is_settled(change));
+            let due = due.filter(|change| !turn.record.is_settled(change));
             let made: Vec<(&Change, Effect)> = stream::iter(due)
                 .map(|change| async move { (change, turn.make(change, services).await) })
                 .buffer_unordered(SIDE_BY_SIDE)
@@ -154,37 +140,13 @@ impl<'a> Turn<'a> {
         // What room there is was told by the plan of all.
         let own = |it: &HeldBack| self.services.contains(&it.service) && !it.reason.is_about_room();
         plan.held_back.retain(own);
-        self.results.held_back.extend(plan.held_back);
+        self.record.results.held_back.extend(plan.held_back);
         plan.changes.retain(|service, _| self.services.contains(service));
-        let mut changes = self.remember(plan.changes);
-        changes.retain(|change| self.is_announced(change, &anew));
+        let mut changes = self.record.remember(plan.changes);
+        changes.retain(|change| self.record.is_announced(change, &anew));
         let come = registrations_at(&changes, |_| true);
         changes.retain(|it| it.stage() != Stage::Create || come.contains(it.place()));
         changes
-    }
-
-    /// Only what the first plan announced is done, which saw all Services: the rest can wait, but for what
-    /// is decided anew since others were at it, and for what takes no room.
-    fn is_announced(&self, change: &Change, anew: &BTreeSet<Place>) -> bool {
-        let besides = match change.stage() {
-            Stage::Adopt | Stage::Deregister => false,
-            Stage::CreateNamespace | Stage::Create | Stage::Register => {
-                anew.contains(change.place())
-            }
-            Stage::Health | Stage::Update => true,
-        };
-        besides
-            || matches!(change, Change::Rewrite { .. })
-            || self.announced.contains(&identity(change))
-    }
-
-    /// The changes, for whichever Service of the turn.
-    fn remember(&mut self, changes: BTreeMap<ServiceRef, Vec<Change>>) -> Vec<Change> {
-        for (service, changes) in &changes {
-            let made_for = changes.iter().map(|change| (identity(change), service.clone()));
-            self.made_for.extend(made_for);
-        }
-        changes.into_values().flatten().collect()
     }
 
     /// In a service that cannot be read the second time nothing is removed, and that is a failure.
@@ -219,28 +181,6 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// Who waits for room may yet find some, and what is left follows. Else it has waited in vain.
-    fn leave(&mut self, mut waiting: Vec<Change>, mut left: Vec<Change>) {
-        let open = self.terms.deadline.is_open();
-        waiting.retain(|change| !self.is_settled(change));
-        left.retain(|change| !change.waits_for_room());
-        let goes_on = open && !waiting.is_empty();
-        for change in waiting.into_iter().chain(left) {
-            if goes_on {
-                let service = self.made_for[&identity(&change)].clone();
-                self.results.waiting.entry(service).or_default().push(change);
-            } else {
-                let outcome = Outcome::of_waiting(&change, open);
-                self.settle(change, outcome);
-            }
-        }
-    }
-
-    fn is_settled(&self, change: &Change) -> bool {
-        let identity = identity(change);
-        self.settled.contains(&identity) || self.settled_before.contains(&identity)
-    }
-
     fn settle_all(&mut self, changes: Vec<Change>, outcome: &Outcome) {
         for change in changes {
             self.settle(change, outcome.clone());
@@ -248,13 +188,10 @@ impl<'a> Turn<'a> {
     }
 
     fn settle(&mut self, change: Change, outcome: Outcome) {
-        let identity = identity(&change);
-        let service = self.made_for[&identity].clone();
-        self.settled.insert(identity);
         if outcome == Outcome::Applied {
             self.observation.note(&change);
         }
-        self.results.applied.push(Applied { service, change, outcome });
+        self.record.settle(change, outcome);
     }
 }
 
@@ -275,10 +212,4 @@ fn due(changes: Vec<Change>, look: usize) -> (Vec<Change>, Vec<Change>) {
 fn registrations_at(changes: &[Change], such: impl Fn(&Change) -> bool) -> BTreeSet<Place> {
     let registrations = changes.iter().filter(|it| it.stage() == Stage::Register && such(it));
     registrations.map(|change| change.place().clone()).collect()
-}
-
-/// What tells a change from the others of a run.
-pub(super) fn identity(change: &Change) -> Identity {
-    let instance = change.instance().map(str::to_owned);
-    (change.stage(), change.place().key.clone(), instance)
 }

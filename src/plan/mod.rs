@@ -16,6 +16,7 @@ mod affected;
 mod change;
 mod claim;
 mod compare;
+mod comparison;
 mod fate;
 mod guard;
 mod health;
@@ -50,6 +51,8 @@ mod wanted;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+
+use comparison::Comparison;
 
 use crate::model::{Desired, Owner, Registry, ServiceKey, ServiceRef, Timestamp};
 
@@ -170,7 +173,7 @@ impl Plan {
         self.held_back.dedup();
     }
 
-    fn take(&mut self, place: &Place, holder: &ServiceRef, comparison: &compare::Comparison) {
+    fn take(&mut self, place: &Place, holder: &ServiceRef, comparison: &Comparison) {
         self.standing.entry(place.clone()).or_default().unchanged += comparison.unchanged.len();
         let changes = comparison.changes(place);
         if !changes.is_empty() {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::change::describe;
 use super::claim::Holders;
-use super::compare::Comparison;
+use super::comparison::Comparison;
 use super::new_name::{NewName, new_name};
 use super::{Because, Change, Observation, Place, Plan, WaitsFor};
 use crate::model::{Attributes, Marks, ServiceKey, ServiceRef};

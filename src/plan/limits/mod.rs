@@ -12,7 +12,7 @@ mod room;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::compare::Comparison;
+use super::comparison::Comparison;
 use super::removal::Matched;
 use super::{Change, Observation, Place, Plan, Reason, WaitsFor};
 use crate::model::{ServiceKey, ServiceRef};

@@ -2,10 +2,11 @@
 
 use insta::assert_snapshot;
 
+use super::health::{checked, registered};
 use super::world::{
     HTTP, Kubernetes, World, foreign, of_other_cluster, ours, own, pod, service, with,
 };
-use crate::model::Attributes;
+use crate::model::{Attributes, Health};
 use crate::plan::{Limits, Policy, Rules};
 
 /// What a sync would do under these limits.
@@ -216,5 +217,19 @@ fn where_there_are_too_many_what_goes_gives_no_room() {
     shop/web: register http/web: 10.0.0.5 (pod one); waits until there is room for it
     shop/web: deregister http/web b: 10.0.0.2 (pod one): no ready endpoint has this address and port
     shop/web: deregister http/web c: 10.0.0.3 (pod one): no ready endpoint has this address and port
+    ");
+}
+
+#[test]
+fn an_instance_of_which_only_the_health_is_told_stands() {
+    let pods = [pod("one", "10.0.0.1"), pod("two", "10.0.0.2"), pod("six", "10.0.0.6")];
+    let web = service("shop/web", "http/web").custom_health().ready(pods);
+    let standing = registered("one", "10.0.0.1", "HEALTHY");
+    let known = [("a", Health::Unhealthy)];
+    let world = checked(World::new().service(web), [("a", standing)], &known);
+    assert_snapshot!(told(&world, 2, 2000), @r"
+    shop/web: register http/web: 10.0.0.2 (pod two), HEALTHY
+    shop/web: health http/web a: 10.0.0.1 (pod one): UNHEALTHY -> HEALTHY, since it is ready
+    ! shop/web http/web: 2 of 3 instances fit: a Cloud Map service takes 2, and 0 in it are not ours (ServiceFull)
     ");
 }
