@@ -1,7 +1,9 @@
 //! What the function notes for its later runs: a mark on an instance of ours, set and taken away by
 //! changes of the plan like any other. Never on anything of others.
 
-use super::{Change, Difference, Observation, Place, Plan, health, rewrite};
+use super::instances::health;
+use super::instances::rewrite;
+use super::{Change, Difference, Observation, Place, Plan};
 use crate::model::{Attributes, Marks, ServiceKey};
 
 /// An instance, by Cloud Map service and id.

@@ -3,83 +3,76 @@
 //! every rule of the reconcile is a table of cases here, and applying a plan needs no opinion.
 //!
 //! ```text
-//! Desired ──> claim (who holds a name) ──> wanted (which instances) ──┐
-//! Registry ─> ownership (whose is it) ──────────────────────────────┴─> compare ──> removal ──> Plan
+//! Desired ──> claim (who holds a name) ──> instances (wanted, present, compared) ──> order (removals)
+//! Registry ────────────────────────────────────┘                                          │
+//!         Plan <── limits (is there room) <── guard (is it too much) <── policy <─────────┘
 //! ```
+//!
+//! `name_policy` says who may claim what, `service` what becomes of Cloud Map services themselves, `change`
+//! and `held_back` what a plan is made of. `adopt`, `purge` and `orphans` plan what no claim asks for; `part`
+//! plans for some Services, and again; `explain` reads a plan off for people.
 //!
 //! What a plan takes out is decided twice: once to know what to look at again, and once on a second
 //! read made after all registrations of the same Service are done. Only the second plan's removals
 //! that wait for nothing are carried out.
 
 mod adopt;
-mod affected;
 mod change;
 mod claim;
-mod compare;
-mod comparison;
-mod fate;
+mod explain;
 mod guard;
-mod health;
 mod held_back;
-mod identity;
+mod instances;
 mod limits;
 mod mark;
-mod maximum;
 mod name_policy;
-mod narrow;
-mod new_name;
+mod order;
 mod orphans;
 mod ownership;
 mod part;
-mod party;
 mod place;
 mod policy;
-mod present;
 mod purge;
-mod removal;
-mod rewrite;
-mod room;
 mod rules;
 mod service;
-mod shape;
-mod sharing;
-mod subset;
+mod standing;
 #[cfg(test)]
 mod tests;
-mod turns;
-mod wanted;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use comparison::Comparison;
+use instances::comparison::Comparison;
+use instances::{compare, wanted};
+use order::removal;
 
-use crate::model::{Desired, Owner, Registry, ServiceKey, ServiceRef, Timestamp};
+use crate::model::{Desired, Owner, Registry, ServiceRef, Timestamp};
 
 pub use adopt::{Adoption, Former, NotAdopted, adopt};
-pub use affected::affected;
 pub use change::{Because, Change, Difference, Stage, WaitsFor};
 pub use claim::Holders;
-pub use fate::{Fate, Found, Remark, found};
+pub use explain::fate::{Fate, Found, Remark, found};
+pub use explain::party::{Parties, Party, parties};
+pub use explain::peaks::{Peak, peaks};
 pub use guard::{Extent, Guard, Losing, Stand, Told, is_quiet, loses};
-pub use health::health_needed;
 pub use held_back::{HeldBack, Reason, Setting};
+pub use instances::health::health_needed;
 pub use limits::{Limits, registrations};
 pub use name_policy::{Denial, Glob, NamePolicy, Permit, Range, Rule};
-pub use narrow::Again;
+pub use order::turns::in_turns;
 pub use orphans::{Orphans, Step, marked_clusters};
 pub use ownership::Foreign;
-pub use part::{claimed, lacks_namespace, marks, stand_alone};
-pub use party::{Parties, Party, parties};
+pub use part::affected::affected;
+pub use part::narrow::Again;
+pub use part::rest::{claimed, lacks_namespace, marks, stand_alone};
 pub use place::Place;
 pub use policy::Policy;
 pub use purge::purge;
-pub use room::{Peak, peaks};
 pub use rules::Rules;
 pub use service::{
     Claimed, Leaving, NewService, ServiceUpdate, Verdict, deletable, tags_needed, verdict,
 };
-pub use turns::in_turns;
+pub use standing::Standing;
 
 /// All that a plan is made from.
 #[derive(Clone, Debug)]
@@ -109,19 +102,6 @@ pub struct Plan {
     pub standing: BTreeMap<Place, Standing>,
     /// What the guard says, where a loss is past its limits.
     pub guard: Option<Arc<Told>>,
-}
-
-/// What stays as it is in one Cloud Map service.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Standing {
-    /// Instances of ours that are as they should be.
-    pub unchanged: usize,
-    /// Instances of others, by kind of owner.
-    pub foreign: BTreeMap<Foreign, usize>,
-    /// Instances of anybody before the plan.
-    pub present: usize,
-    /// Why nothing is known of it, where it was to be looked at whoever claims it.
-    pub unreadable: Option<String>,
 }
 
 /// Compares desired and actual state of the `affected` Services. Their endpoints must have been read, and
@@ -187,38 +167,6 @@ impl Plan {
     fn hold_back(&mut self, service: &ServiceRef, place: &Place, reason: Reason) {
         let place = Some(place.clone());
         self.held_back.push(HeldBack { service: service.clone(), place, reason });
-    }
-
-    /// Counts what belongs to others in every Cloud Map service that this plan looked into.
-    fn note_foreign(
-        &mut self,
-        observation: &Observation,
-        holders: &Holders,
-        affected: &BTreeSet<ServiceRef>,
-    ) {
-        let claimed = holders.held().filter(|(_, holder)| affected.contains(*holder));
-        let claimed: BTreeSet<&ServiceKey> = claimed.map(|(key, _)| key).collect();
-        let changed = self.changes.values().flatten().map(|change| change.place().key.clone());
-        let keys: BTreeSet<ServiceKey> = claimed.into_iter().cloned().chain(changed).collect();
-        for key in keys {
-            let place = Place::of(&key, &observation.registry);
-            let standing = self.standing.entry(place).or_default();
-            for (id, attributes) in observation.registry.instances(&key) {
-                if let Some(foreign) = ownership::foreign(id, attributes, &observation.owner) {
-                    *standing.foreign.entry(foreign).or_default() += 1;
-                }
-            }
-        }
-    }
-
-    /// Counts what is registered where something is changed or stays.
-    fn note_present(&mut self, registry: &Registry) {
-        for change in self.changes.values().flatten() {
-            self.standing.entry(change.place().clone()).or_default();
-        }
-        for (place, standing) in &mut self.standing {
-            standing.present = registry.instances(&place.key).count();
-        }
     }
 
     fn in_order(mut self) -> Self {

@@ -5,7 +5,8 @@ use std::fmt;
 use super::Change;
 use crate::model::attributes::{INITIAL_HEALTH, IPV4, IPV6, MARK_PREFIX, POD, PORT};
 use crate::model::{Attributes, Health, RoutingPolicy, ServiceKind};
-use crate::plan::{NewService, rewrite};
+use crate::plan::NewService;
+use crate::plan::instances::rewrite;
 
 /// One attribute that differs.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@ mod reason;
 mod setting;
 
 use super::Place;
-use super::maximum::SetBy;
+use super::instances::maximum::SetBy;
 use crate::model::attributes::{IPV4, IPV6};
 use crate::model::{Attributes, Records, ServiceKind, ServiceRef, UnresolvedNamespace};
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::Setting;
 use crate::model::{BadAnnotation, PortReference, ServiceRef, UnresolvedNamespace};
-use crate::plan::maximum::SetBy;
+use crate::plan::instances::maximum::SetBy;
 use crate::plan::{Denial, NotAdopted, Policy, Told};
 
 /// Why something is held back. [`Reason::code`] is stable; the sentence may be reworded.

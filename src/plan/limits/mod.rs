@@ -12,8 +12,8 @@ mod room;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::comparison::Comparison;
-use super::removal::Matched;
+use super::instances::comparison::Comparison;
+use super::order::removal::Matched;
 use super::{Change, Observation, Place, Plan, Reason, WaitsFor};
 use crate::model::{ServiceKey, ServiceRef};
 

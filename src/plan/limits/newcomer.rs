@@ -5,8 +5,9 @@
 use std::collections::BTreeMap;
 
 use crate::model::{ServiceKey, ServiceRef};
-use crate::plan::identity::hash_of;
-use crate::plan::{Change, Plan, subset};
+use crate::plan::instances::identity::hash_of;
+use crate::plan::instances::subset;
+use crate::plan::{Change, Plan};
 
 /// An instance that is to be registered.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use super::Observation;
-use super::identity::Identity;
+use super::instances::identity::Identity;
 use crate::model::{ServiceKey, ServiceRef};
 
 pub use glob::Glob;

@@ -7,7 +7,7 @@ use super::promises::publishable;
 use super::simulation::Simulation;
 use super::world::{World, tell};
 use crate::model::{Attributes, Marks, ServiceKey};
-use crate::plan::identity::Identity;
+use crate::plan::instances::identity::Identity;
 use crate::plan::{Change, HeldBack, Holders, Plan, Reason};
 
 impl Simulation {

@@ -19,7 +19,7 @@ use crate::model::{
     Attributes, CloudMapService, Endpoint, Family, Health, KnownHealth, NamespaceKind, ServiceKind,
     SignedDuration, Tags,
 };
-use crate::plan::identity::{Identity, new_id};
+use crate::plan::instances::identity::{Identity, new_id};
 use crate::plan::{Guard, Limits, NamePolicy, Policy, Rules};
 
 /// A guard that holds nothing.

@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use super::simulation::Simulation;
 use super::world::tagged;
 use crate::model::{Attributes, CloudMapService, Health, KnownHealth, ServiceKey, ServiceKind};
-use crate::plan::{Change, NewService, ServiceUpdate, health};
+use crate::plan::instances::health;
+use crate::plan::{Change, NewService, ServiceUpdate};
 
 impl Simulation {
     /// One call, and whether it did what it is for. It fails where the course says so, and where there is

@@ -15,10 +15,10 @@ use crate::model::attributes::MARK_PREFIX;
 use crate::model::{
     Attributes, Endpoint, Health, Marks, Selection, ServiceKey, ServiceKind, ServiceRef, Tags,
 };
-use crate::plan::identity::Identity;
+use crate::plan::instances::health;
+use crate::plan::instances::identity::Identity;
 use crate::plan::{
     Adoption, Because, Change, Holders, Limits, Plan, Policy, Reason, Rules, Setting, WaitsFor,
-    health,
 };
 
 /// After so many undisturbed syncs there is nothing left to do: what one of them brings about may

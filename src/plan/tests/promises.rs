@@ -10,8 +10,9 @@ use crate::model::{
     AnnotatedService, CloudMapService, Endpoint, Health, HealthSource, Marks, ServiceKey,
     ServiceRef,
 };
-use crate::plan::identity::Identity;
-use crate::plan::{Change, Holders, Observation, Plan, health, plan};
+use crate::plan::instances::health;
+use crate::plan::instances::identity::Identity;
+use crate::plan::{Change, Holders, Observation, Plan, plan};
 
 impl Simulation {
     pub fn assert_ours(&self, change: &Change) -> Marks {

@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Change, Extent, Holders, Observation};
 use crate::model::{Desired, Registry, ServiceKey, ServiceRef};
+use crate::plan::{Change, Extent, Holders, Observation};
 
 /// What is to be read again before the changes of one turn are decided for good.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::health::HealthDifference;
 use super::identity::Identity;
 use super::maximum::SetBy;
-use super::{Because, Change, Difference, NewService, Place, Reason, ServiceUpdate};
 use crate::model::Attributes;
+use crate::plan::{Because, Change, Difference, NewService, Place, Reason, ServiceUpdate};
 
 /// How the instances of ours in one Cloud Map service stand to what one who holds the name asks for.
 #[derive(Clone, Debug, Default)]

@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use super::Place;
-use super::ownership::{Foreign, seeming};
 use crate::model::{Attributes, CloudMapService, Registry, attributes};
+use crate::plan::Place;
+use crate::plan::ownership::{Foreign, seeming};
 
 /// Who registered an instance, as far as can be told.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -3,10 +3,10 @@
 
 use std::collections::BTreeSet;
 
-use super::claim::Holders;
 use super::removal::Matched;
-use super::{Observation, Place};
 use crate::model::{Registry, ServiceKey, ServiceRef};
+use crate::plan::claim::Holders;
+use crate::plan::{Observation, Place};
 
 /// How far a Service is, in the order of what is worst.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use super::Difference;
 use crate::model::attributes::{
     self, ANNOTATED, AVAILABILITY_ZONE, INITIAL_HEALTH, REGION, SCHEMA,
 };
 use crate::model::{Attributes, Health};
+use crate::plan::Difference;
 
 /// Whether we set and repair an attribute of an instance of ours: what annotations set says a mark.
 /// Anything else somebody added.

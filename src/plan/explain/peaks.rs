@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Change, Observation, Place, Plan};
+use crate::plan::{Change, Observation, Place, Plan};
 
 /// Where instances come near a quota or past it.
 #[derive(Clone, Debug, PartialEq, Eq)]

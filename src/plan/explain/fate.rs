@@ -3,11 +3,11 @@
 
 use std::net::IpAddr;
 
-use super::{Change, Holders, Observation, Place, Plan};
 use crate::model::attributes::{IPV4, IPV6, PORT};
 use crate::model::{
     AnnotatedService, Attributes, Endpoint, Marks, NamespaceKind, Records, ServiceKind, ServiceRef,
 };
+use crate::plan::{Change, Holders, Observation, Place, Plan};
 
 /// One Service under one name.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,8 +4,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Change, Place, Stage};
 use crate::model::ServiceRef;
+use crate::plan::{Change, Place, Stage};
 
 /// The changes of the Services that take a turn together.
 pub type InTurn = BTreeMap<ServiceRef, Vec<Change>>;

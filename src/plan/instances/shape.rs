@@ -4,12 +4,12 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::identity::Identity;
-use super::{Permit, Reason, Setting};
 use crate::model::attributes::{ANNOTATED, AVAILABILITY_ZONE, IPV4, IPV6, PORT, REGION};
 use crate::model::{
     AnnotatedService, Attributes, Claims, Endpoint, Marks, Owner, PortReference, Records,
     ServiceKind, ServiceRef,
 };
+use crate::plan::{Permit, Reason, Setting};
 
 /// How the endpoints of one Service fit into one Cloud Map service.
 pub struct Shape<'a> {

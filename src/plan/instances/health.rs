@@ -7,12 +7,12 @@
 use std::collections::BTreeSet;
 
 use super::wanted::Wanted;
-use super::{Difference, Holders, Observation, Setting};
 use crate::model::attributes::{HEALTH, INITIAL_HEALTH};
 use crate::model::{
     Attributes, Claims, CloudMapService, Endpoint, Health, HealthSource, KnownHealth, Marks,
     ServiceKey, ServiceRef,
 };
+use crate::plan::{Difference, Holders, Observation, Setting};
 
 /// The health of an instance of ours that is not as it should be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,15 +3,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::change::describe;
 use super::comparison::Comparison;
 use super::health::{self, HealthDifference};
 use super::identity::Identity;
 use super::present::Present;
+use super::rewrite;
 use super::sharing::apportion;
 use super::wanted::{Unasked, Wanted};
-use super::{Observation, Reason, Setting, rewrite};
 use crate::model::{Attributes, Health, ServiceKey, ServiceRef};
+use crate::plan::change::describe;
+use crate::plan::{Observation, Reason, Setting};
 
 /// Compares what each holder asks for, the oldest first, with what stands under `key`.
 pub fn compare(

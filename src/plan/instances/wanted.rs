@@ -7,14 +7,18 @@ use std::net::IpAddr;
 use super::health;
 use super::identity::{Identity, new_id};
 use super::maximum::{Maximum, smallest};
-use super::service::{NewService, ServiceUpdate, may_register_in, new_service, remarks, update};
 use super::shape::{Fit, Shape};
-use super::{Observation, Permit, Reason, sharing, subset};
+use super::sharing;
+use super::subset;
 use crate::model::attributes::INITIAL_HEALTH;
 use crate::model::{
     AnnotatedService, Attributes, Claims, CloudMapService, Health, ServiceKey, ServiceKind,
     ServiceRef,
 };
+use crate::plan::service::{
+    NewService, ServiceUpdate, may_register_in, new_service, remarks, update,
+};
+use crate::plan::{Observation, Permit, Reason};
 
 /// The instances that a Cloud Map service should have for one who holds the name.
 #[derive(Clone, Debug)]

@@ -3,13 +3,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::health;
 use super::identity::Identity;
 use super::maximum::{Maximum, SetBy};
 use super::wanted::Wanted;
-use super::{Observation, health};
 use crate::model::{
     Attributes, CloudMapService, Health, KnownHealth, Marks, ServiceKey, ServiceRef,
 };
+use crate::plan::Observation;
 
 /// What stands under a key.
 pub struct Present<'a> {

@@ -3,12 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::change::describe;
-use super::claim::Holders;
-use super::comparison::Comparison;
 use super::new_name::{NewName, new_name};
-use super::{Because, Change, Observation, Place, Plan, WaitsFor};
 use crate::model::{Attributes, Marks, ServiceKey, ServiceRef};
+use crate::plan::change::describe;
+use crate::plan::claim::Holders;
+use crate::plan::instances::comparison::Comparison;
+use crate::plan::{Because, Change, Observation, Place, Plan, WaitsFor};
 
 /// Every name that was compared, by those who hold it.
 pub type Matched = BTreeMap<ServiceKey, BTreeMap<ServiceRef, Comparison>>;

@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use super::identity::Identity;
 use super::maximum::SetBy;
 use super::present::Present;
-use super::service::new_service;
 use super::wanted::Wanted;
-use super::{Observation, Reason, Setting};
 use crate::model::{Claims, ServiceKey, ServiceKind, ServiceRef};
+use crate::plan::service::new_service;
+use crate::plan::{Observation, Reason, Setting};
 
 /// Leaves each of `all`, who are in the order of age, what it may have registered, and says which of ours
 /// are beyond its maximum.

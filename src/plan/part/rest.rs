@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::{Holders, Observation};
 use crate::model::{Claim, Marks, ServiceKey, ServiceRef};
+use crate::plan::{Holders, Observation};
 
 /// The keys that Services claim, and that may be looked at.
 pub fn claimed(observation: &Observation, services: &BTreeSet<ServiceRef>) -> BTreeSet<ServiceKey> {

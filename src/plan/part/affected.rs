@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::{Holders, Observation};
 use crate::model::{Marks, Selection, ServiceKey, ServiceRef};
+use crate::plan::{Holders, Observation};
 
 /// The Services whose endpoints and changes a run over `selection` has to look at: those selected,
 /// whether they exist or only left marks, and whoever holds a name that they claim or are found under

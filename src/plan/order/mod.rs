@@ -1,0 +1,6 @@
+//! In what order a plan is carried out so that no name goes empty: what must be seen before an instance
+//! of ours goes (`removal`, with `new_name` for a renamed Service), and who takes a turn together (`turns`).
+
+pub mod new_name;
+pub mod removal;
+pub mod turns;

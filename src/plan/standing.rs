@@ -1,0 +1,54 @@
+//! What a plan leaves as it is in each Cloud Map service that it looked into, counted for the report.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::ownership::{self, Foreign};
+use super::{Holders, Observation, Place, Plan};
+use crate::model::{Registry, ServiceKey, ServiceRef};
+
+/// What stays as it is in one Cloud Map service.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// Instances of ours that are as they should be.
+    pub unchanged: usize,
+    /// Instances of others, by kind of owner.
+    pub foreign: BTreeMap<Foreign, usize>,
+    /// Instances of anybody before the plan.
+    pub present: usize,
+    /// Why nothing is known of it, where it was to be looked at whoever claims it.
+    pub unreadable: Option<String>,
+}
+
+impl Plan {
+    /// Counts what belongs to others in every Cloud Map service that this plan looked into.
+    pub(super) fn note_foreign(
+        &mut self,
+        observation: &Observation,
+        holders: &Holders,
+        affected: &BTreeSet<ServiceRef>,
+    ) {
+        let claimed = holders.held().filter(|(_, holder)| affected.contains(*holder));
+        let claimed: BTreeSet<&ServiceKey> = claimed.map(|(key, _)| key).collect();
+        let changed = self.changes.values().flatten().map(|change| change.place().key.clone());
+        let keys: BTreeSet<ServiceKey> = claimed.into_iter().cloned().chain(changed).collect();
+        for key in keys {
+            let place = Place::of(&key, &observation.registry);
+            let standing = self.standing.entry(place).or_default();
+            for (id, attributes) in observation.registry.instances(&key) {
+                if let Some(foreign) = ownership::foreign(id, attributes, &observation.owner) {
+                    *standing.foreign.entry(foreign).or_default() += 1;
+                }
+            }
+        }
+    }
+
+    /// Counts what is registered where something is changed or stays.
+    pub(super) fn note_present(&mut self, registry: &Registry) {
+        for change in self.changes.values().flatten() {
+            self.standing.entry(change.place().clone()).or_default();
+        }
+        for (place, standing) in &mut self.standing {
+            standing.present = registry.instances(&place.key).count();
+        }
+    }
+}
