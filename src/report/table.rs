@@ -100,7 +100,19 @@ impl Display for ServiceReport {
         for line in &self.held_back {
             writeln!(f, "    {line}")?;
         }
+        if self.has_nothing_to_tell() {
+            writeln!(f, "    = nothing to do")?;
+        }
         Ok(())
+    }
+}
+
+impl ServiceReport {
+    /// Somebody claims it, and nothing is registered, changed or held back.
+    fn has_nothing_to_tell(&self) -> bool {
+        let stands = self.unchanged > 0 || !self.foreign.is_empty();
+        let told = self.emptied || self.unreadable.is_some() || !self.held_back.is_empty();
+        self.changes.is_empty() && !stands && !told
     }
 }
 

@@ -166,6 +166,16 @@ fn a_removal_that_waits_says_for_what() {
 }
 
 #[test]
+fn a_name_under_which_nothing_stands_and_nothing_comes_says_so() {
+    let standing = BTreeMap::from([(place("web"), Standing::default())]);
+    let plan = Plan { standing, ..Plan::default() };
+    assert_snapshot!(ClusterReport::of_plan("blue", plan), @r"
+    prod/web
+      = nothing to do
+    ");
+}
+
+#[test]
 fn clusters_messages_and_modes_are_told_apart() {
     let error = std::io::Error::other("connection refused");
     let clusters = || {
