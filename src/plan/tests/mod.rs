@@ -28,6 +28,7 @@ mod room;
 mod services;
 mod shapes;
 mod shared;
+mod shared_turns;
 mod simulation;
 mod turn;
 mod updates;
