@@ -104,7 +104,6 @@ async fn reads_of_cloud_map_that_are_refused_are_told_with_the_action_they_need(
         ("GetInstance", "servicediscovery:GetInstance"),
         ("ListTagsForResource", "servicediscovery:ListTagsForResource"),
         ("GetInstancesHealthStatus", "servicediscovery:GetInstancesHealthStatus"),
-        ("GetOperation", "servicediscovery:GetOperation"),
     ] {
         let fleet = fleet().await;
         fleet.cloud_map.inject(Fault::on(operation, FaultKind::AccessDenied).always());
@@ -153,12 +152,14 @@ async fn the_way_to_the_api_server_is_told_apart_from_what_answers_there() {
 }
 
 #[tokio::test]
-async fn discovery_that_is_refused_is_a_note_since_no_sync_needs_it() {
-    let fleet = fleet().await;
-    fleet.cloud_map.inject(Fault::on("DiscoverInstances", FaultKind::AccessDenied).always());
-    let checkup = doctor(&fleet, &[]).await;
-    assert!(
-        checkup.ok && checkup.to_string().contains("~ cloud map  cannot discover"),
-        "{checkup}"
-    );
+async fn refusals_that_no_sync_meets_or_that_may_mean_nothing_are_notes() {
+    for (operation, said) in [
+        ("DiscoverInstances", "~ cloud map  cannot discover"),
+        ("GetOperation", "~ cloud map  cannot get the operation"),
+    ] {
+        let fleet = fleet().await;
+        fleet.cloud_map.inject(Fault::on(operation, FaultKind::AccessDenied).always());
+        let checkup = doctor(&fleet, &[]).await;
+        assert!(checkup.ok && checkup.to_string().contains(said), "{checkup}");
+    }
 }
