@@ -33,7 +33,7 @@ impl Turn<'_> {
         let deadline = self.terms.deadline;
         // Before there is a permit to wait for: creating a namespace takes calls of its own.
         if let Some(name) = change.missing_namespace() {
-            let namespace = timeout_at(deadline.end(), self.namespace(name)).await;
+            let namespace = timeout_at(deadline.end(), Box::pin(self.namespace(name))).await;
             if let Err(effect) = namespace.unwrap_or_else(|_| Err(late(change))) {
                 return effect;
             }
@@ -47,7 +47,8 @@ impl Turn<'_> {
         };
         let made = timeout_at(deadline.end(), async {
             // Thousands of changes wait at once, and few of them for the answer to a call.
-            match Box::pin(self.call(permit, change, services)).await {
+            let called = Box::pin(self.call(permit, change, services)).await;
+            match called {
                 Ok(accepted) => self.finish(accepted, change).await,
                 Err(effect) => effect,
             }

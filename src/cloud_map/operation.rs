@@ -67,7 +67,8 @@ impl CloudMap {
         };
         for looks in 1.. {
             let scout = usual.first_look(start).await;
-            if let Some((ended, took)) = Box::pin(self.look(operation, owner)).await? {
+            let looked = Box::pin(self.look(operation, owner)).await?;
+            if let Some((ended, took)) = looked {
                 usual.ended(took.unwrap_or(start.elapsed()));
                 return Ok(ended);
             }
