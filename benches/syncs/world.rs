@@ -88,6 +88,9 @@ impl World {
         rows.push(self.measure("in step, warm", &mut function, &cloud_map, &sync).await);
         let mut cold = binary.start(&sandbox, &settings).await;
         rows.push(self.measure("in step, cold", &mut cold, &cloud_map, &sync).await);
+        let discovers = [settings[0], ("REGISTRY_READ", "discover")];
+        let mut cold = binary.start(&sandbox, &discovers).await;
+        rows.push(self.measure("in step, cold, discovered", &mut cold, &cloud_map, &sync).await);
         let events = self.events(&mut function, &cluster, &cloud_map).await;
         Table { name: self.name, rows, events }
     }
@@ -119,6 +122,7 @@ impl World {
             latency: Duration::from_millis(20),
             operation_delay: Duration::from_millis(if self.quotas { 2000 } else { 20 }),
             quotas: self.quotas.then(Quotas::of_an_account),
+            discovery_on_any_host: true,
             ..Behaviour::default()
         });
         (sandbox, cluster, cloud_map)
