@@ -49,6 +49,18 @@ pub struct World<'a> {
     pub confirmed: bool,
     /// The Cloud Map.
     pub registry: &'a SharedRegistry,
+    /// How that is read as a whole.
+    pub read_by: ReadBy,
+}
+
+/// How the instances of all services are read first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReadBy {
+    /// From the control plane: free, slow, and what is there.
+    #[default]
+    List,
+    /// By discovery: fast, at a price, and perhaps late; whatever differs is listed before it is decided.
+    Discover,
 }
 
 impl World<'_> {
@@ -72,10 +84,33 @@ impl World<'_> {
                 return Ok((observation, affected));
             }
         }
-        let (observation, affected) =
-            self.complete_part(self.observe_whole(selection).await?).await?;
+        let mut whole = self.complete_part(self.observe_whole(selection).await?).await?;
+        if self.read_by == ReadBy::Discover {
+            whole = self.settle_doubts(selection, whole).await?;
+        }
+        let (observation, affected) = whole;
         self.remember(&observation, true);
         Ok((observation, affected))
+    }
+
+    /// Lists what discovery left in doubt, and whatever that leaves in doubt, until a plan rests on lists.
+    async fn settle_doubts(
+        &self,
+        selection: &Selection,
+        (mut observation, mut affected): (Observation, BTreeSet<ServiceRef>),
+    ) -> Result<(Observation, BTreeSet<ServiceRef>), Error> {
+        let mut listed = BTreeSet::new();
+        loop {
+            let mut keys = plan::in_doubt(&observation, &affected);
+            keys.retain(|key| listed.insert(key.clone()));
+            if keys.is_empty() {
+                return Ok((observation, affected));
+            }
+            self.registry.cloud_map().read_instances(&mut observation.registry, &keys).await;
+            affected = plan::affected(&observation, selection);
+            let part = Part { observation, affected, endpoints: BTreeMap::new() };
+            (observation, affected) = self.complete_part(part).await?;
+        }
     }
 
     /// Remembers of a full sync whether it, or one before it, holds anything.
@@ -96,8 +131,10 @@ impl World<'_> {
         self.registry.cloud_map().read_tags(&mut observation.registry, &tags).await;
         self.read_health(&mut observation, &affected).await;
         let read = Holders::decide(&observation).with_sharers(&affected);
-        let unread = read.into_iter().filter(|service| !endpoints.contains_key(service)).collect();
         take_endpoints(&mut observation, endpoints);
+        let services = &observation.desired.services;
+        let is_unread = |it: &ServiceRef| services.get(it).is_some_and(|it| it.endpoints.is_none());
+        let unread = read.into_iter().filter(is_unread).collect();
         self.read_endpoints(&mut observation, &unread).await?;
         Ok((observation, affected))
     }
@@ -105,7 +142,7 @@ impl World<'_> {
     /// All Services of the cluster, all of Cloud Map.
     async fn observe_whole(&self, selection: &Selection) -> Result<Part, Error> {
         let (services, registry) =
-            tokio::join!(self.kubernetes.headless_services(), self.registry.read());
+            tokio::join!(self.kubernetes.headless_services(), self.read_registry());
         let desired = desired::desired(&services?, &self.reading);
         let mut observation = self.observation(selection, desired, registry?);
         if plan::lacks_namespace(&observation) {
@@ -115,6 +152,13 @@ impl World<'_> {
         self.complete(&mut observation).await;
         let affected = plan::affected(&observation, selection);
         Ok(Part { observation, affected, endpoints: BTreeMap::new() })
+    }
+
+    async fn read_registry(&self) -> Result<Registry, Arc<cloud_map::Error>> {
+        match self.read_by {
+            ReadBy::List => self.registry.read().await,
+            ReadBy::Discover => self.registry.glance().await,
+        }
     }
 
     fn observation(
@@ -146,7 +190,13 @@ impl World<'_> {
             service.is_some_and(|it| it.instances.is_none() && it.unreadable.is_none())
         };
         let unread: BTreeSet<ServiceKey> = claimed.iter().filter(unread).cloned().collect();
-        self.registry.cloud_map().read_instances(&mut observation.registry, &unread).await;
+        match self.read_by {
+            ReadBy::List => {
+                let cloud_map = self.registry.cloud_map();
+                cloud_map.read_instances(&mut observation.registry, &unread).await;
+            }
+            ReadBy::Discover => self.registry.discover(&mut observation.registry, &unread).await,
+        }
     }
 
     /// Reads the present health of the instances of those `services` that want it written.

@@ -12,7 +12,7 @@ use crate::deadline::Deadline;
 use crate::eks;
 use crate::kubernetes::desired::{self, Reading};
 use crate::model::{Owner, Selection, ServiceRef, Timestamp};
-use crate::observe::{self, SharedRegistry, World};
+use crate::observe::{self, ReadBy, SharedRegistry, World};
 use crate::plan::{Adoption, Claimed, HeldBack, Leaving, Observation};
 use crate::report::{ClusterReport, Mode, Notice, chain, notices};
 use crate::settings::{Cluster, Settings};
@@ -193,6 +193,11 @@ impl Invocation<'_> {
             now: self.now,
             confirmed: self.confirmed,
             registry,
+            // An adoption is about what is not in step.
+            read_by: match self.adoption {
+                Some(_) => ReadBy::List,
+                None => self.settings.read_by,
+            },
         }
     }
 

@@ -1,41 +1,69 @@
-//! What clients of Cloud Map are told: asked only to show it to a person, never to decide.
+//! What clients of Cloud Map are told: shown to a person, and a first look at services that may need nothing. It may be
+//! late, so nothing is ever changed because of it.
 
 use std::collections::BTreeMap;
 
 use aws_sdk_servicediscovery::config::interceptors::BeforeTransmitInterceptorContextMut;
 use aws_sdk_servicediscovery::config::{ConfigBag, Intercept, RuntimeComponents};
 use aws_sdk_servicediscovery::error::BoxError;
-use aws_sdk_servicediscovery::types::HealthStatusFilter;
+use aws_sdk_servicediscovery::types::{HealthStatusFilter, HttpInstanceSummary};
 use http::Uri;
 
 use super::{Call, CloudMap, Error};
-use crate::model::{Namespace, NamespaceKind};
+use crate::model::{Attributes, Namespace, NamespaceKind};
 
-/// The most that one answer holds; there are no pages.
-const MOST: i32 = 1000;
+/// The most that one answer holds, and the most instances that a service can have. There are no pages.
+const MOST: u16 = 1000;
 
 /// An instance as discovery tells it: its health.
 pub type Discovered = BTreeMap<String, String>;
 
 impl CloudMap {
-    /// The instances of a service in whatever health, as `DiscoverInstances` tells them.
+    /// The health of the instances of a service, as `DiscoverInstances` tells it.
     ///
     /// # Errors
     /// Where Cloud Map does not tell.
     pub async fn discover(&self, namespace: &Namespace, name: &str) -> Result<Discovered, Error> {
+        let found = self.find(namespace, name).await?.into_iter().filter_map(|instance| {
+            let health = instance.health_status.map_or("unknown".to_owned(), |it| it.to_string());
+            Some((instance.instance_id?, health))
+        });
+        Ok(found.collect())
+    }
+
+    /// The instances of a service, as `DiscoverInstances` tells them; `None` where there may be more.
+    ///
+    /// # Errors
+    /// Where Cloud Map does not tell.
+    pub async fn discovered(
+        &self,
+        namespace: &Namespace,
+        name: &str,
+    ) -> Result<Option<BTreeMap<String, Attributes>>, Error> {
+        let found = self.find(namespace, name).await?;
+        let is_all = found.len() < usize::from(MOST);
+        let instances = found.into_iter().filter_map(|instance| {
+            let attributes = instance.attributes.unwrap_or_default();
+            Some((instance.instance_id?, attributes.into_iter().collect()))
+        });
+        Ok(is_all.then(|| instances.collect()))
+    }
+
+    /// Instances in whatever health: without the filter only healthy ones may be told.
+    async fn find(
+        &self,
+        namespace: &Namespace,
+        name: &str,
+    ) -> Result<Vec<HttpInstanceSummary>, Error> {
         let _permit = self.permit(Call::DiscoverInstances).await;
         let action = format!("discover the instances of {}/{name}", namespace.name);
         let known_as = namespace.http_name.as_ref().unwrap_or(&namespace.name);
         let call = self.client.discover_instances().namespace_name(known_as).service_name(name);
-        let call = call.health_status(HealthStatusFilter::All).max_results(MOST);
+        let call = call.health_status(HealthStatusFilter::All).max_results(MOST.into());
         let call = call.set_owner_account(namespace.owner.clone());
         let answer = call.customize().interceptor(LocalHost).send().await;
         let answer = answer.map_err(|error| Error::new(action, &error))?;
-        let instances = answer.instances.unwrap_or_default().into_iter().filter_map(|instance| {
-            let health = instance.health_status.map_or("unknown".to_owned(), |it| it.to_string());
-            Some((instance.instance_id?, health))
-        });
-        Ok(instances.collect())
+        Ok(answer.instances.unwrap_or_default())
     }
 }
 

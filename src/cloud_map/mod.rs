@@ -32,7 +32,7 @@ pub use error::{Class, Error};
 pub use quota::{Permit, QuotaShare, Quotas, Urgency};
 
 /// How many services are read side by side at most; their quotas bound the calls.
-const SIDE_BY_SIDE: usize = 128;
+pub const SIDE_BY_SIDE: usize = 128;
 
 /// A Cloud Map client. Clones share the account's quotas, and what was reported and learnt lately.
 #[derive(Clone, Debug)]

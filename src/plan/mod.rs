@@ -63,6 +63,7 @@ pub use order::turns::in_turns;
 pub use orphans::{Orphans, Step, marked_clusters};
 pub use ownership::Foreign;
 pub use part::affected::affected;
+pub use part::doubt::in_doubt;
 pub use part::narrow::Again;
 pub use part::rest::{claimed, lacks_namespace, marks, stand_alone};
 pub use place::Place;

@@ -123,4 +123,12 @@ pub const DOCUMENTED: &[Documented] = &[
         default: "`0.5`",
         example: "0.8",
     },
+    Documented {
+        variable: "REGISTRY_READ",
+        meaning: "how a full sync first reads the instances of Cloud Map: `list` calls are free and slow, \
+                  `discover` calls are fast and cost a dollar a million: see \
+                  [Cost and network](docs/cost-and-network.md#list-or-discover)",
+        default: "`list`",
+        example: "discover",
+    },
 ];

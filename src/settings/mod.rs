@@ -13,6 +13,7 @@ pub(crate) mod value;
 use std::sync::Arc;
 
 use crate::cloud_map::QuotaShare;
+use crate::observe::ReadBy;
 use crate::plan::{Guard, Limits, Rules};
 
 pub use clusters::{Cluster, Role};
@@ -38,6 +39,8 @@ pub struct Settings {
     pub fan_out: Option<String>,
     /// `QUOTA_SHARE`: the part of Cloud Map's rates that this process may use.
     pub quota_share: QuotaShare,
+    /// `REGISTRY_READ`: how a full sync reads the instances of Cloud Map first.
+    pub read_by: ReadBy,
 }
 
 impl Settings {
@@ -74,6 +77,7 @@ impl Settings {
             dry_run: reader.read("DRY_RUN", value::boolean),
             fan_out: reader.read("FAN_OUT", value::queue_url),
             quota_share: reader.read("QUOTA_SHARE", value::quota_share),
+            read_by: reader.read("REGISTRY_READ", value::read_by),
         };
         reader.finish(settings)
     }
@@ -126,7 +130,7 @@ mod tests {
         assert_eq!(*settings.rules, Rules::default());
         assert!(!settings.dry_run);
         assert_eq!(settings.quota_share, QuotaShare::default());
-        assert_eq!(settings.fan_out, None);
+        assert_eq!((settings.fan_out, settings.read_by), (None, ReadBy::List));
     }
 
     #[test]
@@ -145,6 +149,7 @@ mod tests {
             ("PURGE_DEAD_CLUSTERS_AFTER", "7d"),
             ("DRY_RUN", "true"),
             ("QUOTA_SHARE", "0.25"),
+            ("REGISTRY_READ", "discover"),
             ("FAN_OUT", "https://sqs.eu-central-1.amazonaws.com/111122223333/own"),
             ("NAMESPACE_INSTANCE_LIMIT", "5000"),
         ]);
@@ -164,6 +169,7 @@ mod tests {
         assert!(settings.dry_run && settings.rules.create_namespaces);
         assert!(settings.rules.delete_empty_services);
         assert_eq!(Some(settings.quota_share), QuotaShare::new(0.25));
+        assert_eq!(settings.read_by, ReadBy::Discover);
         assert!(settings.fan_out.is_some_and(|url| url.ends_with("/own")));
     }
 
@@ -182,11 +188,12 @@ mod tests {
             ("DRY_RUN", "yes"),
             ("NAMESPACE_INSTANCE_LIMIT", "0"),
             ("QUOTA_SHARE", "0"),
+            ("REGISTRY_READ", "Discover"),
             ("FAN_OUT", "true"),
         ]);
         let text = mistakes.expect_err("all are wrong").to_string().replace("; ", "\n");
         insta::assert_snapshot!(text, @r#"
-        14 mistakes in the settings
+        15 mistakes in the settings
         CLUSTERS: it is not set, and there is nothing to keep in step without it (example: CLUSTERS=blue,green)
         OWNER_ID: it must be 1 to 256 printable ASCII characters without spaces (example: OWNER_ID=team-a)
         ANNOTATION_PREFIX: "Upper/" is no lower-case DNS name with a '/' after it (example: ANNOTATION_PREFIX=discovery.example.com/)
@@ -201,6 +208,7 @@ mod tests {
         DRY_RUN: "yes" is neither true nor false (example: DRY_RUN=true)
         FAN_OUT: "true" is no URL of a queue (example: FAN_OUT=https://sqs.eu-central-1.amazonaws.com/111122223333/cloud-map-sync)
         QUOTA_SHARE: "0" is no number from 0.001 (example: QUOTA_SHARE=0.8)
+        REGISTRY_READ: "Discover" is neither list nor discover (example: REGISTRY_READ=discover)
         "#);
     }
 

@@ -2,6 +2,7 @@
 
 use crate::cloud_map::QuotaShare;
 use crate::model::{NamespaceReference, SignedDuration};
+use crate::observe::ReadBy;
 use crate::plan::{Limits, Policy};
 
 /// Namespaces separated by commas.
@@ -48,6 +49,15 @@ pub fn policy(text: Option<&str>) -> Result<Policy, String> {
     };
     let found = Policy::ALL.into_iter().find(|policy| policy.to_string() == text);
     found.ok_or_else(|| format!("{text:?} is none of sync, upsert-only, create-only"))
+}
+
+/// How the registry is read.
+pub fn read_by(text: Option<&str>) -> Result<ReadBy, String> {
+    match text {
+        None | Some("list") => Ok(ReadBy::List),
+        Some("discover") => Ok(ReadBy::Discover),
+        Some(text) => Err(format!("{text:?} is neither list nor discover")),
+    }
 }
 
 /// Whole per cent; the sign may be there.

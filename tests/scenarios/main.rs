@@ -17,6 +17,7 @@ mod creation;
 mod cut_short;
 mod dead_clusters;
 mod deadlines;
+mod discovery;
 mod doctor;
 mod empty_services;
 mod endpoints;

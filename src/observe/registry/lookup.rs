@@ -1,0 +1,137 @@
+//! Namespaces and services, from the lists of Cloud Map or from what the process remembers of them.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use futures_util::future::try_join_all;
+
+use super::{Failure, SharedRegistry, filled};
+use crate::cloud_map::Class;
+use crate::model::{CloudMapService, Namespace, Registry, ServiceKey};
+use crate::observe::memory::{Namespaces, Services};
+
+impl SharedRegistry {
+    /// The namespaces, remembered or listed.
+    pub(in crate::observe) async fn some_namespaces(&self) -> Result<Namespaces, Failure> {
+        match self.memory.namespaces(self.now) {
+            Some(namespaces) => Ok(namespaces),
+            None => self.list_namespaces().await,
+        }
+    }
+
+    /// Lists the namespaces, once in an invocation.
+    async fn list_namespaces(&self) -> Result<Namespaces, Failure> {
+        let list = || async {
+            let namespaces = self.cloud_map.namespaces(&self.only).await.map_err(Arc::new)?;
+            self.memory.keep_namespaces(&namespaces, self.now);
+            Ok(namespaces)
+        };
+        self.namespaces.get_or_init(list).await.clone()
+    }
+
+    /// Makes the namespaces of `registry` those that are there now, unless they are already, and reads the services
+    /// of those that it did not know, with their instances.
+    pub(in crate::observe) async fn look_for_namespaces(
+        &self,
+        registry: &mut Registry,
+    ) -> Result<(), Failure> {
+        let namespaces = self.list_namespaces().await?;
+        registry.services.retain(|key, _| namespaces.contains_key(&key.namespace));
+        let unknown = |id: &String| !registry.namespaces.contains_key(id);
+        let new = namespaces.iter().filter(|(id, _)| unknown(id)).map(|(_, namespace)| namespace);
+        let services = self.list_services(new).await?;
+        let filled = filled(&services);
+        registry.services.extend(services);
+        registry.namespaces = namespaces;
+        self.cloud_map.read_instances(registry, &filled).await;
+        Ok(())
+    }
+
+    /// Lists the services of namespaces, all side by side.
+    pub(super) async fn list_services(
+        &self,
+        namespaces: impl Iterator<Item = &Namespace>,
+    ) -> Result<Services, Failure> {
+        let lists = namespaces.map(|namespace| async move {
+            let services = match self.cloud_map.services(namespace).await {
+                Ok(services) => services.into_iter().collect(),
+                // One that is remembered, and gone.
+                Err(error) if error.class == Class::NotFound => Services::default(),
+                Err(error) => return Err(Arc::new(error)),
+            };
+            self.memory.keep_services(&namespace.id, &services);
+            self.listed.lock().await.insert(namespace.id.clone());
+            Ok(services)
+        });
+        Ok(try_join_all(lists).await?.into_iter().flatten().collect())
+    }
+
+    /// Reads the services under `keys` into `registry`, with their instances. What memory does not know, or knows
+    /// and is gone, is looked up in the lists of services.
+    pub(in crate::observe) async fn read_services(
+        &self,
+        registry: &mut Registry,
+        keys: &BTreeSet<ServiceKey>,
+    ) -> Result<(), Failure> {
+        self.recall(registry, keys).await?;
+        self.cloud_map.read_instances(registry, keys).await;
+        let gone = keys.iter().filter(|key| !registry.services.contains_key(*key));
+        let gone: BTreeSet<ServiceKey> = gone.cloned().collect();
+        if self.look_up(registry, &gone).await? {
+            self.cloud_map.read_instances(registry, &gone).await;
+        }
+        Ok(())
+    }
+
+    /// Puts the entries of services into `registry`, from memory where it knows them.
+    async fn recall(
+        &self,
+        registry: &mut Registry,
+        keys: &BTreeSet<ServiceKey>,
+    ) -> Result<(), Failure> {
+        let mut unknown = BTreeSet::new();
+        for key in keys {
+            match self.memory.service(key) {
+                Some(service) => _ = registry.services.insert(key.clone(), service),
+                None => _ = unknown.insert(key.clone()),
+            }
+        }
+        self.look_up(registry, &unknown).await?;
+        Ok(())
+    }
+
+    /// Replaces the entries of services by those of lists that are made anew, unless that was done in this
+    /// invocation; what was read of instances stays. Returns whether there was a new list.
+    pub(in crate::observe) async fn look_up(
+        &self,
+        registry: &mut Registry,
+        keys: &BTreeSet<ServiceKey>,
+    ) -> Result<bool, Failure> {
+        let listed = self.listed.lock().await.clone();
+        let ids: BTreeSet<&String> = keys.iter().map(|key| &key.namespace).collect();
+        let ids = ids.into_iter().filter(|id| !listed.contains(*id));
+        let there = |id| registry.namespaces.get(id).filter(|namespace| namespace.arn.is_some());
+        let mut services = self.list_services(ids.filter_map(there)).await?;
+        let is_new = !services.is_empty();
+        for key in keys {
+            let found = services.remove(key).or_else(|| self.memory.service(key));
+            let Some(found) = found else { continue };
+            let known = registry.services.remove(key);
+            let found = match known.filter(|known| known.arn == found.arn) {
+                Some(CloudMapService {
+                    instances,
+                    registered_by,
+                    unreadable,
+                    health,
+                    tags,
+                    ..
+                }) => {
+                    CloudMapService { instances, registered_by, unreadable, health, tags, ..found }
+                }
+                None => found,
+            };
+            registry.services.insert(key.clone(), found);
+        }
+        Ok(is_new)
+    }
+}
