@@ -34,7 +34,10 @@ fn expected(name: &str) -> Vec<String> {
         "sqs-kubewatch" | "sqs-argo-events-data" => one("green checkout"),
         "sqs-in-eventbridge-in-sns" => one("green cart"),
         "sqs-sync-cluster" => all("green"),
-        "sqs-kubernetes-event-exporter" | "sqs-in-sns" | "sqs-in-eventbridge" => all("blue"),
+        "direct-confirm"
+        | "sqs-kubernetes-event-exporter"
+        | "sqs-in-sns"
+        | "sqs-in-eventbridge" => all("blue"),
         "sqs-mixed-batch" => {
             let blue = ["blue cart", "blue web"].map(str::to_owned);
             [blue.to_vec(), all("green")].concat()

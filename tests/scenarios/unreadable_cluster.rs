@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::fleet::{Fleet, annotated, give_pods};
 use crate::run::{converge, problem, report, sync};
 use crate::sandbox::ROLE_ARN;
-use crate::sandbox::kubernetes::{Fault, FaultKind};
+use crate::sandbox::kubernetes::{Fault, FaultKind, Headless, Pod};
 
 const SERVICES: &str = "/api/v1/services";
 const SLICES: &str = "/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices";
@@ -57,6 +57,24 @@ async fn errors_of_the_api_server_lose_no_instance() {
         fleet.cluster.clear_faults();
         heals(&fleet, &function).await;
     }
+}
+
+/// The lists are one for each namespace. Where one of them is refused, the others are not believed.
+#[tokio::test]
+async fn slices_of_one_namespace_that_are_forbidden_lose_no_instance_of_any() {
+    let (fleet, function) = two_clusters().await;
+    let ops = Headless::new("ops", "api")
+        .port("http", 8080)
+        .annotate("cloudmap.controller/hostname", "api")
+        .annotate("cloudmap.controller/namespace", "prod");
+    fleet.cluster.service(ops);
+    fleet.cluster.pods("ops", "api", &[Pod::new("api-a", "10.0.5.1")]);
+    let path = SLICES.replace("shop", "ops");
+    fleet.cluster.fail(Fault::always(&path, FaultKind::Status(403)));
+    blue_is_left_alone(&fleet, &function, "deploy/rbac.yaml").await;
+    fleet.cluster.clear_faults();
+    heals(&fleet, &function).await;
+    assert_eq!(fleet.addresses("prod", "api"), ["10.0.5.1"]);
 }
 
 #[tokio::test]
