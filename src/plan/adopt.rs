@@ -236,7 +236,7 @@ impl Adoption {
 impl fmt::Display for Former {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unmarked(Foreign::Unknown) => f.write_str("of no known owner"),
+            Self::Unmarked(unknown @ Foreign::Unknown) => unknown.fmt(f),
             Self::Unmarked(controller) => {
                 write!(f, "of the {controller}, which must not run any more")
             }

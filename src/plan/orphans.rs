@@ -154,7 +154,8 @@ fn noted(observation: &Observation) -> Option<Timestamp> {
 impl fmt::Display for Orphans {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<&str> = self.names.iter().map(String::as_str).take(NAMED).collect();
-        write!(f, "{} instances in {}", self.instances, names.join(", "))?;
+        let plural = if self.instances == 1 { "" } else { "s" };
+        write!(f, "{} instance{plural} in {}", self.instances, names.join(", "))?;
         if self.names.len() > NAMED {
             write!(f, " and {} more", self.names.len() - NAMED)?;
         }

@@ -28,10 +28,10 @@ impl fmt::Display for Foreign {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Ecs => "ECS",
-            Self::OtherCluster => "another cluster",
+            Self::OtherCluster => "of another cluster",
             Self::McsController => "AWS MCS controller",
             Self::AppMesh => "App Mesh controller",
-            Self::Unknown => "unknown",
+            Self::Unknown => "of no known owner",
         })
     }
 }

@@ -126,7 +126,7 @@ fn a_plan_prints_itself_as_a_table() {
         ~ rewrite    i-2  REGION nothing -> eu-central-1
         - deregister i-3  10.0.0.3: Service shop/gone is gone, or no longer annotated and headless
         = 3 unchanged
-        = left alone, not ours: 2 ECS, 1 another cluster
+        = left alone, not ours: 2 ECS, 1 of another cluster
       ! held back  shop/web (PortNeeded): SRV records need a port: the Service has 2 ports, so name one with the port annotation
     plan, incomplete: 1 to create, 1 to register, 1 to rewrite, 1 to deregister, 3 unchanged, 3 not ours, 2 held back, 1 failed
     ");
@@ -149,7 +149,7 @@ fn a_sync_says_what_became_of_every_change() {
         ~ rewrite    i-2  REGION nothing -> eu-central-1
         - deregister i-3  10.0.0.3: Service shop/gone is gone, or no longer annotated and headless  ! not done: the time is used up
         = 3 unchanged
-        = left alone, not ours: 2 ECS, 1 another cluster
+        = left alone, not ours: 2 ECS, 1 of another cluster
       ! held back  shop/web (PortNeeded): SRV records need a port: the Service has 2 ports, so name one with the port annotation
     synced, incomplete: 1 created, 1 rewritten, 3 unchanged, 3 not ours, 3 held back, 2 failed, 1 not done
     ");

@@ -120,7 +120,7 @@ impl Display for Told {
                 let loss = self.loss;
                 write!(
                     f,
-                    "{who} would lose {loss} instances of a loss that the full sync holds; {}",
+                    "{who} would lose {loss} instances that the full sync holds; {}",
                     self.until()
                 )
             }

@@ -73,7 +73,7 @@ pub enum Reason {
     )]
     PortNeeded(usize),
     /// The Cloud Map service is an alias.
-    #[error("the Cloud Map service has a CNAME record and takes no addresses")]
+    #[error("the Cloud Map service has a CNAME record and takes no addresses; choose another name")]
     CnameService,
     /// ECS Service Connect manages the Cloud Map service.
     #[error(
@@ -121,7 +121,7 @@ pub enum Reason {
         limit: usize,
     },
     /// No endpoint is ready, and the Service wants its last instances to stay.
-    #[error("no endpoint is ready; {kept} instances stay, as when-none-ready says")]
+    #[error("no endpoint is ready; {} here, as when-none-ready says", stay(*kept))]
     NoneReady {
         /// How many stay.
         kept: usize,
@@ -148,7 +148,7 @@ pub enum Reason {
         why: NotAdopted,
     },
     /// The policy does not allow it.
-    #[error("policy {policy} does not allow this: {action}")]
+    #[error("POLICY={policy} does not allow this: {action}")]
     Policy {
         /// The policy in force.
         policy: Policy,
@@ -156,7 +156,7 @@ pub enum Reason {
         action: String,
     },
     /// Too much would be lost at once.
-    #[error("{instances} instance{} here: {told}", if *instances == 1 { " stays" } else { "s stay" })]
+    #[error("{} here: {told}", stay(*instances))]
     Guard {
         /// How many of this Service stay here.
         instances: usize,
@@ -164,7 +164,7 @@ pub enum Reason {
         told: Arc<Told>,
     },
     /// A removal waits until the names are served elsewhere.
-    #[error("instance {instance} stays: {waits_for}")]
+    #[error("instance {instance} stays {waits_for}")]
     Waiting {
         /// The instance that stays.
         instance: String,
@@ -177,7 +177,7 @@ pub enum Reason {
     )]
     AddressTaken(String),
     /// A quota of Cloud Map is used up.
-    #[error("instance {instance}: {message}")]
+    #[error("instance {instance} is not registered, since Cloud Map has no room for it: {message}")]
     LimitExceeded {
         /// The instance that was not registered.
         instance: String,
@@ -205,4 +205,13 @@ fn not_shared(alone: &[ServiceRef]) -> String {
     format!(
         "; it would be shared if all who claim it said claim: shared, and these do not: {alone}"
     )
+}
+
+/// How many instances stay.
+fn stay(instances: usize) -> String {
+    if instances == 1 {
+        "1 instance stays".to_owned()
+    } else {
+        format!("{instances} instances stay")
+    }
 }

@@ -206,5 +206,5 @@ fn a_policy_that_rewrites_nothing_adopts_nothing() {
         tell(&one(foreign("10.0.0.1")).under(Rules { policy, ..Rules::default() }).adoption())
     };
     assert_snapshot!(under(Policy::UpsertOnly), @"shop/web: adopt dns/web theirs: 10.0.0.1: of no known owner; REGION nothing -> eu-central-1");
-    assert_snapshot!(under(Policy::CreateOnly), @"! shop/web dns/web: policy create-only does not allow this: adopt theirs in dns/web (Policy)");
+    assert_snapshot!(under(Policy::CreateOnly), @"! shop/web dns/web: POLICY=create-only does not allow this: adopt theirs in dns/web (Policy)");
 }

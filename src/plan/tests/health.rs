@@ -150,7 +150,7 @@ fn health_is_written_by_policies_that_rewrite() {
     let world = checked(World::new().service(web([one("")])), instances, &[]);
     let under = |policy| tell(&world.clone().under(Rules { policy, ..Rules::default() }).plan());
     assert_eq!(under(Policy::UpsertOnly), under(Policy::Sync));
-    assert_snapshot!(under(Policy::CreateOnly), @"! shop/web http/web: policy create-only does not allow this: report the health of a in http/web (Policy)");
+    assert_snapshot!(under(Policy::CreateOnly), @"! shop/web http/web: POLICY=create-only does not allow this: report the health of a in http/web (Policy)");
 }
 
 #[test]

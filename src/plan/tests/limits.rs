@@ -121,7 +121,7 @@ fn a_policy_that_takes_nothing_out_makes_no_room() {
         .under(Rules { policy: Policy::CreateOnly, limits, ..Rules::default() })
         .told(), @r"
     ! shop/web http/web: 1 of 2 instances fit: a Cloud Map service takes 2, and 0 in it are not ours (ServiceFull)
-    ! shop/web http/web: policy create-only does not allow this: deregister b in http/web (Policy)
+    ! shop/web http/web: POLICY=create-only does not allow this: deregister b in http/web (Policy)
     ");
 }
 

@@ -165,7 +165,7 @@ fn a_claim_that_is_not_allowed_is_not_ended_where_no_claim_may_be_ended() {
     let rules = Rules { policy: Policy::UpsertOnly, ..rules(&[]) };
     assert_snapshot!(world.under(rules).told(), @r"
     ! ops/web: no rule of NAME_POLICY is for Kubernetes namespace ops of cluster blue; the claim counts as ended (NotAllowed)
-    ! ops/web http/web: policy upsert-only does not allow this: deregister a in http/web (Policy)
+    ! ops/web http/web: POLICY=upsert-only does not allow this: deregister a in http/web (Policy)
     ");
 }
 
@@ -255,7 +255,7 @@ fn the_last_instances_of_a_name_do_not_outlive_their_ranges() {
     let rules = rules(&[("cidrs", json!(["10.0.0.0/16"]))]);
     assert_snapshot!(world.under(rules).told(), @r"
     shop/web: deregister http/web b: 10.9.0.1: NAME_POLICY does not allow the Service this address
-    ! shop/web http/web: no endpoint is ready; 1 instances stay, as when-none-ready says (NoneReady)
+    ! shop/web http/web: no endpoint is ready; 1 instance stays here, as when-none-ready says (NoneReady)
     ");
 }
 

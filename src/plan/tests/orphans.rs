@@ -188,7 +188,7 @@ fn what_stays_though_nobody_asks_for_it_loses_its_note_too() {
     let keeps = keeps.service(service("shop/web", "http/web").keeps(false, true));
     assert_snapshot!(keeps.told(), @r"
     shop/web: rewrite http/web a: cloud-map-sync/orphaned-since 2026-11-01T00:00:00Z -> nothing
-    ! shop/web http/web: no endpoint is ready; 1 instances stay, as when-none-ready says (NoneReady)
+    ! shop/web http/web: no endpoint is ready; 1 instance stays here, as when-none-ready says (NoneReady)
     ");
 }
 

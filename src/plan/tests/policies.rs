@@ -52,20 +52,20 @@ fn policies_take_changes_out_and_say_so() {
     shop/web: register http/web: 10.0.0.4 (pod four)
     shop/web: deregister http/web b: 10.0.0.2: no ready endpoint has this address and port
     shop/web: deregister http/web d: 10.0.0.1: another instance of ours has the same address and port
-    ! shop/gone http/old: policy upsert-only does not allow this: deregister f in http/old (Policy)
-    ! shop/web http/old: policy upsert-only does not allow this: deregister e in http/old (Policy)
-    ! shop/web http/web: policy upsert-only does not allow this: deregister c in http/web (Policy)
+    ! shop/gone http/old: POLICY=upsert-only does not allow this: deregister f in http/old (Policy)
+    ! shop/web http/old: POLICY=upsert-only does not allow this: deregister e in http/old (Policy)
+    ! shop/web http/web: POLICY=upsert-only does not allow this: deregister c in http/web (Policy)
     ");
     assert_snapshot!(under(Policy::CreateOnly), @r"
     shop/new: create http/new: an HTTP service
     shop/new: register http/new: 10.0.0.1 (pod one)
     shop/web: register http/web: 10.0.0.4 (pod four)
-    ! shop/gone http/old: policy create-only does not allow this: deregister f in http/old (Policy)
-    ! shop/web http/old: policy create-only does not allow this: deregister e in http/old (Policy)
-    ! shop/web http/web: policy create-only does not allow this: deregister b in http/web (Policy)
-    ! shop/web http/web: policy create-only does not allow this: deregister c in http/web (Policy)
-    ! shop/web http/web: policy create-only does not allow this: deregister d in http/web (Policy)
-    ! shop/web http/web: policy create-only does not allow this: rewrite a in http/web (Policy)
+    ! shop/gone http/old: POLICY=create-only does not allow this: deregister f in http/old (Policy)
+    ! shop/web http/old: POLICY=create-only does not allow this: deregister e in http/old (Policy)
+    ! shop/web http/web: POLICY=create-only does not allow this: deregister b in http/web (Policy)
+    ! shop/web http/web: POLICY=create-only does not allow this: deregister c in http/web (Policy)
+    ! shop/web http/web: POLICY=create-only does not allow this: deregister d in http/web (Policy)
+    ! shop/web http/web: POLICY=create-only does not allow this: rewrite a in http/web (Policy)
     ");
 }
 

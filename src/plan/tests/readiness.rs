@@ -91,7 +91,7 @@ fn while_none_is_ready_the_last_ones_stay_as_healthy_as_they_are_where_the_servi
     let keeping = || World::new().service(web(endpoints()).keeps(false, true));
     assert_snapshot!(checked(keeping(), instances(), &known).told(), @r"
     shop/web: register http/web: 10.0.0.4 (pod new), UNHEALTHY
-    ! shop/web http/web: no endpoint is ready; 3 instances stay, as when-none-ready says (NoneReady)
+    ! shop/web http/web: no endpoint is ready; 3 instances stay here, as when-none-ready says (NoneReady)
     ");
     let drifted = instances().map(|(id, it)| (id, with(it, REGION, "us-east-1")));
     let plan = checked(keeping(), drifted, &known).plan();

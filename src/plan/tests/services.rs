@@ -71,7 +71,7 @@ fn an_alias_takes_no_instances() {
         CNAME,
         [("a", foreign("10.0.0.9"))],
     );
-    assert_snapshot!(world.told(), @"! shop/web dns/web: the Cloud Map service has a CNAME record and takes no addresses (CnameService)");
+    assert_snapshot!(world.told(), @"! shop/web dns/web: the Cloud Map service has a CNAME record and takes no addresses; choose another name (CnameService)");
 }
 
 #[test]

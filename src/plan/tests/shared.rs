@@ -119,7 +119,7 @@ fn levers_count_for_each_of_them_alone() {
     ");
     assert_snapshot!(told(old(&[]).keeps(false, true), young(&["10.0.0.2"])), @r"
     shop/young: deregister dns/web c: 10.0.0.3: no ready endpoint has this address and port
-    ! shop/old dns/web: no endpoint is ready; 1 instances stay, as when-none-ready says (NoneReady)
+    ! shop/old dns/web: no endpoint is ready; 1 instance stays here, as when-none-ready says (NoneReady)
     ");
 }
 

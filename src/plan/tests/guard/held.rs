@@ -127,7 +127,7 @@ fn a_targeted_sync_leaves_what_is_too_much_for_it_to_the_full_sync() {
     assert_eq!(lost(&part(shops(&[("a", 3, None)]), &one("a")), "a"), 3);
     // What a full sync holds is not taken out piece by piece.
     let held_before = seen(shops(&[("a", 3, Some(0)), ("b", 3, Some(1)), ("c", 3, Some(3))]));
-    assert_snapshot!(tell(&part(held_before.clone(), &one("a"))), @r#"! shop/a http/a: 3 instances stay here: Service shop/a would lose 3 instances of a loss that the full sync holds; first seen 2026-11-21T10:51:00Z; the full sync lets the same loss pass from 2026-11-21T11:01:00Z on, {"action":"confirm","cluster":"arn:aws:eks:eu-central-1:111122223333:cluster/blue"} at once (Guard)"#);
+    assert_snapshot!(tell(&part(held_before.clone(), &one("a"))), @r#"! shop/a http/a: 3 instances stay here: Service shop/a would lose 3 instances that the full sync holds; first seen 2026-11-21T10:51:00Z; the full sync lets the same loss pass from 2026-11-21T11:01:00Z on, {"action":"confirm","cluster":"arn:aws:eks:eu-central-1:111122223333:cluster/blue"} at once (Guard)"#);
     let forgotten = at(held_before, NOW + minutes(61));
     assert_eq!(lost(&part(forgotten, &one("a")), "a"), 3);
 }
