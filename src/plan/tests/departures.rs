@@ -52,6 +52,19 @@ fn the_old_name_stays_while_another_service_holds_the_new_one() {
 }
 
 #[test]
+fn the_old_name_of_a_withdrawn_service_waits_for_no_new_one() {
+    let web = service("shop/web", "dns/new").created(2).ready([pod("one", "10.0.0.1")]);
+    let world = World::new()
+        .service(web.levers(false, None))
+        .service(service("shop/other", "dns/new").created(1))
+        .cloud_map("dns/old", A, [own("a", "shop/web", "10.0.0.1")]);
+    assert_snapshot!(world.told(), @r"
+    shop/web: deregister dns/old a: 10.0.0.1: Service shop/web asks for another name now
+    ! shop/web dns/new: Service shop/other of this cluster holds the name; this one takes over when that ends (DomainConflict)
+    ");
+}
+
+#[test]
 fn the_old_name_stays_while_an_endpoint_cannot_be_registered_under_the_new_one() {
     let web = service("shop/web", "dns/new").ready([pod("one", "fd00::1")]);
     let world = World::new().service(web).cloud_map("dns/new", A, []).cloud_map(

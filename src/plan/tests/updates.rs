@@ -3,7 +3,9 @@
 use insta::assert_snapshot;
 
 use super::world::{A, HTTP, Kubernetes, World, own, pod, service, tagged};
-use crate::model::{Endpoint, HealthCheck, RoutingPolicy, Selection, ServiceKind, Tags};
+use crate::model::{
+    CloudMapService, Endpoint, HealthCheck, RoutingPolicy, Selection, ServiceKind, Tags,
+};
 use crate::plan::{Change, affected, tags_needed};
 
 /// A service of A records as the list shows it, with these tags.
@@ -43,6 +45,25 @@ fn without_the_annotation_no_ttl_differs() {
     let http = World::new().service(bare("http/web").ttl(15));
     let http = http.cloud_map("http/web", HTTP, [own("a", "shop/web", "10.0.0.1")]);
     assert_snapshot!(http.told(), @"");
+}
+
+#[test]
+fn of_those_who_share_a_name_the_oldest_decides_on_the_ttl_of_a_service_of_ours() {
+    let told = |old: Option<u32>| {
+        let sharing = |name, created| service(name, "dns/web").shared().created(created);
+        let (older, young) = (sharing("shop/old", 1), sharing("shop/young", 2).ttl(90));
+        let older = old.into_iter().fold(older, Kubernetes::ttl);
+        let world = World::new().service(older).service(young).cloud_map("dns/web", A, []);
+        let ours = |it: &mut CloudMapService| {
+            (it.tags, it.ttls) = (tagged("cloud-map-sync"), [60].into());
+        };
+        world.with("dns/web", ours).told()
+    };
+    assert_snapshot!(told(Some(15)), @r"
+    shop/old: update dns/web: ttl 60 -> 15
+    ! shop/young dns/web: Service shop/old shares the name, is older, and so decides: a TTL of 15 s; this one asks for a TTL of 90 s (SharedName)
+    ");
+    assert_snapshot!(told(None), @"! shop/young dns/web: Service shop/old shares the name, is older, and so decides: the TTL that the service has; this one asks for a TTL of 90 s (SharedName)");
 }
 
 #[test]

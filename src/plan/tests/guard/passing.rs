@@ -75,6 +75,19 @@ fn only_what_was_seen_passes_and_the_rest_is_judged_by_itself() {
 }
 
 #[test]
+fn a_loss_that_has_grown_is_seen_anew() {
+    let later = NOW + minutes(10);
+    let none_ready = |world: World, name: &str| {
+        world.service(service(&format!("shop/{name}"), &format!("http/{name}")))
+    };
+    let first = seen(shops(&[("a", 5, Some(2)), ("b", 5, Some(2))]));
+    let grown = ["a", "b"].into_iter().fold(at(first, later), none_ready);
+    let plan = grown.plan();
+    assert_eq!((stand(&plan), held(&plan)), (Some(Stand::Held), vec!["a", "b"]));
+    assert_eq!(plan.guard.and_then(|told| told.first_seen), Some(later));
+}
+
+#[test]
 fn a_loss_that_is_held_is_the_same_whatever_its_new_pods_are_registered_as() {
     let world = seen(shops(&[("a", 4, Some(1)), ("b", 4, None)]));
     let world = world.service(service("shop/a", "http/a").ready([pod("two", "10.0.0.9")]));
