@@ -46,15 +46,15 @@ impl Story {
         self.cluster.pod("web", "web-a", &["10.0.1.1"]).await;
         self.cluster.starting_pod("web", "web-b", &["10.0.1.2"]).await;
         self.cluster.pod("calm", "calm-a", &["10.0.2.1"]).await;
-        self.cluster.wait_for("web", &[("10.0.1.1", READY), ("10.0.1.2", "")]).await;
-        self.cluster.wait_for("calm", &[("10.0.2.1", READY)]).await;
+        self.cluster.wait_for_endpoints("web", &[("10.0.1.1", READY), ("10.0.1.2", "")]).await;
+        self.cluster.wait_for_endpoints("calm", &[("10.0.2.1", READY)]).await;
         self.sync().await;
         assert_eq!(self.health("web"), ["10.0.1.1 HEALTHY", "10.0.1.2 UNHEALTHY"]);
 
         let before = self.world.instances("prod", "web");
         self.cluster.readiness("web-a", false).await;
         self.cluster.readiness("web-b", true).await;
-        self.cluster.wait_for("web", &[("10.0.1.1", ""), ("10.0.1.2", READY)]).await;
+        self.cluster.wait_for_endpoints("web", &[("10.0.1.1", ""), ("10.0.1.2", READY)]).await;
         self.sync().await;
         assert_eq!(self.health("web"), ["10.0.1.1 UNHEALTHY", "10.0.1.2 HEALTHY"]);
         assert_eq!(self.world.instances("prod", "web"), before, "no instance was touched");
@@ -62,14 +62,14 @@ impl Story {
         self.cluster.readiness("web-a", true).await;
         self.cluster.end_pod("web-b").await;
         self.cluster.end_pod("calm-a").await;
-        self.cluster.wait_for("web", &[("10.0.1.1", READY), ("10.0.1.2", ENDING)]).await;
-        self.cluster.wait_for("calm", &[("10.0.2.1", ENDING)]).await;
+        self.cluster.wait_for_endpoints("web", &[("10.0.1.1", READY), ("10.0.1.2", ENDING)]).await;
+        self.cluster.wait_for_endpoints("calm", &[("10.0.2.1", ENDING)]).await;
         self.sync().await;
         assert_eq!(self.health("web"), ["10.0.1.1 HEALTHY"]);
         assert_eq!(self.health("calm"), ["10.0.2.1 HEALTHY"]);
 
         self.cluster.readiness("calm-a", false).await;
-        self.cluster.wait_for("calm", &[("10.0.2.1", "terminating")]).await;
+        self.cluster.wait_for_endpoints("calm", &[("10.0.2.1", "terminating")]).await;
         self.sync().await;
         assert!(self.health("calm").is_empty());
     }
@@ -80,16 +80,16 @@ impl Story {
         self.service("odd", &[("health", "custom"), ("when-none-ready", "keep")]).await;
         for (app, address) in [("quiet", "10.0.5.1"), ("last", "10.0.3.1"), ("odd", "10.0.4.1")] {
             self.cluster.pod(app, &format!("{app}-a"), &[address]).await;
-            self.cluster.wait_for(app, &[(address, READY)]).await;
+            self.cluster.wait_for_endpoints(app, &[(address, READY)]).await;
         }
         self.sync().await;
 
         self.cluster.end_pod("quiet-a").await;
         self.cluster.readiness("last-a", false).await;
         self.cluster.readiness("odd-a", false).await;
-        self.cluster.wait_for("quiet", &[("10.0.5.1", ENDING)]).await;
-        self.cluster.wait_for("last", &[("10.0.3.1", "")]).await;
-        self.cluster.wait_for("odd", &[("10.0.4.1", "")]).await;
+        self.cluster.wait_for_endpoints("quiet", &[("10.0.5.1", ENDING)]).await;
+        self.cluster.wait_for_endpoints("last", &[("10.0.3.1", "")]).await;
+        self.cluster.wait_for_endpoints("odd", &[("10.0.4.1", "")]).await;
         self.sync().await;
         assert_eq!(self.world.addresses("prod", "quiet"), ["10.0.5.1"]);
         assert_eq!(self.world.addresses("prod", "last"), ["10.0.3.1"]);
@@ -98,16 +98,16 @@ impl Story {
         self.cluster.readiness("quiet-a", false).await;
         self.cluster.delete_pod("last-a").await;
         self.cluster.pod("odd", "odd-b", &["10.0.4.2"]).await;
-        self.cluster.wait_for("quiet", &[("10.0.5.1", "terminating")]).await;
-        self.cluster.wait_for("last", &[]).await;
-        self.cluster.wait_for("odd", &[("10.0.4.1", ""), ("10.0.4.2", READY)]).await;
+        self.cluster.wait_for_endpoints("quiet", &[("10.0.5.1", "terminating")]).await;
+        self.cluster.wait_for_endpoints("last", &[]).await;
+        self.cluster.wait_for_endpoints("odd", &[("10.0.4.1", ""), ("10.0.4.2", READY)]).await;
         self.sync().await;
         assert!(self.world.addresses("prod", "quiet").is_empty());
         assert_eq!(self.world.addresses("prod", "last"), ["10.0.3.1"]);
         assert_eq!(self.health("odd"), ["10.0.4.1 UNHEALTHY", "10.0.4.2 HEALTHY"]);
 
         self.cluster.pod("last", "last-b", &["10.0.3.2"]).await;
-        self.cluster.wait_for("last", &[("10.0.3.2", READY)]).await;
+        self.cluster.wait_for_endpoints("last", &[("10.0.3.2", READY)]).await;
         self.sync().await;
         assert_eq!(self.world.addresses("prod", "last"), ["10.0.3.2"]);
     }

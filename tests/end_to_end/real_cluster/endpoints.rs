@@ -17,7 +17,7 @@ impl RealCluster {
     }
 
     /// Waits until the slices of a Service say exactly this of its endpoints.
-    pub async fn wait_for(&self, service: &str, conditions: &[(&str, &str)]) {
+    pub async fn wait_for_endpoints(&self, service: &str, conditions: &[(&str, &str)]) {
         let wanted = conditions.iter().map(|(address, it)| ((*address).into(), (*it).into()));
         let wanted: BTreeMap<String, String> = wanted.collect();
         let what = format!("for {wanted:?} to be the endpoints of {service}");

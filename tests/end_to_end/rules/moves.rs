@@ -56,6 +56,8 @@ impl Story {
         assert_eq!(self.world.addresses("prod", "shop"), ["10.0.5.2", "10.0.5.3"]);
         let none = json!({"cloudmap.controller/hostname": Value::Null});
         self.cluster.annotate("shop", &none).await;
+        let plan = self.invoke(json!({"action": "plan"})).await;
+        assert_eq!(plan["counts"]["emptied"], 1, "a plan that empties a name says so: {plan}");
         assert_eq!(self.writes().await, ["DeregisterInstance shop"; 2]);
     }
 }
