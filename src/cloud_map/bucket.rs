@@ -1,6 +1,6 @@
 //! The token bucket of one kind of call. It fills at a rate, up to a burst; a call takes a token. A new process does
 //! not know what others, or the process before it, have left of the account's burst: it begins with a few tokens, and
-//! every call that is not throttled brings one more. Where Cloud Map throttles all the same, since others make calls
+//! goes at twice the rate until it has used the burst or is throttled. Where Cloud Map throttles all the same, since others make calls
 //! too, first the burst is taken for gone, and then the rate is halved and grows back.
 
 use std::time::Duration;
@@ -13,6 +13,8 @@ use super::call::Rate;
 const USED: f64 = 0.9;
 /// With so many tokens a new bucket begins: their answers tell whether there are more.
 const FIRST: f64 = 2.0;
+/// So many more an answer tells of. At a half, calls go at twice the rate, and few are under way when a throttle ends it.
+const MORE: f64 = 0.5;
 /// Timers tell no shorter times apart.
 const SHORTEST_WAIT: Duration = Duration::from_millis(1);
 /// A throttle tells of others, and calls that are under way tell of the same: it counts once in this time.
@@ -69,10 +71,10 @@ impl Bucket {
         self.tokens -= 1.0;
     }
 
-    /// A call was let pass: there was a token, and there may be one more.
+    /// A call was let pass: there was a token, and there may be more.
     pub(super) fn passed(&mut self, now: Instant) {
         self.fill(now);
-        let more = self.unproven.min(1.0);
+        let more = self.unproven.min(MORE);
         self.unproven -= more;
         self.tokens += more;
     }
@@ -113,40 +115,52 @@ mod tests {
         moments.map(|now| std::iter::from_fn(|| bucket.take(now).ok()).count()).sum()
     }
 
+    /// A bucket all of whose burst is known to be there.
+    fn full(start: Instant) -> Bucket {
+        let mut bucket = Bucket::new(TEN_A_SECOND, start);
+        (0..100).for_each(|_| bucket.passed(start));
+        bucket
+    }
+
+    /// Takes all that there is.
+    fn drain(bucket: &mut Bucket, now: Instant) -> usize {
+        std::iter::from_fn(|| bucket.take(now).ok()).count()
+    }
+
     /// A bucket all of whose burst was there, and was taken.
     fn empty(start: Instant) -> Bucket {
-        let mut bucket = Bucket::new(TEN_A_SECOND, start);
-        while bucket.take(start).is_ok() {
-            bucket.passed(start);
-        }
+        let mut bucket = full(start);
+        drain(&mut bucket, start);
         bucket
     }
 
     #[test]
     fn a_bucket_allows_its_burst_and_then_its_rate() {
         let start = Instant::now();
-        let mut bucket = Bucket::new(TEN_A_SECOND, start);
-        let burst = std::iter::from_fn(|| {
-            bucket.passed(start);
-            bucket.take(start).ok()
-        });
-        assert_eq!(burst.count(), 18);
+        let mut bucket = full(start);
+        assert_eq!(drain(&mut bucket, start), 18);
         let all = allowed(&mut bucket, start, 10);
         assert!((99..=100).contains(&all), "{all} in ten seconds");
         assert!(bucket.take(start + Duration::from_secs(10)).is_err());
     }
 
     #[test]
-    fn a_new_bucket_allows_two_calls_and_after_each_answer_one_more() {
+    fn a_new_bucket_goes_at_twice_the_rate_until_it_has_used_its_burst() {
         let start = Instant::now();
         let mut bucket = Bucket::new(TEN_A_SECOND, start);
-        let mut at_once = Vec::new();
-        for _ in 0..5 {
-            let taken = std::iter::from_fn(|| bucket.take(start).ok()).count();
-            (0..taken).for_each(|_| bucket.passed(start));
-            at_once.push(taken);
-        }
-        assert_eq!(at_once, [2; 5]);
+        assert_eq!(drain(&mut bucket, start), 2);
+        let mut calls = 2;
+        let mut after = |ms: u64| {
+            // What was taken is answered at the next moment.
+            let now = start + Duration::from_millis(ms);
+            (0..std::mem::take(&mut calls)).for_each(|_| bucket.passed(now));
+            calls = drain(&mut bucket, now);
+            calls
+        };
+        let first: usize = (1..=1000).map(&mut after).sum();
+        assert!((19..=21).contains(&first), "{first} in the first second");
+        let all = 2 + first + (1001..=10_000).map(&mut after).sum::<usize>();
+        assert!((116..=118).contains(&all), "{all} in ten seconds");
     }
 
     #[test]
@@ -182,7 +196,7 @@ mod tests {
         let mut bucket = empty(start);
         for second in 0..100 {
             let now = start + Duration::from_secs(second);
-            while bucket.take(now).is_ok() {}
+            drain(&mut bucket, now);
             bucket.throttled(now);
         }
         let least = bucket.take(start + Duration::from_secs(100));
