@@ -1,10 +1,12 @@
 //! Who holds a name, and which Services a sync of one Service is about.
 
 use insta::assert_snapshot;
+use serde_json::json;
 
+use super::name_policy::rules;
 use super::world::{A, HTTP, World, key, mistake, named, of_other_cluster, own, pod, service};
 use crate::model::{NamespaceKind, Selection, ServiceRef};
-use crate::plan::{Again, Holders, affected};
+use crate::plan::{Again, Holders, NamePolicy, Rules, affected};
 
 fn holder(world: &World, place: &str) -> Option<String> {
     Holders::decide(&world.0).holder(&key(place)).map(ToString::to_string)
@@ -136,4 +138,21 @@ fn what_is_decided_again_rests_on_the_names_and_services_of_its_changes() {
     assert_eq!(keys, [key("dns/old"), key("dns/web")]);
     let services: Vec<_> = narrow.desired.services.keys().map(|it| it.name.as_str()).collect();
     assert_eq!(services, ["renamed", "web", "young"]);
+}
+
+/// In the Kubernetes namespace `shop` names begin with `web`, in `ops` with anything.
+#[test]
+fn a_mistaken_annotation_keeps_no_name_that_its_service_may_not_have() {
+    let ops = rules(&[("kubernetesNamespaces", json!(["ops"])), ("names", json!(["*"]))]);
+    let both = rules(&[]).name_policy.zip(ops.name_policy);
+    let name_policy = both.map(|(shop, ops)| NamePolicy([shop.0, ops.0].concat()));
+    let world = World::new()
+        .service(service("shop/cart", "http/web").mistaken())
+        .service(service("ops/web", "http/web"))
+        .service(service("ops/api", "http/api"))
+        .cloud_map("http/web", HTTP, [own("a", "shop/cart", "10.0.0.1")])
+        .cloud_map("http/api", HTTP, [own("b", "shop/cart", "10.0.0.1")])
+        .under(Rules { name_policy, ..Rules::default() });
+    assert_eq!(holder(&world, "http/web").as_deref(), Some("shop/cart"));
+    assert_eq!(holder(&world, "http/api").as_deref(), Some("ops/api"));
 }

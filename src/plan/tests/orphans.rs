@@ -42,14 +42,15 @@ fn purging(purge_dead_clusters_after: Option<SignedDuration>) -> Rules {
 }
 
 fn noted(world: World, at: &str) -> World {
-    let note = |world: World, place: &str, id: &str| {
-        world.with(place, |service| {
-            let instances = service.instances.as_mut().expect("read");
-            let instance = instances.get_mut(id).expect("there");
-            instance.insert(ORPHANED.to_owned(), at.to_owned());
-        })
-    };
-    note(world, "http/cart", "e")
+    noted_on("e", world, at)
+}
+
+fn noted_on(id: &str, world: World, at: &str) -> World {
+    world.with("http/cart", |service| {
+        let instances = service.instances.as_mut().expect("read");
+        let instance = instances.get_mut(id).expect("there");
+        instance.insert(ORPHANED.to_owned(), at.to_owned());
+    })
 }
 
 fn since(age: SignedDuration) -> String {
@@ -76,6 +77,7 @@ fn orphans_go_only_where_that_is_set_the_cluster_is_gone_and_the_time_has_passed
         (gone(), None, None, Step::Leave),
         (gone(), None, Some(&week), Step::Leave),
         (gone(), Some(WEEK), None, Step::Note),
+        (gone(), Some(SignedDuration::ZERO), None, Step::Note),
         (gone(), Some(WEEK), Some(&day), Step::Leave),
         (gone(), Some(WEEK), Some(&week), purge),
         (Existence::Exists, Some(WEEK), Some(&week), Step::TakeNoteBack),
@@ -99,6 +101,13 @@ fn a_note_that_says_no_time_or_one_that_lies_ahead_is_none() {
         let orphans = Orphans::of(&noted(left_behind(), text).0, Existence::Gone);
         assert_eq!((orphans.step, orphans.since), (Step::Note, Some(NOW)), "{text}");
     }
+}
+
+#[test]
+fn of_several_notes_the_latest_counts() {
+    let world = noted(noted_on("d", left_behind(), &since(DAY)), &since(WEEK));
+    let orphans = Orphans::of(&world.0, Existence::Gone);
+    assert_eq!((orphans.step, orphans.since), (Step::Leave, Some(NOW - DAY)));
 }
 
 #[test]
