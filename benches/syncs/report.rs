@@ -136,6 +136,9 @@ const SHORTFALLS: &str = "
   instances (over a kilobyte each, held once), and the changes that wait for their operations, all at the same time.
 - A new process does not know what is left of the account's rates. Right after another has used them up, one or two in a
   hundred of its calls are throttled until it knows (\"in step, cold\" under quotas); a first sync has no throttle.
+- The start is about twice that of a function that does nothing where TLS roots are in one file, as this run has them.
+  Debian's hundred and forty files take three times as long as the rest of it. The roots and the clients' configuration are
+  read before the first poll, since Lambda gives the start more processor than an invocation.
 - ExternalDNS was not run beside it. Against another stand-in with 20 ms a call, v0.21 took 27 s and 1,204 calls for the
   first sync of 200 x 5, and 4.7 s and 203 calls where all was in step.
 - 1,000 x 20 under quotas takes ten minutes and is no part of a whole run:
