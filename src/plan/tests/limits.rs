@@ -194,6 +194,17 @@ fn who_exchanges_a_pod_keeps_the_place_and_what_others_free_is_given_out() {
     shop/gone: deregister http/old e: 10.0.0.9: Service shop/gone is gone, or no longer annotated and headless
     shop/web: register http/web: 10.0.0.3 (pod one); waits until there is room for it
     ");
+    // Also where another name has nothing yet, and so would come first.
+    let world = World::new().service(ready("api", &[1, 5])).service(ready("web", &[3])).cloud_map(
+        "http/api",
+        HTTP,
+        [("a", stands("api", 1)), ("b", stands("api", 2))],
+    );
+    assert_snapshot!(told(&world, 1000, 2), @r"
+    shop/api: register http/api: 10.0.0.5 (pod one); waits until there is room for it
+    shop/api: deregister http/api b: 10.0.0.2 (pod one): no ready endpoint has this address and port
+    ! shop/web http/web: 0 of 1 instances fit: the Cloud Map namespace takes 2 (NAMESPACE_INSTANCE_LIMIT), and others take up the rest (NamespaceFull)
+    ");
 }
 
 #[test]
