@@ -115,14 +115,14 @@ impl<'a> Removals<'a> {
     }
 
     /// Who of those that hold a name and have ready endpoints will be found under it first, where nobody
-    /// is yet.
+    /// is yet: rather one with an instance to rewrite, which needs no room.
     fn first_to_serve(&self, key: &ServiceKey) -> Option<ServiceRef> {
         let compared = self.matched.get(key)?;
         if compared.values().any(|comparison| comparison.serves) {
             return None;
         }
-        let mut holders = self.holders.holders(key).iter();
-        holders.find(|holder| compared[*holder].asked).cloned()
+        let asking = self.holders.holders(key).iter().filter(|holder| compared[*holder].asked);
+        asking.min_by_key(|holder| compared[*holder].standing() == 0).cloned()
     }
 
     /// An instance of a Service that lost or left the name to another: it goes after a holder has one,

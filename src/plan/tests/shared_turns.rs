@@ -96,3 +96,14 @@ fn the_last_instance_of_one_without_pods_stays_until_another_who_shares_the_name
     let served = world([old(&[]), young(&["10.0.0.2"])], present);
     assert_snapshot!(served.told(), @"shop/old: deregister dns/web a: 10.0.0.1: no ready endpoint has this address and port");
 }
+
+#[test]
+fn what_goes_waits_rather_for_one_that_has_an_instance_to_rewrite() {
+    let left = [own("a", "shop/left", "10.0.0.1"), own("b", "shop/gone", "10.0.0.2")];
+    let full = world([old(&["10.0.0.3"]), young(&["10.0.0.2"])], left).under(of_at_most(2));
+    assert_snapshot!(full.told(), @r"
+    shop/old: register dns/web: 10.0.0.3; waits until there is room for it
+    shop/old: deregister dns/web a: 10.0.0.1: Service shop/left is gone, or no longer annotated and headless; stays until Service shop/young has an instance under this name
+    shop/young: rewrite dns/web b: cloud-map-sync/service gone -> young
+    ");
+}
