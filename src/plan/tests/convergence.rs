@@ -186,8 +186,11 @@ fn assert_settled(plan: &Plan) {
         };
         let hinders = |service: &ServiceRef| plan.held_back.iter().any(|it| it.service == *service);
         match wait {
+            // The new name may be that of several, and what hinders it the other's.
+            WaitsFor::HolderAndNewName { holder, renamed } => {
+                assert!(hinders(renamed) || hinders(holder), "{change}:\n{told}");
+            }
             WaitsFor::NewName(renamed)
-            | WaitsFor::HolderAndNewName { renamed, .. }
             | WaitsFor::ContestedName { renamed, .. }
             | WaitsFor::HinderedName { renamed, .. } => {
                 assert!(hinders(renamed), "{change}:\n{told}");
