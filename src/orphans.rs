@@ -9,7 +9,7 @@ use tokio::time::timeout_at;
 use crate::apply::Task;
 use crate::cloud_map::Urgency;
 use crate::model::{ClusterArn, Desired, Existence, Owner, Registry};
-use crate::observe::{self, ReadBy, SharedRegistry};
+use crate::observe::{ReadBy, SharedRegistry};
 use crate::plan::{Extent, Observation, Orphans, Policy, marked_clusters};
 use crate::reconcile::{Error, Invocation};
 use crate::report::OrphanReport;
@@ -47,14 +47,12 @@ impl Invocation<'_> {
         let stop = self.deadline.stop();
         let was_read = |cluster: &ClusterArn| kept.iter().any(|it| it.was_read && it.is(cluster));
         if self.settings.read_by == ReadBy::Discover {
-            let seen = timeout_at(stop, registry.glance()).await.map_err(|_| Error::Deadline)?;
-            let seen = seen.map_err(observe::Error::from)?;
+            let seen = self.in_time(registry.glance()).await?;
             if marked_clusters(&seen, &self.settings.owner_id).iter().all(was_read) {
                 return Ok(Vec::new());
             }
         }
-        let read = timeout_at(stop, registry.read()).await.map_err(|_| Error::Deadline)?;
-        let read = read.map_err(observe::Error::from)?;
+        let read = self.in_time(registry.read()).await?;
         let mut reports = Vec::new();
         for cluster in marked_clusters(&read, &self.settings.owner_id) {
             if was_read(&cluster) {

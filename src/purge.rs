@@ -3,12 +3,10 @@
 
 use std::collections::BTreeSet;
 
-use tokio::time::timeout_at;
-
 use crate::apply::Task;
 use crate::cloud_map::Urgency;
 use crate::model::ClusterArn;
-use crate::observe::{self, SharedRegistry};
+use crate::observe::SharedRegistry;
 use crate::plan::Because;
 use crate::reconcile::{Error, Invocation};
 use crate::report::ClusterReport;
@@ -24,8 +22,7 @@ impl Invocation<'_> {
         registry: &SharedRegistry,
         because: &Because,
     ) -> Result<ClusterReport, Error> {
-        let read = timeout_at(self.deadline.stop(), registry.read()).await;
-        let read = read.map_err(|_| Error::Deadline)?.map_err(observe::Error::from)?;
+        let read = self.in_time(registry.read()).await?;
         let mut observation = self.of_cluster(cluster.clone(), &read);
         let task = Task::Purge(registry, because);
         Ok(self.carry_out(&task, &mut observation, &BTreeSet::new(), Urgency::Bulk).await.report)

@@ -1,17 +1,18 @@
 //! One cluster, top to bottom: connect, observe, plan, apply, report. Wiring only.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use futures_util::{StreamExt, TryStreamExt, stream};
 use tokio::time::timeout_at;
 
 use crate::apply::{self, Task, Terms};
 use crate::clients::{self, Clients, Connection};
-use crate::cloud_map::Urgency;
+use crate::cloud_map::{self, Urgency};
 use crate::deadline::Deadline;
 use crate::eks;
 use crate::kubernetes::desired::{self, Reading};
-use crate::model::{Owner, Selection, ServiceRef, Timestamp};
+use crate::model::{Owner, Registry, Selection, ServiceRef, Timestamp};
 use crate::observe::{self, ReadBy, SharedRegistry, World};
 use crate::plan::{Adoption, Claimed, HeldBack, Leaving, Observation};
 use crate::report::{ClusterReport, Mode, Notice, chain, notices};
@@ -147,6 +148,15 @@ impl Invocation<'_> {
         let held_back = plan.held_back.iter().cloned().chain(refused).collect();
         let report = ClusterReport::new(name, plan, results.applied);
         CarriedOut { report, held_back, leaving }
+    }
+
+    /// What a read of Cloud Map tells, where it ends before the deadline.
+    pub(crate) async fn in_time(
+        &self,
+        read: impl Future<Output = Result<Registry, Arc<cloud_map::Error>>>,
+    ) -> Result<Registry, Error> {
+        let read = timeout_at(self.deadline.stop(), read).await.map_err(|_| Error::Deadline)?;
+        Ok(read.map_err(observe::Error::from)?)
     }
 
     /// How many Services of a cluster claim names to register instances under.

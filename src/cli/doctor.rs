@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::answer::{self, Code};
-use super::arguments::{self, Place};
+use super::arguments;
 use super::command::Command;
 use super::{Error, ask, format, place};
 use crate::report::checkup::Checkup;
@@ -17,9 +17,9 @@ struct Told {
 
 /// Asks for it and shows it. The exit code says whether a check failed.
 pub async fn show(arguments: arguments::Status) -> Result<Code, Error> {
-    let arguments::Status { whole, all_clusters, aws, output } = arguments;
-    let place = Place { all_clusters, ..whole.into() };
-    let value = ask(&aws, &Command::new("doctor", place::of(&place)?)).await?;
+    let arguments::Status { clusters, aws, output } = arguments;
+    let place = place::of(&clusters.into())?;
+    let value = ask(&aws, &Command::new("doctor", place)).await?;
     let checkup = Checkup::deserialize(&value).map_err(answer::Error)?;
     let told = Told { value, checkup };
     format::print(&told, output.format)?;

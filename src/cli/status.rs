@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::answer::{self, Code};
-use super::arguments::{self, Place};
+use super::arguments;
 use super::command::Command;
 use super::markdown::Cell;
 use super::{Error, ask, format, place};
@@ -20,9 +20,9 @@ struct Told {
 
 /// Asks for it and shows it.
 pub async fn show(arguments: arguments::Status) -> Result<Code, Error> {
-    let arguments::Status { whole, all_clusters, aws, output } = arguments;
-    let place = Place { all_clusters, ..whole.into() };
-    let value = ask(&aws, &Command::new("status", place::of(&place)?)).await?;
+    let arguments::Status { clusters, aws, output } = arguments;
+    let place = place::of(&clusters.into())?;
+    let value = ask(&aws, &Command::new("status", place)).await?;
     let status = Status::deserialize(&value).map_err(answer::Error)?;
     let told = Told { value, status };
     format::print(&told, output.format)?;

@@ -1,7 +1,7 @@
 //! The token bucket of one kind of call. It fills at a rate, up to a burst; a call takes a token. A new process does
 //! not know what others, or the process before it, have left of the account's burst: it begins with a few tokens, and
-//! goes at twice the rate until it has used the burst or is throttled. Where Cloud Map throttles all the same, since others make calls
-//! too, first the burst is taken for gone, and then the rate is halved and grows back.
+//! goes at twice the rate until it has used the burst or is throttled. Where Cloud Map throttles all the same, since
+//! others make calls too, first the burst is taken for gone, and then the rate is halved and grows back.
 
 use std::time::Duration;
 

@@ -14,11 +14,8 @@ pub fn carriers<'a>(
     observation: &'a Observation,
     mark: &'static str,
 ) -> impl Iterator<Item = (InstanceKey, &'a String)> {
-    let registry = &observation.registry;
-    registry.services.keys().flat_map(move |key| {
-        let instances = registry.instances(key);
-        let ours = instances.filter(|(_, attributes)| observation.owner.owns(attributes));
-        ours.filter_map(move |(id, attributes)| {
+    observation.registry.services.keys().flat_map(move |key| {
+        observation.ours(key).filter_map(move |(id, attributes)| {
             Some(((key.clone(), id.clone()), attributes.get(mark)?))
         })
     })

@@ -46,7 +46,7 @@ use instances::comparison::Comparison;
 use instances::{compare, wanted};
 use order::removal;
 
-use crate::model::{Desired, Owner, Registry, ServiceRef, Timestamp};
+use crate::model::{Attributes, Desired, Owner, Registry, ServiceKey, ServiceRef, Timestamp};
 
 pub use adopt::{Adoption, Former, NotAdopted, adopt};
 pub use change::{Because, Change, Difference, Stage, WaitsFor};
@@ -90,6 +90,13 @@ pub struct Observation {
     pub desired: Desired,
     /// What Cloud Map holds.
     pub registry: Registry,
+}
+
+impl Observation {
+    /// The instances of ours that were read under a key.
+    pub fn ours(&self, key: &ServiceKey) -> impl Iterator<Item = (&String, &Attributes)> {
+        self.registry.instances(key).filter(|(_, attributes)| self.owner.owns(attributes))
+    }
 }
 
 /// What to do, and what not.

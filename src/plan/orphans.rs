@@ -60,10 +60,10 @@ impl Orphans {
     /// Decides what is done with the instances that are the observation's owner's.
     pub fn of(observation: &Observation, existence: Existence) -> Self {
         let registry = &observation.registry;
-        let places = registry.services.keys().map(|key| {
-            let ours = registry.instances(key).filter(|(_, it)| observation.owner.owns(it));
-            (Place::of(key, registry), ours.count())
-        });
+        let places = registry
+            .services
+            .keys()
+            .map(|key| (Place::of(key, registry), observation.ours(key).count()));
         let places: Vec<(Place, usize)> = places.filter(|(_, count)| *count > 0).collect();
         let noted = noted(observation);
         let rules = &observation.rules;
@@ -131,10 +131,8 @@ fn note(observation: &Observation) -> Plan {
     if noted(observation).is_some() {
         return plan;
     }
-    let registry = &observation.registry;
-    let rooms = registry.services.iter().flat_map(|(key, service)| {
-        let instances = registry.instances(key).filter(|(_, it)| observation.owner.owns(it));
-        let instances = instances.filter(|(_, it)| mark::has_room(it, ORPHANED, &text));
+    let rooms = observation.registry.services.iter().flat_map(|(key, service)| {
+        let instances = observation.ours(key).filter(|(_, it)| mark::has_room(it, ORPHANED, &text));
         instances.map(move |(id, _)| (service.custom_health, (key.clone(), id.clone())))
     });
     let first: Option<(bool, InstanceKey)> = rooms.min();

@@ -50,9 +50,7 @@ impl OrphanReport {
 
 impl Display for OrphanReport {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let registry = self.done.registry.as_ref();
-        let registry = registry.map(|it| format!(" (Cloud Map {it})")).unwrap_or_default();
-        writeln!(f, "orphans of cluster {}{registry}", self.done.cluster)?;
+        writeln!(f, "orphans of cluster {}", self.done.heading())?;
         writeln!(f, "  ! orphans    {}", self.detail)?;
         self.done.services.iter().try_for_each(|service| write!(f, "{service}"))
     }

@@ -11,9 +11,7 @@ use super::{
 impl Display for Report {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         for cluster in &self.clusters {
-            let registry = cluster.registry.as_ref();
-            let registry = registry.map(|it| format!(" (Cloud Map {it})")).unwrap_or_default();
-            writeln!(f, "cluster {}{registry}", cluster.cluster)?;
+            writeln!(f, "cluster {}", cluster.heading())?;
             cluster.fmt(f)?;
         }
         for orphans in &self.orphans {
@@ -46,6 +44,15 @@ impl Display for Mode {
             Self::Plan => "plan",
             Self::DryRun => "dry-run",
         })
+    }
+}
+
+impl ClusterReport {
+    /// The cluster, and which Cloud Map it is kept in where that is not the function's own.
+    pub(super) fn heading(&self) -> String {
+        let registry = self.registry.as_ref();
+        let registry = registry.map(|it| format!(" (Cloud Map {it})")).unwrap_or_default();
+        format!("{}{registry}", self.cluster)
     }
 }
 

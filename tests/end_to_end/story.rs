@@ -5,7 +5,7 @@
 use serde_json::{Value, json};
 
 use crate::lambda::Lambda;
-use crate::real_cluster::{RealCluster, ZONE};
+use crate::real_cluster::{RealCluster, ZONE, claim, headless};
 use crate::sandbox::cloud_map::RecordType;
 use crate::sandbox::function::event;
 use crate::world::{World, blue};
@@ -38,15 +38,6 @@ struct Story {
     world: World,
     cluster: RealCluster,
     lambda: Lambda,
-}
-
-/// What makes a Service headless, with addresses of one family.
-fn headless() -> Value {
-    json!({"clusterIP": "None"})
-}
-
-fn claim(namespace: &str, hostname: &str) -> Value {
-    json!({"cloudmap.controller/hostname": hostname, "cloudmap.controller/namespace": namespace})
 }
 
 impl Story {

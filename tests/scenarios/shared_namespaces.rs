@@ -11,17 +11,18 @@ use crate::sandbox::function::invoke;
 
 const OTHER_ACCOUNT: &str = "444455556666";
 
-/// A fleet beside which another account shares `platform.local`, and the ARN by which that goes.
-async fn shared() -> (Fleet, String) {
+/// A fleet beside which another account shares `platform.local`, its id, and the ARN by which it goes.
+async fn shared() -> (Fleet, String, String) {
     let fleet = Fleet::start().await;
     let (kind, name) = (NamespaceKind::DnsPrivate, "platform.local");
     let id = fleet.cloud_map.shared_namespace(name, kind, OTHER_ACCOUNT);
-    (fleet, format!("arn:aws:servicediscovery:{REGION}:{OTHER_ACCOUNT}:namespace/{id}"))
+    let arn = format!("arn:aws:servicediscovery:{REGION}:{OTHER_ACCOUNT}:namespace/{id}");
+    (fleet, id, arn)
 }
 
 #[tokio::test]
 async fn service_is_created_filled_and_cleaned_in_another_accounts_namespace() {
-    let (fleet, arn) = shared().await;
+    let (fleet, _, arn) = shared().await;
     fleet.web("web", &arn, &["10.0.1.1", "10.0.1.2"]);
     let function = fleet.function().await;
 
@@ -38,23 +39,22 @@ async fn service_is_created_filled_and_cleaned_in_another_accounts_namespace() {
 
 #[tokio::test]
 async fn namespaces_of_one_name_in_two_accounts_are_told_apart_by_their_arns() {
-    let (fleet, arn) = shared().await;
+    let (fleet, id, arn) = shared().await;
     let own = fleet.cloud_map.namespace("platform.local", NamespaceKind::DnsPrivate);
     fleet.web("web", "platform.local", &["10.0.1.1"]);
     fleet.web("cart", &arn, &["10.0.2.1"]);
 
     let report = converge(&fleet, &fleet.function().await).await;
 
-    let id = arn.rsplit('/').next().expect("an id");
     let said = said_of(&report, "NamespaceAmbiguous");
-    assert!(said.contains(&own) && said.contains(id), "{said}");
-    let names: Vec<_> = fleet.cloud_map.services(id).into_iter().map(|it| it.name).collect();
+    assert!(said.contains(&own) && said.contains(&id), "{said}");
+    let names: Vec<_> = fleet.cloud_map.services(&id).into_iter().map(|it| it.name).collect();
     assert_eq!(names, ["cart"]);
 }
 
 #[tokio::test]
 async fn cloud_map_refuses_to_update_what_holds_other_accounts_instances_and_that_fails_nothing() {
-    let (fleet, arn) = shared().await;
+    let (fleet, _, arn) = shared().await;
     let function = fleet.function().await;
     fleet.service(annotated("web", &arn, "web").annotate("cloudmap.controller/ttl", "60"));
     fleet.pods("web", &["10.0.1.1"]);
@@ -79,13 +79,12 @@ async fn cloud_map_refuses_to_update_what_holds_other_accounts_instances_and_tha
 
 #[tokio::test]
 async fn explain_asks_discovery_of_the_account_that_the_namespace_belongs_to() {
-    let (fleet, arn) = shared().await;
+    let (fleet, id, arn) = shared().await;
     let behaviour = Behaviour { discovery_on_any_host: true, ..Behaviour::default() };
     fleet.cloud_map.behave(behaviour);
-    let id = arn.rsplit('/').next().expect("an id");
     let records = vec![(RecordType::A, 60)];
     let kind = ServiceKind::Dns { records, custom_health: false };
-    let service = fleet.cloud_map.service(id, "web", kind);
+    let service = fleet.cloud_map.service(&id, "web", kind);
     fleet.cloud_map.instance(&service, "theirs", &[("AWS_INSTANCE_IPV4", "10.9.0.1")]);
     fleet.web("web", &arn, &["10.0.1.1"]);
     let function = fleet.function().await;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, Parser, Subcommand};
 
-pub use options::{Approval, Aws, Format, Output, Place, WholeCluster};
+pub use options::{Approval, Aws, Clusters, Format, Output, Place, WholeCluster};
 
 /// Everything that was typed.
 #[derive(Debug, Parser)]
@@ -55,12 +55,9 @@ pub struct Report {
     /// What `status -o json` wrote before: the page shows what has changed since
     #[arg(long, value_name = "FILE")]
     pub since: Option<PathBuf>,
-    /// Which cluster.
+    /// Which clusters.
     #[command(flatten)]
-    pub whole: WholeCluster,
-    /// Every cluster that the function keeps in step
-    #[arg(long, conflicts_with_all = ["cluster", "context", "kubeconfig"])]
-    pub all_clusters: bool,
+    pub clusters: Clusters,
     /// Who does it.
     #[command(flatten)]
     pub aws: Aws,
@@ -69,12 +66,9 @@ pub struct Report {
 /// Whose view of Cloud Map to show.
 #[derive(Debug, Args)]
 pub struct Status {
-    /// Which cluster.
+    /// Which clusters.
     #[command(flatten)]
-    pub whole: WholeCluster,
-    /// Every cluster that the function keeps in step
-    #[arg(long, conflicts_with_all = ["cluster", "context", "kubeconfig"])]
-    pub all_clusters: bool,
+    pub clusters: Clusters,
     /// Who does it.
     #[command(flatten)]
     pub aws: Aws,

@@ -113,6 +113,23 @@ impl From<WholeCluster> for Place {
     }
 }
 
+/// All of one cluster, or all of all of them.
+#[derive(Debug, Default, Args)]
+pub struct Clusters {
+    /// The one.
+    #[command(flatten)]
+    pub whole: WholeCluster,
+    /// Every cluster that the function keeps in step
+    #[arg(long, conflicts_with_all = ["cluster", "context", "kubeconfig"])]
+    pub all_clusters: bool,
+}
+
+impl From<Clusters> for Place {
+    fn from(Clusters { whole, all_clusters }: Clusters) -> Self {
+        Self { all_clusters, ..whole.into() }
+    }
+}
+
 /// `service/web`, in the spellings that kubectl takes, or the bare name.
 fn service(text: &str) -> Result<String, String> {
     match text.split_once('/') {

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::answer::{self, Answer, Code};
-use super::arguments::{Place, Report};
+use super::arguments::Report;
 use super::command::Command;
 use super::{Error, ask, format, place};
 use crate::clock::Clock;
@@ -45,10 +45,9 @@ pub enum Before {
 
 /// Asks for status and plan, and writes the page to standard output.
 pub async fn show(arguments: Report) -> Result<Code, Error> {
-    let Report { since, whole, all_clusters, aws, html: _ } = arguments;
+    let Report { since, clusters, aws, html: _ } = arguments;
     let before = since.as_deref().map(before).transpose()?;
-    let place = Place { all_clusters, ..whole.into() };
-    let place = place::of(&place)?;
+    let place = place::of(&clusters.into())?;
     let status: Value = ask(&aws, &Command::new("status", place.clone())).await?;
     let status = Status::deserialize(&status).map_err(answer::Error)?;
     let plan = Answer::read(ask(&aws, &Command::new("plan", place)).await?)?;

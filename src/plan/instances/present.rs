@@ -28,14 +28,12 @@ pub struct Present<'a> {
 impl<'a> Present<'a> {
     /// Looks at what was read of it.
     pub fn of(observation: &'a Observation, key: &ServiceKey, tells_ports_apart: bool) -> Self {
-        let instances = || observation.registry.instances(key);
-        let ours = instances().filter(|(_, attributes)| observation.owner.owns(attributes));
-        let ours: BTreeMap<&String, &Attributes> = ours.collect();
+        let ours: BTreeMap<&String, &Attributes> = observation.ours(key).collect();
         let mut by_identity = BTreeMap::new();
         for (id, attributes) in &ours {
             by_identity.entry(Identity::of(attributes, tells_ports_apart)).or_insert(*id);
         }
-        let ids = instances().map(|(id, _)| id).collect();
+        let ids = observation.registry.instances(key).map(|(id, _)| id).collect();
         let service = observation.registry.services.get(key);
         Self { observation, service, tells_ports_apart, ids, ours, by_identity }
     }

@@ -41,8 +41,7 @@ pub fn going(observation: &Observation, plan: &Plan) -> AllGoing {
     let mut here = by_name(plan);
     pass_on(&mut here);
     let going = here.into_iter().map(|((service, key), here)| {
-        let instances = observation.registry.instances(&key);
-        let ours = instances.filter(|(_, it)| observation.owner.owns(it)).count();
+        let ours = observation.ours(&key).count();
         ((service, key), here.going(ours))
     });
     going.collect()

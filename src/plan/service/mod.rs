@@ -37,8 +37,7 @@ pub fn tags_needed(
 
 /// Whether an instance of ours is registered under the key.
 pub fn has_ours(observation: &Observation, key: &ServiceKey) -> bool {
-    let mut instances = observation.registry.instances(key);
-    instances.any(|(_, attributes)| observation.owner.owns(attributes))
+    observation.ours(key).next().is_some()
 }
 
 /// Whether instances of ours may be registered in an existing service.

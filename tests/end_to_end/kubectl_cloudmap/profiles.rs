@@ -1,17 +1,25 @@
 //! AWS profiles: the credentials and the Region in one, or a program that gives out credentials.
 
+use std::time::Duration;
+
 use serde_json::json;
 
 use super::terminal::{ROLE, Terminal, answering, deploy, in_step};
 use crate::sandbox::Sandbox;
+use crate::sandbox::identity::AccessKey;
+
+/// A terminal, and a key that its environment does not have.
+async fn with_a_key() -> (Sandbox, Terminal, AccessKey) {
+    let sandbox = Sandbox::start().await.cluster("blue").await;
+    deploy(&sandbox, &[], answering(Ok(in_step())));
+    let terminal = Terminal::new(&sandbox, &["blue"]);
+    let key = sandbox.aws().identities.issue(ROLE, "alice", Duration::from_hours(1));
+    (sandbox, terminal, key)
+}
 
 #[tokio::test]
 async fn a_profile_brings_its_credentials_and_region() {
-    let sandbox = Sandbox::start().await.cluster("blue").await;
-    deploy(&sandbox, &[], answering(Ok(in_step())));
-    let mut terminal = Terminal::new(&sandbox, &["blue"]);
-    let lifetime = std::time::Duration::from_hours(1);
-    let key = sandbox.aws().identities.issue(ROLE, "alice", lifetime);
+    let (_sandbox, mut terminal, key) = with_a_key().await;
     let profile = format!(
         "[profile work]\nregion = eu-central-1\naws_access_key_id = {}\naws_secret_access_key = {}\n\
          aws_session_token = {}\n",
@@ -30,11 +38,7 @@ async fn a_profile_brings_its_credentials_and_region() {
 
 #[tokio::test]
 async fn a_profile_may_have_a_program_that_gives_out_credentials() {
-    let sandbox = Sandbox::start().await.cluster("blue").await;
-    deploy(&sandbox, &[], answering(Ok(in_step())));
-    let mut terminal = Terminal::new(&sandbox, &["blue"]);
-    let lifetime = std::time::Duration::from_hours(1);
-    let key = sandbox.aws().identities.issue(ROLE, "alice", lifetime);
+    let (_sandbox, mut terminal, key) = with_a_key().await;
     let credentials = json!({
         "Version": 1, "AccessKeyId": key.id, "SecretAccessKey": key.secret,
         "SessionToken": key.session_token, "Expiration": key.expires.to_string(),

@@ -24,6 +24,8 @@ use crate::is_ci;
 use crate::sandbox::eks::Facts;
 use crate::world::{World, blue};
 
+pub use services::{claim, headless};
+
 /// The Kubernetes namespace of all objects.
 pub const NAMESPACE: &str = "shop";
 /// The node of all pods, and its zone.

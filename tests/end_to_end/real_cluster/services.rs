@@ -9,6 +9,16 @@ use serde_json::{Value, json};
 
 use super::{NAMESPACE, RealCluster};
 
+/// What makes a Service headless, with addresses of one family.
+pub fn headless() -> Value {
+    json!({"clusterIP": "None"})
+}
+
+/// The annotations that claim a name.
+pub fn claim(namespace: &str, hostname: &str) -> Value {
+    json!({"cloudmap.controller/hostname": hostname, "cloudmap.controller/namespace": namespace})
+}
+
 impl RealCluster {
     /// Adds a Service that selects the pods of its name, with port `http` 8080 and these annotations;
     /// `spec` adds to it.

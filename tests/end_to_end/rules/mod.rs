@@ -11,7 +11,7 @@ mod records;
 use serde_json::{Value, json};
 
 use crate::lambda::Lambda;
-use crate::real_cluster::RealCluster;
+use crate::real_cluster::{RealCluster, claim, headless};
 use crate::world::World;
 
 #[tokio::test]
@@ -44,15 +44,6 @@ async fn rules_hold_on_a_real_cluster() {
 struct Story {
     world: World,
     cluster: RealCluster,
-}
-
-/// What makes a Service headless, with addresses of one family.
-fn headless() -> Value {
-    json!({"clusterIP": "None"})
-}
-
-fn claim(namespace: &str, hostname: &str) -> Value {
-    json!({"cloudmap.controller/hostname": hostname, "cloudmap.controller/namespace": namespace})
 }
 
 impl Story {
