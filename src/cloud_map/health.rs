@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 use aws_sdk_servicediscovery::error::SdkError;
 use aws_sdk_servicediscovery::operation::get_instances_health_status::GetInstancesHealthStatusOutput;
 use aws_sdk_servicediscovery::types::CustomHealthStatus;
-use futures_util::{StreamExt, stream};
+use futures_util::{StreamExt, TryStreamExt, stream};
 
 use super::{Call, CloudMap, Error, Permit, SIDE_BY_SIDE};
 use crate::model::{Health, KnownHealth, Registry, ServiceKey};
@@ -76,7 +76,8 @@ impl CloudMap {
         let pages = self.client.get_instances_health_status().service_id(arn).into_paginator();
         let token = GetInstancesHealthStatusOutput::next_token;
         let failed = |error: &SdkError<_, _>| Error::new(action(), error);
-        let pages = self.pages(Call::GetInstancesHealthStatus, pages.send(), token, failed).await?;
+        let pages = self.pages(Call::GetInstancesHealthStatus, pages.send(), token, failed);
+        let pages: Vec<GetInstancesHealthStatusOutput> = pages.try_collect().await?;
         let all = pages.into_iter().filter_map(|page| page.status).flatten();
         let mut known: BTreeMap<String, Health> = all
             .filter_map(|(instance, status)| Some((instance, Health::parse(status.as_str())?)))

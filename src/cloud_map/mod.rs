@@ -1,4 +1,4 @@
-//! One account's AWS Cloud Map in one Region: [`read`] and [`tag`] ask, [`namespace`], [`service`] and
+//! One account's AWS Cloud Map in one Region: [`read`], [`instances`] and [`tag`] ask, [`namespace`], [`service`] and
 //! [`mod@write`] make one change each, [`operation`] waits for what a change set in motion, `health` both
 //! asks and reports. Nothing here decides anything. Every call waits for its leave (`quota`).
 //!
@@ -10,6 +10,7 @@ pub mod call;
 pub mod discover;
 mod error;
 mod health;
+pub mod instances;
 mod meter;
 pub mod namespace;
 pub mod operation;

@@ -8,6 +8,7 @@ use aws_sdk_servicediscovery::error::SdkError;
 use aws_sdk_servicediscovery::operation::create_http_namespace::CreateHttpNamespaceError;
 use aws_sdk_servicediscovery::operation::list_namespaces::ListNamespacesOutput;
 use aws_sdk_servicediscovery::types::{NamespaceFilter, NamespaceFilterName, NamespaceType, Tag};
+use futures_util::TryStreamExt;
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
@@ -101,7 +102,8 @@ impl CloudMap {
         let pages = self.client.list_namespaces().filters(filter).into_paginator().send();
         let token = ListNamespacesOutput::next_token;
         let failed = |error: &SdkError<_, _>| Error::new(action(), error);
-        let pages = self.pages(Call::ListNamespaces, pages, token, failed).await?;
+        let pages = self.pages(Call::ListNamespaces, pages, token, failed);
+        let pages: Vec<ListNamespacesOutput> = pages.try_collect().await?;
         let mut found = pages.into_iter().filter_map(|page| page.namespaces).flatten();
         let found = found.find(|found| found.r#type == Some(NamespaceType::Http));
         Ok(found.and_then(|found| found.arn))

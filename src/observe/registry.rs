@@ -92,10 +92,9 @@ impl SharedRegistry {
     /// Where namespaces or services could not be listed to the end.
     pub async fn read(&self) -> Result<Registry, Failure> {
         let read = self.read.get_or_init(|| async {
-            let mut registry = self.catalog().await?;
-            let filled = filled(&registry.services);
-            self.cloud_map.read_instances(&mut registry, &filled).await;
-            Ok(registry)
+            let namespaces = self.some_namespaces().await?;
+            let services = self.read_namespaces(namespaces.values()).await?;
+            self.ascertain(namespaces, services).await
         });
         read.await.clone()
     }
@@ -105,11 +104,13 @@ impl SharedRegistry {
         self.read.get().or_else(|| self.glance.get())?.as_ref().ok()
     }
 
-    /// Namespaces and services, without instances. A namespace can only be deleted when it is empty: where one that
-    /// is remembered has no services, it may be gone, or there again under another id.
-    async fn catalog(&self) -> Result<Registry, Failure> {
-        let namespaces = self.some_namespaces().await?;
-        let services = self.list_services(namespaces.values()).await?;
+    /// Namespaces, and what their lists told of their services. A namespace can only be deleted when it is empty:
+    /// where one that is remembered has no services, it may be gone, or there again under another id.
+    async fn ascertain(
+        &self,
+        namespaces: Namespaces,
+        services: Services,
+    ) -> Result<Registry, Failure> {
         let has_services = |id: &String| services.keys().any(|key| key.namespace == *id);
         let all_have_services = namespaces.keys().all(has_services);
         let mut registry = Registry { namespaces, services, ..Registry::default() };
@@ -141,8 +142,7 @@ impl SharedRegistry {
         registry: &mut Registry,
         keys: &BTreeSet<ServiceKey>,
     ) -> Result<BTreeSet<ServiceKey>, Failure> {
-        let missing = keys.iter().filter(|key| !registry.services.contains_key(*key));
-        let missing: BTreeSet<ServiceKey> = missing.cloned().collect();
+        let missing = missing(registry, keys);
         let ids: BTreeSet<&String> = missing.iter().map(|key| &key.namespace).collect();
         let there = |id| registry.namespaces.get(id).filter(|namespace| namespace.arn.is_some());
         let listed = self.list_services(ids.into_iter().filter_map(there)).await?;
@@ -151,8 +151,7 @@ impl SharedRegistry {
     }
 }
 
-/// The services that hold instances, as far as their list tells.
-fn filled(services: &Services) -> BTreeSet<ServiceKey> {
-    let filled = services.iter().filter(|(_, service)| service.instance_count > 0);
-    filled.map(|(key, _)| key.clone()).collect()
+/// Those of `keys` under which there is no service in `registry`.
+fn missing(registry: &Registry, keys: &BTreeSet<ServiceKey>) -> BTreeSet<ServiceKey> {
+    keys.iter().filter(|key| !registry.services.contains_key(*key)).cloned().collect()
 }

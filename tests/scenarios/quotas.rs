@@ -6,8 +6,8 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use crate::fleet::Fleet;
-use crate::run::sync;
-use crate::sandbox::cloud_map::{Behaviour, Quotas};
+use crate::run::{converge, sync};
+use crate::sandbox::cloud_map::{Behaviour, NamespaceKind, Quotas};
 
 /// The default.
 const HALF: [(&str, &str); 1] = [("QUOTA_SHARE", "0.5")];
@@ -72,6 +72,32 @@ async fn new_process_right_after_another_is_hardly_ever_throttled() {
     assert!(took < forced.mul_f64(1.25), "{took:?}, and the rates force {forced:?}");
     let calls = fleet.cloud_map.calls().len();
     assert!(throttled(&fleet) * 50 < calls, "{} of {calls} calls throttled", throttled(&fleet));
+}
+
+#[tokio::test(start_paused = true)]
+async fn instances_are_read_while_the_lists_of_services_still_go_on() {
+    let fleet = services(0, 0).await;
+    for namespace in 0..6 {
+        let name = format!("prod-{namespace}");
+        fleet.cloud_map.namespace(&name, NamespaceKind::Http);
+        for service in 0..50 {
+            let address = format!("10.1.{namespace}.{service}");
+            fleet.web(&format!("web-{namespace}-{service}"), &name, &[&address]);
+        }
+    }
+    converge(&fleet, &fleet.function_with(&[("QUOTA_SHARE", "1000")]).await).await;
+    let real = like_the_real_one(Quotas::of_an_account());
+    fleet.cloud_map.behave(Behaviour { page_limit: 50, ..real });
+    fleet.cloud_map.forget_calls();
+    let function = fleet.function_with(&[("QUOTA_SHARE", "1")]).await;
+    let start = Instant::now();
+
+    let report = sync(&function).await;
+
+    let (took, forced) = (start.elapsed(), fleet.cloud_map.forced_time());
+    assert_eq!((report.counts.unchanged, report.ok), (300, true), "{}", report.counts);
+    // The lists take 15 s, the instances 5 s.
+    assert!(took < forced.mul_f64(1.25), "{took:?}, and the rates force {forced:?}");
 }
 
 #[tokio::test(start_paused = true)]

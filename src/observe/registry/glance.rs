@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use futures_util::{StreamExt, stream};
 
-use super::{Failure, SharedRegistry, filled};
+use super::{Failure, SharedRegistry};
 use crate::cloud_map::SIDE_BY_SIDE;
 use crate::model::{Registry, ServiceKey};
 
@@ -17,9 +17,13 @@ impl SharedRegistry {
     /// Where namespaces or services could not be listed to the end.
     pub async fn glance(&self) -> Result<Registry, Failure> {
         let glance = self.glance.get_or_init(|| async {
-            let mut registry = self.catalog().await?;
-            let filled = filled(&registry.services);
-            self.discover(&mut registry, &filled).await;
+            let namespaces = self.some_namespaces().await?;
+            let services = self.list_services(namespaces.values()).await?;
+            let mut registry = self.ascertain(namespaces, services).await?;
+            let services = registry.services.iter();
+            let unread = services.filter(|(_, it)| it.instances.is_none() && it.held() > 0);
+            let unread = unread.map(|(key, _)| key.clone()).collect();
+            self.discover(&mut registry, &unread).await;
             Ok(registry)
         });
         glance.await.clone()

@@ -3,10 +3,15 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use futures_util::FutureExt;
 use futures_util::future::try_join_all;
+use futures_util::stream::poll_fn;
+use tokio::sync::mpsc;
+use tokio::try_join;
 
-use super::{Failure, SharedRegistry, filled};
+use super::{Failure, SharedRegistry, missing};
 use crate::cloud_map::Class;
+use crate::cloud_map::instances::Unread;
 use crate::model::{CloudMapService, Namespace, Registry, ServiceKey};
 use crate::observe::memory::{Namespaces, Services};
 
@@ -39,21 +44,50 @@ impl SharedRegistry {
         registry.services.retain(|key, _| namespaces.contains_key(&key.namespace));
         let unknown = |id: &String| !registry.namespaces.contains_key(id);
         let new = namespaces.iter().filter(|(id, _)| unknown(id)).map(|(_, namespace)| namespace);
-        let services = self.list_services(new).await?;
-        let filled = filled(&services);
-        registry.services.extend(services);
+        registry.services.extend(self.read_namespaces(new).await?);
         registry.namespaces = namespaces;
-        self.cloud_map.read_instances(registry, &filled).await;
         Ok(())
     }
 
-    /// Lists the services of namespaces, all side by side.
+    /// The services of namespaces, with the instances of those that have any. These are read while the lists go on:
+    /// the lists take the longer, the more namespaces there are.
+    pub(super) async fn read_namespaces(
+        &self,
+        namespaces: impl Iterator<Item = &Namespace>,
+    ) -> Result<Services, Failure> {
+        let (tell, mut told) = mpsc::unbounded_channel();
+        let lists = async move {
+            let filled = |key: &ServiceKey, service: &CloudMapService| {
+                if service.held() > 0 {
+                    // The other end is there until this one is gone.
+                    _ = tell.send(Unread::new(key, service));
+                }
+            };
+            self.list(namespaces, filled).await
+        };
+        let reads = self.cloud_map.instances_of(poll_fn(move |context| told.poll_recv(context)));
+        let (mut services, reads) = try_join!(lists, reads.map(Ok))?;
+        reads.enter(&mut services);
+        Ok(services)
+    }
+
+    /// Lists the services of namespaces.
     pub(super) async fn list_services(
         &self,
         namespaces: impl Iterator<Item = &Namespace>,
     ) -> Result<Services, Failure> {
+        self.list(namespaces, |_, _| ()).await
+    }
+
+    /// Lists the services of namespaces, all side by side, and tells of each as soon as it is known.
+    async fn list(
+        &self,
+        namespaces: impl Iterator<Item = &Namespace>,
+        tell: impl Fn(&ServiceKey, &CloudMapService),
+    ) -> Result<Services, Failure> {
+        let tell = &tell;
         let lists = namespaces.map(|namespace| async move {
-            let services = match self.cloud_map.services(namespace).await {
+            let services = match self.cloud_map.services(namespace, tell).await {
                 Ok(services) => services.into_iter().collect(),
                 // One that is remembered, and gone.
                 Err(error) if error.class == Class::NotFound => Services::default(),
@@ -75,8 +109,7 @@ impl SharedRegistry {
     ) -> Result<(), Failure> {
         self.recall(registry, keys).await?;
         self.cloud_map.read_instances(registry, keys).await;
-        let gone = keys.iter().filter(|key| !registry.services.contains_key(*key));
-        let gone: BTreeSet<ServiceKey> = gone.cloned().collect();
+        let gone = missing(registry, keys);
         if self.look_up(registry, &gone).await? {
             self.cloud_map.read_instances(registry, &gone).await;
         }

@@ -1,0 +1,124 @@
+//! Reads the instances of Cloud Map's services. All pages or an error; never writes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use aws_sdk_servicediscovery::error::SdkError;
+use aws_sdk_servicediscovery::operation::list_instances::ListInstancesOutput;
+use futures_util::{Stream, StreamExt, TryStreamExt, stream};
+
+use super::{Call, Class, CloudMap, Error, Permit, SIDE_BY_SIDE};
+use crate::model::{Attributes, CloudMapService, Registry, ServiceKey};
+use crate::plan::Place;
+
+/// A service whose instances are to be read.
+#[derive(Clone, Debug)]
+pub struct Unread {
+    key: ServiceKey,
+    arn: String,
+    name: String,
+}
+
+impl Unread {
+    /// The service under this key.
+    pub fn new(key: &ServiceKey, service: &CloudMapService) -> Self {
+        Self { key: key.clone(), arn: service.arn.clone(), name: service.name.clone() }
+    }
+}
+
+/// What was read of the instances of several services.
+pub struct Reads(Vec<(ServiceKey, Instances)>);
+
+/// The instances of one service, or why they are not known.
+type Instances = Result<Option<Held>, String>;
+
+/// What a service holds.
+struct Held {
+    instances: BTreeMap<String, Attributes>,
+    registered_by: BTreeSet<String>,
+}
+
+impl Reads {
+    /// Puts the instances into their services. A service that could not be read is marked so, and stops no other;
+    /// one that is gone is taken out.
+    pub fn enter(self, services: &mut BTreeMap<ServiceKey, CloudMapService>) {
+        for (key, read) in self.0 {
+            let Some(service) = services.get_mut(&key) else { continue };
+            match read {
+                Ok(Some(Held { instances, registered_by })) => {
+                    (service.instances, service.registered_by) = (Some(instances), registered_by);
+                    service.unreadable = None;
+                }
+                Ok(None) => _ = services.remove(&key),
+                Err(problem) => {
+                    service.instances = None;
+                    service.unreadable = Some(problem);
+                }
+            }
+        }
+    }
+}
+
+impl CloudMap {
+    /// Reads the instances of the services under `keys` into `registry`.
+    pub async fn read_instances(&self, registry: &mut Registry, keys: &BTreeSet<ServiceKey>) {
+        let service = |key| Some(Unread::new(key, registry.services.get(key)?));
+        let services = stream::iter(keys.iter().filter_map(service));
+        self.instances_of(services).await.enter(&mut registry.services);
+    }
+
+    /// Reads the instances of services as they become known.
+    pub async fn instances_of(&self, services: impl Stream<Item = Unread>) -> Reads {
+        let reads = services.map(|Unread { key, arn, name }| async move {
+            let read = self.instances(&arn, &name).await;
+            (key, read.map_err(|error| error.in_full()))
+        });
+        Reads(reads.buffer_unordered(SIDE_BY_SIDE).collect().await)
+    }
+
+    /// Every instance of a service, read from the control plane; `None` where the service is gone.
+    async fn instances(&self, arn: &str, name: &str) -> Result<Option<Held>, Error> {
+        let failed = |error: &SdkError<_, _>| {
+            Error::new(format!("list the instances of Cloud Map service {name}"), error)
+        };
+        let pages = self.client.list_instances().service_id(arn).into_paginator().send();
+        let token = ListInstancesOutput::next_token;
+        let pages = self.pages(Call::ListInstances, pages, token, failed);
+        let pages: Vec<ListInstancesOutput> = match pages.try_collect().await {
+            Err(error) if error.class == Class::NotFound => return Ok(None),
+            pages => pages?,
+        };
+        let summaries = pages.into_iter().filter_map(|page| page.instances).flatten();
+        let mut registered_by = BTreeSet::new();
+        let instances = summaries.filter_map(|instance| {
+            registered_by.extend(instance.created_by_account);
+            let attributes = instance.attributes.unwrap_or_default().into_iter().collect();
+            Some((instance.id?, attributes))
+        });
+        let instances = instances.collect();
+        Ok(Some(Held { instances, registered_by }))
+    }
+
+    /// The attributes of one instance, for somebody who has a permit; `None` where it does not exist.
+    ///
+    /// # Errors
+    /// Where Cloud Map does not tell.
+    pub async fn instance(
+        &self,
+        _permit: &Permit<'_>,
+        service: &str,
+        place: &Place,
+        instance: &str,
+    ) -> Result<Option<Attributes>, Error> {
+        self.quotas.take(Call::GetInstance, self.urgency).await;
+        let answer = self.client.get_instance().service_id(service).instance_id(instance).send();
+        let failed = || format!("get the instance {instance} of {place}");
+        match answer.await.map_err(|error| Error::new(failed(), &error)) {
+            Ok(answer) => {
+                let attributes = answer.instance.and_then(|instance| instance.attributes);
+                Ok(Some(attributes.unwrap_or_default().into_iter().collect()))
+            }
+            Err(error) if error.class == Class::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
