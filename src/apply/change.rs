@@ -45,15 +45,15 @@ impl Turn<'_> {
             Ok(permit) if deadline.is_open() => permit,
             _ => return Effect::Is(Outcome::Undone(NO_TIME.to_owned())),
         };
-        let made = timeout_at(deadline.end(), async {
-            // Thousands of changes wait at once, and few of them for the answer to a call.
+        // Thousands of changes wait at once: few of them for the answer to a call, most of them for their leave.
+        let made = Box::pin(async {
             let called = Box::pin(self.call(permit, change, services)).await;
             match called {
                 Ok(accepted) => self.finish(accepted, change).await,
                 Err(effect) => effect,
             }
         });
-        made.await.unwrap_or_else(|_| late(change))
+        timeout_at(deadline.end(), made).await.unwrap_or_else(|_| late(change))
     }
 
     /// Makes the call: what Cloud Map accepted, or what came of it at once.

@@ -142,6 +142,7 @@ async fn take_turns(
     settled: &BTreeSet<Identity>,
 ) -> Results {
     let left = &observation.room_left_by(changes.values().flatten());
+    let changes_in_all = changes.values().map(Vec::len).sum();
     let mut turns = in_turns(changes);
     let count = turns.len().max(1);
     turns.rotate_left(terms.rotation % count);
@@ -155,6 +156,7 @@ async fn take_turns(
         Turn::new(task, narrow, terms, settled).take(changes)
     });
     let mut results = Results::default();
+    results.applied.reserve(changes_in_all);
     let mut turns = stream::iter(turns).buffer_unordered(SIDE_BY_SIDE);
     while let Some(of_turn) = turns.next().await {
         results.applied.extend(of_turn.applied);

@@ -7,7 +7,7 @@ use aws_sdk_servicediscovery::types::{Operation, OperationStatus};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::usual::Usual;
-use super::{Call, CloudMap, Error};
+use super::{Call, CloudMap, Error, Permit};
 use crate::model::NamespaceKind;
 
 /// How long one operation is waited for.
@@ -67,7 +67,9 @@ impl CloudMap {
         };
         for looks in 1.. {
             let scout = usual.first_look(start).await;
-            let looked = Box::pin(self.look(operation, owner)).await?;
+            // Thousands wait for this leave at once.
+            let permit = self.permit(Call::GetOperation).await;
+            let looked = Box::pin(self.look(permit, operation, owner)).await?;
             if let Some((ended, took)) = looked {
                 usual.ended(took.unwrap_or(start.elapsed()));
                 return Ok(ended);
@@ -83,10 +85,10 @@ impl CloudMap {
     /// How an operation has ended, and after how long.
     async fn look(
         &self,
+        _permit: Permit<'_>,
         operation: &str,
         owner: Option<&str>,
     ) -> Result<Option<(Ended, Option<Duration>)>, Error> {
-        let _permit = self.permit(Call::GetOperation).await;
         let request = self.client.get_operation().operation_id(operation);
         let answer = request.set_owner_account(owner.map(str::to_owned)).send().await;
         let answer =

@@ -11,7 +11,7 @@ use crate::event;
 use crate::plan::Policy;
 use crate::reconcile;
 use crate::report::{
-    ClusterReport, Counts, LARGEST_ANSWER, OrphanReport, Report, Shorten, within_limit,
+    ClusterReport, Counts, Open, OrphanReport, Report, Shorten, is_within_limit, within_limit,
 };
 
 /// What became of an invocation.
@@ -58,8 +58,12 @@ impl Error {
     }
 }
 
-/// The report of an invocation, and by cluster.
-pub(super) type Run = (Report, BTreeMap<usize, ClusterReport>);
+/// What came of the selected Services of some clusters.
+pub(super) struct Run {
+    pub(super) report: Report,
+    /// What is open, by the cluster's place in the settings.
+    pub(super) open: BTreeMap<usize, Open>,
+}
 
 impl Answer {
     pub(super) fn refused(error: Error) -> Self {
@@ -73,7 +77,7 @@ impl Answer {
 
     /// The schedule, and a log's subscription, learn whether all is well; a failed run is what the
     /// alarms look for.
-    pub(super) fn to_schedule((report, _): Run) -> Self {
+    pub(super) fn to_schedule(report: Report) -> Self {
         let response = if report.ok {
             Ok(json!({ "ok": true, "mode": report.mode, "counts": report.counts }))
         } else {
@@ -83,24 +87,23 @@ impl Answer {
     }
 
     /// A person always gets the report.
-    pub(super) fn to_direct((report, _): Run) -> Self {
-        let whole = json!(report);
-        let response = if whole.to_string().len() <= LARGEST_ANSWER { whole } else { cut(&report) };
+    pub(super) fn to_direct(report: Report) -> Self {
+        let response = if is_within_limit(&report) { json!(report) } else { cut(&report) };
         Self { report: Some(report), response: Ok(response) }
     }
 
     /// The queue learns which messages to deliver again: those in whose scope something failed that a
     /// retry can help.
     pub(super) fn to_queue(
-        (report, by_cluster): Run,
+        Run { report, open }: Run,
         served: Vec<(Selections, Vec<String>)>,
     ) -> Self {
         let mut response = SqsBatchResponse::default();
         for (selections, ids) in served {
-            let complete = selections.iter().all(|(index, selection)| {
-                by_cluster.get(&index).is_some_and(|report| report.is_complete_for(selection))
+            let done = selections.iter().all(|(index, selection)| {
+                open.get(&index).is_some_and(|open| open.is_done_for(selection))
             });
-            if !complete {
+            if !done {
                 for id in ids {
                     response.add_failure(id);
                 }

@@ -37,18 +37,18 @@ impl Function {
     }
 
     /// Hands on what a run of whole clusters, or of parts of them, has left undone for want of time. What is in the
-    /// queue is open no more in the reports by cluster, so that the messages that asked for it do not come back.
+    /// queue is open no more, so that the messages that asked for it do not come back.
     pub(super) async fn hand_on(&self, run: &mut Run, selections: &Selections, hops: &Hops) {
         let Some(queue) = &self.own_queue else { return };
         for (index, selection) in selections.iter() {
             let hop = hops.get(&index).copied().unwrap_or_default() + 1;
-            let cut_short = run.1.get_mut(&index).filter(|report| report.counts.undone > 0);
-            let Some(report) = cut_short.filter(|_| hop <= Rest::LAST_HOP) else { continue };
+            let cut_short = run.open.get_mut(&index).filter(|open| open.is_cut_short());
+            let Some(open) = cut_short.filter(|_| hop <= Rest::LAST_HOP) else { continue };
             let cluster = self.settings.clusters[index].label();
             for shard in parts(selection) {
                 let message = message(cluster, shard, hop);
                 match queue.send(&message).await {
-                    Ok(()) => report.hand_on(&Selection::shard(shard)),
+                    Ok(()) => open.hand_on(&Selection::shard(shard)),
                     Err(error) => tracing::error!(cluster, "not handed on: {}", chain(&error)),
                 }
             }

@@ -44,7 +44,7 @@ impl Function {
         }
         let mut run = Box::pin(self.run(&self.invocation(true, deadline), &selections)).await;
         self.hand_on(&mut run, &selections, &hops).await;
-        run.0.dropped = dropped;
+        run.report.dropped = dropped;
         (run, served)
     }
 }

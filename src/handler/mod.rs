@@ -85,7 +85,7 @@ impl Function {
                 Answer::to_queue(run, served)
             }
             event::Invocation::AuditLog(messages) => {
-                Answer::to_schedule(self.messages(messages, deadline).await.0)
+                Answer::to_schedule(self.messages(messages, deadline).await.0.report)
             }
             event::Invocation::Direct(command) => self.direct(&command, deadline).await,
         }
@@ -98,7 +98,7 @@ impl Function {
         let selections = Selections::everything(&self.settings.clusters);
         let mut run = Box::pin(self.run(&self.invocation(true, deadline), &selections)).await;
         self.hand_on(&mut run, &selections, &Hops::new()).await;
-        Answer::to_schedule(run)
+        Answer::to_schedule(run.report)
     }
 
     async fn direct(&self, command: &Command, deadline: Deadline) -> Answer {
@@ -121,7 +121,7 @@ impl Function {
                 ..self.invocation(command.confirm, deadline)
             },
         };
-        Answer::to_direct(Box::pin(self.run(&invocation, &selections)).await)
+        Answer::to_direct(Box::pin(self.run(&invocation, &selections)).await.report)
     }
 
     /// What all clusters of an invocation share; `writes` is whether it shall change Cloud Map.

@@ -1,8 +1,6 @@
 //! A purge: all of ours for one cluster, in every Cloud Map that the settings lead to. The payload only
 //! says which ARN the marks carry; no address, role or Region is taken from it.
 
-use std::collections::BTreeMap;
-
 use super::scopes::UnknownCluster;
 use super::{Answer, Error, Function, log};
 use crate::clients::RegistryKey;
@@ -39,7 +37,7 @@ impl Function {
         }
         let report = Report::new(invocation.mode, reports);
         log::run(&report);
-        Answer::to_direct((report, BTreeMap::new()))
+        Answer::to_direct(report)
     }
 
     /// The cluster that a command names: one that is configured, or any by its ARN.

@@ -13,14 +13,13 @@ use crate::model::Selection;
 use crate::observe::{Memory, SharedRegistry};
 use crate::plan::Claimed;
 use crate::reconcile::Invocation;
-use crate::report::{ClusterReport, EmptyServices, Report};
+use crate::report::{ClusterReport, EmptyServices, Open, Report};
 
 /// How many clusters are served side by side.
 const CLUSTERS_SIDE_BY_SIDE: usize = 8;
 
 impl Function {
-    /// Reconciles every selected cluster; a failing one stops no other. The reports are returned by
-    /// the cluster's place in the settings, too.
+    /// Reconciles every selected cluster; a failing one stops no other.
     pub(super) async fn run(&self, invocation: &Invocation<'_>, selections: &Selections) -> Run {
         let clusters = selections.iter().map(|(index, _)| &self.settings.clusters[index]);
         let registries =
@@ -34,22 +33,24 @@ impl Function {
         for (index, selection) in selections.iter() {
             self.out_of_step.note(&runs[&index].0, selection, invocation.now);
         }
-        let of_clusters = runs.values().map(|(report, _)| report.clone()).collect();
-        let mut report = Report::new(invocation.mode, of_clusters);
-        report.whole = selections.is_everything(&self.settings.clusters);
+        let whole = selections.is_everything(&self.settings.clusters);
+        let (mut orphans, mut empty_services) = (Vec::new(), Vec::new());
+        if whole && invocation.adoption.is_none() {
+            orphans = Box::pin(self.orphans(invocation, &registries, &runs)).await;
+        }
+        if whole && invocation.may_delete_services() {
+            empty_services = self.empty_services(invocation, &registries, &runs).await;
+        }
+        let open = runs.iter().map(|(index, (report, _))| (*index, Open::of(report))).collect();
+        let clusters = runs.into_values().map(|(report, _)| report).collect();
+        let mut report = Report::new(invocation.mode, clusters).with_orphans(orphans);
+        for empty in empty_services {
+            report = report.with_empty_services(empty);
+        }
+        report.whole = whole;
         report.oldest = self.out_of_step.oldest(invocation.now);
-        if report.whole && invocation.adoption.is_none() {
-            let orphans = Box::pin(self.orphans(invocation, &registries, &runs)).await;
-            report = report.with_orphans(orphans);
-        }
-        if report.whole && invocation.may_delete_services() {
-            for empty in self.empty_services(invocation, &registries, &runs).await {
-                log::empty_services(&empty, invocation.mode);
-                report = report.with_empty_services(empty);
-            }
-        }
         log::run(&report);
-        (report, runs.into_iter().map(|(index, (report, _))| (index, report)).collect())
+        Run { report, open }
     }
 
     /// One cluster's report, and what it claims where it could be read.
@@ -90,7 +91,9 @@ impl Function {
         let (mut seen, mut reports) = (BTreeSet::new(), Vec::new());
         for registry in registries.values() {
             let empty = invocation.delete_empty_services(registry, &claimed, &unknown, &mut seen);
-            reports.push(empty.await);
+            let empty = empty.await;
+            log::empty_services(&empty, invocation.mode);
+            reports.push(empty);
         }
         reports
     }

@@ -8,7 +8,7 @@ use super::{
     chain,
 };
 use crate::apply::{Applied, Outcome};
-use crate::model::{Selection, ServiceRef};
+use crate::model::ServiceRef;
 use crate::plan::{Change, HeldBack, Place, Plan, Reason};
 
 impl ClusterReport {
@@ -93,30 +93,6 @@ impl ClusterReport {
     /// retry would not help.
     pub fn is_complete(&self) -> bool {
         self.error.is_none() && self.counts.failed == 0 && self.counts.undone == 0
-    }
-
-    /// Somebody else does what was left undone for the selected Services.
-    pub fn hand_on(&mut self, selection: &Selection) {
-        for service in &mut self.services {
-            service.changes.retain(|line| {
-                let undone = matches!(line.result, ChangeResult::Undone { .. });
-                !undone || !selection.contains(&line.service)
-            });
-        }
-    }
-
-    /// Whether all that was to be done for the selected Services is done, as far as a retry could
-    /// help.
-    pub fn is_complete_for(&self, selection: &Selection) -> bool {
-        let changes = self.services.iter().flat_map(|service| &service.changes);
-        let mut open = changes.filter(|line| line.is_left_undone());
-        let held_back = self.services.iter().flat_map(|service| &service.held_back);
-        let mut failed = held_back.filter(|line| line.failed);
-        let unread = self.services.iter().any(|service| service.unreadable.is_some());
-        self.error.is_none()
-            && !unread
-            && !open.any(|line| selection.contains(&line.service))
-            && !failed.any(|line| selection.contains(&line.service))
     }
 }
 

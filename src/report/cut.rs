@@ -1,6 +1,8 @@
 //! Answers that Lambda's limit does not let out whole: their lists are shortened until they fit, and a line
 //! says what is left out.
 
+use std::io::{self, Write};
+
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -9,7 +11,7 @@ use super::explanation::Explanation;
 use super::status::Status;
 
 /// Lambda answers at most 6 MB; what comes near is cut.
-pub const LARGEST_ANSWER: usize = 5_000_000;
+const LARGEST_ANSWER: usize = 5_000_000;
 
 /// An answer whose lists can be shortened.
 pub trait Shorten: Serialize {
@@ -19,13 +21,32 @@ pub trait Shorten: Serialize {
     fn shorten(&mut self, entries: usize);
 }
 
+/// Whether Lambda lets the answer out whole.
+pub fn is_within_limit(answer: &impl Serialize) -> bool {
+    let mut length = Length(0);
+    serde_json::to_writer(&mut length, answer).is_ok_and(|()| length.0 <= LARGEST_ANSWER)
+}
+
+/// Counts bytes: an answer that is too large is never held in memory.
+struct Length(usize);
+
+impl Write for Length {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 += bytes.len();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 /// The answer as JSON, shortened where it is too large.
 pub fn within_limit(mut answer: impl Shorten) -> Value {
     let mut entries = answer.longest();
     loop {
-        let value = json!(answer);
-        if entries == 0 || value.to_string().len() <= LARGEST_ANSWER {
-            return value;
+        if entries == 0 || is_within_limit(&answer) {
+            return json!(answer);
         }
         answer.shorten(entries);
         entries /= 2;

@@ -12,6 +12,7 @@ mod guard;
 mod line;
 pub mod metrics;
 mod notice;
+mod open;
 mod orphans;
 pub mod status;
 mod table;
@@ -26,11 +27,12 @@ use serde::{Deserialize, Serialize};
 use crate::model::Traffic;
 
 pub use counts::Counts;
-pub use cut::{LARGEST_ANSWER, Shorten, within_limit};
+pub use cut::{Shorten, is_within_limit, within_limit};
 pub use empty::{Deletion, EmptyServices};
 pub use guard::{GuardReport, LosingService};
 pub use line::{ChangeLine, ChangeResult, HeldBackLine, ServiceReport};
 pub use notice::{Notice, notices};
+pub use open::Open;
 pub use orphans::OrphanReport;
 
 /// One of a few words that stand in a report: the code's own, or as they were read from an answer.
