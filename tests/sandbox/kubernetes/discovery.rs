@@ -62,6 +62,7 @@ fn entry(resource: &Resource) -> Value {
         "services" => vec!["svc"],
         "endpoints" => vec!["ep"],
         "namespaces" => vec!["ns"],
+        "pods" => vec!["po"],
         _ => vec![],
     };
     json!({

@@ -131,6 +131,35 @@ impl Pod {
         self.addresses.iter().find(wanted).map(ToString::to_string)
     }
 
+    /// The pod itself, as far as clients of Services look at it: with the labels that its Service selects.
+    pub(super) fn object(&self, service: &Value) -> Value {
+        let condition = if self.ready { "True" } else { "False" };
+        let ip = |address: &IpAddr| json!({"ip": address.to_string()});
+        let mut object = json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {
+                "name": self.name, "namespace": service["metadata"]["namespace"], "uid": self.uid,
+                "labels": service["spec"]["selector"],
+            },
+            "spec": {"containers": [{"name": "app", "image": "app"}]},
+            "status": {
+                "phase": "Running",
+                "conditions": [{"type": "Ready", "status": condition}],
+                "podIP": self.addresses.first().map(ToString::to_string),
+                "podIPs": self.addresses.iter().map(ip).collect::<Vec<_>>(),
+            },
+        });
+        for (key, value) in [("nodeName", &self.node), ("hostname", &self.hostname)] {
+            if let Some(value) = value {
+                object["spec"][key] = value.as_str().into();
+            }
+        }
+        if self.terminating {
+            object["metadata"]["deletionTimestamp"] = "2026-11-21T00:00:00Z".into();
+        }
+        object
+    }
+
     /// The reference that endpoints carry.
     pub(super) fn reference(&self, namespace: &Value) -> Value {
         json!({"kind": "Pod", "namespace": namespace, "name": self.name, "uid": self.uid})

@@ -30,13 +30,15 @@ pub static ENDPOINT_SLICES: Resource =
     resource("discovery.k8s.io", "endpointslices", "EndpointSlice");
 /// Events, new form.
 pub static EVENTS: Resource = resource("events.k8s.io", "events", "Event");
+/// Pods, where a test shows them.
+pub static PODS: Resource = resource("", "pods", "Pod");
 /// Namespaces.
 pub static NAMESPACES: Resource =
     Resource { group: "", plural: "namespaces", kind: "Namespace", namespaced: false };
 
 /// Everything that is stored; all in version v1.
-pub static RESOURCES: [&Resource; 5] =
-    [&SERVICES, &ENDPOINTS, &ENDPOINT_SLICES, &EVENTS, &NAMESPACES];
+pub static RESOURCES: [&Resource; 6] =
+    [&SERVICES, &ENDPOINTS, &ENDPOINT_SLICES, &EVENTS, &NAMESPACES, &PODS];
 
 impl Resource {
     /// `v1` or `<group>/v1`

@@ -80,6 +80,11 @@ impl KubernetesServer {
         self.world().serves_slices = served;
     }
 
+    /// Shows the pods that are given to Services from now on as objects of their own.
+    pub fn show_pods(&self) {
+        self.world().shows_pods = true;
+    }
+
     /// Sets the version to 1.<minor>: below 31 Services cannot be selected by spec.clusterIP.
     pub fn set_minor_version(&self, minor: u32) {
         self.world().minor = minor;

@@ -13,7 +13,7 @@ use super::endpoint_slices::{is_derived_for, slices_of};
 use super::endpoints::endpoints_of;
 use super::fault::Fault;
 use super::pod::Pod;
-use super::resource::{ENDPOINT_SLICES, ENDPOINTS, Resource, SERVICES};
+use super::resource::{ENDPOINT_SLICES, ENDPOINTS, PODS, Resource, SERVICES};
 use super::service::with_defaults;
 use super::store::Store;
 use super::{ClusterIdentity, RequestLine};
@@ -32,6 +32,8 @@ pub struct World {
     pub requests: Vec<RequestLine>,
     /// Whether discovery.k8s.io is served.
     pub serves_slices: bool,
+    /// Whether the pods behind Services can be listed; the function never does, and they make a large world slow.
+    pub shows_pods: bool,
     /// The server's version is 1.<minor>.
     pub minor: u32,
     /// How far the server's clock is ahead.
@@ -49,6 +51,7 @@ impl World {
             faults: Vec::new(),
             requests: Vec::new(),
             serves_slices: true,
+            shows_pods: false,
             minor: 33,
             clock_ahead: Duration::ZERO,
             pods: BTreeMap::new(),
@@ -92,11 +95,15 @@ impl World {
 
     /// Replaces the pods that a Service selects.
     pub fn set_pods(&mut self, namespace: &str, service: &str, pods: &[Pod]) {
-        assert!(
-            self.store.get(&SERVICES, namespace, service).is_some(),
-            "pods were given for {namespace}/{service}, which does not exist"
-        );
-        self.pods.insert((namespace.to_owned(), service.to_owned()), pods.to_vec());
+        let object = self.store.get(&SERVICES, namespace, service);
+        let object = object.unwrap_or_else(|| {
+            panic!("pods were given for {namespace}/{service}, which does not exist")
+        });
+        let place = (namespace.to_owned(), service.to_owned());
+        let before = self.pods.insert(place, pods.to_vec()).unwrap_or_default();
+        if self.shows_pods {
+            self.show_pods(&object, &before, pods);
+        }
         self.follow(namespace, service);
     }
 
@@ -120,6 +127,16 @@ impl World {
         self.store.put(&ENDPOINTS, endpoints_of(&service, &pods));
     }
 
+    fn show_pods(&mut self, service: &Value, before: &[Pod], now: &[Pod]) {
+        let (namespace, _) = place_of(service);
+        for gone in before.iter().filter(|pod| now.iter().all(|it| it.name != pod.name)) {
+            self.store.remove(&PODS, &namespace, &gone.name);
+        }
+        for pod in now {
+            self.store.put(&PODS, pod.object(service));
+        }
+    }
+
     fn remove_slices(&mut self, namespace: &str, goes: impl Fn(&Value) -> bool) {
         for slice in self.store.all(&ENDPOINT_SLICES, namespace) {
             if goes(&slice) {
@@ -133,4 +150,33 @@ impl World {
 fn place_of(object: &Value) -> (String, String) {
     let text = |key: &str| object["metadata"][key].as_str().unwrap_or_default().to_owned();
     (text("namespace"), text("name"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::identity::Identities;
+    use super::super::service::Headless;
+    use super::*;
+
+    #[test]
+    fn shown_pods_carry_what_their_service_selects_and_go_when_they_are_replaced() {
+        let (name, region, account) = ("blue".to_owned(), String::new(), String::new());
+        let (identities, admin_token) = (Identities::default(), String::new());
+        let access = Access { entries: BTreeMap::new(), admin_token, identities };
+        let mut world = World::new(ClusterIdentity { name, region, account }, access);
+        world.put(Headless::new("shop", "web").build());
+        world.set_pods("shop", "web", &[Pod::new("web-1", "10.0.0.1")]);
+        assert!(world.store.all(&PODS, "").is_empty());
+        world.shows_pods = true;
+        for pods in [["web-1", "web-2"], ["web-2", "web-3"]] {
+            let pods = pods.map(|name| Pod::new(name, "10.0.0.1"));
+            world.set_pods("shop", "web", &pods);
+        }
+
+        let shown = world.store.all(&PODS, "shop");
+
+        let names: Vec<String> = shown.iter().map(|pod| place_of(pod).1).collect();
+        assert_eq!(names, ["web-2", "web-3"]);
+        assert!(shown.iter().all(|pod| pod["metadata"]["labels"]["app"] == "web"));
+    }
 }
