@@ -9,6 +9,7 @@ use flate2::write::DeflateEncoder;
 use serde_json::Value;
 use tokio::process::{Child, Command};
 
+use crate::process::Used;
 use crate::runtime_api::{Outcome, RuntimeApi};
 use crate::sandbox::{REGION, Sandbox};
 
@@ -116,23 +117,8 @@ impl Function {
         }
     }
 
-    /// The most memory that it has ever had resident, in MiB.
-    pub fn peak_memory(&self) -> f64 {
-        let status = format!("/proc/{}/status", self.process.id().expect("it runs"));
-        let status = std::fs::read_to_string(status).expect("Linux's word on a process");
-        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-        let kib = peak.and_then(|peak| peak.trim().strip_suffix("kB")?.trim().parse::<f64>().ok());
-        kib.expect("kB") / 1024.0
-    }
-
-    /// The processor time that it has used, in seconds.
-    pub fn processor_time(&self) -> f64 {
-        let stat = format!("/proc/{}/stat", self.process.id().expect("it runs"));
-        let stat = std::fs::read_to_string(stat).expect("Linux's word on a process");
-        // After the name, which may hold anything and ends with the last parenthesis: utime and stime are the
-        // 12th and 13th field, in hundredths of a second.
-        let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split(' ').collect();
-        let ticks = fields[12..14].iter().map(|it| it.parse::<f64>().expect("a number"));
-        ticks.sum::<f64>() / 100.0
+    /// What it has used so far.
+    pub fn used(&self) -> Used {
+        Used::by(self.process.id()).expect("it runs")
     }
 }

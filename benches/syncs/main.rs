@@ -1,7 +1,8 @@
 //! Whole syncs, `cargo bench --bench syncs`: the release binary of the function as a process of its own, started as
 //! Lambda starts it, against the sandbox's servers in this one, where every call to Cloud Map takes 20 ms. It writes
-//! BENCHMARKS.md. `cargo bench --bench syncs -- <part of a world's name>` runs those worlds and prints their tables;
-//! one takes seven minutes, and only runs where it is asked for so.
+//! BENCHMARKS.md, after each world anew. `cargo bench --bench syncs -- <part of a world's name>` runs those worlds and
+//! prints their tables. `CLOUD_MAP_SYNC_BINARY` names a function that is built; `EXTERNAL_DNS_BINARY` names an
+//! ExternalDNS that is measured beside it.
 
 #![allow(missing_docs, reason = "a program")]
 
@@ -12,41 +13,65 @@ mod runtime_api;
 #[allow(dead_code, unused_imports, unreachable_pub, reason = "as above")]
 mod sandbox;
 
+mod aims;
+mod deciding;
+mod external_dns;
 mod function;
+mod process;
 mod report;
+mod runs;
 mod start;
+mod table;
 mod world;
 
 use std::process::ExitCode;
 
+use external_dns::ExternalDns;
 use function::Binary;
 use report::Report;
 use start::Start;
-use world::WORLDS;
+use world::{Beside, WORLDS};
 
 #[tokio::main]
 async fn main() -> ExitCode {
     // Cargo says `--bench` itself.
     let filter = std::env::args().skip(1).find(|argument| !argument.starts_with("--"));
-    let (binary, bare) = match Binary::build().and_then(|it| Ok((it, Binary::bare()?))) {
-        Ok(binaries) => binaries,
+    match measure(filter.as_deref()).await {
+        Ok(()) => ExitCode::SUCCESS,
         Err(problem) => {
-            eprintln!("the function cannot be built: {problem}");
-            return ExitCode::FAILURE;
-        }
-    };
-    let mut report = Report { tables: Vec::new(), start: Start::measure(&binary, &bare).await };
-    for world in WORLDS.iter().filter(|world| world.is_asked_for(filter.as_deref())) {
-        eprintln!("{} ...", world.name);
-        let table = world.run(&binary).await;
-        eprintln!("{table}");
-        report.tables.push(table);
-        if filter.is_none()
-            && let Err(error) = report.write("BENCHMARKS.md", &binary)
-        {
-            eprintln!("cannot write BENCHMARKS.md: {error}");
-            return ExitCode::FAILURE;
+            eprintln!("{problem}");
+            ExitCode::FAILURE
         }
     }
-    ExitCode::SUCCESS
+}
+
+async fn measure(filter: Option<&str>) -> Result<(), String> {
+    let external_dns = ExternalDns::from_environment()?;
+    let (binary, bare) = (Binary::build()?, Binary::bare()?);
+    let start = Start::measure(&binary, &bare).await;
+    let mut report = Report { binary, external_dns, tables: Vec::new(), start };
+    for world in WORLDS.iter().filter(|world| world.is_asked_for(filter)) {
+        eprintln!("{} ...", world.name);
+        report.tables.push(runs::run(world, &report.binary).await);
+        let is_beside =
+            world.beside == Beside::Always || filter.is_some() && world.beside == Beside::Asked;
+        if let Some(external_dns) = report.external_dns.as_ref().filter(|_| is_beside) {
+            let table = external_dns.run(world).await;
+            report.tables.push(table);
+        }
+        tell(&report, filter)?;
+    }
+    Ok(())
+}
+
+/// Writes the file, or prints what was asked for.
+fn tell(report: &Report, filter: Option<&str>) -> Result<(), String> {
+    if filter.is_none() {
+        let written = report.write("BENCHMARKS.md");
+        return written.map_err(|error| format!("cannot write BENCHMARKS.md: {error}"));
+    }
+    for table in &report.tables {
+        println!("{table}");
+    }
+    Ok(())
 }

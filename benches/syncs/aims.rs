@@ -1,0 +1,149 @@
+//! What is to be reached, what this run measured of it, and why it is not reached where it is not.
+
+use std::fmt;
+
+use crate::report::Report;
+use crate::table::{Row, Table, count};
+use crate::world::{LARGE, LARGE_CLUSTER, LARGE_UNDER_QUOTAS, SMALL, SMALL_UNDER_QUOTAS};
+
+/// A figure that is to stay at or below another.
+pub struct Aim {
+    what: String,
+    limit: f64,
+    measured: f64,
+    unit: &'static str,
+    /// What keeps it from being reached, without figures.
+    why: &'static str,
+}
+
+/// ExternalDNS v0.21 in 200 x 5 against another stand-in with 20 ms a call, for runs without its binary.
+pub const REFERENCE: [Reference; 2] =
+    [Reference { calls: 1204, seconds: 27.0 }, Reference { calls: 203, seconds: 4.7 }];
+
+/// A run of ExternalDNS that was measured elsewhere.
+#[derive(Clone, Copy)]
+pub struct Reference {
+    /// To Cloud Map.
+    pub calls: usize,
+    /// From its start to its end.
+    pub seconds: f64,
+}
+
+/// One call for each service, and the lists.
+const FEWEST_CALLS_IN_STEP: f64 = 204.0;
+
+const MANY_CALLS: &str = "Something is read more than once.";
+const SLOW: &str = "The processor of this machine, which the stand-ins share, is the limit.";
+const READ_TWICE: &str = "Something is read again before the writes.";
+const FIRST_SYNC_MEMORY: &str = "A first sync holds the changes with what became of them, the attributes of the \
+     instances, and the changes that wait for their operations, all at the same time.";
+const IN_STEP_MEMORY: &str = "The registry and what is desired are both held whole.";
+const ONE_AFTER_ANOTHER: &str = "Lists, creations and registrations each wait for rates of their own, and not all of \
+     one can be made while another waits.";
+const LATE_INSTANCES: &str = "The instances of a service can only be read once it is listed, and a list of one \
+     namespace's services goes through the pages of all.";
+const UNKNOWN_RATES: &str = "A new process does not know what is left of the account's rates. Right after another has \
+     used them up, some of its calls are throttled until it knows.";
+const START: &str = "The function reads the TLS roots, and its binary is many times the size. Lambda gives the start \
+     more processor than an invocation, so the roots and the clients' configuration are read there.";
+const SIZE: &str = "The clients of AWS and of Kubernetes are most of it.";
+
+impl Aim {
+    fn new(what: &str, limit: f64, measured: f64, unit: &'static str, why: &'static str) -> Self {
+        Self { what: what.to_owned(), limit, measured, unit, why }
+    }
+
+    /// Why it is not reached, where it is not.
+    pub fn shortfall(&self) -> Option<String> {
+        (!self.is_reached()).then(|| format!("- {}: {}", self.what, self.why))
+    }
+
+    fn is_reached(&self) -> bool {
+        self.measured <= self.limit
+    }
+}
+
+impl fmt::Display for Aim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { what, limit, measured, unit, .. } = self;
+        let reached = if self.is_reached() { "yes" } else { "**no**" };
+        let places = if unit.is_empty() { 0 } else { 2 };
+        write!(f, "| {what} | {limit:.places$}{unit} | {measured:.places$}{unit} | {reached} |")
+    }
+}
+
+/// All aims of which this run measured something.
+pub fn aims(report: &Report) -> Vec<Aim> {
+    let mut aims = Vec::new();
+    if let Some(small) = report.table(SMALL) {
+        aims.extend(beside_external_dns(report, small));
+        aims.extend(warm_events(small));
+    }
+    for (world, name) in [(SMALL_UNDER_QUOTAS, "200 x 10"), (LARGE_UNDER_QUOTAS, "1,000 x 20")] {
+        for (run, why) in [("first sync", ONE_AFTER_ANOTHER), ("in step, cold", LATE_INSTANCES)] {
+            let row = report.table(world).and_then(|table| table.row(run));
+            aims.extend(row.into_iter().flat_map(|row| under_quotas(name, row, why)));
+        }
+    }
+    aims.extend(memory(report));
+    let ratio = report.start.function.0 / report.start.bare.0;
+    let zip = f64::from(report.binary.zipped) / 1e6;
+    let what = "Start, of that of a function that does nothing";
+    aims.push(Aim::new(what, 2.0, ratio, " x", START));
+    aims.push(Aim::new("The binary, zipped", 6.0, zip, " MB", SIZE));
+    aims
+}
+
+fn beside_external_dns(report: &Report, small: &Table) -> Vec<Aim> {
+    let beside = report.beside(SMALL);
+    let seconds = |name, reference: Reference| {
+        beside.and_then(|table| table.row(name)).map_or(reference.seconds, Row::seconds)
+    };
+    let mut aims = Vec::new();
+    if let Some(row) = small.row("in step, cold") {
+        let (calls, theirs) = (count(row.number_of_calls()), seconds(row.name, REFERENCE[1]));
+        let what = "Calls of 200 x 5 in step, cold";
+        aims.push(Aim::new(what, FEWEST_CALLS_IN_STEP, calls, "", MANY_CALLS));
+        let what = "200 x 5 in step, cold: a tenth of ExternalDNS's time";
+        aims.push(Aim::new(what, theirs / 10.0, row.seconds(), " s", SLOW));
+    }
+    if let Some(row) = small.row("first sync") {
+        let theirs = seconds(row.name, REFERENCE[0]);
+        let what = "First sync of 200 x 5: a tenth of ExternalDNS's time";
+        aims.push(Aim::new(what, theirs / 10.0, row.seconds(), " s", SLOW));
+    }
+    aims
+}
+
+fn warm_events(small: &Table) -> Option<Aim> {
+    let reads = count(small.events.as_ref()?.reads_before_writes);
+    let what = "One pod changed, warm: Cloud Map reads before the writes";
+    Some(Aim::new(what, 1.0, reads, "", READ_TWICE))
+}
+
+fn under_quotas(world: &str, row: &Row, why: &'static str) -> Vec<Aim> {
+    let what = |figure: &str| format!("{world} under quotas, {}: {figure}", row.name);
+    let time = what("time, of that which the rates force");
+    let time = row.ratio().map(|ratio| Aim::new(&time, 1.25, ratio, " x", why));
+    let throttled = row.throttled_percent();
+    let throttled = Aim::new(&what("throttled calls"), 1.0, throttled, " %", UNKNOWN_RATES);
+    time.into_iter().chain([throttled]).collect()
+}
+
+fn memory(report: &Report) -> Vec<Aim> {
+    let mut aims = Vec::new();
+    for world in [LARGE, LARGE_UNDER_QUOTAS] {
+        let Some(table) = report.table(world) else { continue };
+        let quotas = if world == LARGE { "" } else { " under quotas" };
+        for (run, why) in [("first sync", FIRST_SYNC_MEMORY), ("in step, cold", IN_STEP_MEMORY)] {
+            let what = format!("Peak memory of 1,000 x 20{quotas}, {run}");
+            let peak = table.row(run).map(|row| row.used.peak_memory);
+            aims.extend(peak.map(|peak| Aim::new(&what, 64.0, peak, " MB", why)));
+        }
+    }
+    if let Some(table) = report.table(LARGE_CLUSTER) {
+        let what = "Peak memory of 1,000 x 10 in the large cluster, all runs";
+        aims.push(Aim::new(what, 96.0, table.peak_memory(), " MB", FIRST_SYNC_MEMORY));
+    }
+    aims
+}

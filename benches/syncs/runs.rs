@@ -1,0 +1,97 @@
+//! What the function does in a world: a sync from nothing, the next by the same process, one by a new process, one
+//! that reads by discovery, and messages about single pods that change.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::function::{Binary, Function};
+use crate::process::Used;
+use crate::sandbox::cloud_map::CloudMap;
+use crate::sandbox::kubernetes::KubernetesServer;
+use crate::table::{Events, Row, Table};
+use crate::world::{Tenant, World, pods};
+
+/// How many pods change, one message after the other; where an operation takes two seconds, fewer.
+const EVENTS: usize = 40;
+const SLOW_EVENTS: usize = 5;
+
+/// Measures all runs in a world.
+pub async fn run(world: &World, binary: &Binary) -> Table {
+    let (sandbox, cluster, cloud_map) = world.seed(Tenant::Function).await;
+    let settings = [("QUOTA_SHARE", world.share)];
+    let discovers = [settings[0], ("REGISTRY_READ", "discover")];
+    let mut function = binary.start(&sandbox, &settings).await;
+    let mut rows = Vec::new();
+    for name in ["first sync", "in step, warm"] {
+        rows.push(full_sync(world, name, &mut function, &cloud_map).await);
+    }
+    for (name, settings) in
+        [("in step, cold", &settings[..]), ("in step, cold, discovered", &discovers)]
+    {
+        let mut cold = binary.start(&sandbox, settings).await;
+        rows.push(full_sync(world, name, &mut cold, &cloud_map).await);
+    }
+    let events = events(world, &mut function, &cluster, &cloud_map).await;
+    Table { name: world.name.to_owned(), rows, events: Some(events) }
+}
+
+async fn full_sync(
+    world: &World,
+    name: &'static str,
+    function: &mut Function,
+    cloud_map: &CloudMap,
+) -> Row {
+    cloud_map.forget_calls();
+    let before = function.used();
+    let start = Instant::now();
+    let outcome = function.invoke(json!({ "action": "sync" })).await;
+    let took = start.elapsed();
+    let report = outcome.expect("an answer");
+    assert_eq!(report["ok"], true, "{}", report["counts"]);
+    let Used { processor_time, peak_memory } = function.used();
+    let processor_time = processor_time - before.processor_time;
+    Row {
+        name,
+        took,
+        calls: cloud_map.counts(),
+        throttled: cloud_map.calls().iter().filter(|call| call.status == 400).count(),
+        forced: world.quotas.then(|| cloud_map.forced_time()),
+        used: Used { processor_time, peak_memory },
+    }
+}
+
+/// From the change of a pod to the end of the invocation that was told of it, for one Service after the other.
+async fn events(
+    world: &World,
+    function: &mut Function,
+    cluster: &KubernetesServer,
+    cloud_map: &CloudMap,
+) -> Events {
+    let mut events = Events { times: Vec::new(), calls: BTreeMap::new(), reads_before_writes: 0 };
+    for service in 0..if world.quotas { SLOW_EVENTS } else { EVENTS } {
+        cloud_map.forget_calls();
+        let name = format!("web-{service}");
+        cluster.pods("shop", &name, &pods(service, world.pods, 1));
+        events.times.push(one_event(function, &name).await);
+        for (operation, count) in cloud_map.counts() {
+            *events.calls.entry(operation).or_default() += count;
+        }
+        let reads = cloud_map.calls().iter().take_while(|call| !call.is_write()).count();
+        events.reads_before_writes = events.reads_before_writes.max(reads);
+    }
+    events.times.sort();
+    events
+}
+
+async fn one_event(function: &mut Function, service: &str) -> Duration {
+    let body = json!({ "cluster": "blue", "namespace": "shop", "service": service });
+    let record: Value =
+        json!({ "messageId": service, "eventSource": "aws:sqs", "body": body.to_string() });
+    let start = Instant::now();
+    let outcome = function.invoke(json!({ "Records": [record] })).await;
+    let took = start.elapsed();
+    assert_eq!(outcome.expect("an answer")["batchItemFailures"], json!([]));
+    took
+}

@@ -1,0 +1,144 @@
+//! The tables: what each run in a world took.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use crate::process::Used;
+
+/// One run.
+pub struct Row {
+    /// What was run.
+    pub name: &'static str,
+    /// From the invocation to its answer; of ExternalDNS from its start to its end.
+    pub took: Duration,
+    /// By operation.
+    pub calls: BTreeMap<String, usize>,
+    /// Of them so many were refused.
+    pub throttled: usize,
+    /// The time that the rates alone force, where there are any.
+    pub forced: Option<Duration>,
+    /// The processor time of this run, and the peak memory up to its end.
+    pub used: Used,
+}
+
+/// Changes of single pods.
+pub struct Events {
+    /// How long each took, in order.
+    pub times: Vec<Duration>,
+    /// Of all.
+    pub calls: BTreeMap<String, usize>,
+    /// Calls before the first write: the most that one of them took.
+    pub reads_before_writes: usize,
+}
+
+/// The runs in one world.
+pub struct Table {
+    /// The world.
+    pub name: String,
+    /// Full syncs.
+    pub rows: Vec<Row>,
+    /// Of the function.
+    pub events: Option<Events>,
+}
+
+impl Table {
+    /// The run of that name.
+    pub fn row(&self, name: &str) -> Option<&Row> {
+        self.rows.iter().find(|row| row.name == name)
+    }
+
+    /// The most memory that any run had, in megabytes.
+    pub fn peak_memory(&self) -> f64 {
+        self.rows.iter().map(|row| row.used.peak_memory).fold(0.0, f64::max)
+    }
+}
+
+impl Row {
+    /// In seconds.
+    pub fn seconds(&self) -> f64 {
+        self.took.as_secs_f64()
+    }
+
+    /// All calls.
+    pub fn number_of_calls(&self) -> usize {
+        self.calls.values().sum()
+    }
+
+    /// How many times the forced time it took.
+    pub fn ratio(&self) -> Option<f64> {
+        let forced = self.forced.filter(|forced| !forced.is_zero())?;
+        Some(self.seconds() / forced.as_secs_f64())
+    }
+
+    /// The part of the calls that was throttled, in percent.
+    pub fn throttled_percent(&self) -> f64 {
+        100.0 * count(self.throttled) / count(self.number_of_calls().max(1))
+    }
+}
+
+impl Events {
+    /// In milliseconds.
+    fn percentile(&self, percent: usize) -> f64 {
+        let at = self.times.get(self.times.len() * percent / 100);
+        at.copied().unwrap_or_default().as_secs_f64() * 1000.0
+    }
+}
+
+/// A number to calculate with.
+pub fn count(number: usize) -> f64 {
+    u32::try_from(number).map_or(f64::INFINITY, f64::from)
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "## {}\n", self.name)?;
+        writeln!(
+            f,
+            "| run | time | forced by quotas | ratio | throttled | processor | peak memory | calls to Cloud Map |"
+        )?;
+        writeln!(f, "|---|---|---|---|---|---|---|---|")?;
+        for row in &self.rows {
+            writeln!(f, "{row}")?;
+        }
+        self.events.as_ref().map_or(Ok(()), |events| write!(f, "\n{events}"))
+    }
+}
+
+impl fmt::Display for Row {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, throttled, used: Used { processor_time, peak_memory }, .. } = self;
+        let forced = self.forced.filter(|forced| !forced.is_zero());
+        let forced = forced.map_or_else(String::new, |it| format!("{:.1} s", it.as_secs_f64()));
+        let ratio = self.ratio().map_or_else(String::new, |ratio| format!("{ratio:.2}"));
+        let (took, calls) = (self.seconds(), Calls(&self.calls));
+        write!(f, "| {name} | {took:.2} s | {forced} | {ratio} | {throttled} ")?;
+        write!(f, "| {processor_time:.2} s | {peak_memory:.0} MB | {calls} |")
+    }
+}
+
+impl fmt::Display for Events {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "One pod changed, {} messages one after the other, warm: p50 {:.0} ms, p99 {:.0} ms; calls before the \
+             first write: {}; calls: {}.",
+            self.times.len(),
+            self.percentile(50),
+            self.percentile(99),
+            self.reads_before_writes,
+            Calls(&self.calls),
+        )
+    }
+}
+
+/// The sum and each operation.
+struct Calls<'a>(&'a BTreeMap<String, usize>);
+
+impl fmt::Display for Calls<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let each = self.0.iter().map(|(operation, count)| format!("{operation} {count}"));
+        let each = each.collect::<Vec<_>>().join(", ");
+        write!(f, "{}: {each}", self.0.values().sum::<usize>())
+    }
+}
