@@ -19,7 +19,7 @@ use futures_util::{StreamExt, stream};
 use crate::cloud_map::Urgency;
 use crate::deadline::Deadline;
 use crate::model::ServiceRef;
-use crate::plan::{Again, Change, HeldBack, Holders, Observation, Reason, in_turns};
+use crate::plan::{Again, Change, Extent, HeldBack, Holders, Observation, Reason, in_turns};
 
 pub use deletion::delete;
 use record::Identity;
@@ -125,9 +125,12 @@ pub async fn apply(
     changes: BTreeMap<ServiceRef, Vec<Change>>,
     terms: Terms,
 ) -> Results {
+    let announced = room::removals(&changes);
     let mut results = take_turns(task, observation, changes, terms, &BTreeSet::new()).await;
     if !results.waiting.is_empty() {
-        results = room::take_more_turns(task, observation.clone(), results, terms).await;
+        // Whether a loss is too large was judged on the plan of all.
+        let observation = Observation { extent: Extent::Again, ..observation.clone() };
+        results = room::take_more_turns(task, observation, results, &announced, terms).await;
     }
     results.applied.sort_by(|a, b| a.change.order().cmp(&b.change.order()));
     results

@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tokio::time::timeout_at;
 
-use super::record::identity;
+use super::record::{Identity, identity};
 use super::turn::NO_TIME;
 use super::{Applied, Outcome, Results, Task, Terms, take_turns};
 use crate::model::ServiceRef;
-use crate::plan::{Change, Observation, Plan};
+use crate::plan::{Change, Observation, Plan, Stage};
 use crate::report::chain;
 
 /// How often: the last instance under a name goes after the first newcomer, and gives its place to one
@@ -19,18 +19,26 @@ const TIMES: usize = 3;
 /// What is open, by the Service that it is made for.
 type Changes = BTreeMap<ServiceRef, Vec<Change>>;
 
+/// The removals among these changes. In no later turn anything else goes: the first plan saw all Services, and the
+/// guard what it would lose.
+pub(super) fn removals(changes: &Changes) -> BTreeSet<Identity> {
+    let all = changes.values().flatten();
+    all.filter(|change| change.stage() == Stage::Deregister).map(identity).collect()
+}
+
 /// Goes on where the turns of `results`, which were taken on `observation`, left something waiting.
 pub(super) async fn take_more_turns(
     task: &Task<'_>,
     mut observation: Observation,
     mut results: Results,
+    announced: &BTreeSet<Identity>,
     terms: Terms,
 ) -> Results {
     observation.registry.room = observation.room();
     observation.note_all(&results.applied);
     for _ in 0..TIMES {
         let changes = match decide(task, &mut observation, &results.waiting, terms).await {
-            Ok(plan) => results.go_on_with(plan),
+            Ok(plan) => results.go_on_with(plan, announced),
             Err(outcome) => {
                 results.give_up(|_| outcome.clone());
                 break;
@@ -81,11 +89,16 @@ impl Observation {
 
 impl Results {
     /// The changes of the Services that were waiting, as they are planned now.
-    fn go_on_with(&mut self, mut plan: Plan) -> Changes {
+    fn go_on_with(&mut self, mut plan: Plan, announced: &BTreeSet<Identity>) -> Changes {
         let waiting = std::mem::take(&mut self.waiting);
         plan.held_back.retain(|held_back| waiting.contains_key(&held_back.service));
         self.held_back.extend(plan.held_back);
         plan.changes.retain(|service, _| waiting.contains_key(service));
+        for changes in plan.changes.values_mut() {
+            changes.retain(|change| {
+                change.stage() != Stage::Deregister || announced.contains(&identity(change))
+            });
+        }
         plan.changes
     }
 

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::turn::{self, Turn, identity};
+use super::turn::{self, Settled, Turn, identity};
 use super::world::World;
 use crate::model::{KnownHealth, Selection, ServiceKey, ServiceRef};
 use crate::plan::{
@@ -112,10 +112,12 @@ impl Simulation {
         let holders = Holders::decide(&observation);
         self.holders =
             holders.keys().map(|key| (key.clone(), holders.holders(key).to_vec())).collect();
+        let removals = plan.changes.values().flatten().filter(|it| it.stage() == Stage::Deregister);
+        let announced: BTreeSet<Settled> = removals.map(identity).collect();
         let mut turns = turn::all(plan.changes, &observation, &BTreeSet::new());
         for _ in 0..=MORE_TURNS {
             self.take(&mut turns);
-            turns = self.turns_of_those_that_wait_for_room(turns);
+            turns = self.turns_of_those_that_wait_for_room(turns, &announced);
         }
         self.assert_that_they_stay(&held);
         self.calls - before
@@ -134,16 +136,27 @@ impl Simulation {
         }
     }
 
-    /// As in `apply`: when all have had their turn, those that wait for room are looked at again.
-    fn turns_of_those_that_wait_for_room(&self, turns: Vec<Turn>) -> Vec<Turn> {
+    /// As in `apply`: when all have had their turn, those that wait for room are looked at again, and
+    /// nothing goes that the first plan did not announce.
+    fn turns_of_those_that_wait_for_room(
+        &self,
+        turns: Vec<Turn>,
+        announced: &BTreeSet<Settled>,
+    ) -> Vec<Turn> {
         let turns: Vec<Turn> = turns.into_iter().filter(|turn| !turn.left().is_empty()).collect();
         let waiting: BTreeSet<ServiceRef> =
             turns.iter().flat_map(|it| it.services.clone()).collect();
         let open: Vec<Change> = turns.iter().flat_map(Turn::left).collect();
-        let (observation, _) = self.observe(&Selection::Everything);
+        let (mut observation, _) = self.observe(&Selection::Everything);
+        observation.extent = Extent::Again;
         let again = Again::of(&Holders::decide(&observation), &waiting, &open);
         let mut changes = plan(&observation, &again.services).changes;
         changes.retain(|service, _| waiting.contains(service));
+        for changes in changes.values_mut() {
+            changes.retain(|change| {
+                change.stage() != Stage::Deregister || announced.contains(&identity(change))
+            });
+        }
         let settled = turns.into_iter().flat_map(|turn| turn.settled).collect();
         turn::all(changes, &observation, &settled)
     }

@@ -1,9 +1,10 @@
-//! The guard against mass deletion: what it holds (`holds`), what it lets pass and when (`passes`), and
-//! what it remembers and where (`remembers`).
+//! The guard against mass deletion: what it holds (`holds`), also where there is little room (`room`), what it lets
+//! pass and when (`passes`), and what it remembers and where (`remembers`).
 
 mod holds;
 mod passes;
 mod remembers;
+mod room;
 
 use std::time::Duration;
 
