@@ -38,11 +38,14 @@ pub fn put(
 ) {
     let Some(present) = observation.registry.instance(&at.0, &at.1) else { return };
     let difference = difference(present, mark, text);
-    let mut planned =
-        plan.changes.values_mut().flatten().filter(|change| {
-            change.place().key == at.0 && change.instance() == Some(at.1.as_str())
-        });
-    match planned.next() {
+    let planned = plan.changes.iter_mut().find_map(|(turn, changes)| {
+        let mut changes = changes.iter_mut();
+        let change = changes
+            .find(|change| change.place().key == at.0 && change.instance() == Some(at.1.as_str()));
+        Some((turn.clone(), change?))
+    });
+    let (turn, planned) = planned.unzip();
+    match planned {
         Some(Change::Rewrite { attributes, differences, .. }) => {
             set(attributes, mark, text);
             differences.push(difference);
@@ -57,7 +60,8 @@ pub fn put(
             let change = Change::Rewrite { place, instance, attributes, differences };
             let marks = Marks::read(present, &observation.owner);
             if let Some(marks) = marks.filter(|_| observation.rules.policy.allows(&change)) {
-                plan.changes.entry(marks.service).or_default().push(change);
+                // Rewritten in another turn than the one in which it goes, it might come back.
+                plan.changes.entry(turn.unwrap_or(marks.service)).or_default().push(change);
             }
         }
     }

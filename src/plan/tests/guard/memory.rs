@@ -8,7 +8,7 @@ use super::{after, at, marks, minutes, seen, shops, stand};
 use crate::model::attributes::{HEALTH, INITIAL_HEALTH, SIGHTING};
 use crate::model::{Attributes, Health, KnownHealth};
 use crate::plan::tests::world::{
-    NOW, World, foreign, key, of_other_cluster, pod, service, tell, with, written,
+    HTTP, NOW, World, foreign, key, of_other_cluster, ours, pod, service, tell, with, written,
 };
 use crate::plan::{Policy, Rules, Stand};
 
@@ -74,6 +74,20 @@ fn a_rewrite_carries_the_mark_over_and_the_mark_alone_is_no_difference() {
     let plan = world.plan();
     assert_eq!(stand(&plan), Some(Stand::Held));
     assert_eq!(marks(&after(world, &plan)).len(), 1, "{}", tell(&plan));
+}
+
+#[test]
+fn the_mark_is_taken_off_in_the_turn_in_which_its_instance_goes() {
+    let marked = with(ours("shop/left", "10.0.0.1"), SIGHTING, &NOW.to_string());
+    let world = shops(&[])
+        .service(service("ops/next", "http/a").ready([pod("two", "10.0.0.2")]))
+        .service(service("shop/left", "http/new").levers(false, None))
+        .cloud_map("http/a", HTTP, [("a-0", marked)]);
+    assert_snapshot!(world.told(), @r"
+    ops/next: rewrite http/a a-0: cloud-map-sync/guard 2026-11-21T10:51:00Z -> nothing
+    ops/next: register http/a: 10.0.0.2 (pod two)
+    ops/next: deregister http/a a-0: 10.0.0.1: Service shop/left asks for another name now; stays until Service ops/next has an instance under this name
+    ");
 }
 
 #[test]
