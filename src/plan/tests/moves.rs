@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 
 use insta::assert_snapshot;
 
-use super::world::{A, Kubernetes, World, key, named, own, pod, service};
-use crate::model::{Attributes, ServiceRef};
+use super::promises::our_addresses;
+use super::simulation::{Course, Simulation};
+use super::world::{A, HTTP, Kubernetes, World, key, named, own, pod, service};
+use crate::model::{Attributes, Selection, ServiceRef};
 use crate::plan::{Change, Holders, in_turns};
 
 /// `shop/web` left `dns/old` for `dns/new`, and `shop/next` takes it over.
@@ -75,6 +77,34 @@ fn a_service_that_lost_a_name_which_it_still_asks_for_waits_for_no_other_name_of
             [own("left", "shop/web", "10.0.0.1"), own("b", "shop/next", "10.0.0.2")],
         );
     assert_eq!(told(&world), "10.0.0.1: Service shop/next holds the name now");
+}
+
+/// It belongs to others, who are found there; when its own name comes free is for the next sync to see.
+#[test]
+fn a_renamed_service_leaves_a_name_of_others_also_in_the_run_that_frees_its_new_one() {
+    let shared = |name, place| service(name, place).shared().created(1);
+    let world = World::new()
+        .service(shared("ops/web", "http/app").also("web").levers(false, None))
+        .service(shared("shop/cart", "http/web").ready([pod("two", "10.0.0.2")]))
+        .service(service("shop/api", "http/app").created(0).ready([pod("one", "10.0.0.1")]))
+        .cloud_map(
+            "http/app",
+            HTTP,
+            [own("a", "shop/cart", "10.0.0.2"), own("b", "ops/web", "10.0.0.3")],
+        )
+        .cloud_map("http/web", HTTP, [own("c", "shop/api", "10.0.0.1")]);
+    let mut simulation = Simulation::new(world, Course::undisturbed());
+    let found = |simulation: &Simulation| {
+        ["http/app", "http/web"].map(|place| {
+            let place = key(place);
+            let addresses = our_addresses(&simulation.world.0, &place);
+            addresses.map(|address| address.to_string()).collect::<Vec<_>>()
+        })
+    };
+    simulation.sync(&Selection::Everything);
+    assert_eq!(found(&simulation), [["10.0.0.2"], ["10.0.0.2"]]);
+    simulation.sync(&Selection::Everything);
+    assert_eq!(found(&simulation), [["10.0.0.1"], ["10.0.0.2"]]);
 }
 
 fn turns(world: &World) -> Vec<Vec<String>> {

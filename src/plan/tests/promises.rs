@@ -56,10 +56,12 @@ impl Simulation {
         }
     }
 
-    /// Whether a Service cannot be found whole under the names that it asks for.
+    /// Whether a Service cannot be found whole under the names that it asks for. A name that comes free
+    /// while the sync is at it is the next sync's to fill.
     fn is_hindered(&self, service: &ServiceRef, names: &BTreeSet<ServiceKey>) -> bool {
         let holders = Holders::decide(&self.world.0);
-        let mut held = names.iter().map(|name| holders.holds(name, service));
+        let at_first = |name| self.holders.get(name).is_none_or(|them| them.contains(service));
+        let mut held = names.iter().map(|name| holders.holds(name, service) && at_first(name));
         let plan = plan(&self.world.0, &BTreeSet::from([service.clone()]));
         held.any(|held| !held) || plan.held_back.iter().any(|it| it.reason.keeps_out())
     }

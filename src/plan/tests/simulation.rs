@@ -29,6 +29,14 @@ pub struct Course {
     pub late: bool,
 }
 
+impl Course {
+    /// Nothing comes between, and whoever is first by name takes its turn first.
+    pub fn undisturbed() -> Self {
+        let rules = Rules::default();
+        Self { rules, side_by_side: false, failing: 0, resets: true, late: false }
+    }
+}
+
 /// The world as it is: what it says of endpoints and instances is the truth.
 #[derive(Clone, Debug)]
 pub struct Simulation {
