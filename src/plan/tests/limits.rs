@@ -3,32 +3,30 @@
 use insta::assert_snapshot;
 
 use super::health::{checked, registered};
-use super::world::{
-    HTTP, Kubernetes, World, foreign, of_other_cluster, ours, own, pod, service, with,
-};
+use super::world::{HTTP, Kubernetes, World, foreign, of_other_cluster, ours, pod, service, with};
 use crate::model::{Attributes, Health};
 use crate::plan::{Limits, Policy, Rules};
 
 /// What a sync would do under these limits.
-fn told(world: &World, service: usize, namespace: usize) -> String {
+pub fn told(world: &World, service: usize, namespace: usize) -> String {
     let limits = Limits { service, namespace };
     world.clone().under(Rules { limits, ..Rules::default() }).told()
 }
 
 /// A Service `shop/<name>` that claims `http/<name>`, with pods at these last numbers of an address.
-fn ready(name: &str, pods: &[u8]) -> Kubernetes {
+pub fn ready(name: &str, pods: &[u8]) -> Kubernetes {
     let pods = pods.iter().map(|last| pod("one", &format!("10.0.0.{last}")));
     let pods = pods.collect::<Vec<_>>();
     service(&format!("shop/{name}"), &format!("http/{name}")).ready(pods)
 }
 
 /// What stands there for one of them.
-fn stands(name: &str, last: u8) -> Attributes {
+pub fn stands(name: &str, last: u8) -> Attributes {
     let service = format!("shop/{name}");
     with(ours(&service, &format!("10.0.0.{last}")), "cloud-map-sync/pod", "one")
 }
 
-fn task(last: u8) -> Attributes {
+pub fn task(last: u8) -> Attributes {
     foreign(&format!("10.0.9.{last}"))
 }
 
@@ -122,88 +120,6 @@ fn a_policy_that_takes_nothing_out_makes_no_room() {
         .told(), @r"
     ! shop/web http/web: 1 of 2 instances fit: a Cloud Map service takes 2, and 0 in it are not ours (ServiceFull)
     ! shop/web http/web: POLICY=create-only does not allow this: deregister b in http/web (Policy)
-    ");
-}
-
-#[test]
-fn names_of_a_namespace_take_turns_and_the_one_with_the_fewest_begins() {
-    let world = World::new()
-        .service(ready("api", &[1, 2, 3]))
-        .service(ready("web", &[1, 2, 3]))
-        .service(ready("zoo", &[1, 2, 3]))
-        .cloud_map("http/api", HTTP, [("a", stands("api", 1)), ("b", stands("api", 2))])
-        .cloud_map("http/other", HTTP, [("c", task(1))])
-        .cloud_map("dns/elsewhere", HTTP, [("d", task(1))]);
-    assert_snapshot!(told(&world, 1000, 3), @r"
-    ! shop/api http/api: 2 of 3 instances fit: the Cloud Map namespace takes 3 (NAMESPACE_INSTANCE_LIMIT), and others take up the rest (NamespaceFull)
-    ! shop/web http/web: 0 of 3 instances fit: the Cloud Map namespace takes 3 (NAMESPACE_INSTANCE_LIMIT), and others take up the rest (NamespaceFull)
-    ! shop/zoo http/zoo: 0 of 3 instances fit: the Cloud Map namespace takes 3 (NAMESPACE_INSTANCE_LIMIT), and others take up the rest (NamespaceFull)
-    ");
-    assert_snapshot!(told(&world, 1000, 5), @r"
-    shop/web: create http/web: an HTTP service
-    shop/web: register http/web: 10.0.0.2 (pod one)
-    shop/zoo: create http/zoo: an HTTP service
-    shop/zoo: register http/zoo: 10.0.0.2 (pod one)
-    ! shop/api http/api: 2 of 3 instances fit: the Cloud Map namespace takes 5 (NAMESPACE_INSTANCE_LIMIT), and others take up the rest (NamespaceFull)
-    ! shop/web http/web: 1 of 3 instances fit: the Cloud Map namespace takes 5 (NAMESPACE_INSTANCE_LIMIT), and others take up the rest (NamespaceFull)
-    ! shop/zoo http/zoo: 1 of 3 instances fit: the Cloud Map namespace takes 5 (NAMESPACE_INSTANCE_LIMIT), and others take up the rest (NamespaceFull)
-    ");
-    assert_snapshot!(told(&world, 1000, 9), @r"
-    shop/api: register http/api: 10.0.0.3 (pod one)
-    shop/web: create http/web: an HTTP service
-    shop/web: register http/web: 10.0.0.1 (pod one)
-    shop/web: register http/web: 10.0.0.2 (pod one)
-    shop/web: register http/web: 10.0.0.3 (pod one)
-    shop/zoo: create http/zoo: an HTTP service
-    shop/zoo: register http/zoo: 10.0.0.1 (pod one)
-    shop/zoo: register http/zoo: 10.0.0.2 (pod one)
-    ! shop/zoo http/zoo: 2 of 3 instances fit: the Cloud Map namespace takes 9 (NAMESPACE_INSTANCE_LIMIT), and others take up the rest (NamespaceFull)
-    ");
-}
-
-#[test]
-fn instances_that_were_not_read_count_in_their_namespace() {
-    let world = World::new().service(ready("web", &[1, 2])).cloud_map("http/other", HTTP, []);
-    let world = world.with("http/other", |service| {
-        service.instances = None;
-        service.instance_count = 4;
-    });
-    assert_snapshot!(told(&world, 1000, 5), @r"
-    shop/web: create http/web: an HTTP service
-    shop/web: register http/web: 10.0.0.2 (pod one)
-    ! shop/web http/web: 1 of 2 instances fit: the Cloud Map namespace takes 5 (NAMESPACE_INSTANCE_LIMIT), and others take up the rest (NamespaceFull)
-    ");
-}
-
-#[test]
-fn who_exchanges_a_pod_keeps_the_place_and_what_others_free_is_given_out() {
-    let world = World::new()
-        .service(ready("api", &[1, 5]))
-        .service(ready("web", &[1, 2, 3]))
-        .cloud_map("http/api", HTTP, [("a", stands("api", 1)), ("b", stands("api", 2))])
-        .cloud_map("http/web", HTTP, [("c", stands("web", 1)), ("d", stands("web", 2))]);
-    assert_snapshot!(told(&world, 1000, 4), @r"
-    shop/api: register http/api: 10.0.0.5 (pod one); waits until there is room for it
-    shop/api: deregister http/api b: 10.0.0.2 (pod one): no ready endpoint has this address and port
-    ! shop/web http/web: 2 of 3 instances fit: the Cloud Map namespace takes 4 (NAMESPACE_INSTANCE_LIMIT), and others take up the rest (NamespaceFull)
-    ");
-    let world = world.cloud_map("http/old", HTTP, [own("e", "shop/gone", "10.0.0.9")]);
-    assert_snapshot!(told(&world, 1000, 5), @r"
-    shop/api: register http/api: 10.0.0.5 (pod one); waits until there is room for it
-    shop/api: deregister http/api b: 10.0.0.2 (pod one): no ready endpoint has this address and port
-    shop/gone: deregister http/old e: 10.0.0.9: Service shop/gone is gone, or no longer annotated and headless
-    shop/web: register http/web: 10.0.0.3 (pod one); waits until there is room for it
-    ");
-    // Also where another name has nothing yet, and so would come first.
-    let world = World::new().service(ready("api", &[1, 5])).service(ready("web", &[3])).cloud_map(
-        "http/api",
-        HTTP,
-        [("a", stands("api", 1)), ("b", stands("api", 2))],
-    );
-    assert_snapshot!(told(&world, 1000, 2), @r"
-    shop/api: register http/api: 10.0.0.5 (pod one); waits until there is room for it
-    shop/api: deregister http/api b: 10.0.0.2 (pod one): no ready endpoint has this address and port
-    ! shop/web http/web: 0 of 1 instances fit: the Cloud Map namespace takes 2 (NAMESPACE_INSTANCE_LIMIT), and others take up the rest (NamespaceFull)
     ");
 }
 
