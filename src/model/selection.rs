@@ -85,6 +85,11 @@ mod tests {
         let other = ServiceRef::new("other", "web");
         let both = Selection::service(web.clone()).union(Selection::namespace("other"));
         assert!(both.contains(&web) && both.contains(&other) && !both.contains(&cart));
+        let all = Shard::all(1).next().map(Selection::shard).expect("one part");
+        assert!(
+            both.clone().union(all.clone()).contains(&cart)
+                && all.union(both.clone()).contains(&cart)
+        );
         assert_eq!(both.union(Selection::Everything), Selection::Everything);
     }
 }

@@ -122,3 +122,18 @@ async fn plan_of_what_discovery_leaves_in_doubt_rests_on_lists() {
     assert_eq!((report.counts.registered, report.counts.deregistered), (1, 1), "{report}");
     assert_eq!(calls(&fleet), (3, 3, 0), "{report}");
 }
+
+/// One answer of discovery holds 1,000 instances, and there are no pages.
+#[tokio::test(start_paused = true)]
+async fn service_of_which_discovery_may_not_tell_all_is_listed() {
+    let (fleet, function) = in_step(late(Duration::ZERO)).await;
+    let service = fleet.cloud_map.find_service("prod.local", "web").expect("seeded");
+    for index in 3..1000 {
+        let address = format!("10.1.{}.{}", index / 250, index % 250);
+        fleet.ecs_task(&service, &format!("{index:032x}"), &address);
+    }
+
+    let report = sync(&function).await;
+
+    assert_eq!((calls(&fleet), report.counts.foreign), ((3, 10, 0), 998), "{report}");
+}

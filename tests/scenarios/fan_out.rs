@@ -13,6 +13,7 @@ use crate::run::settled;
 use crate::sandbox::ROLE_ARN;
 use crate::sandbox::cloud_map::{Behaviour, Quotas};
 use crate::sandbox::function::{event, invoke};
+use crate::sandbox::sqs::error::Failure;
 use crate::sandbox::sqs::queue::Queue;
 
 /// The default share of the account's rates.
@@ -24,6 +25,11 @@ async fn with_queue(fleet: &Fleet) -> (Function, Queue) {
     queue.allow(ROLE_ARN);
     let url = queue.url().to_owned();
     (fleet.function_with(&[("FAN_OUT", &url), HALF]).await, queue)
+}
+
+/// A refusal that no retry changes.
+fn refusal() -> Failure {
+    Failure::message("InvalidMessageContents", "no")
 }
 
 /// What is in the queue.
@@ -72,23 +78,37 @@ async fn schedule_puts_one_message_for_each_cluster_on_the_queue_and_those_sync_
     assert_eq!(messages, [of("blue"), of("green")]);
     for message in messages {
         let answer = invoke(&function, &as_batch(&[message])).await;
-        assert_eq!(failures(&answer), [""; 0]);
+        assert_eq!((failures(&answer), waiting(&queue)), (vec![], vec![]), "all is done");
     }
     assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1", "10.0.2.1"]);
 }
 
 #[tokio::test]
-async fn schedule_syncs_by_itself_what_it_cannot_hand_on() {
+async fn schedule_of_one_cluster_hands_nothing_on() {
     let fleet = Fleet::start().await;
-    fleet.green().await;
     fleet.web("web", "prod", &["10.0.1.1"]);
-    let queue = fleet.sandbox.queue("own");
-    let function = fleet.function_with(&[("FAN_OUT", queue.url())]).await;
+    let (function, queue) = with_queue(&fleet).await;
 
-    let answer = invoke(&function, &event("schedule-eventbridge-scheduler")).await;
+    invoke(&function, &event("schedule-eventbridge-scheduler")).await;
 
-    assert_eq!(answer.response.expect("an answer")["ok"], true);
+    assert_eq!(waiting(&queue), [Value::Null; 0]);
     assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1"]);
+}
+
+#[tokio::test]
+async fn schedule_syncs_by_itself_what_it_cannot_hand_on() {
+    for taken in [0, 1] {
+        let fleet = Fleet::start().await;
+        fleet.green().await;
+        fleet.web("web", "prod", &["10.0.1.1"]);
+        let (function, queue) = with_queue(&fleet).await;
+        queue.refuse_all_but(taken, refusal());
+
+        let answer = invoke(&function, &event("schedule-eventbridge-scheduler")).await;
+
+        assert_eq!(answer.response.expect("an answer")["ok"], true);
+        assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1"]);
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -111,16 +131,37 @@ async fn run_that_ends_for_want_of_time_hands_on_the_rest_in_parts_until_all_is_
     settled(&fleet, &function).await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn last_hop_hands_on_nothing_and_its_message_comes_back() {
-    let fleet = more_than_there_is_time_for(200).await;
+/// The message for a part of `blue` that was handed on so often.
+fn part(shard: &str, hop: u8) -> Value {
+    json!({ "action": "sync", "cluster": "blue", "shard": shard, "hop": hop })
+}
+
+/// Which of these messages come back from a run that ends for want of time, and what it hands on.
+async fn cut_short(messages: &[Value], may_send: bool) -> (Vec<String>, Vec<Value>) {
+    let fleet = more_than_there_is_time_for(120).await;
     let (function, queue) = with_queue(&fleet).await;
-    let last = json!({ "action": "sync", "cluster": "blue", "shard": "0/1", "hop": 8 });
-
+    if !may_send {
+        queue.refuse(Some(refusal()));
+    }
     let deadline = Deadline::after(Duration::from_secs(5));
-    let answer = function.invoke(&as_batch(&[last]), deadline).await;
+    let answer = function.invoke(&as_batch(messages), deadline).await;
+    (failures(&answer), waiting(&queue))
+}
 
-    assert_eq!((failures(&answer), waiting(&queue)), (vec!["0".to_owned()], vec![]));
+#[tokio::test(start_paused = true)]
+async fn part_is_handed_on_as_it_is_up_to_the_last_hop_whose_message_comes_back() {
+    assert_eq!(cut_short(&[part("0/1", 7)], true).await, (vec![], vec![part("0/1", 8)]));
+    assert_eq!(cut_short(&[part("0/1", 8)], true).await, (vec!["0".to_owned()], vec![]));
+    let (back, handed_on) = cut_short(&[part("0/2", 1), part("1/2", 8)], true).await;
+    assert!(!back.is_empty() && handed_on.is_empty(), "the longest way counts: {handed_on:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn message_comes_back_where_its_rest_cannot_be_handed_on() {
+    let refused = cut_short(&[part("0/1", 1)], false).await;
+    assert_eq!(refused, (vec!["0".to_owned()], vec![]));
+    let named = json!({ "action": "sync", "cluster": "blue", "namespace": "shop" });
+    assert_eq!(cut_short(&[named], true).await, (vec!["0".to_owned()], vec![]));
 }
 
 #[tokio::test(start_paused = true)]
@@ -129,10 +170,7 @@ async fn parts_that_run_beside_each_other_and_beside_a_full_sync_leave_the_same_
     fleet.ecs_service("web-0", "10.0.9.1");
     let (one, _) = with_queue(&fleet).await;
     let (two, three) = (fleet.function_with(&[HALF]).await, fleet.function_with(&[HALF]).await);
-    let part = |shard: &str| {
-        as_batch(&[json!({ "action": "sync", "cluster": "blue", "shard": shard, "hop": 1 })])
-    };
-    let (first, second) = (part("0/2"), part("1/2"));
+    let (first, second) = (as_batch(&[part("0/2", 1)]), as_batch(&[part("1/2", 1)]));
     let whole = json!({ "action": "sync" });
 
     let (a, b, c) =

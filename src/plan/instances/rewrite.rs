@@ -55,3 +55,24 @@ pub fn differences(present: &Attributes, wanted: &Attributes) -> Vec<Difference>
         })
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cloud_map_takes_30_attributes_beside_its_own_and_5000_characters() {
+        let own = |index| (format!("key-{index:02}"), "x".to_owned());
+        let with_own = |count| {
+            let aws = ("AWS_INSTANCE_IPV4".to_owned(), "10.0.0.1".to_owned());
+            (0..count).map(own).chain([aws]).collect::<Attributes>()
+        };
+        assert_eq!(beyond_limits(&with_own(30)), None);
+        let too_many = "31 attributes, and Cloud Map takes 30";
+        assert_eq!(beyond_limits(&with_own(31)).as_deref(), Some(too_many));
+        let of_size = |size: usize| Attributes::from([("key".to_owned(), "x".repeat(size - 3))]);
+        assert_eq!(beyond_limits(&of_size(5000)), None);
+        let too_long = "5001 characters of attributes, and Cloud Map takes 5,000";
+        assert_eq!(beyond_limits(&of_size(5001)).as_deref(), Some(too_long));
+    }
+}

@@ -36,14 +36,11 @@ impl Rule {
             && any(&self.kubernetes_namespaces, &[namespace])
     }
 
-    /// Whether it allows a name. In DNS namespaces names are the same in any case.
+    /// Whether it allows the name of a key, which in DNS namespaces is in lower case.
     pub fn allows(&self, namespace: &Namespace, name: &str) -> bool {
         let named = match namespace.kind {
             NamespaceKind::Http => any(&self.names, &[name]),
-            NamespaceKind::Dns => {
-                let name = name.to_ascii_lowercase();
-                self.names.iter().any(|glob| glob.in_lower_case().matches(&name))
-            }
+            NamespaceKind::Dns => self.names.iter().any(|glob| glob.in_lower_case().matches(name)),
         };
         let arn = namespace.arn.as_deref().unwrap_or_default();
         named && any(&self.cloud_map_namespaces, &[&namespace.name, &namespace.id, arn])

@@ -10,6 +10,7 @@ mod claims;
 mod convergence;
 mod deletions;
 mod departures;
+mod doubt;
 mod full_namespaces;
 mod guard;
 mod health;

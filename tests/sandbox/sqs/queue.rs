@@ -26,6 +26,7 @@ struct State {
     sent: u32,
     requests: u32,
     refusal: Option<Failure>,
+    spared: u32,
     failing_entries: u32,
 }
 
@@ -73,6 +74,12 @@ impl Queue {
         self.state().refusal = refusal;
     }
 
+    /// Refuses every request but the first ones.
+    pub fn refuse_all_but(&self, first: u32, refusal: Failure) {
+        self.refuse(Some(refusal));
+        self.state().spared = first;
+    }
+
     /// Lets the next entries of batches fail, one by one, through no fault of the sender.
     pub fn fail_entries(&self, entries: u32) {
         self.state().failing_entries = entries;
@@ -104,6 +111,10 @@ impl Queue {
         state.requests += 1;
         if !state.senders.contains(&caller.principal.role_arn) {
             return Err(Failure::denied(caller, &self.arn));
+        }
+        if state.spared > 0 {
+            state.spared -= 1;
+            return Ok(());
         }
         state.refusal.clone().map_or(Ok(()), Err)
     }

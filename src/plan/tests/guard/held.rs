@@ -4,7 +4,7 @@ use insta::assert_snapshot;
 
 use super::{Shop, at, held, lost, minutes, seen, shops, stand};
 use crate::model::{Selection, ServiceRef};
-use crate::plan::tests::world::{NOW, World, named, pod, service, tell};
+use crate::plan::tests::world::{HTTP, NOW, World, named, own, pod, service, tell};
 use crate::plan::{Again, Extent, Holders, affected, plan};
 
 #[test]
@@ -34,6 +34,27 @@ fn a_service_that_lost_its_annotation_was_read() {
     let mut world = shops(&[("a", 8, None), ("b", 1, Some(1))]);
     world.0.desired.unannotated.insert(named("shop/a"));
     assert_eq!(lost(&world.plan(), "a"), 8);
+}
+
+#[test]
+fn what_goes_when_the_next_holder_is_found_is_lost_in_this_run() {
+    let next = service("shop/next", "http/a").ready([pod("new", "10.0.1.1")]);
+    let plan = shops(&[("a", 8, None), ("b", 1, Some(1))]).service(next).plan();
+    assert_eq!(held(&plan), ["a"], "{}", tell(&plan));
+}
+
+#[test]
+fn what_waits_for_one_who_does_not_come_is_not_lost_in_this_run() {
+    let withdrawn = |name, place| service(name, place).levers(false, None);
+    let left = ["w", "x", "y", "z"].map(|id| own(id, "shop/left", "10.0.1.1"));
+    let world = shops(&[("b", 1, Some(1)), ("c", 1, None)])
+        .service(withdrawn("shop/next", "http/a"))
+        .service(withdrawn("shop/left", "http/new"))
+        .cloud_map("http/a", HTTP, left);
+    let plan = world.plan();
+    assert_eq!((held(&plan), lost(&plan, "c"), lost(&plan, "left")), (vec![], 1, 4));
+    let waits = plan.changes.values().flatten().filter(|change| change.waits_for().is_some());
+    assert_eq!(waits.count(), 4, "{}", tell(&plan));
 }
 
 #[test]
