@@ -1,6 +1,7 @@
 //! Deployments, whose pods the cluster's own controllers make and replace, and the kubelet that they need.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::Deployment;
@@ -14,6 +15,9 @@ use super::{NODE, RealCluster};
 
 /// How often the kubelet looks.
 const INTERVAL: Duration = Duration::from_millis(20);
+
+/// How often any kubelet has looked.
+static LOOKS: AtomicU32 = AtomicU32::new(0);
 
 /// Gives every pod of a Deployment an address and says that it is ready, and lets every pod go that is
 /// deleted, until it is dropped.
@@ -30,7 +34,8 @@ impl RealCluster {
     pub fn kubelet(&self) -> Kubelet {
         let pods: Api<Pod> = self.api();
         Kubelet(tokio::spawn(async move {
-            for look in 0_u32.. {
+            loop {
+                let look = LOOKS.fetch_add(1, Ordering::Relaxed);
                 // What fails, as a pod that is gone already does, is seen again at the next look.
                 let found = pods.list(&ListParams::default()).await;
                 for (index, pod) in found.into_iter().flatten().enumerate() {
@@ -105,7 +110,7 @@ impl RealCluster {
     }
 }
 
-/// No two pods have one address, since no look sees one pod twice.
+/// No two pods have one address, since no look sees one pod twice, whichever kubelet's it is.
 fn address(look: u32, index: usize) -> String {
     format!("10.{}.{}.{index}", 64 + look / 256 % 128, look % 256)
 }
