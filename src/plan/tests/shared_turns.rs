@@ -4,7 +4,7 @@
 use insta::assert_snapshot;
 
 use super::shared::{old, world, young};
-use super::world::{A, World, named, own, tell};
+use super::world::{A, World, foreign, named, own, tell};
 use crate::model::ServiceRef;
 use crate::plan::{Limits, Rules, in_turns};
 
@@ -106,4 +106,20 @@ fn what_goes_waits_rather_for_one_that_has_an_instance_to_rewrite() {
     shop/old: deregister dns/web a: 10.0.0.1: Service shop/left is gone, or no longer annotated and headless; stays until Service shop/young has an instance under this name
     shop/young: rewrite dns/web b: cloud-map-sync/service gone -> young
     ");
+}
+
+#[test]
+fn the_last_place_goes_to_the_one_for_whom_what_goes_waits() {
+    let left = || [("ecs", foreign("10.0.0.8")), own("b", "shop/gone", "10.0.0.9")];
+    for (first, second) in [("10.0.0.1", "10.0.0.2"), ("10.0.0.2", "10.0.0.1")] {
+        let full = world([old(&[first]), young(&[second])], left()).under(of_at_most(3));
+        let waits = "stays until Service shop/old has an instance under this name";
+        let expected = format!(
+            "shop/old: register dns/web: {first}\n\
+             shop/old: deregister dns/web b: 10.0.0.9: Service shop/gone is gone, or no longer annotated and headless; \
+             {waits}\n\
+             shop/young: register dns/web: {second}; waits until there is room for it"
+        );
+        assert_eq!(full.told(), expected);
+    }
 }
