@@ -185,9 +185,10 @@ fn assert_settled(plan: &Plan) {
         let Change::Deregister { waits_for: Some(wait), .. } = change else {
             panic!("{change} is left to do:\n{told}");
         };
-        // Of those who share a name one may register for another, and find no room.
+        // Of those who share a name one may register for another, and find no room, or its id taken.
+        let for_all = |it: &Reason| it.is_about_room() || matches!(it, Reason::IdTaken(_));
         let hinders = |service: &ServiceRef| {
-            plan.held_back.iter().any(|it| it.service == *service || it.reason.is_about_room())
+            plan.held_back.iter().any(|it| it.service == *service || for_all(&it.reason))
         };
         match wait {
             WaitsFor::NewName(renamed)
