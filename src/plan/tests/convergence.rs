@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -19,7 +20,8 @@ use crate::model::{
 use crate::plan::instances::health;
 use crate::plan::instances::identity::Identity;
 use crate::plan::{
-    Adoption, Because, Change, Holders, Limits, Plan, Policy, Reason, Rules, Setting, WaitsFor,
+    Adoption, Because, Change, Holders, Limits, Observation, Plan, Policy, Reason, Rules, Setting,
+    WaitsFor,
 };
 
 /// After so many undisturbed syncs there is nothing left to do: what one of them brings about may
@@ -118,7 +120,7 @@ proptest! {
         let moves = |wait: &WaitsFor| {
             matches!(wait, WaitsFor::NewName(_) | WaitsFor::HolderAndNewName { .. })
         };
-        if passes_on || waits.any(moves) {
+        if passes_on || holds_too_many(&simulation) || waits.any(moves) {
             return Ok(());
         }
         simulation.sync(&Selection::Everything);
@@ -273,6 +275,13 @@ pub fn passes_on(world: &World) -> bool {
         let [holder] = holders.holders(key) else { return false };
         findable(&world.0, holder, key).is_empty() && holders.claimants(key).count() > 1
     })
+}
+
+/// Whether a namespace holds more than its limit, and so comes back to that first.
+fn holds_too_many(simulation: &Simulation) -> bool {
+    let rules = Arc::new(simulation.course.rules.clone());
+    let observation = Observation { rules, ..simulation.world.0.clone() };
+    observation.room().values().any(|free| *free < 0)
 }
 
 /// Whether something of ours is in a service of ECS Service Connect. Others of ours may come there until

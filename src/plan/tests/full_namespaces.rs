@@ -3,7 +3,10 @@
 use insta::assert_snapshot;
 
 use super::limits::{ready, stands, task, told};
-use super::world::{HTTP, World, own};
+use super::simulation::{Course, Simulation};
+use super::world::{HTTP, World, own, pod, service, tell};
+use crate::model::Selection;
+use crate::plan::{Limits, Rules};
 
 #[test]
 fn names_of_a_namespace_take_turns_and_the_one_with_the_fewest_begins() {
@@ -96,4 +99,47 @@ fn who_found_no_room_is_asked_again_when_another_who_is_let_in_frees_some() {
         let told = told(&world.cloud_map(&format!("http/{next}"), HTTP, left), 1000, limit);
         assert_eq!(told.matches(": register ").count(), 2, "{told}");
     }
+}
+
+/// Only where the setting says less than the account has: Cloud Map itself lets no namespace come there.
+#[test]
+fn a_namespace_that_holds_too_many_comes_back_to_its_limit_before_it_takes_any() {
+    let others = [("x", task(1)), ("y", task(2)), ("z", task(3))];
+    let world = World::new()
+        .service(service("ops/web", "http/app").also("api").ready([pod("one", "10.0.0.1")]))
+        .cloud_map(
+            "http/app",
+            HTTP,
+            [own("a", "ops/web", "10.0.0.2"), own("b", "shop/gone", "10.0.0.3")],
+        )
+        .cloud_map(
+            "http/api",
+            HTTP,
+            [own("c", "ops/web", "10.0.0.2"), own("d", "shop/gone", "10.0.0.3")],
+        )
+        .cloud_map("http/other", HTTP, others);
+    let limits = Limits { service: 2, namespace: 6 };
+    let rules = Rules { limits, ..Rules::default() };
+    let course = Course { rules, ..Course::undisturbed() };
+    let mut simulation = Simulation::new(world, course);
+    let mut told = || {
+        let told = tell(&simulation.plan(&Selection::Everything).0);
+        simulation.sync(&Selection::Everything);
+        told
+    };
+    assert_snapshot!(told(), @r"
+    ops/web: deregister http/api c: 10.0.0.2: no ready endpoint has this address and port; stays until one of the ready endpoints is registered
+    ops/web: deregister http/api d: 10.0.0.3: Service shop/gone is gone, or no longer annotated and headless; stays until Service ops/web has an instance under this name
+    ops/web: deregister http/app a: 10.0.0.2: no ready endpoint has this address and port; stays until one of the ready endpoints is registered
+    ops/web: deregister http/app b: 10.0.0.3: Service shop/gone is gone, or no longer annotated and headless; stays until Service ops/web has an instance under this name
+    ! ops/web http/api: 0 of 1 instances fit: the Cloud Map namespace takes 6 (NAMESPACE_INSTANCE_LIMIT), and others take up the rest (NamespaceFull)
+    ! ops/web http/app: 0 of 1 instances fit: the Cloud Map namespace takes 6 (NAMESPACE_INSTANCE_LIMIT), and others take up the rest (NamespaceFull)
+    ");
+    assert_snapshot!(told(), @r"
+    ops/web: register http/api: 10.0.0.1 (pod one)
+    ops/web: deregister http/api c: 10.0.0.2: no ready endpoint has this address and port; stays until one of the ready endpoints is registered
+    ops/web: register http/app: 10.0.0.1 (pod one); waits until there is room for it
+    ops/web: deregister http/app a: 10.0.0.2: no ready endpoint has this address and port; stays until one of the ready endpoints is registered
+    ");
+    assert_eq!(told(), "");
 }
