@@ -82,8 +82,8 @@ impl ExternalDns {
         };
         let took = start.elapsed();
         assert!(status.success(), "ExternalDNS ended with {status}: see {LOG}");
-        let throttled = cloud_map.calls().iter().filter(|call| call.status == 400).count();
-        Row { name, took, calls: cloud_map.counts(), throttled, forced: None, used }
+        let (calls, throttled) = (cloud_map.counts(), cloud_map.refused());
+        Row { name, took, calls, throttled, forced: None, used }
     }
 
     fn command(&self, sandbox: &Sandbox, kubeconfig: &Path) -> Command {

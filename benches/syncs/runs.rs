@@ -56,7 +56,7 @@ async fn full_sync(
         name,
         took,
         calls: cloud_map.counts(),
-        throttled: cloud_map.calls().iter().filter(|call| call.status == 400).count(),
+        throttled: cloud_map.refused(),
         forced: world.quotas.then(|| cloud_map.forced_time()),
         used: Used { processor_time, peak_memory },
     }

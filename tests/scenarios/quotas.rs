@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use cloud_map_sync::handler::Function;
+use cloud_map_sync::report::Report;
 use tokio::time::{Instant, sleep};
 
 use crate::fleet::Fleet;
@@ -33,9 +35,13 @@ async fn services(services: usize, pods: usize) -> Fleet {
     fleet
 }
 
-/// The calls that were throttled.
-fn throttled(fleet: &Fleet) -> usize {
-    fleet.cloud_map.calls().iter().filter(|call| call.status == 400).count()
+/// A full sync that takes little longer than the rates alone force for its calls.
+async fn sync_at_the_rates(fleet: &Fleet, function: &Function) -> Report {
+    let start = Instant::now();
+    let report = sync(function).await;
+    let (took, forced) = (start.elapsed(), fleet.cloud_map.forced_time());
+    assert!(took < forced.mul_f64(1.25), "{took:?}, and the rates force {forced:?}");
+    report
 }
 
 #[tokio::test(start_paused = true)]
@@ -43,15 +49,16 @@ async fn first_sync_takes_little_longer_than_the_rates_force_and_is_hardly_ever_
     let fleet = services(100, 10).await;
     fleet.cloud_map.behave(like_the_real_one(Quotas::of_an_account()));
     let function = fleet.function_with(&[("QUOTA_SHARE", "1")]).await;
-    let start = Instant::now();
 
-    let report = sync(&function).await;
+    let report = sync_at_the_rates(&fleet, &function).await;
 
-    let (took, forced) = (start.elapsed(), fleet.cloud_map.forced_time());
     assert_eq!((report.counts.registered, report.ok), (1000, true), "{}", report.counts);
-    assert!(took < forced.mul_f64(1.25), "{took:?}, and the rates force {forced:?}");
     let calls = fleet.cloud_map.calls().len();
-    assert!(throttled(&fleet) * 100 < calls, "{} of {calls} calls throttled", throttled(&fleet));
+    assert!(
+        fleet.cloud_map.refused() * 100 < calls,
+        "{} of {calls} calls throttled",
+        fleet.cloud_map.refused()
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -63,15 +70,16 @@ async fn new_process_right_after_another_is_hardly_ever_throttled() {
     sync(&fleet.function_with(&whole).await).await;
     let function = fleet.function_with(&whole).await;
     fleet.cloud_map.forget_calls();
-    let start = Instant::now();
 
-    let report = sync(&function).await;
+    let report = sync_at_the_rates(&fleet, &function).await;
 
-    let (took, forced) = (start.elapsed(), fleet.cloud_map.forced_time());
     assert_eq!((report.counts.unchanged, report.ok), (200, true), "{}", report.counts);
-    assert!(took < forced.mul_f64(1.25), "{took:?}, and the rates force {forced:?}");
     let calls = fleet.cloud_map.calls().len();
-    assert!(throttled(&fleet) * 50 < calls, "{} of {calls} calls throttled", throttled(&fleet));
+    assert!(
+        fleet.cloud_map.refused() * 50 < calls,
+        "{} of {calls} calls throttled",
+        fleet.cloud_map.refused()
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -87,17 +95,14 @@ async fn instances_are_read_while_the_lists_of_services_still_go_on() {
     }
     converge(&fleet, &fleet.function_with(&[("QUOTA_SHARE", "1000")]).await).await;
     let real = like_the_real_one(Quotas::of_an_account());
+    // The lists take 15 s, the instances 5 s.
     fleet.cloud_map.behave(Behaviour { page_limit: 50, ..real });
     fleet.cloud_map.forget_calls();
     let function = fleet.function_with(&[("QUOTA_SHARE", "1")]).await;
-    let start = Instant::now();
 
-    let report = sync(&function).await;
+    let report = sync_at_the_rates(&fleet, &function).await;
 
-    let (took, forced) = (start.elapsed(), fleet.cloud_map.forced_time());
     assert_eq!((report.counts.unchanged, report.ok), (300, true), "{}", report.counts);
-    // The lists take 15 s, the instances 5 s.
-    assert!(took < forced.mul_f64(1.25), "{took:?}, and the rates force {forced:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -131,7 +136,12 @@ async fn with_half_of_the_rates_a_writer_beside_the_first_sync_is_never_throttle
         () = beside => unreachable!("it goes on for ever"),
     };
 
-    assert_eq!((report.counts.registered, throttled(&fleet)), (600, 0), "{}", report.counts);
+    assert_eq!(
+        (report.counts.registered, fleet.cloud_map.refused()),
+        (600, 0),
+        "{}",
+        report.counts
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -143,7 +153,11 @@ async fn rate_that_is_lower_than_thought_is_found_with_few_throttles() {
     let report = sync(&fleet.function_with(&[("QUOTA_SHARE", "1")]).await).await;
 
     assert_eq!((report.counts.registered, report.ok), (300, true), "{}", report.counts);
-    assert!(throttled(&fleet) < 150, "{} throttles for 300 registrations", throttled(&fleet));
+    assert!(
+        fleet.cloud_map.refused() < 150,
+        "{} throttles for 300 registrations",
+        fleet.cloud_map.refused()
+    );
 }
 
 #[tokio::test(start_paused = true)]

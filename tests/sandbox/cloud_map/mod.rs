@@ -140,6 +140,11 @@ impl CloudMap {
         self.look().calls.iter().filter(|call| call.is_write()).count()
     }
 
+    /// How many calls were refused with a 400, as the control plane throttles.
+    pub fn refused(&self) -> usize {
+        self.look().calls.iter().filter(|call| call.status == 400).count()
+    }
+
     /// How many calls there were of each operation.
     pub fn counts(&self) -> BTreeMap<String, usize> {
         let mut counts = BTreeMap::new();
