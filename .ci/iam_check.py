@@ -21,6 +21,7 @@ IMPLIED = {
     "AssumeRoleProvider": "sts:AssumeRole",
     ".tags(": "servicediscovery:TagResource",
     ".send_message_batch()": "sqs:SendMessage",
+    ".change_message_visibility_batch()": "sqs:ChangeMessageVisibility",
 }  # fmt: skip
 # STS tells everybody who they are.
 UNRESTRICTED = {"sts:GetCallerIdentity"}

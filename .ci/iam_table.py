@@ -15,6 +15,8 @@ PAGE = ROOT / "docs" / "security.md"
 PLACE = r"^arn:.*?:(servicediscovery|ssm|route53):[^/]*?:(?=service/|namespace/|parameter|hostedzone/|healthcheck/)"
 BEGIN, END = "<!-- rights -->\n", "<!-- end -->"
 ALWAYS = "always"
+# Parameters that make rights narrower; the page says so below the table.
+NARROWER = {"AsksForServiceTag", "HasHostedZones"}
 WHEN = {
     ALWAYS: ALWAYS,
     "HasKey": "with `KmsKeyArn`",
@@ -49,7 +51,7 @@ def rows(template):
     for policy in template["Resources"]["FunctionRole"]["Properties"]["Policies"]:
         for statement in policy["PolicyDocument"]["Statement"]:
             when = statement["!If"][0] if "!If" in statement else ALWAYS
-            statement = resolved(statement, lambda name: name != "AsksForServiceTag")
+            statement = resolved(statement, lambda name: name not in NARROWER)
             limits = [key for keys in statement.get("Condition", {}).values() for key in keys]
             limits = ", ".join(f"`{key}`" for key in dict.fromkeys(limits)) or "none"
             names = ", ".join(f"`{action}`" for action in actions(statement))

@@ -12,10 +12,10 @@ use std::time::Duration;
 use cloud_map_sync::kubernetes::desired::{self, Reading};
 use cloud_map_sync::kubernetes::object::{Metadata, Service, ServiceSpec};
 use cloud_map_sync::model::{
-    CloudMapService, ClusterArn, Desired, Endpoint, Namespace, NamespaceKind, Owner, Registry,
-    Selection, ServiceKey, ServiceKind, Timestamp,
+    CloudMapService, ClusterArn, Desired, Endpoint, Held, Namespace, NamespaceKind, Owner,
+    Registry, Selection, ServiceKey, ServiceKind, Timestamp,
 };
-use cloud_map_sync::plan::{Change, Extent, Limits, Observation, Rules, affected, plan};
+use cloud_map_sync::plan::{Change, Extent, Observation, Rules, affected, plan};
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 
 const CLUSTER: &str = "arn:aws:eks:eu-central-1:111122223333:cluster/blue";
@@ -64,16 +64,16 @@ fn namespace(index: usize) -> (String, Namespace) {
 /// A world in which nothing is registered.
 fn nothing_registered(services: usize, pods: usize) -> Observation {
     let namespaces = (0..NAMESPACES).map(namespace).collect();
-    // The account's quota was raised to what the world needs.
-    let limits = Limits { namespace: services * pods / NAMESPACES, ..Limits::default() };
     Observation {
         owner: Owner {
             id: "cloud-map-sync".to_owned(),
             cluster: ClusterArn::parse(CLUSTER).expect("an ARN"),
         },
-        rules: Arc::new(Rules { limits, ..Rules::default() }),
+        rules: Arc::new(Rules::default()),
         now: Timestamp::UNIX_EPOCH,
         extent: Extent::Everything,
+        judged: None,
+        held: Held::default(),
         desired: desired(services, pods),
         registry: Registry { namespaces, ..Registry::default() },
     }

@@ -19,7 +19,7 @@ use crate::cloud_map::{CloudMap, QuotaShare, Quotas};
 use crate::eks;
 use crate::eks::token::TokenSource;
 use crate::kubernetes::{self, Kubernetes};
-use crate::model::{ClusterArn, Existence, Traffic};
+use crate::model::{ClusterArn, Existence, RegistryName, Traffic};
 use crate::settings::{Cluster, Role};
 
 /// Tries of one AWS call. The SDK backs off between them. Its adaptive mode would besides hold all
@@ -193,6 +193,22 @@ impl Clients {
         let asked = aws_sdk_sts::Client::new(&config).get_caller_identity().send().await;
         let answer = asked.map_err(|error| DisplayErrorContext(&error).to_string())?;
         Ok(answer.arn.unwrap_or_default())
+    }
+
+    /// The account and Region of a Cloud Map. That of the function itself STS tells.
+    ///
+    /// # Errors
+    /// What STS or the connection said.
+    pub async fn name_of(&self, key: &RegistryKey) -> Result<RegistryName, String> {
+        let own = || self.base.region().map(|region| region.as_ref().to_owned());
+        let region = key.region.clone().or_else(own).unwrap_or_default();
+        if let Some(account) = key.role.as_ref().and_then(Role::account) {
+            return Ok(RegistryName { account: account.to_owned(), region });
+        }
+        let config = self.config(None, Some(&region)).await;
+        let asked = aws_sdk_sts::Client::new(&config).get_caller_identity().send().await;
+        let answer = asked.map_err(|error| DisplayErrorContext(&error).to_string())?;
+        Ok(RegistryName { account: answer.account.unwrap_or_default(), region })
     }
 
     /// Whether a cluster is there, asked as `role`, or as the function itself.

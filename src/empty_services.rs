@@ -34,8 +34,8 @@ impl Invocation<'_> {
         seen: &mut BTreeSet<String>,
     ) -> EmptyServices {
         let mut report = EmptyServices::default();
-        let Some(known) = registry.known() else { return report };
-        let mut candidates = deletable(known, claimed);
+        let Some(known) = registry.known().await else { return report };
+        let mut candidates = deletable(&known, claimed);
         candidates.retain(|key| seen.insert(known.services[key].arn.clone()));
         let unclear = claimed.unclear().into_iter().map(|service| {
             format!("the annotations of Service {service} leave open what it claims")
@@ -51,7 +51,7 @@ impl Invocation<'_> {
             Mode::Plan | Mode::DryRun => claimed.clone(),
         };
         let mut looks = stream::iter(candidates)
-            .map(|key| self.delete_if_empty(registry, known, key, &claimed))
+            .map(|key| self.delete_if_empty(registry, &known, key, &claimed))
             .buffer_unordered(SIDE_BY_SIDE);
         while let Some(outcome) = looks.next().await {
             if let Some((place, outcome)) = outcome {

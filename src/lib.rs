@@ -11,9 +11,9 @@
 //!                    eks        <─────────────┴──────────────────────────────> (reads)
 //! ```
 //!
-//! - [`event`], [`plan`], [`model`], [`report`] are pure: no client, clock or log.
+//! - [`event`], [`plan`], [`passes`], [`model`], [`report`] are pure: no client, clock or log.
 //! - [`eks`], [`kubernetes`], [`cloud_map`] each know one outside system, and not each other.
-//! - [`observe`] only reads, [`apply`] only does what a plan says. [`empty_services`] does both once
+//! - [`observe`] only reads, [`apply`] only does what a plan says, in [`passes`]. [`empty_services`] does both once
 //!   more, for what belongs to no cluster.
 //! - [`settings`], [`clients`], [`clock`] and [`deadline`] are what an invocation is given; [`start`] reads
 //!   the settings, some from the [`parameter_store`]; [`lambda`] is what Lambda sees of the process.
@@ -42,6 +42,7 @@ pub mod observe;
 pub mod orphans;
 pub mod own_queue;
 pub mod parameter_store;
+pub mod passes;
 pub mod plan;
 pub mod purge;
 pub mod reconcile;

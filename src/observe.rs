@@ -6,11 +6,12 @@
 mod memory;
 mod part;
 mod registry;
+mod unread;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use futures_util::future::try_join_all;
+use futures_util::{StreamExt, TryStreamExt, stream};
 
 use crate::cloud_map;
 use crate::kubernetes::desired::{self, Reading};
@@ -21,6 +22,9 @@ use crate::plan::{self, Extent, Holders, Observation, Rules};
 pub use memory::Memory;
 use part::Part;
 pub use registry::SharedRegistry;
+
+/// How many Services are read side by side.
+const SERVICES_SIDE_BY_SIDE: usize = 64;
 
 /// Why there is nothing to plan from.
 #[derive(Debug, thiserror::Error)]
@@ -72,7 +76,7 @@ impl World<'_> {
         &self,
         selection: &Selection,
     ) -> Result<(Observation, BTreeSet<ServiceRef>), Error> {
-        if let Selection::Only { namespaces, services, shards } = selection
+        if let Selection::Only { namespaces, services, shards, .. } = selection
             && shards.is_empty()
             && let Some(part) = self.observe_part(selection, namespaces, services).await?
         {
@@ -127,6 +131,12 @@ impl World<'_> {
         part: Part,
     ) -> Result<(Observation, BTreeSet<ServiceRef>), Error> {
         let Part { mut observation, affected, endpoints } = part;
+        self.recall_ours(&mut observation.registry);
+        let asked = plan::ttls_asked(&observation);
+        let is_all = observation.extent.is_whole() && plan::is_clear(&observation);
+        self.registry.note_asked(&self.owner.cluster, asked, is_all);
+        self.registry.enter_asked(&mut observation.registry, &self.owner.cluster);
+        self.read_tags_of_unread(&mut observation).await;
         let tags = plan::tags_needed(&observation, &affected);
         self.registry.cloud_map().read_tags(&mut observation.registry, &tags).await;
         self.read_health(&mut observation, &affected).await;
@@ -149,6 +159,8 @@ impl World<'_> {
             self.registry.look_for_namespaces(&mut observation.registry).await?;
         }
         observation.expect_namespaces();
+        let named = plan::claimed_namespaces(&observation);
+        self.registry.read_shared(&mut observation.registry, &named).await?;
         self.complete(&mut observation).await;
         let affected = plan::affected(&observation, selection);
         Ok(Part { observation, affected, endpoints: BTreeMap::new() })
@@ -168,8 +180,8 @@ impl World<'_> {
         registry: Registry,
     ) -> Observation {
         let (owner, rules) = (self.owner.clone(), self.rules.clone());
-        let (now, extent) = (self.now, self.extent(selection));
-        Observation { owner, rules, now, extent, desired, registry }
+        let (now, extent, held) = (self.now, self.extent(selection), selection.held());
+        Observation { owner, rules, now, extent, judged: None, held, desired, registry }
     }
 
     fn extent(&self, selection: &Selection) -> Extent {
@@ -230,7 +242,8 @@ impl World<'_> {
     ) -> Result<Observation, Error> {
         self.registry.read_again(&mut observation.registry, keys).await?;
         let reads = services.iter().map(|service| self.kubernetes.headless_service(service));
-        for (service, read) in services.iter().zip(try_join_all(reads).await?) {
+        let reads = stream::iter(reads).buffered(SERVICES_SIDE_BY_SIDE);
+        for (service, read) in services.iter().zip(reads.try_collect::<Vec<_>>().await?) {
             let annotated = read.and_then(|read| desired::annotated(&read, &self.reading));
             match annotated {
                 Some(annotated) => {
@@ -240,6 +253,19 @@ impl World<'_> {
             }
         }
         self.read_health(&mut observation, services).await;
+        self.read_endpoints(&mut observation, services).await?;
+        Ok(observation)
+    }
+
+    /// Reads the endpoints of `services` again.
+    ///
+    /// # Errors
+    /// Returns an error if the cluster could not be read.
+    pub async fn observe_endpoints(
+        &self,
+        mut observation: Observation,
+        services: &BTreeSet<ServiceRef>,
+    ) -> Result<Observation, Error> {
         self.read_endpoints(&mut observation, services).await?;
         Ok(observation)
     }

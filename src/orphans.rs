@@ -2,15 +2,16 @@
 //! Map: find it, ask EKS about its clusters, and do with it what the settings say. Wiring only; the
 //! rules are in [`crate::plan::Orphans`].
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use tokio::time::timeout_at;
+use tokio::time::{Instant, timeout_at};
 
 use crate::apply::Task;
+use crate::clients::RegistryKey;
 use crate::cloud_map::Urgency;
-use crate::model::{ClusterArn, Desired, Existence, Owner, Registry};
+use crate::model::{ClusterArn, Desired, Existence, Held, Owner, Registry};
 use crate::observe::{ReadBy, SharedRegistry};
-use crate::plan::{Extent, Observation, Orphans, Policy, marked_clusters};
+use crate::plan::{Extent, Observation, Orphans, Policy, marked_clusters, not_shown};
 use crate::reconcile::{Error, Invocation};
 use crate::report::OrphanReport;
 use crate::settings::Cluster;
@@ -19,6 +20,8 @@ use crate::settings::Cluster;
 pub struct Kept<'a> {
     /// Its settings.
     pub cluster: &'a Cluster,
+    /// The Cloud Map that it is kept in.
+    pub registry: RegistryKey,
     /// Its ARN, as far as it is known.
     pub arn: Option<ClusterArn>,
     /// Whether it was read, and so is there.
@@ -35,43 +38,68 @@ impl Kept<'_> {
 }
 
 impl Invocation<'_> {
-    /// Looks for orphans, and purges those that are due. `kept` are all configured clusters.
+    /// Looks for orphans in the Cloud Map `key`, and purges those that are due. `kept` are all configured clusters;
+    /// `shown` are the ARNs of the namespaces that each Cloud Map shows which was read whole.
     ///
     /// # Errors
     /// Where namespaces or services could not be listed to the end.
     pub async fn orphans(
         &self,
-        registry: &SharedRegistry,
+        (key, registry): (&RegistryKey, &SharedRegistry),
         kept: &[Kept<'_>],
+        shown: &BTreeMap<RegistryKey, BTreeSet<String>>,
     ) -> Result<Vec<OrphanReport>, Error> {
-        let stop = self.deadline.stop();
-        let was_read = |cluster: &ClusterArn| kept.iter().any(|it| it.was_read && it.is(cluster));
+        let is_kept_here = |cluster: &ClusterArn| {
+            kept.iter().any(|it| it.was_read && it.is(cluster) && it.registry == *key)
+        };
         if self.settings.read_by == ReadBy::Discover {
             let seen = self.in_time(registry.glance()).await?;
-            if marked_clusters(&seen, &self.settings.owner_id).iter().all(was_read) {
+            if marked_clusters(&seen, &self.settings.owner_id).iter().all(is_kept_here) {
                 return Ok(Vec::new());
             }
         }
         let read = self.in_time(registry.read()).await?;
         let mut reports = Vec::new();
         for cluster in marked_clusters(&read, &self.settings.owner_id) {
-            if was_read(&cluster) {
+            if is_kept_here(&cluster) {
                 continue;
             }
-            let known = kept.iter().find(|kept| kept.is(&cluster));
-            let asked = timeout_at(stop, self.existence(&cluster, known, kept)).await;
-            let existence = asked.map_err(|_| Error::Deadline)?;
-            if known.is_some() && existence != Existence::Gone {
+            let judged = self.judge(cluster, &read, kept, shown).await?;
+            let Some((observation, orphans)) = judged.filter(|(_, it)| it.instances > 0) else {
                 continue;
-            }
-            let mut observation = self.of_cluster(cluster, &read);
-            let orphans = Orphans::of(&observation, existence);
+            };
             let task = Task::Orphans(registry, orphans.step);
-            let done =
-                self.carry_out(&task, &mut observation, &BTreeSet::new(), Urgency::Bulk).await;
+            let done = self
+                .carry_out(&task, &observation, &BTreeSet::new(), (Urgency::Bulk, Instant::now()))
+                .await;
             reports.push(OrphanReport::new(&orphans, done.report));
         }
         Ok(reports)
+    }
+
+    /// The orphans of a cluster that is not kept here; `None` if it cannot be told whether they are orphans.
+    async fn judge(
+        &self,
+        cluster: ClusterArn,
+        read: &Registry,
+        kept: &[Kept<'_>],
+        shown: &BTreeMap<RegistryKey, BTreeSet<String>>,
+    ) -> Result<Option<(Observation, Orphans)>, Error> {
+        let known = kept.iter().find(|kept| kept.is(&cluster));
+        if let Some(kept) = known.filter(|kept| kept.was_read) {
+            let Some(shown) = shown.get(&kept.registry) else { return Ok(None) };
+            let observation = self.of_cluster(cluster, &not_shown(read, shown));
+            let orphans = Orphans::of(&observation, Existence::Exists);
+            return Ok(Some((observation, orphans.moved_to(kept.registry.to_string()))));
+        }
+        let asked = timeout_at(self.deadline.stop(), self.existence(&cluster, known, kept)).await;
+        let existence = asked.map_err(|_| Error::Deadline)?;
+        if known.is_some() && existence != Existence::Gone {
+            return Ok(None);
+        }
+        let observation = self.of_cluster(cluster, read);
+        let orphans = Orphans::of(&observation, existence);
+        Ok(Some((observation, orphans)))
     }
 
     /// What EKS says of a cluster, where something depends on it. One that is not configured is asked
@@ -102,6 +130,8 @@ impl Invocation<'_> {
             rules: self.settings.rules.clone(),
             now: self.now,
             extent: Extent::Confirmed,
+            judged: None,
+            held: Held::default(),
             desired: Desired::default(),
             registry: registry.clone(),
         }

@@ -1,11 +1,26 @@
 //! The function's own queue, from which Lambda starts it again, side by side as often as there are messages: what
-//! one invocation has no time for, others do.
+//! one invocation has no time for, others do; and a message that failed is delivered again after a time that grows.
+
+use std::time::Duration;
 
 use aws_config::SdkConfig;
 use aws_sdk_sqs::Client;
-use aws_sdk_sqs::error::SdkError;
+use aws_sdk_sqs::error::{DisplayErrorContext, SdkError};
 use aws_sdk_sqs::operation::send_message::SendMessageError;
+use aws_sdk_sqs::types::ChangeMessageVisibilityBatchRequestEntry as Entry;
+use futures_util::{StreamExt, stream};
 use serde_json::Value;
+
+use crate::event::Receipt;
+
+/// The time until a message that failed once is delivered again; it doubles from there.
+const FIRST_DELAY: Duration = Duration::from_mins(1);
+/// The longest such time.
+const LONGEST_DELAY: Duration = Duration::from_hours(1);
+/// How many messages SQS takes in one request.
+const BATCH: usize = 10;
+/// How many requests run at once.
+const CONCURRENCY: usize = 8;
 
 /// Why a message is not in the queue.
 #[derive(Debug, thiserror::Error)]
@@ -25,6 +40,13 @@ pub struct OwnQueue {
     url: String,
 }
 
+/// The time until a message that failed is delivered again: 1, 2, 4, 8 … minutes by how often it was delivered.
+#[must_use]
+pub fn delay(receives: u32) -> Duration {
+    let doublings = receives.saturating_sub(1).min(16);
+    LONGEST_DELAY.min(FIRST_DELAY * (1 << doublings))
+}
+
 impl OwnQueue {
     /// The queue at `url`.
     pub fn new(config: &SdkConfig, url: &str) -> Self {
@@ -40,5 +62,49 @@ impl OwnQueue {
         let sent = request.message_body(message.to_string()).send().await;
         let failed = |source| Error { url: self.url.clone(), source: Box::new(source) };
         sent.map(|_| ()).map_err(failed)
+    }
+
+    /// Sets when the queue delivers failed messages again. Returns the problems: a message that has one is delivered
+    /// again after the queue's visibility timeout, as without this request.
+    pub async fn postpone(&self, receipts: &[Receipt]) -> Vec<String> {
+        let requests = receipts.chunks(BATCH).map(|batch| self.postpone_batch(batch));
+        let problems: Vec<Vec<String>> =
+            stream::iter(requests).buffer_unordered(CONCURRENCY).collect().await;
+        problems.into_iter().flatten().collect()
+    }
+
+    async fn postpone_batch(&self, receipts: &[Receipt]) -> Vec<String> {
+        let entries = receipts.iter().enumerate().map(|(index, receipt)| {
+            let seconds = i32::try_from(delay(receipt.receives).as_secs()).unwrap_or(i32::MAX);
+            let entry = Entry::builder().id(index.to_string()).receipt_handle(&receipt.handle);
+            entry.visibility_timeout(seconds).build()
+        });
+        let entries: Result<Vec<Entry>, _> = entries.collect();
+        let entries = match entries {
+            Ok(entries) => entries,
+            Err(error) => return vec![error.to_string()],
+        };
+        let request = self.client.change_message_visibility_batch().queue_url(&self.url);
+        match request.set_entries(Some(entries)).send().await {
+            Ok(answer) => {
+                let text = |it: &str, message: Option<&str>| {
+                    format!("{it}: {}", message.unwrap_or_default())
+                };
+                answer.failed().iter().map(|it| text(it.code(), it.message())).collect()
+            }
+            Err(error) => vec![DisplayErrorContext(&error).to_string()],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn delay_doubles_with_each_delivery_up_to_an_hour() {
+        let minutes = (0..9).map(|receives| delay(receives).as_secs() / 60);
+        assert_eq!(minutes.collect::<Vec<_>>(), [1, 1, 2, 4, 8, 16, 32, 60, 60]);
+        assert_eq!(delay(u32::MAX), LONGEST_DELAY);
     }
 }

@@ -3,6 +3,8 @@
 
 use std::collections::BTreeSet;
 
+use tokio::time::Instant;
+
 use crate::apply::Task;
 use crate::cloud_map::Urgency;
 use crate::model::ClusterArn;
@@ -23,8 +25,11 @@ impl Invocation<'_> {
         because: &Because,
     ) -> Result<ClusterReport, Error> {
         let read = self.in_time(registry.read()).await?;
-        let mut observation = self.of_cluster(cluster.clone(), &read);
+        let observation = self.of_cluster(cluster.clone(), &read);
         let task = Task::Purge(registry, because);
-        Ok(self.carry_out(&task, &mut observation, &BTreeSet::new(), Urgency::Bulk).await.report)
+        Ok(self
+            .carry_out(&task, &observation, &BTreeSet::new(), (Urgency::Bulk, Instant::now()))
+            .await
+            .report)
     }
 }

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use futures_util::{StreamExt, TryStreamExt, stream};
-use tokio::time::timeout_at;
+use tokio::time::{Instant, timeout_at};
 
-use crate::apply::{self, Task, Terms};
+use crate::apply::{self, Order, Task, Terms};
 use crate::clients::{self, Clients, Connection};
 use crate::cloud_map::{self, Urgency};
 use crate::deadline::Deadline;
@@ -14,7 +14,7 @@ use crate::eks;
 use crate::kubernetes::desired::{self, Reading};
 use crate::model::{Owner, Registry, Selection, ServiceRef, Timestamp};
 use crate::observe::{self, ReadBy, SharedRegistry, World};
-use crate::plan::{Adoption, Claimed, HeldBack, Leaving, Observation};
+use crate::plan::{Adoption, Claimed, HeldBack, Judged, Leaving, Observation, Rules};
 use crate::report::{ClusterReport, Mode, Notice, chain, notices};
 use crate::settings::{Cluster, Settings};
 
@@ -107,8 +107,12 @@ impl Invocation<'_> {
         selection: &Selection,
     ) -> Result<(ClusterReport, Claimed), Error> {
         let world = self.world(cluster, connection, registry);
+        if let Some(account) = cluster.registry_account(&world.owner.cluster) {
+            registry.set_account(account);
+        }
+        let began = Instant::now();
         let observed = timeout_at(self.deadline.stop(), Box::pin(world.observe(selection))).await;
-        let (mut observation, affected) = observed.map_err(|_| Error::Deadline)??;
+        let (observation, affected) = observed.map_err(|_| Error::Deadline)??;
         let task = match &self.adoption {
             Some(adoption) => Task::Adopt(&world, adoption),
             None => Task::Sync(&world),
@@ -117,8 +121,11 @@ impl Invocation<'_> {
             Selection::Everything => Urgency::Bulk,
             Selection::Only { .. } => Urgency::Urgent,
         };
-        let carried = self.carry_out(&task, &mut observation, &affected, urgency).await;
-        world.note_what_is_held(&observation, carried.report.guard.is_some());
+        let carried = self.carry_out(&task, &observation, &affected, (urgency, began)).await;
+        // An adoption takes nothing out, so that it has nothing to hold whatever the cluster looks like.
+        if self.adoption.is_none() {
+            world.note_what_is_held(&observation, carried.report.guard.is_some());
+        }
         if self.mode == Mode::Sync {
             self.tell(&world, &notices(&carried.held_back, &observation.desired)).await;
         }
@@ -129,21 +136,24 @@ impl Invocation<'_> {
     pub(crate) async fn carry_out(
         &self,
         task: &Task<'_>,
-        observation: &mut Observation,
+        observation: &Observation,
         affected: &BTreeSet<ServiceRef>,
-        urgency: Urgency,
+        (urgency, observed): (Urgency, Instant),
     ) -> CarriedOut {
-        let mut plan = task.registry().plan(observation, |seen| task.plan(seen, affected));
+        let mut plan = task.intent().plan(observation, affected);
         let name = observation.owner.cluster.as_str();
         let leaving = plan.leaving();
         if self.mode != Mode::Sync {
             let held_back = plan.held_back.clone();
             return CarriedOut { report: ClusterReport::of_plan(name, plan), held_back, leaving };
         }
+        let judged = task.is_sync().then(|| Judged::of(observation, affected, &plan)).flatten();
         let changes = std::mem::take(&mut plan.changes);
-        let terms = Terms { deadline: self.deadline, rotation: rotation(self.now), urgency };
-        let results = apply::apply(task, observation, changes, terms).await;
+        let terms =
+            Terms { deadline: self.deadline, order: Order::at(self.now), urgency, observed };
+        let results = apply::apply(task, observation, changes, judged, terms).await;
         let refused = results.refused();
+        plan.guard = results.guard.or(plan.guard);
         plan.add_held_back(results.held_back);
         let held_back = plan.held_back.iter().cloned().chain(refused).collect();
         let report = ClusterReport::new(name, plan, results.applied);
@@ -199,7 +209,7 @@ impl Invocation<'_> {
                 id: self.settings.owner_id.clone(),
                 cluster: connection.cluster.arn.clone(),
             },
-            rules: self.settings.rules.clone(),
+            rules: self.rules(cluster),
             now: self.now,
             confirmed: self.confirmed,
             registry,
@@ -211,16 +221,19 @@ impl Invocation<'_> {
         }
     }
 
+    /// The rules of a cluster. `DNS_NAMESPACES` describes the function's own role alone.
+    fn rules(&self, cluster: &Cluster) -> Arc<Rules> {
+        let rules = &self.settings.rules;
+        if rules.lacks_dns_rights && cluster.registry_role.is_some() {
+            return Arc::new(Rules { lacks_dns_rights: false, ..Rules::clone(rules) });
+        }
+        rules.clone()
+    }
+
     fn reading(&self, cluster: &Cluster) -> Reading {
         Reading {
             prefix: self.settings.annotation_prefix.clone(),
             default_namespace: cluster.default_namespace.clone(),
         }
     }
-}
-
-/// Which Service comes first in this minute. Nothing is remembered between runs, and the clock is
-/// enough to give every Service its turn.
-fn rotation(now: Timestamp) -> usize {
-    usize::try_from(now.as_second() / 60).unwrap_or(0)
 }

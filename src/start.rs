@@ -38,5 +38,9 @@ pub async fn settings(
     let references = stored::references(&variable);
     let parameters = parameter_store::read(config, references).await?;
     let region = config.region().map(aws_config::Region::as_ref);
-    Ok(Settings::read_with(variable, &parameters, region)?)
+    let settings = Settings::read_with(variable, &parameters, region)?;
+    for warning in settings.warnings() {
+        tracing::warn!("{warning}");
+    }
+    Ok(settings)
 }

@@ -2,12 +2,17 @@
 //! and fields that its log has, and each alarm names a section of the runbook, which has every reason.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
+use cloud_map_sync::own_queue::delay;
 use cloud_map_sync::report::metrics;
 use serde_json::Value;
 
 const TEMPLATE: &str = include_str!("../template.yaml");
 const RUNBOOK: &str = include_str!("../docs/runbook.md");
+const README: &str = include_str!("../README.md");
+const WORDS: [&str; 10] =
+    ["none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"];
 /// The columns of a CloudWatch dashboard.
 const COLUMNS: u64 = 24;
 
@@ -89,6 +94,19 @@ fn every_alarm_is_on_a_metric_that_exists_and_names_its_section_of_the_runbook()
 }
 
 #[test]
+fn failed_messages_outlast_an_hour_and_one_failure_is_no_alarm() {
+    let line = TEMPLATE.lines().find_map(|line| line.trim().strip_prefix("maxReceiveCount: "));
+    let receives: u32 = line.expect("a redrive policy").parse().expect("a number");
+    let outlasted: Duration = (1..receives).map(delay).sum();
+    assert!(outlasted > Duration::from_hours(1), "{outlasted:?}");
+    let alarms = resources("AWS::CloudWatch::Alarm").into_iter();
+    let mut of_age = alarms.filter(|it| it.value("MetricName") == "ApproximateAgeOfOldestMessage");
+    let alarm = of_age.next().expect("an alarm on old messages");
+    let age = Duration::from_secs(alarm.value("Threshold").parse().expect("seconds"));
+    assert!(delay(1) * 2 < age, "{age:?}");
+}
+
+#[test]
 fn every_metric_on_the_dashboard_exists() {
     let mut of_ours = 0;
     for widget in widgets() {
@@ -123,6 +141,22 @@ fn the_bill_counts_every_metric() {
     let (clusters, function) = (metrics::OF_CLUSTER.len(), metrics::OF_INVOCATION.len());
     let line = format!("CloudWatch metrics, {clusters} for each cluster and {function} for");
     assert!(include_str!("../docs/cost-and-network.md").contains(&line), "{line}");
+}
+
+#[test]
+fn the_bill_and_the_readme_count_every_alarm() {
+    let alarms = resources("AWS::CloudWatch::Alarm");
+    let with =
+        |topic: &str| alarms.iter().filter(|it| it.value("AlarmActions").contains(topic)).count();
+    let [pages, waits] = [with("HasAlarmTopic"), with("HasNoticeTopic")].map(|count| WORDS[count]);
+    let cents = alarms.len() * 10;
+    let line = format!("alarms and dashboard | {}, and 1 | $0.{cents:02}, and", alarms.len());
+    assert!(include_str!("../docs/cost-and-network.md").contains(&line), "{line}");
+    assert!(README.contains(&format!("{pages} that page (`AlarmTopicArn`")), "{pages}");
+    assert!(README.contains(&format!("{waits} that can wait (`NoticeTopicArn`")), "{waits}");
+    let shown =
+        widgets().iter().find_map(|widget| widget["properties"]["alarms"].as_array().map(Vec::len));
+    assert_eq!(shown, Some(alarms.len()));
 }
 
 #[test]
@@ -222,21 +256,6 @@ fn codes(source: &str) -> impl Iterator<Item = &str> {
     let codes = &source[source.find("pub fn code(").expect("the codes")..];
     let codes = &codes[..codes.find("\n    }\n").expect("their end")];
     codes.split('"').skip(1).step_by(2)
-}
-
-#[test]
-fn every_link_to_a_section_of_the_runbook_is_to_one_that_exists() {
-    let anchors = anchors();
-    for text in [RUNBOOK, include_str!("../README.md")] {
-        let of_runbook = text.as_ptr() == RUNBOOK.as_ptr();
-        for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
-            let anchor = link.strip_prefix("docs/runbook.md#");
-            let anchor = anchor.or_else(|| link.strip_prefix('#').filter(|_| of_runbook));
-            if let Some(anchor) = anchor {
-                assert!(anchors.contains(anchor), "{link}");
-            }
-        }
-    }
 }
 
 /// The sections of the runbook as Markdown links to them.

@@ -25,7 +25,7 @@ resource "aws_s3_object" "zip" {
   }
 }
 
-# A template in a call may have 51,200 bytes at most, which this one comes near.
+# A template in a call may have 51,200 bytes at most, and this one has more.
 resource "aws_s3_object" "template" {
   bucket  = var.bucket
   key     = "${local.prefix}-${filesha256(var.template)}.yaml"

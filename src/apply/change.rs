@@ -6,29 +6,37 @@ use std::collections::BTreeMap;
 use tokio::time::timeout_at;
 
 use super::Outcome;
-use super::turn::{NO_TIME, Turn};
+use super::lead::Lead;
+use super::turn::Shell;
 use crate::cloud_map::operation::Ended;
 use crate::cloud_map::write::Accepted;
 use crate::cloud_map::{Call, Error, Permit};
 use crate::model::{NamespaceKind, ServiceKey};
+use crate::passes::{Effect, NO_TIME};
 use crate::plan::{Change, Reason};
 
-/// What became of one call.
-pub enum Effect {
-    /// The change has this outcome.
-    Is(Outcome),
-    /// The Cloud Map service exists now, under this ARN.
-    Created(String),
-    /// Somebody else was at it: read, and decide again.
-    Again,
-}
-
-impl Turn<'_> {
-    /// Makes one change. `services` gives the ARN of every Cloud Map service that exists.
+impl Shell<'_> {
+    /// Makes one change. `services` gives the ARN of every Cloud Map service that exists; others wait for the answer
+    /// that `lead` gets.
     pub(super) async fn make(
         &self,
         change: &Change,
         services: &BTreeMap<ServiceKey, String>,
+        lead: Option<&Lead>,
+    ) -> Effect {
+        let effect = self.make_leading(change, services, lead).await;
+        if let Some(lead) = lead {
+            // Without an answer the others find out for themselves; a later answer changes nothing any more.
+            lead.settle();
+        }
+        effect
+    }
+
+    async fn make_leading(
+        &self,
+        change: &Change,
+        services: &BTreeMap<ServiceKey, String>,
+        lead: Option<&Lead>,
     ) -> Effect {
         let deadline = self.terms.deadline;
         // Before there is a permit to wait for: creating a namespace takes calls of its own.
@@ -38,6 +46,20 @@ impl Turn<'_> {
                 return effect;
             }
         }
+        let admission = match change {
+            // A place that its Service freed in a full namespace is its own to take.
+            Change::Register { place, .. } if !self.knows_full(&place.key) => {
+                let admissions = self.task.registry().admissions();
+                let _planned = self.cloud_map.plan(Call::RegisterInstance);
+                let admitted = admissions.admit(&place.key.namespace);
+                match timeout_at(deadline.stop(), admitted).await {
+                    Ok(Ok(admission)) => Some(admission),
+                    Ok(Err(refusal)) => return Effect::Full(refusal),
+                    Err(_) => return Effect::Is(Outcome::Undone(NO_TIME.to_owned())),
+                }
+            }
+            _ => None,
+        };
         // Many changes wait here for their call, so the time is looked at when it may be made.
         // That a namespace is there has just been made sure of.
         let Some(call) = call_of(change) else { return Effect::Is(Outcome::Applied) };
@@ -48,6 +70,16 @@ impl Turn<'_> {
         // Thousands of changes wait at once: few of them for the answer to a call, most of them for their leave.
         let made = Box::pin(async {
             let called = Box::pin(self.call(permit, change, services)).await;
+            if let Some(lead) = lead {
+                lead.answer(!matches!(called, Ok(Accepted::Busy(_))));
+            }
+            if let Some(admission) = admission {
+                match &called {
+                    Ok(_) => admission.accepted(),
+                    Err(Effect::Full(message)) => admission.refused(message),
+                    Err(_) => drop(admission),
+                }
+            }
             match called {
                 Ok(accepted) => self.finish(accepted, change).await,
                 Err(effect) => effect,
@@ -63,9 +95,6 @@ impl Turn<'_> {
         change: &Change,
         services: &BTreeMap<ServiceKey, String>,
     ) -> Result<Accepted, Effect> {
-        if let Some(refused) = self.refused_before(change) {
-            return Err(refused);
-        }
         match (change, services.get(&change.place().key)) {
             (Change::CreateNamespace { .. }, _) => Err(Effect::Is(Outcome::Applied)),
             (Change::CreateService { place, service }, _) => {
@@ -88,38 +117,34 @@ impl Turn<'_> {
             (Change::Deregister { place, instance, .. }, Some(arn)) => {
                 self.deregister(permit, arn, place, instance).await
             }
-            (_, None) => Err(Effect::Is(self.without_service(&change.place().key))),
+            (_, None) => Err(Effect::Is(self.turn.without_service(&change.place().key))),
         }
     }
 
-    /// What becomes of a change in a service that does not exist: where its creation is held back, so
-    /// is all that was to follow.
-    fn without_service(&self, key: &ServiceKey) -> Outcome {
-        let mut made =
-            self.record.results.applied.iter().filter(|made| made.change.place().key == *key);
-        made.find_map(|made| {
-            matches!(made.outcome, Outcome::HeldBack(_)).then(|| made.outcome.clone())
-        })
-        .unwrap_or_else(|| Outcome::Undone("its Cloud Map service does not exist".to_owned()))
+    fn knows_full(&self, key: &ServiceKey) -> bool {
+        self.turn.observation().registry.capacity.refusal(key).is_some()
     }
 
     /// Waits for the operation: accepted is not done.
     async fn finish(&self, accepted: Accepted, change: &Change) -> Effect {
         let subject = change.instance().map_or_else(|| change.place().to_string(), str::to_owned);
-        let namespace = self.observation.registry.namespaces.get(&change.place().key.namespace);
+        let namespace =
+            self.turn.observation().registry.namespaces.get(&change.place().key.namespace);
         let owner = namespace.and_then(|namespace| namespace.owner.as_deref());
         let kind = namespace.map_or(NamespaceKind::Http, |namespace| namespace.kind);
         let (operation, ours) = match accepted {
             Accepted::Operation(operation) => (operation, true),
             Accepted::Busy(operation) => (operation, false),
         };
+        let kind = (call_of(change).unwrap_or(Call::RegisterInstance), kind);
         match self.cloud_map.wait(&operation, kind, owner, self.terms.deadline.stop()).await {
             Ok(Ended::Success | Ended::Fail { .. }) if !ours => Effect::Again,
             Ok(Ended::Success) => Effect::Is(Outcome::Applied),
-            Ok(Ended::Fail { code, .. })
-                if code == "INVALID_CHANGE_BATCH" && change.instance().is_some() =>
+            // Of a removal it means a limit of Route 53, which passes.
+            Ok(Ended::Fail { code, message })
+                if code == "INVALID_CHANGE_BATCH" && change.is_registration() =>
             {
-                held_back(Reason::AddressTaken(subject))
+                held_back(Reason::AddressTaken { instance: subject, message })
             }
             Ok(Ended::Fail { code, message }) => {
                 let text = format!("operation {operation} on {subject} failed: {code}: {message}");

@@ -4,9 +4,9 @@
 use tokio::time::timeout_at;
 
 use super::Outcome;
-use super::turn::NO_TIME;
 use crate::cloud_map::{Call, Class, CloudMap};
 use crate::deadline::Deadline;
+use crate::passes::NO_TIME;
 use crate::plan::{Place, Reason};
 
 /// Deletes a service, and says what became of that.

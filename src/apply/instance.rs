@@ -1,25 +1,15 @@
 //! The calls that change an instance, and what their answers mean for the change.
 
-use std::sync::PoisonError;
-
 use super::Outcome;
-use super::change::{Effect, failed, held_back};
-use super::turn::Turn;
+use super::change::{failed, held_back};
+use super::turn::Shell;
 use crate::cloud_map::write::Accepted;
 use crate::cloud_map::{Class, Permit};
 use crate::model::{Attributes, Health};
-use crate::plan::{Change, NotAdopted, Place, Reason};
+use crate::passes::Effect;
+use crate::plan::{NotAdopted, Place, Reason};
 
-impl Turn<'_> {
-    /// Where Cloud Map has said that it takes no more, it is not asked again in this turn: the calls count
-    /// against the same rate as those of ECS.
-    pub(super) fn refused_before(&self, change: &Change) -> Option<Effect> {
-        let Change::Register { place, instance, .. } = change else { return None };
-        let full = self.full.lock().unwrap_or_else(PoisonError::into_inner);
-        let (instance, message) = (instance.clone(), full.get(&place.key)?.clone());
-        Some(held_back(Reason::LimitExceeded { instance, message }))
-    }
-
+impl Shell<'_> {
     pub(super) async fn register(
         &self,
         permit: Permit<'_>,
@@ -32,16 +22,11 @@ impl Turn<'_> {
         accepted.map_err(|error| {
             let message = error.source.to_string();
             match error.class {
-                Class::LimitExceeded => {
-                    let mut full = self.full.lock().unwrap_or_else(PoisonError::into_inner);
-                    full.insert(place.key.clone(), message.clone());
-                    let instance = instance.to_owned();
-                    held_back(Reason::LimitExceeded { instance, message })
+                Class::LimitExceeded => Effect::Full(message),
+                Class::Invalid => {
+                    let refused = || Reason::InvalidInput(error.in_full());
+                    held_back(self.mismatch(place, attributes).unwrap_or_else(refused))
                 }
-                Class::Invalid => match self.mismatch(place, attributes) {
-                    Some(reason) => held_back(reason),
-                    None => failed(&error),
-                },
                 _ => failed(&error),
             }
         })
@@ -72,7 +57,7 @@ impl Turn<'_> {
     /// The one refusal of an input that is expected: an endpoint of one family, tried in a service
     /// whose records are of both.
     fn mismatch(&self, place: &Place, attributes: &Attributes) -> Option<Reason> {
-        let service = self.observation.registry.services.get(&place.key)?;
+        let service = self.turn.observation().registry.services.get(&place.key)?;
         Reason::of_one_family(service.kind, attributes)
     }
 

@@ -2,20 +2,22 @@
 //! their answers mean for the change.
 
 use super::Outcome;
-use super::change::{Effect, failed, held_back};
-use super::turn::{NO_TIME, Turn};
+use super::change::{failed, held_back};
+use super::turn::Shell;
 use crate::cloud_map::write::Accepted;
 use crate::cloud_map::{Class, Permit};
-use crate::plan::{NewService, Place, Reason, ServiceUpdate, Setting};
+use crate::passes::{Effect, NO_TIME};
+use crate::plan::{NewService, Place, Reason, ServiceUpdate};
 
-impl Turn<'_> {
+impl Shell<'_> {
     /// The ARN of a namespace that was missing. All Services that need it share what comes of it.
     pub(super) async fn namespace(&self, name: &str) -> Result<String, Effect> {
         let deadline = self.terms.deadline;
         if !deadline.is_open() {
             return Err(Effect::Is(Outcome::Undone(NO_TIME.to_owned())));
         }
-        let (created, owner) = (self.task.registry().new_namespaces(), &self.observation.owner.id);
+        let (created, owner) =
+            (self.task.registry().new_namespaces(), &self.turn.observation().owner.id);
         let arn = self.cloud_map.ensure_namespace(created, name, owner, deadline.stop()).await;
         arn.map_err(|error| match error.class {
             Class::LimitExceeded => held_back(Reason::QuotaExceeded(error.in_full())),
@@ -29,7 +31,7 @@ impl Turn<'_> {
         place: &Place,
         service: &NewService,
     ) -> Effect {
-        let owner = &self.observation.owner.id;
+        let owner = &self.turn.observation().owner.id;
         let NewService { namespace, .. } = service;
         let created = || self.task.registry().new_namespaces().arn(&namespace.name);
         let Some(arn) = namespace.arn.clone().or_else(created) else {
@@ -42,6 +44,7 @@ impl Turn<'_> {
             Err(error) => match error.class {
                 Class::Exists => Effect::Again,
                 Class::LimitExceeded => held_back(Reason::QuotaExceeded(error.in_full())),
+                Class::Invalid => held_back(Reason::InvalidInput(error.in_full())),
                 _ => failed(&error),
             },
         }
@@ -55,10 +58,6 @@ impl Turn<'_> {
         update: &ServiceUpdate,
     ) -> Result<Accepted, Effect> {
         let accepted = self.cloud_map.update_service(permit, arn, place, update).await;
-        accepted.map_err(|error| match error.class {
-            // In a shared namespace: what is in it is all of another account, as the plan cannot see.
-            Class::Invalid => held_back(Setting::UpdateRefused(error.source.to_string()).into()),
-            _ => failed(&error),
-        })
+        accepted.map_err(|error| failed(&error))
     }
 }

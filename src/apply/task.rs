@@ -1,13 +1,10 @@
-//! What changes are carried out for. That decides what is read and how it is planned, before the first
-//! look and after it; everything else about carrying a change out is the same.
+//! What changes are carried out for, with the world that is read for it.
 
 use std::collections::BTreeSet;
 
 use crate::model::ServiceRef;
 use crate::observe::{self, SharedRegistry, World};
-use crate::plan::{
-    Adoption, Again, Because, Change, Holders, Observation, Plan, Step, adopt, plan, purge,
-};
+use crate::plan::{Adoption, Again, Because, Intent, Observation, Step};
 
 /// What changes are carried out for.
 #[derive(Clone, Copy)]
@@ -31,39 +28,55 @@ impl Task<'_> {
         }
     }
 
-    /// What is to be done.
-    pub fn plan(&self, observation: &Observation, affected: &BTreeSet<ServiceRef>) -> Plan {
+    /// What a plan is made for.
+    pub fn intent(&self) -> Intent<'_> {
         match self {
-            Self::Sync(_) => plan(observation, affected),
-            Self::Adopt(_, adoption) => adopt(observation, affected, adoption),
-            Self::Purge(_, because) => purge(observation, because),
-            Self::Orphans(_, step) => step.plan(observation),
+            Self::Sync(_) => Intent::Sync,
+            Self::Adopt(_, adoption) => Intent::Adopt(adoption),
+            Self::Purge(_, because) => Intent::Purge(because),
+            Self::Orphans(_, step) => Intent::Orphans(*step),
         }
     }
 
-    /// Reads what the open changes of a turn of Services rest on, and plans them, a second time.
+    /// Whether Cloud Map shall match the cluster.
+    pub fn is_sync(&self) -> bool {
+        matches!(self, Self::Sync(_))
+    }
+
+    /// Reads what the open changes of a turn rest on once more.
     ///
     /// # Errors
-    /// Where the cluster or the registry could not be read.
-    pub async fn decide_again(
+    /// Returns an error if the cluster or the registry could not be read.
+    pub async fn read(
         &self,
         mut observation: Observation,
-        turn: &BTreeSet<ServiceRef>,
-        open: &[Change],
-    ) -> Result<(Observation, Plan), observe::Error> {
-        let Again { keys, services, read } = Again::of(&Holders::decide(&observation), turn, open);
+        Again { keys, read, .. }: &Again,
+    ) -> Result<Observation, observe::Error> {
         match self {
             Self::Sync(world) | Self::Adopt(world, _) => {
-                observation = world.observe_again(observation, &keys, &read).await?;
+                world.observe_again(observation, keys, read).await
             }
             Self::Purge(registry, _) | Self::Orphans(registry, _) => {
-                registry.read_again(&mut observation.registry, &keys).await?;
+                registry.read_again(&mut observation.registry, keys).await?;
+                Ok(observation)
             }
         }
-        let mut plan = self.plan(&observation, &services);
-        if let Self::Adopt(..) = self {
-            plan.add_duplicates(&observation, &services, |_| true);
+    }
+
+    /// Reads the endpoints of Services once more.
+    ///
+    /// # Errors
+    /// Returns an error if the cluster could not be read.
+    pub async fn read_endpoints(
+        &self,
+        observation: Observation,
+        services: &BTreeSet<ServiceRef>,
+    ) -> Result<Observation, observe::Error> {
+        match self {
+            Self::Sync(world) | Self::Adopt(world, _) => {
+                world.observe_endpoints(observation, services).await
+            }
+            Self::Purge(..) | Self::Orphans(..) => Ok(observation),
         }
-        Ok((observation, plan))
     }
 }

@@ -6,30 +6,24 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::simulation;
 use crate::cloud_map::{self, Call, CloudMap};
 use crate::model::{CloudMapService, KnownHealth, NamespaceKind, Registry, ServiceKey, Tags};
 use crate::observe::SharedRegistry;
-use crate::plan::Place;
+use crate::plan::{Note, Place, Plan, Reason};
 use crate::report::chain;
 use crate::report::checkup::Check;
+use crate::settings::Settings;
 
 /// What no instance and no operation is called.
 const NOBODY: &str = "cloud-map-sync-doctor";
 /// How long an answer about an operation may take.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// What a sync writes with.
-const WRITES: [&str; 5] = [
-    "RegisterInstance",
-    "DeregisterInstance",
-    "UpdateInstanceCustomHealthStatus",
-    "CreateService",
-    "TagResource",
-];
 
 /// Each action. Returns whether namespaces and services could be listed.
 pub(super) async fn check(
     registry: &SharedRegistry,
-    dry_run: bool,
+    settings: &Settings,
     checks: &mut Vec<Check>,
 ) -> bool {
     let read = match registry.read().await {
@@ -46,7 +40,8 @@ pub(super) async fn check(
         0 => Check::note("cloud map", said, "are Region, account and CLOUD_MAP_NAMESPACES right?"),
         _ => Check::ok("cloud map", said),
     });
-    match most_telling(&read) {
+    let found = most_telling(&read);
+    match found {
         Some((key, service)) => {
             check_service(registry.cloud_map(), &read, key, service, checks).await;
         }
@@ -56,18 +51,45 @@ pub(super) async fn check(
             "ask again after the first sync",
         )),
     }
-    checks.extend(check_writes(registry.cloud_map(), dry_run).await);
+    let simulation = simulation::commands(&read, found, &settings.owner_id);
+    checks.extend(check_writes(registry.cloud_map(), settings.dry_run, simulation).await);
     true
 }
 
-/// The service of which most can be read: one that could not be, or has instances, if there is any.
+/// The service of which most can be read: one that could not be, or has instances, if there is any. One that the
+/// function may not read may be another party's, which the plan can tell.
 fn most_telling(read: &Registry) -> Option<(&ServiceKey, &CloudMapService)> {
     let has_instances = |service: &CloudMapService| {
         service.instances.as_ref().is_some_and(|instances| !instances.is_empty())
     };
     read.services.iter().max_by_key(|(_, service)| {
-        (service.unreadable.is_some(), has_instances(service), service.custom_health)
+        let is_broken = service.unreadable.is_some() && !service.is_denied;
+        (is_broken, has_instances(service), service.custom_health)
     })
+}
+
+/// The services that a full sync could not read, but for the one that was tried before.
+pub(super) fn check_unread(plan: &Plan, checks: &mut Vec<Check>) {
+    let claimed = plan.held_back.iter().filter_map(|held_back| match &held_back.reason {
+        Reason::Unreadable(problem) => Some((held_back.place.as_ref()?, problem)),
+        _ => None,
+    });
+    let others =
+        plan.standing.iter().filter_map(|(place, it)| Some((place, it.unreadable.as_ref()?)));
+    let failed: BTreeSet<(&Place, &String)> = claimed.chain(others).collect();
+    for (place, problem) in failed {
+        if checks.iter().all(|check| check.detail != *problem) {
+            let fix = "the function's role, or registryRoleArn, needs servicediscovery:ListInstances there; each full sync is incomplete until it is read";
+            checks.push(Check::failed("cloud map", format!("{place}: {problem}"), fix));
+        }
+    }
+    for (place, standing) in &plan.standing {
+        let notes = standing.notes.iter().filter(|note| matches!(note, Note::Unread(_)));
+        checks.extend(notes.map(|note| {
+            let fix = "if instances of this installation may be in it, let the role list them; else leave its namespace out of CLOUD_MAP_NAMESPACES";
+            Check::note("cloud map", format!("{place}: {note}"), fix)
+        }));
+    }
 }
 
 /// Each read of one service.
@@ -122,13 +144,14 @@ async fn check_service(
 }
 
 /// What a sync that writes needs besides.
-async fn check_writes(cloud_map: &CloudMap, dry_run: bool) -> Vec<Check> {
+async fn check_writes(cloud_map: &CloudMap, dry_run: bool, simulation: String) -> Vec<Check> {
     if dry_run {
         let said = "DRY_RUN is true: no right to change anything is needed";
         return vec![Check::ok("cloud map", said)];
     }
     let until = Instant::now() + PATIENCE;
-    let followed = match cloud_map.wait(NOBODY, NamespaceKind::Http, None, until).await {
+    let kind = (cloud_map::Call::RegisterInstance, NamespaceKind::Http);
+    let followed = match cloud_map.wait(NOBODY, kind, None, until).await {
         // IAM is asked about the operation's namespace, and this one has none: a refusal may mean that alone.
         Err(error) if error.class != cloud_map::Class::NotFound => {
             let fix = "where registrations are refused likewise, the role needs servicediscovery:GetOperation";
@@ -137,12 +160,8 @@ async fn check_writes(cloud_map: &CloudMap, dry_run: bool) -> Vec<Check> {
         Err(_) => Check::ok("cloud map", "GetOperation is allowed"),
         Ok(_) => Check::note("cloud map", "GetOperation has no answer in time", "try again"),
     };
-    let said = format!("not tried, since they would change something: {}", WRITES.join(", "));
-    let actions = WRITES.map(|action| format!("servicediscovery:{action}")).join(" ");
-    let fix = format!(
-        "aws iam simulate-principal-policy --policy-source-arn ROLE_ARN --action-names {actions}"
-    );
-    vec![followed, Check::note("cloud map", said, fix)]
+    let said = format!("not tried, since they would change something: {}", simulation::actions());
+    vec![followed, Check::note("cloud map", said, simulation)]
 }
 
 fn of_call(action: &'static str, problem: Option<String>) -> Check {

@@ -114,7 +114,8 @@ impl Answer {
     pub fn is_held(&self) -> bool {
         let clusters = self.value["clusters"].as_array();
         let mut guards = clusters.into_iter().flatten().map(|cluster| &cluster["guard"]);
-        guards.any(|guard| guard["state"] == "held" || guard["state"] == "held-by-full-sync")
+        let states = ["held", "held-by-full-sync", "held-until-read"];
+        guards.any(|guard| states.iter().any(|state| guard["state"] == *state))
     }
 
     /// The exit code: a plan says whether there are changes, a sync whether they were made.

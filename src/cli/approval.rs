@@ -4,7 +4,7 @@
 use std::io::{self, BufRead, IsTerminal, Write};
 
 use super::answer::{Answer, Code};
-use super::arguments::{Adopt, Approved, Aws, Format, Targeted};
+use super::arguments::{Adopt, Approved, Aws, Format, Purge, Targeted};
 use super::command::Command;
 use super::{Error, format, place, shown};
 
@@ -24,9 +24,9 @@ pub async fn adopt(adopt: Adopt) -> Result<Code, Error> {
 }
 
 /// Takes out all of a cluster.
-pub async fn purge(purge: Approved) -> Result<Code, Error> {
+pub async fn purge(Purge { registry, approved: purge }: Purge) -> Result<Code, Error> {
     let place = place::of(&purge.whole.into())?;
-    let plan = Command::new("purge", place);
+    let plan = Command { registry, ..Command::new("purge", place) };
     let command = Command { confirm: true, ..plan.clone() };
     let (aws, format) = (purge.aws, purge.output.format);
     if purge.approval.yes {

@@ -15,6 +15,8 @@ pub struct Command {
     pub place: Place,
     /// The owner id whose instances are to be adopted.
     pub owner: Option<String>,
+    /// The only Cloud Map to purge, if not all.
+    pub registry: Option<String>,
     /// Whether to do what is else only planned.
     pub confirm: bool,
 }
@@ -22,7 +24,7 @@ pub struct Command {
 impl Command {
     /// An action somewhere.
     pub fn new(action: &'static str, place: Place) -> Self {
-        Self { action, place, owner: None, confirm: false }
+        Self { action, place, owner: None, registry: None, confirm: false }
     }
 
     /// The payload: what is not named is not in it.
@@ -34,6 +36,7 @@ impl Command {
             ("namespace", namespace),
             ("service", service),
             ("owner", self.owner.clone()),
+            ("registry", self.registry.clone()),
         ];
         let named =
             fields.into_iter().filter_map(|(key, value)| Some((key, Value::String(value?))));
@@ -75,7 +78,10 @@ mod tests {
         let owner = Some("team-a".to_owned());
         let adopt = read(&Command { owner, ..Command::new("adopt", blue.clone()) });
         assert_eq!((adopt.owner.as_deref(), adopt.confirm), (Some("team-a"), false));
-        let purge = read(&Command { confirm: true, ..Command::new("purge", blue.clone()) });
+        let registry = Some("111122223333/eu-central-1".to_owned());
+        let purge = Command { registry, confirm: true, ..Command::new("purge", blue.clone()) };
+        let purge = read(&purge);
+        assert!(purge.registry.is_some());
         assert_eq!((purge.scope.to_string().as_str(), purge.confirm), ("blue", true));
         assert_eq!(read(&Command::new("confirm", blue)).scope.to_string(), "blue");
     }

@@ -93,7 +93,7 @@ async fn run(arguments: Arguments) -> Result<Code, Error> {
         Verb::Sync(targeted) => report("sync", targeted).await,
         Verb::Adopt(adopt) => approval::adopt(adopt).await,
         Verb::Confirm(confirm) => approval::confirm(confirm).await,
-        Verb::Purge(purge) => approval::purge(purge.approved).await,
+        Verb::Purge(purge) => approval::purge(purge).await,
         Verb::Report(report) => html::show(report).await,
         Verb::Doctor(whole) => doctor::show(whole).await,
         Verb::Explain(targeted) => explain::show(targeted).await,

@@ -71,6 +71,11 @@ impl Bucket {
         self.tokens -= 1.0;
     }
 
+    /// Gives a token back that was taken for a call and not used.
+    pub(super) fn give_back(&mut self) {
+        self.tokens = (self.tokens + 1.0).min(self.whole.burst);
+    }
+
     /// A call was let pass: there was a token, and there may be more.
     pub(super) fn passed(&mut self, now: Instant) {
         self.fill(now);

@@ -62,8 +62,8 @@ impl CloudMap {
         let call = call.health_status(HealthStatusFilter::All).max_results(MOST.into());
         let call = call.set_owner_account(namespace.owner.clone());
         let answer = call.customize().interceptor(LocalHost).send().await;
-        let answer = answer.map_err(|error| Error::new(action, &error))?;
-        Ok(answer.instances.unwrap_or_default())
+        let answer = answer.map_err(|error| Error::new(&action, &error))?;
+        answer.instances.ok_or_else(|| Error::lacking(&action, "Instances"))
     }
 }
 

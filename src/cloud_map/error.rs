@@ -86,6 +86,11 @@ impl Error {
         Self { action: action.into(), class: Class::Unavailable, source }
     }
 
+    /// An answer that lacks a member which it must have: it says nothing, and so not that there is nothing.
+    pub fn lacking(action: impl Into<String>, member: &str) -> Self {
+        Self::input(action, &format!("Cloud Map's answer has no member {member}"))
+    }
+
     /// The error and its cause in one line, for a report.
     pub fn in_full(&self) -> String {
         format!("{self}: {}", self.source)

@@ -29,7 +29,7 @@ impl Unread {
 pub struct Reads(Vec<(ServiceKey, Instances)>);
 
 /// The instances of one service, or why they are not known.
-type Instances = Result<Option<Held>, String>;
+type Instances = Result<Option<Held>, Error>;
 
 /// What a service holds.
 struct Held {
@@ -46,12 +46,13 @@ impl Reads {
             match read {
                 Ok(Some(Held { instances, registered_by })) => {
                     (service.instances, service.registered_by) = (Some(instances), registered_by);
-                    service.unreadable = None;
+                    (service.unreadable, service.is_denied) = (None, false);
                 }
                 Ok(None) => _ = services.remove(&key),
-                Err(problem) => {
+                Err(error) => {
                     service.instances = None;
-                    service.unreadable = Some(problem);
+                    service.is_denied = error.class == Class::Denied;
+                    service.unreadable = Some(error.in_full());
                 }
             }
         }
@@ -69,17 +70,15 @@ impl CloudMap {
     /// Reads the instances of services as they become known.
     pub async fn instances_of(&self, services: impl Stream<Item = Unread>) -> Reads {
         let reads = services.map(|Unread { key, arn, name }| async move {
-            let read = self.instances(&arn, &name).await;
-            (key, read.map_err(|error| error.in_full()))
+            (key, self.instances(&arn, &name).await)
         });
         Reads(reads.buffer_unordered(SIDE_BY_SIDE).collect().await)
     }
 
     /// Every instance of a service, read from the control plane; `None` where the service is gone.
     async fn instances(&self, arn: &str, name: &str) -> Result<Option<Held>, Error> {
-        let failed = |error: &SdkError<_, _>| {
-            Error::new(format!("list the instances of Cloud Map service {name}"), error)
-        };
+        let action = || format!("list the instances of Cloud Map service {name}");
+        let failed = |error: &SdkError<_, _>| Error::new(action(), error);
         let pages = self.client.list_instances().service_id(arn).into_paginator().send();
         let token = ListInstancesOutput::next_token;
         let pages = self.pages(Call::ListInstances, pages, token, failed);
@@ -87,9 +86,11 @@ impl CloudMap {
             Err(error) if error.class == Class::NotFound => return Ok(None),
             pages => pages?,
         };
-        let summaries = pages.into_iter().filter_map(|page| page.instances).flatten();
+        let lacking = || Error::lacking(action(), "Instances");
+        let lists = pages.into_iter().map(|page| page.instances.ok_or_else(lacking));
+        let lists = lists.collect::<Result<Vec<_>, _>>()?;
         let mut registered_by = BTreeSet::new();
-        let instances = summaries.filter_map(|instance| {
+        let instances = lists.into_iter().flatten().filter_map(|instance| {
             registered_by.extend(instance.created_by_account);
             let attributes = instance.attributes.unwrap_or_default().into_iter().collect();
             Some((instance.id?, attributes))

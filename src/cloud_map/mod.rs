@@ -5,12 +5,14 @@
 //! Services and namespaces are named by ARN throughout: it is accepted wherever an id is, and for
 //! namespaces shared from another account it is the only way.
 
+pub mod admission;
 mod bucket;
 pub mod call;
 pub mod discover;
 mod error;
 mod health;
 pub mod instances;
+mod lane;
 mod meter;
 pub mod namespace;
 pub mod operation;
@@ -21,7 +23,7 @@ pub mod service;
 mod summary;
 pub mod tag;
 mod throttle;
-mod usual;
+mod timing;
 pub mod write;
 
 use std::sync::Arc;
@@ -30,6 +32,7 @@ use aws_sdk_servicediscovery::{Client, config};
 
 pub use call::Call;
 pub use error::{Class, Error};
+pub use lane::{Gate, Planned};
 pub use quota::{Permit, QuotaShare, Quotas, Urgency};
 
 /// How many services are read side by side at most; their quotas bound the calls.
@@ -42,7 +45,7 @@ pub struct CloudMap {
     quotas: Arc<Quotas>,
     urgency: Urgency,
     reported: Arc<health::Reported>,
-    usual: Arc<operation::UsualTimes>,
+    timings: Arc<operation::Timings>,
 }
 
 impl CloudMap {
@@ -54,7 +57,7 @@ impl CloudMap {
             quotas,
             urgency: Urgency::Bulk,
             reported: Arc::default(),
-            usual: Arc::default(),
+            timings: Arc::default(),
         }
     }
 
@@ -62,6 +65,16 @@ impl CloudMap {
     #[must_use]
     pub fn with(&self, urgency: Urgency) -> Self {
         Self { urgency, ..self.clone() }
+    }
+
+    /// Waits until calls of a turn would be made at once.
+    pub async fn gate(&self, call: Call) -> Gate {
+        self.quotas.gate(call, self.urgency).await
+    }
+
+    /// Counts a call that waits for something else first.
+    pub fn plan(&self, call: Call) -> Planned<'_> {
+        self.quotas.plan(call)
     }
 
     /// Leave to make one call.

@@ -61,7 +61,8 @@ impl CloudMap {
     ) -> Result<String, Error> {
         let ended = match self.create_http_namespace(name, owner).await {
             Ok(Accepted::Operation(operation) | Accepted::Busy(operation)) => {
-                self.wait(&operation, NamespaceKind::Http, None, until).await?
+                let kind = (Call::CreateHttpNamespace, NamespaceKind::Http);
+                self.wait(&operation, kind, None, until).await?
             }
             Err(error) if error.class == Class::Exists => Ended::Success,
             Err(error) => return Err(error),
@@ -104,7 +105,9 @@ impl CloudMap {
         let failed = |error: &SdkError<_, _>| Error::new(action(), error);
         let pages = self.pages(Call::ListNamespaces, pages, token, failed);
         let pages: Vec<ListNamespacesOutput> = pages.try_collect().await?;
-        let mut found = pages.into_iter().filter_map(|page| page.namespaces).flatten();
+        let lacking = || Error::lacking(action(), "Namespaces");
+        let lists = pages.into_iter().map(|page| page.namespaces.ok_or_else(lacking));
+        let mut found = lists.collect::<Result<Vec<_>, _>>()?.into_iter().flatten();
         let found = found.find(|found| found.r#type == Some(NamespaceType::Http));
         Ok(found.and_then(|found| found.arn))
     }

@@ -1,23 +1,30 @@
 //! Registrations and deregistrations are accepted first and carried out later: "accepted" is not
 //! "done", and an accepted one can still fail. This waits for the outcome.
 
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use aws_sdk_servicediscovery::types::{Operation, OperationStatus};
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout_at};
 
-use super::usual::Usual;
+use super::timing::OperationTiming;
 use super::{Call, CloudMap, Error, Permit};
 use crate::model::NamespaceKind;
 
 /// How long one operation is waited for.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// How long operations usually take: records of Route 53 take longer than a line in Cloud Map.
+/// The timing of each kind of operation: the call that began it, and the kind of its namespace, since Route 53's
+/// records take longer than a line in Cloud Map.
 #[derive(Debug, Default)]
-pub(super) struct UsualTimes {
-    http: Usual,
-    dns: Usual,
+pub(super) struct Timings(Mutex<BTreeMap<(Call, NamespaceKind), Arc<OperationTiming>>>);
+
+impl Timings {
+    fn get(&self, call: Call, kind: NamespaceKind) -> Arc<OperationTiming> {
+        let mut timings = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        timings.entry((call, kind)).or_default().clone()
+    }
 }
 
 /// How an operation ended.
@@ -37,53 +44,46 @@ pub enum Ended {
 }
 
 impl CloudMap {
-    /// Waits until an operation in a namespace of this kind has ended, at most 60 seconds and not past
-    /// `until`. `owner` is the account of the namespace: without it Cloud Map knows no operation in a shared one.
+    /// Waits until an operation that `call` began in a namespace of this kind has ended, at most 60 seconds and not
+    /// past `until`. `owner` is the account of the namespace: without it Cloud Map knows no operation in a shared one.
     ///
     /// # Errors
     /// Where Cloud Map does not tell how it goes.
     pub async fn wait(
         &self,
         operation: &str,
-        kind: NamespaceKind,
+        (call, kind): (Call, NamespaceKind),
         owner: Option<&str>,
         until: Instant,
     ) -> Result<Ended, Error> {
         let until = until.min(Instant::now() + PATIENCE);
-        let ended = timeout_at(until, self.follow(operation, kind, owner));
+        let timing = self.timings.get(call, kind);
+        let ended = timeout_at(until, self.follow(operation, &timing, owner));
         ended.await.unwrap_or(Ok(Ended::Pending))
     }
 
     async fn follow(
         &self,
         operation: &str,
-        kind: NamespaceKind,
+        timing: &OperationTiming,
         owner: Option<&str>,
     ) -> Result<Ended, Error> {
         let start = Instant::now();
-        let usual = match kind {
-            NamespaceKind::Http => &self.usual.http,
-            NamespaceKind::Dns => &self.usual.dns,
-        };
-        for looks in 1.. {
-            let scout = usual.first_look(start).await;
+        let _probe = timing.first_poll(start).await;
+        loop {
             // Thousands wait for this leave at once.
             let permit = self.permit(Call::GetOperation).await;
-            let looked = Box::pin(self.look(permit, operation, owner)).await?;
-            if let Some((ended, took)) = looked {
-                usual.ended(took.unwrap_or(start.elapsed()));
+            let polled = Box::pin(self.poll(permit, operation, owner)).await?;
+            if let Some((ended, duration)) = polled {
+                timing.record(duration.unwrap_or(start.elapsed()));
                 return Ok(ended);
             }
-            usual.pending(start.elapsed());
-            if scout.is_none() {
-                sleep(usual.pause(looks)).await;
-            }
+            sleep_until(start + timing.next_poll(start.elapsed())).await;
         }
-        Ok(Ended::Pending)
     }
 
     /// How an operation has ended, and after how long.
-    async fn look(
+    async fn poll(
         &self,
         _permit: Permit<'_>,
         operation: &str,
@@ -94,7 +94,7 @@ impl CloudMap {
         let answer =
             answer.map_err(|error| Error::new(format!("get the operation {operation}"), &error))?;
         let Some(operation) = answer.operation else { return Ok(None) };
-        let took = took(&operation);
+        let duration = duration(&operation);
         let ended = match operation.status {
             Some(OperationStatus::Success) => Ended::Success,
             Some(OperationStatus::Fail) => Ended::Fail {
@@ -103,12 +103,12 @@ impl CloudMap {
             },
             _ => return Ok(None),
         };
-        Ok(Some((ended, took)))
+        Ok(Some((ended, duration)))
     }
 }
 
 /// From its acceptance to its end, by Cloud Map's clock.
-fn took(operation: &Operation) -> Option<Duration> {
+fn duration(operation: &Operation) -> Option<Duration> {
     let (accepted, ended) = (operation.create_date?, operation.update_date?);
     Duration::try_from_secs_f64(ended.as_secs_f64() - accepted.as_secs_f64()).ok()
 }

@@ -2,14 +2,14 @@
 //! that account and Region in this process. Who is urgent goes first; otherwise first come, first served.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
-use tokio::sync::{Mutex as Queue, Notify, Semaphore, SemaphorePermit};
-use tokio::time::{Instant, timeout};
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::Instant;
 
 use super::bucket::Bucket;
 use super::call::{Call, Rate};
+use super::lane::{Gate, Lane, Planned};
 use super::meter::Meter;
 use crate::model::Traffic;
 
@@ -66,7 +66,7 @@ pub enum Urgency {
 /// The buckets of one account in one Region.
 #[derive(Debug)]
 pub struct Quotas {
-    lanes: BTreeMap<Call, Lane>,
+    lanes: BTreeMap<Call, Arc<Lane>>,
     under_way: Semaphore,
     meter: Meter,
 }
@@ -81,7 +81,8 @@ impl Quotas {
     /// Buckets of this share.
     pub fn new(share: QuotaShare) -> Self {
         let now = Instant::now();
-        let lane = |call: Call| (call, Lane::new(Bucket::new(share.of(call.rate()), now)));
+        let lane =
+            |call: Call| (call, Arc::new(Lane::new(Bucket::new(share.of(call.rate()), now))));
         let lanes = Call::ALL.into_iter().map(lane).collect();
         Self { lanes, under_way: Semaphore::new(UNDER_WAY), meter: Meter::default() }
     }
@@ -91,6 +92,19 @@ impl Quotas {
     pub(super) async fn permit(&self, call: Call, urgency: Urgency) -> Permit<'_> {
         self.take(call, urgency).await;
         Permit { _held: self.under_way.acquire().await.ok() }
+    }
+
+    /// Waits until nobody goes first and the rate allows a call, which the gate gives back when it is dropped: a turn
+    /// begins when its calls would be made at once, and not long before.
+    pub async fn gate(&self, call: Call, urgency: Urgency) -> Gate {
+        let lane = self.lanes[&call].clone();
+        lane.enter(urgency).await;
+        Gate::new(lane)
+    }
+
+    /// Counts a call that waits for something else first: no further turn begins before it.
+    pub(super) fn plan(&self, call: Call) -> Planned<'_> {
+        self.lanes[&call].plan()
     }
 
     /// Waits until the rate allows a call, for somebody who has a permit already.
@@ -125,73 +139,9 @@ impl Quotas {
     }
 }
 
-/// A bucket and who waits at it: of each urgency the first one asks, the others stand behind.
-#[derive(Debug)]
-struct Lane {
-    bucket: Mutex<Bucket>,
-    urgent: Queue<()>,
-    bulk: Queue<()>,
-    urgent_waiting: AtomicUsize,
-    /// Tells those who wait that there may be a token earlier than they thought.
-    more: Notify,
-}
-
-impl Lane {
-    fn new(bucket: Bucket) -> Self {
-        let (urgent, bulk) = (Queue::default(), Queue::default());
-        let (bucket, urgent_waiting) = (Mutex::new(bucket), AtomicUsize::new(0));
-        Self { bucket, urgent, bulk, urgent_waiting, more: Notify::new() }
-    }
-
-    async fn take(&self, urgency: Urgency) {
-        let _waiting = (urgency == Urgency::Urgent).then(|| Waiting::new(&self.urgent_waiting));
-        let _first = match urgency {
-            Urgency::Urgent => self.urgent.lock().await,
-            Urgency::Bulk => self.bulk.lock().await,
-        };
-        loop {
-            let more = self.more.notified();
-            let Err(wait) = self.try_take(urgency) else { return };
-            _ = timeout(wait, more).await;
-        }
-    }
-
-    /// Bulk lets a token go by that somebody urgent waits for.
-    fn try_take(&self, urgency: Urgency) -> Result<(), std::time::Duration> {
-        let gives_way = urgency == Urgency::Bulk && self.urgent_waiting.load(Ordering::Relaxed) > 0;
-        let mut bucket = self.bucket();
-        if gives_way { Err(bucket.time_to_next()) } else { bucket.take(Instant::now()) }
-    }
-
-    fn passed(&self) {
-        self.bucket().passed(Instant::now());
-        self.more.notify_waiters();
-    }
-
-    fn bucket(&self) -> MutexGuard<'_, Bucket> {
-        self.bucket.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Counts somebody until it goes on, or gives up.
-struct Waiting<'a>(&'a AtomicUsize);
-
-impl<'a> Waiting<'a> {
-    fn new(count: &'a AtomicUsize) -> Self {
-        count.fetch_add(1, Ordering::Relaxed);
-        Self(count)
-    }
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
+    use std::sync::{Arc, Mutex};
 
     use tokio::time::sleep;
 

@@ -27,8 +27,10 @@ impl CloudMap {
         let token = ListNamespacesOutput::next_token;
         let pages = self.pages(Call::ListNamespaces, pages, token, failed);
         let pages: Vec<ListNamespacesOutput> = pages.try_collect().await?;
-        let summaries = pages.into_iter().filter_map(|page| page.namespaces).flatten();
-        let namespaces = summaries.filter_map(namespace);
+        let lacking = || Error::lacking("list the namespaces of Cloud Map", "Namespaces");
+        let lists = pages.into_iter().map(|page| page.namespaces.ok_or_else(lacking));
+        let lists = lists.collect::<Result<Vec<_>, _>>()?;
+        let namespaces = lists.into_iter().flatten().filter_map(namespace);
         let namespaces = namespaces.filter(|namespace| {
             only.is_empty() || only.iter().any(|reference| means(reference, namespace))
         });
@@ -52,11 +54,12 @@ impl CloudMap {
         let filter = filter.map_err(|error| Error::input(failed(), &error))?;
         let pages = self.client.list_services().filters(filter).into_paginator().send();
         let token = ListServicesOutput::next_token;
-        let failed = |error: &SdkError<_, _>| Error::new(failed(), error);
-        let mut pages = pin!(self.pages(Call::ListServices, pages, token, failed));
+        let failed_call = |error: &SdkError<_, _>| Error::new(failed(), error);
+        let mut pages = pin!(self.pages(Call::ListServices, pages, token, failed_call));
         let mut services = Vec::new();
         while let Some(page) = pages.try_next().await? {
-            let listed = page.services.unwrap_or_default().into_iter().filter_map(service);
+            let listed = page.services.ok_or_else(|| Error::lacking(failed(), "Services"))?;
+            let listed = listed.into_iter().filter_map(service);
             for service in listed {
                 let key = ServiceKey::new(namespace, &service.name);
                 tell(&key, &service);

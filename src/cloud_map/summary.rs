@@ -1,6 +1,6 @@
 //! Entries of Cloud Map's lists into the model's namespaces and services.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use aws_sdk_servicediscovery::types::{
     DnsConfig, DnsRecord, HealthCheckConfig, NamespaceSummary, NamespaceType, RecordType,
@@ -39,6 +39,7 @@ pub(super) fn service(summary: ServiceSummary) -> Option<CloudMapService> {
     Some(CloudMapService {
         kind: if is_http { ServiceKind::Http } else { ServiceKind::Dns(records) },
         ttls: ttls.collect(),
+        ttls_asked: BTreeMap::new(),
         routing_policy: policy.and_then(routing_policy),
         health_check: summary.health_check_config.map(health_check),
         arn: summary.arn?,
@@ -46,8 +47,11 @@ pub(super) fn service(summary: ServiceSummary) -> Option<CloudMapService> {
         description: summary.description,
         instance_count: summary.instance_count.and_then(|count| count.try_into().ok()).unwrap_or(0),
         instances: None,
+        created_by: summary.created_by_account,
         registered_by: BTreeSet::new(),
         unreadable: None,
+        is_denied: false,
+        was_ours: false,
         custom_health: summary.health_check_custom_config.is_some(),
         health: KnownHealth::Unread,
         tags: Tags::Unread,

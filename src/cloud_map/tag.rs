@@ -43,7 +43,8 @@ impl CloudMap {
             Err(error) if error.class == Class::NotFound => return Ok(None),
             answer => answer?,
         };
-        let tag = |key: &str| answer.tags().iter().find(|tag| tag.key() == key);
+        let tags = answer.tags.ok_or_else(|| Error::lacking(action(), "Tags"))?;
+        let tag = |key: &str| tags.iter().find(|tag| tag.key() == key);
         Ok(Some(Tags::Read {
             owner: tag(OWNER_TAG).map(|tag| tag.value().to_owned()),
             managed_by_ecs: tag(MANAGED_BY_ECS).is_some(),

@@ -57,7 +57,7 @@ impl Action {
                 &["action", "cluster", "namespace", "service"]
             }
             Self::Adopt => &["action", "cluster", "namespace", "service", "owner", "confirm"],
-            Self::Purge => &["action", "cluster", "confirm"],
+            Self::Purge => &["action", "cluster", "registry", "confirm"],
             Self::Confirm | Self::Status | Self::Doctor => &["action", "cluster"],
         }
     }

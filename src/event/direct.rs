@@ -4,6 +4,7 @@
 use serde_json::{Map, Value};
 
 use super::{Action, ClusterName, Error, Scope};
+use crate::model::RegistryName;
 
 /// How much of unknown fields an error shows.
 const SHOWN_FIELDS: usize = 5;
@@ -18,6 +19,8 @@ pub struct Command {
     pub scope: Scope,
     /// The owner id of the instances to adopt, one from before.
     pub owner: Option<String>,
+    /// The only Cloud Map to purge, if not all.
+    pub registry: Option<RegistryName>,
     /// Whether to do what is else only planned.
     pub confirm: bool,
 }
@@ -40,7 +43,8 @@ pub(super) fn read(object: &Map<String, Value>) -> Result<Command, Error> {
         let expected = "given, and its namespace: one Service is explained at a time";
         return Err(Error::InvalidField { field: "service", expected });
     }
-    Ok(Command { action, scope, owner: owner(object)?, confirm: confirm(object)? })
+    let (owner, registry, confirm) = (owner(object)?, registry(object)?, confirm(object)?);
+    Ok(Command { action, scope, owner, registry, confirm })
 }
 
 /// What may be an `OWNER_ID`.
@@ -57,6 +61,16 @@ fn owner(object: &Map<String, Value>) -> Result<Option<String>, Error> {
             Err(Error::InvalidField { field: "owner", expected })
         }
     }
+}
+
+/// Which Cloud Map it is about.
+fn registry(object: &Map<String, Value>) -> Result<Option<RegistryName>, Error> {
+    let name = match object.get("registry") {
+        None | Some(Value::Null) => return Ok(None),
+        Some(value) => value.as_str().and_then(RegistryName::parse),
+    };
+    let expected = "ACCOUNT/REGION, such as 111122223333/eu-central-1";
+    name.map(Some).ok_or(Error::InvalidField { field: "registry", expected })
 }
 
 /// Nothing but the word itself confirms.

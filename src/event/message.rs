@@ -19,8 +19,27 @@ const DIRECT_ONLY: [&str; 7] = ["plan", "adopt", "purge", "confirm", "status", "
 pub struct Message {
     /// Its id, by which the answer to a queue fails it back.
     pub id: String,
+    /// How the queue knows this delivery of it.
+    pub receipt: Option<Receipt>,
     /// Where it says to look, or why it says nothing.
     pub reading: Result<Scope, Unusable>,
+}
+
+/// One delivery of a message by its queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Receipt {
+    /// What the queue knows it by.
+    pub handle: String,
+    /// How often the message was delivered, this time included.
+    pub receives: u32,
+}
+
+impl Receipt {
+    fn of(record: &SqsMessage) -> Option<Self> {
+        let receives = record.attributes.get("ApproximateReceiveCount")?.parse().ok()?;
+        let handle = record.receipt_handle.clone().filter(|handle| !handle.is_empty())?;
+        Some(Self { handle, receives })
+    }
 }
 
 /// Reads a batch as Lambda's event source mapping makes it; it may be empty.
@@ -31,9 +50,11 @@ pub(super) fn read_batch(payload: &Value) -> Result<Vec<Message>, Error> {
 
 fn read_record(record: SqsMessage) -> Result<Message, Error> {
     let from_sqs = record.event_source.as_deref() == Some("aws:sqs");
+    let receipt = Receipt::of(&record);
     let id = record.message_id.filter(|id| from_sqs && !id.is_empty());
     Ok(Message {
         id: id.ok_or(Error::RecordsNotFromSqs)?,
+        receipt,
         reading: read_body(&record.body.unwrap_or_default()),
     })
 }

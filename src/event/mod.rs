@@ -15,6 +15,7 @@ mod kind;
 mod message;
 mod name;
 mod object;
+mod rest;
 mod scope;
 mod unusable;
 
@@ -25,8 +26,9 @@ use serde_json::{Map, Value};
 
 pub use action::Action;
 pub use direct::Command;
-pub use message::Message;
-pub use scope::{ClusterName, Rest, Scope};
+pub use message::{Message, Receipt};
+pub use rest::Rest;
+pub use scope::{ClusterName, Scope};
 pub use unusable::Unusable;
 
 /// What one Lambda payload asks for.

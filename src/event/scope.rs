@@ -6,8 +6,7 @@ use std::fmt;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::{Unusable, name};
-use crate::model::Shard;
+use super::{Rest, Unusable, name};
 
 /// The cluster of a scope, as an event names it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -62,32 +61,6 @@ pub struct Scope {
     /// What of the cluster a run before has left; absent: all of the place.
     #[serde(skip)]
     pub rest: Option<Rest>,
-}
-
-/// What a run has left undone for want of time, and handed on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Rest {
-    /// The part of the cluster.
-    pub shard: Shard,
-    /// How often it was handed on.
-    pub hop: u8,
-}
-
-impl Rest {
-    /// The last hop: Lambda ends a longer chain of invocations by itself.
-    pub const LAST_HOP: u8 = 8;
-
-    /// Reads the fields `shard` and `hop`.
-    fn from_fields(object: &Map<String, Value>) -> Result<Option<Self>, Unusable> {
-        let Some(shard) = object.get("shard") else { return Ok(None) };
-        let invalid = |field, expected| Unusable::InvalidName { field, expected };
-        let shard = shard.as_str().and_then(Shard::parse);
-        let shard = shard.ok_or(invalid("shard", "a part such as 0/4"))?;
-        let hop = object.get("hop").and_then(Value::as_u64).and_then(|hop| u8::try_from(hop).ok());
-        let hop = hop.filter(|hop| *hop <= Self::LAST_HOP);
-        let hop = hop.ok_or(invalid("hop", "a number up to 8"))?;
-        Ok(Some(Self { shard, hop }))
-    }
 }
 
 impl Scope {
@@ -195,30 +168,6 @@ mod tests {
                     "{fields}: {reading:?}"
                 );
             }
-        }
-    }
-
-    #[test]
-    fn what_a_run_has_left_is_read_whole_or_refused() {
-        let read = |value: Value| {
-            let scope = Scope::from_own_message(value.as_object().expect("an object"));
-            scope.map(|scope| scope.rest.map(|rest| (rest.shard.to_string(), rest.hop)))
-        };
-        assert_eq!(read(json!({"cluster": "blue"})), Ok(None));
-        let rest = read(json!({"cluster": "blue", "shard": "1/4", "hop": 8}));
-        assert_eq!(rest, Ok(Some(("1/4".to_owned(), 8))));
-        for (bad, named) in [
-            (json!({"cluster": "blue", "shard": "4/4", "hop": 1}), "shard"),
-            (json!({"cluster": "blue", "shard": 1, "hop": 1}), "shard"),
-            (json!({"cluster": "blue", "shard": "1/4"}), "hop"),
-            (json!({"cluster": "blue", "shard": "1/4", "hop": 9}), "hop"),
-            (json!({"namespace": "shop", "shard": "1/4", "hop": 1}), "shard"),
-        ] {
-            let read = read(bad.clone());
-            assert!(
-                matches!(read, Err(Unusable::InvalidName { field, .. }) if field == named),
-                "{bad}: {read:?}"
-            );
         }
     }
 

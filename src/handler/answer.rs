@@ -37,6 +37,14 @@ pub enum Error {
         "a purge ends every claim of a cluster, and POLICY={0} does not allow that: set POLICY to sync for it"
     )]
     Policy(Policy),
+    /// A purge names a Cloud Map that the settings do not lead to.
+    #[error("no Cloud Map that the settings lead to is {named}; they lead to: {known}")]
+    Registry {
+        /// As named.
+        named: String,
+        /// Those that there are.
+        known: String,
+    },
     /// The cluster or Cloud Map could not be read to explain a Service.
     #[error("the Service cannot be explained")]
     Unexplained(#[source] reconcile::Error),
@@ -52,6 +60,7 @@ impl Error {
             Self::Event(_) => "InvalidEvent",
             Self::Cluster(_) => "UnknownCluster",
             Self::Policy(_) => "PolicyForbids",
+            Self::Registry { .. } => "UnknownRegistry",
             Self::Unexplained(_) => "Unreadable",
             Self::SyncIncomplete(_) => "SyncIncomplete",
         }
@@ -63,6 +72,19 @@ pub(super) struct Run {
     pub(super) report: Report,
     /// What is open, by the cluster's place in the settings.
     pub(super) open: BTreeMap<usize, Open>,
+}
+
+impl Run {
+    /// The ids of the messages in whose scope something failed that a retry can help.
+    pub(super) fn failed(&self, served: Vec<(Selections, Vec<String>)>) -> Vec<String> {
+        let is_done = |selections: &Selections| {
+            selections.iter().all(|(index, selection)| {
+                self.open.get(&index).is_some_and(|open| open.is_done_for(selection))
+            })
+        };
+        let failed = served.into_iter().filter(|(selections, _)| !is_done(selections));
+        failed.flat_map(|(_, ids)| ids).collect()
+    }
 }
 
 impl Answer {
@@ -92,22 +114,11 @@ impl Answer {
         Self { report: Some(report), response: Ok(response) }
     }
 
-    /// The queue learns which messages to deliver again: those in whose scope something failed that a
-    /// retry can help.
-    pub(super) fn to_queue(
-        Run { report, open }: Run,
-        served: Vec<(Selections, Vec<String>)>,
-    ) -> Self {
+    /// The queue learns which messages to deliver again.
+    pub(super) fn to_queue(report: Report, failed: Vec<String>) -> Self {
         let mut response = SqsBatchResponse::default();
-        for (selections, ids) in served {
-            let done = selections.iter().all(|(index, selection)| {
-                open.get(&index).is_some_and(|open| open.is_done_for(selection))
-            });
-            if !done {
-                for id in ids {
-                    response.add_failure(id);
-                }
-            }
+        for id in failed {
+            response.add_failure(id);
         }
         Self { report: Some(report), response: Ok(json!(response)) }
     }

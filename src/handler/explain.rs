@@ -5,7 +5,6 @@ use super::{Answer, Error, Function};
 use crate::deadline::Deadline;
 use crate::event::Command;
 use crate::model::ServiceRef;
-use crate::settings::Cluster;
 
 impl Function {
     pub(super) async fn explain(
@@ -20,8 +19,7 @@ impl Function {
         let invocation = self.invocation(false, deadline);
         let selected = selections.iter().next().map(|(index, _)| &self.settings.clusters[index]);
         let Some(cluster) = selected else {
-            let labels: Vec<&str> = self.settings.clusters.iter().map(Cluster::label).collect();
-            let unknown = UnknownCluster::NotNamed { configured: labels.join(", ") };
+            let unknown = UnknownCluster::NotNamed { configured: self.configured().labels() };
             return Answer::refused(Error::Cluster(unknown));
         };
         let key = self.clients.registry_of(cluster);

@@ -9,11 +9,13 @@ use serde_json::{Value, json};
 
 use super::{Answer, Function, Run, Selections};
 use crate::event::{Rest, Scope};
-use crate::model::{Selection, Shard};
+use crate::model::{Held, Selection, Shard};
 use crate::report::chain;
 
 /// Into how many parts the rest of a run is divided.
 const PARTS: u8 = 4;
+/// The longest message in bytes, below the 256 KB that every SQS queue takes.
+const LONGEST: usize = 240 * 1024;
 
 /// By the cluster's place in the settings, how often what is done now was handed on already.
 pub(super) type Hops = BTreeMap<usize, u8>;
@@ -22,8 +24,9 @@ impl Function {
     /// Puts one message for each cluster on the queue, where there are several; `None` where the schedule has to
     /// sync them itself.
     pub(super) async fn fan_out(&self) -> Option<Answer> {
-        let queue = self.own_queue.as_ref().filter(|_| self.settings.clusters.len() > 1)?;
-        let messages = self.settings.clusters.iter().map(|cluster| async move {
+        let configured = self.configured();
+        let queue = self.own_queue.as_ref().filter(|_| configured.clusters().count() > 1)?;
+        let messages = configured.clusters().map(|cluster| async move {
             queue.send(&json!({ "action": "sync", "cluster": cluster.label() })).await
         });
         let sent = join_all(messages).await;
@@ -45,8 +48,10 @@ impl Function {
             let cut_short = run.open.get_mut(&index).filter(|open| open.is_cut_short());
             let Some(open) = cut_short.filter(|_| hop <= Rest::LAST_HOP) else { continue };
             let cluster = self.settings.clusters[index].label();
+            let held = selection.held().union(open.held());
             for shard in parts(selection) {
-                let message = message(cluster, shard, hop);
+                let held = held.only(|service| shard.contains(service));
+                let message = message(cluster, shard, hop, &held);
                 match queue.send(&message).await {
                     Ok(()) => open.hand_on(&Selection::shard(shard)),
                     Err(error) => tracing::error!(cluster, "not handed on: {}", chain(&error)),
@@ -58,7 +63,7 @@ impl Function {
 
 /// Adds how often what a scope asks for was handed on.
 pub(super) fn count_hops(hops: &mut Hops, scope: &Scope, selections: &Selections) {
-    let hop = scope.rest.map_or(0, |rest| rest.hop);
+    let hop = scope.rest.as_ref().map_or(0, |rest| rest.hop);
     for (index, _) in selections.iter() {
         let known = hops.entry(index).or_insert(hop);
         *known = hop.max(*known);
@@ -73,6 +78,40 @@ fn parts(selection: &Selection) -> Vec<Shard> {
     }
 }
 
-fn message(cluster: &str, shard: Shard, hop: u8) -> Value {
-    json!({ "action": "sync", "cluster": cluster, "shard": shard.to_string(), "hop": hop })
+/// The message for a part. It says what the run before held, and never what that run let pass: whoever may send a
+/// message may so add to what is held, and lift none of it.
+fn message(cluster: &str, shard: Shard, hop: u8, held: &Held) -> Value {
+    let mut message =
+        json!({ "action": "sync", "cluster": cluster, "shard": shard.to_string(), "hop": hop });
+    if *held != Held::default() {
+        message["held"] = Rest::held_as_json(held);
+    }
+    if message.to_string().len() > LONGEST {
+        message["held"] = Rest::held_as_json(&Held::All);
+    }
+    message
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::ServiceRef;
+
+    #[test]
+    fn more_held_services_than_a_message_takes_hold_all() {
+        let services = |count: usize| {
+            let long = "x".repeat(56);
+            let service = |index| ServiceRef::new(&long, format!("{long}-{index:05}"));
+            Held::Services((0..count).map(service).collect())
+        };
+        let shard = Shard::all(1).next().expect("one part");
+        let message = |count| message("blue", shard, 1, &services(count));
+        assert_eq!(
+            message(0),
+            json!({"action": "sync", "cluster": "blue", "shard": "0/1", "hop": 1})
+        );
+        assert_eq!(message(1_600)["held"].as_array().map(Vec::len), Some(1_600));
+        assert!(message(1_600).to_string().len() < 256 * 1024);
+        assert_eq!(message(2_500)["held"], "all");
+    }
 }

@@ -21,6 +21,10 @@ pub fn cluster(report: &ClusterReport, mode: Mode) {
             let place = format!("{}/{}", service.namespace, service.name);
             error!(cluster, cloud_map_service = place, "not read: {problem}");
         }
+        for line in &service.notes {
+            let place = format!("{}/{}", service.namespace, service.name);
+            info!(cluster, cloud_map_service = place, "{}: {}", line.note, line.detail);
+        }
         for line in &service.changes {
             change(cluster, service, line, mode);
         }

@@ -28,9 +28,9 @@ impl Function {
                 }
             }
         }
-        let (mut served, mut hops) = (Vec::new(), Hops::new());
+        let (mut served, mut hops, configured) = (Vec::new(), Hops::new(), self.configured());
         for (scope, ids) in asked {
-            match Selections::of(&scope, &self.settings.clusters) {
+            match Selections::of(&scope, &configured) {
                 Ok(of_scope) => {
                     selections = selections.union(&of_scope);
                     hand_on::count_hops(&mut hops, &scope, &of_scope);

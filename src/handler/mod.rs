@@ -2,6 +2,7 @@
 //! cluster reconciled apart from the others, logs what was done and answers as the caller expects.
 
 mod answer;
+mod configured;
 mod doctor;
 mod explain;
 mod hand_on;
@@ -10,6 +11,7 @@ mod messages;
 mod named;
 mod orphans;
 mod out_of_step;
+mod postponed;
 mod purge;
 mod run;
 mod scopes;
@@ -34,6 +36,7 @@ use crate::settings::Settings;
 
 use answer::Run;
 pub use answer::{Answer, Error};
+use configured::Described;
 use hand_on::Hops;
 use out_of_step::OutOfStep;
 use scopes::Selections;
@@ -43,18 +46,25 @@ pub struct Function {
     settings: Settings,
     clients: Clients,
     memories: Mutex<BTreeMap<RegistryKey, Arc<Memory>>>,
+    /// For what is handed on.
     own_queue: Option<OwnQueue>,
+    /// For messages that failed.
+    queue: Option<OwnQueue>,
     out_of_step: OutOfStep,
+    described: Described,
     clock: Clock,
 }
 
 impl Function {
     /// The function with `settings`, whose AWS clients are configured by `config`.
     pub fn new(settings: Settings, config: SdkConfig) -> Self {
-        let own_queue = settings.fan_out.as_ref().map(|url| OwnQueue::new(&config, url));
+        let queue = |url: Option<&String>| url.map(|url| OwnQueue::new(&config, url));
+        let own_queue = queue(settings.fan_out.as_ref());
+        let queue = queue(settings.queue_url.as_ref().or(settings.fan_out.as_ref()));
         let clients = Clients::new(config, settings.quota_share);
-        let (memories, out_of_step) = Default::default();
-        Self { settings, clients, memories, own_queue, out_of_step, clock: Clock::system() }
+        let (memories, out_of_step, described) = Default::default();
+        let clock = Clock::system();
+        Self { settings, clients, memories, own_queue, queue, out_of_step, described, clock }
     }
 
     /// The same function by another clock.
@@ -78,11 +88,15 @@ impl Function {
             Ok(invocation) => invocation,
             Err(error) => return Answer::refused(Error::Event(error)),
         };
+        Box::pin(self.describe_duplicates(deadline)).await;
         match invocation {
             event::Invocation::Schedule => self.schedule(deadline).await,
             event::Invocation::Queue(messages) => {
+                let receipts = postponed::receipts(&messages);
                 let (run, served) = self.messages(messages, deadline).await;
-                Answer::to_queue(run, served)
+                let failed = run.failed(served);
+                self.postpone(&receipts, &failed, deadline).await;
+                Answer::to_queue(run.report, failed)
             }
             event::Invocation::AuditLog(messages) => {
                 Answer::to_schedule(self.messages(messages, deadline).await.0.report)
@@ -95,7 +109,7 @@ impl Function {
         if let Some(answer) = self.fan_out().await {
             return answer;
         }
-        let selections = Selections::everything(&self.settings.clusters);
+        let selections = Selections::everything(&self.configured());
         let mut run = Box::pin(self.run(&self.invocation(true, deadline), &selections)).await;
         self.hand_on(&mut run, &selections, &Hops::new()).await;
         Answer::to_schedule(run.report)

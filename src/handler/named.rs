@@ -11,21 +11,21 @@ use crate::settings::Cluster;
 impl Function {
     /// What a person's scope means.
     pub(super) async fn selections(&self, scope: &Scope) -> Result<Selections, UnknownCluster> {
-        let clusters = &self.settings.clusters;
-        let unknown = match Selections::of(scope, clusters) {
+        let configured = self.configured();
+        let unknown = match Selections::of(scope, &configured) {
             Err(unknown @ UnknownCluster::NotConfigured { .. }) => unknown,
             settled => return settled,
         };
         let ClusterName::Named(name) = &scope.cluster else { return Err(unknown) };
         let Some(arn) = ClusterArn::parse(name) else { return Err(unknown) };
-        let Some(cluster) = clusters.iter().find(|cluster| cluster.may_be(&arn)) else {
+        let Some(cluster) = configured.clusters().find(|cluster| cluster.may_be(&arn)) else {
             return Err(unknown);
         };
         if self.arn_of(cluster).await? != arn {
             return Err(unknown);
         }
         let cluster = ClusterName::Named(cluster.label().to_owned());
-        Selections::of(&Scope { cluster, ..scope.clone() }, clusters)
+        Selections::of(&Scope { cluster, ..scope.clone() }, &configured)
     }
 
     pub(super) async fn arn_of(&self, cluster: &Cluster) -> Result<ClusterArn, UnknownCluster> {

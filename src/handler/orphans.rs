@@ -26,12 +26,16 @@ impl Function {
                     runs.get(&index).map(|(report, _)| report).filter(|it| it.error.is_none());
                 let told = read.and_then(|report| ClusterArn::parse(&report.cluster));
                 let arn = told.or_else(|| cluster.arn.clone());
-                Kept { cluster, arn, was_read: read.is_some() }
+                let registry = self.clients.registry_of(cluster);
+                Kept { cluster, registry, arn, was_read: read.is_some() }
             })
             .collect();
+        let shown = registries.iter();
+        let shown = shown.filter_map(|(key, registry)| Some((key.clone(), registry.shown()?)));
+        let shown = shown.collect();
         let mut all = Vec::new();
         for (key, registry) in registries {
-            match invocation.orphans(registry, &kept).await {
+            match invocation.orphans((key, registry), &kept, &shown).await {
                 Ok(found) => all.extend(found.into_iter().map(|mut orphans| {
                     let is_own = *key == RegistryKey::default();
                     orphans.done.registry = (!is_own).then(|| key.to_string());

@@ -31,14 +31,18 @@ impl OutOfStep {
         let left = |service: &ServiceReport| {
             let place = format!("{}/{}", service.namespace, service.name);
             let lines = service.changes.iter().filter(|line| line.is_left_undone());
-            let endpoints = lines.map(move |line| Endpoint {
-                cluster: report.cluster.clone(),
-                service: line.service.clone(),
-                place: place.clone(),
-                change: line.change.to_string(),
-                instance: line.instance.clone(),
-            });
-            endpoints.collect::<Vec<_>>()
+            let endpoint =
+                |service: &ServiceRef, change: &str, instance: &Option<String>| Endpoint {
+                    cluster: report.cluster.clone(),
+                    service: service.clone(),
+                    place: place.clone(),
+                    change: change.to_owned(),
+                    instance: instance.clone(),
+                };
+            let left = lines.map(|line| endpoint(&line.service, &line.change, &line.instance));
+            let refused = service.refused.iter();
+            let refused = refused.map(|it| endpoint(&it.service, "register", &it.instance));
+            left.chain(refused).collect::<Vec<_>>()
         };
         let open: BTreeSet<Endpoint> = report.services.iter().flat_map(left).collect();
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);

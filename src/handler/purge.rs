@@ -1,12 +1,14 @@
 //! A purge: all of ours for one cluster, in every Cloud Map that the settings lead to. The payload only
 //! says which ARN the marks carry; no address, role or Region is taken from it.
 
+use std::collections::BTreeSet;
+
 use super::scopes::UnknownCluster;
 use super::{Answer, Error, Function, log};
 use crate::clients::RegistryKey;
 use crate::deadline::Deadline;
 use crate::event::Command;
-use crate::model::ClusterArn;
+use crate::model::{ClusterArn, RegistryName};
 use crate::plan::{Because, Policy};
 use crate::reconcile::Invocation;
 use crate::report::{ClusterReport, Report, chain};
@@ -24,11 +26,16 @@ impl Function {
                 Err(unknown) => return Answer::refused(Error::Cluster(unknown)),
             };
         let invocation = self.invocation(command.confirm, deadline);
-        let warning = match configured {
+        let keys = match self.registries_to_purge(command.registry.as_ref()).await {
+            Ok(keys) => keys,
+            Err(unknown) => return Answer::refused(unknown),
+        };
+        let kept = configured.filter(|it| keys.contains(&self.clients.registry_of(it)));
+        let warning = match kept {
             Some(cluster) => registered_again(&invocation, cluster).await,
             None => None,
         };
-        let mut reports = self.purge_everywhere(&invocation, &arn).await;
+        let mut reports = self.purge_all(&invocation, &arn, keys).await;
         if let Some(first) = reports.first_mut() {
             first.warnings.extend(warning);
         }
@@ -45,13 +52,13 @@ impl Function {
         &self,
         name: &str,
     ) -> Result<(ClusterArn, Option<&Cluster>), UnknownCluster> {
-        let clusters = &self.settings.clusters;
-        let called: Vec<&Cluster> = clusters.iter().filter(|it| it.is_called(name)).collect();
-        let labels = || clusters.iter().map(Cluster::label).collect::<Vec<_>>().join(", ");
+        let configured = self.configured();
+        let called: Vec<&Cluster> = configured.clusters().filter(|it| it.is_called(name)).collect();
+        let labels = || configured.labels();
         match (called.as_slice(), ClusterArn::parse(name)) {
             ([cluster], _) => Ok((self.arn_of(cluster).await?, Some(*cluster))),
             ([], Some(arn)) => {
-                let by_name = clusters.iter().find(|it| it.may_be(&arn));
+                let by_name = configured.clusters().find(|it| it.may_be(&arn));
                 Ok((arn.clone(), by_name))
             }
             ([], None) => Err(UnknownCluster::NoArn { configured: labels() }),
@@ -59,16 +66,41 @@ impl Function {
         }
     }
 
-    /// In the function's own Cloud Map and in those of all configured clusters: which of them a
-    /// cluster that is not configured was kept in, nothing tells.
-    async fn purge_everywhere(
+    /// The one that is named; else the function's own Cloud Map and those of all configured clusters: which of
+    /// them a cluster that is not configured was kept in, nothing tells.
+    async fn registries_to_purge(
+        &self,
+        named: Option<&RegistryName>,
+    ) -> Result<BTreeSet<RegistryKey>, Error> {
+        let configured = self.settings.clusters.iter().map(|it| self.clients.registry_of(it));
+        let all: BTreeSet<RegistryKey> = configured.chain([RegistryKey::default()]).collect();
+        let Some(named) = named else { return Ok(all) };
+        let (mut keys, mut known) = (BTreeSet::new(), BTreeSet::new());
+        for key in all {
+            match self.clients.name_of(&key).await {
+                Ok(name) => {
+                    known.insert(name.to_string());
+                    // Two roles may lead to one.
+                    keys.extend((name == *named).then_some(key));
+                }
+                Err(problem) => {
+                    known.insert(format!("the one {key}, whose account is not known ({problem})"));
+                }
+            }
+        }
+        let known = known.into_iter().collect::<Vec<_>>().join(", ");
+        let unknown = || Error::Registry { named: named.to_string(), known };
+        if keys.is_empty() { Err(unknown()) } else { Ok(keys) }
+    }
+
+    async fn purge_all(
         &self,
         invocation: &Invocation<'_>,
         arn: &ClusterArn,
+        keys: BTreeSet<RegistryKey>,
     ) -> Vec<ClusterReport> {
-        let configured = self.settings.clusters.iter().map(|it| self.clients.registry_of(it));
         let own = RegistryKey::default();
-        let registries = self.registries(configured.chain([own.clone()])).await;
+        let registries = self.registries(keys.into_iter()).await;
         let mut reports = Vec::new();
         for (key, registry) in &registries {
             let purged = invocation.purge(arn, registry, &Because::Purged).await;

@@ -33,7 +33,7 @@ impl Function {
         for (index, selection) in selections.iter() {
             self.out_of_step.note(&runs[&index].0, selection, invocation.now);
         }
-        let whole = selections.is_everything(&self.settings.clusters);
+        let whole = selections.is_everything(&self.configured());
         let (mut orphans, mut empty_services) = (Vec::new(), Vec::new());
         if whole && invocation.adoption.is_none() {
             orphans = Box::pin(self.orphans(invocation, &registries, &runs)).await;
@@ -62,6 +62,11 @@ impl Function {
         selection: &Selection,
     ) -> (ClusterReport, Option<Claimed>) {
         let cluster = &self.settings.clusters[index];
+        if let Some(contradiction) = self.configured().contradiction(index) {
+            let report = ClusterReport::unreadable(cluster.label(), &contradiction);
+            log::cluster(&report, invocation.mode);
+            return (report, None);
+        }
         let registry = &registries[&self.clients.registry_of(cluster)];
         let reconciled = Box::pin(invocation.reconcile(cluster, registry, selection)).await;
         let (mut report, claimed) = match reconciled {

@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
+use super::configured::Configured;
 use crate::event::{ClusterName, Scope};
 use crate::model::{Selection, ServiceRef};
-use crate::settings::Cluster;
 
 /// What to reconcile, by the cluster's place in the settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -63,12 +63,12 @@ impl UnknownCluster {
 
 impl Selections {
     /// Every Service of every cluster.
-    pub fn everything(clusters: &[Cluster]) -> Self {
-        Self((0..clusters.len()).map(|index| (index, Selection::Everything)).collect())
+    pub fn everything(clusters: &Configured<'_>) -> Self {
+        Self(clusters.places().map(|index| (index, Selection::Everything)).collect())
     }
 
     /// Whether this is every Service of every cluster.
-    pub fn is_everything(&self, clusters: &[Cluster]) -> bool {
+    pub fn is_everything(&self, clusters: &Configured<'_>) -> bool {
         *self == Self::everything(clusters)
     }
 
@@ -76,29 +76,24 @@ impl Selections {
     ///
     /// # Errors
     /// Where it means no configured cluster, or leaves open which.
-    pub fn of(scope: &Scope, clusters: &[Cluster]) -> Result<Self, UnknownCluster> {
-        let configured = || {
-            let labels: Vec<&str> = clusters.iter().map(Cluster::label).collect();
-            labels.join(", ")
+    pub fn of(scope: &Scope, clusters: &Configured<'_>) -> Result<Self, UnknownCluster> {
+        let configured = || clusters.labels();
+        let places = match &scope.cluster {
+            ClusterName::Every => return Ok(Self::everything(clusters)),
+            ClusterName::Only => clusters.places().collect(),
+            ClusterName::Named(name) => clusters.called(name),
         };
-        let called = |name: &String| {
-            let all = clusters.iter().enumerate();
-            let called = all.filter(|(_, cluster)| cluster.is_called(name));
-            called.map(|(index, _)| index).collect::<Vec<_>>()
-        };
-        let index = match (&scope.cluster, clusters) {
-            (ClusterName::Every, _) => return Ok(Self::everything(clusters)),
-            (ClusterName::Only, [_]) => 0,
-            (ClusterName::Only, _) => {
-                return Err(UnknownCluster::NotNamed { configured: configured() });
+        if clusters.may_be_one(&places) {
+            let selection = selection(scope);
+            return Ok(Self(places.into_iter().map(|it| (it, selection.clone())).collect()));
+        }
+        Err(match &scope.cluster {
+            ClusterName::Named(_) if places.is_empty() => {
+                UnknownCluster::NotConfigured { configured: configured() }
             }
-            (ClusterName::Named(name), _) => match called(name).as_slice() {
-                [] => return Err(UnknownCluster::NotConfigured { configured: configured() }),
-                [index] => *index,
-                _ => return Err(UnknownCluster::Ambiguous { configured: configured() }),
-            },
-        };
-        Ok(Self(BTreeMap::from([(index, selection(scope))])))
+            ClusterName::Named(_) => UnknownCluster::Ambiguous { configured: configured() },
+            _ => UnknownCluster::NotNamed { configured: configured() },
+        })
     }
 
     /// Both together.
@@ -124,14 +119,18 @@ fn selection(scope: &Scope) -> Selection {
     match (&scope.namespace, &scope.service) {
         (Some(namespace), Some(service)) => Selection::service(ServiceRef::new(namespace, service)),
         (Some(namespace), None) => Selection::namespace(namespace),
-        (None, _) => scope.rest.map_or(Selection::Everything, |rest| Selection::shard(rest.shard)),
+        (None, _) => scope
+            .rest
+            .as_ref()
+            .map_or(Selection::Everything, |rest| Selection::rest(rest.shard, rest.held.clone())),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::Settings;
+    use crate::model::ClusterArn;
+    use crate::settings::{Cluster, Settings};
 
     fn clusters(text: &str) -> Vec<Cluster> {
         let variable = |name: &str| (name == "CLUSTERS").then(|| text.to_owned());
@@ -162,8 +161,33 @@ mod tests {
             (&twice, named(west), Ok(vec![1])),
         ];
         for (configured, cluster, expected) in cases {
-            let found = indexes(Selections::of(&scope(cluster), &clusters(configured)));
-            assert_eq!(found, expected);
+            let clusters = clusters(configured);
+            let configured = Configured::new(&clusters, &BTreeMap::new(), |_, _| true);
+            assert_eq!(indexes(Selections::of(&scope(cluster), &configured)), expected);
+        }
+    }
+
+    #[test]
+    fn name_and_arn_of_one_cluster_are_served_once_after_its_description() {
+        let own = "arn:aws:eks:eu-central-1:111122223333:cluster/blue";
+        let other = "arn:aws:eks:eu-central-1:444455556666:cluster/blue";
+        let clusters = clusters(&format!("blue,{own}"));
+        let blue = || scope(ClusterName::Named("blue".to_owned()));
+        let described = |arn: &str| BTreeMap::from([(0, ClusterArn::parse(arn).expect("an ARN"))]);
+        let cases = [
+            // Until it is described both are selected, so that the message comes back if that fails.
+            (BTreeMap::new(), true, Ok(vec![0, 1]), 2),
+            (described(own), true, Ok(vec![1]), 1),
+            (described(own), false, Ok(vec![0, 1]), 2),
+            (described(other), true, Err("ambiguous_cluster"), 2),
+        ];
+        for (described, alike, expected, count) in cases {
+            let configured = Configured::new(&clusters, &described, |_, _| alike);
+            assert_eq!(indexes(Selections::of(&blue(), &configured)), expected);
+            assert_eq!(Selections::everything(&configured).iter().count(), count);
+            let refused = configured.contradiction(0).map(|it| it.to_string());
+            assert_eq!(refused.is_some(), !alike, "{refused:?}");
+            assert!(refused.is_none_or(|it| it.contains(" blue and ") && it.contains(own)));
         }
     }
 }

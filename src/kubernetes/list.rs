@@ -8,6 +8,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 
 use super::Error;
+use super::object::FromObject;
 
 /// How often a list is begun again after its continue token expired.
 const RESTARTS: usize = 3;
@@ -74,7 +75,7 @@ where
     let mut kept = Vec::new();
     loop {
         let request = Request::new(list.path).list(&params).map_err(Cause::BuildRequest)?;
-        let page: Page<K> = client.request(request).await?;
+        let FromObject::<Page<K>>(page) = client.request(request).await?;
         kept.extend(page.items.into_iter().filter_map(keep));
         let next = page.metadata.r#continue.filter(|token| !token.is_empty());
         if next.is_some() && next == params.continue_token {

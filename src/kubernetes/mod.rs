@@ -1,6 +1,7 @@
 //! One cluster's Kubernetes API: [`mod@connect`] makes a client that signs its own tokens,
-//! [`read`] lists Services and their endpoints whole or not at all, [`annotation`] and [`desired`]
-//! turn them into what the plan compares, and `tell` creates Events about what is held back.
+//! [`read`] lists Services and their endpoints whole or not at all, from the API that `serves` finds,
+//! [`annotation`] and [`desired`] turn them into what the plan compares, and `tell` creates Events about
+//! what is held back.
 
 pub mod access;
 pub mod annotation;
@@ -10,6 +11,7 @@ mod endpoints;
 mod list;
 pub mod object;
 pub mod read;
+mod serves;
 mod tell;
 #[cfg(test)]
 mod tests;

@@ -2,10 +2,38 @@
 //! fill the function's memory. Go writes an empty list as null.
 
 use std::collections::BTreeMap;
+use std::fmt;
+use std::marker::PhantomData;
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
+
+/// A value that is read from a JSON object and from nothing else. Derived code would take an array for a struct
+/// without its members, and so a broken answer for an object that says nothing.
+pub struct FromObject<T>(pub T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for FromObject<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(ObjectVisitor(PhantomData)).map(Self)
+    }
+}
+
+struct ObjectVisitor<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, members: A) -> Result<T, A::Error> {
+        T::deserialize(MapAccessDeserializer::new(members))
+    }
+}
 
 /// The metadata of an object.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
@@ -31,9 +59,10 @@ pub struct Metadata {
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 pub struct Service {
     /// Its metadata.
+    #[serde(deserialize_with = "from_object")]
     pub metadata: Metadata,
-    /// What it is.
-    #[serde(default)]
+    /// What it is. Every Service has it.
+    #[serde(deserialize_with = "from_object")]
     pub spec: ServiceSpec,
 }
 
@@ -103,6 +132,14 @@ pub struct Conditions {
     pub ready: Option<bool>,
     pub serving: Option<bool>,
     pub terminating: Option<bool>,
+}
+
+fn from_object<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    FromObject::deserialize(deserializer).map(|FromObject(value)| value)
 }
 
 fn null_is_empty<'de, D, T>(deserializer: D) -> Result<T, D::Error>

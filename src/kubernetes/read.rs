@@ -9,11 +9,12 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::core::v1::Endpoints as CoreEndpoints;
 use kube::Client;
 use kube::api::{Api, GetParams, ListParams};
-use kube::core::Request;
+use kube::core::{Request, Status};
 
 use super::Error;
 use super::list::{List, list_all};
-use super::object::{EndpointSlice, Service};
+use super::object::{EndpointSlice, FromObject, Service};
+use super::serves::Serves;
 use super::tell::Told;
 use crate::model::ServiceRef;
 
@@ -34,6 +35,7 @@ pub const SERVICE_NAME: &str = "kubernetes.io/service-name";
 pub struct Kubernetes {
     pub(super) client: Client,
     pub(super) told: Arc<Told>,
+    pub(super) serves: Arc<Serves>,
 }
 
 /// What the API server holds of the endpoints of one Service.
@@ -48,7 +50,7 @@ pub enum Endpoints {
 impl Kubernetes {
     /// Reads through `client`.
     pub fn new(client: Client) -> Self {
-        Self { client, told: Arc::default() }
+        Self { client, told: Arc::default(), serves: Arc::default() }
     }
 
     /// Every headless Service of the cluster, annotated or not.
@@ -115,8 +117,14 @@ impl Kubernetes {
         let path = services_in(&service.namespace);
         let request = Request::new(path).get(&service.name, &GetParams::default());
         let request = request.map_err(|error| failed(kube::Error::BuildRequest(error)))?;
-        match self.client.request::<Service>(request).await {
-            Ok(found) => Ok(Some(trimmed(found))),
+        match self.client.request::<FromObject<Service>>(request).await {
+            Ok(FromObject(found)) if found.metadata.name == service.name => {
+                Ok(Some(trimmed(found)))
+            }
+            Ok(_) => {
+                let other = Status::failure("the answer is another object", "NotTheService");
+                Err(failed(kube::Error::Api(other.boxed())))
+            }
             Err(kube::Error::Api(status)) if status.is_not_found() => Ok(None),
             Err(source) => Err(failed(source)),
         }
@@ -130,12 +138,18 @@ impl Kubernetes {
         &self,
         services: &BTreeSet<ServiceRef>,
     ) -> Result<BTreeMap<ServiceRef, Endpoints>, Error> {
+        if self.serves.lacks_slices() {
+            return self.core_endpoints(services).await;
+        }
         let lists = stream::iter(selectors(services))
             .map(|(namespace, selector)| self.slices(services, namespace, selector))
             .buffer_unordered(CONCURRENCY);
         match lists.try_collect::<Vec<_>>().await {
             Ok(slices) => Ok(by_service(services, slices.into_iter().flatten())),
-            Err(error) if error.is_status(404) => self.core_endpoints(services).await,
+            // A proxy or an overloaded server answers 404, too: only API discovery shows which it is.
+            Err(error) if error.is_status(404) && !self.serves_slices().await? => {
+                self.core_endpoints(services).await
+            }
             Err(error) => Err(error),
         }
     }
@@ -159,7 +173,7 @@ impl Kubernetes {
         list_all(&self.client, &list, keep).await
     }
 
-    /// Only where the server knows no `EndpointSlices` at all.
+    /// Only if API discovery lists no `EndpointSlices`.
     async fn core_endpoints(
         &self,
         services: &BTreeSet<ServiceRef>,

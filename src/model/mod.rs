@@ -4,21 +4,25 @@
 //! types, the plan compares them, and nothing here asks or tells the world anything.
 
 pub mod attributes;
+mod capacity;
 pub(crate) mod cluster;
 mod desired;
 mod existence;
 mod fingerprint;
 mod health;
+mod held;
 mod instance;
 pub(crate) mod name;
 mod namespace;
 mod registry;
+mod registry_name;
 mod selection;
 mod service;
 mod shard;
 mod traffic;
 
 pub use attributes::{Marks, Owner};
+pub use capacity::Capacity;
 pub use cluster::ClusterArn;
 pub use desired::{
     AnnotatedService, BadAnnotation, Claim, Claims, Desired, Endpoint, Family, HealthSource,
@@ -27,11 +31,13 @@ pub use desired::{
 pub use existence::Existence;
 pub use fingerprint::fingerprint;
 pub use health::{Health, KnownHealth};
+pub use held::Held;
 pub use instance::Attributes;
 pub use k8s_openapi::jiff::{SignedDuration, Timestamp};
 pub use name::{InvalidServiceName, NamespaceReference, ServiceName, ServiceRef};
 pub use namespace::{Namespace, NamespaceKind, UnresolvedNamespace};
 pub use registry::{Registry, ServiceKey};
+pub use registry_name::RegistryName;
 pub use selection::Selection;
 pub use service::{CloudMapService, HealthCheck, Records, RoutingPolicy, ServiceKind, Tags};
 pub use shard::Shard;

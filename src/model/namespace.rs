@@ -26,7 +26,7 @@ impl Namespace {
 }
 
 /// How the services of a namespace can be discovered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum NamespaceKind {
     /// By the `DiscoverInstances` call only.
     Http,

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::{
-    Attributes, CloudMapService, Namespace, NamespaceKind, NamespaceReference, ServiceName,
-    UnresolvedNamespace,
+    Attributes, Capacity, CloudMapService, Namespace, NamespaceKind, NamespaceReference,
+    ServiceName, UnresolvedNamespace,
 };
 
 /// The part of one account's Cloud Map in one Region that the function may see.
@@ -14,9 +14,8 @@ pub struct Registry {
     pub namespaces: BTreeMap<String, Namespace>,
     /// By namespace and name.
     pub services: BTreeMap<ServiceKey, CloudMapService>,
-    /// How many more instances a namespace takes, by its id, where that is not to be counted from the
-    /// services told of here; negative where it holds too many.
-    pub room: BTreeMap<String, isize>,
+    /// Which namespaces take no more instances, as far as this run has seen.
+    pub capacity: Capacity,
 }
 
 /// Identifies a Cloud Map service: its namespace's id and its name, in lower case in DNS namespaces,

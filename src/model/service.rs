@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use super::{Attributes, KnownHealth};
+use super::{Attributes, ClusterArn, KnownHealth};
 
 /// A Cloud Map service and the instances in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +19,8 @@ pub struct CloudMapService {
     pub description: Option<String>,
     /// The TTLs of its records in seconds: one, unless somebody gave each type its own.
     pub ttls: BTreeSet<u32>,
+    /// The TTL that each other cluster which this run has read asks for under its name, if it asks for any.
+    pub ttls_asked: BTreeMap<ClusterArn, Option<u32>>,
     /// How DNS queries are answered, where it has records.
     pub routing_policy: Option<RoutingPolicy>,
     /// Its Route 53 health check.
@@ -27,10 +29,16 @@ pub struct CloudMapService {
     pub instance_count: u32,
     /// Every instance by id; `None` where they were not read, because nothing asked for it.
     pub instances: Option<BTreeMap<String, Attributes>>,
+    /// The account that created it, if the list of services says so.
+    pub created_by: Option<String>,
     /// The accounts that registered them: more than one only where the namespace is shared.
     pub registered_by: BTreeSet<String>,
     /// Why the instances could not be read, where that was tried in vain.
     pub unreadable: Option<String>,
+    /// Whether they could not be read because IAM does not allow it.
+    pub is_denied: bool,
+    /// Whether this process has seen our marks or our tag on it, where the instances could not be read.
+    pub was_ours: bool,
     /// Whether health can be reported to it (`HealthCheckCustomConfig`); fixed when it is created.
     pub custom_health: bool,
     /// The health of its instances; read only where a Service wants its own written.
@@ -46,6 +54,15 @@ impl CloudMapService {
         self.instances.as_ref().map_or(counted, BTreeMap::len)
     }
 
+    /// The entry of a newer list, with what was read of the service beside the list.
+    #[must_use]
+    pub fn listed_anew(self, listed: Self) -> Self {
+        let Self { instances, registered_by, health, tags, .. } = self;
+        let Self { ttls_asked, unreadable, is_denied, was_ours, .. } = self;
+        let read = Self { instances, registered_by, health, tags, ..listed };
+        Self { ttls_asked, unreadable, is_denied, was_ours, ..read }
+    }
+
     /// A service that was created a moment ago, and so has no instances.
     pub fn created(arn: String, name: &str, kind: ServiceKind) -> Self {
         Self {
@@ -54,12 +71,16 @@ impl CloudMapService {
             kind,
             description: None,
             ttls: BTreeSet::new(),
+            ttls_asked: BTreeMap::new(),
             routing_policy: None,
             health_check: None,
             instance_count: 0,
             instances: Some(BTreeMap::new()),
+            created_by: None,
             registered_by: BTreeSet::new(),
             unreadable: None,
+            is_denied: false,
+            was_ours: false,
             custom_health: false,
             health: KnownHealth::Read(BTreeMap::new()),
             tags: Tags::Unread,
@@ -68,6 +89,12 @@ impl CloudMapService {
 }
 
 impl CloudMapService {
+    /// Whether accounts other than the one that created it registered instances in it.
+    pub fn holds_instances_of_other_accounts(&self) -> bool {
+        let other = |account: &String| self.created_by.as_ref().is_some_and(|it| it != account);
+        self.registered_by.len() > 1 || self.registered_by.iter().any(other)
+    }
+
     /// Whether it carries the tag of this owner: nothing else makes it ours to change or delete.
     pub fn is_tagged(&self, owner: &str) -> bool {
         matches!(&self.tags, Tags::Read { owner: Some(tag), .. } if tag == owner)

@@ -33,6 +33,10 @@ struct Known {
     /// By namespace id.
     services: BTreeMap<String, Services>,
     places: BTreeMap<ClusterArn, BTreeMap<ServiceRef, BTreeSet<ServiceKey>>>,
+    /// The ARNs of services that were seen with our marks or our tag.
+    ours: BTreeSet<String>,
+    /// The ARNs of services that may not be read and whose tags were: they are not ours.
+    others: BTreeSet<String>,
     /// When a full sync of a cluster, of this process, last had nothing to hold and saw nothing held.
     quiet: BTreeMap<ClusterArn, Timestamp>,
 }
@@ -72,15 +76,47 @@ impl Memory {
         Some(places.flat_map(|(_, keys)| keys).cloned().collect())
     }
 
-    /// Keeps all that is known of a cluster, and nothing else of it.
+    /// Keeps all that is known of a cluster, and nothing else of it but what it has under the `unread` keys.
     pub(super) fn keep_places(
         &self,
         cluster: &ClusterArn,
         places: impl Iterator<Item = (ServiceRef, ServiceKey)>,
+        unread: &BTreeSet<ServiceKey>,
     ) {
-        let mut all: BTreeMap<ServiceRef, BTreeSet<ServiceKey>> = BTreeMap::new();
+        let mut known = self.known();
+        let all = known.places.entry(cluster.clone()).or_default();
+        all.retain(|_, keys| {
+            keys.retain(|key| unread.contains(key));
+            !keys.is_empty()
+        });
         places.for_each(|(service, key)| _ = all.entry(service).or_default().insert(key));
-        self.known().places.insert(cluster.clone(), all);
+    }
+
+    /// The ids of the namespaces in which any cluster has or had something, as far as this process has seen.
+    pub(super) fn namespaces_of_places(&self) -> BTreeSet<String> {
+        let known = self.known();
+        let keys = known.places.values().flat_map(BTreeMap::values).flatten();
+        keys.map(|key| key.namespace.clone()).collect()
+    }
+
+    /// Remembers that services were seen with our marks or our tag.
+    pub(super) fn note_ours(&self, arns: impl Iterator<Item = String>) {
+        self.known().ours.extend(arns);
+    }
+
+    /// Remembers that a service that may not be read does not carry our tag.
+    pub(super) fn note_others(&self, arn: &str) {
+        self.known().others.insert(arn.to_owned());
+    }
+
+    /// Whether a service that may not be read is known not to carry our tag.
+    pub(super) fn is_of_others(&self, arn: &str) -> bool {
+        self.known().others.contains(arn)
+    }
+
+    /// Whether a service was ever seen with our marks or our tag.
+    pub(super) fn was_ours(&self, arn: &str) -> bool {
+        self.known().ours.contains(arn)
     }
 
     /// Adds to what is known of a cluster, where all of it is.

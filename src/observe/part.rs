@@ -99,8 +99,9 @@ impl World<'_> {
             plan::marks(observation, key).map(move |service| (service, key.clone()))
         });
         let (memory, cluster) = (self.registry.memory(), &self.owner.cluster);
+        memory.note_ours(plan::seen_as_ours(observation).map(|service| service.arn.clone()));
         if is_whole {
-            memory.keep_places(cluster, claims.chain(marks));
+            memory.keep_places(cluster, claims.chain(marks), &plan::unread_keys(observation));
         } else {
             memory.add_places(cluster, claims.chain(marks));
         }

@@ -1,19 +1,23 @@
 //! One Cloud Map in one invocation, however many clusters are kept in it: read as a whole at most once, or looked at
 //! from afar (`glance`), or service by service, with the help of what the process remembers (`lookup`).
 
+mod anew;
+mod asked;
 mod glance;
 mod lookup;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use tokio::sync::{Mutex, OnceCell};
+use tokio::time::Instant;
 
 use super::memory::{Memory, Namespaces, Services};
+use crate::cloud_map::admission::Admissions;
 use crate::cloud_map::namespace::NewNamespaces;
 use crate::cloud_map::{self, CloudMap};
-use crate::model::{NamespaceReference, Registry, ServiceKey, Timestamp};
-use crate::plan::{Observation, Plan, registrations};
+use crate::model::{Namespace, NamespaceReference, Registry, ServiceKey, Timestamp};
+use asked::Asked;
 
 type Failure = Arc<cloud_map::Error>;
 
@@ -28,9 +32,18 @@ pub struct SharedRegistry {
     glance: OnceCell<Result<Registry, Failure>>,
     /// The namespaces whose services were listed in this invocation, by id.
     listed: Mutex<BTreeSet<String>>,
+    /// Lists that were made since others created services, by the namespace's id, with the time when each was begun.
+    anew: Mutex<BTreeMap<String, (Instant, Services)>>,
+    /// The account that it belongs to, as far as that is known.
+    account: OnceLock<String>,
+    /// The ids of the namespaces in which something of ours was seen before this invocation.
+    seen: BTreeSet<String>,
+    /// The services of other accounts' namespaces that claims name, by the namespace's id.
+    shared: Mutex<BTreeMap<String, Services>>,
     new_namespaces: NewNamespaces,
-    /// How many instances the plans of this invocation register, by the namespace's id.
-    planned: std::sync::Mutex<BTreeMap<String, usize>>,
+    admissions: Admissions,
+    /// Which TTLs the clusters of this invocation ask for.
+    asked: std::sync::Mutex<Asked>,
 }
 
 impl SharedRegistry {
@@ -41,17 +54,23 @@ impl SharedRegistry {
         memory: Arc<Memory>,
         now: Timestamp,
     ) -> Self {
+        let seen = memory.namespaces_of_places();
         Self {
             cloud_map,
             only,
+            account: OnceLock::new(),
+            seen,
+            shared: Mutex::default(),
             memory,
             now,
             namespaces: OnceCell::new(),
             read: OnceCell::new(),
             glance: OnceCell::new(),
             listed: Mutex::default(),
+            anew: Mutex::default(),
             new_namespaces: NewNamespaces::default(),
-            planned: std::sync::Mutex::default(),
+            admissions: Admissions::default(),
+            asked: std::sync::Mutex::default(),
         }
     }
 
@@ -65,20 +84,25 @@ impl SharedRegistry {
         &self.new_namespaces
     }
 
-    /// Has one cluster planned after the other, each with the room that the others leave: what they are
-    /// about to register was not there when the registry was read.
-    pub fn plan(
-        &self,
-        observation: &mut Observation,
-        plan: impl FnOnce(&Observation) -> Plan,
-    ) -> Plan {
-        let mut planned = self.planned.lock().unwrap_or_else(PoisonError::into_inner);
-        observation.take_up(&planned);
-        let plan = plan(observation);
-        for (namespace, count) in registrations(plan.changes.values().flatten()) {
-            *planned.entry(namespace).or_default() += count;
-        }
-        plan
+    /// Who may register new instances in its namespaces, for all clusters kept in it.
+    pub fn admissions(&self) -> &Admissions {
+        &self.admissions
+    }
+
+    /// Tells which account it belongs to: namespaces that other accounts share with that one are then read only
+    /// where a claim or the settings name them, or something of ours was seen in them.
+    pub fn set_account(&self, account: &str) {
+        // It belongs to one account, whoever says so first.
+        _ = self.account.set(account.to_owned());
+    }
+
+    /// Whether a namespace is read whichever names are claimed.
+    fn is_read_whole(&self, namespace: &Namespace) -> bool {
+        let is_of_other = match (self.account.get(), &namespace.owner) {
+            (Some(account), Some(owner)) => account != owner,
+            _ => false,
+        };
+        !is_of_other || !self.only.is_empty() || self.seen.contains(&namespace.id)
     }
 
     /// What the process remembers of it.
@@ -93,15 +117,33 @@ impl SharedRegistry {
     pub async fn read(&self) -> Result<Registry, Failure> {
         let read = self.read.get_or_init(|| async {
             let namespaces = self.some_namespaces().await?;
-            let services = self.read_namespaces(namespaces.values()).await?;
+            let whole = namespaces.values().filter(|it| self.is_read_whole(it));
+            let services = self.read_namespaces(whole).await?;
             self.ascertain(namespaces, services).await
         });
-        read.await.clone()
+        let read = read.await.clone()?;
+        Ok(self.with_shared(read).await)
     }
 
     /// What of the whole was read in this invocation, where that was possible.
-    pub fn known(&self) -> Option<&Registry> {
-        self.read.get().or_else(|| self.glance.get())?.as_ref().ok()
+    pub async fn known(&self) -> Option<Registry> {
+        let known = self.read.get().or_else(|| self.glance.get())?.as_ref().ok()?;
+        Some(self.with_shared(known.clone()).await)
+    }
+
+    /// The ARNs of the namespaces that it shows, if it was read as a whole in this invocation.
+    pub fn shown(&self) -> Option<BTreeSet<String>> {
+        let read = self.read.get().or_else(|| self.glance.get())?.as_ref().ok()?;
+        Some(read.namespaces.values().filter_map(|namespace| namespace.arn.clone()).collect())
+    }
+
+    /// Adds the namespaces of other accounts that were read since claims name them.
+    async fn with_shared(&self, mut registry: Registry) -> Registry {
+        let shared = self.shared.lock().await;
+        registry
+            .services
+            .extend(shared.values().flatten().map(|(key, it)| (key.clone(), it.clone())));
+        registry
     }
 
     /// Namespaces, and what their lists told of their services. A namespace can only be deleted when it is empty:
@@ -111,8 +153,9 @@ impl SharedRegistry {
         namespaces: Namespaces,
         services: Services,
     ) -> Result<Registry, Failure> {
-        let has_services = |id: &String| services.keys().any(|key| key.namespace == *id);
-        let all_have_services = namespaces.keys().all(has_services);
+        let has_services = |it: &Namespace| services.keys().any(|key| key.namespace == it.id);
+        let mut whole = namespaces.values().filter(|it| self.is_read_whole(it));
+        let all_have_services = whole.all(has_services);
         let mut registry = Registry { namespaces, services, ..Registry::default() };
         if !all_have_services {
             self.look_for_namespaces(&mut registry).await?;
@@ -134,20 +177,6 @@ impl SharedRegistry {
         self.cloud_map.read_instances(registry, keys).await;
         self.cloud_map.read_tags(registry, &found).await;
         Ok(())
-    }
-
-    /// Adds services that were not there when the registry was read, and returns their keys.
-    async fn find_new_services(
-        &self,
-        registry: &mut Registry,
-        keys: &BTreeSet<ServiceKey>,
-    ) -> Result<BTreeSet<ServiceKey>, Failure> {
-        let missing = missing(registry, keys);
-        let ids: BTreeSet<&String> = missing.iter().map(|key| &key.namespace).collect();
-        let there = |id| registry.namespaces.get(id).filter(|namespace| namespace.arn.is_some());
-        let listed = self.list_services(ids.into_iter().filter_map(there)).await?;
-        registry.services.extend(listed.into_iter().filter(|(key, _)| missing.contains(key)));
-        Ok(missing)
     }
 }
 

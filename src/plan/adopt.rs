@@ -146,6 +146,10 @@ impl<'a> Adopting<'a> {
         if matches!(service.tags, Tags::Read { managed_by_ecs: true, .. }) {
             return Err(Reason::ServiceConnect);
         }
+        // An adoption registers, too.
+        if let Some(refused) = all.iter().find_map(|wanted| wanted.refused.clone()) {
+            return Err(refused);
+        }
         Ok(all)
     }
 

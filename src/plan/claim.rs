@@ -1,9 +1,10 @@
 //! Who claims a name in Cloud Map, and who holds it. One Kubernetes Service of a cluster holds a key
 //! and the others wait, or all of them share it, where all of them say so. The same cluster and registry
-//! contents always give the same holders.
+//! contents always give the same holders. The names of a Service that are too many are not claimed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::asked_names::{all_keys, limit_names};
 use super::{Denial, HeldBack, Observation, Place, Reason};
 use crate::model::{AnnotatedService, Claim, Marks, ServiceKey, ServiceRef, UnresolvedNamespace};
 
@@ -16,6 +17,7 @@ pub struct Holders {
     unclear: BTreeSet<ServiceRef>,
     claims: BTreeMap<ServiceRef, BTreeSet<ServiceKey>>,
     denied: BTreeMap<ServiceRef, Vec<(Option<ServiceKey>, Denial)>>,
+    too_many: BTreeMap<ServiceRef, Reason>,
 }
 
 impl Holders {
@@ -60,7 +62,11 @@ impl Holders {
         annotated: &AnnotatedService,
     ) {
         let (keys, unresolved) = all_keys(observation, annotated);
-        let (keys, denied) = observation.allowed(service, keys);
+        let (mut keys, denied) = observation.allowed(service, keys);
+        if let Some(reason) = limit_names(observation, service, annotated, &mut keys) {
+            self.too_many.insert(service.clone(), reason);
+        }
+        let keys: BTreeSet<ServiceKey> = keys.into_iter().collect();
         for key in &keys {
             self.claimants.entry(key.clone()).or_default().insert(service.clone());
         }
@@ -136,7 +142,7 @@ impl Holders {
         self.unclear.contains(service)
     }
 
-    /// The claims that lead to nothing: those that are not allowed, bad annotations, namespaces that
+    /// The claims that lead to nothing: those that are not allowed or too many, bad annotations, namespaces that
     /// are not to be found, names that another Service holds.
     pub fn held_back(
         &self,
@@ -162,6 +168,9 @@ impl Holders {
                     hold_back(None, Reason::BadAnnotation(mistake.clone()));
                 }
             }
+            if let Some(reason) = self.too_many.get(service) {
+                hold_back(None, reason.clone());
+            }
             for problem in self.unresolved.get(service).into_iter().flatten() {
                 hold_back(None, Reason::Namespace(problem.clone()));
             }
@@ -183,25 +192,6 @@ impl Holders {
             claimants.cloned().partition(|service| shares(observation, service));
         if sharing.is_empty() { Vec::new() } else { alone }
     }
-}
-
-fn all_keys(
-    observation: &Observation,
-    annotated: &AnnotatedService,
-) -> (BTreeSet<ServiceKey>, Vec<UnresolvedNamespace>) {
-    let mut keys = BTreeSet::new();
-    let mut unresolved = Vec::new();
-    if let Ok(claims) = &annotated.claims {
-        for name in &claims.names {
-            match observation.registry.key(&claims.namespace, name) {
-                Ok(key) => _ = keys.insert(key),
-                Err(problem) => {
-                    unresolved.push(observation.explained(problem, &claims.namespace));
-                }
-            }
-        }
-    }
-    (keys, unresolved)
 }
 
 fn holder<'a>(

@@ -28,8 +28,8 @@ pub fn has_room(present: &Attributes, mark: &str, text: &str) -> bool {
     rewrite::beyond_limits(&attributes).is_none()
 }
 
-/// Sets or takes away a mark: in the rewrite that is planned for the instance, or in one of its own. An
-/// instance that goes takes its mark along.
+/// Sets or takes away a mark: in the rewrite that is planned for the instance, or in one of its own. A
+/// deregistered instance loses its mark.
 pub fn put(
     observation: &Observation,
     at: &InstanceKey,
@@ -40,8 +40,10 @@ pub fn put(
     let difference = difference(present, mark, text);
     let planned = plan.changes.iter_mut().find_map(|(turn, changes)| {
         let mut changes = changes.iter_mut();
-        let change = changes
-            .find(|change| change.place().key == at.0 && change.instance() == Some(at.1.as_str()));
+        let change = changes.find(|change| {
+            let is_new = matches!(change, Change::Register { .. });
+            !is_new && change.place().key == at.0 && change.instance() == Some(at.1.as_str())
+        });
         Some((turn.clone(), change?))
     });
     let (turn, planned) = planned.unzip();
@@ -50,14 +52,15 @@ pub fn put(
             set(attributes, mark, text);
             differences.push(difference);
         }
-        Some(Change::Deregister { waits_for: None, .. }) => {}
+        Some(Change::Deregister { waits_for: None, .. }) if text.is_none() => {}
         _ => {
             let service = observation.registry.services.get(&at.0);
             let mut attributes = health::as_it_is(service, &at.1, present);
             set(&mut attributes, mark, text);
             let (place, instance) = (Place::of(&at.0, &observation.registry), at.1.clone());
             let differences = vec![difference];
-            let change = Change::Rewrite { place, instance, attributes, differences };
+            let change =
+                Change::Rewrite { place, instance, attributes, differences, exchange: None };
             let marks = Marks::read(present, &observation.owner);
             if let Some(marks) = marks.filter(|_| observation.rules.policy.allows(&change)) {
                 // Rewritten in another turn than the one in which it goes, it might come back.

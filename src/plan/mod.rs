@@ -5,7 +5,7 @@
 //! ```text
 //! Desired ──> claim (who holds a name) ──> instances (wanted, present, compared) ──> order (removals)
 //! Registry ────────────────────────────────────┘                                          │
-//!         Plan <── limits (is there room) <── guard (is it too much) <── policy <─────────┘
+//!         Plan <── guard (is it too much) <── capacity (is there a place) <── policy <────┘
 //! ```
 //!
 //! `name_policy` says who may claim what, `service` what becomes of Cloud Map services themselves, `change`
@@ -17,27 +17,32 @@
 //! that wait for nothing are carried out.
 
 mod adopt;
+mod asked_names;
+mod capacity;
 mod change;
 mod claim;
 mod explain;
 mod guard;
 mod held_back;
 mod instances;
-mod limits;
+mod intent;
 mod mark;
 mod name_policy;
+mod note;
 mod order;
 mod orphans;
 mod ownership;
 mod part;
 mod place;
 mod policy;
+mod progress;
 mod purge;
 mod rules;
 mod service;
 mod standing;
 #[cfg(test)]
 mod tests;
+mod unread;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -46,34 +51,38 @@ use instances::comparison::Comparison;
 use instances::{compare, wanted};
 use order::removal;
 
-use crate::model::{Attributes, Desired, Owner, Registry, ServiceKey, ServiceRef, Timestamp};
+use crate::model::{Attributes, Desired, Held, Owner, Registry, ServiceKey, ServiceRef, Timestamp};
 
 pub use adopt::{Adoption, Former, NotAdopted, adopt};
-pub use change::{Because, Change, Difference, Stage, WaitsFor};
+pub use capacity::ServiceLimit;
+pub use change::{Because, Change, Difference, Exchange, Stage, WaitsFor};
 pub use claim::Holders;
 pub use explain::fate::{Fate, Found, Remark, found};
 pub use explain::party::{Parties, Party, parties};
-pub use explain::peaks::{Peak, peaks};
-pub use guard::{Extent, Guard, Losing, Stand, Told, is_quiet, loses};
+pub use explain::peaks::{Peak, Quota, peaks};
+pub use guard::{Extent, Guard, Judged, Losing, Stand, Told, is_quiet, loses};
 pub use held_back::{HeldBack, Reason, Setting};
 pub use instances::health::health_needed;
-pub use limits::{Limits, registrations};
+pub use intent::Intent;
 pub use name_policy::{Denial, Glob, NamePolicy, Permit, Range, Rule};
+pub use note::Note;
 pub use order::turns::in_turns;
-pub use orphans::{Orphans, Step, marked_clusters};
+pub use orphans::{Orphans, Step, marked_clusters, not_shown};
 pub use ownership::Foreign;
 pub use part::affected::affected;
 pub use part::doubt::in_doubt;
 pub use part::narrow::Again;
-pub use part::rest::{claimed, lacks_namespace, marks, stand_alone};
+pub use part::rest::{claimed, claimed_namespaces, lacks_namespace, marks, stand_alone};
 pub use place::Place;
 pub use policy::Policy;
 pub use purge::purge;
 pub use rules::Rules;
 pub use service::{
-    Claimed, Leaving, NewService, ServiceUpdate, Verdict, deletable, tags_needed, verdict,
+    Claimed, Leaving, NewService, ServiceUpdate, Verdict, deletable, is_clear, tags_needed,
+    ttls_asked, verdict,
 };
 pub use standing::Standing;
+pub use unread::{seen_as_ours, tags_of_unread, unread_keys};
 
 /// All that a plan is made from.
 #[derive(Clone, Debug)]
@@ -86,6 +95,10 @@ pub struct Observation {
     pub now: Timestamp,
     /// How much of the cluster the plan is about.
     pub extent: Extent,
+    /// What the guard measures a loss against between the passes, if it judges there again.
+    pub judged: Option<Arc<Judged>>,
+    /// The Services that the run held of which this is the rest.
+    pub held: Held,
     /// What the cluster asks for.
     pub desired: Desired,
     /// What Cloud Map holds.
@@ -143,8 +156,11 @@ pub fn plan(observation: &Observation, affected: &BTreeSet<ServiceRef>) -> Plan 
     removal::removals(observation, &holders, &matched, affected, &mut plan);
     plan.note_foreign(observation, &holders, affected);
     observation.rules.policy.restrict(&mut plan);
+    capacity::fit(observation, &matched, &mut plan);
     guard::restrain(observation, affected, &mut plan);
-    limits::keep_within(observation, &matched, &mut plan);
+    if observation.extent != Extent::Again {
+        plan.note_unread(observation, &holders);
+    }
     if observation.extent.is_whole() {
         orphans::take_notes_back(observation, &mut plan);
     }
@@ -162,7 +178,9 @@ impl Plan {
     }
 
     fn take(&mut self, place: &Place, holder: &ServiceRef, comparison: &Comparison) {
-        self.standing.entry(place.clone()).or_default().unchanged += comparison.unchanged.len();
+        let standing = self.standing.entry(place.clone()).or_default();
+        standing.unchanged += comparison.unchanged.len();
+        standing.notes.extend(comparison.note.clone());
         let changes = comparison.changes(place);
         if !changes.is_empty() {
             self.changes.entry(holder.clone()).or_default().extend(changes);

@@ -1,5 +1,5 @@
 //! Instances that this installation registered for a cluster that it does not keep in step any more:
-//! EKS knows it no more, or it was dropped from the settings. They are reported, and stay, unless the
+//! EKS knows it no more, it was dropped from the settings, or it is kept in another Cloud Map. They are reported, and stay, unless the
 //! installation asks for dead clusters to be purged: then the first full sync that sees the cluster
 //! gone notes the time on one of them, and one that still does when the time has passed purges them.
 //!
@@ -23,6 +23,17 @@ pub fn marked_clusters(registry: &Registry, owner_id: &str) -> BTreeSet<ClusterA
     all.filter_map(|attributes| Some(Owner::marked(owner_id, attributes)?.cluster)).collect()
 }
 
+/// The services of a Cloud Map in namespaces that another one does not show, by the namespaces' ARNs.
+pub fn not_shown(registry: &Registry, shown: &BTreeSet<String>) -> Registry {
+    let is_shown = |id: &String| {
+        let arn = registry.namespaces.get(id).and_then(|namespace| namespace.arn.as_ref());
+        arn.is_some_and(|arn| shown.contains(arn))
+    };
+    let mut left = registry.clone();
+    left.services.retain(|key, _| !is_shown(&key.namespace));
+    left
+}
+
 /// The orphans of one cluster in one Cloud Map, and what is done with them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Orphans {
@@ -40,6 +51,8 @@ pub struct Orphans {
     pub purged_from: Option<Timestamp>,
     /// What is done with them now.
     pub step: Step,
+    /// The Cloud Map that the cluster is kept in now, if it is not this one.
+    pub moved_to: Option<String>,
     policy: Policy,
 }
 
@@ -88,14 +101,22 @@ impl Orphans {
             since,
             purged_from,
             step,
+            moved_to: None,
             policy: rules.policy,
         }
+    }
+
+    /// The same, of a cluster that is kept in another Cloud Map now.
+    #[must_use]
+    pub fn moved_to(self, registry: String) -> Self {
+        Self { moved_to: Some(registry), ..self }
     }
 
     /// A stable word for what is known.
     pub fn code(&self) -> &'static str {
         match self.existence {
             Existence::Gone => "ClusterGone",
+            _ if self.moved_to.is_some() => "ClusterMoved",
             _ => "ClusterNotConfigured",
         }
     }
@@ -157,13 +178,16 @@ impl fmt::Display for Orphans {
         if self.names.len() > NAMED {
             write!(f, " and {} more", self.names.len() - NAMED)?;
         }
-        match &self.existence {
-            Existence::Gone => f.write_str(": EKS knows this cluster no more")?,
-            Existence::NotAsked => f.write_str(": this cluster is not in CLUSTERS")?,
-            Existence::Exists => {
+        match (&self.existence, &self.moved_to) {
+            (Existence::Gone, _) => f.write_str(": EKS knows this cluster no more")?,
+            (_, Some(registry)) => {
+                write!(f, ": this cluster is kept in another Cloud Map now ({registry})")?;
+            }
+            (Existence::NotAsked, _) => f.write_str(": this cluster is not in CLUSTERS")?,
+            (Existence::Exists, _) => {
                 f.write_str(": this cluster is not in CLUSTERS, and EKS has it")?;
             }
-            Existence::Unknown(why) => {
+            (Existence::Unknown(why), _) => {
                 write!(
                     f,
                     ": this cluster is not in CLUSTERS, and whether EKS has it is not known ({why})"

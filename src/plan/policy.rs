@@ -32,6 +32,11 @@ impl Policy {
             Change::CreateNamespace { .. }
             | Change::CreateService { .. }
             | Change::Register { .. } => true,
+            Change::Rewrite { exchange: Some(exchange), .. } => match self {
+                Self::Sync => true,
+                Self::UpsertOnly => exchange.because.leaves_the_claim(),
+                Self::CreateOnly => false,
+            },
             Change::Rewrite { .. }
             | Change::Adopt { .. }
             | Change::UpdateService { .. }

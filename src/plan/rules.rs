@@ -1,7 +1,7 @@
 //! What the installation allows and limits, from the function's settings: one value that every rule
 //! of the plan reads, the same for all clusters of an invocation.
 
-use super::{Guard, Limits, NamePolicy, Policy};
+use super::{Guard, NamePolicy, Policy, ServiceLimit};
 use crate::model::{NamespaceReference, SignedDuration};
 
 /// The settings that a plan obeys.
@@ -19,8 +19,10 @@ pub struct Rules {
     pub namespaces: Vec<NamespaceReference>,
     /// Which Services may claim what; none: everything is allowed.
     pub name_policy: Option<NamePolicy>,
-    /// How many instances Cloud Map takes.
-    pub limits: Limits,
+    /// How many instances Cloud Map takes in one service.
+    pub service_limit: ServiceLimit,
+    /// Whether the function's role may not write the DNS records of Cloud Map services.
+    pub lacks_dns_rights: bool,
     /// After which time the instances of a cluster that is gone are taken out; none: never.
     pub purge_dead_clusters_after: Option<SignedDuration>,
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::ownership::{self, Foreign};
-use super::{Holders, Observation, Place, Plan};
+use super::{Holders, Note, Observation, Place, Plan};
 use crate::model::{Registry, ServiceKey, ServiceRef};
 
 /// What stays as it is in one Cloud Map service.
@@ -17,6 +17,8 @@ pub struct Standing {
     pub present: usize,
     /// Why nothing is known of it, where it was to be looked at whoever claims it.
     pub unreadable: Option<String>,
+    /// What else is to be known of it.
+    pub notes: Vec<Note>,
 }
 
 impl Plan {

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 
 use super::{
-    ChangeLine, ChangeResult, ClusterReport, Counts, GuardReport, HeldBackLine, ServiceReport,
-    chain,
+    ChangeLine, ChangeResult, ClusterReport, Counts, GuardReport, HeldBackLine, NoteLine, Refused,
+    ServiceReport, chain,
 };
 use crate::apply::{Applied, Outcome};
 use crate::model::ServiceRef;
@@ -43,6 +43,7 @@ impl ClusterReport {
             service.foreign = standing.foreign;
             service.emptied = emptied.contains(&place);
             service.unreadable = standing.unreadable;
+            service.notes = standing.notes.into_iter().map(NoteLine::from).collect();
         }
         let mut held_back = plan.held_back;
         for Applied { service, change, outcome } in applied {
@@ -52,6 +53,14 @@ impl ClusterReport {
                 Outcome::Failed(error) => ChangeResult::Failed { error },
                 Outcome::Undone(why) => ChangeResult::Undone { why },
                 Outcome::HeldBack(reason) => {
+                    if matches!(
+                        (&change, &reason),
+                        (Change::Register { .. }, Reason::InvalidInput(_))
+                    ) {
+                        let instance = change.instance().map(str::to_owned);
+                        let refused = Refused { service: service.clone(), instance };
+                        at(&mut services, change.place()).refused.push(refused);
+                    }
                     let line = held(service, &change, reason);
                     if !held_back.contains(&line) {
                         held_back.push(line);

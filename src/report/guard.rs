@@ -11,7 +11,7 @@ use crate::plan::{Stand, Told};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GuardReport {
-    /// `held`, `lifted`, `confirmed`, `left-to-full-sync` or `held-by-full-sync`.
+    /// `held`, `lifted`, `confirmed`, `left-to-full-sync`, `held-by-full-sync` or `held-until-read`.
     pub state: Word,
     /// So many instances would go, or go.
     pub loss: usize,
@@ -44,6 +44,14 @@ pub struct LosingService {
     pub instances: usize,
 }
 
+impl GuardReport {
+    /// Whether the losing Services keep their instances.
+    pub fn holds(&self) -> bool {
+        let holding = [Stand::Held, Stand::LeftToFullSync, Stand::HeldByFullSync];
+        holding.into_iter().any(|stand| *self.state == *state(stand))
+    }
+}
+
 impl From<&Told> for GuardReport {
     fn from(told: &Told) -> Self {
         let services = told.losing.iter().map(|losing| LosingService {
@@ -72,5 +80,6 @@ fn state(stand: Stand) -> &'static str {
         Stand::Confirmed => "confirmed",
         Stand::LeftToFullSync => "left-to-full-sync",
         Stand::HeldByFullSync => "held-by-full-sync",
+        Stand::HeldUntilRead => "held-until-read",
     }
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Word;
 use crate::model::ServiceRef;
-use crate::plan::{Foreign, HeldBack};
+use crate::plan::{Foreign, HeldBack, Note};
 
 /// What was done in one Cloud Map service.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -29,6 +29,36 @@ pub struct ServiceReport {
     pub changes: Vec<ChangeLine>,
     /// What is held back.
     pub held_back: Vec<HeldBackLine>,
+    /// What else is to be known, which neither fails nor holds anything back.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<NoteLine>,
+    /// The registrations that Cloud Map refuses as invalid: for the metrics.
+    #[serde(skip)]
+    pub refused: Vec<Refused>,
+}
+
+/// What is to be known of a Cloud Map service, in the report alone.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NoteLine {
+    /// `not read` or `waits`.
+    pub note: Word,
+    /// The sentence.
+    pub detail: String,
+}
+
+impl From<Note> for NoteLine {
+    fn from(note: Note) -> Self {
+        Self { note: note.code().into(), detail: note.to_string() }
+    }
+}
+
+/// A registration that Cloud Map refuses as invalid.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// The Kubernetes Service.
+    pub service: ServiceRef,
+    /// The instance.
+    pub instance: Option<String>,
 }
 
 /// One change.

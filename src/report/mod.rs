@@ -30,7 +30,7 @@ pub use counts::Counts;
 pub use cut::{Shorten, is_within_limit, within_limit};
 pub use empty::{Deletion, EmptyServices};
 pub use guard::{GuardReport, LosingService};
-pub use line::{ChangeLine, ChangeResult, HeldBackLine, ServiceReport};
+pub use line::{ChangeLine, ChangeResult, HeldBackLine, NoteLine, Refused, ServiceReport};
 pub use notice::{Notice, notices};
 pub use open::Open;
 pub use orphans::OrphanReport;

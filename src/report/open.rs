@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::{ChangeResult, ClusterReport};
-use crate::model::{Selection, ServiceRef};
+use crate::model::{Held, Selection, ServiceRef};
 
 /// What is open of one cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -15,12 +15,17 @@ pub struct Open {
     failed: BTreeSet<ServiceRef>,
     /// Those for which there was no time.
     undone: BTreeSet<ServiceRef>,
+    /// Those whose instances the guard kept.
+    held: BTreeSet<ServiceRef>,
 }
 
 impl Open {
     /// What a report tells of.
     pub fn of(report: &ClusterReport) -> Self {
-        let mut open = Self { unread: report.error.is_some(), ..Self::default() };
+        let guard = report.guard.iter().filter(|guard| guard.holds());
+        let held = guard.flat_map(|guard| &guard.services).map(|it| it.service.clone());
+        let held = held.collect();
+        let mut open = Self { unread: report.error.is_some(), held, ..Self::default() };
         for service in &report.services {
             open.unread |= service.unreadable.is_some();
             let held_back = service.held_back.iter().filter(|line| line.failed);
@@ -39,6 +44,11 @@ impl Open {
     /// Whether there was too little time.
     pub fn is_cut_short(&self) -> bool {
         !self.undone.is_empty()
+    }
+
+    /// What the guard kept, which no rest of the run may take out.
+    pub fn held(&self) -> Held {
+        Held::Services(self.held.clone())
     }
 
     /// Somebody else does what there was no time for, for the selected Services.

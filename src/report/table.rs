@@ -93,6 +93,9 @@ impl Display for ServiceReport {
         if let Some(problem) = &self.unreadable {
             writeln!(f, "    ! not read   {problem}")?;
         }
+        for line in &self.notes {
+            writeln!(f, "    ~ {:<10} {}", line.note, line.detail)?;
+        }
         if self.emptied {
             writeln!(f, "    ! emptied    no instance is left under this name")?;
         }
@@ -118,7 +121,9 @@ impl ServiceReport {
     /// Somebody claims it, and nothing is registered, changed or held back.
     fn has_nothing_to_tell(&self) -> bool {
         let stands = self.unchanged > 0 || !self.foreign.is_empty();
-        let told = self.emptied || self.unreadable.is_some() || !self.held_back.is_empty();
+        let is_read =
+            self.unreadable.is_none() && self.notes.iter().all(|it| it.note != "not read");
+        let told = self.emptied || !is_read || !self.held_back.is_empty();
         self.changes.is_empty() && !stands && !told
     }
 }

@@ -37,7 +37,7 @@ fn create() -> Change {
 
 fn register() -> Change {
     let attributes = Attributes::from([(IPV4.to_owned(), "10.0.0.1".to_owned())]);
-    Change::Register { place: place("new"), instance: "i-1".into(), attributes, waits_for: None }
+    Change::Register { place: place("new"), instance: "i-1".into(), attributes }
 }
 
 fn rewrite() -> Change {
@@ -51,6 +51,7 @@ fn rewrite() -> Change {
         instance: "i-2".into(),
         attributes: Attributes::new(),
         differences: vec![difference],
+        exchange: None,
     }
 }
 
@@ -79,13 +80,13 @@ fn plan() -> Plan {
     Plan {
         changes: BTreeMap::from([(web(), vec![create(), register(), rewrite(), deregister(None)])]),
         held_back: vec![
-            held_back(None, Reason::PortNeeded(2)),
+            held_back(None, Reason::PortNeeded { needed_by: "SRV records", ports: 2 }),
             held_back(Some(place("api")), conflict),
             held_back(Some(place("lost")), Reason::Unreadable("throttled".into())),
         ],
         standing: BTreeMap::from([(
             place("web"),
-            Standing { unchanged: 3, foreign, present: 6, unreadable: None },
+            Standing { unchanged: 3, foreign, present: 6, ..Standing::default() },
         )]),
         guard: None,
     }
@@ -95,6 +96,10 @@ fn applied(change: Change, outcome: Outcome) -> Applied {
     Applied { service: web(), change, outcome }
 }
 
+fn address_taken() -> Reason {
+    Reason::AddressTaken { instance: "i-1".into(), message: "no".into() }
+}
+
 /// Every outcome once.
 fn outcomes() -> Vec<Applied> {
     vec![
@@ -102,7 +107,7 @@ fn outcomes() -> Vec<Applied> {
         applied(register(), Outcome::Failed("cannot register: throttled".into())),
         applied(rewrite(), Outcome::Applied),
         applied(deregister(None), Outcome::Undone("the time is used up".into())),
-        applied(register(), Outcome::HeldBack(Reason::AddressTaken("i-1".into()))),
+        applied(register(), Outcome::HeldBack(address_taken())),
     ]
 }
 
@@ -144,7 +149,7 @@ fn a_sync_says_what_became_of_every_change() {
       prod/new
         + create     service  an HTTP service
         + register   i-1  10.0.0.1  ! failed: cannot register: throttled
-        ! held back  shop/web (AddressTaken): instance i-1: the DNS change was refused (INVALID_CHANGE_BATCH): another instance may have the same address
+        ! held back  shop/web (AddressTaken): instance i-1: the DNS change was refused, since another instance may have the same address (INVALID_CHANGE_BATCH: no)
       prod/web
         ~ rewrite    i-2  REGION nothing -> eu-central-1
         - deregister i-3  10.0.0.3: Service shop/gone is gone, or no longer annotated and headless  ! not done: the time is used up

@@ -47,10 +47,24 @@ impl Cluster {
         self.name == text || self.arn.as_ref().is_some_and(|arn| arn.as_str() == text)
     }
 
-    /// Whether it is configured by its name alone, and an ARN says that name and Region. Its account is
-    /// EKS's to tell.
+    /// Whether it is configured by its name alone, and an ARN has that name and Region. Its account is that of its
+    /// role; without a role only EKS can tell it.
     pub fn may_be(&self, arn: &ClusterArn) -> bool {
-        self.arn.is_none() && self.name == arn.name() && self.region == arn.region()
+        let account = self.role.as_ref().and_then(Role::account);
+        self.arn.is_none()
+            && self.name == arn.name()
+            && self.region == arn.region()
+            && account.is_none_or(|account| account == arn.account())
+    }
+
+    /// The account of the Cloud Map that the cluster is kept in, if its role names one. Without any role it is the
+    /// function's own, which is then the cluster's, too.
+    pub fn registry_account<'a>(&'a self, arn: &'a ClusterArn) -> Option<&'a str> {
+        match (&self.registry_role, &self.role) {
+            (Some(registry), _) => registry.account(),
+            (None, None) => Some(arn.account()),
+            (None, Some(_)) => None,
+        }
     }
 
     /// The cluster as messages call it: by ARN where the setting gives one.

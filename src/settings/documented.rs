@@ -83,6 +83,13 @@ pub const DOCUMENTED: &[Documented] = &[
         example: "1h",
     },
     Documented {
+        variable: "SCHEDULE_MINUTES",
+        meaning: "the longest time between two full syncs of the schedule, in minutes: a loss that the guard holds may \
+                  be let pass up to three of them later, if that is longer than six times `GUARD_WAIT`",
+        default: "`1`",
+        example: "5",
+    },
+    Documented {
         variable: "NAME_POLICY",
         meaning: "who may claim what, as JSON or `ssm:/name`: see [Who may claim what](#who-may-claim-what)",
         default: "everything is allowed",
@@ -96,11 +103,11 @@ pub const DOCUMENTED: &[Documented] = &[
         example: "7d",
     },
     Documented {
-        variable: "NAMESPACE_INSTANCE_LIMIT",
-        meaning: "how many instances a Cloud Map namespace takes, those of others included: AWS's \
-                  quota \"instances per namespace\", which AWS raises on request",
-        default: "`2000`",
-        example: "5000",
+        variable: "DNS_NAMESPACES",
+        meaning: "`false`: the function's own role has no rights in Route 53, so nothing is registered in Cloud Map \
+                  services that have DNS records, and the plan and `doctor` report each of them (`DnsNotAllowed`)",
+        default: "`true`; the template passes its parameter `DnsNamespaces`",
+        example: "false",
     },
     Documented {
         variable: "DRY_RUN",
@@ -114,6 +121,13 @@ pub const DOCUMENTED: &[Documented] = &[
                   each there, so that Lambda syncs them side by side, and a run that ends for want of time \
                   hands on the rest",
         default: "off",
+        example: "https://sqs.eu-central-1.amazonaws.com/111122223333/cloud-map-sync",
+    },
+    Documented {
+        variable: "QUEUE_URL",
+        meaning: "the URL of the function's own queue: a message that failed is delivered again after 1, 2, 4, 8 … \
+                  minutes, an hour at most. It takes the right to `sqs:ChangeMessageVisibility`",
+        default: "that of `FAN_OUT`; without either it is delivered again after the queue's visibility timeout",
         example: "https://sqs.eu-central-1.amazonaws.com/111122223333/cloud-map-sync",
     },
     Documented {
@@ -132,3 +146,7 @@ pub const DOCUMENTED: &[Documented] = &[
         example: "discover",
     },
 ];
+
+/// Settings of earlier releases, each with the reason for which it has no effect any more.
+pub const RETIRED: &[(&str, &str)] =
+    &[("NAMESPACE_INSTANCE_LIMIT", "Cloud Map itself reports that a namespace is full")];

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use crate::cloud_map::QuotaShare;
 use crate::observe::ReadBy;
-use crate::plan::{Guard, Limits, Rules};
+use crate::plan::{Guard, Rules, ServiceLimit};
 
 pub use clusters::{Cluster, Role};
 pub use documented::{DOCUMENTED, Documented};
@@ -37,10 +37,14 @@ pub struct Settings {
     pub dry_run: bool,
     /// `FAN_OUT`: the URL of the function's own queue, where it hands work on.
     pub fan_out: Option<String>,
+    /// `QUEUE_URL`: the URL of the function's own queue, where it postpones messages that failed.
+    pub queue_url: Option<String>,
     /// `QUOTA_SHARE`: the part of Cloud Map's rates that this process may use.
     pub quota_share: QuotaShare,
     /// `REGISTRY_READ`: how a full sync reads the instances of Cloud Map first.
     pub read_by: ReadBy,
+    /// What is set and has no effect any more.
+    pub retired: Vec<String>,
 }
 
 impl Settings {
@@ -76,16 +80,26 @@ impl Settings {
             rules: Arc::new(reader.rules(parameters)),
             dry_run: reader.read("DRY_RUN", value::boolean),
             fan_out: reader.read("FAN_OUT", value::queue_url),
+            queue_url: reader.read("QUEUE_URL", value::queue_url),
             quota_share: reader.read("QUOTA_SHARE", value::quota_share),
             read_by: reader.read("REGISTRY_READ", value::read_by),
+            retired: reader.retired(),
         };
         reader.finish(settings)
     }
 }
 
+impl Settings {
+    /// What in the settings has no effect, or does not go together and what holds instead.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<String> {
+        self.retired.iter().cloned().chain(self.rules.guard.mismatch()).collect()
+    }
+}
+
 impl<F: Fn(&str) -> Option<String>> Reader<F> {
     fn rules(&mut self, parameters: &Parameters) -> Rules {
-        let Guard { share, minimum, wait } = Guard::default();
+        let Guard { share, minimum, wait, period } = Guard::default();
         Rules {
             namespaces: self.read("CLOUD_MAP_NAMESPACES", value::namespaces),
             create_namespaces: self.read("CREATE_NAMESPACES", value::boolean),
@@ -95,13 +109,12 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
                 share: self.read("GUARD_SHARE", |text| value::per_cent(text, share)),
                 minimum: self.read("GUARD_MINIMUM", |text| value::count(text, minimum)),
                 wait: self.read("GUARD_WAIT", |text| value::duration(text, wait)),
+                period: self.read("SCHEDULE_MINUTES", |text| value::minutes(text, period)),
             },
-            limits: Limits {
-                namespace: self.read("NAMESPACE_INSTANCE_LIMIT", value::instance_limit),
-                ..Limits::default()
-            },
+            service_limit: ServiceLimit::default(),
             name_policy: self
                 .read("NAME_POLICY", |text| name_policy::parse(&stored::texts(text, parameters)?)),
+            lacks_dns_rights: self.read("DNS_NAMESPACES", value::is_false),
             purge_dead_clusters_after: self
                 .read("PURGE_DEAD_CLUSTERS_AFTER", value::duration_or_off),
         }
@@ -146,12 +159,14 @@ mod tests {
             ("GUARD_SHARE", "30 %"),
             ("GUARD_MINIMUM", "0"),
             ("GUARD_WAIT", "1h 30m"),
+            ("SCHEDULE_MINUTES", "15"),
+            ("QUEUE_URL", "https://sqs.eu-central-1.amazonaws.com/111122223333/queue"),
             ("PURGE_DEAD_CLUSTERS_AFTER", "7d"),
             ("DRY_RUN", "true"),
+            ("DNS_NAMESPACES", "false"),
             ("QUOTA_SHARE", "0.25"),
             ("REGISTRY_READ", "discover"),
             ("FAN_OUT", "https://sqs.eu-central-1.amazonaws.com/111122223333/own"),
-            ("NAMESPACE_INSTANCE_LIMIT", "5000"),
         ]);
         let settings = settings.expect("valid");
         assert_eq!(settings.clusters.len(), 2);
@@ -162,15 +177,28 @@ mod tests {
             ("team-a", Policy::CreateOnly)
         );
         let wait = SignedDuration::from_mins(90);
-        assert_eq!(settings.rules.guard, Guard { share: 30, minimum: 0, wait });
-        assert_eq!(settings.rules.limits, Limits { service: 1000, namespace: 5000 });
+        let period = SignedDuration::from_mins(15);
+        assert_eq!(settings.rules.guard, Guard { share: 30, minimum: 0, wait, period });
         let week = Some(SignedDuration::from_hours(7 * 24));
         assert_eq!(settings.rules.purge_dead_clusters_after, week);
         assert!(settings.dry_run && settings.rules.create_namespaces);
-        assert!(settings.rules.delete_empty_services);
+        assert!(settings.rules.delete_empty_services && settings.rules.lacks_dns_rights);
         assert_eq!(Some(settings.quota_share), QuotaShare::new(0.25));
         assert_eq!(settings.read_by, ReadBy::Discover);
         assert!(settings.fan_out.is_some_and(|url| url.ends_with("/own")));
+        assert!(settings.queue_url.is_some_and(|url| url.ends_with("/queue")));
+    }
+
+    #[test]
+    fn retired_settings_are_ignored_with_a_warning() {
+        let set = |value| read(&[("CLUSTERS", "blue"), ("NAMESPACE_INSTANCE_LIMIT", value)]);
+        for value in ["5000", "0", "many"] {
+            let warnings = set(value).expect("valid").warnings();
+            insta::allow_duplicates! {
+                insta::assert_snapshot!(warnings.join("\n"), @"NAMESPACE_INSTANCE_LIMIT is ignored, since Cloud Map itself reports that a namespace is full: remove it");
+            }
+        }
+        assert_eq!(set(" ").expect("valid").warnings(), Vec::<String>::new());
     }
 
     #[test]
@@ -186,14 +214,16 @@ mod tests {
             ("GUARD_WAIT", "10"),
             ("PURGE_DEAD_CLUSTERS_AFTER", "0d"),
             ("DRY_RUN", "yes"),
-            ("NAMESPACE_INSTANCE_LIMIT", "0"),
+            ("DNS_NAMESPACES", "no"),
             ("QUOTA_SHARE", "0"),
             ("REGISTRY_READ", "Discover"),
             ("FAN_OUT", "true"),
+            ("QUEUE_URL", "own"),
+            ("SCHEDULE_MINUTES", "1m"),
         ]);
         let text = mistakes.expect_err("all are wrong").to_string().replace("; ", "\n");
         insta::assert_snapshot!(text, @r#"
-        15 mistakes in the settings
+        17 mistakes in the settings
         CLUSTERS: it is not set, and there is nothing to keep in step without it (example: CLUSTERS=blue,green)
         OWNER_ID: it must be 1 to 256 printable ASCII characters without spaces (example: OWNER_ID=team-a)
         ANNOTATION_PREFIX: "Upper/" is no lower-case DNS name with a '/' after it (example: ANNOTATION_PREFIX=discovery.example.com/)
@@ -203,10 +233,12 @@ mod tests {
         GUARD_SHARE: "101" is no whole number from 0 to 100 (example: GUARD_SHARE=30)
         GUARD_MINIMUM: "-1" is no whole number (example: GUARD_MINIMUM=25)
         GUARD_WAIT: "10" is no time such as 90s, 10m or 1h (example: GUARD_WAIT=1h)
-        NAMESPACE_INSTANCE_LIMIT: "0" is no whole number from 1 (example: NAMESPACE_INSTANCE_LIMIT=5000)
+        SCHEDULE_MINUTES: "1m" is no whole number from 1 to 1440 (example: SCHEDULE_MINUTES=5)
+        DNS_NAMESPACES: "no" is neither true nor false (example: DNS_NAMESPACES=false)
         PURGE_DEAD_CLUSTERS_AFTER: "0d" is neither off nor a time such as 12h or 7d (example: PURGE_DEAD_CLUSTERS_AFTER=7d)
         DRY_RUN: "yes" is neither true nor false (example: DRY_RUN=true)
         FAN_OUT: "true" is no URL of a queue (example: FAN_OUT=https://sqs.eu-central-1.amazonaws.com/111122223333/cloud-map-sync)
+        QUEUE_URL: "own" is no URL of a queue (example: QUEUE_URL=https://sqs.eu-central-1.amazonaws.com/111122223333/cloud-map-sync)
         QUOTA_SHARE: "0" is no number from 0.001 (example: QUOTA_SHARE=0.8)
         REGISTRY_READ: "Discover" is neither list nor discover (example: REGISTRY_READ=discover)
         "#);

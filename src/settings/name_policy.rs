@@ -85,6 +85,7 @@ mod tests {
             changed("\"10.0.0.0/16\"", ""),
             changed("[\"shop\"]", "[]"),
             changed("10}", "0}"),
+            changed("10}", "10, \"maxNames\": 0}"),
         ];
         let told = told.map(|result| result.expect_err("a mistake"));
         insta::assert_snapshot!(told.join("\n"), @r#"
@@ -93,13 +94,14 @@ mod tests {
         it is no JSON list of rules: invalid type: map, expected a sequence at line 1 column 0
         it is no JSON list of rules: trailing characters at line 3 column 30
         [1]: missing field `clusters` at line 5 column 27
-        [0].name: unknown field `name`, expected one of `clusters`, `kubernetesNamespaces`, `cloudMapNamespaces`, `names`, `cidrs`, `maxInstances` at line 2 column 47
+        [0].name: unknown field `name`, expected one of `clusters`, `kubernetesNamespaces`, `cloudMapNamespaces`, `names`, `cidrs`, `maxInstances`, `maxNames` at line 2 column 47
         [0].names: invalid type: string "web", expected a sequence at line 2 column 55
         [0].names[0]: "web-[ab]" has a "[", and only * and ? are special; list alternatives as strings of their own at line 2 column 62
         [0].cidrs[0]: "10.0.0.0/40" is no range of addresses, for instance "10.0.0.0/16" or "fd00::/8" at line 2 column 83
         [0].cidrs: it is empty; without it all are allowed
         [0].kubernetesNamespaces: it is empty; "*" matches everything, and "names": [] allows nothing
         [0].maxInstances: invalid value: integer `0`, expected a nonzero usize at line 3 column 25
+        [0].maxNames: invalid value: integer `0`, expected a nonzero usize at line 3 column 41
         "#);
     }
 }

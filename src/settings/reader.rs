@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::Documented;
+use super::documented::RETIRED;
 
 /// One environment variable that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,6 +58,13 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
             self.mistakes.push(Mistake { variable, problem, example });
             T::default()
         })
+    }
+
+    /// A warning for each setting of an earlier release that is still there.
+    pub(crate) fn retired(&self) -> Vec<String> {
+        let is_set = |name: &str| (self.variable)(name).is_some_and(|text| !text.trim().is_empty());
+        let set = RETIRED.iter().filter(|(name, _)| is_set(name));
+        set.map(|(name, why)| format!("{name} is ignored, since {why}: remove it")).collect()
     }
 
     /// What was read, unless there was a mistake.

@@ -3,7 +3,7 @@
 use crate::cloud_map::QuotaShare;
 use crate::model::{NamespaceReference, SignedDuration};
 use crate::observe::ReadBy;
-use crate::plan::{Limits, Policy};
+use crate::plan::Policy;
 
 /// Namespaces separated by commas.
 pub fn namespaces(text: Option<&str>) -> Result<Vec<NamespaceReference>, String> {
@@ -74,17 +74,18 @@ pub fn count(text: Option<&str>, default: usize) -> Result<usize, String> {
     text.parse().map_err(|_| format!("{text:?} is no whole number"))
 }
 
-/// How many instances a namespace takes. None at all would say nothing that `POLICY` does not say better.
-pub fn instance_limit(text: Option<&str>) -> Result<usize, String> {
-    let Some(text) = text else { return Ok(Limits::default().namespace) };
-    let limit = text.parse().ok().filter(|limit| *limit > 0);
-    limit.ok_or_else(|| format!("{text:?} is no whole number from 1"))
-}
-
 /// A time with its unit, as `90s`, `10m`, `1h 30m` or `7d`, up to a year.
 pub fn duration(text: Option<&str>, default: SignedDuration) -> Result<SignedDuration, String> {
     let Some(text) = text else { return Ok(default) };
     parse_duration(text).ok_or_else(|| format!("{text:?} is no time such as 90s, 10m or 1h"))
+}
+
+/// Whole minutes up to a day.
+pub fn minutes(text: Option<&str>, default: SignedDuration) -> Result<SignedDuration, String> {
+    let Some(text) = text else { return Ok(default) };
+    let minutes = text.parse().ok().filter(|minutes| (1..=1440).contains(minutes));
+    let problem = || format!("{text:?} is no whole number from 1 to 1440");
+    minutes.map(SignedDuration::from_mins).ok_or_else(problem)
 }
 
 /// The same, or nothing.
@@ -110,6 +111,11 @@ pub fn boolean(text: Option<&str>) -> Result<bool, String> {
         Some("true") => Ok(true),
         Some(other) => Err(format!("{other:?} is neither true nor false")),
     }
+}
+
+/// Whether it is `false`; what is not set is `true`.
+pub fn is_false(text: Option<&str>) -> Result<bool, String> {
+    boolean(text.or(Some("true"))).map(|is_true| !is_true)
 }
 
 /// A part as a number, where 1 is the whole.

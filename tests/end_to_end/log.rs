@@ -56,6 +56,17 @@ async fn name_that_goes_empty_is_a_warning_and_a_count() {
     assert_eq!(warning["message"], "emptied: no instance is left under prod/cart");
 }
 
+#[tokio::test]
+async fn settings_that_do_not_go_together_are_a_warning_at_the_start() {
+    let (world, _) = stand_in().await;
+    let mut lambda = world.lambda(&[("GUARD_WAIT", "2m"), ("SCHEDULE_MINUTES", "30")]).await;
+    lambda.invoke(event("schedule-eventbridge-rule")).await.expect("served");
+    let warnings = lines(&lambda).into_iter().filter(|line| line["level"] == "WARN");
+    let warnings: Vec<Value> = warnings.map(|line| line["message"].clone()).collect();
+    let [warning] = warnings.as_slice() else { panic!("one warning: {warnings:?}") };
+    assert!(warning.as_str().is_some_and(|it| it.starts_with("GUARD_WAIT (2m) and")), "{warning}");
+}
+
 /// The function's own key and one for each time that it assumed the role.
 fn keys(world: &World) -> Vec<AccessKey> {
     let identities = &world.sandbox.aws().identities;

@@ -59,8 +59,10 @@ async fn used_up_quota_is_held_back_and_not_retried_in_the_run() {
     let report = sync(&fleet.function().await).await;
 
     assert!(report.ok, "{report}");
-    assert_eq!(held_back(&report), ["LimitExceeded"; 2], "{report}");
-    assert_eq!(fleet.cloud_map.count("RegisterInstance"), 3);
+    assert_eq!(held_back(&report), ["LimitExceeded"], "{report}");
+    assert!(report.to_string().contains("1 of 3 instances fit"), "{report}");
+    let asked = fleet.cloud_map.count("RegisterInstance");
+    assert!((2..=3).contains(&asked), "{asked}");
     assert_eq!(fleet.instances("prod", "web").len(), 1);
 }
 

@@ -6,9 +6,10 @@ use cloud_map_sync::deadline::Deadline;
 use serde_json::{Value, json};
 
 use crate::fleet::{Fleet, OWNER, annotated, give_pods};
+use crate::queue::{batch, failures, message};
 use crate::run::{converge, problem, sync};
 use crate::sandbox::cloud_map::NamespaceKind;
-use crate::sandbox::function::event;
+use crate::sandbox::function::{event, invoke};
 use crate::sandbox::kubernetes::{ClusterIdentity, Fault, FaultKind, KubernetesServer};
 use crate::sandbox::{ACCOUNT, REGION, ROLE_ARN};
 
@@ -102,6 +103,87 @@ async fn more_clusters_than_are_served_at_once_are_all_served() {
 
     assert_eq!((report.clusters.len(), report.counts.registered), (12, 12), "{report}");
     assert_eq!(fleet.cloud_map.services(&fleet.http).len(), 1, "one was created for all");
+}
+
+#[tokio::test]
+async fn cluster_that_is_named_and_given_by_its_arn_is_served_once() {
+    let fleet = Fleet::start().await;
+    let (_, arn) = cluster(&fleet, "twice", REGION, "10.0.1.1").await;
+    watch_over(&fleet, std::slice::from_ref(&arn));
+    for entries in [json!(["twice", arn]), json!([arn, "twice"])] {
+        let function = fleet.function_with(&[("CLUSTERS", &entries.to_string())]).await;
+        let records = [
+            message("name", &json!({ "cluster": "twice", "namespace": "shop", "service": "web" })),
+            message("arn", &json!({ "cluster": arn, "namespace": "shop", "service": "web" })),
+            message("only", &json!({ "namespace": "shop", "service": "web" })),
+        ];
+        let answer = invoke(&function, &batch(&records)).await;
+        assert_eq!(failures(&answer), [""; 0]);
+        let report = answer.report.expect("a report");
+        assert_eq!((report.clusters.len(), report.dropped.len()), (1, 0), "{report}");
+        assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1"]);
+        assert_eq!(converge(&fleet, &function).await.clusters.len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn name_and_arn_of_one_cluster_with_different_registries_are_refused_both() {
+    let fleet = Fleet::start().await;
+    let (_, arn) = cluster(&fleet, "twice", REGION, "10.0.1.1").await;
+    let (_, good) = cluster(&fleet, "good", REGION, "10.0.2.1").await;
+    watch_over(&fleet, &[arn.clone(), good.clone()]);
+    let entries = json!(["twice", { "cluster": arn, "registryRegion": "eu-west-1" }, good]);
+    let function = fleet.function_with(&[("CLUSTERS", &entries.to_string())]).await;
+
+    let report = sync(&function).await;
+
+    assert!(!report.ok && report.counts.unreadable == 2, "{report}");
+    let problem = problem(&report, "twice");
+    assert!(problem.contains("as twice and as") && problem.contains(&arn), "{problem}");
+    assert_eq!(fleet.addresses("prod", "web"), ["10.0.2.1"]);
+    let checkup = invoke(&function, &json!({ "action": "doctor" })).await.response.expect("checks");
+    let failed = |cluster: usize| checkup["clusters"][cluster]["checks"][0]["outcome"] == "failed";
+    assert!(failed(0) && failed(1) && !failed(2), "{checkup}");
+    let about = json!({ "cluster": "twice", "namespace": "shop", "service": "web" });
+    let answer = invoke(&function, &batch(&[message("m", &about)])).await;
+    assert_eq!(failures(&answer), ["m"], "the settings can be mended before it is lost");
+}
+
+#[tokio::test]
+async fn message_about_a_cluster_that_may_be_named_twice_comes_back_until_it_is_described() {
+    let fleet = Fleet::start().await;
+    let (_, arn) = cluster(&fleet, "twice", REGION, "10.0.1.1").await;
+    watch_over(&fleet, std::slice::from_ref(&arn));
+    let entries = json!(["twice", arn]).to_string();
+    let function = fleet.function_with(&[("CLUSTERS", &entries)]).await;
+    let about = json!({ "cluster": "twice", "namespace": "shop", "service": "web" });
+    let records = batch(&[message("m", &about)]);
+    fleet.sandbox.aws().eks.deny(&arn, true);
+    assert_eq!(failures(&invoke(&function, &records).await), ["m"]);
+    fleet.sandbox.aws().eks.deny(&arn, false);
+    assert_eq!(failures(&invoke(&function, &records).await), [""; 0]);
+    assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1"]);
+}
+
+#[tokio::test]
+async fn clusters_of_one_name_in_two_accounts_are_told_apart() {
+    let fleet = Fleet::start().await;
+    let (_, own) = cluster(&fleet, "twin", REGION, "10.0.1.1").await;
+    let role = "arn:aws:iam::444455556666:role/reader";
+    fleet.sandbox.role(role, None);
+    let (name, region, account) = ("twin".to_owned(), REGION.to_owned(), "444455556666".to_owned());
+    let identity = ClusterIdentity { name, region, account };
+    let other = identity.arn();
+    let far = fleet.sandbox.add_cluster(identity, role).await;
+    far.service(annotated("web", "prod", "web"));
+    give_pods(&far, "web", &["10.0.2.1"]);
+    watch_over(&fleet, &[own, other.clone()]);
+    let entries = json!(["twin", { "cluster": other, "roleArn": role }]).to_string();
+    let function = fleet.function_with(&[("CLUSTERS", &entries)]).await;
+
+    assert_eq!(converge(&fleet, &function).await.clusters.len(), 2);
+
+    assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1", "10.0.2.1"]);
 }
 
 #[tokio::test]

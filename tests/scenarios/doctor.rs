@@ -40,6 +40,16 @@ async fn failed(fleet: &Fleet, settings: &[(&str, &str)]) -> Check {
 }
 
 #[tokio::test]
+async fn guard_wait_that_is_too_short_for_the_schedule_is_a_note() {
+    let checkup = doctor(&fleet().await, &[("GUARD_WAIT", "2m"), ("SCHEDULE_MINUTES", "30")]).await;
+    let said = checkup.to_string();
+    assert!(
+        checkup.ok && said.contains("  ~ settings   GUARD_WAIT (2m) and SCHEDULE_MINUTES (30)"),
+        "{said}"
+    );
+}
+
+#[tokio::test]
 async fn a_function_that_has_all_it_needs_is_well() {
     let fleet = fleet().await;
 
@@ -129,13 +139,13 @@ async fn reads_are_tried_where_there_is_nothing_to_read_yet() {
 }
 
 #[tokio::test]
-async fn quota_of_a_namespace_is_the_one_in_the_settings_and_a_dry_run_needs_no_rights_to_write() {
+async fn quota_of_a_namespace_is_the_default_one_and_a_dry_run_needs_no_rights_to_write() {
     let fleet = fleet().await;
     fleet.cloud_map.inject(Fault::on("GetOperation", FaultKind::AccessDenied).always());
-    let settings = [("NAMESPACE_INSTANCE_LIMIT", "5000"), ("DRY_RUN", "true")];
+    let settings = [("DRY_RUN", "true")];
     let checkup = doctor(&fleet, &settings).await;
     let said = checkup.to_string();
-    assert!(said.contains("prod has 1 instances at the most, of 5000\n"), "{said}");
+    assert!(said.contains("prod has 1 instances at the most, of 2000\n"), "{said}");
     assert!(checkup.ok && said.contains("  = cloud map  DRY_RUN is true: "), "{said}");
 }
 
@@ -161,5 +171,25 @@ async fn refusals_that_no_sync_meets_or_that_may_mean_nothing_are_notes() {
         fleet.cloud_map.inject(Fault::on(operation, FaultKind::AccessDenied).always());
         let checkup = doctor(&fleet, &[]).await;
         assert!(checkup.ok && checkup.to_string().contains(said), "{checkup}");
+    }
+}
+
+#[tokio::test]
+async fn simulation_names_the_resources_and_the_context_of_each_right_to_write() {
+    let fleet = fleet().await;
+    let checkup = doctor(&fleet, &[("OWNER_ID", "team-a")]).await;
+    let checks = &checkup.clusters[0].checks;
+    let untried = checks.iter().find(|check| check.detail.starts_with("not tried"));
+    let command = untried.and_then(|check| check.fix.clone()).expect("a command");
+    let arn = "arn:aws:servicediscovery:eu-central-1:111122223333";
+    let service = fleet.cloud_map.find_service("prod", "web").expect("the service");
+    for part in [
+        format!("--resource-arns {arn}:service/{service} "),
+        format!("--resource-arns {arn}:namespace/{} ", fleet.http),
+        "ContextKeyName=aws:RequestTag/cloud-map-sync/owner,ContextKeyType=string,ContextKeyValues=team-a".into(),
+        "ContextKeyName=aws:ResourceTag/cloud-map-sync/owner,ContextKeyType=string,ContextKeyValues=team-a".into(),
+        "ContextKeyName=aws:TagKeys,ContextKeyType=stringList,ContextKeyValues=cloud-map-sync/owner".into(),
+    ] {
+        assert!(command.contains(&part), "{part}\n{command}");
     }
 }

@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use cloud_map_sync::deadline::Deadline;
 use cloud_map_sync::handler::Function;
+use cloud_map_sync::model::{ServiceRef, Shard};
 use serde_json::{Value, json};
 
 use crate::fleet::{Fleet, annotated, give_pods};
 use crate::queue::{batch, failures, message};
-use crate::run::settled;
+use crate::run::{converge, settled};
 use crate::sandbox::ROLE_ARN;
-use crate::sandbox::cloud_map::{Behaviour, Quotas};
+use crate::sandbox::cloud_map::{Behaviour, Fault, FaultKind, Quotas};
 use crate::sandbox::function::{event, invoke};
 use crate::sandbox::sqs::error::Failure;
 use crate::sandbox::sqs::queue::Queue;
@@ -47,12 +48,16 @@ fn as_batch(messages: &[Value]) -> Value {
 /// So many Services with a pod each, nothing registered, at ten registrations a second.
 async fn more_than_there_is_time_for(services: usize) -> Fleet {
     let fleet = Fleet::start().await;
+    add_more_than_there_is_time_for(&fleet, services);
+    fleet
+}
+
+fn add_more_than_there_is_time_for(fleet: &Fleet, services: usize) {
     for service in 0..services {
         fleet.web(&format!("web-{service}"), "prod", &[&format!("10.1.0.{service}")]);
     }
     let quotas = Quotas::none().limit("RegisterInstance", 10.0, 10.0);
     fleet.cloud_map.behave(Behaviour { quotas: Some(quotas), ..Behaviour::default() });
-    fleet
 }
 
 fn registered(fleet: &Fleet) -> usize {
@@ -162,6 +167,47 @@ async fn message_comes_back_where_its_rest_cannot_be_handed_on() {
     assert_eq!(refused, (vec!["0".to_owned()], vec![]));
     let named = json!({ "action": "sync", "cluster": "blue", "namespace": "shop" });
     assert_eq!(cut_short(&[named], true).await, (vec!["0".to_owned()], vec![]));
+}
+
+/// The first Service of each of four parts, by name.
+fn one_of_each_part() -> Vec<String> {
+    let names = |shard: Shard| {
+        let mut all = (0..).map(|index| format!("gone-{index}"));
+        all.find(|name| shard.contains(&ServiceRef::new("shop", name.as_str())))
+    };
+    Shard::all(4).filter_map(names).collect()
+}
+
+/// The guard's note is a write like any other, and may be among those for which there was no time.
+#[tokio::test(start_paused = true)]
+async fn rest_holds_what_the_run_held_though_its_note_was_not_written() {
+    let fleet = Fleet::start().await;
+    let gone = one_of_each_part();
+    for (index, name) in gone.iter().enumerate() {
+        let addresses: Vec<String> = (0..5).map(|it| format!("10.2.{index}.{it}")).collect();
+        fleet.web(name, "prod", &addresses.iter().map(String::as_str).collect::<Vec<_>>());
+    }
+    let (function, queue) = with_queue(&fleet).await;
+    converge(&fleet, &function).await;
+    let ours = || gone.iter().map(|name| fleet.instances("prod", name).len()).sum::<usize>();
+    for name in &gone {
+        fleet.cluster.delete_service("shop", name);
+        let id = fleet.cloud_map.find_service("prod", name).expect("the service");
+        let denied = Fault::on("RegisterInstance", FaultKind::AccessDenied).service(&id);
+        fleet.cloud_map.inject(denied.always());
+    }
+    add_more_than_there_is_time_for(&fleet, 120);
+    let mut messages = vec![json!({ "action": "sync", "cluster": "blue" })];
+    let mut held = Vec::new();
+    while let Some(message) = messages.pop() {
+        held.push(message["held"].as_array().map_or(0, Vec::len));
+        let deadline = Deadline::after(Duration::from_secs(20));
+        function.invoke(&as_batch(&[message]), deadline).await;
+        messages.extend(waiting(&queue));
+        assert!(held.len() < 40, "it ends: {held:?}");
+    }
+    assert_eq!(ours(), 20, "no part has taken out what the run held: {held:?}");
+    assert!(held.len() > 4 && held[1..].iter().all(|count| *count == 1), "{held:?}");
 }
 
 #[tokio::test(start_paused = true)]

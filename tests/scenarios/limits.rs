@@ -1,12 +1,12 @@
-//! Cloud Map's limits: 1,000 instances in a service, and the account's quota in a namespace, where the
-//! instances of others count as well.
+//! Cloud Map's limits: 1,000 instances in a service, counted beforehand, and in a namespace the account's quota, which
+//! only a refused registration shows. The instances of others count as well.
 
 use std::collections::BTreeSet;
 
 use cloud_map_sync::handler::Function;
 
-use crate::fleet::{Fleet, annotated, give_pods};
-use crate::run::{converge, held_back, plan, said_of, settled, sync, writes};
+use crate::fleet::{Fleet, annotated};
+use crate::run::{converge, held_back, plan, said_of, settled, sync, sync_service, writes};
 use crate::sandbox::cloud_map::{Behaviour, Fault, FaultKind, ServiceKind};
 
 /// So many addresses, from a number on.
@@ -31,12 +31,16 @@ fn tasks(fleet: &Fleet, name: &str, count: usize) -> String {
     service
 }
 
-/// A world whose namespaces take so few instances, and the function that knows it.
-async fn small(limit: usize) -> (Fleet, Function) {
+/// A world whose namespaces take so few instances, and a function.
+async fn small(quota: usize) -> (Fleet, Function) {
     let fleet = Fleet::start().await;
-    fleet.cloud_map.behave(Behaviour { instances_per_namespace: limit, ..Behaviour::default() });
-    let function = fleet.function_with(&[("NAMESPACE_INSTANCE_LIMIT", &limit.to_string())]).await;
+    limit(&fleet, quota);
+    let function = fleet.function().await;
     (fleet, function)
+}
+
+fn limit(fleet: &Fleet, instances_per_namespace: usize) {
+    fleet.cloud_map.behave(Behaviour { instances_per_namespace, ..Behaviour::default() });
 }
 
 fn ours(fleet: &Fleet, service: &str) -> BTreeSet<String> {
@@ -75,7 +79,7 @@ async fn service_that_is_full_of_others_takes_what_fits_and_the_owner_hears_both
 }
 
 #[tokio::test]
-async fn rolling_update_of_a_full_service_makes_room_first_and_as_little_as_it_needs() {
+async fn rolling_update_of_a_full_service_registers_under_the_ids_that_go() {
     let fleet = Fleet::start().await;
     tasks(&fleet, "web", 990);
     give(&fleet, "web", 0, 10);
@@ -84,151 +88,181 @@ async fn rolling_update_of_a_full_service_makes_room_first_and_as_little_as_it_n
 
     give(&fleet, "web", 5, 8);
     let planned = plan(&function).await.to_string();
-    assert!(planned.contains("waits until there is room for it"), "{planned}");
-    assert!(planned.contains("stays until the new instances are registered"), "{planned}");
+    assert!(planned.contains("10.1.0.10 (pod web-10-1-0-10) in place of "), "{planned}");
     fleet.cloud_map.forget_calls();
     let report = sync(&function).await;
 
     assert!(report.ok && held_back(&report).is_empty(), "{report}");
-    let expected =
-        ["3 DeregisterInstance web", "3 RegisterInstance web", "2 DeregisterInstance web"];
-    assert_eq!(counted_writes(&fleet), expected);
+    assert_eq!(counted_writes(&fleet), ["3 RegisterInstance web", "2 DeregisterInstance web"]);
+    let found: BTreeSet<String> = ours_at(&fleet, "web").into_iter().collect();
+    assert_eq!(found, addresses(5, 8).into_iter().collect());
     settled(&fleet, &function).await;
 }
 
 #[tokio::test]
-async fn last_instance_makes_no_room_and_is_exchanged_when_somebody_else_goes() {
+async fn single_replica_of_a_full_service_moves() {
     let fleet = Fleet::start().await;
-    let service = tasks(&fleet, "web", 999);
+    tasks(&fleet, "web", 999);
     give(&fleet, "web", 0, 1);
     let function = fleet.function().await;
     converge(&fleet, &function).await;
-    let last = ours(&fleet, "web");
 
     give(&fleet, "web", 1, 1);
     let report = converge(&fleet, &function).await;
-    assert_eq!(held_back(&report), ["ServiceFull", "Waiting"], "{report}");
-    assert_eq!(ours(&fleet, "web"), last);
-
-    fleet.cloud_map.withdraw(&service, &format!("{:032x}", 0));
-    converge(&fleet, &function).await;
-    assert!(ours(&fleet, "web").len() == 1 && ours(&fleet, "web") != last);
+    assert_eq!(held_back(&report), [""; 0], "{report}");
+    assert_eq!(ours_at(&fleet, "web"), addresses(1, 1));
 }
 
+/// 60 tasks of ECS and 8 Services with 5 pods each in a namespace that takes no more: all pods are replaced.
 #[tokio::test]
-async fn room_that_could_not_be_made_is_told_and_made_by_the_next_sync() {
-    let (fleet, function) = small(4).await;
-    give(&fleet, "web", 0, 4);
-    converge(&fleet, &function).await;
-    give(&fleet, "web", 1, 4);
-    fleet.cloud_map.inject(Fault::on("DeregisterInstance", FaultKind::AccessDenied));
-
+async fn all_pods_of_a_full_namespace_are_replaced_by_one_full_sync() {
+    let (fleet, function) = full_namespace().await;
+    for index in 0..8 {
+        give(&fleet, &format!("s{index}"), 200 + 5 * index, 5);
+    }
+    fleet.cloud_map.forget_calls();
     let report = sync(&function).await;
-    assert_eq!((report.ok, report.counts.failed, report.counts.undone), (false, 1, 1), "{report}");
-    assert!(report.to_string().contains("there is no room for it yet"), "{report}");
-    assert_eq!(ours(&fleet, "web").len(), 4);
 
-    converge(&fleet, &function).await;
-    assert_eq!(fleet.addresses("prod", "web"), addresses(1, 4));
+    assert!(report.ok && report.clusters[0].guard.is_none(), "{report}");
+    for index in 0..8 {
+        assert_eq!(
+            ours_at(&fleet, &format!("s{index}")),
+            addresses(200 + 5 * index, 5),
+            "{report}"
+        );
+    }
+    assert_eq!(refused(&fleet), 1);
+    settled(&fleet, &function).await;
 }
 
-/// Cloud Map publishes no bound for how soon it counts an instance that is gone.
 #[tokio::test]
-async fn room_that_cloud_map_does_not_see_yet_is_taken_by_the_next_sync() {
-    let (fleet, function) = small(4).await;
-    give(&fleet, "web", 0, 4);
+async fn message_in_a_full_namespace_replaces_the_pods_of_its_service() {
+    let (fleet, function) = full_namespace().await;
+    give(&fleet, "s3", 200, 5);
+    fleet.cloud_map.forget_calls();
+    let report = sync_service(&function, "s3").await;
+
+    assert!(report.ok && held_back(&report).is_empty(), "{report}");
+    assert_eq!((ours_at(&fleet, "s3"), refused(&fleet)), (addresses(200, 5), 1), "{report}");
+    settled(&fleet, &function).await;
+}
+
+/// Also where the instances under the name are a former holder's.
+#[tokio::test]
+async fn message_in_a_full_namespace_displaces_what_a_former_holder_left() {
+    let (fleet, function) = full_namespace().await;
+    fleet.cluster.delete_service("shop", "s3");
+    fleet.service(annotated("new", "prod", "s3"));
+    fleet.pods("new", &["10.3.0.1", "10.3.0.2"]);
+    let report = sync_service(&function, "new").await;
+
+    assert!(report.ok, "{report}");
+    let found = ours_at(&fleet, "s3");
+    assert!(
+        ["10.3.0.1", "10.3.0.2"].iter().all(|it| found.contains(&(*it).to_owned())),
+        "{found:?}"
+    );
     converge(&fleet, &function).await;
-    give(&fleet, "web", 1, 4);
+    assert_eq!(ours_at(&fleet, "s3"), ["10.3.0.1", "10.3.0.2"]);
+}
+
+/// The count of Cloud Map lags behind what was deregistered: nothing is lost by it.
+#[tokio::test]
+async fn refusal_by_a_count_that_lags_takes_no_instance_out() {
+    let (fleet, function) = full_namespace().await;
+    limit(&fleet, 2000);
     let full = FaultKind::Error(400, "ResourceLimitExceeded", "too many instances");
     fleet.cloud_map.inject(Fault::on("RegisterInstance", full));
+    give(&fleet, "s0", 200, 5);
+    give(&fleet, "s1", 205, 8);
 
     let report = sync(&function).await;
     assert_eq!((report.ok, held_back(&report)), (true, vec!["LimitExceeded"]), "{report}");
-    assert_eq!(fleet.addresses("prod", "web"), addresses(1, 3));
-
+    assert!(said_of(&report, "LimitExceeded").contains("too many instances"), "{report}");
+    assert_eq!(ours(&fleet, "s0").len() + ours(&fleet, "s1").len(), 10);
     converge(&fleet, &function).await;
-    assert_eq!(fleet.addresses("prod", "web"), addresses(1, 4));
+    assert_eq!(ours_at(&fleet, "s1"), addresses(205, 8));
 }
 
 #[tokio::test]
-async fn quota_below_the_setting_is_asked_for_a_few_times_and_not_for_every_pod() {
-    let fleet = Fleet::start().await;
-    fleet.cloud_map.behave(Behaviour { instances_per_namespace: 10, ..Behaviour::default() });
-    give(&fleet, "web", 0, 200);
-    let function = fleet.function_with(&[("QUOTA_SHARE", "0.5")]).await;
+async fn full_namespace_is_asked_once_a_run_and_nothing_is_written_in_step() {
+    let (fleet, function) = full_namespace().await;
+    for index in 0..8 {
+        give(&fleet, &format!("s{index}"), 5 * index, 9);
+    }
+    for _ in 0..3 {
+        fleet.cloud_map.forget_calls();
+        let report = sync(&function).await;
+        assert!(report.ok, "{report}");
+        assert_eq!(held_back(&report), ["LimitExceeded"; 8], "{report}");
+        assert_eq!((writes(&fleet).len(), refused(&fleet)), (1, 1), "{:?}", writes(&fleet));
+        assert_eq!(fleet.cloud_map.count("ListInstances"), 9);
+    }
+    // A place that comes free is taken by the next run.
+    limit(&fleet, 102);
+    sync(&function).await;
+    let registered: usize = (0..8).map(|index| ours(&fleet, &format!("s{index}")).len()).sum();
+    assert_eq!(registered, 42);
+}
 
+#[tokio::test]
+async fn renamed_service_moves_one_for_one_in_a_full_namespace() {
+    let (fleet, function) = full_namespace().await;
+    fleet.service(annotated("s3", "prod", "renamed"));
     let report = sync(&function).await;
-    assert!(report.ok, "{}", report.counts);
-    assert_eq!((report.counts.registered, report.counts.held_back), (10, 190));
-    let asked = fleet.cloud_map.count("RegisterInstance");
-    assert!((11..60).contains(&asked), "{asked}");
-}
-
-#[tokio::test]
-async fn namespace_is_shared_by_services_and_clusters_and_none_passes_its_limit() {
-    let (fleet, _) = small(12).await;
-    let green = fleet.green().await;
-    let function = fleet.function_with(&[("NAMESPACE_INSTANCE_LIMIT", "12")]).await;
-    tasks(&fleet, "legacy", 2);
-    give(&fleet, "web", 0, 8);
-    give(&fleet, "cart", 10, 1);
-    green.service(annotated("web", "prod", "web"));
-    let of_green = addresses(20, 8);
-    give_pods(&green, "web", &of_green.iter().map(String::as_str).collect::<Vec<_>>());
-
-    let report = converge(&fleet, &function).await;
-    let (web, cart) = (ours(&fleet, "web"), ours(&fleet, "cart"));
-    assert_eq!((web.len(), cart.len()), (9, 1), "{report}");
-    assert!(held_back(&report).iter().all(|reason| *reason == "NamespaceFull"), "{report}");
-    assert!(said_of(&report, "NamespaceFull").contains("takes 12 (NAMESPACE_INSTANCE_LIMIT)"));
-
-    give(&fleet, "cart", 10, 3);
+    assert!(report.ok && held_back(&report).is_empty(), "{report}");
+    assert_eq!(ours_at(&fleet, "renamed"), addresses(15, 5), "{report}");
+    assert_eq!(ours(&fleet, "s3"), BTreeSet::new());
     settled(&fleet, &function).await;
-    assert_eq!(ours(&fleet, "web"), web, "what stands stays");
 }
 
 #[tokio::test]
-async fn room_that_one_service_frees_is_given_to_another_in_the_same_sync() {
-    let (fleet, function) = small(8).await;
-    give(&fleet, "web", 0, 6);
-    give(&fleet, "cart", 10, 6);
-    let report = converge(&fleet, &function).await;
-    assert_eq!((ours(&fleet, "web").len(), ours(&fleet, "cart").len()), (4, 4), "{report}");
-
-    give(&fleet, "web", 20, 1);
-    let report = converge(&fleet, &function).await;
-    assert_eq!((ours(&fleet, "web").len(), ours(&fleet, "cart").len()), (1, 6), "{report}");
-    assert_eq!(held_back(&report), Vec::<&str>::new(), "{report}");
-}
-
-#[tokio::test]
-async fn service_that_exchanges_its_pods_in_a_full_namespace_loses_no_place_to_another() {
-    let (fleet, function) = small(6).await;
-    give(&fleet, "web", 0, 4);
-    give(&fleet, "cart", 10, 2);
+async fn renamed_service_of_one_instance_waits_with_both_names() {
+    let (fleet, function) = full_namespace().await;
+    give(&fleet, "s3", 15, 1);
     converge(&fleet, &function).await;
-
-    give(&fleet, "web", 2, 4);
-    give(&fleet, "cart", 10, 6);
-    let report = converge(&fleet, &function).await;
-    assert_eq!(fleet.addresses("prod", "web"), addresses(2, 4), "{report}");
-    assert_eq!(ours(&fleet, "cart").len(), 2, "{report}");
-
-    give(&fleet, "web", 20, 4);
-    let report = converge(&fleet, &function).await;
-    assert_eq!(fleet.addresses("prod", "web"), addresses(20, 4), "{report}");
+    limit(&fleet, 96);
+    fleet.service(annotated("s3", "prod", "renamed"));
+    let report = sync(&function).await;
+    assert_eq!(held_back(&report), ["LimitExceeded", "Waiting"], "{report}");
+    assert!(said_of(&report, "LimitExceeded").contains("former name prod/s3 stays"), "{report}");
+    assert_eq!(ours_at(&fleet, "s3"), addresses(15, 1));
+    limit(&fleet, 97);
+    converge(&fleet, &function).await;
+    assert_eq!(ours_at(&fleet, "renamed"), addresses(15, 1));
 }
 
+/// A setting of an earlier release.
 #[tokio::test]
-async fn service_of_which_no_instance_fits_is_not_created() {
-    let (fleet, function) = small(2).await;
-    let legacy = tasks(&fleet, "legacy", 2);
-    give(&fleet, "web", 0, 1);
-    let report = converge(&fleet, &function).await;
-    assert_eq!(held_back(&report), ["NamespaceFull"], "{report}");
-    assert_eq!(fleet.cloud_map.find_service("prod", "web"), None);
-
-    fleet.cloud_map.withdraw(&legacy, &format!("{:032x}", 0));
+async fn a_limit_in_the_settings_has_no_effect() {
+    let fleet = Fleet::start().await;
+    let function = fleet.function_with(&[("NAMESPACE_INSTANCE_LIMIT", "2")]).await;
+    give(&fleet, "web", 0, 5);
     converge(&fleet, &function).await;
-    assert_eq!(fleet.addresses("prod", "web"), addresses(0, 1));
+    assert_eq!(fleet.addresses("prod", "web"), addresses(0, 5));
+}
+
+/// A namespace with 60 tasks of ECS and 8 Services of 5 pods each, which takes no more.
+async fn full_namespace() -> (Fleet, Function) {
+    let (fleet, function) = small(2000).await;
+    tasks(&fleet, "legacy", 60);
+    for index in 0..8 {
+        give(&fleet, &format!("s{index}"), 5 * index, 5);
+    }
+    converge(&fleet, &function).await;
+    limit(&fleet, 100);
+    (fleet, function)
+}
+
+/// The addresses of our instances.
+fn ours_at(fleet: &Fleet, service: &str) -> Vec<String> {
+    let mut all = fleet.addresses("prod", service);
+    all.retain(|address| !address.starts_with("10.200."));
+    all
+}
+
+/// How many registrations were refused.
+fn refused(fleet: &Fleet) -> usize {
+    let calls = fleet.cloud_map.calls().into_iter();
+    calls.filter(|call| call.operation == "RegisterInstance" && call.status == 400).count()
 }

@@ -6,6 +6,10 @@
 #[allow(dead_code, reason = "shared with the sandbox command, which uses other parts")]
 mod sandbox;
 
+#[path = "../../src/plan/tests/seeds.rs"]
+#[allow(dead_code, reason = "shared with the properties of the plan")]
+mod seeds;
+
 mod accounts;
 mod adoption;
 mod calls;
@@ -18,6 +22,7 @@ mod cut_short;
 mod dead_clusters;
 mod deadlines;
 mod discovery;
+mod dns_rights;
 mod doctor;
 mod empty_services;
 mod endpoints;
@@ -35,14 +40,18 @@ mod health_reports;
 mod identity;
 mod levers;
 mod limits;
+mod long_runs;
 mod marks;
 mod metrics;
+mod moved_clusters;
 mod moves;
 mod name_policy;
 mod names;
 mod namespaces;
 mod new_namespaces;
+mod operations;
 mod order;
+mod overlapping;
 mod payloads;
 mod policies;
 mod ports;
@@ -51,11 +60,15 @@ mod queue;
 mod quotas;
 mod readiness;
 mod records;
+mod redelivery;
+mod refusals;
 mod run;
 mod secrets;
 mod service_settings;
 mod shared_names;
 mod shared_namespaces;
+mod shared_ttls;
 mod status;
+mod unread_services;
 mod unreadable_cluster;
 mod unreadable_registry;

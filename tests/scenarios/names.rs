@@ -163,3 +163,34 @@ async fn names_that_differ_in_case_are_one_name_in_dns_and_two_in_http() {
         assert_eq!(held_back(&report).len(), conflicts, "{report}");
     }
 }
+
+#[tokio::test]
+async fn service_claims_its_first_twenty_names_and_says_so() {
+    let fleet = Fleet::start().await;
+    let names = |from: usize| {
+        let all = (from..from + 25).map(|index| format!("web-{index:02}"));
+        all.collect::<Vec<_>>().join(",")
+    };
+    fleet.service(annotated("web", "prod", &names(0)));
+    fleet.pods("web", &["10.0.1.1"]);
+    let function = fleet.function().await;
+    let registered = || {
+        let services = fleet.cloud_map.services(&fleet.http).into_iter().map(|it| it.name);
+        let mut names: Vec<String> =
+            services.filter(|name| !fleet.instances("prod", name).is_empty()).collect();
+        names.sort();
+        (names.len(), names.first().cloned(), names.last().cloned())
+    };
+    let found = |first: &str, last: &str| (20, Some(first.to_owned()), Some(last.to_owned()));
+
+    let report = converge(&fleet, &function).await;
+    assert_eq!(held_back(&report), ["TooManyNames"], "{report}");
+    assert_eq!(registered(), found("web-00", "web-19"));
+    assert!(fleet.cluster.events("shop").iter().any(|event| event["reason"] == "TooManyNames"));
+
+    fleet.annotate("web", "hostname", &names(1));
+    let report = sync_service(&function, "web").await;
+    assert_eq!((report.counts.registered, report.counts.deregistered), (1, 1), "{report}");
+    assert_eq!(registered(), found("web-01", "web-20"));
+    converge(&fleet, &function).await;
+}

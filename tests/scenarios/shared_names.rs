@@ -65,11 +65,11 @@ async fn pod_of_both_is_one_instance_and_stays_when_it_leaves_one_of_them() {
 
 /// Two places become free, one of each, and two of the older wait for them.
 #[tokio::test]
-async fn those_who_share_a_name_at_its_limit_exchange_their_pods_in_one_sync_without_a_refusal() {
+async fn those_who_share_a_name_in_a_full_namespace_exchange_their_pods_in_one_sync() {
     let fleet = sharing(&["10.0.1.1", "10.0.1.2"], &["10.0.2.1", "10.0.2.2"]).await;
     let full = Behaviour { instances_per_namespace: 4, ..Behaviour::default() };
     fleet.cloud_map.behave(full);
-    let function = fleet.function_with(&[("NAMESPACE_INSTANCE_LIMIT", "4")]).await;
+    let function = fleet.function().await;
     converge(&fleet, &function).await;
     fleet.pods("old", &["10.0.1.1", "10.0.1.3", "10.0.1.4"]);
     fleet.pods("young", &["10.0.2.3"]);

@@ -59,6 +59,40 @@ async fn errors_of_the_api_server_lose_no_instance() {
     }
 }
 
+/// Without their zones, and perhaps without pods that are terminating, all instances would be written anew.
+#[tokio::test]
+async fn not_found_on_slices_that_discovery_lists_is_no_reason_to_read_v1_endpoints() {
+    let (fleet, function) = two_clusters().await;
+    let before = fleet.instances("prod", "web");
+    fleet.cluster.fail(Fault::once(SLICES, FaultKind::Status(404)));
+    blue_is_left_alone(&fleet, &function, "404").await;
+    let of_blue = |id: &String| fleet.instances("prod", "web").get(id) == before.get(id);
+    assert_eq!(before.keys().filter(|id| of_blue(id)).count(), 2, "green's alone is replaced");
+    let asked = |path: &str| {
+        let requests = fleet.cluster.requests().into_iter();
+        requests.filter(|request| request.path.ends_with(path)).count()
+    };
+    assert_eq!((asked("/apis"), asked("/endpoints/web")), (1, 0));
+
+    fleet.cluster.fail(Fault::once(SLICES, FaultKind::Status(404)));
+    blue_is_left_alone(&fleet, &function, "404").await;
+    assert_eq!(asked("/apis"), 1, "discovery is asked once a process");
+    heals(&fleet, &function).await;
+}
+
+/// A cluster without the group `discovery.k8s.io` says so in the list of its groups, and nowhere else.
+#[tokio::test]
+async fn discovery_that_fails_or_lists_nothing_loses_no_instance() {
+    for kind in [FaultKind::Status(404), FaultKind::Status(500), FaultKind::NotJson] {
+        let (fleet, function) = two_clusters().await;
+        fleet.cluster.fail(Fault::always(SLICES, FaultKind::Status(404)));
+        fleet.cluster.fail(Fault::always("/apis", kind));
+        blue_is_left_alone(&fleet, &function, "list the API groups").await;
+        fleet.cluster.clear_faults();
+        heals(&fleet, &function).await;
+    }
+}
+
 /// The lists are one for each namespace. Where one of them is refused, the others are not believed.
 #[tokio::test]
 async fn slices_of_one_namespace_that_are_forbidden_lose_no_instance_of_any() {

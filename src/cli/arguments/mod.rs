@@ -112,6 +112,9 @@ pub struct Approved {
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("named").args(["cluster", "context"]).required(true))]
 pub struct Purge {
+    /// Only the Cloud Map of this account and Region; else every one that the settings lead to
+    #[arg(long, value_name = "ACCOUNT/REGION")]
+    pub registry: Option<String>,
     /// The cluster, and who does it.
     #[command(flatten)]
     pub approved: Approved,

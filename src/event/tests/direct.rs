@@ -110,8 +110,22 @@ fn a_purge_names_its_cluster_and_nothing_inside_it() {
     let error = parse(&json!({"action": "purge", "cluster": "blue", "namespace": "shop"}));
     assert_eq!(
         error.expect_err("no namespace").to_string(),
-        "the command has unknown fields (namespace); known are action, cluster, confirm"
+        "the command has unknown fields (namespace); known are action, cluster, registry, confirm"
     );
+}
+
+#[test]
+fn a_purge_may_name_one_cloud_map() {
+    let purge = |registry: Value| {
+        parse(&json!({"action": "purge", "cluster": "blue", "registry": registry}))
+    };
+    let command = purge(json!("111122223333/eu-central-1")).expect("a command");
+    assert_eq!(command.registry.expect("a name").to_string(), "111122223333/eu-central-1");
+    assert_eq!(purge(json!(null)).expect("a command").registry, None);
+    for registry in [json!("eu-central-1"), json!(1), json!("111122223333/*")] {
+        let error = purge(registry).expect_err("no name").to_string();
+        assert!(error.starts_with("the command's registry must be ACCOUNT/REGION"), "{error}");
+    }
 }
 
 #[test]

@@ -37,7 +37,7 @@ const WHEN_NONE_READY: &str = "when-none-ready";
 pub const DOCUMENTED: [Documented; 12] = [
     Documented {
         name: HOSTNAME,
-        meaning: "the Cloud Map service's name, or several separated by commas; opts the Service in",
+        meaning: "the Cloud Map service's name, or several separated by commas, of which the first 20 count; opts the Service in",
         default: "the Service is left alone",
         example: "web",
     },

@@ -1,5 +1,7 @@
 //! The values of single annotations, each with its rule and with what would be right.
 
+use std::collections::BTreeSet;
+
 use crate::model::attributes::{AVAILABILITY_ZONE, MARK_PREFIX, REGION};
 use crate::model::{
     Attributes, Claim, HealthSource, NamespaceReference, PortReference, RoutingPolicy, ServiceName,
@@ -13,11 +15,11 @@ const MAXIMUM_TTL: u32 = 2_147_483_647;
 
 /// Names of Cloud Map services, separated by commas.
 pub fn names(value: &str) -> Result<Vec<ServiceName>, String> {
-    let mut names = Vec::new();
+    let (mut names, mut seen) = (Vec::new(), BTreeSet::new());
     for text in value.split(',').map(str::trim) {
         let name = ServiceName::parse(text)
             .map_err(|problem| format!("{text:?} is no name of a Cloud Map service: {problem}"))?;
-        if !names.contains(&name) {
+        if seen.insert(name.clone()) {
             names.push(name);
         }
     }

@@ -18,7 +18,8 @@ impl SharedRegistry {
     pub async fn glance(&self) -> Result<Registry, Failure> {
         let glance = self.glance.get_or_init(|| async {
             let namespaces = self.some_namespaces().await?;
-            let services = self.list_services(namespaces.values()).await?;
+            let whole = namespaces.values().filter(|it| self.is_read_whole(it));
+            let services = self.list_services(whole).await?;
             let mut registry = self.ascertain(namespaces, services).await?;
             let services = registry.services.iter();
             let unread = services.filter(|(_, it)| it.instances.is_none() && it.held() > 0);
@@ -26,7 +27,8 @@ impl SharedRegistry {
             self.discover(&mut registry, &unread).await;
             Ok(registry)
         });
-        glance.await.clone()
+        let glance = glance.await.clone()?;
+        Ok(self.with_shared(glance).await)
     }
 
     /// Puts the instances of services into `registry`, as discovery tells them or else as they are listed.

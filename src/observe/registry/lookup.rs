@@ -43,9 +43,28 @@ impl SharedRegistry {
         let namespaces = self.list_namespaces().await?;
         registry.services.retain(|key, _| namespaces.contains_key(&key.namespace));
         let unknown = |id: &String| !registry.namespaces.contains_key(id);
-        let new = namespaces.iter().filter(|(id, _)| unknown(id)).map(|(_, namespace)| namespace);
+        let new = namespaces.values().filter(|it| unknown(&it.id) && self.is_read_whole(it));
         registry.services.extend(self.read_namespaces(new).await?);
         registry.namespaces = namespaces;
+        Ok(())
+    }
+
+    /// Reads those of the named namespaces into `registry` that are read only since a claim names them.
+    pub(in crate::observe) async fn read_shared(
+        &self,
+        registry: &mut Registry,
+        named: &BTreeSet<String>,
+    ) -> Result<(), Failure> {
+        let mut shared = self.shared.lock().await;
+        let namespaces = named.iter().filter_map(|id| registry.namespaces.get(id));
+        let unread = namespaces.filter(|it| it.arn.is_some() && !self.is_read_whole(it));
+        for namespace in unread {
+            if !shared.contains_key(&namespace.id) {
+                let services = self.read_namespaces(std::iter::once(namespace)).await?;
+                shared.insert(namespace.id.clone(), services);
+            }
+            registry.services.extend(shared[&namespace.id].clone());
+        }
         Ok(())
     }
 
@@ -151,16 +170,7 @@ impl SharedRegistry {
             let Some(found) = found else { continue };
             let known = registry.services.remove(key);
             let found = match known.filter(|known| known.arn == found.arn) {
-                Some(CloudMapService {
-                    instances,
-                    registered_by,
-                    unreadable,
-                    health,
-                    tags,
-                    ..
-                }) => {
-                    CloudMapService { instances, registered_by, unreadable, health, tags, ..found }
-                }
+                Some(known) => known.listed_anew(found),
                 None => found,
             };
             registry.services.insert(key.clone(), found);

@@ -42,10 +42,9 @@ pub enum Change {
         instance: String,
         /// All its attributes.
         attributes: Attributes,
-        /// What must be seen first.
-        waits_for: Option<WaitsFor>,
     },
-    /// Register an instance of ours again, since its attributes are not what they should be.
+    /// Register an instance of ours again, since its attributes are not what they should be, or since its id
+    /// passes to another endpoint.
     Rewrite {
         /// Where.
         place: Place,
@@ -55,6 +54,8 @@ pub enum Change {
         attributes: Attributes,
         /// What differs.
         differences: Vec<Difference>,
+        /// The instance that the endpoint displaces, if there is no place for both.
+        exchange: Option<Exchange>,
     },
     /// Report the health of an instance of ours.
     Health {
@@ -97,6 +98,19 @@ pub enum Change {
         /// What must be seen first.
         waits_for: Option<WaitsFor>,
     },
+}
+
+/// An instance of ours that a new endpoint displaces under its id: that takes no place in Cloud Map.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exchange {
+    /// The id that the endpoint would have got.
+    pub newcomer: String,
+    /// The Service in the marks of the displaced instance.
+    pub marked: ServiceRef,
+    /// The address of the displaced instance, for the reader.
+    pub address: String,
+    /// Why that instance goes.
+    pub because: Because,
 }
 
 /// The order of one Service's changes.
@@ -173,6 +187,11 @@ impl Change {
         }
     }
 
+    /// Whether `RegisterInstance` makes it.
+    pub fn is_registration(&self) -> bool {
+        matches!(self, Self::Register { .. } | Self::Rewrite { .. } | Self::Adopt { .. })
+    }
+
     /// The name of the namespace that must be created first.
     pub fn missing_namespace(&self) -> Option<&str> {
         match self {
@@ -208,25 +227,24 @@ impl Change {
         }
     }
 
+    /// The Service that loses an instance by it.
+    pub fn loses(&self) -> Option<&ServiceRef> {
+        self.marked().or_else(|| self.exchange().map(|exchange| &exchange.marked))
+    }
+
     /// What must be seen before it is made.
     pub fn waits_for(&self) -> Option<&WaitsFor> {
         match self {
-            Self::Register { waits_for, .. } | Self::Deregister { waits_for, .. } => {
-                waits_for.as_ref()
-            }
+            Self::Deregister { waits_for, .. } => waits_for.as_ref(),
             _ => None,
         }
     }
 
-    /// Whether it is a registration for which there is no room yet.
-    pub fn waits_for_room(&self) -> bool {
-        matches!(self.waits_for(), Some(WaitsFor::Room))
-    }
-
-    /// Makes it wait.
-    pub fn wait(&mut self, wait: WaitsFor) {
-        if let Self::Register { waits_for, .. } | Self::Deregister { waits_for, .. } = self {
-            *waits_for = Some(wait);
+    /// The instance that it displaces.
+    pub fn exchange(&self) -> Option<&Exchange> {
+        match self {
+            Self::Rewrite { exchange, .. } => exchange.as_ref(),
+            _ => None,
         }
     }
 

@@ -56,8 +56,7 @@ impl Because {
     }
 }
 
-/// What must be seen in Cloud Map before an instance may come or go, so that no name goes empty and no
-/// limit is passed on the way.
+/// What must be seen in Cloud Map before an instance may come or go, so that no name goes empty.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 pub enum WaitsFor {
     /// One of the holder's present endpoints must be registered.
@@ -99,19 +98,13 @@ pub enum WaitsFor {
         /// The name it asks for, with its namespace.
         name: String,
     },
-    /// Instances must make room.
-    #[error("until there is room for it")]
-    Room,
-    /// The instances that wait for room must have come.
-    #[error("until the new instances are registered")]
-    Newcomers,
 }
 
 impl WaitsFor {
     /// Whether the instance stays until another one stands under the same name, or for good as far as
     /// this run is concerned.
     pub fn keeps_the_name(&self) -> bool {
-        !matches!(self, Self::NewName(_) | Self::Newcomers)
+        !matches!(self, Self::NewName(_))
     }
 
     /// The Services whose registrations it waits for, where they may come in this run.
@@ -119,11 +112,9 @@ impl WaitsFor {
         match self {
             Self::Holder(service) | Self::NewName(service) => vec![service],
             Self::HolderAndNewName { holder, renamed } => vec![holder, renamed],
-            Self::FirstRegistration
-            | Self::ContestedName { .. }
-            | Self::HinderedName { .. }
-            | Self::Room
-            | Self::Newcomers => Vec::new(),
+            Self::FirstRegistration | Self::ContestedName { .. } | Self::HinderedName { .. } => {
+                Vec::new()
+            }
         }
     }
 }

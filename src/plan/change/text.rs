@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::Change;
+use super::{Change, Exchange};
 use crate::model::attributes::{INITIAL_HEALTH, IPV4, IPV6, MARK_PREFIX, POD, PORT};
 use crate::model::{Attributes, Health, RoutingPolicy, ServiceKind};
 use crate::plan::NewService;
@@ -26,11 +26,13 @@ impl Change {
             Self::CreateNamespace { name, .. } => format!("{name}, an HTTP namespace"),
             Self::CreateService { service, .. } => service.to_string(),
             Self::UpdateService { update, .. } => update.to_string(),
-            Self::Register { attributes, waits_for, .. } => {
+            Self::Register { attributes, .. } => {
                 let health = attributes.get(INITIAL_HEALTH).map(|health| format!(", {health}"));
-                let wait = waits_for.as_ref().map(|wait| format!("; waits {wait}"));
-                let (health, wait) = (health.unwrap_or_default(), wait.unwrap_or_default());
-                format!("{}{health}{wait}", describe(attributes))
+                format!("{}{}", describe(attributes), health.unwrap_or_default())
+            }
+            Self::Rewrite { attributes, exchange: Some(exchange), .. } => {
+                let Exchange { address, because, .. } = exchange;
+                format!("{} in place of {address}: {because}", describe(attributes))
             }
             Self::Rewrite { differences, .. } => listed(differences),
             Self::Adopt { present, attributes, former, .. } => {

@@ -27,12 +27,25 @@ struct Tally {
     present: usize,
     gone: usize,
     came: usize,
+    /// Of those that came, the ones that displace another instance: either both happens or nothing.
+    displaced: usize,
     passed_on: usize,
+}
+
+/// What makes up for the instances that go.
+#[derive(Clone, Copy, Debug)]
+pub enum Offset<'a> {
+    /// What the plan registers.
+    Planned,
+    /// Nothing.
+    Nothing,
+    /// What was registered since each Service had so many instances.
+    Registered(&'a BTreeMap<ServiceRef, usize>),
 }
 
 impl Losses {
     /// What a plan would lose.
-    pub fn of(observation: &Observation, plan: &Plan) -> Self {
+    pub fn of(observation: &Observation, plan: &Plan, offset: Offset) -> Self {
         let marked =
             |attributes: &Attributes| Some(Marks::read(attributes, &observation.owner)?.service);
         let mut tallies: BTreeMap<ServiceRef, Tally> = BTreeMap::new();
@@ -47,12 +60,17 @@ impl Losses {
         for change in plan.changes.values().flatten() {
             match change {
                 Change::Deregister { marked, waits_for, .. }
-                    if may_end(waits_for.as_ref(), marked, plan) =>
+                    if offset.counts(waits_for.as_ref(), marked, plan) =>
                 {
                     tally(Some(marked.clone()), |tally| &mut tally.gone);
                 }
                 Change::Register { attributes, .. } => {
                     tally(marked(attributes), |tally| &mut tally.came);
+                }
+                Change::Rewrite { attributes, exchange: Some(exchange), .. } => {
+                    tally(Some(exchange.marked.clone()), |tally| &mut tally.gone);
+                    tally(marked(attributes), |tally| &mut tally.came);
+                    tally(marked(attributes), |tally| &mut tally.displaced);
                 }
                 Change::Rewrite { place, instance, attributes, .. } => {
                     let before = observation.registry.instance(&place.key, instance);
@@ -65,8 +83,18 @@ impl Losses {
                 _ => {}
             }
         }
-        let losses = tallies.into_iter().filter_map(|(service, tally)| {
-            let lost = tally.gone.checked_sub(tally.came).filter(|lost| *lost > 0)?;
+        let losses = tallies.into_iter().filter_map(|(service, mut tally)| {
+            let mut before = tally.present;
+            match offset {
+                Offset::Planned => {}
+                Offset::Nothing => (tally.came, tally.passed_on) = (tally.displaced, 0),
+                Offset::Registered(counts) => {
+                    (tally.came, tally.passed_on) = (tally.displaced, 0);
+                    before = counts.get(&service).copied().unwrap_or_default();
+                }
+            }
+            let after = (before + tally.gone).checked_sub(tally.present + tally.came);
+            let lost = after.filter(|lost| *lost > 0)?;
             let left = (tally.present + tally.came).saturating_sub(tally.gone + tally.passed_on);
             Some((service, Loss { lost, left }))
         });
@@ -106,6 +134,17 @@ impl Losses {
         let all = self.0.clone().into_iter();
         let (these, others) = all.partition(|(service, loss)| belongs(service, *loss));
         (Self(these), Self(others))
+    }
+}
+
+impl Offset<'_> {
+    /// Whether a removal counts: what it waits for may come about in this run. When all registrations are done, only
+    /// those count that wait for nothing; the others are judged in the pass in which they do.
+    fn counts(self, waits_for: Option<&WaitsFor>, marked: &ServiceRef, plan: &Plan) -> bool {
+        match self {
+            Self::Registered(_) => waits_for.is_none(),
+            Self::Planned | Self::Nothing => may_end(waits_for, marked, plan),
+        }
     }
 }
 

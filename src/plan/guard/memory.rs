@@ -2,6 +2,7 @@
 //! others. The mark is written once while the loss is held, is carried over on a rewrite, and goes when
 //! the loss is over or let pass.
 
+use super::loss::Losses;
 use super::sighting::Sighting;
 use super::verdict::Verdict;
 use crate::model::Attributes;
@@ -23,25 +24,51 @@ pub fn keep(
     plan: &mut Plan,
 ) {
     let memory = Memory(observation);
-    match verdict.filter(|verdict| verdict.stand.holds()) {
-        // What still waits when the loss is let pass is let pass later, too.
-        None if verdict.is_some() && waits(plan) => {}
+    match verdict {
         None => memory.unmark(None, plan),
-        Some(verdict) if verdict.is_new => {
-            memory.mark(&Sighting::of(&verdict.held, observation.now), held, plan);
+        Some(verdict) if verdict.stand.holds() => remember(observation, Some(verdict), held, plan),
+        Some(verdict) => {
+            let goes = going(&verdict.passed, plan);
+            memory.mark(&memory.passed(verdict), &goes, plan);
         }
-        Some(_) => {}
     }
 }
 
-fn waits(plan: &Plan) -> bool {
-    let mut changes = plan.changes.values().flatten();
-    changes.any(|change| matches!(change, Change::Deregister { waits_for: Some(_), .. }))
+/// Adds to the plan the note of a new loss that is held, and takes none back.
+pub fn remember(
+    observation: &Observation,
+    verdict: Option<&Verdict>,
+    held: &[Change],
+    plan: &mut Plan,
+) {
+    if let Some(verdict) = verdict.filter(|verdict| verdict.stand.holds() && verdict.is_new) {
+        Memory(observation).mark(&Sighting::of(&verdict.held, observation.now), held, plan);
+    }
+}
+
+/// The removals of the plan that a loss consists of.
+fn going(losses: &Losses, plan: &Plan) -> Vec<Change> {
+    let changes = plan.changes.values().flatten();
+    let goes = changes.filter(|change| change.loses().is_some_and(|it| losses.has(it)));
+    goes.cloned().collect()
 }
 
 struct Memory<'a>(&'a Observation);
 
 impl Memory<'_> {
+    /// The note of a loss that is let pass. It stays on an instance that goes last: a run that is cut short leaves it
+    /// to the next one, which lets the rest pass too. A confirmed loss is noted as one that was seen for the whole
+    /// wait.
+    fn passed(&self, verdict: &Verdict) -> Sighting {
+        let Observation { now, rules, .. } = self.0;
+        let ripe = now.saturating_sub(rules.guard.wait).unwrap_or(*now);
+        let first_seen = verdict.first_seen.map_or(ripe, |first_seen| first_seen.min(ripe));
+        recall(self.0)
+            .filter(|sighting| sighting.first_seen <= ripe)
+            .filter(|sighting| verdict.passed.iter().all(|(it, loss)| sighting.has_seen(it, loss)))
+            .unwrap_or_else(|| Sighting::of(&verdict.passed, first_seen))
+    }
+
     /// Marks an instance that is held: the one that was marked before, else the first that has room.
     fn mark(&self, sighting: &Sighting, held: &[Change], plan: &mut Plan) {
         let text = sighting.to_string();
@@ -52,7 +79,7 @@ impl Memory<'_> {
             mark::has_room(present, SIGHTING, &text).then_some((!is_marked, at))
         });
         let at = rooms.min().map(|(_, at)| at);
-        if let Some(at) = &at {
+        if let Some(at) = at.as_ref().filter(|at| self.text(at) != Some(&text)) {
             mark::put(self.0, at, (SIGHTING, Some(&text)), plan);
         }
         self.unmark(at.as_ref(), plan);
@@ -63,6 +90,10 @@ impl Memory<'_> {
         for (at, _) in mark::carriers(self.0, SIGHTING).filter(|(at, _)| Some(at) != except) {
             mark::put(self.0, &at, (SIGHTING, None), plan);
         }
+    }
+
+    fn text(&self, at: &InstanceKey) -> Option<&String> {
+        self.attributes(at)?.get(SIGHTING)
     }
 
     fn attributes(&self, (key, id): &InstanceKey) -> Option<&Attributes> {

@@ -8,9 +8,11 @@
 //!                                                └─────> memory (remember or forget)
 //! ```
 //!
-//! Only the first plan of a run is judged. What a second look finds besides is not taken out in that
-//! run anyhow, since only announced removals are.
+//! The plan of a run is judged, and if it rests on what is to be registered, once more between the pass that adds and
+//! the pass that removes (`judged`). What a second look finds besides is not taken out in that run, since only
+//! announced removals are.
 
+mod judged;
 mod loss;
 mod memory;
 mod sighting;
@@ -20,13 +22,16 @@ mod verdict;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::unread::instances_unread;
 use super::{Change, HeldBack, Observation, Place, Plan, Reason};
 use crate::model::{ServiceRef, SignedDuration};
-use loss::Losses;
+use loss::{Losses, Offset};
+use verdict::Measure;
 
+pub use judged::Judged;
 pub use told::{Losing, Stand, Told};
 
-/// `GUARD_SHARE`, `GUARD_MINIMUM` and `GUARD_WAIT`.
+/// `GUARD_SHARE`, `GUARD_MINIMUM`, `GUARD_WAIT` and `SCHEDULE_MINUTES`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Guard {
     /// A loss of up to so many per cent of a cluster's instances is let pass.
@@ -35,11 +40,14 @@ pub struct Guard {
     pub minimum: usize,
     /// A loss that is seen again after this time is let pass.
     pub wait: SignedDuration,
+    /// The longest time between two full syncs of the schedule.
+    pub period: SignedDuration,
 }
 
 impl Default for Guard {
     fn default() -> Self {
-        Self { share: 50, minimum: 10, wait: SignedDuration::from_mins(10) }
+        let (wait, period) = (SignedDuration::from_mins(10), SignedDuration::from_mins(1));
+        Self { share: 50, minimum: 10, wait, period }
     }
 }
 
@@ -72,18 +80,29 @@ impl Extent {
 
 /// Takes out of a finished plan the removals that the guard holds, and says so.
 pub fn restrain(observation: &Observation, affected: &BTreeSet<ServiceRef>, plan: &mut Plan) {
-    if observation.extent == Extent::Again {
-        return;
-    }
-    let losses = Losses::of(observation, plan);
-    let sighting = memory::recall(observation);
-    let verdict = match observation.extent {
-        Extent::Part => verdict::of_a_part(observation, affected, &losses, sighting.as_ref()),
-        _ => verdict::of_everything(observation, &losses, sighting.as_ref()),
+    let judged = observation.judged.as_deref();
+    let (measure, losses, sighting) = match (observation.extent, judged) {
+        (Extent::Again, None) => return,
+        (Extent::Again, Some(judged)) => {
+            let losses = Losses::of(observation, plan, Offset::Registered(&judged.before));
+            (Measure::again(judged, observation), losses, judged.sighting.clone())
+        }
+        _ => {
+            let losses = Losses::of(observation, plan, Offset::Planned);
+            (Measure::of(observation, affected), losses, memory::recall(observation))
+        }
     };
+    let verdict = measure.judge(observation, &losses, sighting.as_ref());
     let held = verdict.as_ref().map(|verdict| take_out(&verdict.held, plan)).unwrap_or_default();
-    if observation.extent != Extent::Part {
-        memory::keep(observation, verdict.as_ref(), &held, plan);
+    // What was noted is not forgotten at a look that saw only a part.
+    let forgets = measure.unread == 0 || verdict.as_ref().is_some_and(|verdict| verdict.is_new);
+    match (measure.extent, observation.extent) {
+        (Extent::Part, _) => {}
+        (_, Extent::Again) => memory::remember(observation, verdict.as_ref(), &held, plan),
+        // The second judgement of this run may hold what the note is about.
+        _ if verdict.is_none() && Judged::of(observation, affected, plan).is_some() => {}
+        _ if forgets => memory::keep(observation, verdict.as_ref(), &held, plan),
+        _ => {}
     }
     if let Some(verdict) = verdict {
         let told = Arc::new(verdict.told(observation));
@@ -95,17 +114,24 @@ pub fn restrain(observation: &Observation, affected: &BTreeSet<ServiceRef>, plan
 /// Whether a plan for these Services would lose instances, so that it matters what a full sync holds.
 pub fn loses(observation: &Observation, affected: &BTreeSet<ServiceRef>) -> bool {
     let unjudged = Observation { extent: Extent::Again, ..observation.clone() };
-    Losses::of(observation, &super::plan(&unjudged, affected)).services() > 0
+    let plan = super::plan(&unjudged, affected);
+    Losses::of(observation, &plan, Offset::Planned).services() > 0
 }
 
-/// Whether there is no sighting on anything that was read.
+/// Whether all was read, and there is no sighting on it.
 pub fn is_quiet(observation: &Observation) -> bool {
-    memory::recall(observation).is_none()
+    memory::recall(observation).is_none() && instances_unread(observation) == 0
+}
+
+/// Whether a full sync holds the instances of a Service, as far as its note was read.
+pub fn holds(observation: &Observation, service: &ServiceRef) -> bool {
+    let sighting = memory::recall(observation);
+    sighting.is_some_and(|it| it.age(observation) != sighting::Age::Stale && it.has(service))
 }
 
 /// Takes the removals of the Services that are held out of the plan.
 fn take_out(held: &Losses, plan: &mut Plan) -> Vec<Change> {
-    let is_held = |change: &mut Change| change.marked().is_some_and(|service| held.has(service));
+    let is_held = |change: &mut Change| change.loses().is_some_and(|service| held.has(service));
     let changes = plan.changes.values_mut();
     changes.flat_map(|changes| changes.extract_if(.., is_held)).collect()
 }
@@ -114,7 +140,7 @@ fn take_out(held: &Losses, plan: &mut Plan) -> Vec<Change> {
 fn say(held: &[Change], told: &Arc<Told>, plan: &mut Plan) {
     let mut stay: BTreeMap<(ServiceRef, Place), usize> = BTreeMap::new();
     for change in held {
-        if let Some(service) = change.marked() {
+        if let Some(service) = change.loses() {
             *stay.entry((service.clone(), change.place().clone())).or_default() += 1;
         }
     }

@@ -13,13 +13,15 @@ use std::fmt::{self, Display, Formatter, Write as _};
 
 use super::loss::{Loss, Losses};
 use super::{Guard, Observation};
-use crate::model::{ServiceRef, Timestamp, fingerprint};
+use crate::model::{ServiceRef, SignedDuration, Timestamp, fingerprint};
 
 /// The longest value of an attribute. Of more Services than go in, those that lose most are remembered,
 /// and the others' turn comes after them.
 const LONGEST: usize = 1024;
-/// The age at which a sighting says nothing any more, in waits.
+/// The age at which a sighting says nothing any more, in waits and in periods of the schedule: the longer of the two.
+/// With waits alone no full sync of a slow schedule would come in time, and each would hold the loss anew.
 const FORGOTTEN_AFTER: i32 = 6;
+const FORGOTTEN_AFTER_PERIODS: i32 = 3;
 
 /// A loss, when it was first seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,9 +74,10 @@ impl Sighting {
     /// What the sighting is worth at the time of `observation`. Another machine may have seen it, so a
     /// time that is not yet come is no reason to see it anew.
     pub fn age(&self, observation: &Observation) -> Age {
-        let wait = observation.rules.guard.wait;
+        let guard = observation.rules.guard;
+        let wait = guard.wait;
         let age = observation.now.duration_since(self.first_seen);
-        if age < -wait || age > wait * FORGOTTEN_AFTER {
+        if age < -wait || age > guard.forgotten_after() {
             Age::Stale
         } else if age < wait {
             Age::Early
@@ -105,6 +108,25 @@ impl Guard {
     /// When a loss that is first seen at `first_seen` is let pass.
     pub fn lifts_from(self, first_seen: Timestamp) -> Timestamp {
         first_seen.saturating_add(self.wait).unwrap_or(Timestamp::MAX)
+    }
+
+    /// The age up to which a loss is let pass if it is seen again.
+    fn forgotten_after(self) -> SignedDuration {
+        (self.wait * FORGOTTEN_AFTER).max(self.period * FORGOTTEN_AFTER_PERIODS)
+    }
+
+    /// The warning for a `GUARD_WAIT` within six of which no full sync of the schedule comes.
+    #[must_use]
+    pub fn mismatch(self) -> Option<String> {
+        let (wait, period, after) = (self.wait, self.period, self.forgotten_after());
+        let is_off = self.share >= 100;
+        (!is_off && period > wait * FORGOTTEN_AFTER).then(|| {
+            format!(
+                "GUARD_WAIT ({wait:#}) and SCHEDULE_MINUTES ({}) do not go together: no full sync comes between one and \
+                 six times GUARD_WAIT, so the next full sync lets pass what is held, if it comes within {after:#}",
+                period.as_mins()
+            )
+        })
     }
 }
 

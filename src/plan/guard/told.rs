@@ -21,12 +21,14 @@ pub enum Stand {
     LeftToFullSync,
     /// It is part of what a full sync holds.
     HeldByFullSync,
+    /// A full sync holds it, since it could not read all that there is.
+    HeldUntilRead,
 }
 
 impl Stand {
     /// Whether the losing Services keep their instances.
     pub fn holds(self) -> bool {
-        matches!(self, Self::Held | Self::LeftToFullSync | Self::HeldByFullSync)
+        !matches!(self, Self::Lifted | Self::Confirmed)
     }
 }
 
@@ -52,6 +54,8 @@ pub struct Told {
     pub loss: usize,
     /// Of how many.
     pub instances: usize,
+    /// How many more are in Cloud Map services that could not be read.
+    pub unread: usize,
     /// `GUARD_SHARE`.
     pub share: u8,
     /// `GUARD_MINIMUM`.
@@ -116,13 +120,20 @@ impl Display for Told {
                     "{who} would lose {limits}; this targeted sync leaves it to the full sync"
                 )
             }
-            Stand::HeldByFullSync => {
-                let loss = self.loss;
+            Stand::HeldUntilRead => {
+                let Self { loss, instances, unread, share, minimum, .. } = self;
                 write!(
                     f,
-                    "{who} would lose {loss} instances that the full sync holds; {}",
-                    self.until()
+                    "{who} would lose {loss} of {instances} instances, and Cloud Map services with {unread} more could not be read: together past GUARD_SHARE ({share} %) and GUARD_MINIMUM ({minimum}); they stay until a full sync has read those"
                 )
+            }
+            Stand::HeldByFullSync => {
+                let loss = self.loss;
+                write!(f, "{who} would lose {loss} instances that the full sync holds")?;
+                match self.first_seen {
+                    Some(_) => write!(f, "; {}", self.until()),
+                    None => Ok(()),
+                }
             }
         }
     }

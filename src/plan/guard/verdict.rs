@@ -3,11 +3,13 @@
 
 use std::collections::BTreeSet;
 
+use super::judged::Judged;
 use super::loss::{Losses, ours};
 use super::sighting::{Age, Sighting};
 use super::told::{Losing, Stand, Told};
 use super::{Extent, Observation};
 use crate::model::{ServiceRef, Timestamp};
+use crate::plan::unread::instances_unread;
 
 /// What becomes of a loss.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,82 +22,143 @@ pub struct Verdict {
     pub passed: Losses,
     /// The instances that the limits were measured on.
     pub instances: usize,
+    /// The instances that could not be read, where they decide.
+    pub unread: usize,
     /// When the loss was first seen.
     pub first_seen: Option<Timestamp>,
     /// Whether that is to be remembered.
     pub is_new: bool,
 }
 
-/// What a full sync may lose. Where a loss that was seen before is let pass, the rest is judged by
-/// itself.
-pub fn of_everything(
-    observation: &Observation,
-    losses: &Losses,
-    sighting: Option<&Sighting>,
-) -> Option<Verdict> {
-    let instances = ours(observation).count();
-    if !is_past(observation, losses, instances) {
-        return None;
+/// What a loss is measured on.
+#[derive(Clone, Copy, Debug)]
+pub struct Measure {
+    /// How much of the cluster the run is about.
+    pub extent: Extent,
+    /// How many instances there were when the run began.
+    pub instances: usize,
+    /// How many instances could not be read.
+    pub unread: usize,
+}
+
+impl Measure {
+    /// All instances of the cluster, or in a targeted sync those of the Services that it is about.
+    pub fn of(observation: &Observation, affected: &BTreeSet<ServiceRef>) -> Self {
+        let extent = observation.extent;
+        let counts = |service: &ServiceRef| extent != Extent::Part || affected.contains(service);
+        let instances = ours(observation).filter(counts).count();
+        Self { extent, instances, unread: instances_unread(observation) }
     }
-    if observation.extent == Extent::Confirmed {
-        return Some(Verdict::pass(Stand::Confirmed, losses, instances));
+
+    /// The same as at the first judgement of the run.
+    pub fn again(judged: &Judged, observation: &Observation) -> Self {
+        let Judged { extent, instances, .. } = *judged;
+        Self { extent, instances, unread: instances_unread(observation) }
     }
-    let now = Some(observation.now);
-    match sighting.map(|sighting| (sighting, sighting.age(observation))) {
-        None | Some((_, Age::Stale)) => {
-            let held = Verdict::hold(Stand::Held, losses.clone(), instances, now);
-            Some(Verdict { is_new: true, ..held })
+
+    /// Whether a loss is past the limits. A single Service that was read may lose all that it has.
+    pub fn is_past(self, observation: &Observation, losses: &Losses) -> bool {
+        let guard = observation.rules.guard;
+        let excused = match self.extent {
+            Extent::Part => losses.services() <= 1,
+            _ => losses.is_of_one_that_was_read(observation),
+        };
+        guard.is_passed_by(losses.total(), self.instances) && !excused
+    }
+
+    /// Whether a loss is past the limits, or would be if all that could not be read were lost too.
+    fn may_be_past(self, observation: &Observation, losses: &Losses) -> bool {
+        let (lost, unread) = (losses.total(), self.unread);
+        let guard = observation.rules.guard;
+        let together = guard.is_passed_by(lost + unread, self.instances + unread);
+        self.is_past(observation, losses) || lost > 0 && unread > 0 && together
+    }
+
+    /// Judges a loss.
+    pub fn judge(
+        self,
+        observation: &Observation,
+        losses: &Losses,
+        sighting: Option<&Sighting>,
+    ) -> Option<Verdict> {
+        match self.extent {
+            Extent::Part => self.of_a_part(observation, losses, sighting),
+            _ => self.of_everything(observation, losses, sighting),
         }
-        Some((sighting, Age::Early)) => {
-            let first_seen = Some(sighting.first_seen);
-            Some(Verdict::hold(Stand::Held, losses.clone(), instances, first_seen))
+    }
+
+    /// What a full sync may lose. If a loss that was seen before is let pass, the rest is judged by itself. Instances
+    /// that could not be read may be lost as well: they are added if something is lost besides.
+    fn of_everything(
+        self,
+        observation: &Observation,
+        losses: &Losses,
+        sighting: Option<&Sighting>,
+    ) -> Option<Verdict> {
+        let instances = self.instances;
+        if !self.may_be_past(observation, losses) {
+            return None;
         }
-        Some((sighting, Age::Ripe)) => {
-            let (seen, new) = losses.partition(|service, loss| sighting.has_seen(service, loss));
-            let rest = instances - seen.total();
-            if is_past(observation, &new, rest) {
-                let held = Verdict::hold(Stand::Held, new, rest, now);
-                return Some(Verdict { passed: seen, is_new: true, ..held });
+        let first_seen = sighting.map(|sighting| sighting.first_seen);
+        if self.extent == Extent::Confirmed {
+            let passed = Verdict::pass(Stand::Confirmed, losses, instances);
+            return Some(Verdict { first_seen, ..passed });
+        }
+        let aged = sighting.map(|sighting| (sighting, sighting.age(observation)));
+        let (seen, new) = match aged {
+            Some((_, Age::Early)) if self.is_past(observation, losses) => {
+                return Some(Verdict::hold(Stand::Held, losses.clone(), instances, first_seen));
             }
-            let first_seen = Some(sighting.first_seen);
-            Some(Verdict { first_seen, ..Verdict::pass(Stand::Lifted, losses, instances) })
+            Some((sighting, Age::Ripe)) => {
+                losses.partition(|service, loss| sighting.has_seen(service, loss))
+            }
+            _ => (Losses::default(), losses.clone()),
+        };
+        let rest = Self { instances: instances.saturating_sub(seen.total()), ..self };
+        if rest.is_past(observation, &new) {
+            let held = Verdict::hold(Stand::Held, new, rest.instances, Some(observation.now));
+            return Some(Verdict { passed: seen, is_new: true, ..held });
         }
+        if rest.may_be_past(observation, &new) {
+            // No sighting: nobody knows the loss that a later look would have to see again.
+            let held = Verdict::hold(Stand::HeldUntilRead, new, rest.instances, None);
+            return Some(Verdict { passed: seen, unread: self.unread, ..held });
+        }
+        Some(Verdict { first_seen, ..Verdict::pass(Stand::Lifted, losses, instances) })
     }
-}
 
-/// What a targeted sync may lose: of several Services together nothing that is past the limits,
-/// measured on the Services that it is about, and nothing that a full sync holds.
-pub fn of_a_part(
-    observation: &Observation,
-    affected: &BTreeSet<ServiceRef>,
-    losses: &Losses,
-    sighting: Option<&Sighting>,
-) -> Option<Verdict> {
-    let instances = ours(observation).filter(|service| affected.contains(service)).count();
-    let past = observation.rules.guard.is_passed_by(losses.total(), instances);
-    if past && losses.services() > 1 {
-        return Some(Verdict::hold(Stand::LeftToFullSync, losses.clone(), instances, None));
+    /// What a targeted sync may lose: of several Services together nothing that is past the limits, and nothing that
+    /// a full sync holds, by its sighting or by the message with which it handed on its rest. The sighting may not
+    /// have been written before that run was cut short.
+    fn of_a_part(
+        self,
+        observation: &Observation,
+        losses: &Losses,
+        sighting: Option<&Sighting>,
+    ) -> Option<Verdict> {
+        let instances = self.instances;
+        if self.is_past(observation, losses) {
+            return Some(Verdict::hold(Stand::LeftToFullSync, losses.clone(), instances, None));
+        }
+        let sighting = sighting.filter(|sighting| sighting.age(observation) != Age::Stale);
+        let (held, _) = losses.partition(|service, _| {
+            observation.held.contains(service) || sighting.is_some_and(|it| it.has(service))
+        });
+        let first_seen = sighting.map(|sighting| sighting.first_seen);
+        let verdict = Verdict::hold(Stand::HeldByFullSync, held, instances, first_seen);
+        (verdict.held.services() > 0).then_some(verdict)
     }
-    let sighting = sighting.filter(|sighting| sighting.age(observation) != Age::Stale)?;
-    let (held, _) = losses.partition(|service, _| sighting.has(service));
-    let first_seen = Some(sighting.first_seen);
-    let verdict = Verdict::hold(Stand::HeldByFullSync, held, instances, first_seen);
-    (verdict.held.services() > 0).then_some(verdict)
-}
-
-fn is_past(observation: &Observation, losses: &Losses, instances: usize) -> bool {
-    observation.rules.guard.is_passed_by(losses.total(), instances)
-        && !losses.is_of_one_that_was_read(observation)
 }
 
 impl Verdict {
     fn hold(stand: Stand, held: Losses, instances: usize, first_seen: Option<Timestamp>) -> Self {
-        Self { stand, held, passed: Losses::default(), instances, first_seen, is_new: false }
+        let passed = Losses::default();
+        Self { stand, held, passed, instances, unread: 0, first_seen, is_new: false }
     }
 
     fn pass(stand: Stand, losses: &Losses, instances: usize) -> Self {
         let (held, passed) = (Losses::default(), losses.clone());
-        Self { stand, held, passed, instances, first_seen: None, is_new: false }
+        Self { stand, held, passed, instances, unread: 0, first_seen: None, is_new: false }
     }
 
     /// The verdict in words and numbers.
@@ -112,6 +175,7 @@ impl Verdict {
             losing: losing.collect(),
             loss: about.total(),
             instances: self.instances,
+            unread: self.unread,
             share: guard.share,
             minimum: guard.minimum,
             first_seen: self.first_seen,

@@ -32,17 +32,18 @@ impl Reason {
             Self::Namespace(UnresolvedNamespace::Ambiguous { .. }) => "NamespaceAmbiguous",
             Self::DomainConflict { .. } => "DomainConflict",
             Self::NotAllowed(_) => "NotAllowed",
+            Self::TooManyNames { .. } => "TooManyNames",
             Self::AddressNotAllowed { .. } => "AddressNotAllowed",
             Self::RecordTypeMismatch { .. } => "RecordTypeMismatch",
             Self::NotPublishable(_) => "NotPublishable",
             Self::NoSuchPort { .. } => "NoSuchPort",
-            Self::PortNeeded(_) => "PortNeeded",
+            Self::PortNeeded { .. } => "PortNeeded",
             Self::CnameService => "CnameService",
             Self::ServiceConnect => "ServiceConnect",
+            Self::DnsNotAllowed => "DnsNotAllowed",
             Self::IdTaken(_) => "IdTaken",
             Self::Maximum { .. } => "MaxInstances",
             Self::ServiceFull { .. } => "ServiceFull",
-            Self::NamespaceFull { .. } => "NamespaceFull",
             Self::NoneReady { .. } => "NoneReady",
             Self::EndpointsTruncated => "EndpointsTruncated",
             Self::AttributeLimit { .. } => "AttributeLimit",
@@ -50,7 +51,8 @@ impl Reason {
             Self::Policy { .. } => "Policy",
             Self::Guard { .. } => "Guard",
             Self::Waiting { .. } => "Waiting",
-            Self::AddressTaken(_) => "AddressTaken",
+            Self::AddressTaken { .. } => "AddressTaken",
+            Self::InvalidInput(_) => "InvalidInput",
             Self::LimitExceeded { .. } | Self::QuotaExceeded(_) => "LimitExceeded",
             Self::Setting(setting) => setting.code(),
             Self::ServiceInUse => "ServiceInUse",
@@ -87,9 +89,9 @@ impl Reason {
         !not_theirs && !as_asked && !self.is_failure()
     }
 
-    /// Whether it is about room in Cloud Map.
-    pub fn is_about_room(&self) -> bool {
-        matches!(self, Self::ServiceFull { .. } | Self::NamespaceFull { .. })
+    /// Whether it is about places for instances in Cloud Map.
+    pub fn is_about_capacity(&self) -> bool {
+        matches!(self, Self::ServiceFull { .. } | Self::LimitExceeded { .. })
     }
 
     /// Whether a retry may help, so that the run counts as incomplete.

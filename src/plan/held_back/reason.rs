@@ -31,6 +31,19 @@ pub enum Reason {
     /// `NAME_POLICY` does not allow the claim: it counts as ended.
     #[error("{0}; the claim counts as ended")]
     NotAllowed(Denial),
+    /// The Service asks for more names than it may claim.
+    #[error(
+        "{asked} names are asked for, and the first {maximum} are claimed: {}",
+        if *by_policy { "maxNames of NAME_POLICY says so" } else { "no Service claims more" }
+    )]
+    TooManyNames {
+        /// How many it asks for.
+        asked: usize,
+        /// How many it claims, of those that `NAME_POLICY` allows.
+        maximum: usize,
+        /// Whether a rule sets the number.
+        by_policy: bool,
+    },
     /// `NAME_POLICY` does not allow the address.
     #[error(
         "address {address} is not published: NAME_POLICY allows this Service addresses in {ranges}"
@@ -67,14 +80,24 @@ pub enum Reason {
     /// The Cloud Map service as a whole is not as asked.
     #[error(transparent)]
     Setting(#[from] Setting),
-    /// SRV records need a port and nothing says which.
+    /// SRV records and Route 53 health checks need a port, and nothing says which.
     #[error(
-        "SRV records need a port: the Service has {0} ports, so name one with the port annotation"
+        "{needed_by} need a port: the Service has {ports} ports, so name one with the port annotation"
     )]
-    PortNeeded(usize),
+    PortNeeded {
+        /// What needs it, in the plural.
+        needed_by: &'static str,
+        /// How many ports the Service has.
+        ports: usize,
+    },
     /// The Cloud Map service is an alias.
     #[error("the Cloud Map service has a CNAME record and takes no addresses; choose another name")]
     CnameService,
+    /// The function's role has no rights in Route 53, so every registration there would fail.
+    #[error(
+        "the function's role may not write DNS records (DNS_NAMESPACES is false), so it registers nothing in a Cloud Map service that has them; deploy with DnsNamespaces=yes"
+    )]
+    DnsNotAllowed,
     /// ECS Service Connect manages the Cloud Map service.
     #[error(
         "ECS Service Connect manages this Cloud Map service (tag AmazonECSManaged); choose another name"
@@ -107,18 +130,6 @@ pub enum Reason {
         limit: usize,
         /// How many belong to others.
         others: usize,
-    },
-    /// The Cloud Map namespace takes no more.
-    #[error(
-        "{fit} of {wanted} instances fit: the Cloud Map namespace takes {limit} (NAMESPACE_INSTANCE_LIMIT), and others take up the rest"
-    )]
-    NamespaceFull {
-        /// How many there would be.
-        wanted: usize,
-        /// How many there can be.
-        fit: usize,
-        /// What Cloud Map takes, by our settings.
-        limit: usize,
     },
     /// No endpoint is ready, and the Service wants its last instances to stay.
     #[error("no endpoint is ready; {} here, as when-none-ready says", stay(*kept))]
@@ -171,18 +182,33 @@ pub enum Reason {
         /// What it waits for.
         waits_for: String,
     },
-    /// Route 53 refused the record set: another one has the same address.
+    /// Route 53 refused the record set of a registration.
     #[error(
-        "instance {0}: the DNS change was refused (INVALID_CHANGE_BATCH): another instance may have the same address"
+        "instance {instance}: the DNS change was refused, since another instance may have the same address (INVALID_CHANGE_BATCH: {message})"
     )]
-    AddressTaken(String),
-    /// A quota of Cloud Map is used up.
-    #[error("instance {instance} is not registered, since Cloud Map has no room for it: {message}")]
-    LimitExceeded {
-        /// The instance that was not registered.
+    AddressTaken {
+        /// The instance that is not registered.
         instance: String,
-        /// What Cloud Map said.
+        /// Cloud Map's message: a limit of Route 53 has the same code.
         message: String,
+    },
+    /// Cloud Map refuses a registration or a new service, and a retry would not help.
+    #[error("Cloud Map refuses this as long as it is asked for so: {0}")]
+    InvalidInput(String),
+    /// Cloud Map takes no more instances in the namespace.
+    #[error(
+        "{fit} of {wanted} instances fit, since Cloud Map takes no more: {message}; {}",
+        until_next(old.as_ref())
+    )]
+    LimitExceeded {
+        /// How many there would be.
+        wanted: usize,
+        /// How many there are.
+        fit: usize,
+        /// Cloud Map's words.
+        message: String,
+        /// The name that the Service had before, if its last instance under that one stays for this reason.
+        old: Option<String>,
     },
     /// A quota of Cloud Map for namespaces or services is used up.
     #[error("{0}")]
@@ -205,6 +231,16 @@ fn not_shared(alone: &[ServiceRef]) -> String {
     format!(
         "; it would be shared if all who claim it said claim: shared, and these do not: {alone}"
     )
+}
+
+/// When a registration that found no place is tried again, and what stays until then.
+fn until_next(old: Option<&String>) -> String {
+    match old {
+        Some(old) => format!(
+            "the instance under the former name {old} stays until one is registered under this name, which every run tries again"
+        ),
+        None => "the next run tries again".to_owned(),
+    }
 }
 
 /// How many instances stay.

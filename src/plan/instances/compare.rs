@@ -95,12 +95,15 @@ impl Comparison {
                     let attributes = wanted.attributes_over(attributes, present.health(id));
                     let health = health::difference(&attributes, present.health(id));
                     let health = health.filter(|_| present.health_unreadable().is_none());
-                    self.settle(id, present.ours[id], &attributes, health);
+                    self.settle(id, present.ours[id], &attributes, health, wanted.refused.as_ref());
                 }
-                None if present.ids.contains(new_id) => {
-                    self.held_back.push(Reason::IdTaken(new_id.clone()));
-                }
-                None => self.file_new(new_id, attributes),
+                None => match present.spare_id(new_id) {
+                    Some(_) if wanted.refused.is_some() => {
+                        self.held_back.extend(wanted.refused.clone());
+                    }
+                    Some(id) if !self.register.contains_key(&id) => self.file_new(&id, attributes),
+                    _ => self.held_back.push(Reason::IdTaken(new_id.clone())),
+                },
             }
         }
     }
@@ -115,7 +118,7 @@ impl Comparison {
         }
         let unreadable = present.health_unreadable().cloned();
         self.held_back.extend(unreadable.map(|problem| Setting::HealthUnreadable(problem).into()));
-        self.update = wanted.update;
+        (self.update, self.note) = (wanted.update, wanted.note);
         self.create = wanted.create.filter(|_| !self.register.is_empty());
         self.held_back.extend(wanted.held_back);
         self
@@ -137,11 +140,13 @@ impl Comparison {
         present: &Attributes,
         wanted: &Attributes,
         health: Option<HealthDifference>,
+        refused: Option<&Reason>,
     ) {
         let rewritten = rewrite::carry_over(present, wanted);
         let mut differences = rewrite::differences(present, &rewritten);
         let problem = rewrite::beyond_limits(&rewritten).filter(|_| !differences.is_empty());
-        if !differences.is_empty() && problem.is_none() {
+        let refused = refused.filter(|_| !differences.is_empty());
+        if !differences.is_empty() && problem.is_none() && refused.is_none() {
             differences.extend(health.map(HealthDifference::into));
             self.rewrite.insert(id.to_owned(), (rewritten, differences));
             return;
@@ -150,6 +155,7 @@ impl Comparison {
             Some(health) => _ = self.health.insert(id.to_owned(), (describe(present), health)),
             None => _ = self.unchanged.insert(id.to_owned()),
         }
+        self.held_back.extend(refused.cloned());
         if let Some(problem) = problem {
             self.hold_attributes_back(id, problem);
         }

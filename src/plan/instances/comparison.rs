@@ -7,7 +7,7 @@ use super::health::HealthDifference;
 use super::identity::Identity;
 use super::maximum::SetBy;
 use crate::model::Attributes;
-use crate::plan::{Because, Change, Difference, NewService, Place, Reason, ServiceUpdate};
+use crate::plan::{Because, Change, Difference, NewService, Note, Place, Reason, ServiceUpdate};
 
 /// How the instances of ours in one Cloud Map service stand to what one who holds the name asks for.
 #[derive(Clone, Debug, Default)]
@@ -16,6 +16,8 @@ pub struct Comparison {
     pub create: Option<NewService>,
     /// What of the service itself is to be changed.
     pub update: Option<ServiceUpdate>,
+    /// What else is to be known of the service.
+    pub note: Option<Note>,
     /// To register, by id.
     pub register: BTreeMap<String, Attributes>,
     /// To register again, by id.
@@ -95,11 +97,17 @@ impl Comparison {
         let create = self.create.clone();
         let create = create.map(|service| Change::CreateService { place: place(), service });
         let register = self.register.clone().into_iter().map(|(instance, attributes)| {
-            Change::Register { place: place(), instance, attributes, waits_for: None }
+            Change::Register { place: place(), instance, attributes }
         });
         let rewrite =
             self.rewrite.clone().into_iter().map(|(instance, (attributes, differences))| {
-                Change::Rewrite { place: place(), instance, attributes, differences }
+                Change::Rewrite {
+                    place: place(),
+                    instance,
+                    attributes,
+                    differences,
+                    exchange: None,
+                }
             });
         let health = self.health.clone().into_iter();
         let health = health.map(|(instance, (address, difference))| {

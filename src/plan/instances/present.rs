@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::health;
-use super::identity::Identity;
+use super::identity::{Identity, new_id};
 use super::maximum::{Maximum, SetBy};
 use super::wanted::Wanted;
 use crate::model::{
@@ -21,17 +21,18 @@ pub struct Present<'a> {
     pub ids: BTreeSet<&'a String>,
     /// The instances of ours.
     pub ours: BTreeMap<&'a String, &'a Attributes>,
-    /// The first of ours with each identity.
-    by_identity: BTreeMap<Identity, &'a String>,
+    /// The instances of ours with each identity.
+    by_identity: BTreeMap<Identity, Vec<&'a String>>,
 }
 
 impl<'a> Present<'a> {
     /// Looks at what was read of it.
     pub fn of(observation: &'a Observation, key: &ServiceKey, tells_ports_apart: bool) -> Self {
         let ours: BTreeMap<&String, &Attributes> = observation.ours(key).collect();
-        let mut by_identity = BTreeMap::new();
+        let mut by_identity: BTreeMap<Identity, Vec<&String>> = BTreeMap::new();
         for (id, attributes) in &ours {
-            by_identity.entry(Identity::of(attributes, tells_ports_apart)).or_insert(*id);
+            let identity = Identity::of(attributes, tells_ports_apart);
+            by_identity.entry(identity).or_default().push(id);
         }
         let ids = observation.registry.instances(key).map(|(id, _)| id).collect();
         let service = observation.registry.services.get(key);
@@ -45,13 +46,28 @@ impl<'a> Present<'a> {
 
     /// The instance of ours that states an identity; of several the first by id.
     pub fn found(&self, identity: &Identity) -> Option<&'a String> {
-        self.by_identity.get(identity).copied()
+        self.by_identity.get(identity)?.first().copied()
     }
 
     /// Whether an instance of ours is marked as this Service's.
     pub fn is_marked(&self, id: &String, service: &ServiceRef) -> bool {
         let marks = Marks::read(self.ours[id], &self.observation.owner);
         marks.is_some_and(|marks| marks.service == *service)
+    }
+
+    /// The id for a new instance if an instance of ours has `new_id` and stands for another endpoint, as after an
+    /// exchange in a full place: the id that was made for that endpoint. Returns `None` if that is not free either.
+    pub fn spare_id(&self, new_id: &str) -> Option<String> {
+        let mut id = new_id.to_owned();
+        for _ in 0..=self.ours.len() {
+            if !self.ids.contains(&id) {
+                return Some(id);
+            }
+            let attributes = self.ours.get(&id)?;
+            let identity = Identity::of(attributes, self.tells_ports_apart);
+            id = own_id(self.observation, attributes, &identity)?;
+        }
+        None
     }
 
     /// What is known of the health of an instance of ours.
@@ -90,7 +106,7 @@ impl<'a> Present<'a> {
         beyond.iter().filter_map(|new_id| Some((kept.get(new_id)?.clone(), set_by))).collect()
     }
 
-    /// The instance of ours that is kept for each wanted one, by the latter's new id: the one with its
+    /// The instance of ours that is kept for each wanted one, by the latter's new id: one with its
     /// identity, else the one that has the new id already, since its addresses changed, say by a second
     /// one.
     pub fn kept_for<'w>(
@@ -102,8 +118,12 @@ impl<'a> Present<'a> {
             .flat_map(|wanted| &wanted.instances)
             .map(|(new_id, (identity, _))| (new_id, identity))
             .collect();
-        let same = instances.iter();
-        let same = same.filter_map(|(new_id, identity)| Some((*new_id, self.found(identity)?)));
+        let same = instances.iter().filter_map(|(new_id, identity)| {
+            let found = self.by_identity.get(*identity)?;
+            // An id that is made for another wanted instance is left to that one, if there is a choice.
+            let is_free = |id: &&&String| **id == *new_id || !instances.contains_key(**id);
+            Some((*new_id, *found.iter().find(is_free).or(found.first())?))
+        });
         let mut kept: BTreeMap<&String, &String> = same.collect();
         let taken: BTreeSet<&String> = kept.values().copied().collect();
         for new_id in instances.into_keys().filter(|new_id| !taken.contains(new_id)) {
@@ -113,4 +133,14 @@ impl<'a> Present<'a> {
         }
         kept
     }
+}
+
+/// The id that is made for an endpoint of the Service in an instance's marks.
+fn own_id(
+    observation: &Observation,
+    attributes: &Attributes,
+    identity: &Identity,
+) -> Option<String> {
+    let marks = Marks::read(attributes, &observation.owner)?;
+    Some(new_id(&observation.owner, &marks.service, identity))
 }

@@ -15,6 +15,8 @@ use crate::plan::{Permit, Reason, Setting};
 pub struct Shape<'a> {
     /// What the Cloud Map service serves.
     pub kind: ServiceKind,
+    /// Whether Route 53 checks the health of its instances, for which it needs their port.
+    pub is_checked: bool,
     /// The Service.
     pub annotated: &'a AnnotatedService,
     /// What it claims.
@@ -162,17 +164,19 @@ impl Shape<'_> {
         if annotated.is_empty() { vec![self.only_port(endpoint)] } else { targets.collect() }
     }
 
-    /// Without the annotation only SRV records get a port, where there is no choice.
+    /// Without the annotation a port is written only if the service needs one and there is no choice.
     fn only_port(&self, endpoint: &Endpoint) -> Result<Option<u16>, Reason> {
-        if !self.records().is_some_and(|records| records.srv) {
-            return Ok(None);
-        }
+        let needed_by = match self.records() {
+            Some(records) if records.srv => "SRV records",
+            _ if self.is_checked => "the Route 53 health checks of this Cloud Map service",
+            _ => return Ok(None),
+        };
         match self.annotated.ports.as_slice() {
             [port] => match endpoint.ports.get(&port.name) {
                 Some(target) => Ok(Some(*target)),
                 None => Err(self.no_such_port(&PortReference::Number(port.number))),
             },
-            ports => Err(Reason::PortNeeded(ports.len())),
+            ports => Err(Reason::PortNeeded { needed_by, ports: ports.len() }),
         }
     }
 

@@ -16,9 +16,9 @@ use crate::model::{
     ServiceRef,
 };
 use crate::plan::service::{
-    NewService, ServiceUpdate, may_register_in, new_service, remarks, update,
+    NewService, ServiceUpdate, has_ours, may_register_in, new_service, remarks, update,
 };
-use crate::plan::{Observation, Permit, Reason};
+use crate::plan::{Note, Observation, Permit, Reason, service};
 
 /// The instances that a Cloud Map service should have for one who holds the name.
 #[derive(Clone, Debug)]
@@ -29,6 +29,8 @@ pub struct Wanted<'a> {
     pub create: Option<NewService>,
     /// What of an existing Cloud Map service is to be changed.
     pub update: Option<ServiceUpdate>,
+    /// What else is to be known of it.
+    pub note: Option<Note>,
     /// Whether instances that differ in their port alone are different instances.
     pub tells_ports_apart: bool,
     /// Each instance, by the id that it gets where it is new.
@@ -47,6 +49,8 @@ pub struct Wanted<'a> {
     pub withdrawn: bool,
     /// What becomes of instances that no endpoint asks for.
     pub unasked: Unasked,
+    /// Why no registration can succeed here, if none can.
+    pub refused: Option<Reason>,
     /// What is held back, and why.
     pub held_back: Vec<Reason>,
 }
@@ -94,11 +98,14 @@ fn wanted_by<'a>(
     };
     let created_with_check = create.as_ref().is_some_and(|create| create.custom_health);
     let kind = existing.map(|service| service.kind).or(create.as_ref().map(|new| new.kind));
-    let shape = Shape { kind: kind.unwrap_or(ServiceKind::Http), annotated, claims, permit };
+    let kind = kind.unwrap_or(ServiceKind::Http);
+    let is_checked = existing.is_some_and(|service| service.health_check.is_some());
+    let shape = Shape { kind, is_checked, annotated, claims, permit };
     let mut wanted = Wanted {
         holder: holder.clone(),
         create,
         update: None,
+        note: None,
         tells_ports_apart: shape.tells_ports_apart(),
         instances: BTreeMap::new(),
         ceded: BTreeSet::new(),
@@ -112,36 +119,47 @@ fn wanted_by<'a>(
             true if claims.keeps_last => Unasked::StayAsLast,
             _ => Unasked::Go,
         },
+        refused: service::refusal(observation, shape.kind),
         held_back: shape.remarks(),
     };
+    let has_check = existing.map_or(created_with_check, |service| service.custom_health);
+    if claims.publish {
+        wanted.take_endpoints(observation, &shape, has_check);
+    }
     if let Some(service) = existing {
         wanted.look_at(service, key, observation, claims);
     }
-    if holder != oldest {
+    if wanted.update.is_some() && wanted.refused.is_some() {
         wanted.update = None;
+        wanted.held_back.extend(wanted.refused.clone());
+    }
+    if holder != oldest {
+        (wanted.update, wanted.note) = (None, None);
         wanted.held_back.extend(sharing::outvoted(observation, key, holder, oldest));
-    }
-    if !claims.publish {
-        return Ok(wanted);
-    }
-    let has_check = existing.map_or(created_with_check, |service| service.custom_health);
-    let custom = health::is_custom(claims, has_check).unwrap_or_else(|setting| {
-        wanted.held_back.push(setting.into());
-        false
-    });
-    for endpoint in annotated.endpoints.iter().flatten() {
-        let Some(health) = health::of_endpoint(endpoint, claims, custom) else { continue };
-        let mut fit = shape.fit(endpoint, holder, &observation.owner);
-        if custom {
-            let instances = fit.instances.iter_mut();
-            instances.for_each(|(_, attributes)| attributes.extend(health::attributes(health)));
-        }
-        wanted.take(fit, health, |identity| new_id(&observation.owner, holder, identity));
     }
     Ok(wanted)
 }
 
 impl Wanted<'_> {
+    /// Shapes the endpoints to be found.
+    fn take_endpoints(&mut self, observation: &Observation, shape: &Shape<'_>, has_check: bool) {
+        let Shape { annotated, claims, .. } = shape;
+        let (owner, holder) = (&observation.owner, self.holder.clone());
+        let custom = health::is_custom(claims, has_check).unwrap_or_else(|setting| {
+            self.held_back.push(setting.into());
+            false
+        });
+        for endpoint in annotated.endpoints.iter().flatten() {
+            let Some(health) = health::of_endpoint(endpoint, claims, custom) else { continue };
+            let mut fit = shape.fit(endpoint, &holder, owner);
+            if custom {
+                let instances = fit.instances.iter_mut();
+                instances.for_each(|(_, attributes)| attributes.extend(health::attributes(health)));
+            }
+            self.take(fit, health, |identity| new_id(owner, &holder, identity));
+        }
+    }
+
     /// Compares the service itself with what its holder's annotations say.
     fn look_at(
         &mut self,
@@ -154,8 +172,9 @@ impl Wanted<'_> {
             let remarks = remarks(service, namespace.kind, claims);
             self.held_back.extend(remarks.into_iter().map(Reason::from));
         }
-        match update(service, claims, &observation.owner) {
-            Ok(update) => self.update = update,
+        let stands = self.asks() || has_ours(observation, key);
+        match update(service, claims, &observation.owner, stands) {
+            Ok((update, note)) => (self.update, self.note) = (update, note),
             Err(setting) => self.held_back.push(setting.into()),
         }
     }

@@ -6,7 +6,6 @@
 mod glob;
 mod rule;
 
-use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use super::Observation;
@@ -89,12 +88,12 @@ impl Observation {
         }
     }
 
-    /// The keys that a Service may claim, and those that it may not.
+    /// The keys that a Service may claim, in their order, and those that it may not.
     pub fn allowed(
         &self,
         service: &ServiceRef,
-        keys: BTreeSet<ServiceKey>,
-    ) -> (BTreeSet<ServiceKey>, Vec<(Option<ServiceKey>, Denial)>) {
+        keys: Vec<ServiceKey>,
+    ) -> (Vec<ServiceKey>, Vec<(Option<ServiceKey>, Denial)>) {
         let mut denied = Vec::new();
         let allowed = keys.into_iter().filter(|key| match self.permit(service, key) {
             Ok(_) => true,
@@ -104,6 +103,11 @@ impl Observation {
             }
         });
         (allowed.collect(), denied)
+    }
+
+    /// The most names that a Service may claim, if a rule says it.
+    pub fn max_names(&self, service: &ServiceRef) -> Option<usize> {
+        Some(self.rule(service).ok()??.max_names?.get())
     }
 
     /// The rule that decides for a Service; none where everything is allowed.

@@ -27,6 +27,8 @@ pub struct Rule {
     pub cidrs: Option<Vec<Range>>,
     /// The most instances of one Service under one name.
     pub max_instances: Option<NonZeroUsize>,
+    /// The most names of one Service.
+    pub max_names: Option<NonZeroUsize>,
 }
 
 impl Rule {

@@ -1,7 +1,7 @@
 //! A plan for one turn again: what of an observation it rests on, so that only that is read and
 //! compared a second time.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use crate::model::{Desired, Registry, ServiceKey, ServiceRef};
 use crate::plan::{Change, Extent, Holders, Observation};
@@ -24,7 +24,7 @@ impl Again {
         services: impl IntoIterator<Item = &'a ServiceRef>,
         changes: &'a [Change],
     ) -> Self {
-        let marked = changes.iter().filter_map(Change::marked);
+        let marked = changes.iter().filter_map(Change::loses);
         let services: BTreeSet<ServiceRef> = services.into_iter().chain(marked).cloned().collect();
         let changed = changes.iter().map(|change| change.place().key.clone());
         let claims = services.iter().filter_map(|service| holders.claims(service));
@@ -42,7 +42,7 @@ impl Again {
         let registry = Registry {
             namespaces: observation.registry.namespaces.clone(),
             services: services.collect(),
-            room: BTreeMap::new(),
+            capacity: observation.registry.capacity.clone(),
         };
         let claimants = self.keys.iter().flat_map(|key| holders.claimants(key));
         let concerned = claimants.chain(&self.services).filter_map(|service| {
@@ -52,7 +52,7 @@ impl Again {
         let unannotated = self.services.intersection(&observation.desired.unannotated).cloned();
         let desired = Desired { services: concerned.collect(), unannotated: unannotated.collect() };
         let (owner, rules) = (observation.owner.clone(), observation.rules.clone());
-        let (now, extent) = (observation.now, Extent::Again);
-        Observation { owner, rules, now, extent, desired, registry }
+        let (now, extent, held) = (observation.now, Extent::Again, observation.held.clone());
+        Observation { owner, rules, now, extent, judged: None, held, desired, registry }
     }
 }

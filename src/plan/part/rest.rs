@@ -18,6 +18,13 @@ pub fn lacks_namespace(observation: &Observation) -> bool {
     namespaces.any(|namespace| observation.registry.resolve(namespace).is_err())
 }
 
+/// The ids of the namespaces that claims of the cluster name.
+pub fn claimed_namespaces(observation: &Observation) -> BTreeSet<String> {
+    let claims = observation.desired.services.values().filter_map(|it| it.claims.as_ref().ok());
+    let found = claims.filter_map(|claims| observation.registry.resolve(&claims.namespace).ok());
+    found.map(|namespace| namespace.id.clone()).collect()
+}
+
 /// Whether each of these Services is known to hold all that it claims, and alone, whatever others ask for: its
 /// marks, and no other Service's, are on our instances under every key. For any other it matters who else
 /// claims the name, or what it has left behind elsewhere.

@@ -5,9 +5,10 @@
 mod create;
 mod delete;
 mod namespace;
+mod ttl;
 mod update;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Holders, Observation, Reason};
 use crate::model::{CloudMapService, Records, ServiceKey, ServiceKind, ServiceRef, Tags};
@@ -30,9 +31,26 @@ pub fn tags_needed(
         let claims = observation.desired.services[*holder].claims.as_ref();
         let first = service.kind == ServiceKind::Http && !has_ours(observation, key);
         let decides = holders.holder(key) == Some(*holder);
-        first || decides && claims.is_ok_and(|claims| update::differs(service, claims))
+        let owner = &observation.owner;
+        let differs = |claims| update::depends_on_tags(service, claims, owner);
+        first || decides && claims.is_ok_and(differs)
     });
     needed.map(|(key, _)| key.clone()).collect()
+}
+
+/// The TTL that the cluster asks for under every name it holds; none where it asks for none.
+pub fn ttls_asked(observation: &Observation) -> BTreeMap<ServiceKey, Option<u32>> {
+    let holders = Holders::decide(observation);
+    let asked = holders.keys().filter_map(|key| {
+        let holder = observation.desired.services.get(holders.holder(key)?)?;
+        Some((key.clone(), holder.claims.as_ref().ok()?.ttl))
+    });
+    asked.collect()
+}
+
+/// Whether it can be told of every Service what it asks for.
+pub fn is_clear(observation: &Observation) -> bool {
+    observation.desired.services.values().all(|service| service.claims.is_ok())
 }
 
 /// Whether an instance of ours is registered under the key.
@@ -65,4 +83,10 @@ pub fn may_register_in(
         Tags::Unreadable(problem) => Err(Reason::Unreadable(problem.clone())),
         Tags::Read { .. } | Tags::Unread => Ok(()),
     }
+}
+
+/// Why no registration can succeed in a service of this kind, if none can.
+pub fn refusal(observation: &Observation, kind: ServiceKind) -> Option<Reason> {
+    let has_records = matches!(kind, ServiceKind::Dns(_));
+    (has_records && observation.rules.lacks_dns_rights).then_some(Reason::DnsNotAllowed)
 }

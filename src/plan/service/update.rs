@@ -5,10 +5,11 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+use super::ttl::Ttl;
 use crate::model::{
     Claims, CloudMapService, HealthCheck, NamespaceKind, Owner, Records, ServiceKind, Tags,
 };
-use crate::plan::Setting;
+use crate::plan::{Note, Setting};
 
 /// A new TTL for the records of a service, with all that would be deleted if it were not said again.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,13 +32,14 @@ impl fmt::Display for ServiceUpdate {
     }
 }
 
-/// Whether an update would change something. Without the annotation there is no difference.
-pub fn differs(service: &CloudMapService, claims: &Claims) -> bool {
-    let known = matches!(service.kind, ServiceKind::Dns(_)) && !service.ttls.is_empty();
-    known && claims.ttl.is_some_and(|ttl| service.ttls != BTreeSet::from([ttl]))
+/// Whether the tags of a service decide on an update, or on what is said of it.
+pub fn depends_on_tags(service: &CloudMapService, claims: &Claims, owner: &Owner) -> bool {
+    let ttl = Ttl::of(service, claims, owner);
+    ttl.is_some_and(|ttl| ttl.differs_from_own() || ttl.change().is_some())
 }
 
-/// The update that a service needs.
+/// The update that a service needs, and what is to be known of it besides. `stands` is whether the cluster has or asks
+/// for an instance under the name: only then it has a say beside other clusters.
 ///
 /// # Errors
 /// The reason for which it is left as it is.
@@ -45,31 +47,38 @@ pub fn update(
     service: &CloudMapService,
     claims: &Claims,
     owner: &Owner,
-) -> Result<Option<ServiceUpdate>, Setting> {
-    let (ServiceKind::Dns(records), Some(ttl)) = (service.kind, claims.ttl) else {
-        return Ok(None);
+    stands: bool,
+) -> Result<(Option<ServiceUpdate>, Option<Note>), Setting> {
+    let ttl = Ttl::of(service, claims, owner);
+    let ttl = ttl.filter(|ttl| ttl.differs_from_own() || ttl.change().is_some());
+    let (ServiceKind::Dns(records), Some(ttl)) = (service.kind, ttl) else {
+        return Ok((None, None));
     };
-    if !differs(service, claims) {
-        return Ok(None);
-    }
     let present = service.ttls.clone();
-    match &service.tags {
-        Tags::Unreadable(problem) => Err(Setting::TagsUnreadable(problem.clone())),
-        _ if !service.is_tagged(&owner.id) => {
-            Err(Setting::TtlNotOurs { present: seconds(&present), wanted: ttl })
+    match (&service.tags, claims.ttl) {
+        (Tags::Unreadable(problem), _) => return Err(Setting::TagsUnreadable(problem.clone())),
+        (_, Some(wanted)) if !service.is_tagged(&owner.id) => {
+            return Err(Setting::TtlNotOurs { present: seconds(&present), wanted });
         }
-        _ if service.registered_by.len() > 1 => {
-            let holds = "it holds instances that other accounts registered";
-            Err(Setting::UpdateRefused(holds.to_owned()))
+        _ if !service.is_tagged(&owner.id) || ttl.is_shared() && !stands => {
+            return Ok((None, None));
         }
-        _ => Ok(Some(ServiceUpdate {
-            description: service.description.clone(),
-            records,
-            ttl,
-            health_check: service.health_check.clone(),
-            present,
-        })),
+        _ => {}
     }
+    let change = ttl.change();
+    if change.is_some() && service.holds_instances_of_other_accounts() {
+        let holds = "it holds instances that other accounts registered";
+        return Err(Setting::UpdateRefused(holds.to_owned()));
+    }
+    let note = ttl.note(change);
+    let update = change.map(|ttl| ServiceUpdate {
+        description: service.description.clone(),
+        records,
+        ttl,
+        health_check: service.health_check.clone(),
+        present,
+    });
+    Ok((update, note))
 }
 
 /// What of a service cannot be changed any more and is not what its holder seems to expect.
@@ -90,7 +99,8 @@ pub fn remarks(
     remarks
 }
 
-fn seconds(ttls: &BTreeSet<u32>) -> String {
+/// TTLs for a sentence.
+pub(super) fn seconds(ttls: &BTreeSet<u32>) -> String {
     let texts: Vec<String> = ttls.iter().map(u32::to_string).collect();
     texts.join(" and ")
 }

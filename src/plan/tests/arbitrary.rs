@@ -20,10 +20,11 @@ use crate::model::{
     SignedDuration, Tags,
 };
 use crate::plan::instances::identity::{Identity, new_id};
-use crate::plan::{Guard, Limits, NamePolicy, Policy, Rules};
+use crate::plan::{Guard, NamePolicy, Policy, Rules, ServiceLimit};
 
 /// A guard that holds nothing.
-pub const OFF: Guard = Guard { share: 100, minimum: 0, wait: SignedDuration::ZERO };
+pub const OFF: Guard =
+    Guard { share: 100, minimum: 0, wait: SignedDuration::ZERO, period: SignedDuration::ZERO };
 
 const SERVICES: [&str; 4] = ["ops/web", "shop/api", "shop/cart", "shop/web"];
 const GONE: &str = "shop/gone";
@@ -47,30 +48,30 @@ pub fn course() -> impl Strategy<Value = Course> {
     ];
     let failing = prop_oneof![2 => Just(0), 1 => any::<u64>(), 1 => Just(u64::MAX)];
     let guards = prop_oneof![2 => Just(OFF), 1 => guard()];
-    let rules = (policies, guards, any::<bool>(), option::weighted(0.4, name_policy()), limits());
-    let rules = rules.prop_map(|(policy, guard, create_namespaces, name_policy, limits)| Rules {
+    let rules =
+        (policies, guards, any::<bool>(), option::weighted(0.4, name_policy()), few(1..5, 1000));
+    let rules = rules.prop_map(|(policy, guard, create_namespaces, name_policy, limit)| Rules {
         policy,
         guard,
         create_namespaces,
         name_policy,
-        limits,
+        service_limit: ServiceLimit(limit),
         ..Rules::default()
     });
-    let all = (rules, failing, any::<bool>(), any::<bool>(), any::<bool>());
-    all.prop_map(|(rules, failing, side_by_side, resets, late)| Course {
+    let all = (rules, failing, any::<bool>(), any::<bool>(), any::<bool>(), few(1..9, 2000));
+    all.prop_map(|(rules, failing, side_by_side, resets, late, namespace_quota)| Course {
         rules,
         side_by_side,
         failing,
         resets,
         late,
+        namespace_quota,
     })
 }
 
-/// Those of Cloud Map, or so few that there is not room for all.
-fn limits() -> impl Strategy<Value = Limits> {
-    let few = |range: std::ops::Range<usize>, all| prop_oneof![1 => range, 1 => Just(all)];
-    (few(1..5, 1000), few(1..9, 2000))
-        .prop_map(|(service, namespace)| Limits { service, namespace })
+/// Cloud Map's own limit, or so few that there are not places for all.
+fn few(range: std::ops::Range<usize>, all: usize) -> impl Strategy<Value = usize> {
+    prop_oneof![1 => range, 1 => Just(all)]
 }
 
 /// A guard that worlds as small as these get past.
@@ -89,11 +90,13 @@ fn name_policy() -> impl Strategy<Value = NamePolicy> {
         select(&["*", "w*", "api"][..]),
         cidrs,
         option::weighted(0.2, 1..3_usize),
+        option::weighted(0.2, 1..3_usize),
     );
-    let rule = rule.prop_map(|(namespaces, places, names, cidrs, maximum)| {
+    let rule = rule.prop_map(|(namespaces, places, names, cidrs, maximum, most)| {
         json!({
             "clusters": ["blue"], "kubernetesNamespaces": [namespaces],
             "cloudMapNamespaces": [places], "names": [names], "cidrs": cidrs, "maxInstances": maximum,
+            "maxNames": most,
         })
     });
     vec(rule, 1..=2).prop_map(|it| NamePolicy(serde_json::from_value(json!(it)).expect("rules")))

@@ -6,28 +6,49 @@ use std::collections::BTreeMap;
 use super::simulation::Simulation;
 use super::world::tagged;
 use crate::model::{Attributes, CloudMapService, Health, KnownHealth, ServiceKey, ServiceKind};
+use crate::passes::{Effect, Outcome};
 use crate::plan::instances::health;
 use crate::plan::{Change, NewService, ServiceUpdate};
 
+/// Cloud Map's words if a namespace is full.
+const FULL: &str = "ResourceLimitExceeded: the namespace is full";
+
 impl Simulation {
-    /// One call, and whether it did what it is for. It fails where the course says so, and where there is
-    /// no service to call it for.
-    pub(super) fn make(&mut self, change: &Change) -> bool {
+    /// One call, and what came of it. It fails if the course says so, and if there is no service to call it for.
+    pub(super) fn make(&mut self, change: &Change, knows_full: bool) -> Effect {
+        self.interrupt();
+        let failed = || Effect::Is(Outcome::Failed("it fails".to_owned()));
+        let key = change.place().key.clone();
+        if !knows_full
+            && matches!(change, Change::Register { .. })
+            && self.refusals.contains(&key.namespace)
+        {
+            // As `Admissions` does, without a call.
+            return Effect::Full(FULL.to_owned());
+        }
         let fails = self.course.failing.checked_shr(self.calls).unwrap_or(0) & 1 == 1;
         self.calls += 1;
         if fails {
-            return false;
+            return failed();
         }
-        let key = change.place().key.clone();
         if let Some(name) = change.missing_namespace() {
             self.create_namespace(name);
         }
         if let Change::CreateService { service, .. } = change {
-            self.create_service(key, service);
-            return true;
+            // Another cluster may have been faster.
+            if self.world.0.registry.services.contains_key(&key) {
+                return Effect::Again;
+            }
+            self.writes += 1;
+            return Effect::Created(self.create_service(key, service));
         }
         if !self.world.0.registry.services.contains_key(&key) {
-            return false;
+            return failed();
+        }
+        if matches!(change, Change::Register { .. }) && self.is_full(&key) {
+            let is_first = self.refusals.insert(key.namespace.clone());
+            assert!(is_first || knows_full, "{change}: refused twice");
+            return Effect::Full(FULL.to_owned());
         }
         match change {
             Change::Register { instance, attributes, .. } => {
@@ -39,7 +60,10 @@ impl Simulation {
                 self.fresh.insert((key, instance.clone()));
                 self.assert_within_limits(change);
             }
-            Change::Rewrite { instance, attributes, .. } => {
+            Change::Rewrite { instance, attributes, exchange, .. } => {
+                if exchange.is_some() {
+                    self.assert_may_go(change);
+                }
                 self.assert_ours(change);
                 self.assert_allowed(change, attributes);
                 self.instances(&key).insert(instance.clone(), attributes.clone());
@@ -68,7 +92,16 @@ impl Simulation {
             Change::UpdateService { update, .. } => self.update_service(&key, update),
             Change::CreateNamespace { .. } | Change::CreateService { .. } => {}
         }
-        true
+        self.writes += 1;
+        Effect::Is(Outcome::Applied)
+    }
+
+    /// Whether Cloud Map takes no more instances in the namespace.
+    pub fn is_full(&self, key: &ServiceKey) -> bool {
+        let services = self.world.0.registry.services.iter();
+        let here = services.filter(|(it, _)| it.namespace == key.namespace);
+        let held: usize = here.map(|(_, service)| service.held()).sum();
+        held >= self.course.namespace_quota
     }
 
     /// Whoever needs a missing namespace creates it, where nobody was faster.
@@ -78,9 +111,9 @@ impl Simulation {
         namespace.arn = Some(name.to_owned());
     }
 
-    fn create_service(&mut self, key: ServiceKey, service: &NewService) {
+    fn create_service(&mut self, key: ServiceKey, service: &NewService) -> String {
         let (arn, name) = (format!("arn-{}", key.name), service.name.as_str());
-        let mut created = CloudMapService::created(arn, name, service.kind);
+        let mut created = CloudMapService::created(arn.clone(), name, service.kind);
         if service.kind != ServiceKind::Http {
             created.ttls.insert(service.ttl);
         }
@@ -88,6 +121,7 @@ impl Simulation {
         created.custom_health = service.custom_health;
         let former = self.world.0.registry.services.insert(key, created);
         assert_eq!(former, None, "{name} exists");
+        arn
     }
 
     fn update_service(&mut self, key: &ServiceKey, update: &ServiceUpdate) {

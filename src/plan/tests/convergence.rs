@@ -3,14 +3,13 @@
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
-use std::sync::Arc;
 
 use proptest::prelude::*;
-use proptest::test_runner::RngSeed;
 
 use super::allowed::assert_allowed;
 use super::arbitrary;
 use super::promises::{findable, is_custom, our_addresses, publishable};
+use super::seeds::config;
 use super::simulation::{Course, Simulation};
 use super::world::{A, AAAA, BOTH, World, tell};
 use crate::model::attributes::MARK_PREFIX;
@@ -20,20 +19,13 @@ use crate::model::{
 use crate::plan::instances::health;
 use crate::plan::instances::identity::Identity;
 use crate::plan::{
-    Adoption, Because, Change, Holders, Limits, Observation, Plan, Policy, Reason, Rules, Setting,
+    Adoption, Because, Change, Holders, Plan, Policy, Reason, Rules, ServiceLimit, Setting, Stage,
     WaitsFor,
 };
 
 /// After so many undisturbed syncs there is nothing left to do: what one of them brings about may
 /// be what a change of another Service waits for.
-const ROUNDS: usize = 4;
-
-/// Few cases, and always the same, unless `PROPTEST_CASES` asks for others.
-pub fn config() -> ProptestConfig {
-    let asked = ProptestConfig { failure_persistence: None, ..ProptestConfig::default() };
-    let few = ProptestConfig { cases: 128, rng_seed: RngSeed::Fixed(1), ..asked.clone() };
-    if std::env::var_os("PROPTEST_CASES").is_some() { asked } else { few }
-}
+pub const ROUNDS: usize = 4;
 
 proptest! {
     #![proptest_config(config())]
@@ -47,10 +39,10 @@ proptest! {
         prop_assert_eq!(simulation.foreign(), foreign);
         assert_kept(&simulation.world, &holders);
         let (plan, _) = simulation.plan(&Selection::Everything);
-        assert_settled(&plan);
+        assert_settled(&simulation, &plan);
         prop_assert_eq!(simulation.sync(&Selection::Everything), 0);
         if simulation.course.rules.policy == Policy::Sync {
-            assert_right(&simulation.world, &plan);
+            assert_right(&simulation, &plan);
             assert_allowed(&simulation.world, &plan);
         }
     }
@@ -61,9 +53,9 @@ proptest! {
         course in arbitrary::course(),
     ) {
         // Where there is not room for all, who came first stays.
-        let limits = Limits::default();
-        let rules = Rules { guard: arbitrary::OFF, limits, ..course.rules.clone() };
-        let course = Course { failing: 0, rules, ..course };
+        let service_limit = ServiceLimit::default();
+        let rules = Rules { guard: arbitrary::OFF, service_limit, ..course.rules.clone() };
+        let course = Course { failing: 0, rules, namespace_quota: 2000, ..course };
         let selections: Vec<Selection> = services(&world).into_iter().map(Selection::service).collect();
         let mut whole = Simulation::new(world.clone(), course.clone());
         settle(&mut whole, &[Selection::Everything]);
@@ -99,7 +91,11 @@ proptest! {
             let is_adopted = adopted.iter().any(|it| {
                 (it.place(), it.instance()) == (change.place(), change.instance())
             });
-            let duplicate = matches!(change, Change::Deregister { because: Because::Duplicate, .. });
+            let because = match change {
+                Change::Deregister { because, .. } => Some(because),
+                other => other.exchange().map(|exchange| &exchange.because),
+            };
+            let duplicate = because == Some(&Because::Duplicate);
             prop_assert!(duplicate || !is_adopted, "{change}: {}", change.detail());
         }
         settle(&mut simulation, &[Selection::Everything]);
@@ -120,13 +116,15 @@ proptest! {
         let moves = |wait: &WaitsFor| {
             matches!(wait, WaitsFor::NewName(_) | WaitsFor::HolderAndNewName { .. })
         };
-        if passes_on || holds_too_many(&simulation) || waits.any(moves) {
+        if passes_on || waits.any(moves) {
             return Ok(());
         }
-        simulation.sync(&Selection::Everything);
+        // What found no place in a namespace is tried again by the next sync.
+        while simulation.sync(&Selection::Everything) > 0 && !simulation.refusals.is_empty() {}
         let (plan, _) = simulation.plan(&Selection::Everything);
         let registers = |change: &Change| matches!(change, Change::Register { .. });
-        prop_assert!(!plan.changes.values().flatten().any(registers), "{}", tell(&plan));
+        let fits = |it: &Change| registers(it) && !simulation.is_full(&it.place().key);
+        prop_assert!(!plan.changes.values().flatten().any(fits), "{}", tell(&plan));
     }
 
     #[test]
@@ -181,14 +179,17 @@ pub fn settle(simulation: &mut Simulation, selections: &[Selection]) {
 }
 
 /// What is still open waits for something that does not come, and the plan says what hinders it.
-fn assert_settled(plan: &Plan) {
-    for change in plan.changes.values().flatten() {
+pub fn assert_settled(simulation: &Simulation, plan: &Plan) {
+    // That a namespace is full only a refused call shows.
+    let comes = |change: &&Change| matches!(change.stage(), Stage::Create | Stage::Register);
+    let is_refused = |it: &&Change| comes(it) && simulation.is_full(&it.place().key);
+    for change in plan.changes.values().flatten().filter(|it| !is_refused(it)) {
         let told = tell(plan);
         let Change::Deregister { waits_for: Some(wait), .. } = change else {
             panic!("{change} is left to do:\n{told}");
         };
         // Of those who share a name one may register for another, and find no room, or its id taken.
-        let for_all = |it: &Reason| it.is_about_room() || matches!(it, Reason::IdTaken(_));
+        let for_all = |it: &Reason| it.is_about_capacity() || matches!(it, Reason::IdTaken(_));
         let hinders = |service: &ServiceRef| {
             plan.held_back.iter().any(|it| it.service == *service || for_all(&it.reason))
         };
@@ -197,20 +198,22 @@ fn assert_settled(plan: &Plan) {
             | WaitsFor::HolderAndNewName { renamed, .. }
             | WaitsFor::ContestedName { renamed, .. }
             | WaitsFor::HinderedName { renamed, .. } => {
-                assert!(hinders(renamed), "{change}:\n{told}");
+                let own = plan.changes.get(renamed).into_iter().flatten();
+                let is_full = own.filter(comes).any(|it| is_refused(&it));
+                assert!(is_full || hinders(renamed), "{change}:\n{told}");
             }
             WaitsFor::FirstRegistration => {
                 let hindered = change.marked().is_some_and(hinders);
                 assert!(hindered, "{change}:\n{told}");
             }
             WaitsFor::Holder(_) => {}
-            WaitsFor::Room | WaitsFor::Newcomers => panic!("{change}: no room is made:\n{told}"),
         }
     }
 }
 
 /// What stands under a name in the end is what its holders have ready, up to what is held back there.
-fn assert_right(world: &World, plan: &Plan) {
+pub fn assert_right(simulation: &Simulation, plan: &Plan) {
+    let world = &simulation.world;
     let holders = Holders::decide(&world.0);
     let clear = |key: &&ServiceKey| !holders.holders(key).iter().any(|it| holders.is_unclear(it));
     for key in holders.keys().filter(clear) {
@@ -275,13 +278,6 @@ pub fn passes_on(world: &World) -> bool {
         let [holder] = holders.holders(key) else { return false };
         findable(&world.0, holder, key).is_empty() && holders.claimants(key).count() > 1
     })
-}
-
-/// Whether a namespace holds more than its limit, and so comes back to that first.
-fn holds_too_many(simulation: &Simulation) -> bool {
-    let rules = Arc::new(simulation.course.rules.clone());
-    let observation = Observation { rules, ..simulation.world.0.clone() };
-    observation.room().values().any(|free| *free < 0)
 }
 
 /// Whether something of ours is in a service of ECS Service Connect. Others of ours may come there until

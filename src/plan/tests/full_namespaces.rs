@@ -1,145 +1,155 @@
-//! Where a Cloud Map namespace takes no more: whose instances find room in it, and in which order.
+//! A Cloud Map namespace that takes no more instances: only a refused registration shows it, an exchange goes on, a
+//! renamed Service moves one for one, and everything else waits for the next run.
 
 use insta::assert_snapshot;
 
-use super::limits::{ready, stands, task, told};
+use super::capacity::{ready, stands, task};
 use super::simulation::{Course, Simulation};
-use super::world::{HTTP, World, own, pod, service, tell};
-use crate::model::Selection;
-use crate::plan::{Limits, Rules};
+use super::world::{HTTP, World, key, named, own, pod, service, tell};
+use crate::model::{Attributes, CloudMapService, Marks, Selection, ServiceRef};
+use crate::plan::plan;
 
-#[test]
-fn names_of_a_namespace_take_turns_and_the_one_with_the_fewest_begins() {
-    let world = World::new()
-        .service(ready("api", &[1, 2, 3]))
-        .service(ready("web", &[1, 2, 3]))
-        .service(ready("zoo", &[1, 2, 3]))
-        .cloud_map("http/api", HTTP, [("a", stands("api", 1)), ("b", stands("api", 2))])
-        .cloud_map("http/other", HTTP, [("c", task(1))])
-        .cloud_map("dns/elsewhere", HTTP, [("d", task(1))]);
-    assert_snapshot!(told(&world, 1000, 3), @r"
-    ! shop/api http/api: 2 of 3 instances fit: the Cloud Map namespace takes 3 (NAMESPACE_INSTANCE_LIMIT), and others take up the rest (NamespaceFull)
-    ! shop/web http/web: 0 of 3 instances fit: the Cloud Map namespace takes 3 (NAMESPACE_INSTANCE_LIMIT), and others take up the rest (NamespaceFull)
-    ! shop/zoo http/zoo: 0 of 3 instances fit: the Cloud Map namespace takes 3 (NAMESPACE_INSTANCE_LIMIT), and others take up the rest (NamespaceFull)
-    ");
-    assert_snapshot!(told(&world, 1000, 5), @r"
-    shop/web: create http/web: an HTTP service
-    shop/web: register http/web: 10.0.0.2 (pod one)
-    shop/zoo: create http/zoo: an HTTP service
-    shop/zoo: register http/zoo: 10.0.0.2 (pod one)
-    ! shop/api http/api: 2 of 3 instances fit: the Cloud Map namespace takes 5 (NAMESPACE_INSTANCE_LIMIT), and others take up the rest (NamespaceFull)
-    ! shop/web http/web: 1 of 3 instances fit: the Cloud Map namespace takes 5 (NAMESPACE_INSTANCE_LIMIT), and others take up the rest (NamespaceFull)
-    ! shop/zoo http/zoo: 1 of 3 instances fit: the Cloud Map namespace takes 5 (NAMESPACE_INSTANCE_LIMIT), and others take up the rest (NamespaceFull)
-    ");
-    assert_snapshot!(told(&world, 1000, 9), @r"
-    shop/api: register http/api: 10.0.0.3 (pod one)
-    shop/web: create http/web: an HTTP service
-    shop/web: register http/web: 10.0.0.1 (pod one)
-    shop/web: register http/web: 10.0.0.2 (pod one)
-    shop/web: register http/web: 10.0.0.3 (pod one)
-    shop/zoo: create http/zoo: an HTTP service
-    shop/zoo: register http/zoo: 10.0.0.1 (pod one)
-    shop/zoo: register http/zoo: 10.0.0.2 (pod one)
-    ! shop/zoo http/zoo: 2 of 3 instances fit: the Cloud Map namespace takes 9 (NAMESPACE_INSTANCE_LIMIT), and others take up the rest (NamespaceFull)
-    ");
+/// The plan of a run in which Cloud Map refused a registration in the namespace `http`.
+fn refused(world: &World) -> String {
+    let mut observation = world.0.clone();
+    observation.registry.capacity.refuse("ns-http", "the namespace holds 3 instances");
+    tell(&plan(&observation, &crate::plan::affected(&observation, &Selection::Everything)))
 }
 
-#[test]
-fn instances_that_were_not_read_count_in_their_namespace() {
-    let world = World::new().service(ready("web", &[1, 2])).cloud_map("http/other", HTTP, []);
-    let world = world.with("http/other", |service| {
-        service.instances = None;
-        service.instance_count = 4;
+/// A world whose namespaces are as full as they are.
+fn full(world: World) -> Simulation {
+    let held = world.0.registry.services.values().map(CloudMapService::held).sum();
+    Simulation::new(world, Course { namespace_quota: held, ..Course::undisturbed() })
+}
+
+/// The addresses of a Service's instances, by name.
+fn found(simulation: &Simulation, service: &str) -> Vec<String> {
+    let world = &simulation.world.0;
+    let marked = |attributes: &Attributes| {
+        Marks::read(attributes, &world.owner).is_some_and(|it| it.service == named(service))
+    };
+    let all = world.registry.services.keys().flat_map(|key| {
+        let ours = world.ours(key).filter(|(_, attributes)| marked(attributes));
+        ours.map(move |(_, it)| format!("{} {}", key.name, it["AWS_INSTANCE_IPV4"]))
     });
-    assert_snapshot!(told(&world, 1000, 5), @r"
-    shop/web: create http/web: an HTTP service
-    shop/web: register http/web: 10.0.0.2 (pod one)
-    ! shop/web http/web: 1 of 2 instances fit: the Cloud Map namespace takes 5 (NAMESPACE_INSTANCE_LIMIT), and others take up the rest (NamespaceFull)
-    ");
+    let mut all: Vec<String> = all.collect();
+    all.sort();
+    all
 }
 
 #[test]
-fn who_exchanges_a_pod_keeps_the_place_and_what_others_free_is_given_out() {
+fn a_refused_registration_displaces_an_instance_that_goes_or_waits() {
     let world = World::new()
         .service(ready("api", &[1, 5]))
-        .service(ready("web", &[1, 2, 3]))
+        .service(ready("web", &[3]))
         .cloud_map("http/api", HTTP, [("a", stands("api", 1)), ("b", stands("api", 2))])
-        .cloud_map("http/web", HTTP, [("c", stands("web", 1)), ("d", stands("web", 2))]);
-    assert_snapshot!(told(&world, 1000, 4), @r"
-    shop/api: register http/api: 10.0.0.5 (pod one); waits until there is room for it
-    shop/api: deregister http/api b: 10.0.0.2 (pod one): no ready endpoint has this address and port
-    ! shop/web http/web: 2 of 3 instances fit: the Cloud Map namespace takes 4 (NAMESPACE_INSTANCE_LIMIT), and others take up the rest (NamespaceFull)
+        .cloud_map("http/web", HTTP, [("c", task(1))]);
+    assert_snapshot!(refused(&world), @r"
+    shop/api: rewrite http/api b: 10.0.0.5 (pod one) in place of 10.0.0.2 (pod one): no ready endpoint has this address and port
+    ! shop/web http/web: 0 of 1 instances fit, since Cloud Map takes no more: the namespace holds 3 instances; the next run tries again (LimitExceeded)
     ");
-    let world = world.cloud_map("http/old", HTTP, [own("e", "shop/gone", "10.0.0.9")]);
-    assert_snapshot!(told(&world, 1000, 5), @r"
-    shop/api: register http/api: 10.0.0.5 (pod one); waits until there is room for it
-    shop/api: deregister http/api b: 10.0.0.2 (pod one): no ready endpoint has this address and port
-    shop/gone: deregister http/old e: 10.0.0.9: Service shop/gone is gone, or no longer annotated and headless
-    shop/web: register http/web: 10.0.0.3 (pod one); waits until there is room for it
-    ");
-    // Also where another name has nothing yet, and so would come first.
-    let world = World::new().service(ready("api", &[1, 5])).service(ready("web", &[3])).cloud_map(
-        "http/api",
+    // Where a single replica moves, the name is not without an instance.
+    let single = World::new().service(ready("web", &[2])).cloud_map(
+        "http/web",
         HTTP,
-        [("a", stands("api", 1)), ("b", stands("api", 2))],
+        [("a", stands("web", 1))],
     );
-    assert_snapshot!(told(&world, 1000, 2), @r"
-    shop/api: register http/api: 10.0.0.5 (pod one); waits until there is room for it
-    shop/api: deregister http/api b: 10.0.0.2 (pod one): no ready endpoint has this address and port
-    ! shop/web http/web: 0 of 1 instances fit: the Cloud Map namespace takes 2 (NAMESPACE_INSTANCE_LIMIT), and others take up the rest (NamespaceFull)
-    ");
+    assert_snapshot!(refused(&single), @"shop/web: rewrite http/web a: 10.0.0.2 (pod one) in place of 10.0.0.1 (pod one): no ready endpoint has this address and port");
+    // An instance of the former holder is displaced before the new one has any.
+    let passed = World::new().service(ready("web", &[2])).cloud_map(
+        "http/web",
+        HTTP,
+        [("a", stands("gone", 1))],
+    );
+    assert_snapshot!(refused(&passed), @"shop/web: rewrite http/web a: 10.0.0.2 (pod one) in place of 10.0.0.1 (pod one): Service shop/gone is gone, or no longer annotated and headless");
 }
 
 #[test]
-fn who_found_no_room_is_asked_again_when_another_who_is_let_in_frees_some() {
-    // In the second case there is one too many already.
-    for (new, next, limit) in [("api", "web", 3), ("api", "web", 2), ("web", "api", 2)] {
-        let left = [("a", stands("gone", 1)), ("b", stands("gone", 2)), ("c", stands("gone", 3))];
-        let world = World::new().service(ready(new, &[1])).service(ready(next, &[5]));
-        let told = told(&world.cloud_map(&format!("http/{next}"), HTTP, left), 1000, limit);
-        assert_eq!(told.matches(": register ").count(), 2, "{told}");
+fn all_pods_of_a_full_namespace_are_replaced_in_one_sync() {
+    let names: Vec<String> = (0..8).map(|index| format!("s{index}")).collect();
+    let mut world = World::new();
+    for name in &names {
+        let old: [(&str, Attributes); 5] = [("a", 1), ("b", 2), ("c", 3), ("d", 4), ("e", 5)]
+            .map(|(id, it)| (id, stands(name, it)));
+        world = world.service(ready(name, &[11, 12, 13, 14, 15])).cloud_map(
+            &format!("http/{name}"),
+            HTTP,
+            old,
+        );
+    }
+    let mut simulation = full(world);
+    assert_eq!(simulation.sync(&Selection::Everything), 40);
+    for name in &names {
+        let expected = (11..=15).map(|last| format!("{name} 10.0.0.{last}")).collect::<Vec<_>>();
+        assert_eq!(found(&simulation, &format!("shop/{name}")), expected);
+    }
+    assert_eq!(simulation.sync(&Selection::Everything), 0);
+}
+
+#[test]
+fn a_service_that_grows_waits_and_the_next_sync_writes_nothing() {
+    let world = World::new().service(ready("web", &[1, 2, 3])).cloud_map(
+        "http/web",
+        HTTP,
+        [("a", stands("web", 1)), ("b", task(1))],
+    );
+    let mut simulation = full(world);
+    assert_eq!(simulation.sync(&Selection::Everything), 0);
+    simulation.course.namespace_quota += 1;
+    assert_eq!(simulation.sync(&Selection::Everything), 1);
+    assert_eq!(found(&simulation, "shop/web").len(), 2);
+    assert_eq!(simulation.sync(&Selection::Everything), 0);
+}
+
+#[test]
+fn a_renamed_service_moves_one_for_one_and_the_last_instance_after_the_first_new_one() {
+    for count in [2_u8, 3, 5, 9, 40] {
+        let pods = (1..=count).map(|last| pod("one", &format!("10.0.0.{last}")));
+        let world = World::new()
+            .service(service("shop/web", "http/new").ready(pods.collect::<Vec<_>>()))
+            .cloud_map("http/old", HTTP, [])
+            .cloud_map("http/new", HTTP, [])
+            .with("http/old", |old| {
+                let instances = (1..=count).map(|last| (format!("i-{last}"), stands("web", last)));
+                old.instances = Some(instances.collect());
+            });
+        let mut simulation = full(world);
+        let writes = simulation.sync(&Selection::Everything);
+        assert_eq!(writes, 2 * u32::from(count), "of {count}");
+        let found = found(&simulation, "shop/web");
+        assert_eq!(found.len(), usize::from(count));
+        assert!(found.iter().all(|it| it.starts_with("new ")), "{found:?}");
+        assert_eq!(simulation.sync(&Selection::Everything), 0);
     }
 }
 
-/// Only where the setting says less than the account has: Cloud Map itself lets no namespace come there.
 #[test]
-fn a_namespace_that_holds_too_many_comes_back_to_its_limit_before_it_takes_any() {
-    let others = [("x", task(1)), ("y", task(2)), ("z", task(3))];
+fn a_renamed_service_of_one_instance_waits_with_both_names() {
     let world = World::new()
-        .service(service("ops/web", "http/app").also("api").ready([pod("one", "10.0.0.1")]))
-        .cloud_map(
-            "http/app",
-            HTTP,
-            [own("a", "ops/web", "10.0.0.2"), own("b", "shop/gone", "10.0.0.3")],
-        )
-        .cloud_map(
-            "http/api",
-            HTTP,
-            [own("c", "ops/web", "10.0.0.2"), own("d", "shop/gone", "10.0.0.3")],
-        )
-        .cloud_map("http/other", HTTP, others);
-    let limits = Limits { service: 2, namespace: 6 };
-    let rules = Rules { limits, ..Rules::default() };
-    let course = Course { rules, ..Course::undisturbed() };
-    let mut simulation = Simulation::new(world, course);
-    let mut told = || {
-        let told = tell(&simulation.plan(&Selection::Everything).0);
-        simulation.sync(&Selection::Everything);
-        told
-    };
-    assert_snapshot!(told(), @r"
-    ops/web: deregister http/api c: 10.0.0.2: no ready endpoint has this address and port; stays until one of the ready endpoints is registered
-    ops/web: deregister http/api d: 10.0.0.3: Service shop/gone is gone, or no longer annotated and headless; stays until Service ops/web has an instance under this name
-    ops/web: deregister http/app a: 10.0.0.2: no ready endpoint has this address and port; stays until one of the ready endpoints is registered
-    ops/web: deregister http/app b: 10.0.0.3: Service shop/gone is gone, or no longer annotated and headless; stays until Service ops/web has an instance under this name
-    ! ops/web http/api: 0 of 1 instances fit: the Cloud Map namespace takes 6 (NAMESPACE_INSTANCE_LIMIT), and others take up the rest (NamespaceFull)
-    ! ops/web http/app: 0 of 1 instances fit: the Cloud Map namespace takes 6 (NAMESPACE_INSTANCE_LIMIT), and others take up the rest (NamespaceFull)
+        .service(service("shop/web", "http/new").ready([pod("one", "10.0.0.1")]))
+        .cloud_map("http/old", HTTP, [own("a", "shop/web", "10.0.0.1")])
+        .cloud_map("http/new", HTTP, []);
+    assert_snapshot!(refused(&world), @r"
+    shop/web: deregister http/old a: 10.0.0.1: Service shop/web asks for another name now; stays until every endpoint is registered under the new name of Service shop/web
+    ! shop/web http/new: 0 of 1 instances fit, since Cloud Map takes no more: the namespace holds 3 instances; the instance under the former name http/old stays until one is registered under this name, which every run tries again (LimitExceeded)
     ");
-    assert_snapshot!(told(), @r"
-    ops/web: register http/api: 10.0.0.1 (pod one)
-    ops/web: deregister http/api c: 10.0.0.2: no ready endpoint has this address and port; stays until one of the ready endpoints is registered
-    ops/web: register http/app: 10.0.0.1 (pod one); waits until there is room for it
-    ops/web: deregister http/app a: 10.0.0.2: no ready endpoint has this address and port; stays until one of the ready endpoints is registered
-    ");
-    assert_eq!(told(), "");
+    let mut simulation = full(world);
+    assert_eq!(simulation.sync(&Selection::Everything), 0);
+    assert_eq!(found(&simulation, "shop/web"), ["old 10.0.0.1"]);
+}
+
+#[test]
+fn the_former_holder_of_a_shared_refusal_keeps_what_waits_for_its_new_name() {
+    // `shop/left` is not found under its new name, which is full, so `shop/web` may not displace its instance.
+    let world = World::new()
+        .service(service("shop/left", "http/new").created(1).ready([pod("one", "10.0.0.1")]))
+        .service(service("shop/web", "http/old").created(2).ready([pod("two", "10.0.0.2")]))
+        .cloud_map("http/old", HTTP, [own("a", "shop/left", "10.0.0.1")])
+        .cloud_map("http/new", HTTP, []);
+    let mut simulation = full(world);
+    assert_eq!(simulation.sync(&Selection::Everything), 0);
+    assert_eq!(found(&simulation, "shop/left"), ["old 10.0.0.1"]);
+    let left: ServiceRef = named("shop/left");
+    assert!(simulation.world.0.desired.services.contains_key(&left));
+    assert_eq!(simulation.world.0.registry.services[&key("http/new")].held(), 0);
 }

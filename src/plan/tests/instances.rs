@@ -136,14 +136,24 @@ fn an_id_that_somebody_else_has_is_not_registered_over() {
 }
 
 #[test]
-fn an_id_of_ours_that_stands_for_another_ready_endpoint_is_not_registered_over() {
+fn an_id_that_stands_for_another_ready_endpoint_stays_and_the_endpoints_swap_ids() {
     let both = [pod("one", "10.0.0.1"), pod("two", "10.0.0.2")];
     let empty = World::new().service(service("shop/web", "http/web").ready(both));
     let id = empty.id_given("http/web", "10.0.0.1");
     let altered = with(with(right(), IPV4, "10.0.0.2"), "cloud-map-sync/pod", "two");
-    let plan = empty.cloud_map("http/web", HTTP, [(&id, altered)]).plan();
-    assert!(plan.changes.is_empty());
-    assert_eq!(plan.held_back[0].reason.code(), "IdTaken");
+    let other = empty.id_given("http/web", "10.0.0.2");
+    let swapped = empty.clone().cloud_map("http/web", HTTP, [(&id, altered.clone())]);
+    let swapped = written(&swapped.plan(), "http/web");
+    assert_eq!(swapped.keys().collect::<Vec<_>>(), [&other]);
+    assert_eq!(swapped[&other][IPV4], "10.0.0.1");
+    // Both stand for the second pod: the first one's id goes back to the first one.
+    let second = written(&empty.plan(), "http/web")[&other].clone();
+    let doubled =
+        empty.clone().cloud_map("http/web", HTTP, [(&id, altered.clone()), (&other, second)]);
+    assert_snapshot!(doubled.told().replace(&id, "ID"), @"shop/web: rewrite http/web: AWS_INSTANCE_IPV4 10.0.0.2 -> 10.0.0.1, cloud-map-sync/pod two -> one");
+    // An id that is free in no other way is not registered over.
+    let taken = empty.cloud_map("http/web", HTTP, [(&id, altered), (&other, foreign("10.0.0.9"))]);
+    assert_eq!(taken.plan().held_back[0].reason.code(), "IdTaken");
 }
 
 #[test]

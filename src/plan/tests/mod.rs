@@ -1,12 +1,15 @@
 //! The rules of the reconcile as tables of cases and as properties. `world` tells small worlds in few
 //! words, `simulation` applies plans to random ones in memory by `calls`, and at each of them `promises`
-//! are checked.
+//! are checked. `seeds` says which worlds are tried.
 
 mod adoption;
 mod allowed;
 mod arbitrary;
+mod asked_names;
 mod calls;
+mod capacity;
 mod claims;
+mod clusters;
 mod convergence;
 mod deletions;
 mod departures;
@@ -16,7 +19,6 @@ mod guard;
 mod health;
 mod instances;
 mod kubernetes;
-mod limits;
 mod moves;
 mod name_policy;
 mod new_namespaces;
@@ -27,11 +29,13 @@ mod purges;
 mod readiness;
 mod removals;
 mod room;
+mod seeds;
 mod services;
 mod shapes;
 mod shared;
 mod shared_turns;
 mod simulation;
-mod turn;
+mod ttls;
+mod unread;
 mod updates;
 mod world;

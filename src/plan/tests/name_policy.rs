@@ -21,7 +21,7 @@ pub fn rules(more: &[(&str, Value)]) -> Rules {
     Rules { name_policy: Some(NamePolicy(rules)), ..Rules::default() }
 }
 
-fn ready(name: &str, place: &str) -> Kubernetes {
+pub fn ready(name: &str, place: &str) -> Kubernetes {
     service(name, place).ready([pod("one", "10.0.0.1")])
 }
 

@@ -8,7 +8,7 @@ use super::world::{
 };
 use crate::model::attributes::ORPHANED;
 use crate::model::{ClusterArn, Existence, SignedDuration, Timestamp};
-use crate::plan::{Extent, Orphans, Policy, Rules, Step, marked_clusters};
+use crate::plan::{Extent, Orphans, Policy, Rules, Step, marked_clusters, not_shown};
 
 const WEEK: SignedDuration = SignedDuration::from_hours(7 * 24);
 const DAY: SignedDuration = SignedDuration::from_hours(24);
@@ -161,6 +161,30 @@ fn orphans_are_told_in_a_sentence() {
     assert_snapshot!(told(Existence::Unknown("denied".to_owned()), Some(WEEK)), @"3 instances in dns/web, http/cart: this cluster is not in CLUSTERS, and whether EKS has it is not known (denied): they stay until somebody purges them");
     let due = Orphans::of(&noted(left_behind(), &since(WEEK)).0, Existence::Gone);
     assert_snapshot!(due.to_string(), @"3 instances in dns/web, http/cart: EKS knows this cluster no more, first seen so 2026-11-14T10:51:00Z: they go");
+}
+
+#[test]
+fn what_a_cluster_left_in_its_former_cloud_map_is_told_and_never_purged() {
+    let world = noted(left_behind(), &since(WEEK));
+    let orphans = Orphans::of(&world.0, Existence::Exists).moved_to("in eu-west-1".to_owned());
+    assert_eq!((orphans.code(), orphans.step), ("ClusterMoved", Step::TakeNoteBack));
+    assert_snapshot!(orphans.to_string(), @"3 instances in dns/web, http/cart: this cluster is kept in another Cloud Map now (in eu-west-1): they stay until somebody purges them");
+    let gone = Orphans::of(&world.0, Existence::Gone).moved_to("in eu-west-1".to_owned());
+    assert_eq!(gone.code(), "ClusterGone");
+}
+
+#[test]
+fn what_another_cloud_map_shows_too_is_left_out_by_the_arn_of_its_namespace() {
+    let registry = left_behind().0.registry;
+    let arn = |id: &str| registry.namespaces[id].arn.clone().expect("an ARN");
+    let left = |shown: &[String]| {
+        let left = not_shown(&registry, &shown.iter().cloned().collect());
+        left.services.keys().map(|key| key.namespace.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(left(&[]), ["ns-dns", "ns-http"]);
+    assert_eq!(left(&[arn("ns-dns")]), ["ns-http"]);
+    assert_eq!(left(&[arn("ns-dns").replace("1111", "4444")]), ["ns-dns", "ns-http"]);
+    assert_eq!(left(&[arn("ns-dns"), arn("ns-http")]), [""; 0]);
 }
 
 /// A cluster that was made again under its name: one of its former instances was noted.

@@ -7,8 +7,7 @@ use std::net::IpAddr;
 use super::simulation::Simulation;
 use crate::model::attributes::{IPV4, IPV6};
 use crate::model::{
-    AnnotatedService, CloudMapService, Endpoint, Health, HealthSource, Marks, ServiceKey,
-    ServiceRef,
+    AnnotatedService, Endpoint, Health, HealthSource, Marks, ServiceKey, ServiceRef,
 };
 use crate::plan::instances::health;
 use crate::plan::instances::identity::Identity;
@@ -41,6 +40,16 @@ impl Simulation {
         if holders.holder(key).is_some() && self.is_hindered(&marked, names) {
             return;
         }
+        if self.refusals.contains(&key.namespace) {
+            // It moves one for one, and is never without an instance.
+            let mut wanted = names.iter().map(|name| findable(&self.world.0, &marked, name));
+            let is_last = self.count_of(&marked) == 1;
+            assert!(
+                !is_last || wanted.all(|it| it.is_empty()),
+                "{change}: it is the last instance of {marked}"
+            );
+            return;
+        }
         let maximum = has_maximum(&self.world.0, &marked);
         for name in names {
             let ready = if maximum { publishable } else { findable };
@@ -54,6 +63,13 @@ impl Simulation {
                 "{change}: {found} of {ready:?} of {marked} are found under {name:?}: {there:?}"
             );
         }
+    }
+
+    fn count_of(&self, service: &ServiceRef) -> usize {
+        let registry = &self.world.0.registry;
+        let all = registry.services.keys().flat_map(|key| self.world.0.ours(key));
+        let marks = all.filter_map(|(_, it)| Marks::read(it, &self.world.0.owner));
+        marks.filter(|marks| marks.service == *service).count()
     }
 
     /// Whether a Service cannot be found whole under the names that it asks for. A name that comes free
@@ -78,16 +94,10 @@ impl Simulation {
         assert!(!keeps || serving || wanted == Health::Healthy, "{change}: none is ready");
     }
 
-    /// A registration leaves neither its service nor its namespace with more instances than they take.
+    /// A registration leaves its service with no more instances than that takes.
     pub fn assert_within_limits(&self, change: &Change) {
-        let (key, limits) = (&change.place().key, self.course.rules.limits);
-        let services = || self.world.0.registry.services.iter();
-        let held = |(_, service): (&ServiceKey, &CloudMapService)| service.held();
-        let in_service: usize = services().filter(|(it, _)| *it == key).map(held).sum();
-        let same = services().filter(|(it, _)| it.namespace == key.namespace);
-        let in_namespace: usize = same.map(held).sum();
-        assert!(in_service <= limits.service, "{change}: {in_service} in the service");
-        assert!(in_namespace <= limits.namespace, "{change}: {in_namespace} in the namespace");
+        let held = self.world.0.registry.services[&change.place().key].held();
+        assert!(held <= self.course.rules.service_limit.0, "{change}: {held} in the service");
     }
 
     /// A name of ours goes empty only where none who holds it has anything that could be found there.

@@ -5,6 +5,7 @@ use insta::assert_snapshot;
 use super::world::{A, CNAME, HTTP, Kubernetes, World, foreign, own, pod, service, tagged};
 use crate::model::Family::{self, V4, V6};
 use crate::model::Tags;
+use crate::plan::Rules;
 
 fn web(place: &str) -> Kubernetes {
     service("shop/web", place).ready([pod("one", "10.0.0.1")])
@@ -72,6 +73,35 @@ fn an_alias_takes_no_instances() {
         [("a", foreign("10.0.0.9"))],
     );
     assert_snapshot!(world.told(), @"! shop/web dns/web: the Cloud Map service has a CNAME record and takes no addresses; choose another name (CnameService)");
+}
+
+#[test]
+fn without_rights_to_records_nothing_is_registered_or_rewritten() {
+    let under =
+        |world: World| world.under(Rules { lacks_dns_rights: true, ..Rules::default() }).told();
+    let there = |kind, place: &str, address: &str| {
+        let world = World::new().service(web(place)).cloud_map(
+            place,
+            kind,
+            [own("a", "shop/web", address)],
+        );
+        under(world)
+    };
+    assert_snapshot!(under(World::new().service(web("dns/web"))), @"! shop/web dns/web: the function's role may not write DNS records (DNS_NAMESPACES is false), so it registers nothing in a Cloud Map service that has them; deploy with DnsNamespaces=yes (DnsNotAllowed)");
+    assert_snapshot!(under(World::new().service(web("http/web"))), @r"
+    shop/web: create http/web: an HTTP service
+    shop/web: register http/web: 10.0.0.1 (pod one)
+    ");
+    assert_snapshot!(there(A, "dns/web", "10.0.0.1"), @"! shop/web dns/web: the function's role may not write DNS records (DNS_NAMESPACES is false), so it registers nothing in a Cloud Map service that has them; deploy with DnsNamespaces=yes (DnsNotAllowed)");
+    assert_snapshot!(there(A, "dns/web", "10.0.0.9"), @r"
+    shop/web: deregister dns/web a: 10.0.0.9: no ready endpoint has this address and port; stays until one of the ready endpoints is registered
+    ! shop/web dns/web: the function's role may not write DNS records (DNS_NAMESPACES is false), so it registers nothing in a Cloud Map service that has them; deploy with DnsNamespaces=yes (DnsNotAllowed)
+    ");
+    assert_snapshot!(there(HTTP, "dns/web", "10.0.0.9"), @r"
+    shop/web: register dns/web: 10.0.0.1 (pod one)
+    shop/web: deregister dns/web a: 10.0.0.9: no ready endpoint has this address and port; stays until one of the ready endpoints is registered
+    ! shop/web dns/web: this Cloud Map service is of the type HTTP: its instances are found by DiscoverInstances calls, and by no DNS query (NotInDns)
+    ");
 }
 
 #[test]

@@ -3,8 +3,8 @@
 use insta::assert_snapshot;
 
 use super::world::{A, AAAA, BOTH, HTTP, SRV, World, ours, own, pod, service, web_of, with};
-use crate::model::ServiceKind;
 use crate::model::attributes::PORT;
+use crate::model::{HealthCheck, ServiceKind};
 
 /// What is planned for one pod with these addresses in a service of these records.
 fn one(kind: ServiceKind, addresses: &str) -> String {
@@ -181,4 +181,32 @@ fn a_mistake_in_one_of_several_ports_removes_nothing() {
     shop/web: rewrite http/web a: cloud-map-sync/pod nothing -> one
     ! shop/web http/web: port gprc is no port of the Service, or its endpoints lack it; the Service has: http (80), grpc (90) (NoSuchPort)
     ");
+}
+
+#[test]
+fn a_service_with_a_route_53_health_check_needs_a_port_too() {
+    let checked = |world: World, place| {
+        let check = HealthCheck { kind: "TCP".into(), path: None, threshold: None };
+        world.with(place, |service| service.health_check = Some(check)).told()
+    };
+    for kind in [A, HTTP] {
+        let place = web_of(kind);
+        let told = checked(annotated(kind, []), place);
+        assert_eq!(
+            told,
+            format!(
+                "! shop/web {place}: the Route 53 health checks of this Cloud Map service need a port: the Service has 2 ports, so name one with the port annotation (PortNeeded)"
+            )
+        );
+        let told = checked(annotated(kind, ["grpc"]), place);
+        assert!(
+            told.starts_with(&format!("shop/web: register {place}: 10.0.0.1 port 9090")),
+            "{told}"
+        );
+        let ready = pod("one", "10.0.0.1").target("http", 8080);
+        let web = service("shop/web", place).ports([("http", 80)]).ready([ready]);
+        let world = World::new().service(web).cloud_map(place, kind, []);
+        let told = checked(world, place);
+        assert_eq!(told, format!("shop/web: register {place}: 10.0.0.1 port 8080 (pod one)"));
+    }
 }

@@ -1,19 +1,16 @@
-//! A small model of `apply` on a Cloud Map in memory (`calls`): registrations first, then everything
-//! that the changes rest on is read again, and only what the second plan still removes, waiting for
-//! nothing, goes.
+//! The pass machine on a Cloud Map in memory (`calls`), in place of `apply`: what it asks for is read from the world as
+//! it is, and what it hands out is done to that world.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::turn::{self, Settled, Turn, identity};
+use super::clusters::Interruption;
 use super::world::World;
 use crate::model::{KnownHealth, Selection, ServiceKey, ServiceRef};
+use crate::passes::{self, Step, Turn};
 use crate::plan::{
-    Adoption, Again, Change, Extent, Holders, Observation, Plan, Rules, Stage, adopt, affected,
-    health_needed, plan,
+    Adoption, Change, Extent, Holders, Intent, Judged, Observation, Plan, Rules, Stage, adopt,
+    affected, health_needed, plan,
 };
-
-/// How often those that wait for room get another turn, as in `apply`.
-const MORE_TURNS: usize = 3;
 
 /// How a sync goes on.
 #[derive(Clone, Debug)]
@@ -27,13 +24,16 @@ pub struct Course {
     pub resets: bool,
     /// The health of what this sync registered is not told before the next one.
     pub late: bool,
+    /// How many instances Cloud Map takes in a namespace.
+    pub namespace_quota: usize,
 }
 
 impl Course {
     /// Nothing comes between, and whoever is first by name takes its turn first.
     pub fn undisturbed() -> Self {
         let rules = Rules::default();
-        Self { rules, side_by_side: false, failing: 0, resets: true, late: false }
+        let (resets, namespace_quota) = (true, 2000);
+        Self { rules, side_by_side: false, failing: 0, resets, late: false, namespace_quota }
     }
 }
 
@@ -43,17 +43,23 @@ pub struct Simulation {
     pub world: World,
     pub course: Course,
     pub(super) calls: u32,
+    pub(super) writes: u32,
     /// What the present sync registered.
     pub(super) fresh: BTreeSet<(ServiceKey, String)>,
+    /// The namespaces in which Cloud Map refused a registration of the present sync.
+    pub(super) refusals: BTreeSet<String>,
     /// Who held each name when the present sync began.
     pub holders: BTreeMap<ServiceKey, Vec<ServiceRef>>,
+    /// Another cluster's sync that comes in the middle of this one's.
+    pub interruption: Option<Interruption>,
 }
 
 impl Simulation {
     pub fn new(world: World, course: Course) -> Self {
         let mut world = world.under(course.rules.clone());
         world.0.expect_namespaces();
-        Self { world, course, calls: 0, fresh: BTreeSet::new(), holders: BTreeMap::new() }
+        let (fresh, refusals, holders, interruption) = Default::default();
+        Self { world, course, calls: 0, writes: 0, fresh, refusals, holders, interruption }
     }
 
     /// What a run sees: services that are empty and unclaimed are not read, nor are the endpoints of
@@ -103,15 +109,16 @@ impl Simulation {
         let changes = plan.changes.into_values().flatten();
         let changes: Vec<Change> = changes.filter(|it| it.stage() == Stage::Adopt).collect();
         for change in &changes {
-            self.make(change);
+            self.make(change, false);
         }
         changes
     }
 
-    /// One sync. Returns how many calls it made.
+    /// One sync. Returns how many calls changed something.
     pub fn sync(&mut self, selection: &Selection) -> u32 {
-        let before = self.calls;
+        let before = self.writes;
         self.fresh.clear();
+        self.refusals.clear();
         let (observation, affected) = self.observe(selection);
         let plan = plan(&observation, &affected);
         let strangers: Vec<_> = plan.changes.keys().filter(|it| !affected.contains(*it)).collect();
@@ -120,96 +127,80 @@ impl Simulation {
         let holders = Holders::decide(&observation);
         self.holders =
             holders.keys().map(|key| (key.clone(), holders.holders(key).to_vec())).collect();
-        let removals = plan.changes.values().flatten().filter(|it| it.stage() == Stage::Deregister);
-        let announced: BTreeSet<Settled> = removals.map(identity).collect();
-        let mut turns = turn::all(plan.changes, &observation, &BTreeSet::new());
-        for _ in 0..=MORE_TURNS {
-            self.take(&mut turns);
-            turns = self.turns_of_those_that_wait_for_room(turns, &announced);
-        }
+        let judged = Judged::of(&observation, &affected, &plan);
+        let mut turns = passes::turns(Intent::Sync, &observation, plan.changes, judged);
+        self.take(&mut turns);
         self.assert_that_they_stay(&held);
-        self.calls - before
+        self.writes - before
     }
 
     fn take(&mut self, turns: &mut [Turn]) {
-        if self.course.side_by_side {
-            for look in 1..=turns.iter().map(Turn::looks).max().unwrap_or(0) {
-                let turns = turns.iter_mut().filter(|turn| look <= turn.looks());
-                turns.for_each(|turn| self.look(turn, look));
-            }
-        } else {
-            for turn in turns {
-                (1..=turn.looks()).for_each(|look| self.look(turn, look));
+        let mut is_over = vec![false; turns.len()];
+        while is_over.iter().any(|is_over| !is_over) {
+            for (turn, is_over) in turns.iter_mut().zip(&mut is_over) {
+                while !*is_over {
+                    *is_over = self.step(turn);
+                    if self.course.side_by_side {
+                        break;
+                    }
+                }
             }
         }
     }
 
-    /// As in `apply`: when all have had their turn, those that wait for room are looked at again, and
-    /// nothing goes that the first plan did not announce.
-    fn turns_of_those_that_wait_for_room(
-        &self,
-        turns: Vec<Turn>,
-        announced: &BTreeSet<Settled>,
-    ) -> Vec<Turn> {
-        let turns: Vec<Turn> = turns.into_iter().filter(|turn| !turn.left().is_empty()).collect();
-        let waiting: BTreeSet<ServiceRef> =
-            turns.iter().flat_map(|it| it.services.clone()).collect();
-        let open: Vec<Change> = turns.iter().flat_map(Turn::left).collect();
-        let (mut observation, _) = self.observe(&Selection::Everything);
-        observation.extent = Extent::Again;
-        let again = Again::of(&Holders::decide(&observation), &waiting, &open);
-        let mut changes = plan(&observation, &again.services).changes;
-        changes.retain(|service, _| waiting.contains(service));
-        for changes in changes.values_mut() {
-            changes.retain(|change| {
-                change.stage() != Stage::Deregister || announced.contains(&identity(change))
-            });
+    /// One step of a turn; returns whether that is over.
+    fn step(&mut self, turn: &mut Turn) -> bool {
+        match turn.next(true) {
+            Step::Make(changes) => {
+                // Those of one pass are under way together.
+                let known = turn.observation().registry.capacity.clone();
+                for change in changes {
+                    let knows_full = known.refusal(&change.place().key).is_some();
+                    let effect = self.make(&change, knows_full);
+                    turn.record(change, effect);
+                }
+            }
+            Step::Read(again) => {
+                let mut seen = turn.observation().clone();
+                self.read_again(&mut seen, &again.keys, &again.read);
+                self.read_health(&mut seen, &again.services);
+                turn.observed(seen);
+            }
+            Step::ReadEndpoints(services) => {
+                let mut seen = turn.observation().clone();
+                self.read_again(&mut seen, &BTreeSet::new(), &services);
+                turn.endpoints_read(seen);
+            }
+            Step::Done => return true,
         }
-        let settled = turns.into_iter().flat_map(|turn| turn.settled).collect();
-        turn::all(changes, &observation, &settled)
+        false
+    }
+
+    /// Reads what `World::observe_again` does.
+    fn read_again(
+        &self,
+        seen: &mut Observation,
+        keys: &BTreeSet<ServiceKey>,
+        services: &BTreeSet<ServiceRef>,
+    ) {
+        let truth = &self.world.0;
+        seen.registry.namespaces.extend(truth.registry.namespaces.clone());
+        for key in keys {
+            if let Some(service) = truth.registry.services.get(key) {
+                seen.registry.services.insert(key.clone(), service.clone());
+            }
+        }
+        for service in services {
+            match truth.desired.services.get(service) {
+                Some(it) => _ = seen.desired.services.insert(service.clone(), it.clone()),
+                None => _ = seen.desired.services.remove(service),
+            }
+        }
     }
 
     /// Time passes between two syncs.
     pub fn wait(&mut self) {
         let wait = self.course.rules.guard.wait;
         self.world.0.now = self.world.0.now.saturating_add(wait).expect("a time");
-    }
-
-    fn look(&mut self, turn: &mut Turn, look: usize) {
-        if look > 1 {
-            self.decide_again(turn);
-        }
-        for change in turn.due(look) {
-            if turn.settled.insert(identity(&change)) && self.make(&change) {
-                turn.observation.note(&change);
-            }
-        }
-    }
-
-    /// Reads again what is open, as `World::observe_again` does, and plans it again.
-    fn decide_again(&self, turn: &mut Turn) {
-        if turn.changes.is_empty() {
-            return;
-        }
-        let holders = Holders::decide(&turn.observation);
-        let again = Again::of(&holders, &turn.services, &turn.changes);
-        let (truth, seen) = (&self.world.0, &mut turn.observation);
-        let there = truth.registry.namespaces.clone();
-        seen.registry.namespaces.extend(there);
-        for key in &again.keys {
-            if let Some(service) = truth.registry.services.get(key) {
-                seen.registry.services.insert(key.clone(), service.clone());
-            }
-        }
-        for service in &again.read {
-            match truth.desired.services.get(service) {
-                Some(it) => _ = seen.desired.services.insert(service.clone(), it.clone()),
-                None => _ = seen.desired.services.remove(service),
-            }
-        }
-        self.read_health(seen, &again.services);
-        let mut plan = plan(seen, &again.services);
-        plan.changes.retain(|service, _| turn.services.contains(service));
-        turn.go_on(plan.changes);
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 pub use super::kubernetes::{Kubernetes, mistake, pod, service};
 use crate::model::attributes::{IPV4, IPV6, REGION};
 use crate::model::{
-    Attributes, CloudMapService, ClusterArn, Marks, Namespace, NamespaceKind, Owner, Records,
+    Attributes, CloudMapService, ClusterArn, Held, Marks, Namespace, NamespaceKind, Owner, Records,
     Selection, ServiceKey, ServiceKind, ServiceRef, Tags, Timestamp,
 };
 use crate::plan::{Extent, Observation, Plan, Rules, affected, plan};
@@ -69,6 +69,8 @@ impl World {
             rules: Arc::default(),
             now: NOW,
             extent: Extent::Everything,
+            judged: None,
+            held: Held::default(),
             desired,
             registry,
         });

@@ -45,8 +45,9 @@ pub const OF_CLUSTER: [Metric<ClusterReport>; 15] = [
     ),
     Metric::counted(
         "Missing",
-        "of those two, endpoints that are ready and not registered",
-        |cluster| cluster.left_undone("register"),
+        "of those two, endpoints that are ready and not registered; and those whose registration \
+         Cloud Map refuses as invalid (`InvalidInput`)",
+        ClusterReport::missing,
     ),
     Metric::counted("Leftover", "and endpoints that are gone and still registered", |cluster| {
         cluster.left_undone("deregister")
@@ -78,6 +79,12 @@ impl ClusterReport {
     pub(super) fn left_undone(&self, change: &str) -> usize {
         let changes = self.services.iter().flat_map(|service| &service.changes);
         changes.filter(|line| line.change == change && line.is_left_undone()).count()
+    }
+
+    /// Endpoints that are ready and not registered.
+    pub(super) fn missing(&self) -> usize {
+        let refused = self.services.iter().map(|service| service.refused.len());
+        self.left_undone("register") + refused.sum::<usize>()
     }
 
     fn guard_holds(&self) -> Option<&GuardReport> {

@@ -25,7 +25,7 @@ pub const OF_INVOCATION: [Metric<Report>; 14] = [
         |report| changes(report, &ChangeResult::Planned),
     ),
     Metric::counted("OutOfStep", "`Missing` and `Leftover` of all clusters", |report| {
-        sum(report, |it| it.left_undone("register") + it.left_undone("deregister"))
+        sum(report, |it| it.missing() + it.left_undone("deregister"))
     }),
     Metric::seconds(
         "OldestMissing",

@@ -96,6 +96,13 @@ impl State {
             Some(FaultKind::Cut) => self.answer(output, Damage::Cut, Duration::ZERO),
             Some(FaultKind::TruncatedJson) => self.answer(output, Damage::Half, Duration::ZERO),
             Some(FaultKind::Late(wait)) => self.answer(output, Damage::None, *wait),
+            Some(FaultKind::Lacks(member)) => {
+                let lacking = output.map(|mut body| {
+                    body.as_object_mut().map(|body| body.remove(*member));
+                    body
+                });
+                self.answer(lacking, Damage::None, Duration::ZERO)
+            }
             _ => self.answer(output, Damage::None, Duration::ZERO),
         }
     }
@@ -113,6 +120,7 @@ impl State {
         if let Some(quotas) = &self.behaviour.quotas
             && !self.buckets.take(quotas, &accepted.operation, self.now)
         {
+            self.throttled += 1;
             return Err(if discovery {
                 fault::request_limit_exceeded()
             } else {

@@ -45,6 +45,8 @@ pub enum FaultKind {
     DropAfterEffect,
     /// It is done, and the answer comes so much later.
     Late(Duration),
+    /// It is done, and the answer lacks this member.
+    Lacks(&'static str),
     /// The operation is accepted and ends as FAIL with this ErrorCode.
     OperationFails(&'static str),
     /// The operation is accepted and never ends.
@@ -147,6 +149,7 @@ impl FaultKind {
                 | Self::FailAfterEffect
                 | Self::DropAfterEffect
                 | Self::Late(_)
+                | Self::Lacks(_)
                 | Self::OperationFails(_)
                 | Self::OperationHangs
         )

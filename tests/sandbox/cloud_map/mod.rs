@@ -145,6 +145,11 @@ impl CloudMap {
         self.look().calls.iter().filter(|call| call.status == 400).count()
     }
 
+    /// How many calls the rates refused.
+    pub fn throttled(&self) -> usize {
+        self.look().throttled
+    }
+
     /// How many calls there were of each operation.
     pub fn counts(&self) -> BTreeMap<String, usize> {
         let mut counts = BTreeMap::new();
@@ -166,6 +171,7 @@ impl CloudMap {
     pub fn forget_calls(&self) {
         let mut state = self.look();
         state.calls.clear();
+        state.throttled = 0;
         state.recorded_from = (state.now, state.buckets.clone());
     }
 

@@ -33,6 +33,8 @@ pub(super) struct State {
     pub(super) operations: Operations,
     pub(super) behaviour: Behaviour,
     pub(super) buckets: Buckets,
+    /// How many calls the rates refused since the record of calls began.
+    pub(super) throttled: usize,
     pub(super) faults: Vec<Fault>,
     pub(super) calls: Vec<Call>,
     /// When the record of calls began, and what was left of the rates then.
@@ -58,6 +60,7 @@ impl State {
             operations: Operations::default(),
             behaviour: Behaviour::default(),
             buckets: Buckets::default(),
+            throttled: 0,
             faults: Vec::new(),
             calls: Vec::new(),
             recorded_from: (now, Buckets::default()),

@@ -114,6 +114,9 @@ fn injected(call: &Call, fault: &FaultKind) -> Option<Answer> {
             content_type: "text/html",
             ..Answer::text(StatusCode::OK, "<html><body>Please log in to continue.</body></html>")
         }),
+        FaultKind::Json(body) => {
+            Some(Answer { content_type: "application/json", ..Answer::text(StatusCode::OK, body) })
+        }
         FaultKind::Expired410OnContinue => {
             let resource = Target::of_path(call.uri.path()).and_then(|target| target.resource())?;
             Some(list::expire(resource, &call.parameters.r#continue).into())
@@ -165,8 +168,7 @@ fn elsewhere(world: &World, path: &str) -> Answer {
     if matches!(path, "/readyz" | "/livez" | "/healthz") {
         return Answer::text(StatusCode::OK, "ok");
     }
-    let hidden = !world.serves_slices && path.starts_with("/apis/discovery.k8s.io");
-    match discovery::document(path, world.minor).filter(|_| !hidden) {
+    match discovery::document(path, world.minor, world.serves_slices) {
         Some(document) => Answer::json(StatusCode::OK, &document),
         None => page_not_found(),
     }

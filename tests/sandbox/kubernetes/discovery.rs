@@ -2,23 +2,24 @@
 
 use serde_json::{Value, json};
 
-use super::resource::{RESOURCES, Resource};
+use super::resource::{ENDPOINT_SLICES, RESOURCES, Resource};
 
-/// The document at a path that names no resource.
-pub fn document(path: &str, minor: u32) -> Option<Value> {
+/// The document at a path that names no resource, of a server that serves slices or does not.
+pub fn document(path: &str, minor: u32, serves_slices: bool) -> Option<Value> {
+    let groups = groups(serves_slices);
     match path.trim_end_matches('/') {
         "/version" => Some(version(minor)),
         "/api" => Some(json!({"kind": "APIVersions", "versions": ["v1"]})),
         "/apis" => Some(json!({
             "kind": "APIGroupList", "apiVersion": "v1",
-            "groups": groups().into_iter().map(group).collect::<Vec<_>>(),
+            "groups": groups.into_iter().map(group).collect::<Vec<_>>(),
         })),
         "/api/v1" => Some(resources("")),
         other => {
             let name = other.strip_prefix("/apis/")?;
             match name.strip_suffix("/v1") {
-                Some(name) if groups().contains(&name) => Some(resources(name)),
-                None if groups().contains(&name) => Some(group(name)),
+                Some(name) if groups.contains(&name) => Some(resources(name)),
+                None if groups.contains(&name) => Some(group(name)),
                 _ => None,
             }
         }
@@ -34,9 +35,9 @@ fn version(minor: u32) -> Value {
     })
 }
 
-fn groups() -> Vec<&'static str> {
+fn groups(serves_slices: bool) -> Vec<&'static str> {
     let mut groups: Vec<_> = RESOURCES.iter().map(|resource| resource.group).collect();
-    groups.retain(|group| !group.is_empty());
+    groups.retain(|group| !group.is_empty() && (serves_slices || *group != ENDPOINT_SLICES.group));
     groups
 }
 

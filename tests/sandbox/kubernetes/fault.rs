@@ -33,6 +33,8 @@ pub enum FaultKind {
     Slow(Duration),
     /// An HTML page with status 200, as a proxy in between would send.
     NotJson,
+    /// This JSON with status 200.
+    Json(&'static str),
 }
 
 impl Fault {

@@ -36,7 +36,9 @@ impl Failure {
 
     /// An operation that is not played here.
     pub fn unknown_operation(name: &str) -> Self {
-        let text = format!("the sandbox plays SendMessage and SendMessageBatch, not {name}");
+        let text = format!(
+            "the sandbox plays SendMessage, ChangeMessageVisibility and their batches, not {name}"
+        );
         Self::service(StatusCode::BAD_REQUEST, "UnknownOperationException", text)
     }
 
@@ -45,11 +47,12 @@ impl Failure {
         Self::service(StatusCode::FORBIDDEN, refusal.code, &refusal.message)
     }
 
-    /// The caller's role has no right to send.
-    pub fn denied(caller: &Caller, queue: &str) -> Self {
+    /// The caller's role has no right to an action.
+    pub fn denied(caller: &Caller, action: &str, queue: &str) -> Self {
+        let action = action.to_lowercase();
         let text = format!(
-            "User: {} is not authorized to perform: sqs:sendmessage on resource: {queue} because no \
-             identity-based policy allows the sqs:sendmessage action",
+            "User: {} is not authorized to perform: sqs:{action} on resource: {queue} because no \
+             identity-based policy allows the sqs:{action} action",
             caller.principal.arn()
         );
         Self::service(StatusCode::FORBIDDEN, "AccessDeniedException", text)

@@ -1,10 +1,12 @@
-//! The SQS stand-in: standard queues that take messages by SendMessage and SendMessageBatch, in AWS
-//! JSON 1.0, with the service's limits and its ways to refuse (`send`, `error`). A test makes a `queue`,
-//! lets roles send to it, and takes the messages out as Lambda's event source mapping does (`lambda`).
+//! The SQS stand-in: standard queues that take messages by SendMessage and SendMessageBatch and hold them back by
+//! ChangeMessageVisibility and its batch, in AWS JSON 1.0, with the service's limits and its ways to refuse (`send`,
+//! `receive`, `error`). A test makes a `queue`, lets roles use it, and takes the messages out as Lambda's event source
+//! mapping does (`lambda`).
 
 pub mod error;
 pub mod lambda;
 pub mod queue;
+mod receive;
 mod send;
 
 use std::collections::BTreeMap;
@@ -46,10 +48,12 @@ impl Sqs {
         let url = parameters["QueueUrl"].as_str();
         let url = url.ok_or_else(|| Failure::missing_parameter("QueueUrl"))?;
         let queue = self.find(&caller.region, url).ok_or_else(Failure::no_queue)?;
-        queue.admit(caller)?;
+        queue.admit(operation, caller)?;
         match operation {
             "SendMessage" => send::one(&queue, caller, &parameters),
             "SendMessageBatch" => send::batch(&queue, caller, &parameters),
+            "ChangeMessageVisibility" => receive::one(&queue, &parameters),
+            "ChangeMessageVisibilityBatch" => receive::batch(&queue, &parameters),
             other => Err(Failure::unknown_operation(other)),
         }
     }

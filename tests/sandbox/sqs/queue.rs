@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
 use tokio::sync::Notify;
@@ -19,15 +20,26 @@ pub struct Queue {
     arrived: Arc<Notify>,
 }
 
-#[derive(Default)]
-struct State {
+pub(super) struct State {
     senders: BTreeSet<String>,
-    waiting: VecDeque<Message>,
+    consumers: BTreeSet<String>,
+    pub(super) waiting: VecDeque<Message>,
+    pub(super) in_flight: Vec<InFlight>,
+    pub(super) dead: Vec<Message>,
+    pub(super) now: Duration,
+    pub(super) visibility: Duration,
+    pub(super) most_receives: u32,
     sent: u32,
     requests: u32,
     refusal: Option<Failure>,
     spared: u32,
     failing_entries: u32,
+}
+
+/// A message that was received.
+pub(super) struct InFlight {
+    pub(super) message: Message,
+    pub(super) visible_from: Duration,
 }
 
 /// A message in a queue.
@@ -41,6 +53,8 @@ pub struct Message {
     pub sent_at: i64,
     /// The sender's user id.
     pub sender: String,
+    /// How often it was received.
+    pub receives: u32,
 }
 
 impl Queue {
@@ -49,7 +63,7 @@ impl Queue {
         Self {
             arn: format!("arn:aws:sqs:{region}:{account}:{name}"),
             url: format!("{endpoint}/{account}/{name}"),
-            state: Arc::default(),
+            state: Arc::new(Mutex::new(State::new())),
             arrived: Arc::default(),
         }
     }
@@ -67,6 +81,16 @@ impl Queue {
     /// Lets sessions of a role send.
     pub fn allow(&self, role_arn: &str) {
         self.state().senders.insert(role_arn.to_owned());
+    }
+
+    /// Lets sessions of a role receive, delete and postpone messages.
+    pub fn allow_consumer(&self, role_arn: &str) {
+        self.state().consumers.insert(role_arn.to_owned());
+    }
+
+    /// Puts a message into the queue without a sender's request.
+    pub fn send(&self, body: &str) -> Message {
+        self.put_of("AIDASANDBOX", body)
     }
 
     /// Refuses every request in the same way, until told otherwise.
@@ -106,11 +130,14 @@ impl Queue {
         }
     }
 
-    pub(super) fn admit(&self, caller: &Caller) -> Result<(), Failure> {
+    pub(super) fn admit(&self, operation: &str, caller: &Caller) -> Result<(), Failure> {
         let mut state = self.state();
         state.requests += 1;
-        if !state.senders.contains(&caller.principal.role_arn) {
-            return Err(Failure::denied(caller, &self.arn));
+        let action = operation.trim_end_matches("Batch");
+        let sends = action == "SendMessage";
+        let allowed = if sends { &state.senders } else { &state.consumers };
+        if !allowed.contains(&caller.principal.role_arn) {
+            return Err(Failure::denied(caller, action, &self.arn));
         }
         if state.spared > 0 {
             state.spared -= 1;
@@ -128,20 +155,46 @@ impl Queue {
     }
 
     pub(super) fn put(&self, caller: &Caller, body: &str) -> Message {
+        self.put_of(&caller.principal.user_id(), body)
+    }
+
+    fn put_of(&self, sender: &str, body: &str) -> Message {
         let mut state = self.state();
         state.sent += 1;
         let message = Message {
             id: uid(&format!("{} {}", self.arn, state.sent)),
             body: body.to_owned(),
             sent_at: Timestamp::now().as_millisecond(),
-            sender: caller.principal.user_id(),
+            sender: sender.to_owned(),
+            receives: 0,
         };
         state.waiting.push_back(message.clone());
         self.arrived.notify_one();
         message
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect("no poisoned lock")
+    }
+}
+
+impl State {
+    /// An empty queue with the template's visibility timeout.
+    fn new() -> Self {
+        Self {
+            senders: BTreeSet::new(),
+            consumers: BTreeSet::new(),
+            waiting: VecDeque::new(),
+            in_flight: Vec::new(),
+            dead: Vec::new(),
+            now: Duration::ZERO,
+            visibility: Duration::from_mins(30),
+            most_receives: u32::MAX,
+            sent: 0,
+            requests: 0,
+            refusal: None,
+            spared: 0,
+            failing_entries: 0,
+        }
     }
 }

@@ -29,7 +29,11 @@ pub(super) fn one(queue: &Queue, caller: &Caller, parameters: &Value) -> Result<
 /// Answers SendMessageBatch.
 pub(super) fn batch(queue: &Queue, caller: &Caller, parameters: &Value) -> Result<Value, Failure> {
     let entries = parameters["Entries"].as_array().map(Vec::as_slice).unwrap_or_default();
-    check_batch(entries)?;
+    check_entries(entries)?;
+    let length = entries.iter().map(|entry| body(entry).len()).sum();
+    if length > LONGEST {
+        return Err(Failure::too_long(LONGEST, length));
+    }
     let (mut successful, mut failed) = (Vec::new(), Vec::new());
     for entry in entries {
         let body = body(entry);
@@ -53,7 +57,8 @@ pub(super) fn batch(queue: &Queue, caller: &Caller, parameters: &Value) -> Resul
     Ok(answer)
 }
 
-fn check_batch(entries: &[Value]) -> Result<(), Failure> {
+/// The rules of every batch.
+pub(super) fn check_entries(entries: &[Value]) -> Result<(), Failure> {
     if entries.is_empty() {
         return Err(Failure::empty_batch());
     }
@@ -67,8 +72,7 @@ fn check_batch(entries: &[Value]) -> Result<(), Failure> {
             return Err(Failure::same_id(id));
         }
     }
-    let length = entries.iter().map(|entry| body(entry).len()).sum();
-    if length > LONGEST { Err(Failure::too_long(LONGEST, length)) } else { Ok(()) }
+    Ok(())
 }
 
 fn is_id(id: &str) -> bool {

@@ -1,7 +1,10 @@
+use std::time::Duration;
+
 use serde_json::json;
 
 use super::super::identity::Principal;
 use super::super::{ACCOUNT, REGION, ROLE_ARN};
+use super::receive::receipt;
 use super::*;
 
 fn caller() -> Caller {
@@ -91,4 +94,48 @@ fn a_request_is_answered_in_the_queues_own_region_and_account_and_for_who_may_se
     queue.refuse(None);
     assert!(send(&caller()).is_ok());
     assert_eq!(queue.take_all().len(), 1);
+}
+
+fn change(sqs: &Sqs, queue: &Queue, entries: &Value) -> Result<Value, Failure> {
+    let parameters = json!({"QueueUrl": queue.url(), "Entries": entries}).to_string();
+    sqs.perform("ChangeMessageVisibilityBatch", &caller(), parameters.as_bytes())
+}
+
+#[test]
+fn a_received_message_is_invisible_until_its_time_or_the_one_it_is_given() {
+    let (sqs, queue) = queues();
+    queue.allow_consumer(ROLE_ARN);
+    let second = Duration::from_secs(1);
+    queue.send("a");
+    queue.send("b");
+    let received = queue.receive();
+    assert_eq!(received.iter().map(|it| it.receives).collect::<Vec<_>>(), [1, 1]);
+    let [a, b] = [0, 1].map(|index| receipt(&received[index]));
+    let entries = json!([
+        {"Id": "0", "ReceiptHandle": a, "VisibilityTimeout": 60},
+        {"Id": "1", "ReceiptHandle": "another", "VisibilityTimeout": 60},
+        {"Id": "2", "ReceiptHandle": b, "VisibilityTimeout": 43_201},
+    ]);
+    let answer = change(&sqs, &queue, &entries).expect("taken");
+    assert_eq!(answer["Successful"], json!([{"Id": "0"}]));
+    let codes = [0, 1].map(|index| answer["Failed"][index]["Code"].clone());
+    assert_eq!(codes, ["ReceiptHandleIsInvalid", "InvalidParameterValue"]);
+    queue.pass(60 * second);
+    let again = queue.receive();
+    assert_eq!((again[0].body.as_str(), again[0].receives, again.len()), ("a", 2, 1));
+    let entries = json!([{"Id": "0", "ReceiptHandle": a, "VisibilityTimeout": 0}]);
+    let old = change(&sqs, &queue, &entries).expect("taken");
+    assert_eq!(old["Failed"][0]["Code"], "ReceiptHandleIsInvalid");
+    queue.set_most_receives(1);
+    queue.pass(1800 * second);
+    assert_eq!((queue.receive(), queue.dead().len()), (vec![], 2));
+}
+
+#[test]
+fn who_may_send_may_not_change_the_visibility() {
+    let (sqs, queue) = queues();
+    let entries = json!([{"Id": "0", "ReceiptHandle": "a", "VisibilityTimeout": 0}]);
+    let denied = change(&sqs, &queue, &entries).expect_err("denied");
+    assert_eq!(denied.status, StatusCode::FORBIDDEN);
+    assert!(denied.message.contains("sqs:changemessagevisibility "), "{}", denied.message);
 }

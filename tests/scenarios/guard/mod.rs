@@ -1,10 +1,10 @@
-//! The guard against mass deletion: what it holds (`holds`), also where there is little room (`room`), what it lets
+//! The guard against mass deletion: what it holds (`holds`), again between the passes (`between`), what it lets
 //! pass and when (`passes`), and what it remembers and where (`remembers`).
 
+mod between;
 mod holds;
 mod passes;
 mod remembers;
-mod room;
 
 use std::time::Duration;
 

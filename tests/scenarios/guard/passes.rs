@@ -39,6 +39,18 @@ async fn wait_is_a_setting() {
     assert_eq!(sync(&shops.function).await.counts.deregistered, 12);
 }
 
+/// With a schedule of half an hour no full sync comes within six times two minutes.
+#[tokio::test]
+async fn same_loss_passes_under_a_schedule_that_is_slower_than_six_waits() {
+    let mut shops = Shops::start().await;
+    let settings = [("GUARD_WAIT", "2m"), ("SCHEDULE_MINUTES", "30")];
+    shops.function = shops.fleet.function_with(&settings).await.with_clock(shops.clock.clock());
+    shops.delete_all();
+    holds(&sync(&shops.function).await);
+    shops.clock.advance(Duration::from_mins(30));
+    assert_eq!(sync(&shops.function).await.counts.deregistered, 12);
+}
+
 #[tokio::test]
 async fn wait_goes_on_in_another_process() {
     let mut shops = Shops::start().await;

@@ -1,9 +1,15 @@
 //! What is remembered, where, and until when.
 
+use std::time::Duration;
+
+use serde_json::json;
+
 use super::{SHOPS, Shops, WAIT, guard, holds};
 use crate::fleet::{annotated, give_pods};
+use crate::queue::{batch, message};
 use crate::run::{plan, settled, sync};
 use crate::sandbox::cloud_map::{Fault, FaultKind};
+use crate::sandbox::function::invoke;
 
 impl Shops {
     /// The marks that the guard left on instances.
@@ -51,6 +57,28 @@ async fn loss_that_is_over_is_forgotten_and_waits_anew_when_it_comes_again() {
     assert!(!guard(&report).later_look, "{report}");
 }
 
+/// An adoption takes nothing out and holds nothing, so it says nothing of what a full sync would hold.
+#[tokio::test]
+async fn adoption_does_not_vouch_for_a_cluster_that_another_process_holds() {
+    for confirm in [false, true] {
+        let shops = Shops::start_in_services_of_others().await;
+        shops.clock.advance(Duration::from_mins(2));
+        shops.delete_all();
+        let adopt = json!({ "action": "adopt", "cluster": "blue", "confirm": confirm });
+        invoke(&shops.function, &adopt).await.response.expect("a report");
+        let other = shops.fleet.function().await.with_clock(shops.clock.clock());
+        holds(&sync(&other).await);
+        let has_mark = |name: &&str| {
+            let instances = shops.fleet.instances("prod", name);
+            instances.values().any(|it| it.contains_key("cloud-map-sync/guard"))
+        };
+        let unmarked = SHOPS.iter().find(|name| !has_mark(name)).expect("one mark in all");
+        let about = json!({ "cluster": "blue", "namespace": "shop", "service": unmarked });
+        invoke(&shops.function, &batch(&[message("m", &about)])).await;
+        assert_eq!(shops.registered(), 12, "{unmarked} {confirm}");
+    }
+}
+
 #[tokio::test]
 async fn plan_and_dry_run_hold_and_remember_nothing() {
     let shops = Shops::start_in_services_of_others().await;
@@ -77,7 +105,9 @@ async fn loss_that_passes_and_fails_to_go_goes_at_the_next_run_and_waits_no_more
     let denied = Fault::on("DeregisterInstance", FaultKind::AccessDenied).always();
     shops.fleet.cloud_map.inject(denied);
     let report = sync(&shops.function).await;
-    assert_eq!((report.counts.deregistered, report.counts.failed), (0, 12), "{report}");
+    // The instance with the note is not tried after that.
+    let counts = report.counts;
+    assert_eq!((counts.deregistered, counts.failed, counts.undone), (0, 11, 1), "{report}");
 
     shops.fleet.cloud_map.heal();
     let report = sync(&shops.function).await;

@@ -5,10 +5,11 @@ use proptest::prelude::*;
 use crate::model::Selection;
 use crate::model::attributes::SIGHTING;
 use crate::plan::tests::arbitrary;
-use crate::plan::tests::convergence::{config, found, passes_on, settle};
+use crate::plan::tests::convergence::{found, passes_on, settle};
+use crate::plan::tests::seeds::config;
 use crate::plan::tests::simulation::{Course, Simulation};
 use crate::plan::tests::world::World;
-use crate::plan::{Limits, Rules, Stage};
+use crate::plan::{Rules, ServiceLimit, Stage};
 
 proptest! {
     #![proptest_config(config())]
@@ -20,11 +21,11 @@ proptest! {
         guard in arbitrary::guard(),
     ) {
         let under = |guard| {
-            // What is refused for want of room, a loss is measured without.
-            let limits = Limits::default();
-            let rules = Rules { guard, limits, ..course.rules.clone() };
-            let mut simulation =
-                Simulation::new(world.clone(), Course { failing: 0, rules, ..course.clone() });
+            // Which instance finds a place, or is displaced, depends on the order of events.
+            let service_limit = ServiceLimit::default();
+            let rules = Rules { guard, service_limit, ..course.rules.clone() };
+            let course = Course { failing: 0, rules, namespace_quota: 2000, ..course.clone() };
+            let mut simulation = Simulation::new(world.clone(), course);
             settle(&mut simulation, &[Selection::Everything]);
             simulation
         };

@@ -6,6 +6,7 @@ mod convergence;
 mod held;
 mod memory;
 mod passing;
+mod unread;
 
 use std::collections::BTreeSet;
 

@@ -4,8 +4,8 @@ use insta::assert_snapshot;
 
 use super::{after, at, confirmed, held, lost, marks, minutes, seen, shops, stand};
 use crate::model::SignedDuration;
-use crate::plan::Stand;
 use crate::plan::tests::world::{NOW, World, named, pod, service, tell};
+use crate::plan::{Guard, Rules, Stand};
 
 #[test]
 fn what_passes_says_so() {
@@ -41,6 +41,37 @@ fn the_same_loss_passes_between_one_wait_and_six() {
         let writes = plan.changes.values().flatten().filter(|it| it.marked().is_none()).count();
         assert_eq!(writes == 1, anew, "{later}:\n{}", tell(&plan));
     }
+}
+
+#[test]
+fn same_loss_passes_up_to_three_periods_if_six_waits_are_less() {
+    let world = shops(&[("a", 3, Some(1)), ("b", 3, None)]);
+    let guard = Guard { wait: minutes(2), period: minutes(30), ..world.0.rules.guard };
+    let rules = Rules { guard, ..(*world.0.rules).clone() };
+    let first = seen(world.under(rules));
+    let second = SignedDuration::from_secs(1);
+    for (later, expected) in [
+        (minutes(2) - second, Stand::Held),
+        (minutes(2), Stand::Lifted),
+        (minutes(30), Stand::Lifted),
+        (minutes(90), Stand::Lifted),
+        (minutes(90) + second, Stand::Held),
+    ] {
+        let plan = at(first.clone(), NOW + later).plan();
+        assert_eq!(stand(&plan), Some(expected), "{later}");
+    }
+}
+
+#[test]
+fn pair_of_settings_that_lets_no_full_sync_come_in_time_is_a_warning() {
+    let guard =
+        |wait, period| Guard { wait: minutes(wait), period: minutes(period), ..Guard::default() };
+    for (wait, period) in [(10, 1), (10, 60), (1, 1), (60, 5)] {
+        assert_eq!(guard(wait, period).mismatch(), None, "{wait} {period}");
+    }
+    assert_eq!(Guard { share: 100, ..guard(2, 30) }.mismatch(), None, "it is off");
+    let warning = guard(2, 30).mismatch().expect("no run in 12 minutes");
+    assert_snapshot!(warning, @"GUARD_WAIT (2m) and SCHEDULE_MINUTES (30) do not go together: no full sync comes between one and six times GUARD_WAIT, so the next full sync lets pass what is held, if it comes within 1h 30m");
 }
 
 #[test]

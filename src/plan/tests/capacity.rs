@@ -1,16 +1,17 @@
-//! Where there is not room for all: who gets it, who makes it, and what is said of it.
+//! A Cloud Map service at its limit: the registrations that get a place, the instances that they displace, and the
+//! lines about the rest.
 
 use insta::assert_snapshot;
 
 use super::health::{checked, registered};
 use super::world::{HTTP, Kubernetes, World, foreign, of_other_cluster, ours, pod, service, with};
 use crate::model::{Attributes, Health};
-use crate::plan::{Limits, Policy, Rules};
+use crate::plan::{Policy, Rules, ServiceLimit};
 
 /// What a sync would do under these limits.
-pub fn told(world: &World, service: usize, namespace: usize) -> String {
-    let limits = Limits { service, namespace };
-    world.clone().under(Rules { limits, ..Rules::default() }).told()
+pub fn told(world: &World, service: usize) -> String {
+    let service_limit = ServiceLimit(service);
+    world.clone().under(Rules { service_limit, ..Rules::default() }).told()
 }
 
 /// A Service `shop/<name>` that claims `http/<name>`, with pods at these last numbers of an address.
@@ -31,19 +32,19 @@ pub fn task(last: u8) -> Attributes {
 }
 
 #[test]
-fn a_service_takes_so_many_whoever_registered_them_and_what_stands_stays() {
+fn a_service_takes_1000_whoever_registered_them_and_what_stands_stays() {
     let world = World::new().service(ready("web", &[1, 2, 3, 4])).cloud_map(
         "http/web",
         HTTP,
         [("a", stands("web", 1)), ("b", task(1)), ("c", of_other_cluster("shop/web", "10.0.8.1"))],
     );
-    assert_snapshot!(told(&world, 4, 2000), @r"
+    assert_snapshot!(told(&world, 4), @r"
     shop/web: register http/web: 10.0.0.2 (pod one)
     ! shop/web http/web: 2 of 4 instances fit: a Cloud Map service takes 4, and 2 in it are not ours (ServiceFull)
     ");
-    assert_snapshot!(told(&world, 3, 2000), @"! shop/web http/web: 1 of 4 instances fit: a Cloud Map service takes 3, and 2 in it are not ours (ServiceFull)");
-    assert_snapshot!(told(&world, 2, 2000), @"! shop/web http/web: 1 of 4 instances fit: a Cloud Map service takes 2, and 2 in it are not ours (ServiceFull)");
-    assert_snapshot!(told(&world, 6, 2000), @r"
+    assert_snapshot!(told(&world, 3), @"! shop/web http/web: 1 of 4 instances fit: a Cloud Map service takes 3, and 2 in it are not ours (ServiceFull)");
+    assert_snapshot!(told(&world, 2), @"! shop/web http/web: 1 of 4 instances fit: a Cloud Map service takes 2, and 2 in it are not ours (ServiceFull)");
+    assert_snapshot!(told(&world, 6), @r"
     shop/web: register http/web: 10.0.0.2 (pod one)
     shop/web: register http/web: 10.0.0.3 (pod one)
     shop/web: register http/web: 10.0.0.4 (pod one)
@@ -51,18 +52,17 @@ fn a_service_takes_so_many_whoever_registered_them_and_what_stands_stays() {
 }
 
 #[test]
-fn what_goes_anyway_makes_room_as_little_as_needed() {
+fn an_instance_that_goes_is_displaced_by_a_new_endpoint() {
     let world = World::new().service(ready("web", &[1, 5])).cloud_map(
         "http/web",
         HTTP,
         [("a", stands("web", 1)), ("b", stands("web", 2)), ("c", stands("web", 3))],
     );
-    assert_snapshot!(told(&world, 3, 2000), @r"
-    shop/web: register http/web: 10.0.0.5 (pod one); waits until there is room for it
-    shop/web: deregister http/web b: 10.0.0.2 (pod one): no ready endpoint has this address and port
-    shop/web: deregister http/web c: 10.0.0.3 (pod one): no ready endpoint has this address and port; stays until the new instances are registered
+    assert_snapshot!(told(&world, 3), @r"
+    shop/web: rewrite http/web b: 10.0.0.5 (pod one) in place of 10.0.0.2 (pod one): no ready endpoint has this address and port
+    shop/web: deregister http/web c: 10.0.0.3 (pod one): no ready endpoint has this address and port
     ");
-    assert_snapshot!(told(&world, 4, 2000), @r"
+    assert_snapshot!(told(&world, 4), @r"
     shop/web: register http/web: 10.0.0.5 (pod one)
     shop/web: deregister http/web b: 10.0.0.2 (pod one): no ready endpoint has this address and port
     shop/web: deregister http/web c: 10.0.0.3 (pod one): no ready endpoint has this address and port
@@ -70,53 +70,50 @@ fn what_goes_anyway_makes_room_as_little_as_needed() {
 }
 
 #[test]
-fn the_last_one_under_a_name_makes_no_room() {
+fn the_last_instance_under_a_name_is_displaced_too() {
     let world = World::new().service(ready("web", &[5, 6])).cloud_map(
         "http/web",
         HTTP,
         [("a", stands("web", 1)), ("b", task(1))],
     );
-    assert_snapshot!(told(&world, 2, 2000), @r"
-    shop/web: deregister http/web a: 10.0.0.1 (pod one): no ready endpoint has this address and port; stays until one of the ready endpoints is registered
-    ! shop/web http/web: 0 of 2 instances fit: a Cloud Map service takes 2, and 1 in it are not ours (ServiceFull)
+    assert_snapshot!(told(&world, 2), @r"
+    shop/web: rewrite http/web a: 10.0.0.6 (pod one) in place of 10.0.0.1 (pod one): no ready endpoint has this address and port
+    ! shop/web http/web: 1 of 2 instances fit: a Cloud Map service takes 2, and 1 in it are not ours (ServiceFull)
     ");
     let world = world.with("http/web", |service| {
         let instances = service.instances.as_mut().expect("they were read");
         instances.insert("c".into(), stands("web", 2));
     });
-    assert_snapshot!(told(&world, 3, 2000), @r"
-    shop/web: register http/web: 10.0.0.5 (pod one); waits until there is room for it
-    shop/web: register http/web: 10.0.0.6 (pod one); waits until there is room for it
-    shop/web: deregister http/web a: 10.0.0.1 (pod one): no ready endpoint has this address and port
-    shop/web: deregister http/web c: 10.0.0.2 (pod one): no ready endpoint has this address and port; stays until one of the ready endpoints is registered
+    assert_snapshot!(told(&world, 3), @r"
+    shop/web: rewrite http/web a: 10.0.0.6 (pod one) in place of 10.0.0.1 (pod one): no ready endpoint has this address and port
+    shop/web: rewrite http/web c: 10.0.0.5 (pod one) in place of 10.0.0.2 (pod one): no ready endpoint has this address and port
     ");
 }
 
 #[test]
-fn what_a_gone_service_left_makes_room_for_the_next_holder_but_for_the_last() {
+fn an_instance_of_a_gone_service_is_displaced_by_the_next_holders() {
     let world = World::new().service(ready("web", &[5])).cloud_map(
         "http/web",
         HTTP,
         [("a", stands("gone", 1)), ("b", stands("gone", 2)), ("c", stands("gone", 3))],
     );
-    assert_snapshot!(told(&world, 3, 2000), @r"
-    shop/web: register http/web: 10.0.0.5 (pod one); waits until there is room for it
-    shop/web: deregister http/web a: 10.0.0.1 (pod one): Service shop/gone is gone, or no longer annotated and headless
+    assert_snapshot!(told(&world, 3), @r"
+    shop/web: rewrite http/web a: 10.0.0.5 (pod one) in place of 10.0.0.1 (pod one): Service shop/gone is gone, or no longer annotated and headless
     shop/web: deregister http/web b: 10.0.0.2 (pod one): Service shop/gone is gone, or no longer annotated and headless; stays until Service shop/web has an instance under this name
     shop/web: deregister http/web c: 10.0.0.3 (pod one): Service shop/gone is gone, or no longer annotated and headless; stays until Service shop/web has an instance under this name
     ");
 }
 
 #[test]
-fn a_policy_that_takes_nothing_out_makes_no_room() {
-    let limits = Limits { service: 2, namespace: 2000 };
+fn a_policy_that_takes_nothing_out_displaces_nothing() {
+    let service_limit = ServiceLimit(2);
     let world = World::new().service(ready("web", &[1, 5])).cloud_map(
         "http/web",
         HTTP,
         [("a", stands("web", 1)), ("b", stands("web", 2))],
     );
     assert_snapshot!(world
-        .under(Rules { policy: Policy::CreateOnly, limits, ..Rules::default() })
+        .under(Rules { policy: Policy::CreateOnly, service_limit, ..Rules::default() })
         .told(), @r"
     ! shop/web http/web: 1 of 2 instances fit: a Cloud Map service takes 2, and 0 in it are not ours (ServiceFull)
     ! shop/web http/web: POLICY=create-only does not allow this: deregister b in http/web (Policy)
@@ -124,25 +121,18 @@ fn a_policy_that_takes_nothing_out_makes_no_room() {
 }
 
 #[test]
-fn where_there_are_too_many_what_goes_gives_no_room() {
+fn a_service_above_its_limit_exchanges_one_for_one() {
     let world = World::new().service(ready("web", &[1, 5])).cloud_map(
         "http/web",
         HTTP,
         [("a", stands("web", 1)), ("b", stands("web", 2)), ("c", stands("web", 3)), ("d", task(1))],
     );
-    assert_snapshot!(told(&world, 2, 2000), @r"
-    shop/web: deregister http/web b: 10.0.0.2 (pod one): no ready endpoint has this address and port
-    shop/web: deregister http/web c: 10.0.0.3 (pod one): no ready endpoint has this address and port
-    ! shop/web http/web: 1 of 2 instances fit: a Cloud Map service takes 2, and 1 in it are not ours (ServiceFull)
-    ");
-    assert_snapshot!(told(&world, 3, 2000), @r"
-    shop/web: register http/web: 10.0.0.5 (pod one); waits until there is room for it
-    shop/web: deregister http/web b: 10.0.0.2 (pod one): no ready endpoint has this address and port
+    assert_snapshot!(told(&world, 2), @r"
+    shop/web: rewrite http/web b: 10.0.0.5 (pod one) in place of 10.0.0.2 (pod one): no ready endpoint has this address and port
     shop/web: deregister http/web c: 10.0.0.3 (pod one): no ready endpoint has this address and port
     ");
-    assert_snapshot!(told(&world, 1000, 3), @r"
-    shop/web: register http/web: 10.0.0.5 (pod one); waits until there is room for it
-    shop/web: deregister http/web b: 10.0.0.2 (pod one): no ready endpoint has this address and port
+    assert_snapshot!(told(&world, 3), @r"
+    shop/web: rewrite http/web b: 10.0.0.5 (pod one) in place of 10.0.0.2 (pod one): no ready endpoint has this address and port
     shop/web: deregister http/web c: 10.0.0.3 (pod one): no ready endpoint has this address and port
     ");
 }
@@ -154,7 +144,7 @@ fn an_instance_of_which_only_the_health_is_told_stands() {
     let standing = registered("one", "10.0.0.1", "HEALTHY");
     let known = [("a", Health::Unhealthy)];
     let world = checked(World::new().service(web), [("a", standing)], &known);
-    assert_snapshot!(told(&world, 2, 2000), @r"
+    assert_snapshot!(told(&world, 2), @r"
     shop/web: register http/web: 10.0.0.2 (pod two), HEALTHY
     shop/web: health http/web a: 10.0.0.1 (pod one): UNHEALTHY -> HEALTHY, since it is ready
     ! shop/web http/web: 2 of 3 instances fit: a Cloud Map service takes 2, and 0 in it are not ours (ServiceFull)

@@ -1,0 +1,72 @@
+"""Builds the forwarder from exactly the files that its image is built from.
+
+They are copied to target/ci/forwarder-image as .dockerignore lets them through, and the command of the Dockerfile runs
+there, without --release. A file that Cargo.toml or the source names and the image's context lacks fails here.
+"""
+
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCKERFILE = ROOT / "deploy" / "forwarders" / "cloud-map-forwarder" / "Dockerfile"
+TARGET = ROOT / "target"
+CONTEXT = TARGET / "ci" / "forwarder-image"
+
+
+def tracked():
+    """Every file of a clone, and new ones that are not ignored."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    return [name for name in listed.split("\0") if name and (ROOT / name).is_file()]
+
+
+def is_sent(name, patterns):
+    """Whether Docker sends a file: the last pattern that matches it, or a folder that it is in, decides."""
+    path = Path(name)
+    candidates = [str(it) for it in (path, *path.parents)][:-1]
+    sent = True
+    for pattern in patterns:
+        # Neither of Docker's patterns with `**` is used, and `*` ends at a slash.
+        negated, pattern = pattern.startswith("!"), pattern.removeprefix("!").strip("/")
+        depth = pattern.count("/")
+        if any(it.count("/") == depth and fnmatchcase(it, pattern) for it in candidates):
+            sent = negated
+    return sent
+
+
+def copy_context():
+    """Copies the files with their times, so that a second build finds nothing new."""
+    lines = DOCKERFILE.with_name("Dockerfile.dockerignore").read_text().splitlines()
+    patterns = [line.strip() for line in lines if line.strip() and not line.startswith("#")]
+    shutil.rmtree(CONTEXT, ignore_errors=True)
+    copied = [name for name in tracked() if is_sent(name, patterns)]
+    for name in copied:
+        (CONTEXT / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / name, CONTEXT / name)
+    return copied
+
+
+def main():
+    dockerfile = DOCKERFILE.read_text()
+    toolchain = re.search(r'^channel = "(.*)"', (ROOT / "rust-toolchain.toml").read_text(), re.M)[1]
+    if f"FROM rust:{toolchain}-" not in dockerfile:
+        print(f"{DOCKERFILE.name}: the image builds with another Rust than {toolchain}", file=sys.stderr)
+        return 1
+    copied = copy_context()
+    build = shlex.split(re.search(r"^RUN (cargo build .*)$", dockerfile, re.M)[1])
+    build.remove("--release")
+    built = subprocess.run([*build, "--target-dir", str(TARGET)], cwd=CONTEXT)
+    if built.returncode != 0:
+        print(f"the forwarder's image cannot be built: {shlex.join(build)}", file=sys.stderr)
+        return 1
+    print(f"{len(copied)} files are enough for the forwarder's image")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,171 @@
+"""What template.yaml makes of the parameters: alarms that follow the schedule, roles of any number of clusters, rights
+that end where a parameter says so. Each is a stack as CloudFormation would resolve it.
+"""
+
+import json
+import re
+import shlex
+import sys
+from fnmatch import fnmatchcase
+from itertools import product
+
+from iam_check import ROOT, actions
+from stack import Stack, parameters, read, refusals
+
+TEMPLATE = read(ROOT / "template.yaml")
+ACCOUNT = "111122223333"
+CLUSTER = f"arn:aws:eks:eu-central-1:{ACCOUNT}:cluster/blue"
+EVERY_CLUSTER = f"arn:aws:eks:*:{ACCOUNT}:cluster/*"
+# IAM's, for all inline policies of a role, white space apart.
+ROLE_LIMIT = 10_240
+# CloudWatch's, in seconds, for all periods of an alarm together; a week with periods of an hour or more.
+DAY, WEEK = 86_400, 604_800
+ALL_ON = {
+    "DryRun": "false", "DnsNamespaces": "yes", "CreateNamespaces": "true", "DeleteEmptyServices": "true",
+    "FanOut": "true", "RequiredServiceTag": "yes", "PurgeDeadClustersAfter": "7d", "SubnetIds": "subnet-0",
+    "SecurityGroupIds": "sg-0", "ClustersParameter": "/cloud-map-sync/clusters/",
+    "NamePolicyParameter": "/cloud-map-sync/name-policy",
+    "KmsKeyArn": f"arn:aws:kms:eu-central-1:{ACCOUNT}:key/11111111-2222-3333-4444-555555555555",
+}  # fmt: skip
+
+
+def stack(partition="aws", **given):
+    """The stack of these parameters, which CloudFormation must take."""
+    values = parameters(TEMPLATE, {"Clusters": CLUSTER, **given})
+    refused = list(refusals(TEMPLATE, values))
+    if refused:
+        raise AssertionError(f"{given} is refused: {refused}")
+    return Stack(TEMPLATE, values, partition)
+
+
+def is_refused(**given):
+    return any(refusals(TEMPLATE, parameters(TEMPLATE, {"Clusters": CLUSTER, **given})))
+
+
+def policy(found):
+    """The statements of the function's role, by their Sid."""
+    (document,) = found.resources("AWS::IAM::Role")["FunctionRole"]["Policies"]
+    return {statement["Sid"]: statement for statement in document["PolicyDocument"]["Statement"]}
+
+
+def check_alarms():
+    """Each alarm on a metric of a run sees at least one run in a period, and no time is beyond what CloudWatch takes."""
+    for minutes in map(int, TEMPLATE["Parameters"]["ScheduleMinutes"]["AllowedValues"]):
+        enough = 2 * minutes + 1 if minutes > 1 else 2
+        found = stack(ScheduleMinutes=minutes, NoGoodSyncMinutes=max(enough, 5))
+        for name, alarm in found.resources("AWS::CloudWatch::Alarm").items():
+            period, periods = int(alarm["Period"]), int(alarm["EvaluationPeriods"])
+            assert period % 60 == 0 and period * periods <= (WEEK if period >= 3600 else DAY), (minutes, name)
+            if alarm["Namespace"] != "cloud-map-sync":
+                continue
+            if alarm["TreatMissingData"] == "breaching":
+                # Its periods are minutes, since what is missing is what it is about.
+                assert period == 60 and periods > 2 * minutes - (minutes == 1), (minutes, name)
+            else:
+                assert period >= 60 * minutes, f"{name} cannot fire, or flaps, with a sync every {minutes} minutes"
+            if name in ("HeldBackAlarm", "ConflictsAlarm", "DryRunAlarm"):
+                assert period * periods == max(1800, 2 * 60 * minutes), (minutes, name)
+        (function,) = found.resources("AWS::Serverless::Function").values()
+        assert function["Environment"]["Variables"]["SCHEDULE_MINUTES"] == str(minutes)
+        for given in range(2, 1441):
+            is_wrong = is_refused(ScheduleMinutes=minutes, NoGoodSyncMinutes=given)
+            assert is_wrong == (given < enough), f"{minutes} and {given}: refused is {is_wrong}"
+    for minutes, rate in ((2, "2 minutes"), (5, "5 minutes"), (15, "15 minutes"), (60, "1 hour")):
+        schedule = {"Schedule": f"rate({rate})", "NoGoodSyncMinutes": 200}
+        assert is_refused(**schedule), f"every {rate} with alarms for every minute"
+        stack(ScheduleMinutes=minutes, **schedule)
+
+
+def check_many_clusters():
+    """More than 64 clusters can be deployed: with patterns the role stays within what IAM takes."""
+    for clusters, roles in product(
+        (EVERY_CLUSTER, f"arn:aws:eks:eu-central-1:{ACCOUNT}:cluster/prod-*", ",".join([CLUSTER] * 60)),
+        ("", f"arn:aws:iam::{ACCOUNT}:role/cloud-map-sync-*", "arn:aws:iam::*:role/cloud-map-sync-*"),
+    ):
+        found = policy(stack(**{**ALL_ON, "Clusters": clusters, "AssumableRoleArns": roles}))
+        size = len(json.dumps(list(found.values()), separators=(",", ":")))
+        assert size < ROLE_LIMIT, f"{size} characters for {clusters[:80]} and {roles}"
+        assert found["FindClusters"]["Resource"] == clusters.split(",")
+    for wrong in ("*", "arn:aws:eks:eu-central-1:*:cluster/blue", f"arn:aws:eks:*:{ACCOUNT}:*"):
+        assert is_refused(Clusters=wrong), wrong
+    for wrong in ("*", "arn:aws:iam::*:role/*", f"arn:aws:iam::{ACCOUNT}:role/*"):
+        assert is_refused(AssumableRoleArns=wrong), wrong
+
+
+def check_hosted_zones():
+    """Rights in Route 53 are those of the named hosted zones, in each partition."""
+    writes = {"DryRun": "false", "DnsNamespaces": "yes"}
+    assert policy(stack(**writes))["WriteAddressRecords"]["Resource"] == "arn:aws:route53:::hostedzone/*"
+    for partition in ("aws", "aws-cn", "aws-us-gov"):
+        found = policy(stack(partition, **writes, HostedZoneIds="Z0123456789ABCDEFGHIJ,Z9"))
+        zones = [f"arn:{partition}:route53:::hostedzone/{it}" for it in ("Z0123456789ABCDEFGHIJ", "Z9")]
+        assert found["WriteAddressRecords"]["Resource"] == zones, found["WriteAddressRecords"]
+    assert is_refused(HostedZoneIds="shop.local")
+
+
+def check_concurrency():
+    """The function has no concurrency of its own unless asked for, and then enough for the queue, the schedule and a call."""
+    (function,) = stack().resources("AWS::Serverless::Function").values()
+    assert "ReservedConcurrentExecutions" not in function
+    (function,) = stack(ReservedConcurrency=4).resources("AWS::Serverless::Function").values()
+    assert function["ReservedConcurrentExecutions"] == "4"
+    for wrong in (0, 1, 3, "x"):
+        assert is_refused(ReservedConcurrency=wrong), wrong
+
+
+def simulations():
+    """The commands by which doctor has IAM asked, as README shows them: actions, resource and context of each."""
+    lines = re.findall(r"^    try: (aws iam simulate-principal-policy .*)$", (ROOT / "README.md").read_text(), re.M)
+    for command in (part for line in lines for part in line.split(" && ")):
+        options, name = {}, ""
+        for word in shlex.split(command):
+            name = word if word.startswith("--") else name
+            options.setdefault(name, []).extend([] if word == name else [word])
+        context = {}
+        for entry in options.get("--context-entries", []):
+            fields = dict(field.split("=", 1) for field in entry.split(","))
+            context[fields["ContextKeyName"]] = fields["ContextKeyValues"]
+        for action, resource in product(options["--action-names"], options.get("--resource-arns", ["*"])):
+            yield action, resource, context
+
+
+def is_allowed(statement, action, resource, context):
+    """Whether a statement allows a call, as IAM decides for the operators that the role has."""
+    listed = statement["Resource"] if isinstance(statement["Resource"], list) else [statement["Resource"]]
+    if action not in actions(statement) or not any(fnmatchcase(resource, it) for it in listed):
+        return False
+    for operator, keys in statement.get("Condition", {}).items():
+        for key, wanted in keys.items():
+            wanted = wanted if isinstance(wanted, list) else [wanted]
+            if operator == "StringEquals" and context.get(key) not in wanted:
+                return False
+            if operator == "ForAllValues:StringEquals" and context.get(key, wanted[0]) not in wanted:
+                return False
+    return True
+
+
+def check_simulation():
+    """The role of the template is shown as right by the commands of doctor, and that of a dry run as wrong."""
+    asked = list(simulations())
+    assert asked
+    for given in ({}, {"RequiredServiceTag": "yes"}):
+        for dry_run in ("false", "true"):
+            role = policy(stack(DryRun=dry_run, **given)).values()
+            for call in asked:
+                allowed = any(is_allowed(statement, *call) for statement in role)
+                assert allowed == (dry_run == "false"), f"{call[:2]} is {allowed} with DryRun={dry_run}, {given}"
+
+
+def main():
+    failed = 0
+    for check in (check_alarms, check_many_clusters, check_hosted_zones, check_concurrency, check_simulation):
+        try:
+            check()
+        except (AssertionError, KeyError) as mistake:
+            print(f"{check.__name__}: {mistake!r}", file=sys.stderr)
+            failed += 1
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

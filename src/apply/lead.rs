@@ -1,0 +1,32 @@
+//! The first registration of a Service, for whose answer the others wait: another run may be at the Service.
+
+use tokio::sync::watch;
+
+/// What the first registration was answered.
+#[derive(Debug)]
+pub(super) struct Lead(watch::Sender<Option<bool>>);
+
+impl Default for Lead {
+    fn default() -> Self {
+        Self(watch::channel(None).0)
+    }
+}
+
+impl Lead {
+    /// The first registration was answered; `is_free` is whether no other run was at the same instance.
+    pub(super) fn answer(&self, is_free: bool) {
+        self.0.send_replace(Some(is_free));
+    }
+
+    /// There will be no answer, if there was none.
+    pub(super) fn settle(&self) {
+        self.0.send_if_modified(|answer| answer.is_none() && answer.replace(true).is_none());
+    }
+
+    /// Waits for the answer.
+    pub(super) async fn is_free(&self) -> bool {
+        let mut answers = self.0.subscribe();
+        let answer = answers.wait_for(Option::is_some).await;
+        answer.is_ok_and(|answer| *answer == Some(true))
+    }
+}

@@ -1,0 +1,53 @@
+//! The commands that ask IAM about the rights to write. IAM decides by the resource and by the request's
+//! context, so both are named: without them it refuses every action of a role whose rights have conditions.
+
+use crate::model::{CloudMapService, Registry, ServiceKey};
+
+/// The tag that our services carry.
+const TAG: &str = "cloud-map-sync/owner";
+/// Actions on the instances of a service, whose tag a role may ask for.
+const ON_INSTANCES: [&str; 3] =
+    ["RegisterInstance", "DeregisterInstance", "UpdateInstanceCustomHealthStatus"];
+/// Actions that make a service with its tag. IAM decides for its namespace, too.
+const ON_SERVICES: [&str; 2] = ["CreateService", "TagResource"];
+
+/// The actions that a sync writes with.
+pub(super) fn actions() -> String {
+    [&ON_INSTANCES[..], &ON_SERVICES].concat().join(", ")
+}
+
+/// The commands, on a service that was found and its namespace, else on all services of the registry.
+pub(super) fn commands(
+    registry: &Registry,
+    found: Option<(&ServiceKey, &CloudMapService)>,
+    owner_id: &str,
+) -> String {
+    let in_use = found.and_then(|(key, _)| registry.namespaces.get(&key.namespace));
+    let namespace = in_use.or_else(|| registry.namespaces.values().next());
+    let namespace = namespace.and_then(|it| it.arn.as_deref()).unwrap_or("NAMESPACE_ARN");
+    let service = found.map(|(_, service)| service.arn.clone());
+    let service = service.unwrap_or_else(|| match namespace.split_once(":namespace/") {
+        Some((registry, _)) => format!("{registry}:service/*"),
+        None => "SERVICE_ARN".to_owned(),
+    });
+    let tag = |key: &str, kind: &str, value: &str| {
+        format!("ContextKeyName={key},ContextKeyType={kind},ContextKeyValues={value}")
+    };
+    let present = tag(&format!("aws:ResourceTag/{TAG}"), "string", owner_id);
+    let created = [
+        tag(&format!("aws:RequestTag/{TAG}"), "string", owner_id),
+        tag("aws:TagKeys", "stringList", TAG),
+    ];
+    let on_instances = command(&ON_INSTANCES, &service, &present);
+    let resources = format!("{namespace} {service}");
+    format!("{on_instances} && {}", command(&ON_SERVICES, &resources, &created.join(" ")))
+}
+
+fn command(actions: &[&str], resources: &str, context: &str) -> String {
+    let actions: Vec<String> =
+        actions.iter().map(|action| format!("servicediscovery:{action}")).collect();
+    let actions = actions.join(" ");
+    format!(
+        "aws iam simulate-principal-policy --policy-source-arn ROLE_ARN --action-names {actions} --resource-arns {resources} --context-entries {context}"
+    )
+}

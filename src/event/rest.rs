@@ -1,0 +1,114 @@
+//! What a run has left for others: a part of a cluster, how often it was handed on, and what the run held there. A
+//! message may add to what is held, and lift none of it: there is no field for what a run let pass.
+
+use serde_json::{Map, Value};
+
+use super::{Unusable, name};
+use crate::model::{Held, ServiceRef, Shard};
+
+/// What a run has left undone for want of time, and handed on.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Rest {
+    /// The part of the cluster.
+    pub shard: Shard,
+    /// How often it was handed on.
+    pub hop: u8,
+    /// The Services that the run held.
+    pub held: Held,
+}
+
+impl Rest {
+    /// The last hop: Lambda ends a longer chain of invocations by itself.
+    pub const LAST_HOP: u8 = 8;
+
+    /// Reads the fields `shard` and `hop`.
+    pub(super) fn from_fields(object: &Map<String, Value>) -> Result<Option<Self>, Unusable> {
+        let Some(shard) = object.get("shard") else { return Ok(None) };
+        let invalid = |field, expected| Unusable::InvalidName { field, expected };
+        let shard = shard.as_str().and_then(Shard::parse);
+        let shard = shard.ok_or(invalid("shard", "a part such as 0/4"))?;
+        let hop = object.get("hop").and_then(Value::as_u64).and_then(|hop| u8::try_from(hop).ok());
+        let hop = hop.filter(|hop| *hop <= Self::LAST_HOP);
+        let hop = hop.ok_or(invalid("hop", "a number up to 8"))?;
+        let held = object.get("held").map_or(Some(Held::default()), held);
+        let held = held.ok_or(invalid("held", "\"all\" or Services such as \"shop/web\""))?;
+        Ok(Some(Self { shard, hop, held }))
+    }
+
+    /// The value of the field `held`. Marks in Cloud Map may have names that no Service can have and no message may
+    /// contain: all are held then.
+    #[must_use]
+    pub fn held_as_json(held: &Held) -> Value {
+        let Held::Services(services) = held else { return ALL.into() };
+        let names: Value = services.iter().map(ToString::to_string).collect();
+        if self::held(&names).as_ref() == Some(held) { names } else { ALL.into() }
+    }
+}
+
+/// The word for all Services in the field `held`.
+const ALL: &str = "all";
+
+fn held(value: &Value) -> Option<Held> {
+    if value == ALL {
+        return Some(Held::All);
+    }
+    let service = |text: &Value| {
+        let (namespace, service) = text.as_str()?.split_once('/')?;
+        Some(ServiceRef::new(name::namespace(namespace).ok()?, name::service(service).ok()?))
+    };
+    value.as_array()?.iter().map(service).collect::<Option<_>>().map(Held::Services)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::event::Scope;
+
+    #[test]
+    fn what_a_run_has_left_is_read_whole_or_refused() {
+        let read = |value: Value| {
+            let scope = Scope::from_own_message(value.as_object().expect("an object"));
+            scope.map(|scope| scope.rest.map(|rest| (rest.shard.to_string(), rest.hop)))
+        };
+        assert_eq!(read(json!({"cluster": "blue"})), Ok(None));
+        let rest = read(json!({"cluster": "blue", "shard": "1/4", "hop": 8}));
+        assert_eq!(rest, Ok(Some(("1/4".to_owned(), 8))));
+        for (bad, named) in [
+            (json!({"cluster": "blue", "shard": "4/4", "hop": 1}), "shard"),
+            (json!({"cluster": "blue", "shard": 1, "hop": 1}), "shard"),
+            (json!({"cluster": "blue", "shard": "1/4"}), "hop"),
+            (json!({"cluster": "blue", "shard": "1/4", "hop": 9}), "hop"),
+            (json!({"namespace": "shop", "shard": "1/4", "hop": 1}), "shard"),
+        ] {
+            let read = read(bad.clone());
+            assert!(
+                matches!(read, Err(Unusable::InvalidName { field, .. }) if field == named),
+                "{bad}: {read:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_a_run_held_is_read_as_it_is_written_and_never_as_less() {
+        let read = |held: &Value| {
+            let message = json!({"cluster": "blue", "shard": "1/4", "hop": 1, "held": held});
+            let scope = Scope::from_own_message(message.as_object().expect("an object"));
+            scope.map(|scope| scope.rest.expect("a rest").held)
+        };
+        let service = |name| ServiceRef::new("shop", name);
+        let services = Held::Services([service("web"), service("cart")].into());
+        for held in [Held::default(), services, Held::All] {
+            assert_eq!(read(&Rest::held_as_json(&held)), Ok(held));
+        }
+        let impossible = Held::Services([service("web"), service("../nodes")].into());
+        assert_eq!(read(&Rest::held_as_json(&impossible)), Ok(Held::All));
+        for bad in
+            [json!(null), json!("shop/web"), json!(["web"]), json!(["shop/We b"]), json!([7])]
+        {
+            let read = read(&bad);
+            assert!(matches!(read, Err(Unusable::InvalidName { field: "held", .. })), "{bad}");
+        }
+    }
+}

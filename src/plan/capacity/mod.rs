@@ -1,0 +1,149 @@
+//! Places for instances in Cloud Map: 1,000 in a service, counted beforehand; in a namespace until Cloud Map refuses a
+//! registration, since no API reports that quota.
+//!
+//! A new endpoint that finds no place is registered under the id of an instance of ours that goes under the same name
+//! (`exchange`): that takes no place, and the name is never empty. A renamed Service gives up instances under its old
+//! name for those under its new one (`rename`). Everything else is held back, fewest registered first (`pending`).
+//! An instance that is registered is never taken out to come back to a limit.
+
+mod exchange;
+mod pending;
+mod rename;
+
+use std::collections::BTreeMap;
+
+use super::instances::comparison::Comparison;
+use super::order::removal::Matched;
+use super::{Change, Observation, Place, Plan, Reason};
+use crate::model::{ServiceKey, ServiceRef};
+
+use pending::Pending;
+
+/// How many instances Cloud Map takes in one service, whoever registered them. AWS raises it for nobody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServiceLimit(pub usize);
+
+impl Default for ServiceLimit {
+    fn default() -> Self {
+        Self(1000)
+    }
+}
+
+/// Which limit a registration meets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Limit<'a> {
+    /// That of the Cloud Map service.
+    Service,
+    /// That of the namespace, with Cloud Map's words.
+    Namespace(&'a str),
+}
+
+/// Makes a plan fit: exchanges what finds no place, and holds the rest back.
+pub fn fit(observation: &Observation, matched: &Matched, plan: &mut Plan) {
+    let standing = |service: &ServiceRef, key: &ServiceKey| {
+        let compared = matched.get(key).and_then(|compared| compared.get(service));
+        compared.map_or(0, Comparison::standing)
+    };
+    let mut freed: BTreeMap<(ServiceRef, String), usize> = BTreeMap::new();
+    for (place, pending) in pending::by_place(plan, standing) {
+        let refusal = observation.registry.capacity.refusal(&place.key);
+        let mut free = observation.free_places(&place.key);
+        let without: Vec<Pending> = pending
+            .into_iter()
+            .filter(|pending| {
+                let freed = freed
+                    .entry((pending.service.clone(), place.key.namespace.clone()))
+                    .or_insert_with(|| {
+                        observation.registry.capacity.freed(&pending.service, &place.key)
+                    });
+                let finds_place = free > 0 && (refusal.is_none() || *freed > 0);
+                if finds_place {
+                    free -= 1;
+                    *freed = freed.saturating_sub(1);
+                }
+                !finds_place
+            })
+            .collect();
+        if without.is_empty() {
+            continue;
+        }
+        let refused = exchange::exchange(observation, &place, without, plan);
+        let limit = refusal.map_or(Limit::Service, |message| Limit::Namespace(message));
+        hold_back(observation, matched, &place, &refused, (limit, free), plan);
+    }
+}
+
+impl Observation {
+    /// How many more instances a Cloud Map service takes by its own limit.
+    fn free_places(&self, key: &ServiceKey) -> usize {
+        self.rules.service_limit.0.saturating_sub(self.registry.instances(key).count())
+    }
+}
+
+/// Takes out of the plan the registrations that are refused, with one line for each Service; the Cloud Map service
+/// takes `free` more by its own limit.
+fn hold_back(
+    observation: &Observation,
+    matched: &Matched,
+    place: &Place,
+    refused: &[Pending],
+    (limit, free): (Limit, usize),
+    plan: &mut Plan,
+) {
+    let mut counts: BTreeMap<&ServiceRef, usize> = BTreeMap::new();
+    for pending in refused {
+        *counts.entry(&pending.service).or_default() += 1;
+        plan.remove_registration(pending, place);
+    }
+    let instances = observation.registry.instances(&place.key);
+    let others = instances.filter(|(_, it)| !observation.owner.owns(it)).count();
+    for (service, count) in counts {
+        let compared = matched.get(&place.key).and_then(|compared| compared.get(service));
+        let wanted = compared.map_or(count, Comparison::wanted);
+        let fit = wanted.saturating_sub(count);
+        let reason = match limit {
+            Limit::Service => {
+                let limit = observation.rules.service_limit.0;
+                Reason::ServiceFull { wanted, fit, limit, others }
+            }
+            Limit::Namespace(message) => {
+                let old = rename::give_up(observation, service, place, count.min(free), plan);
+                let message = message.to_owned();
+                Reason::LimitExceeded { wanted, fit, message, old }
+            }
+        };
+        plan.hold_back(service, place, reason);
+        plan.create_only_for_instances(service, place);
+    }
+}
+
+impl Plan {
+    fn remove_registration(&mut self, pending: &Pending, place: &Place) {
+        if let Some(changes) = self.changes.get_mut(&pending.service) {
+            changes.retain(|change| {
+                let registers = matches!(change, Change::Register { .. });
+                let is_it = change.instance() == Some(pending.instance.as_str());
+                !(registers && is_it && change.place() == place)
+            });
+        }
+    }
+
+    /// A Cloud Map service is created together with its first instance or not at all: if the Service
+    /// that was to create it registers nothing there, another that does creates it.
+    fn create_only_for_instances(&mut self, service: &ServiceRef, place: &Place) {
+        let registers = |changes: &[Change]| {
+            let mut here = changes.iter().filter(|change| change.place() == place);
+            here.any(|change| matches!(change, Change::Register { .. }))
+        };
+        let creates = |change: &mut Change| {
+            change.place() == place && matches!(change, Change::CreateService { .. })
+        };
+        let Some(changes) = self.changes.get_mut(service).filter(|it| !registers(it)) else {
+            return;
+        };
+        let Some(create) = changes.extract_if(.., creates).next() else { return };
+        if let Some(changes) = self.changes.values_mut().find(|changes| registers(changes)) {
+            changes.push(create);
+        }
+    }
+}

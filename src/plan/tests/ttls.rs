@@ -1,0 +1,96 @@
+//! The TTL of a name under which several clusters have instances: the smallest that they ask for, and only lowered
+//! where not all of them were read.
+
+use std::collections::BTreeMap;
+
+use super::world::{
+    A, Kubernetes, World, of_other_cluster, own, owner_of, pod, service, tagged, tell,
+};
+use crate::model::Tags;
+
+/// What was asked by `green`: it was not read, it asks for no TTL, or for this one.
+#[derive(Clone, Copy, Debug)]
+enum Green {
+    Unread,
+    Asks(Option<u32>),
+}
+
+/// What `blue` and `green` ask for, what the records have, the update of `blue`, and whether it waits.
+type Case<'a> = (Option<u32>, Green, &'a [u32], &'a str, bool);
+
+/// `blue` and `green` under one name; `blue` asks for `own`, and the records have `present`.
+fn both(own_ttl: Option<u32>, green: Green, present: &[u32], tags: Tags) -> World {
+    let claim = service("shop/web", "dns/web").ready([pod("one", "10.0.0.1")]);
+    let claim = own_ttl.into_iter().fold(claim, Kubernetes::ttl);
+    let (_, ours) = own("a", "shop/web", "10.0.0.1");
+    let ours = super::world::with(ours, "cloud-map-sync/pod", "one");
+    let theirs = of_other_cluster("shop/web", "10.0.0.2");
+    let world = World::new().service(claim);
+    world.cloud_map("dns/web", A, [("a", ours), ("b", theirs)]).with("dns/web", |service| {
+        service.ttls = present.iter().copied().collect();
+        service.tags = tags;
+        if let Green::Asks(ttl) = green {
+            service.ttls_asked = BTreeMap::from([(owner_of("green").cluster, ttl)]);
+        }
+    })
+}
+
+#[test]
+fn the_smallest_counts_if_all_were_read_and_else_it_is_only_lowered() {
+    use Green::{Asks, Unread};
+    let cases: [Case; 14] = [
+        (Some(30), Asks(Some(60)), &[60], "ttl 60 -> 30", false),
+        (Some(30), Asks(None), &[60], "ttl 60 -> 30", false),
+        (Some(30), Unread, &[60], "ttl 60 -> 30", false),
+        (Some(30), Asks(Some(60)), &[15], "ttl 15 -> 30", false),
+        (Some(90), Asks(Some(60)), &[15], "ttl 15 -> 60", true),
+        (None, Asks(Some(60)), &[15], "ttl 15 -> 60", false),
+        (Some(30), Unread, &[15], "", true),
+        (Some(30), Asks(Some(30)), &[30], "", false),
+        // The other one lowers it itself.
+        (Some(90), Asks(Some(15)), &[60], "", true),
+        (Some(90), Asks(Some(15)), &[15], "", true),
+        (None, Asks(Some(15)), &[60], "", false),
+        (None, Asks(None), &[60], "", false),
+        (Some(30), Unread, &[15, 60], "ttl 15 and 60 -> 15", true),
+        (Some(30), Asks(None), &[15, 60], "ttl 15 and 60 -> 30", false),
+    ];
+    for (own, green, present, expected, waits) in cases {
+        let plan = both(own, green, present, tagged("cloud-map-sync")).plan();
+        let case = format!("{own:?} {green:?} {present:?}\n{}", tell(&plan));
+        let expected = match expected {
+            "" => String::new(),
+            update => format!("shop/web: update dns/web: {update}"),
+        };
+        assert_eq!(tell(&plan), expected, "{case}");
+        let notes: Vec<String> =
+            plan.standing.values().flat_map(|it| &it.notes).map(ToString::to_string).collect();
+        assert_eq!(notes.len(), usize::from(waits), "{case}{notes:?}");
+    }
+}
+
+#[test]
+fn what_waits_says_for_whom() {
+    let plan = both(Some(90), Green::Asks(Some(15)), &[15], tagged("cloud-map-sync")).plan();
+    let note = plan.standing.values().next().map(|it| it.notes[0].to_string());
+    insta::assert_snapshot!(note.expect("a note"), @"ttl 90 is asked for, and the records have 15: other clusters are registered under this name, too (green); of the TTLs that all of them ask for the smallest counts, and a run that has not read all of them only lowers it");
+}
+
+#[test]
+fn a_service_of_others_keeps_its_ttl_and_one_that_asks_for_nothing_hears_of_nothing() {
+    let told = |own| tell(&both(own, Green::Asks(Some(30)), &[15], tagged("team-a")).plan());
+    assert!(told(Some(60)).ends_with("(TtlNotOurs)"));
+    assert_eq!(told(None), "");
+}
+
+#[test]
+fn a_cluster_without_an_instance_there_has_no_say_beside_others() {
+    let absent = |world: World| {
+        let without =
+            world.with("dns/web", |it| _ = it.instances.as_mut().expect("read").remove("a"));
+        without.service(service("shop/web", "dns/web").ttl(15))
+    };
+    let tags = || tagged("cloud-map-sync");
+    assert_eq!(absent(both(None, Green::Asks(Some(60)), &[60], tags())).told(), "");
+    assert_eq!(absent(both(None, Green::Unread, &[60], tags())).told(), "");
+}

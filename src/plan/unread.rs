@@ -1,0 +1,86 @@
+//! Cloud Map services whose instances could not be read. None is taken for empty: nobody knows what a claim has left
+//! in it, so the run is incomplete. The exception is one that the function may not read, that no Service claims and
+//! on which nothing of ours was ever seen: it is another party's, and is reported in one line.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Holders, Note, Observation, Place, Plan, Reason};
+use crate::model::{CloudMapService, Owner, ServiceKey};
+
+/// The services that could not be read, each with the reason.
+fn unread(
+    observation: &Observation,
+) -> impl Iterator<Item = (&ServiceKey, &CloudMapService, &String)> {
+    let services = observation.registry.services.iter();
+    services.filter_map(|(key, service)| Some((key, service, service.unreadable.as_ref()?)))
+}
+
+/// Whether the function may not read a service that nobody claims and that was never seen to be ours.
+fn is_of_others(
+    observation: &Observation,
+    holders: &Holders,
+    key: &ServiceKey,
+    service: &CloudMapService,
+) -> bool {
+    let is_claimed = holders.claimants(key).next().is_some();
+    let is_ours = service.was_ours || service.is_tagged(&observation.owner.id);
+    service.is_denied && !is_claimed && !is_ours
+}
+
+/// The services of which only the tag may tell whether they are ours.
+pub fn tags_of_unread(observation: &Observation) -> BTreeSet<ServiceKey> {
+    let mut unread = unread(observation).peekable();
+    if unread.peek().is_none() {
+        return BTreeSet::new();
+    }
+    let holders = Holders::decide(observation);
+    let seem = unread.filter(|(key, service, _)| is_of_others(observation, &holders, key, service));
+    seem.map(|(key, ..)| key.clone()).collect()
+}
+
+/// The services that could not be read.
+pub fn unread_keys(observation: &Observation) -> BTreeSet<ServiceKey> {
+    unread(observation).map(|(key, ..)| key.clone()).collect()
+}
+
+/// The services that carry our tag, or instances with marks of this installation, for whichever cluster.
+pub fn seen_as_ours(observation: &Observation) -> impl Iterator<Item = &CloudMapService> {
+    let owner = &observation.owner.id;
+    observation.registry.services.values().filter(move |service| {
+        let mut instances = service.instances.iter().flat_map(BTreeMap::values);
+        service.is_tagged(owner) || instances.any(|it| Owner::marked(owner, it).is_some())
+    })
+}
+
+/// How many instances the services hold that could not be read, by the list of services.
+pub fn instances_unread(observation: &Observation) -> usize {
+    let mut unread = unread(observation).peekable();
+    if unread.peek().is_none() {
+        return 0;
+    }
+    let holders = Holders::decide(observation);
+    let ours = unread.filter(|(key, it, _)| !is_of_others(observation, &holders, key, it));
+    ours.map(|(_, service, _)| service.held()).sum()
+}
+
+impl Plan {
+    /// Says of every service that could not be read why, unless a Service that claims it is held back for that.
+    pub(super) fn note_unread(&mut self, observation: &Observation, holders: &Holders) {
+        for (key, service, problem) in unread(observation) {
+            let place = Place::of(key, &observation.registry);
+            let is_told = self.held_back.iter().any(|held_back| {
+                let here = held_back.place.as_ref() == Some(&place);
+                here && matches!(held_back.reason, Reason::Unreadable(_))
+            });
+            if is_told {
+                continue;
+            }
+            let standing = self.standing.entry(place).or_default();
+            if is_of_others(observation, holders, key, service) {
+                standing.notes.push(Note::Unread(problem.clone()));
+            } else {
+                standing.unreadable = Some(problem.clone());
+            }
+        }
+    }
+}

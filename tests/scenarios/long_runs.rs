@@ -1,0 +1,132 @@
+//! Runs that take long: pods come and go in the meantime, and further runs of the schedule begin. Time stands still in
+//! these tests but for waiting.
+
+use std::time::Duration;
+
+use cloud_map_sync::report::Report;
+use tokio::time::sleep;
+
+use crate::fleet::Fleet;
+use crate::run::{converge, settled, sync};
+use crate::sandbox::clock::StandInClock;
+use crate::sandbox::cloud_map::{Behaviour, Quotas};
+
+/// Cloud Map as it is: 20 ms a call, two seconds an operation, an account's rates.
+fn like_the_real_one() -> Behaviour {
+    Behaviour {
+        latency: Duration::from_millis(20),
+        operation_delay: Duration::from_secs(2),
+        quotas: Some(Quotas::of_an_account()),
+        ..Behaviour::default()
+    }
+}
+
+/// Gives so many Services ten pods each, with addresses in a network of this number.
+fn give_pods(fleet: &Fleet, services: usize, network: usize) {
+    for service in 0..services {
+        let addresses: Vec<String> =
+            (0..10).map(|pod| format!("10.{network}.{service}.{pod}")).collect();
+        let addresses: Vec<&str> = addresses.iter().map(String::as_str).collect();
+        fleet.web(&format!("web-{service}"), "prod", &addresses);
+    }
+}
+
+/// Three processes of the function begin a full sync, ten seconds apart.
+async fn three_overlapping_runs(fleet: &Fleet, share: &str) -> [Report; 3] {
+    let run = |index: u64| async move {
+        sleep(Duration::from_secs(10 * index)).await;
+        let clock = StandInClock::new();
+        clock.advance(Duration::from_mins(index));
+        let function = fleet.function_with(&[("QUOTA_SHARE", share)]).await;
+        sync(&function.with_clock(clock.clock())).await
+    };
+    let (first, second, third) = tokio::join!(run(0), run(1), run(2));
+    [first, second, third]
+}
+
+#[tokio::test(start_paused = true)]
+async fn overlapping_runs_do_not_repeat_each_others_work_and_none_fails() {
+    let fleet = Fleet::start().await;
+    give_pods(&fleet, 80, 1);
+    fleet.cloud_map.behave(like_the_real_one());
+
+    let reports = Box::pin(three_overlapping_runs(&fleet, "0.5")).await;
+
+    for report in &reports {
+        assert!(report.ok, "{report}");
+    }
+    let registrations = fleet.cloud_map.count("RegisterInstance");
+    // What one run registers in the first seconds of another, that one cannot see.
+    assert!(registrations <= 1300, "{registrations} registrations for 800 instances");
+    let (calls, throttled) = (fleet.cloud_map.calls().len(), throttled(&fleet));
+    assert!(throttled * 50 < calls, "{throttled} of {calls} calls throttled");
+    fleet.cloud_map.behave(Behaviour::default());
+    settled(&fleet, &fleet.function().await).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn three_runs_with_a_third_of_the_rates_each_are_not_throttled() {
+    let fleet = Fleet::start().await;
+    give_pods(&fleet, 80, 1);
+    fleet.cloud_map.behave(like_the_real_one());
+
+    let reports = Box::pin(three_overlapping_runs(&fleet, "0.33")).await;
+
+    assert!(reports.iter().all(|report| report.ok), "{}", reports[2]);
+    assert_eq!(throttled(&fleet), 0);
+}
+
+fn throttled(fleet: &Fleet) -> usize {
+    fleet.cloud_map.throttled()
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_that_are_replaced_during_a_run_are_not_registered_from_the_old_plan() {
+    let fleet = Fleet::start().await;
+    give_pods(&fleet, 80, 1);
+    fleet.cloud_map.behave(like_the_real_one());
+    let function = fleet.function_with(&[("QUOTA_SHARE", "0.5")]).await;
+
+    let replace = async {
+        sleep(Duration::from_secs(6)).await;
+        let before = fleet.cloud_map.count("RegisterInstance");
+        give_pods(&fleet, 80, 2);
+        before
+    };
+    let (report, before) = tokio::join!(sync(&function), replace);
+
+    assert!(report.ok, "{}", report.counts);
+    let dead: usize = (0..80)
+        .map(|service| fleet.addresses("prod", &format!("web-{service}")))
+        .map(|found| found.iter().filter(|address| address.starts_with("10.1.")).count())
+        .sum();
+    // What was already on its way or planned within the last seconds, of 800.
+    assert!(dead < before + 200, "{dead} dead addresses are registered, {before} before");
+    // A Service looks again at its slices once, and at instances only if there may be any.
+    assert!(fleet.cloud_map.count("ListInstances") <= 80);
+}
+
+#[tokio::test(start_paused = true)]
+async fn pod_that_comes_back_while_its_instance_is_deregistered_is_registered_in_the_same_run() {
+    let fleet = Fleet::start().await;
+    fleet.web("web", "prod", &["10.0.1.1"]);
+    let function = fleet.function().await;
+    converge(&fleet, &function).await;
+    let operation_delay = Duration::from_secs(2);
+    fleet.cloud_map.behave(Behaviour { operation_delay, ..Behaviour::default() });
+    fleet.pods("web", &[]);
+    fleet.cloud_map.forget_calls();
+
+    let come_back = async {
+        while fleet.cloud_map.count("DeregisterInstance") == 0 {
+            sleep(Duration::from_millis(10)).await;
+        }
+        fleet.pods("web", &["10.0.1.1"]);
+    };
+    let (report, ()) = tokio::join!(sync(&function), come_back);
+
+    assert!(report.ok, "{report}");
+    assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1"], "{report}");
+    assert_eq!(fleet.cloud_map.count("ListInstances"), 2);
+    settled(&fleet, &function).await;
+}

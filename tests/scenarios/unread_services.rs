@@ -1,0 +1,242 @@
+//! A Cloud Map service that cannot be read is never taken for empty, whether a Service claims it or not.
+
+use cloud_map_sync::handler::Function;
+use serde_json::{Value, json};
+
+use crate::fleet::{Fleet, OWNER};
+use crate::queue::{batch, failures, message};
+use crate::run::{converge, held_back, sync};
+use crate::sandbox::cloud_map::{Fault, FaultKind, NamespaceKind, RecordType, ServiceKind};
+use crate::sandbox::function::invoke;
+use crate::sandbox::kubernetes::{Fault as ClusterFault, FaultKind as ClusterFaultKind};
+
+const BROKEN: FaultKind = FaultKind::Error(400, "InternalFailure", "Not now");
+const OTHER_ACCOUNT: &str = "444455556666";
+
+/// `web` and `old` registered; the Service `old` is deleted, and Cloud Map does not list its instances.
+async fn one_unread(kind: FaultKind) -> (Fleet, Function) {
+    let fleet = Fleet::start().await;
+    fleet.web("web", "prod", &["10.0.1.1"]);
+    fleet.web("old", "prod", &["10.0.2.1"]);
+    let function = fleet.function().await;
+    converge(&fleet, &function).await;
+    fleet.cluster.delete_service("shop", "old");
+    unread(&fleet, "old", kind);
+    (fleet, function)
+}
+
+fn unread(fleet: &Fleet, name: &str, kind: FaultKind) {
+    let service = fleet.cloud_map.find_service("prod", name).expect("created");
+    fleet.cloud_map.inject(Fault::on("ListInstances", kind).service(&service).always());
+}
+
+async fn failed_messages(function: &Function, service: &str) -> Vec<String> {
+    let body = json!({ "cluster": "blue", "namespace": "shop", "service": service });
+    failures(&invoke(function, &batch(&[message(service, &body)])).await)
+}
+
+#[tokio::test]
+async fn run_that_could_not_read_a_service_is_incomplete_though_no_service_claims_it() {
+    let (fleet, function) = one_unread(BROKEN).await;
+
+    let report = sync(&function).await;
+
+    assert_eq!((report.ok, report.counts.failed), (false, 1), "{report}");
+    let text = report.to_string();
+    assert!(text.contains("prod/old\n    ! not read   cannot list the instances"), "{text}");
+    assert!(!text.contains("nothing of ours is registered"), "{text}");
+    fleet.cloud_map.heal();
+    converge(&fleet, &function).await;
+    assert_eq!(fleet.addresses("prod", "old"), [""; 0]);
+}
+
+#[tokio::test]
+async fn message_that_reaches_an_unread_service_fails_back_until_it_is_read() {
+    let (fleet, function) = one_unread(BROKEN).await;
+    assert_eq!(failed_messages(&function, "old").await, ["old"]);
+    assert_eq!(failed_messages(&function, "web").await, [""; 0]);
+    // A full sync in between forgets nothing of where its instances are.
+    sync(&function).await;
+    assert_eq!(failed_messages(&function, "old").await, ["old"]);
+    assert_eq!(failed_messages(&fleet.function().await, "old").await, ["old"], "a new process");
+    fleet.cloud_map.heal();
+    assert_eq!(failed_messages(&function, "old").await, [""; 0]);
+    assert_eq!(fleet.addresses("prod", "old"), [""; 0]);
+}
+
+#[tokio::test]
+async fn service_that_may_never_be_read_and_is_not_ours_is_one_line_and_no_failure() {
+    let fleet = Fleet::start().await;
+    fleet.web("web", "prod", &["10.0.1.1"]);
+    let theirs = fleet.cloud_map.service(&fleet.http, "theirs", ServiceKind::Http);
+    fleet.ecs_task(&theirs, "0123456789abcdef0123456789abcdef", "10.0.9.1");
+    unread(&fleet, "theirs", FaultKind::AccessDenied);
+    let function = fleet.function().await;
+
+    let report = converge(&fleet, &function).await;
+
+    assert_eq!((report.counts.failed, held_back(&report).len()), (0, 0), "{report}");
+    fleet.cloud_map.forget_calls();
+    sync(&function).await;
+    assert_eq!(fleet.cloud_map.count("ListTagsForResource"), 0, "it was asked for once");
+    let text = report.to_string();
+    assert_eq!(text.matches("AccessDeniedException").count(), 1, "{text}");
+    assert!(text.contains("prod/theirs\n    ~ not read   cannot list the instances"), "{text}");
+    let answer = invoke(&function, &json!({ "action": "doctor" })).await.response;
+    let answer = answer.expect("a checkup");
+    let checks = answer["clusters"][0]["checks"].as_array().expect("checks").iter();
+    let found: Vec<&Value> = checks
+        .filter(|it| it["detail"].as_str().is_some_and(|it| it.contains("prod/theirs")))
+        .collect();
+    assert_eq!(found.len(), 1, "{answer}");
+    assert_eq!((&found[0]["outcome"], &answer["ok"]), (&json!("note"), &json!(true)), "{answer}");
+}
+
+#[tokio::test]
+async fn service_that_may_not_be_read_any_more_and_was_ours_is_a_failure() {
+    // The process has seen our marks in it.
+    let (_fleet, function) = one_unread(FaultKind::AccessDenied).await;
+    assert!(!sync(&function).await.ok);
+    // It carries our tag, which a new process reads.
+    let (fleet, _) = one_unread(FaultKind::AccessDenied).await;
+    let report = sync(&fleet.function().await).await;
+    assert!(!report.ok, "{report}");
+    // A Service claims it.
+    let fleet = Fleet::start().await;
+    fleet.cloud_map.service(&fleet.http, "web", ServiceKind::Http);
+    fleet.web("web", "prod", &["10.0.1.1"]);
+    unread(&fleet, "web", FaultKind::AccessDenied);
+    let function = fleet.function().await;
+    assert_eq!(held_back(&sync(&function).await), ["Unreadable"]);
+    let answer = invoke(&function, &json!({ "action": "doctor" })).await.response;
+    assert_eq!(answer.expect("a checkup")["ok"], false);
+}
+
+#[tokio::test]
+async fn loss_beside_an_unread_service_is_held_until_that_is_read_and_is_no_sighting() {
+    let fleet = Fleet::start().await;
+    for (index, (name, pods)) in [("a", 10), ("b", 10), ("c", 3)].into_iter().enumerate() {
+        let pods: Vec<String> = (1..=pods).map(|pod| format!("10.0.{index}.{pod}")).collect();
+        fleet.web(name, "prod", &pods.iter().map(String::as_str).collect::<Vec<_>>());
+    }
+    let function = fleet.function().await;
+    converge(&fleet, &function).await;
+    fleet.cluster.delete_service("shop", "a");
+    fleet.cluster.delete_service("shop", "b");
+    unread(&fleet, "a", BROKEN);
+
+    let report = sync(&function).await;
+
+    assert_eq!(held_back(&report), ["Guard"], "{report}");
+    assert_eq!((report.counts.deregistered, report.counts.rewritten), (0, 0), "{report}");
+    let guard = report.clusters[0].guard.as_ref().expect("held");
+    assert_eq!((&*guard.state, guard.first_seen.as_ref()), ("held-until-read", None), "{report}");
+    fleet.cloud_map.heal();
+    let report = sync(&function).await;
+    let guard = report.clusters[0].guard.as_ref().expect("held");
+    assert_eq!((&*guard.state, guard.loss, guard.later_look), ("held", 20, false), "{report}");
+}
+
+#[tokio::test]
+async fn list_without_its_member_is_no_empty_list() {
+    for (operation, member) in [
+        ("ListNamespaces", "Namespaces"),
+        ("ListServices", "Services"),
+        ("ListInstances", "Instances"),
+    ] {
+        let fleet = Fleet::start().await;
+        fleet.web("web", "prod", &["10.0.1.1"]);
+        let function = fleet.function().await;
+        converge(&fleet, &function).await;
+        fleet.pods("web", &["10.0.1.2"]);
+        fleet.cloud_map.forget_calls();
+        fleet.cloud_map.inject(Fault::on(operation, FaultKind::Lacks(member)).always());
+
+        let report = sync(&fleet.function().await).await;
+
+        assert!(!report.ok && fleet.cloud_map.writes() == 0, "{operation}: {report}");
+        assert!(report.to_string().contains(member), "{operation}: {report}");
+        fleet.cloud_map.heal();
+        converge(&fleet, &function).await;
+    }
+}
+
+#[tokio::test]
+async fn tags_without_their_member_are_no_missing_tags() {
+    let fleet = Fleet::start().await;
+    fleet.web("web", "prod.local", &["10.0.1.1"]);
+    let function = fleet.function().await;
+    converge(&fleet, &function).await;
+    fleet.annotate("web", "ttl", "15");
+    fleet.cloud_map.inject(Fault::on("ListTagsForResource", FaultKind::Lacks("Tags")).always());
+    let report = sync(&function).await;
+    assert_eq!(held_back(&report), ["TagsUnreadable"], "{report}");
+}
+
+#[tokio::test]
+async fn answer_that_is_no_service_object_does_not_say_that_the_service_is_gone() {
+    for body in [
+        r#"{"kind":"Service","apiVersion":"v1","metadata":{"name":"web"},"spec":["x"]}"#,
+        r#"{"kind":"Service","apiVersion":"v1","metadata":["web"],"spec":{"clusterIP":"10.0.0.1"}}"#,
+        r#"{"kind":"Service","apiVersion":"v1","metadata":{"name":"web"}}"#,
+        r#"{"kind":"Status","apiVersion":"v1","metadata":{},"spec":{},"status":"Success"}"#,
+        r#"[{"name":"web"},{}]"#,
+    ] {
+        let fleet = Fleet::start().await;
+        fleet.web("web", "prod", &["10.0.1.1"]);
+        let function = fleet.function().await;
+        converge(&fleet, &function).await;
+        let path = "/api/v1/namespaces/shop/services/web";
+        fleet.cluster.fail(ClusterFault::always(path, ClusterFaultKind::Json(body)));
+        assert_eq!(failed_messages(&function, "web").await, ["web"], "{body}");
+        assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1"], "{body}");
+    }
+}
+
+#[tokio::test]
+async fn namespace_of_another_account_is_read_only_where_a_claim_or_the_settings_name_it() {
+    let fleet = Fleet::start().await;
+    fleet.web("web", "prod", &["10.0.1.1"]);
+    let kind = NamespaceKind::DnsPrivate;
+    let id = fleet.cloud_map.shared_namespace("platform.local", kind, OTHER_ACCOUNT);
+    let records = vec![(RecordType::A, 60)];
+    let kind = ServiceKind::Dns { records, custom_health: false };
+    let theirs = fleet.cloud_map.service(&id, "theirs", kind);
+    fleet.cloud_map.instance(&theirs, "theirs", &[("AWS_INSTANCE_IPV4", "10.9.0.1")]);
+    fleet.cloud_map.inject(Fault::on("ListInstances", BROKEN).service(&theirs).always());
+
+    let report = sync(&fleet.function().await).await;
+    assert!(report.ok, "{report}");
+    assert_eq!(fleet.cloud_map.count("ListServices"), 2, "{report}");
+
+    let listed = [("CLOUD_MAP_NAMESPACES", "prod,platform.local")];
+    let report = sync(&fleet.function_with(&listed).await).await;
+    assert!(!report.ok && report.to_string().contains("platform.local/theirs"), "{report}");
+
+    let arn = format!(
+        "arn:aws:servicediscovery:{}:{OTHER_ACCOUNT}:namespace/{id}",
+        crate::sandbox::REGION
+    );
+    fleet.web("cart", &arn, &["10.0.2.1"]);
+    let report = sync(&fleet.function().await).await;
+    assert!(!report.ok && report.to_string().contains("platform.local/theirs"), "{report}");
+    assert_eq!(fleet.addresses("platform.local", "cart"), ["10.0.2.1"], "{report}");
+}
+
+#[tokio::test]
+async fn namespace_of_another_account_in_which_ours_were_seen_is_read_after_the_claim_ends() {
+    let fleet = Fleet::start().await;
+    let kind = NamespaceKind::DnsPrivate;
+    let id = fleet.cloud_map.shared_namespace("platform.local", kind, OTHER_ACCOUNT);
+    let arn = format!(
+        "arn:aws:servicediscovery:{}:{OTHER_ACCOUNT}:namespace/{id}",
+        crate::sandbox::REGION
+    );
+    fleet.web("web", &arn, &["10.0.1.1"]);
+    let function = fleet.function().await;
+    converge(&fleet, &function).await;
+    assert_eq!(fleet.view("platform.local", "web").tags["cloud-map-sync/owner"], OWNER);
+    fleet.cluster.delete_service("shop", "web");
+    converge(&fleet, &function).await;
+    assert_eq!(fleet.addresses("platform.local", "web"), [""; 0]);
+}
