@@ -16,10 +16,14 @@ impl Turn<'_> {
         let registers = |change: &Change, other: &Change| {
             other.stage() == Stage::Register && other.place() == change.place()
         };
+        // Without an instance under a name that other clusters have, a cluster has no say in its TTL.
+        let is_refused =
+            |change: &Change| self.refused.iter().any(|refused| refused.place() == change.place());
         let all = &self.open;
         let is_due = |change: &Change| match change {
             _ if record.is_settled(change) => false,
             Change::CreateService { .. } => all.iter().any(|other| registers(change, other)),
+            Change::UpdateService { .. } => !is_refused(change),
             Change::Deregister { waits_for, .. } => pass > 1 && waits_for.is_none(),
             _ => pass > 1 || change.exchange().is_none(),
         };

@@ -157,6 +157,7 @@ pub fn plan(observation: &Observation, affected: &BTreeSet<ServiceRef>) -> Plan 
     plan.note_foreign(observation, &holders, affected);
     observation.rules.policy.restrict(&mut plan);
     capacity::fit(observation, &matched, &mut plan);
+    plan.leave_ttls_to_others(observation);
     guard::restrain(observation, affected, &mut plan);
     if observation.extent != Extent::Again {
         plan.note_unread(observation, &holders);

@@ -16,7 +16,7 @@ use crate::model::{
     ServiceRef,
 };
 use crate::plan::service::{
-    NewService, ServiceUpdate, has_ours, may_register_in, new_service, remarks, update,
+    NewService, ServiceUpdate, may_register_in, new_service, remarks, update,
 };
 use crate::plan::{Note, Observation, Permit, Reason, service};
 
@@ -172,8 +172,7 @@ impl Wanted<'_> {
             let remarks = remarks(service, namespace.kind, claims);
             self.held_back.extend(remarks.into_iter().map(Reason::from));
         }
-        let stands = self.asks() || has_ours(observation, key);
-        match update(service, claims, &observation.owner, stands) {
+        match update(service, claims, &observation.owner) {
             Ok((update, note)) => (self.update, self.note) = (update, note),
             Err(setting) => self.held_back.push(setting.into()),
         }

@@ -4,8 +4,9 @@
 
 use std::collections::BTreeSet;
 
+use super::has_ours;
 use crate::model::{Claims, CloudMapService, ClusterArn, Owner, ServiceKind};
-use crate::plan::Note;
+use crate::plan::{Change, Note, Observation, Place, Plan, Stage};
 
 /// What is asked of the TTL of an existing service.
 pub struct Ttl<'a> {
@@ -22,21 +23,13 @@ impl<'a> Ttl<'a> {
         if !matches!(service.kind, ServiceKind::Dns(_)) || service.ttls.is_empty() {
             return None;
         }
-        let marked = service.instances.iter().flat_map(|instances| instances.values());
-        let marked = marked.filter_map(|attributes| Owner::marked(&owner.id, attributes));
-        let others = marked.map(|marked| marked.cluster).filter(|it| *it != owner.cluster);
-        let (own, others) = (claims.ttl, others.collect());
+        let (own, others) = (claims.ttl, other_clusters(service, owner));
         Some(Self { service, own, others })
     }
 
     /// Whether the records have another TTL than this cluster asks for.
     pub fn differs_from_own(&self) -> bool {
         self.own.is_some_and(|own| self.service.ttls != BTreeSet::from([own]))
-    }
-
-    /// Whether other clusters of this installation have a say.
-    pub fn is_shared(&self) -> bool {
-        !self.others.is_empty()
     }
 
     /// The TTL to set; `None` if it stays.
@@ -56,11 +49,48 @@ impl<'a> Ttl<'a> {
     pub fn note(&self, change: Option<u32>) -> Option<Note> {
         let (wanted, ttls) = (self.own?, &self.service.ttls);
         let result = change.map_or(ttls.clone(), |ttl| BTreeSet::from([ttl]));
-        let waits = self.is_shared() && result != BTreeSet::from([wanted]);
+        let waits = !self.others.is_empty() && result != BTreeSet::from([wanted]);
         waits.then(|| Note::TtlWaits {
             wanted,
             present: super::update::seconds(&result),
             others: self.others.iter().map(|other| other.name().to_owned()).collect(),
         })
     }
+}
+
+/// The other clusters of this installation with instances in a service.
+fn other_clusters(service: &CloudMapService, owner: &Owner) -> BTreeSet<ClusterArn> {
+    let instances = service.instances.iter().flat_map(|instances| instances.values());
+    let marked = instances.filter_map(|attributes| Owner::marked(&owner.id, attributes));
+    marked.map(|marked| marked.cluster).filter(|it| *it != owner.cluster).collect()
+}
+
+impl Plan {
+    /// Beside other clusters, one that has no instance under a name and gets none by this plan has no say in its TTL:
+    /// those who have instances do not know of it, and would set theirs again at every run.
+    pub fn leave_ttls_to_others(&mut self, observation: &Observation) {
+        let has_say = |place: &Place| {
+            let mut changes = self.changes.values().flatten();
+            let gets_one =
+                changes.any(|it| it.place() == place && matches!(it, Change::Register { .. }));
+            let service = observation.registry.services.get(&place.key);
+            gets_one
+                || has_ours(observation, &place.key)
+                || service.is_none_or(|it| other_clusters(it, &observation.owner).is_empty())
+        };
+        let updated = self.changes.values().flatten().filter(|it| it.stage() == Stage::Update);
+        let told = self.standing.iter().filter(|(_, it)| it.notes.iter().any(is_about_ttl));
+        let places = updated.map(Change::place).chain(told.map(|(place, _)| place));
+        let left: BTreeSet<Place> = places.filter(|place| !has_say(place)).cloned().collect();
+        for changes in self.changes.values_mut() {
+            changes.retain(|it| it.stage() != Stage::Update || !left.contains(it.place()));
+        }
+        for (_, standing) in self.standing.iter_mut().filter(|(place, _)| left.contains(place)) {
+            standing.notes.retain(|note| !is_about_ttl(note));
+        }
+    }
+}
+
+fn is_about_ttl(note: &Note) -> bool {
+    matches!(note, Note::TtlWaits { .. })
 }

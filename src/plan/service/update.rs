@@ -38,8 +38,7 @@ pub fn depends_on_tags(service: &CloudMapService, claims: &Claims, owner: &Owner
     ttl.is_some_and(|ttl| ttl.differs_from_own() || ttl.change().is_some())
 }
 
-/// The update that a service needs, and what is to be known of it besides. `stands` is whether the cluster has or asks
-/// for an instance under the name: only then it has a say beside other clusters.
+/// The update that a service needs, and what is to be known of it besides.
 ///
 /// # Errors
 /// The reason for which it is left as it is.
@@ -47,7 +46,6 @@ pub fn update(
     service: &CloudMapService,
     claims: &Claims,
     owner: &Owner,
-    stands: bool,
 ) -> Result<(Option<ServiceUpdate>, Option<Note>), Setting> {
     let ttl = Ttl::of(service, claims, owner);
     let ttl = ttl.filter(|ttl| ttl.differs_from_own() || ttl.change().is_some());
@@ -60,9 +58,7 @@ pub fn update(
         (_, Some(wanted)) if !service.is_tagged(&owner.id) => {
             return Err(Setting::TtlNotOurs { present: seconds(&present), wanted });
         }
-        _ if !service.is_tagged(&owner.id) || ttl.is_shared() && !stands => {
-            return Ok((None, None));
-        }
+        _ if !service.is_tagged(&owner.id) => return Ok((None, None)),
         _ => {}
     }
     let change = ttl.change();

@@ -1,12 +1,13 @@
 //! The TTL of a name under which several clusters have instances: the smallest that they ask for, and only lowered
 //! where not all of them were read.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use super::simulation::{Course, Simulation};
 use super::world::{
-    A, Kubernetes, World, of_other_cluster, own, owner_of, pod, service, tagged, tell,
+    A, Kubernetes, SRV, World, key, of_other_cluster, own, owner_of, pod, service, tagged, tell,
 };
-use crate::model::Tags;
+use crate::model::{Selection, Tags};
 
 /// What was asked by `green`: it was not read, it asks for no TTL, or for this one.
 #[derive(Clone, Copy, Debug)]
@@ -33,6 +34,11 @@ fn both(own_ttl: Option<u32>, green: Green, present: &[u32], tags: Tags) -> Worl
             service.ttls_asked = BTreeMap::from([(owner_of("green").cluster, ttl)]);
         }
     })
+}
+
+/// The same without the instance of `blue`.
+fn without_ours(world: World) -> World {
+    world.with("dns/web", |it| _ = it.instances.as_mut().expect("read").remove("a"))
 }
 
 #[test]
@@ -85,12 +91,24 @@ fn a_service_of_others_keeps_its_ttl_and_one_that_asks_for_nothing_hears_of_noth
 
 #[test]
 fn a_cluster_without_an_instance_there_has_no_say_beside_others() {
-    let absent = |world: World| {
-        let without =
-            world.with("dns/web", |it| _ = it.instances.as_mut().expect("read").remove("a"));
-        without.service(service("shop/web", "dns/web").ttl(15))
-    };
+    let absent = |world: World| without_ours(world).service(service("shop/web", "dns/web").ttl(15));
     let tags = || tagged("cloud-map-sync");
     assert_eq!(absent(both(None, Green::Asks(Some(60)), &[60], tags())).told(), "");
     assert_eq!(absent(both(None, Green::Unread, &[60], tags())).told(), "");
+    // It asks for one, and cannot get it: the pod has no port for the record.
+    let world = without_ours(both(Some(15), Green::Unread, &[60], tags()));
+    let told = world.with("dns/web", |it| it.kind = SRV).told();
+    assert!(told.contains("PortNeeded") && !told.contains("update"), "{told}");
+}
+
+#[test]
+fn a_cluster_whose_registration_cloud_map_refuses_has_no_say() {
+    let world = without_ours(both(Some(15), Green::Unread, &[60], tagged("cloud-map-sync")));
+    let course = |namespace_quota| Course { namespace_quota, ..Course::undisturbed() };
+    for (quota, ttl) in [(1, 60), (2, 15)] {
+        let mut simulation = Simulation::new(world.clone(), course(quota));
+        simulation.sync(&Selection::Everything);
+        let service = &simulation.world.0.registry.services[&key("dns/web")];
+        assert_eq!(service.ttls, BTreeSet::from([ttl]), "{quota}");
+    }
 }
