@@ -19,7 +19,7 @@ use crate::cloud_map::{CloudMap, QuotaShare, Quotas};
 use crate::eks;
 use crate::eks::token::TokenSource;
 use crate::kubernetes::{self, Kubernetes};
-use crate::model::{ClusterArn, Existence, RegistryName, Traffic};
+use crate::model::{ClusterArn, EksCluster, Existence, RegistryName, Traffic};
 use crate::settings::{Cluster, Role};
 
 /// Tries of one AWS call. The SDK backs off between them. Its adaptive mode would besides hold all
@@ -51,7 +51,7 @@ impl fmt::Display for RegistryKey {
 /// A described cluster with a client for its API server.
 pub struct Connection {
     /// What EKS says of it.
-    pub cluster: eks::Cluster,
+    pub cluster: EksCluster,
     /// Its Kubernetes API.
     pub kubernetes: Kubernetes,
     /// Whether it was there before this invocation, and so may be out of date.
@@ -91,7 +91,7 @@ pub struct Clients {
     quota_share: QuotaShare,
     quotas: Mutex<BTreeMap<Place, Arc<Quotas>>>,
     registries: Mutex<BTreeMap<RegistryKey, CloudMap>>,
-    clusters: Mutex<BTreeMap<String, (eks::Cluster, Kubernetes)>>,
+    clusters: Mutex<BTreeMap<String, (EksCluster, Kubernetes)>>,
 }
 
 /// The SDK's configuration with the function's retries and time limits, to be loaded from the
@@ -177,7 +177,7 @@ impl Clients {
         let credentials = config.credentials_provider();
         let credentials = credentials.ok_or_else(|| Error::NoCredentials(cluster.name.clone()))?;
         let tokens = TokenSource::new(&cluster.name, &cluster.region, credentials);
-        let client = kubernetes::connect(&described, Arc::new(tokens))?;
+        let client = kubernetes::connect(&described, tokens.into_tokens())?;
         let kubernetes = Kubernetes::new(client);
         let entry = (described.clone(), kubernetes.clone());
         lock(&self.clusters).insert(cluster.label().to_owned(), entry);

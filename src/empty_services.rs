@@ -6,12 +6,13 @@ use std::collections::BTreeSet;
 use futures_util::{StreamExt, stream};
 use tokio::time::timeout_at;
 
-use crate::apply::{self, Outcome};
-use crate::model::{CloudMapService, Registry, ServiceKey};
+use crate::apply;
+use crate::model::{CloudMapService, Place, Registry, ServiceKey};
 use crate::observe::SharedRegistry;
-use crate::plan::{Claimed, Place, Policy, Verdict, deletable, verdict};
+use crate::passes::Outcome;
+use crate::plan::{Claimed, Policy, Verdict, deletable, verdict};
 use crate::reconcile::Invocation;
-use crate::report::{EmptyServices, Mode};
+use crate::report::{Deletion, EmptyServices, Mode};
 
 /// How many services are looked at side by side. The calls themselves are bounded by the client.
 const SIDE_BY_SIDE: usize = 8;
@@ -55,7 +56,13 @@ impl Invocation<'_> {
             .buffer_unordered(SIDE_BY_SIDE);
         while let Some(outcome) = looks.next().await {
             if let Some((place, outcome)) = outcome {
-                report.add(&place, outcome);
+                match outcome.into_result() {
+                    Ok(result) => {
+                        let Place { namespace, name, .. } = place;
+                        report.deletions.push(Deletion { namespace, name, result });
+                    }
+                    Err(reason) => report.kept.push(format!("{place}: {reason}")),
+                }
             }
         }
         report.in_order()

@@ -20,8 +20,8 @@
 //! - [`forwarder`] is a second program, for the clusters, and [`cli`] a third, for terminals; the function
 //!   is built without them.
 
+pub mod actions;
 pub mod apply;
-pub mod checkup;
 #[cfg(feature = "cli")]
 pub mod cli;
 pub mod clients;
@@ -30,8 +30,8 @@ pub mod cloud_map;
 pub mod deadline;
 pub mod eks;
 pub mod empty_services;
+pub mod error;
 pub mod event;
-pub mod explain;
 #[cfg(feature = "forwarder")]
 pub mod forwarder;
 pub mod handler;
@@ -44,7 +44,7 @@ pub mod own_queue;
 pub mod parameter_store;
 pub mod passes;
 pub mod plan;
-pub mod purge;
+pub mod publish;
 pub mod reconcile;
 pub mod report;
 pub mod settings;

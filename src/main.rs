@@ -1,6 +1,7 @@
 //! The Lambda function: cold start, then one invocation after another. No decisions. What keeps it from
 //! starting is told to Lambda, which tells whoever invokes the function.
 
+use cloud_map_sync::error::chain;
 use std::io;
 use std::process::ExitCode;
 use std::time::SystemTime;
@@ -10,7 +11,7 @@ use cloud_map_sync::clients::sdk_config;
 use cloud_map_sync::deadline::{Deadline, time_left};
 use cloud_map_sync::handler::{Error, Function};
 use cloud_map_sync::lambda;
-use cloud_map_sync::report::{Report, chain, metrics};
+use cloud_map_sync::report::{Report, metrics};
 use cloud_map_sync::settings::Settings;
 use cloud_map_sync::start;
 use lambda_runtime::{Context, Diagnostic, LambdaEvent, Runtime, service_fn};

@@ -29,6 +29,9 @@ const SERVICES_SIDE_BY_SIDE: usize = 64;
 /// Why there is nothing to plan from.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
+    /// Reading took all the time there was.
+    #[error("the time of this invocation was used up before cluster and Cloud Map were read")]
+    Deadline,
     /// The cluster could not be read.
     #[error(transparent)]
     Kubernetes(#[from] kubernetes::Error),

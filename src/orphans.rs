@@ -4,16 +4,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tokio::time::{Instant, timeout_at};
+use tokio::time::timeout_at;
 
-use crate::apply::Task;
 use crate::clients::RegistryKey;
-use crate::cloud_map::Urgency;
 use crate::model::{ClusterArn, Desired, Existence, Held, Owner, Registry};
-use crate::observe::{ReadBy, SharedRegistry};
+use crate::observe::{self, ReadBy, SharedRegistry};
 use crate::plan::{Extent, Observation, Orphans, Policy, marked_clusters, not_shown};
+use crate::publish::{self, Task};
 use crate::reconcile::{Error, Invocation};
-use crate::report::OrphanReport;
+use crate::report::{ClusterReport, OrphanReport};
 use crate::settings::Cluster;
 
 /// A configured cluster, as this run found it.
@@ -69,10 +68,9 @@ impl Invocation<'_> {
                 continue;
             };
             let task = Task::Orphans(registry, orphans.step);
-            let done = self
-                .carry_out(&task, &observation, &BTreeSet::new(), (Urgency::Bulk, Instant::now()))
-                .await;
-            reports.push(OrphanReport::new(&orphans, done.report));
+            let affected = BTreeSet::new();
+            let done = publish::carry_out(&task, &observation, &affected, self.options()).await;
+            reports.push(report(&orphans, done.report));
         }
         Ok(reports)
     }
@@ -93,7 +91,7 @@ impl Invocation<'_> {
             return Ok(Some((observation, orphans.moved_to(kept.registry.to_string()))));
         }
         let asked = timeout_at(self.deadline.stop(), self.existence(&cluster, known, kept)).await;
-        let existence = asked.map_err(|_| Error::Deadline)?;
+        let existence = asked.map_err(|_| observe::Error::Deadline)?;
         if known.is_some() && existence != Existence::Gone {
             return Ok(None);
         }
@@ -135,5 +133,17 @@ impl Invocation<'_> {
             desired: Desired::default(),
             registry: registry.clone(),
         }
+    }
+}
+
+fn report(orphans: &Orphans, mut done: ClusterReport) -> OrphanReport {
+    done.counts.orphaned = orphans.instances;
+    OrphanReport {
+        instances: orphans.instances,
+        reason: orphans.code().into(),
+        since: orphans.since.map(|time| time.to_string()),
+        purged_from: orphans.purged_from.map(|time| time.to_string()),
+        detail: orphans.to_string(),
+        done,
     }
 }

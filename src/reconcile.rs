@@ -1,21 +1,21 @@
-//! One cluster, top to bottom: connect, observe, plan, apply, report. Wiring only.
+//! One cluster of an invocation: connect, publish, report Events.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use futures_util::{StreamExt, TryStreamExt, stream};
 use tokio::time::{Instant, timeout_at};
 
-use crate::apply::{self, Order, Task, Terms};
 use crate::clients::{self, Clients, Connection};
 use crate::cloud_map::{self, Urgency};
 use crate::deadline::Deadline;
 use crate::eks;
+use crate::error::chain;
 use crate::kubernetes::desired::{self, Reading};
-use crate::model::{Owner, Registry, Selection, ServiceRef, Timestamp};
+use crate::model::{Notice, Owner, Registry, Selection, Timestamp};
 use crate::observe::{self, ReadBy, SharedRegistry, World};
-use crate::plan::{Adoption, Claimed, HeldBack, Judged, Leaving, Observation, Rules};
-use crate::report::{ClusterReport, Mode, Notice, chain, notices};
+use crate::plan::{Adoption, Claimed, Rules};
+use crate::publish::{self, Options};
+use crate::report::{ClusterReport, Mode};
 use crate::settings::{Cluster, Settings};
 
 /// How many Events are created at once.
@@ -30,9 +30,6 @@ pub enum Error {
     /// It or its registry could not be read.
     #[error(transparent)]
     Observe(#[from] observe::Error),
-    /// Reading took all the time there was.
-    #[error("the time of this invocation was used up before cluster and Cloud Map were read")]
-    Deadline,
 }
 
 impl Error {
@@ -61,16 +58,6 @@ pub struct Invocation<'a> {
     pub deadline: Deadline,
 }
 
-/// A plan that was carried out, or only made.
-pub(crate) struct CarriedOut {
-    /// What was done.
-    pub report: ClusterReport,
-    /// All that is held back.
-    pub held_back: Vec<HeldBack>,
-    /// The instances that the plan takes out.
-    pub leaving: Leaving,
-}
-
 impl Invocation<'_> {
     /// Makes Cloud Map say what the selected Services of a cluster say, or plans it. Returns what the
     /// cluster claims, too.
@@ -85,14 +72,14 @@ impl Invocation<'_> {
     ) -> Result<(ClusterReport, Claimed), Error> {
         let stop = self.deadline.stop();
         let connected = timeout_at(stop, self.clients.connect(cluster)).await;
-        let connection = connected.map_err(|_| Error::Deadline)??;
+        let connection = connected.map_err(|_| observe::Error::Deadline)??;
         match self.run(cluster, &connection, registry, selection).await {
             // The cluster may have been made again under its name: look once where it is now.
             Err(Error::Observe(observe::Error::Kubernetes(error)))
                 if connection.reused && error.may_be_stale() =>
             {
                 let connected = timeout_at(stop, self.clients.reconnect(cluster)).await;
-                let connection = connected.map_err(|_| Error::Deadline)??;
+                let connection = connected.map_err(|_| observe::Error::Deadline)??;
                 self.run(cluster, &connection, registry, selection).await
             }
             result => result,
@@ -110,54 +97,23 @@ impl Invocation<'_> {
         if let Some(account) = cluster.registry_account(&world.owner.cluster) {
             registry.set_account(account);
         }
-        let began = Instant::now();
-        let observed = timeout_at(self.deadline.stop(), Box::pin(world.observe(selection))).await;
-        let (observation, affected) = observed.map_err(|_| Error::Deadline)??;
-        let task = match &self.adoption {
-            Some(adoption) => Task::Adopt(&world, adoption),
-            None => Task::Sync(&world),
-        };
         let urgency = match selection {
             Selection::Everything => Urgency::Bulk,
             Selection::Only { .. } => Urgency::Urgent,
         };
-        let carried = self.carry_out(&task, &observation, &affected, (urgency, began)).await;
-        // An adoption takes nothing out, so that it has nothing to hold whatever the cluster looks like.
-        if self.adoption.is_none() {
-            world.note_what_is_held(&observation, carried.report.guard.is_some());
-        }
+        let options = Options { urgency, ..self.options() };
+        let published = publish::publish(&world, selection, self.adoption.as_ref(), options).await;
+        let (report, claimed, notices) = published?;
         if self.mode == Mode::Sync {
-            self.tell(&world, &notices(&carried.held_back, &observation.desired)).await;
+            self.tell(&world, &notices).await;
         }
-        Ok((carried.report, Claimed::of(&observation, carried.leaving)))
+        Ok((report, claimed))
     }
 
-    /// Plans a task on what was observed, and carries the plan out unless that is all that is asked for.
-    pub(crate) async fn carry_out(
-        &self,
-        task: &Task<'_>,
-        observation: &Observation,
-        affected: &BTreeSet<ServiceRef>,
-        (urgency, observed): (Urgency, Instant),
-    ) -> CarriedOut {
-        let mut plan = task.intent().plan(observation, affected);
-        let name = observation.owner.cluster.as_str();
-        let leaving = plan.leaving();
-        if self.mode != Mode::Sync {
-            let held_back = plan.held_back.clone();
-            return CarriedOut { report: ClusterReport::of_plan(name, plan), held_back, leaving };
-        }
-        let judged = task.is_sync().then(|| Judged::of(observation, affected, &plan)).flatten();
-        let changes = std::mem::take(&mut plan.changes);
-        let terms =
-            Terms { deadline: self.deadline, order: Order::at(self.now), urgency, observed };
-        let results = apply::apply(task, observation, changes, judged, terms).await;
-        let refused = results.refused();
-        plan.guard = results.guard.or(plan.guard);
-        plan.add_held_back(results.held_back);
-        let held_back = plan.held_back.iter().cloned().chain(refused).collect();
-        let report = ClusterReport::new(name, plan, results.applied);
-        CarriedOut { report, held_back, leaving }
+    /// How a plan is carried out that rests on what is read from now on.
+    pub(crate) fn options(&self) -> Options {
+        let Self { mode, deadline, now, .. } = *self;
+        Options { mode, deadline, now, urgency: Urgency::Bulk, observed: Instant::now() }
     }
 
     /// What a read of Cloud Map tells, where it ends before the deadline.
@@ -165,7 +121,8 @@ impl Invocation<'_> {
         &self,
         read: impl Future<Output = Result<Registry, Arc<cloud_map::Error>>>,
     ) -> Result<Registry, Error> {
-        let read = timeout_at(self.deadline.stop(), read).await.map_err(|_| Error::Deadline)?;
+        let read =
+            timeout_at(self.deadline.stop(), read).await.map_err(|_| observe::Error::Deadline)?;
         Ok(read.map_err(observe::Error::from)?)
     }
 
@@ -182,7 +139,7 @@ impl Invocation<'_> {
             let claims = desired.services.values().filter_map(|it| it.claims.as_ref().ok());
             Ok(claims.filter(|claims| claims.publish).count())
         };
-        timeout_at(self.deadline.stop(), read).await.map_err(|_| Error::Deadline)?
+        timeout_at(self.deadline.stop(), read).await.map_err(|_| observe::Error::Deadline)?
     }
 
     /// Tells the cluster what is held back. Nobody waits for it, and a refusal is no failure.

@@ -1,30 +1,21 @@
 //! One change, one call, and what became of it. Nothing is decided here: what an answer means for
 //! the change is all there is to say. The calls themselves are in `service` and `instance`.
 
-use std::collections::BTreeMap;
-
 use tokio::time::timeout_at;
 
-use super::Outcome;
 use super::lead::Lead;
-use super::turn::Shell;
+use super::{Calls, TurnCalls};
 use crate::cloud_map::operation::Ended;
 use crate::cloud_map::write::Accepted;
 use crate::cloud_map::{Call, Error, Permit};
 use crate::model::{NamespaceKind, ServiceKey};
-use crate::passes::{Effect, NO_TIME};
+use crate::passes::{Effect, NO_TIME, Outcome};
 use crate::plan::{Change, Reason};
 
-impl Shell<'_> {
-    /// Makes one change. `services` gives the ARN of every Cloud Map service that exists; others wait for the answer
-    /// that `lead` gets.
-    pub(super) async fn make(
-        &self,
-        change: &Change,
-        services: &BTreeMap<ServiceKey, String>,
-        lead: Option<&Lead>,
-    ) -> Effect {
-        let effect = self.make_leading(change, services, lead).await;
+impl TurnCalls<'_> {
+    /// Makes one change. Others wait for the answer that `lead` gets.
+    pub(super) async fn make(&self, change: &Change, lead: Option<&Lead>) -> Effect {
+        let effect = self.make_leading(change, lead).await;
         if let Some(lead) = lead {
             // Without an answer the others find out for themselves; a later answer changes nothing any more.
             lead.settle();
@@ -32,13 +23,8 @@ impl Shell<'_> {
         effect
     }
 
-    async fn make_leading(
-        &self,
-        change: &Change,
-        services: &BTreeMap<ServiceKey, String>,
-        lead: Option<&Lead>,
-    ) -> Effect {
-        let deadline = self.terms.deadline;
+    async fn make_leading(&self, change: &Change, lead: Option<&Lead>) -> Effect {
+        let Calls { cloud_map, admissions, deadline, .. } = self.calls;
         // Before there is a permit to wait for: creating a namespace takes calls of its own.
         if let Some(name) = change.missing_namespace() {
             let namespace = timeout_at(deadline.end(), Box::pin(self.namespace(name))).await;
@@ -49,8 +35,7 @@ impl Shell<'_> {
         let admission = match change {
             // A place that its Service freed in a full namespace is its own to take.
             Change::Register { place, .. } if !self.knows_full(&place.key) => {
-                let admissions = self.task.registry().admissions();
-                let _planned = self.cloud_map.plan(Call::RegisterInstance);
+                let _planned = cloud_map.plan(Call::RegisterInstance);
                 let admitted = admissions.admit(&place.key.namespace);
                 match timeout_at(deadline.stop(), admitted).await {
                     Ok(Ok(admission)) => Some(admission),
@@ -63,13 +48,13 @@ impl Shell<'_> {
         // Many changes wait here for their call, so the time is looked at when it may be made.
         // That a namespace is there has just been made sure of.
         let Some(call) = call_of(change) else { return Effect::Is(Outcome::Applied) };
-        let permit = match timeout_at(deadline.stop(), self.cloud_map.permit(call)).await {
+        let permit = match timeout_at(deadline.stop(), cloud_map.permit(call)).await {
             Ok(permit) if deadline.is_open() => permit,
             _ => return Effect::Is(Outcome::Undone(NO_TIME.to_owned())),
         };
         // Thousands of changes wait at once: few of them for the answer to a call, most of them for their leave.
         let made = Box::pin(async {
-            let called = Box::pin(self.call(permit, change, services)).await;
+            let called = Box::pin(self.call(permit, change)).await;
             if let Some(lead) = lead {
                 lead.answer(!matches!(called, Ok(Accepted::Busy(_))));
             }
@@ -89,13 +74,8 @@ impl Shell<'_> {
     }
 
     /// Makes the call: what Cloud Map accepted, or what came of it at once.
-    async fn call(
-        &self,
-        permit: Permit<'_>,
-        change: &Change,
-        services: &BTreeMap<ServiceKey, String>,
-    ) -> Result<Accepted, Effect> {
-        match (change, services.get(&change.place().key)) {
+    async fn call(&self, permit: Permit<'_>, change: &Change) -> Result<Accepted, Effect> {
+        match (change, self.services.get(&change.place().key)) {
             (Change::CreateNamespace { .. }, _) => Err(Effect::Is(Outcome::Applied)),
             (Change::CreateService { place, service }, _) => {
                 Err(self.create(permit, place, service).await)
@@ -137,7 +117,8 @@ impl Shell<'_> {
             Accepted::Busy(operation) => (operation, false),
         };
         let kind = (call_of(change).unwrap_or(Call::RegisterInstance), kind);
-        match self.cloud_map.wait(&operation, kind, owner, self.terms.deadline.stop()).await {
+        let Calls { cloud_map, deadline, .. } = self.calls;
+        match cloud_map.wait(&operation, kind, owner, deadline.stop()).await {
             Ok(Ended::Success | Ended::Fail { .. }) if !ours => Effect::Again,
             Ok(Ended::Success) => Effect::Is(Outcome::Applied),
             // Of a removal it means a limit of Route 53, which passes.
@@ -152,7 +133,7 @@ impl Shell<'_> {
             }
             Ok(Ended::Pending) => {
                 let text = format!("operation {operation} on {subject} has not ended in time");
-                let open = self.terms.deadline.is_open();
+                let open = deadline.is_open();
                 Effect::Is(if open { Outcome::Failed(text) } else { Outcome::Undone(text) })
             }
             Err(error) => failed(&error),

@@ -3,11 +3,11 @@
 
 use tokio::time::timeout_at;
 
-use super::Outcome;
 use crate::cloud_map::{Call, Class, CloudMap};
 use crate::deadline::Deadline;
-use crate::passes::NO_TIME;
-use crate::plan::{Place, Reason};
+use crate::model::Place;
+use crate::passes::{NO_TIME, Outcome};
+use crate::plan::Reason;
 
 /// Deletes a service, and says what became of that.
 pub async fn delete(cloud_map: &CloudMap, deadline: Deadline, arn: &str, place: &Place) -> Outcome {

@@ -1,15 +1,14 @@
 //! The calls that change an instance, and what their answers mean for the change.
 
-use super::Outcome;
+use super::TurnCalls;
 use super::change::{failed, held_back};
-use super::turn::Shell;
 use crate::cloud_map::write::Accepted;
 use crate::cloud_map::{Class, Permit};
-use crate::model::{Attributes, Health};
-use crate::passes::Effect;
-use crate::plan::{NotAdopted, Place, Reason};
+use crate::model::{Attributes, Health, Place};
+use crate::passes::{Effect, Outcome};
+use crate::plan::{NotAdopted, Reason};
 
-impl Shell<'_> {
+impl TurnCalls<'_> {
     pub(super) async fn register(
         &self,
         permit: Permit<'_>,
@@ -18,7 +17,8 @@ impl Shell<'_> {
         instance: &str,
         attributes: &Attributes,
     ) -> Result<Accepted, Effect> {
-        let accepted = self.cloud_map.register(permit, arn, place, instance, attributes).await;
+        let accepted =
+            self.calls.cloud_map.register(permit, arn, place, instance, attributes).await;
         accepted.map_err(|error| {
             let message = error.source.to_string();
             match error.class {
@@ -42,7 +42,7 @@ impl Shell<'_> {
         instance: &str,
         (present, attributes): (&Attributes, &Attributes),
     ) -> Result<Accepted, Effect> {
-        match self.cloud_map.instance(&permit, arn, place, instance).await {
+        match self.calls.cloud_map.instance(&permit, arn, place, instance).await {
             Ok(Some(now)) if now == *present => {
                 self.register(permit, arn, place, instance, attributes).await
             }
@@ -69,7 +69,7 @@ impl Shell<'_> {
         instance: &str,
         health: Health,
     ) -> Effect {
-        match self.cloud_map.report_health(permit, arn, place, instance, health).await {
+        match self.calls.cloud_map.report_health(permit, arn, place, instance, health).await {
             Ok(()) => Effect::Is(Outcome::Applied),
             Err(error) => failed(&error),
         }
@@ -82,7 +82,7 @@ impl Shell<'_> {
         place: &Place,
         instance: &str,
     ) -> Result<Accepted, Effect> {
-        let accepted = self.cloud_map.deregister(permit, arn, place, instance).await;
+        let accepted = self.calls.cloud_map.deregister(permit, arn, place, instance).await;
         accepted.map_err(|error| match error.class {
             // Gone is what was wanted. An instance that this run registered is never deregistered in
             // it, so "not found" cannot mean "not to be seen yet".

@@ -1,74 +1,72 @@
-//! Apply: carries a plan out, several turns side by side, each as `passes` says, each change by one call (`change`, with
-//! `service` and `instance`). One Service's failure stops no other, and near the deadline nothing new begins.
+//! Apply: makes the changes that a turn hands out, each by one call (`change`, with `service` and `instance`). It plans
+//! nothing and reads nothing; if a change could be wrong, the rule against it belongs in the plan.
 
 mod change;
 mod deletion;
 mod instance;
 mod lead;
-mod order;
 mod service;
-mod task;
-mod turn;
 
 use std::collections::BTreeMap;
 
 use futures_util::{StreamExt, stream};
-use tokio::time::Instant;
 
-use crate::cloud_map::Urgency;
+use crate::cloud_map::CloudMap;
+use crate::cloud_map::admission::Admissions;
+use crate::cloud_map::namespace::NewNamespaces;
 use crate::deadline::Deadline;
-use crate::model::ServiceRef;
-use crate::passes;
-use crate::plan::{Change, Judged, Observation};
+use crate::model::ServiceKey;
+use crate::passes::{Effect, Turn};
+use crate::plan::{Change, Stage};
 
-pub use crate::passes::{Applied, Outcome, Results};
 pub use deletion::delete;
-pub use order::Order;
-pub use task::Task;
+use lead::Lead;
 
-/// How many Services are served side by side, and how many changes of each. Most of them wait for an operation
-/// to end; the calls themselves are bounded by the client.
+/// How many changes of a turn are made at once. Most of them wait for an operation to end; the client limits the calls.
 const SIDE_BY_SIDE: usize = 256;
-/// A Service with no more changes than these is not made to wait for those with many.
-const FEW: usize = 10;
 
-/// The terms on which a plan is carried out.
-#[derive(Clone, Copy, Debug)]
-pub struct Terms {
+/// What the calls of a run share.
+#[derive(Clone, Copy)]
+pub struct Calls<'a> {
+    /// The client.
+    pub cloud_map: &'a CloudMap,
+    /// The namespaces that the run creates.
+    pub new_namespaces: &'a NewNamespaces,
+    /// The registrations that full namespaces admit.
+    pub admissions: &'a Admissions,
     /// When nothing new may begin any more.
     pub deadline: Deadline,
-    /// In which order the turns begin.
-    pub order: Order,
-    /// Whether all of it goes before what others want of Cloud Map.
-    pub urgency: Urgency,
-    /// When the reading began that the plan rests on.
-    pub observed: Instant,
 }
 
-impl Terms {
-    /// Who goes first: if there is much to do, the Services with few changes.
-    fn urgency(&self, changes: usize) -> Urgency {
-        if changes <= FEW { Urgency::Urgent } else { self.urgency }
-    }
+/// The calls of one turn.
+struct TurnCalls<'a> {
+    calls: Calls<'a>,
+    turn: &'a Turn<'a>,
+    /// The ARN of every Cloud Map service that exists.
+    services: BTreeMap<ServiceKey, String>,
 }
 
-/// Carries out the changes of a plan that was made from `observation`; `judged` if the guard judges again between the
-/// passes.
+/// Makes changes of a turn side by side. Registrations wait for the answer to the first one: if another run is at the
+/// Service, that one meets it, and the rest is not made twice.
 pub async fn apply(
-    task: &Task<'_>,
-    observation: &Observation,
-    changes: BTreeMap<ServiceRef, Vec<Change>>,
-    judged: Option<Judged>,
-    terms: Terms,
-) -> Results {
-    let mut results = Results::default();
-    results.applied.reserve(changes.values().map(Vec::len).sum());
-    let turns = passes::turns(task.intent(), observation, changes, judged);
-    let turns = terms.order.apply(turns).into_iter().map(|turn| turn::take(task, turn, terms));
-    let mut turns = stream::iter(turns).buffer_unordered(SIDE_BY_SIDE);
-    while let Some(of_turn) = turns.next().await {
-        results.extend(of_turn);
-    }
-    results.applied.sort_by(|a, b| a.change.order().cmp(&b.change.order()));
-    results
+    calls: Calls<'_>,
+    turn: &Turn<'_>,
+    changes: Vec<Change>,
+) -> Vec<(Change, Effect)> {
+    let leads = changes.first().is_some_and(|it| it.stage() == Stage::Register);
+    let services = turn.observation().registry.services.iter();
+    let services = services.map(|(key, service)| (key.clone(), service.arn.clone())).collect();
+    let (of_turn, lead) = (&TurnCalls { calls, turn, services }, &Lead::default());
+    stream::iter(changes.into_iter().enumerate())
+        .map(|(index, change)| async move {
+            let effect = match (leads, index) {
+                (true, 0) => of_turn.make(&change, Some(lead)).await,
+                (true, _) if !lead.is_free().await => Effect::Again,
+                _ => of_turn.make(&change, None).await,
+            };
+            (change, effect)
+        })
+        .buffer_unordered(SIDE_BY_SIDE)
+        .collect()
+        .await
 }

@@ -1,24 +1,24 @@
 //! The calls that create or change a Cloud Map service itself, and the namespace it needs, and what
 //! their answers mean for the change.
 
-use super::Outcome;
+use super::TurnCalls;
 use super::change::{failed, held_back};
-use super::turn::Shell;
 use crate::cloud_map::write::Accepted;
 use crate::cloud_map::{Class, Permit};
-use crate::passes::{Effect, NO_TIME};
-use crate::plan::{NewService, Place, Reason, ServiceUpdate};
+use crate::model::{NewService, Place, ServiceUpdate};
+use crate::passes::{Effect, NO_TIME, Outcome};
+use crate::plan::Reason;
 
-impl Shell<'_> {
+impl TurnCalls<'_> {
     /// The ARN of a namespace that was missing. All Services that need it share what comes of it.
     pub(super) async fn namespace(&self, name: &str) -> Result<String, Effect> {
-        let deadline = self.terms.deadline;
+        let deadline = self.calls.deadline;
         if !deadline.is_open() {
             return Err(Effect::Is(Outcome::Undone(NO_TIME.to_owned())));
         }
-        let (created, owner) =
-            (self.task.registry().new_namespaces(), &self.turn.observation().owner.id);
-        let arn = self.cloud_map.ensure_namespace(created, name, owner, deadline.stop()).await;
+        let (created, owner) = (self.calls.new_namespaces, &self.turn.observation().owner.id);
+        let arn =
+            self.calls.cloud_map.ensure_namespace(created, name, owner, deadline.stop()).await;
         arn.map_err(|error| match error.class {
             Class::LimitExceeded => held_back(Reason::QuotaExceeded(error.in_full())),
             _ => failed(&error),
@@ -33,13 +33,13 @@ impl Shell<'_> {
     ) -> Effect {
         let owner = &self.turn.observation().owner.id;
         let NewService { namespace, .. } = service;
-        let created = || self.task.registry().new_namespaces().arn(&namespace.name);
+        let created = || self.calls.new_namespaces.arn(&namespace.name);
         let Some(arn) = namespace.arn.clone().or_else(created) else {
             return Effect::Is(Outcome::Undone(
                 "its Cloud Map namespace does not exist".to_owned(),
             ));
         };
-        match self.cloud_map.create_service(permit, place, service, &arn, owner).await {
+        match self.calls.cloud_map.create_service(permit, place, service, &arn, owner).await {
             Ok(arn) => Effect::Created(arn),
             Err(error) => match error.class {
                 Class::Exists => Effect::Again,
@@ -57,7 +57,7 @@ impl Shell<'_> {
         place: &Place,
         update: &ServiceUpdate,
     ) -> Result<Accepted, Effect> {
-        let accepted = self.cloud_map.update_service(permit, arn, place, update).await;
+        let accepted = self.calls.cloud_map.update_service(permit, arn, place, update).await;
         accepted.map_err(|error| failed(&error))
     }
 }

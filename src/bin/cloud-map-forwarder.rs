@@ -1,11 +1,11 @@
 //! The forwarder's process: settings, clients, then forwarding until Kubernetes ends the pod. No
 //! decisions.
 
+use cloud_map_sync::error::chain;
 use std::process::ExitCode;
 
 use aws_sdk_sqs::Client;
 use cloud_map_sync::forwarder::{Queue, Settings, connect, forward, sdk_config};
-use cloud_map_sync::report::chain;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::{error, info};
 use tracing_subscriber::filter::{LevelFilter, Targets};

@@ -1,15 +1,16 @@
-//! What the function answers to a command: its report, or the counts of one that is too large; and what
-//! exit code it makes, as `terraform plan -detailed-exitcode` has them.
+//! The answers of the function to a command, and the exit codes that they make, as `terraform plan -detailed-exitcode`
+//! has them.
 
-use std::fmt;
 use std::process::ExitCode;
 
-use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::format;
 use super::markdown::Page;
-use crate::report::{Counts, Mode, Report};
+use crate::actions::doctor::Checkup;
+use crate::actions::explain::Explanation;
+use crate::report::{GuardState, Mode, Report};
 
 /// What a script learns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,81 +47,33 @@ impl From<Code> for ExitCode {
 )]
 pub struct Error(#[source] pub serde_json::Error);
 
-/// An answer with the text that was read.
+/// An answer of the function: as it was written, and as this release reads it.
 #[derive(Debug)]
-pub struct Answer {
+pub struct Answer<T> {
     value: Value,
-    summary: Summary,
-    content: Content,
+    /// What it says.
+    pub read: T,
 }
 
-#[derive(Clone, Copy, Debug, Deserialize)]
-struct Summary {
-    mode: Mode,
-    ok: bool,
-    counts: Counts,
-}
-
-#[derive(Debug)]
-enum Content {
-    Whole(Box<Report>),
-    Cut(Cut),
-}
-
-/// A report of which Lambda's limit leaves the counts.
-#[derive(Debug, Deserialize)]
-struct Cut {
-    cut: String,
-    clusters: Vec<CutCluster>,
-}
-
-#[derive(Debug, Deserialize)]
-struct CutCluster {
-    cluster: String,
-    error: Option<String>,
-    counts: Counts,
-    services: Vec<CutService>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct CutService {
-    namespace: String,
-    name: String,
-    changes: usize,
-    held_back: usize,
-}
-
-impl Answer {
-    /// Reads what the function answered.
+impl<T: DeserializeOwned> Answer<T> {
+    /// Reads an answer.
     pub fn read(value: Value) -> Result<Self, Error> {
-        let summary = Summary::deserialize(&value).map_err(Error)?;
-        let content = match value.get("cut") {
-            Some(_) => Content::Cut(Cut::deserialize(&value).map_err(Error)?),
-            None => Content::Whole(Box::new(Report::deserialize(&value).map_err(Error)?)),
-        };
-        Ok(Self { value, summary, content })
+        let read = T::deserialize(&value).map_err(Error)?;
+        Ok(Self { value, read })
     }
+}
 
-    /// The report, where Lambda's limit has left it whole.
-    pub fn report(&self) -> Option<&Report> {
-        match &self.content {
-            Content::Whole(report) => Some(report),
-            Content::Cut(_) => None,
-        }
-    }
-
-    /// Whether the guard holds something that a confirmation lets pass.
+impl Answer<Report> {
+    /// Whether the guard holds a loss that a confirmation lets pass.
     pub fn is_held(&self) -> bool {
-        let clusters = self.value["clusters"].as_array();
-        let mut guards = clusters.into_iter().flatten().map(|cluster| &cluster["guard"]);
-        let states = ["held", "held-by-full-sync", "held-until-read"];
-        guards.any(|guard| states.iter().any(|state| guard["state"] == *state))
+        use GuardState::{Held, HeldByFullSync, HeldUntilRead};
+        let mut guards = self.read.clusters.iter().filter_map(|cluster| cluster.guard.as_ref());
+        guards.any(|guard| matches!(guard.state, Held | HeldByFullSync | HeldUntilRead))
     }
 
-    /// The exit code: a plan says whether there are changes, a sync whether they were made.
+    /// The exit code: a plan reports whether there are changes, a sync whether they were made.
     pub fn code(&self) -> Code {
-        let Summary { mode, ok, counts } = self.summary;
+        let Report { mode, ok, counts, .. } = self.read;
         match mode {
             _ if !ok => Code::Error,
             Mode::Plan | Mode::DryRun if counts.changes() > 0 => Code::Changes,
@@ -129,41 +82,54 @@ impl Answer {
     }
 }
 
-impl format::Shown for Answer {
+/// The forms in which a person reads an answer.
+pub trait Shown {
+    /// A table; `wide` has more columns.
+    fn table(&self, wide: bool) -> String;
+    /// Markdown for a page.
+    fn markdown(&self) -> String;
+}
+
+impl<T: Shown> format::Shown for Answer<T> {
     fn value(&self) -> &Value {
         &self.value
     }
 
     fn table(&self, wide: bool) -> String {
-        match &self.content {
-            Content::Whole(report) if wide => format!("{report:#}"),
-            Content::Whole(report) => report.to_string(),
-            Content::Cut(cut) => cut.to_string(),
-        }
+        self.read.table(wide)
     }
 
     fn markdown(&self) -> String {
-        match &self.content {
-            Content::Whole(report) => Page(report).to_string(),
-            Content::Cut(cut) => format!("```text\n{cut}```\n"),
-        }
+        self.read.markdown()
     }
 }
 
-impl fmt::Display for Cut {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for CutCluster { cluster, error, counts, services } in &self.clusters {
-            writeln!(f, "cluster {cluster}")?;
-            if let Some(error) = error {
-                writeln!(f, "  ! not read, so nothing was changed: {error}")?;
-            }
-            for CutService { namespace, name, changes, held_back } in services {
-                if changes + held_back > 0 {
-                    writeln!(f, "  {namespace}/{name}  {changes} changes, {held_back} held back")?;
-                }
-            }
-            writeln!(f, "  {counts}")?;
-        }
-        writeln!(f, "! {}", self.cut)
+impl Shown for Report {
+    fn table(&self, wide: bool) -> String {
+        if wide { format!("{self:#}") } else { self.to_string() }
+    }
+
+    fn markdown(&self) -> String {
+        Page(self).to_string()
+    }
+}
+
+impl Shown for Explanation {
+    fn table(&self, _: bool) -> String {
+        self.to_string()
+    }
+
+    fn markdown(&self) -> String {
+        format!("```text\n{self}```\n")
+    }
+}
+
+impl Shown for Checkup {
+    fn table(&self, _: bool) -> String {
+        self.to_string()
+    }
+
+    fn markdown(&self) -> String {
+        format!("```text\n{self}```\n")
     }
 }

@@ -7,6 +7,7 @@ use super::answer::{Answer, Code};
 use super::arguments::{Adopt, Approved, Aws, Format, Purge, Targeted};
 use super::command::Command;
 use super::{Error, format, place, shown};
+use crate::report::Report;
 
 /// Makes instances of others the function's.
 pub async fn adopt(adopt: Adopt) -> Result<Code, Error> {
@@ -16,7 +17,7 @@ pub async fn adopt(adopt: Adopt) -> Result<Code, Error> {
     if adopt.approval.yes {
         return carry_out(&aws, &command, output.format).await;
     }
-    let planned = shown(&aws, &plan, output.format).await?;
+    let planned: Answer<Report> = shown(&aws, &plan, output.format).await?;
     if planned.code() != Code::Changes || !approved("make these instances its own", "yes")? {
         return Ok(planned.code());
     }
@@ -32,7 +33,7 @@ pub async fn purge(Purge { registry, approved: purge }: Purge) -> Result<Code, E
     if purge.approval.yes {
         return carry_out(&aws, &command, format).await;
     }
-    let planned = shown(&aws, &plan, format).await?;
+    let planned: Answer<Report> = shown(&aws, &plan, format).await?;
     let name = plan.place.cluster_name();
     if planned.code() != Code::Changes || !approved("take all of this out", name)? {
         return Ok(planned.code());
@@ -48,7 +49,7 @@ pub async fn confirm(confirm: Approved) -> Result<Code, Error> {
     if confirm.approval.yes {
         return carry_out(&aws, &command, format).await;
     }
-    let planned = shown(&aws, &Command::new("plan", place), format).await?;
+    let planned: Answer<Report> = shown(&aws, &Command::new("plan", place), format).await?;
     if !planned.is_held() {
         eprintln!("the guard holds nothing here, so there is nothing to confirm");
         return Ok(planned.code());
@@ -61,7 +62,7 @@ pub async fn confirm(confirm: Approved) -> Result<Code, Error> {
 }
 
 async fn carry_out(aws: &Aws, command: &Command, format: Format) -> Result<Code, Error> {
-    let answer: Answer = shown(aws, command, format).await?;
+    let answer: Answer<Report> = shown(aws, command, format).await?;
     Ok(answer.code())
 }
 

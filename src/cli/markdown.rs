@@ -21,6 +21,7 @@ impl Display for Page<'_> {
             of_cluster(f, cluster)?;
         }
         empty_services(f, &self.0.empty_services)?;
+        self.0.cut.iter().try_for_each(|cut| writeln!(f, "{}\n", Cell(cut)))?;
         writeln!(f, "**{}**", Cell(&self.0.summary()))
     }
 }
@@ -74,7 +75,7 @@ fn change(f: &mut Formatter<'_>, place: &str, line: &ChangeLine) -> fmt::Result 
         ChangeResult::Undone { why } => format!("{}; not done: {why}", line.detail),
     };
     let instance = line.instance.as_deref().unwrap_or_default();
-    row(f, [&line.change, place, instance, &line.service.to_string(), &detail])
+    row(f, [line.change.as_str(), place, instance, &line.service.to_string(), &detail])
 }
 
 fn held_back(f: &mut Formatter<'_>, place: &str, line: &HeldBackLine) -> fmt::Result {

@@ -14,8 +14,6 @@ mod approval;
 pub mod arguments;
 mod colour;
 mod command;
-mod doctor;
-mod explain;
 mod format;
 mod function;
 mod html;
@@ -33,10 +31,16 @@ use std::process::ExitCode;
 
 use aws_config::Region;
 use clap::Parser;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::report::chain;
-use answer::{Answer, Code};
+use crate::actions::doctor::Checkup;
+use crate::actions::explain::Explanation;
+use crate::actions::status::Status;
+use crate::error::chain;
+use crate::report::Report;
+
+use answer::{Answer, Code, Shown};
 use arguments::{Arguments, Aws, Format, Targeted, Verb};
 use command::Command;
 use runner::Runner;
@@ -95,9 +99,15 @@ async fn run(arguments: Arguments) -> Result<Code, Error> {
         Verb::Confirm(confirm) => approval::confirm(confirm).await,
         Verb::Purge(purge) => approval::purge(purge).await,
         Verb::Report(report) => html::show(report).await,
-        Verb::Doctor(whole) => doctor::show(whole).await,
-        Verb::Explain(targeted) => explain::show(targeted).await,
-        Verb::Status(status) => status::show(status).await,
+        Verb::Doctor(clusters) => {
+            let checkup: Checkup = question("doctor", clusters).await?;
+            Ok(Code::of_success(checkup.ok))
+        }
+        Verb::Explain(targeted) => explain(targeted).await,
+        Verb::Status(clusters) => {
+            let status: Status = question("status", clusters).await?;
+            Ok(Code::of_success(status.ok))
+        }
     }
 }
 
@@ -105,12 +115,38 @@ async fn run(arguments: Arguments) -> Result<Code, Error> {
 async fn report(action: &'static str, targeted: Targeted) -> Result<Code, Error> {
     let Targeted { place, aws, output } = targeted;
     let command = Command::new(action, place::of(&place)?);
-    let answer = shown(&aws, &command, output.format).await?;
+    let answer: Answer<Report> = shown(&aws, &command, output.format).await?;
     Ok(answer.code())
 }
 
-/// The answer to a command, on standard output, too.
-async fn shown(aws: &Aws, command: &Command, format: Format) -> Result<Answer, Error> {
+/// Explains one Service. The exit code says whether it is found as it should be.
+async fn explain(targeted: Targeted) -> Result<Code, Error> {
+    let Targeted { place, aws, output } = targeted;
+    let place = place::of(&place)?;
+    if place.service.is_none() {
+        return Err(place::Error::NoService.into());
+    }
+    let command = Command::new("explain", place);
+    let answer: Answer<Explanation> = shown(&aws, &command, output.format).await?;
+    Ok(Code::of_success(answer.read.ok))
+}
+
+/// A question about whole clusters.
+async fn question<T: DeserializeOwned + Shown>(
+    action: &'static str,
+    clusters: arguments::Status,
+) -> Result<T, Error> {
+    let arguments::Status { clusters, aws, output } = clusters;
+    let command = Command::new(action, place::of(&clusters.into())?);
+    Ok(shown::<T>(&aws, &command, output.format).await?.read)
+}
+
+/// The answer to a command, which is written to standard output, too.
+async fn shown<T: DeserializeOwned + Shown>(
+    aws: &Aws,
+    command: &Command,
+    format: Format,
+) -> Result<Answer<T>, Error> {
     let answer = Answer::read(ask(aws, command).await?)?;
     format::print(&answer, format)?;
     Ok(answer)

@@ -15,8 +15,7 @@ use aws_sdk_servicediscovery::types::CustomHealthStatus;
 use futures_util::{StreamExt, TryStreamExt, stream};
 
 use super::{Call, CloudMap, Error, Permit, SIDE_BY_SIDE};
-use crate::model::{Health, KnownHealth, Registry, ServiceKey};
-use crate::plan::Place;
+use crate::model::{Health, KnownHealth, Place, Registry, ServiceKey};
 
 /// How long a report may take to show; twice what is usual.
 const COMING: Duration = Duration::from_mins(1);

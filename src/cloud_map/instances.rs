@@ -7,8 +7,7 @@ use aws_sdk_servicediscovery::operation::list_instances::ListInstancesOutput;
 use futures_util::{Stream, StreamExt, TryStreamExt, stream};
 
 use super::{Call, Class, CloudMap, Error, Permit, SIDE_BY_SIDE};
-use crate::model::{Attributes, CloudMapService, Registry, ServiceKey};
-use crate::plan::Place;
+use crate::model::{Attributes, CloudMapService, Place, Registry, ServiceKey};
 
 /// A service whose instances are to be read.
 #[derive(Clone, Debug)]

@@ -12,8 +12,10 @@ use aws_sdk_servicediscovery::types::{
 use super::tag::OWNER_TAG;
 use super::write::{Accepted, operation};
 use super::{CloudMap, Error, Permit};
-use crate::model::{HealthCheck, NamespaceKind, Records, RoutingPolicy, ServiceKind};
-use crate::plan::{NewService, Place, ServiceUpdate};
+use crate::model::{
+    HealthCheck, NamespaceKind, NewService, Place, Records, RoutingPolicy, ServiceKind,
+    ServiceUpdate,
+};
 
 impl CloudMap {
     /// Creates a service in the namespace with the ARN `namespace`, and returns its ARN.

@@ -6,8 +6,7 @@ use aws_sdk_servicediscovery::operation::deregister_instance::DeregisterInstance
 use aws_sdk_servicediscovery::operation::register_instance::RegisterInstanceError;
 
 use super::{CloudMap, Error, Permit};
-use crate::model::Attributes;
-use crate::plan::Place;
+use crate::model::{Attributes, Place};
 
 /// What Cloud Map does with a change that takes its time.
 #[derive(Clone, Debug, PartialEq, Eq)]

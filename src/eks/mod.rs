@@ -12,23 +12,9 @@ use aws_sdk_eks::types::Cluster as Description;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use crate::model::ClusterArn;
+use crate::model::{ClusterArn, EksCluster};
 
 pub use existence::existence;
-
-/// Where a cluster's API server is and how to know it. Endpoint and certificate authority come from
-/// here alone, never from an event or a setting.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cluster {
-    /// Its name, which the token is bound to.
-    pub name: String,
-    /// Its ARN: the identity in the marks.
-    pub arn: ClusterArn,
-    /// The API server's address, https.
-    pub endpoint: http::Uri,
-    /// The API server's certificate authority, PEM.
-    pub certificate_authority: Vec<u8>,
-}
 
 /// Why a cluster's address is not known.
 #[derive(Debug, thiserror::Error)]
@@ -65,7 +51,7 @@ pub enum Error {
 ///
 /// # Errors
 /// Where EKS does not answer, knows no such cluster, or does not tell all that is needed.
-pub async fn describe(client: &Client, name: &str) -> Result<Cluster, Error> {
+pub async fn describe(client: &Client, name: &str) -> Result<EksCluster, Error> {
     let answer = client.describe_cluster().name(name).send().await;
     let answer = answer.map_err(|error| match error.as_service_error() {
         Some(DescribeClusterError::ResourceNotFoundException(_)) => Error::NotFound {
@@ -91,7 +77,7 @@ pub async fn describe(client: &Client, name: &str) -> Result<Cluster, Error> {
     })
 }
 
-fn usable(name: &str, description: &Description) -> Result<Cluster, &'static str> {
+fn usable(name: &str, description: &Description) -> Result<EksCluster, &'static str> {
     let arn = description.arn().and_then(ClusterArn::parse).ok_or("ARN")?;
     let endpoint: http::Uri =
         description.endpoint().and_then(|text| text.parse().ok()).ok_or("endpoint")?;
@@ -101,5 +87,5 @@ fn usable(name: &str, description: &Description) -> Result<Cluster, &'static str
     let encoded = description.certificate_authority().and_then(|ca| ca.data());
     let decoded = encoded.and_then(|text| STANDARD.decode(text).ok());
     let certificate_authority = decoded.ok_or("certificate authority")?;
-    Ok(Cluster { name: name.to_owned(), arn, endpoint, certificate_authority })
+    Ok(EksCluster { name: name.to_owned(), arn, endpoint, certificate_authority })
 }

@@ -5,7 +5,7 @@
 //! anything else, so the URL is built here and not by an SDK operation, which would add its own
 //! (<https://github.com/kubernetes-sigs/aws-iam-authenticator>, `pkg/token/token.go`).
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use aws_credential_types::Credentials;
@@ -17,6 +17,8 @@ use aws_sigv4::http_request::{
 use aws_sigv4::sign::v4;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+
+use crate::model::BearerTokens;
 
 type Cause = Box<dyn std::error::Error + Send + Sync>;
 
@@ -87,6 +89,15 @@ impl TokenSource {
         let token = self.sign(now).await?;
         *self.last() = Some((now, token.clone()));
         Ok(token)
+    }
+
+    /// The same as a value for a client.
+    pub fn into_tokens(self) -> BearerTokens {
+        let source = Arc::new(self);
+        BearerTokens::new(move || {
+            let source = Arc::clone(&source);
+            Box::pin(async move { Ok(source.token().await?) })
+        })
     }
 
     fn fresh(&self, now: SystemTime) -> Option<String> {

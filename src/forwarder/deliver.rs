@@ -8,7 +8,7 @@ use tracing::{info, warn};
 
 use super::pending::{Due, Pending};
 use super::queue::{BATCH, Queue};
-use crate::report::chain;
+use crate::error::chain;
 
 /// Sends what is due until `end` comes, then what still waits, once.
 pub async fn deliver(queue: &Queue, pending: &Pending, end: impl Future<Output = ()>) {

@@ -18,9 +18,9 @@ use tracing::{info, warn};
 use super::backoff::WatchBackoff;
 use super::changes::{Changes, Object, Seen, Watch};
 use super::place::Place;
+use crate::error::chain;
 use crate::kubernetes::read::SERVICE_NAME;
 use crate::model::ServiceRef;
-use crate::report::chain;
 
 /// How long the server keeps one watch open, in seconds. A connection that died in silence is noticed
 /// a little later.

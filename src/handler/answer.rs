@@ -7,12 +7,11 @@ use aws_lambda_events::sqs::SqsBatchResponse;
 use serde_json::{Value, json};
 
 use super::scopes::{Selections, UnknownCluster};
+use crate::actions::purge::UnknownRegistry;
 use crate::event;
 use crate::plan::Policy;
 use crate::reconcile;
-use crate::report::{
-    ClusterReport, Counts, Open, OrphanReport, Report, Shorten, is_within_limit, within_limit,
-};
+use crate::report::{Counts, Open, Report, Shorten, within_limit};
 
 /// What became of an invocation.
 #[derive(Debug)]
@@ -38,13 +37,8 @@ pub enum Error {
     )]
     Policy(Policy),
     /// A purge names a Cloud Map that the settings do not lead to.
-    #[error("no Cloud Map that the settings lead to is {named}; they lead to: {known}")]
-    Registry {
-        /// As named.
-        named: String,
-        /// Those that there are.
-        known: String,
-    },
+    #[error(transparent)]
+    Registry(UnknownRegistry),
     /// The cluster or Cloud Map could not be read to explain a Service.
     #[error("the Service cannot be explained")]
     Unexplained(#[source] reconcile::Error),
@@ -60,7 +54,7 @@ impl Error {
             Self::Event(_) => "InvalidEvent",
             Self::Cluster(_) => "UnknownCluster",
             Self::Policy(_) => "PolicyForbids",
-            Self::Registry { .. } => "UnknownRegistry",
+            Self::Registry(_) => "UnknownRegistry",
             Self::Unexplained(_) => "Unreadable",
             Self::SyncIncomplete(_) => "SyncIncomplete",
         }
@@ -92,9 +86,9 @@ impl Answer {
         Self { report: None, response: Err(error) }
     }
 
-    /// A person who asks what there is gets just that.
-    pub(super) fn told(told: impl Shorten) -> Self {
-        Self { report: None, response: Ok(within_limit(told)) }
+    /// A person who asks a question gets its answer.
+    pub(super) fn to_question(answer: &(impl Shorten + Clone)) -> Self {
+        Self { report: None, response: Ok(within_limit(answer)) }
     }
 
     /// The schedule, and a log's subscription, learn whether all is well; a failed run is what the
@@ -110,7 +104,7 @@ impl Answer {
 
     /// A person always gets the report.
     pub(super) fn to_direct(report: Report) -> Self {
-        let response = if is_within_limit(&report) { json!(report) } else { cut(&report) };
+        let response = within_limit(&report);
         Self { report: Some(report), response: Ok(response) }
     }
 
@@ -122,43 +116,4 @@ impl Answer {
         }
         Self { report: Some(report), response: Ok(json!(response)) }
     }
-}
-
-fn orphans(report: &OrphanReport) -> Value {
-    let OrphanReport { instances, reason, detail, done, .. } = report;
-    json!({ "cluster": done.cluster, "instances": instances, "reason": reason, "detail": detail })
-}
-
-/// The report with the number of changes of each Cloud Map service in place of their lines.
-fn cut(report: &Report) -> Value {
-    let services = |cluster: &ClusterReport| -> Vec<Value> {
-        let services = cluster.services.iter().map(|service| {
-            json!({
-                "namespace": service.namespace,
-                "name": service.name,
-                "unchanged": service.unchanged,
-                "foreign": service.foreign,
-                "changes": service.changes.len(),
-                "heldBack": service.held_back.len(),
-            })
-        });
-        services.collect()
-    };
-    let clusters = report.clusters.iter().map(|cluster| {
-        json!({
-            "cluster": cluster.cluster,
-            "error": cluster.error,
-            "counts": cluster.counts,
-            "guard": cluster.guard,
-            "services": services(cluster),
-        })
-    });
-    json!({
-        "mode": report.mode,
-        "ok": report.ok,
-        "counts": report.counts,
-        "orphans": report.orphans.iter().map(orphans).collect::<Vec<_>>(),
-        "cut": "the whole report is too large for Lambda's answer; name a cluster, a namespace or a service",
-        "clusters": clusters.collect::<Vec<_>>(),
-    })
 }

@@ -8,9 +8,9 @@ use futures_util::future::join_all;
 use serde_json::{Value, json};
 
 use super::{Answer, Function, Run, Selections};
+use crate::error::chain;
 use crate::event::{Rest, Scope};
 use crate::model::{Held, Selection, Shard};
-use crate::report::chain;
 
 /// Into how many parts the rest of a run is divided.
 const PARTS: u8 = 4;

@@ -79,7 +79,7 @@ fn guard(cluster: &str, line: &GuardReport, mode: Mode) {
     warn!(
         cluster,
         %mode,
-        guard = &*line.state,
+        guard = %line.state,
         loss = line.loss,
         instances = line.instances,
         services = line.services.len(),
@@ -92,14 +92,14 @@ fn guard(cluster: &str, line: &GuardReport, mode: Mode) {
 
 fn change(cluster: &str, service: &ServiceReport, line: &ChangeLine, mode: Mode) {
     let place = format!("{}/{}", service.namespace, service.name);
-    let (verb, instance) = (&*line.change, line.instance.as_deref().unwrap_or_default());
+    let (verb, instance) = (line.change, line.instance.as_deref().unwrap_or_default());
     match &line.result {
         ChangeResult::Failed { error } => error!(cluster, kubernetes_service = %line.service,
-            cloud_map_service = place, change = verb, instance, "change failed: {error}"),
+            cloud_map_service = place, change = verb.as_str(), instance, "change failed: {error}"),
         ChangeResult::Undone { why } => warn!(cluster, kubernetes_service = %line.service,
-            cloud_map_service = place, change = verb, instance, "change not made: {why}"),
+            cloud_map_service = place, change = verb.as_str(), instance, "change not made: {why}"),
         ChangeResult::Planned | ChangeResult::Applied => info!(cluster, %mode,
-            kubernetes_service = %line.service, cloud_map_service = place, change = verb, instance,
+            kubernetes_service = %line.service, cloud_map_service = place, change = verb.as_str(), instance,
             "{verb} in {place}: {}", line.detail),
     }
 }

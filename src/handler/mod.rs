@@ -3,8 +3,7 @@
 
 mod answer;
 mod configured;
-mod doctor;
-mod explain;
+mod direct;
 mod hand_on;
 mod log;
 mod messages;
@@ -12,10 +11,8 @@ mod named;
 mod orphans;
 mod out_of_step;
 mod postponed;
-mod purge;
 mod run;
 mod scopes;
-mod status;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -26,10 +23,9 @@ use serde_json::Value;
 use crate::clients::{Clients, RegistryKey};
 use crate::clock::Clock;
 use crate::deadline::Deadline;
-use crate::event::{self, Action, Command};
+use crate::event;
 use crate::observe::Memory;
 use crate::own_queue::OwnQueue;
-use crate::plan::Adoption;
 use crate::reconcile::Invocation;
 use crate::report::Mode;
 use crate::settings::Settings;
@@ -101,7 +97,7 @@ impl Function {
             event::Invocation::AuditLog(messages) => {
                 Answer::to_schedule(self.messages(messages, deadline).await.0.report)
             }
-            event::Invocation::Direct(command) => self.direct(&command, deadline).await,
+            event::Invocation::Direct(command) => Box::pin(self.direct(&command, deadline)).await,
         }
     }
 
@@ -113,29 +109,6 @@ impl Function {
         let mut run = Box::pin(self.run(&self.invocation(true, deadline), &selections)).await;
         self.hand_on(&mut run, &selections, &Hops::new()).await;
         Answer::to_schedule(run.report)
-    }
-
-    async fn direct(&self, command: &Command, deadline: Deadline) -> Answer {
-        if command.action == Action::Purge {
-            return Box::pin(self.purge(command, deadline)).await;
-        }
-        let selections = match Box::pin(self.selections(&command.scope)).await {
-            Ok(selections) => selections,
-            Err(unknown) => return Answer::refused(Error::Cluster(unknown)),
-        };
-        let invocation = match command.action {
-            Action::Status => return Box::pin(self.status(&selections, deadline)).await,
-            Action::Doctor => return Box::pin(self.doctor(&selections, deadline)).await,
-            Action::Explain => return Box::pin(self.explain(&selections, command, deadline)).await,
-            Action::Sync => self.invocation(true, deadline),
-            Action::Plan | Action::Purge => self.invocation(false, deadline),
-            Action::Confirm => Invocation { confirmed: true, ..self.invocation(true, deadline) },
-            Action::Adopt => Invocation {
-                adoption: Some(Adoption { owner: command.owner.clone() }),
-                ..self.invocation(command.confirm, deadline)
-            },
-        };
-        Answer::to_direct(Box::pin(self.run(&invocation, &selections)).await.report)
     }
 
     /// What all clusters of an invocation share; `writes` is whether it shall change Cloud Map.

@@ -3,9 +3,9 @@
 
 use super::Function;
 use super::scopes::{Selections, UnknownCluster};
+use crate::error::chain;
 use crate::event::{ClusterName, Scope};
 use crate::model::ClusterArn;
-use crate::report::chain;
 use crate::settings::Cluster;
 
 impl Function {
@@ -35,5 +35,24 @@ impl Function {
         let connected = self.clients.connect(cluster).await;
         let told = |error| UnknownCluster::ArnNotTold { problem: chain(&error) };
         Ok(connected.map_err(told)?.cluster.arn)
+    }
+
+    /// The cluster that a purge names: one that is configured, or any by its ARN.
+    pub(super) async fn cluster_to_purge(
+        &self,
+        name: &str,
+    ) -> Result<(ClusterArn, Option<&Cluster>), UnknownCluster> {
+        let configured = self.configured();
+        let called: Vec<&Cluster> = configured.clusters().filter(|it| it.is_called(name)).collect();
+        let labels = || configured.labels();
+        match (called.as_slice(), ClusterArn::parse(name)) {
+            ([cluster], _) => Ok((self.arn_of(cluster).await?, Some(*cluster))),
+            ([], Some(arn)) => {
+                let by_name = configured.clusters().find(|it| it.may_be(&arn));
+                Ok((arn.clone(), by_name))
+            }
+            ([], None) => Err(UnknownCluster::NoArn { configured: labels() }),
+            (_, _) => Err(UnknownCluster::Ambiguous { configured: labels() }),
+        }
     }
 }

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 
 use super::{Function, log};
 use crate::clients::RegistryKey;
+use crate::error::chain;
 use crate::model::ClusterArn;
 use crate::observe::SharedRegistry;
 use crate::orphans::Kept;
 use crate::plan::Claimed;
 use crate::reconcile::Invocation;
-use crate::report::{ClusterReport, OrphanReport, chain};
+use crate::report::{ClusterReport, OrphanReport};
 
 impl Function {
     /// Looks into every Cloud Map of the run. One that cannot be read was told by its clusters.

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
-use crate::model::{Selection, ServiceRef, Timestamp};
+use crate::model::{Selection, ServiceRef, Timestamp, Verb};
 use crate::report::{ClusterReport, OldestOutOfStep, ServiceReport};
 
 /// An endpoint of a cluster under a name: what should be done with which instance.
@@ -13,7 +13,7 @@ struct Endpoint {
     cluster: String,
     service: ServiceRef,
     place: String,
-    change: String,
+    change: Verb,
     instance: Option<String>,
 }
 
@@ -32,16 +32,16 @@ impl OutOfStep {
             let place = format!("{}/{}", service.namespace, service.name);
             let lines = service.changes.iter().filter(|line| line.is_left_undone());
             let endpoint =
-                |service: &ServiceRef, change: &str, instance: &Option<String>| Endpoint {
+                |service: &ServiceRef, change: Verb, instance: &Option<String>| Endpoint {
                     cluster: report.cluster.clone(),
                     service: service.clone(),
                     place: place.clone(),
-                    change: change.to_owned(),
+                    change,
                     instance: instance.clone(),
                 };
-            let left = lines.map(|line| endpoint(&line.service, &line.change, &line.instance));
+            let left = lines.map(|line| endpoint(&line.service, line.change, &line.instance));
             let refused = service.refused.iter();
-            let refused = refused.map(|it| endpoint(&it.service, "register", &it.instance));
+            let refused = refused.map(|it| endpoint(&it.service, Verb::Register, &it.instance));
             left.chain(refused).collect::<Vec<_>>()
         };
         let open: BTreeSet<Endpoint> = report.services.iter().flat_map(left).collect();
@@ -58,11 +58,11 @@ impl OutOfStep {
     /// How old the oldest ones are.
     pub(super) fn oldest(&self, now: Timestamp) -> OldestOutOfStep {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let of = |change: &str| {
+        let of = |change: Verb| {
             let since = known.iter().filter(|(it, _)| it.change == change).map(|(_, since)| *since);
             let seconds = since.map(|since| now.as_second() - since.as_second()).max();
             usize::try_from(seconds.unwrap_or_default()).unwrap_or_default()
         };
-        OldestOutOfStep { missing: of("register"), leftover: of("deregister") }
+        OldestOutOfStep { missing: of(Verb::Register), leftover: of(Verb::Deregister) }
     }
 }

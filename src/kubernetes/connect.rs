@@ -1,7 +1,6 @@
 //! A Kubernetes client for an EKS cluster: TLS against the cluster's own certificate authority, and a
 //! bearer token on every request that is signed when it is needed, so a client outlives its tokens.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine;
@@ -16,8 +15,7 @@ use tower::buffer::BufferLayer;
 use tower::filter::{AsyncFilterLayer, AsyncPredicate};
 use tower::retry::RetryLayer;
 
-use crate::eks::Cluster;
-use crate::eks::token::TokenSource;
+use crate::model::{BearerTokens, EksCluster};
 
 /// How long the API server may take to accept a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -56,7 +54,7 @@ pub enum Error {
 ///
 /// # Errors
 /// Where the certificate authority cannot be used.
-pub fn connect(cluster: &Cluster, tokens: Arc<TokenSource>) -> Result<Client, Error> {
+pub fn connect(cluster: &EksCluster, tokens: BearerTokens) -> Result<Client, Error> {
     let roots = certificates(&cluster.certificate_authority);
     if roots.is_empty() {
         return Err(Error::CertificateAuthority(cluster.name.clone()));
@@ -94,14 +92,14 @@ fn certificates(pem: &[u8]) -> Vec<Vec<u8>> {
 
 /// Puts a fresh token on every request.
 #[derive(Clone)]
-struct BearerToken(Arc<TokenSource>);
+struct BearerToken(BearerTokens);
 
 impl AsyncPredicate<http::Request<Body>> for BearerToken {
     type Future = BoxFuture<'static, Result<Self::Request, BoxError>>;
     type Request = http::Request<Body>;
 
     fn check(&mut self, mut request: http::Request<Body>) -> Self::Future {
-        let tokens = Arc::clone(&self.0);
+        let tokens = self.0.clone();
         Box::pin(async move {
             let token = tokens.token().await?;
             let mut value = HeaderValue::try_from(format!("Bearer {token}"))?;

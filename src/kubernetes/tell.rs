@@ -12,7 +12,7 @@ use k8s_openapi::jiff::Timestamp;
 use kube::api::{Api, PostParams};
 
 use super::{Error, Kubernetes};
-use crate::report::Notice;
+use crate::model::Notice;
 
 /// How long a warm process does not repeat itself. The API server forgets Events after an hour or so,
 /// and then a notice that still holds is told again.

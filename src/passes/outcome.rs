@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::model::ServiceRef;
 use crate::plan::{Change, HeldBack, Reason, Told};
+use crate::report::ChangeResult;
 
 /// What became of a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,6 +19,22 @@ pub enum Outcome {
     Failed(String),
     /// Not tried, since there was no time or something before it failed.
     Undone(String),
+}
+
+impl Outcome {
+    /// The result that a report has of it.
+    ///
+    /// # Errors
+    /// Returns the reason if the change is held back: such a change is no line of its own.
+    pub fn into_result(self) -> Result<ChangeResult, Reason> {
+        Ok(match self {
+            Self::Planned => ChangeResult::Planned,
+            Self::Applied => ChangeResult::Applied,
+            Self::Failed(error) => ChangeResult::Failed { error },
+            Self::Undone(why) => ChangeResult::Undone { why },
+            Self::HeldBack(reason) => return Err(reason),
+        })
+    }
 }
 
 /// What became of one call.

@@ -7,11 +7,12 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+use super::Foreign;
 use super::instances::present::Present;
 use super::instances::rewrite;
 use super::instances::sharing::apportion;
 use super::instances::wanted::{Wanted, wanted};
-use super::ownership::{Foreign, foreign, is_ecs};
+use super::ownership::{foreign, is_ecs};
 use super::{Because, Change, Extent, Holders, Observation, Place, Plan, Reason, plan};
 use crate::model::attributes::{EC2_INSTANCE, MARK_PREFIX, ORPHANED, SIGHTING};
 use crate::model::{Attributes, Owner, ServiceKey, ServiceRef, Tags};

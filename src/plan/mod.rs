@@ -33,7 +33,6 @@ mod order;
 mod orphans;
 mod ownership;
 mod part;
-mod place;
 mod policy;
 mod progress;
 mod purge;
@@ -51,7 +50,10 @@ use instances::comparison::Comparison;
 use instances::{compare, wanted};
 use order::removal;
 
-use crate::model::{Attributes, Desired, Held, Owner, Registry, ServiceKey, ServiceRef, Timestamp};
+use crate::model::{
+    Attributes, Desired, Foreign, Held, NewService, Owner, Place, Registry, ServiceKey, ServiceRef,
+    ServiceUpdate, Timestamp,
+};
 
 pub use adopt::{Adoption, Former, NotAdopted, adopt};
 pub use capacity::ServiceLimit;
@@ -68,18 +70,15 @@ pub use name_policy::{Denial, Glob, NamePolicy, Permit, Range, Rule};
 pub use note::Note;
 pub use order::turns::in_turns;
 pub use orphans::{Orphans, Step, marked_clusters, not_shown};
-pub use ownership::Foreign;
 pub use part::affected::affected;
 pub use part::doubt::in_doubt;
 pub use part::narrow::Again;
 pub use part::rest::{claimed, claimed_namespaces, lacks_namespace, marks, stand_alone};
-pub use place::Place;
 pub use policy::Policy;
 pub use purge::purge;
 pub use rules::Rules;
 pub use service::{
-    Claimed, Leaving, NewService, ServiceUpdate, Verdict, deletable, is_clear, tags_needed,
-    ttls_asked, verdict,
+    Claimed, Leaving, Verdict, deletable, is_clear, tags_needed, ttls_asked, verdict,
 };
 pub use standing::Standing;
 pub use unread::{seen_as_ours, tags_of_unread, unread_keys};

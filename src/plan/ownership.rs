@@ -1,40 +1,8 @@
 //! Whose a foreign instance seems to be. It is told to people and decides nothing: whether we may
 //! touch an instance is [`Owner::owns`]'s to say, and nobody else's.
 
-use std::fmt;
-
-use serde::{Deserialize, Serialize};
-
 use crate::model::attributes::MARK_PREFIX;
-use crate::model::{Attributes, Owner};
-
-/// Whose a foreign instance seems to be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Foreign {
-    /// A task of Amazon ECS.
-    Ecs,
-    /// Another cluster, or another installation, of this function.
-    OtherCluster,
-    /// The AWS MCS controller for Kubernetes.
-    McsController,
-    /// The App Mesh controller for Kubernetes.
-    AppMesh,
-    /// Somebody else's, or nobody's known: a person, Terraform, another controller.
-    Unknown,
-}
-
-impl fmt::Display for Foreign {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Ecs => "ECS",
-            Self::OtherCluster => "of another cluster",
-            Self::McsController => "AWS MCS controller",
-            Self::AppMesh => "App Mesh controller",
-            Self::Unknown => "of no known owner",
-        })
-    }
-}
+use crate::model::{Attributes, Foreign, Owner};
 
 /// Whose the instance is, where it is not ours.
 pub fn foreign(id: &str, attributes: &Attributes, owner: &Owner) -> Option<Foreign> {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::ownership::{self, Foreign};
+use super::{Foreign, ownership};
 use super::{Holders, Note, Observation, Place, Plan};
 use crate::model::{Registry, ServiceKey, ServiceRef};
 

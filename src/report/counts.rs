@@ -6,6 +6,7 @@ use std::ops::Add;
 use serde::{Deserialize, Serialize};
 
 use super::{ChangeResult, ClusterReport};
+use crate::model::Verb;
 
 /// How many of what. Changes count as registered and the like when they were made, or when a plan
 /// says that they would be.
@@ -58,7 +59,7 @@ impl Counts {
             counts.failed += failed + usize::from(service.unreadable.is_some());
             counts.held_back += service.held_back.len() - failed;
             for line in &service.changes {
-                *counts.field(&line.change, &line.result) += 1;
+                *counts.of_change(line.change, &line.result) += 1;
             }
         }
         counts
@@ -71,18 +72,25 @@ impl Counts {
         services + instances + self.health
     }
 
-    pub(super) fn field(&mut self, change: &str, result: &ChangeResult) -> &mut usize {
-        match (result, change) {
+    /// The count of changes of a kind with this result.
+    pub(super) fn of_change(&mut self, verb: Verb, result: &ChangeResult) -> &mut usize {
+        match (result, verb) {
             (ChangeResult::Failed { .. }, _) => &mut self.failed,
             (ChangeResult::Undone { .. }, _) => &mut self.undone,
-            (_, "create" | "create-namespace") => &mut self.created,
-            (_, "update") => &mut self.updated,
-            (_, "register") => &mut self.registered,
-            (_, "rewrite") => &mut self.rewritten,
-            (_, "adopt") => &mut self.adopted,
-            (_, "health") => &mut self.health,
-            (_, "delete") => &mut self.deleted,
-            (_, _) => &mut self.deregistered,
+            (ChangeResult::Planned | ChangeResult::Applied, verb) => self.made(verb),
+        }
+    }
+
+    fn made(&mut self, verb: Verb) -> &mut usize {
+        match verb {
+            Verb::CreateNamespace | Verb::Create => &mut self.created,
+            Verb::Update => &mut self.updated,
+            Verb::Register => &mut self.registered,
+            Verb::Rewrite => &mut self.rewritten,
+            Verb::Health => &mut self.health,
+            Verb::Adopt => &mut self.adopted,
+            Verb::Deregister => &mut self.deregistered,
+            Verb::Delete => &mut self.deleted,
         }
     }
 }

@@ -5,8 +5,7 @@ use std::fmt::{self, Display, Formatter};
 use serde::{Deserialize, Serialize};
 
 use super::{ChangeResult, Counts, Report};
-use crate::apply::Outcome;
-use crate::plan::Place;
+use crate::model::Verb;
 
 /// Cloud Map services of ours that hold nothing and that no Service claims.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -30,19 +29,6 @@ pub struct Deletion {
 }
 
 impl EmptyServices {
-    /// Adds what became of one.
-    pub fn add(&mut self, place: &Place, outcome: Outcome) {
-        let result = match outcome {
-            Outcome::Planned => ChangeResult::Planned,
-            Outcome::Applied => ChangeResult::Applied,
-            Outcome::Failed(error) => ChangeResult::Failed { error },
-            Outcome::Undone(why) => ChangeResult::Undone { why },
-            Outcome::HeldBack(reason) => return self.kept.push(format!("{place}: {reason}")),
-        };
-        let (namespace, name) = (place.namespace.clone(), place.name.clone());
-        self.deletions.push(Deletion { namespace, name, result });
-    }
-
     /// Whether there is nothing to say.
     pub fn is_empty(&self) -> bool {
         self.deletions.is_empty() && self.kept.is_empty()
@@ -60,7 +46,7 @@ impl EmptyServices {
     fn counts(&self) -> Counts {
         let mut counts = Counts::default();
         for deletion in &self.deletions {
-            *counts.field("delete", &deletion.result) += 1;
+            *counts.of_change(Verb::Delete, &deletion.result) += 1;
         }
         counts
     }

@@ -1,18 +1,18 @@
 //! What the guard against mass deletion says of a cluster, in numbers for alarms and scripts and in
 //! one sentence for people.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
-use super::Word;
 use crate::model::ServiceRef;
-use crate::plan::{Stand, Told};
 
 /// A loss past the guard's limits.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GuardReport {
-    /// `held`, `lifted`, `confirmed`, `left-to-full-sync`, `held-by-full-sync` or `held-until-read`.
-    pub state: Word,
+    /// What the guard does about it.
+    pub state: GuardState,
     /// So many instances would go, or go.
     pub loss: usize,
     /// Of so many.
@@ -35,6 +35,37 @@ pub struct GuardReport {
     pub detail: String,
 }
 
+/// What the guard does about a loss.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum GuardState {
+    /// A full sync keeps the instances.
+    Held,
+    /// The loss was seen long enough, so it is carried out.
+    Lifted,
+    /// A person confirmed it.
+    Confirmed,
+    /// A run about part of the cluster leaves it to the next full sync.
+    LeftToFullSync,
+    /// A run about part of the cluster keeps what an earlier full sync holds.
+    HeldByFullSync,
+    /// It is kept until a Cloud Map service is read that could not be.
+    HeldUntilRead,
+}
+
+impl fmt::Display for GuardState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Held => "held",
+            Self::Lifted => "lifted",
+            Self::Confirmed => "confirmed",
+            Self::LeftToFullSync => "left-to-full-sync",
+            Self::HeldByFullSync => "held-by-full-sync",
+            Self::HeldUntilRead => "held-until-read",
+        })
+    }
+}
+
 /// A Service that loses instances.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LosingService {
@@ -47,39 +78,7 @@ pub struct LosingService {
 impl GuardReport {
     /// Whether the losing Services keep their instances.
     pub fn holds(&self) -> bool {
-        let holding = [Stand::Held, Stand::LeftToFullSync, Stand::HeldByFullSync];
-        holding.into_iter().any(|stand| *self.state == *state(stand))
-    }
-}
-
-impl From<&Told> for GuardReport {
-    fn from(told: &Told) -> Self {
-        let services = told.losing.iter().map(|losing| LosingService {
-            service: losing.service.clone(),
-            instances: losing.instances,
-        });
-        Self {
-            state: state(told.stand).into(),
-            loss: told.loss,
-            instances: told.instances,
-            share: told.share,
-            minimum: told.minimum,
-            first_seen: told.first_seen.map(|time| time.to_string()),
-            later_look: told.later_look,
-            lifts_from: told.lifts_from.map(|time| time.to_string()),
-            services: services.collect(),
-            detail: told.to_string(),
-        }
-    }
-}
-
-fn state(stand: Stand) -> &'static str {
-    match stand {
-        Stand::Held => "held",
-        Stand::Lifted => "lifted",
-        Stand::Confirmed => "confirmed",
-        Stand::LeftToFullSync => "left-to-full-sync",
-        Stand::HeldByFullSync => "held-by-full-sync",
-        Stand::HeldUntilRead => "held-until-read",
+        use GuardState::{Held, HeldByFullSync, LeftToFullSync};
+        matches!(self.state, Held | LeftToFullSync | HeldByFullSync)
     }
 }

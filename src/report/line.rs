@@ -1,12 +1,12 @@
 //! The lines of a cluster's report: what was done in each Cloud Map service, and what is held back.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
 use super::Word;
-use crate::model::ServiceRef;
-use crate::plan::{Foreign, HeldBack, Note};
+use crate::model::{Foreign, ServiceRef, Verb};
 
 /// What was done in one Cloud Map service.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -40,15 +40,29 @@ pub struct ServiceReport {
 /// What is to be known of a Cloud Map service, in the report alone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NoteLine {
-    /// `not read` or `waits`.
-    pub note: Word,
+    /// Its kind.
+    pub note: NoteKind,
     /// The sentence.
     pub detail: String,
 }
 
-impl From<Note> for NoteLine {
-    fn from(note: Note) -> Self {
-        Self { note: note.code().into(), detail: note.to_string() }
+/// The kinds of notes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum NoteKind {
+    /// The Cloud Map service was not read, and that is no failure.
+    #[serde(rename = "not read")]
+    NotRead,
+    /// A setting waits for other clusters.
+    #[serde(rename = "waits")]
+    Waits,
+}
+
+impl fmt::Display for NoteKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::NotRead => "not read",
+            Self::Waits => "waits",
+        })
     }
 }
 
@@ -65,8 +79,8 @@ pub struct Refused {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ChangeLine {
-    /// `create-namespace`, `create`, `update`, `register`, `rewrite`, `health`, `adopt` or `deregister`.
-    pub change: Word,
+    /// What it does.
+    pub change: Verb,
     /// The instance; none: the Cloud Map service itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instance: Option<String>,
@@ -114,13 +128,4 @@ pub struct HeldBackLine {
     /// Whether something stays out of Cloud Map until the Service's owner acts: what metrics count.
     #[serde(skip)]
     pub keeps_out: bool,
-}
-
-impl From<HeldBack> for HeldBackLine {
-    fn from(held_back: HeldBack) -> Self {
-        let HeldBack { service, reason, .. } = held_back;
-        let keeps_out = reason.keeps_out() && reason.concerns_owner();
-        let (code, failed) = (reason.code(), reason.is_failure());
-        Self { service, reason: code.into(), detail: reason.to_string(), failed, keeps_out }
-    }
 }

@@ -2,38 +2,32 @@
 //! invocation, prints itself as the plan table (`table`) and counts itself for CloudWatch (`metrics`). The plugin of
 //! kubectl reads that JSON back. Pure; the handler logs it.
 
-pub mod checkup;
 mod cluster;
 mod counts;
-mod cut;
 mod empty;
-pub mod explanation;
 mod guard;
 mod line;
 pub mod metrics;
-mod notice;
 mod open;
 mod orphans;
-pub mod status;
+mod size;
 mod table;
-#[cfg(test)]
-mod tests;
 
 use std::borrow::Cow;
-use std::error::Error;
 
 use serde::{Deserialize, Serialize};
 
 use crate::model::Traffic;
 
 pub use counts::Counts;
-pub use cut::{Shorten, is_within_limit, within_limit};
 pub use empty::{Deletion, EmptyServices};
-pub use guard::{GuardReport, LosingService};
-pub use line::{ChangeLine, ChangeResult, HeldBackLine, NoteLine, Refused, ServiceReport};
-pub use notice::{Notice, notices};
+pub use guard::{GuardReport, GuardState, LosingService};
+pub use line::{
+    ChangeLine, ChangeResult, HeldBackLine, NoteKind, NoteLine, Refused, ServiceReport,
+};
 pub use open::Open;
 pub use orphans::OrphanReport;
+pub use size::{Shorten, within_limit};
 
 /// One of a few words that stand in a report: the code's own, or as they were read from an answer.
 pub type Word = Cow<'static, str>;
@@ -62,6 +56,9 @@ pub struct Report {
     /// delivered again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub dropped: Vec<Dropped>,
+    /// What is left out, if the whole report is too large for Lambda's answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cut: Option<String>,
     /// What it took of Cloud Map's rates: for the metrics.
     #[serde(skip)]
     pub traffic: Traffic,
@@ -136,7 +133,7 @@ impl Report {
     pub fn new(mode: Mode, clusters: Vec<ClusterReport>) -> Self {
         let counts = clusters.iter().map(|cluster| cluster.counts).sum();
         let ok = clusters.iter().all(ClusterReport::is_complete);
-        let (dropped, orphans) = (Vec::new(), Vec::new());
+        let (dropped, orphans, cut) = (Vec::new(), Vec::new(), None);
         let empty_services = EmptyServices::default();
         let (traffic, oldest) = Default::default();
         Self {
@@ -148,6 +145,7 @@ impl Report {
             empty_services,
             orphans,
             dropped,
+            cut,
             traffic,
             oldest,
         }
@@ -161,19 +159,4 @@ impl Report {
         self.ok &= orphans.iter().all(|orphans| orphans.done.is_complete());
         Self { orphans, ..self }
     }
-}
-
-/// An error with all its causes, in one line. A cause that the text before it has said already is
-/// not said again: some libraries repeat their sources.
-pub fn chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        if !text.contains(&cause_text) {
-            text = format!("{text}: {cause_text}");
-        }
-        source = cause.source();
-    }
-    text
 }

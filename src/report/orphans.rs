@@ -5,7 +5,6 @@ use std::fmt::{self, Display, Formatter};
 use serde::{Deserialize, Serialize};
 
 use super::{ClusterReport, Counts, Word};
-use crate::plan::Orphans;
 
 /// The orphans of one cluster in one Cloud Map.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -29,19 +28,6 @@ pub struct OrphanReport {
 }
 
 impl OrphanReport {
-    /// The report of orphans and of what was done with them.
-    pub fn new(orphans: &Orphans, mut done: ClusterReport) -> Self {
-        done.counts.orphaned = orphans.instances;
-        Self {
-            instances: orphans.instances,
-            reason: orphans.code().into(),
-            since: orphans.since.map(|time| time.to_string()),
-            purged_from: orphans.purged_from.map(|time| time.to_string()),
-            detail: orphans.to_string(),
-            done,
-        }
-    }
-
     /// The counts of all that was done.
     pub fn counts(&self) -> Counts {
         self.done.counts

@@ -4,9 +4,10 @@
 use std::fmt::{self, Display, Formatter};
 
 use super::{
-    ChangeLine, ChangeResult, ClusterReport, Counts, Dropped, HeldBackLine, Mode, Report,
+    ChangeLine, ChangeResult, ClusterReport, Counts, Dropped, HeldBackLine, Mode, NoteKind, Report,
     ServiceReport,
 };
+use crate::model::Verb;
 
 impl Display for Report {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -21,6 +22,7 @@ impl Display for Report {
         for Dropped { message, reason, detail } in &self.dropped {
             writeln!(f, "! dropped    message {message} ({reason}): {detail}")?;
         }
+        self.cut.iter().try_for_each(|cut| writeln!(f, "! {cut}"))?;
         writeln!(f, "{}", self.summary())
     }
 }
@@ -122,7 +124,7 @@ impl ServiceReport {
     fn has_nothing_to_tell(&self) -> bool {
         let stands = self.unchanged > 0 || !self.foreign.is_empty();
         let is_read =
-            self.unreadable.is_none() && self.notes.iter().all(|it| it.note != "not read");
+            self.unreadable.is_none() && self.notes.iter().all(|it| it.note != NoteKind::NotRead);
         let told = self.emptied || !is_read || !self.held_back.is_empty();
         self.changes.is_empty() && !stands && !told
     }
@@ -130,9 +132,9 @@ impl ServiceReport {
 
 impl Display for ChangeLine {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let sign = sign(&self.change);
-        let (verb, subject) = match (self.change.as_ref(), &self.instance) {
-            ("create-namespace", _) => ("create", "namespace"),
+        let sign = self.change.sign();
+        let (verb, subject) = match (self.change, &self.instance) {
+            (Verb::CreateNamespace, _) => (Verb::Create, "namespace"),
             (verb, None) => (verb, "service"),
             (verb, Some(instance)) => (verb, instance.as_str()),
         };
@@ -213,13 +215,5 @@ impl Counts {
         let parts = parts.iter().filter(|(count, _)| *count > 0);
         let parts: Vec<String> = parts.map(|(count, what)| format!("{count} {what}")).collect();
         if parts.is_empty() { "nothing to do".to_owned() } else { parts.join(", ") }
-    }
-}
-
-fn sign(change: &str) -> char {
-    match change {
-        "create" | "create-namespace" | "register" => '+',
-        "rewrite" | "adopt" | "update" | "health" => '~',
-        _ => '-',
     }
 }

@@ -1,6 +1,6 @@
 //! Settings whose text is not in the environment, which ends at 4 KB, but in Systems Manager's Parameter
 //! Store: `ssm:/name` is one parameter, `ssm:/path/` all that are directly under a path. What they say
-//! is read elsewhere ([`crate::parameter_store`]); here it takes the place of the variable's own text.
+//! is read elsewhere (`parameter_store`); here it takes the place of the variable's own text.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

@@ -2,7 +2,7 @@
 //! token that it cannot verify with 401. Either is an error that Lambda's alarms see, and no instance
 //! is lost over it.
 
-use cloud_map_sync::report::checkup::Checkup;
+use cloud_map_sync::actions::doctor::Checkup;
 use serde::Deserialize;
 use serde_json::json;
 

@@ -9,7 +9,6 @@ use axum::body::Body;
 use axum::http::StatusCode;
 use axum::response::Response;
 use cloud_map_sync::handler::Function;
-use cloud_map_sync::report::chain;
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
@@ -17,6 +16,7 @@ use tokio::runtime::Handle;
 use super::function;
 use super::operation::pairs;
 use super::sigv4::{Caller, Refusal};
+use cloud_map_sync::error::chain;
 
 const PREFIX: &str = "/2015-03-31/functions/";
 

@@ -1,7 +1,7 @@
 //! A role without rights in Route 53 (`DNS_NAMESPACES` `false`): services with DNS records are not served,
 //! and a plan and `doctor` report that before the first registration.
 
-use cloud_map_sync::report::checkup::Checkup;
+use cloud_map_sync::actions::doctor::Checkup;
 use serde::Deserialize;
 use serde_json::json;
 

@@ -1,7 +1,7 @@
 //! The action `doctor`: every thing that the function needs is checked, and each that is missing is told
 //! with what to do, without a write.
 
-use cloud_map_sync::report::checkup::{Check, Checkup};
+use cloud_map_sync::actions::doctor::{Check, CheckOutcome, Checkup};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -34,7 +34,7 @@ async fn failed(fleet: &Fleet, settings: &[(&str, &str)]) -> Check {
     let checkup = doctor(fleet, settings).await;
     assert!(!checkup.ok, "{checkup}");
     let checks = checkup.clusters.iter().flat_map(|cluster| cluster.checks.clone());
-    let failed: Vec<Check> = checks.filter(|check| check.outcome == "failed").collect();
+    let failed: Vec<Check> = checks.filter(|check| check.outcome == CheckOutcome::Failed).collect();
     let [check] = failed.as_slice() else { panic!("{checkup}") };
     check.clone()
 }
@@ -100,8 +100,8 @@ async fn missing_rights_in_the_cluster_are_told_one_by_one_and_events_are_no_fai
     fleet.cluster.grant(ROLE_ARN, &[]);
     let checkup = doctor(&fleet, &[]).await;
     let checks = &checkup.clusters[0].checks;
-    let of = |outcome: &str| checks.iter().filter(|check| check.outcome == outcome).count();
-    assert_eq!((of("failed"), of("note")), (4, 2), "{checkup}");
+    let of = |outcome: CheckOutcome| checks.iter().filter(|check| check.outcome == outcome).count();
+    assert_eq!((of(CheckOutcome::Failed), of(CheckOutcome::Note)), (4, 2), "{checkup}");
     assert!(checkup.to_string().contains("! rbac       may not get services of the core group"));
     assert!(checkup.to_string().contains("fix: kubectl apply -f deploy/rbac.yaml"));
 }

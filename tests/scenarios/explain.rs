@@ -1,6 +1,6 @@
 //! The action `explain`: one Service from its annotations to what clients are told, without a write.
 
-use cloud_map_sync::report::explanation::Explanation;
+use cloud_map_sync::actions::explain::Explanation;
 use serde::Deserialize;
 use serde_json::json;
 

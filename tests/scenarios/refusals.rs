@@ -3,6 +3,7 @@
 use std::time::SystemTime;
 
 use cloud_map_sync::handler::Answer;
+use cloud_map_sync::model::Verb;
 use cloud_map_sync::report::{ChangeResult, Report, metrics};
 use serde_json::{Value, json};
 
@@ -43,7 +44,10 @@ async fn refused_dns_change_of_a_removal_is_a_failed_change_and_is_tried_again()
     assert!(!report.ok && held_back(&report).is_empty(), "{report}");
     let change = &report.clusters[0].services[0].changes[0];
     let ChangeResult::Failed { error } = &change.result else { panic!("{report}") };
-    assert!(change.change == "deregister" && error.contains("INVALID_CHANGE_BATCH"), "{report}");
+    assert!(
+        change.change == Verb::Deregister && error.contains("INVALID_CHANGE_BATCH"),
+        "{report}"
+    );
     assert_eq!(metric(&report, "Leftover"), 1);
     converge(&fleet, &function).await;
     assert_eq!(fleet.addresses("prod.local", "web"), ["10.0.1.1"]);

@@ -1,6 +1,7 @@
 //! A Cloud Map service that cannot be read is never taken for empty, whether a Service claims it or not.
 
 use cloud_map_sync::handler::Function;
+use cloud_map_sync::report::GuardState;
 use serde_json::{Value, json};
 
 use crate::fleet::{Fleet, OWNER};
@@ -130,11 +131,19 @@ async fn loss_beside_an_unread_service_is_held_until_that_is_read_and_is_no_sigh
     assert_eq!(held_back(&report), ["Guard"], "{report}");
     assert_eq!((report.counts.deregistered, report.counts.rewritten), (0, 0), "{report}");
     let guard = report.clusters[0].guard.as_ref().expect("held");
-    assert_eq!((&*guard.state, guard.first_seen.as_ref()), ("held-until-read", None), "{report}");
+    assert_eq!(
+        (guard.state, guard.first_seen.as_ref()),
+        (GuardState::HeldUntilRead, None),
+        "{report}"
+    );
     fleet.cloud_map.heal();
     let report = sync(&function).await;
     let guard = report.clusters[0].guard.as_ref().expect("held");
-    assert_eq!((&*guard.state, guard.loss, guard.later_look), ("held", 20, false), "{report}");
+    assert_eq!(
+        (guard.state, guard.loss, guard.later_look),
+        (GuardState::Held, 20, false),
+        "{report}"
+    );
 }
 
 #[tokio::test]

@@ -16,8 +16,9 @@ use super::answer::{self, Answer, Code};
 use super::arguments::Report;
 use super::command::Command;
 use super::{Error, ask, format, place};
+use crate::actions::status::Status;
 use crate::clock::Clock;
-use crate::report::status::Status;
+use crate::report;
 use page::Page;
 
 /// Why the status from before cannot be used.
@@ -50,9 +51,10 @@ pub async fn show(arguments: Report) -> Result<Code, Error> {
     let place = place::of(&clusters.into())?;
     let status: Value = ask(&aws, &Command::new("status", place.clone())).await?;
     let status = Status::deserialize(&status).map_err(answer::Error)?;
-    let plan = Answer::read(ask(&aws, &Command::new("plan", place)).await?)?;
+    let plan: Answer<report::Report> =
+        Answer::read(ask(&aws, &Command::new("plan", place)).await?)?;
     let now = Clock::system().now();
-    let page = Page { status: &status, before: before.as_ref(), plan: &plan, now };
+    let page = Page { status: &status, before: before.as_ref(), plan: &plan.read, now };
     format::write(&page.to_string())?;
     Ok(Code::of_success(status.ok && plan.code() != Code::Error))
 }

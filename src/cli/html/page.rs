@@ -4,10 +4,9 @@
 use std::fmt::{self, Display, Formatter};
 
 use super::row::{Bar, Row, parts};
-use crate::cli::answer::Answer;
+use crate::actions::status::{ServiceStatus, Split, Status};
 use crate::model::Timestamp;
-use crate::report::status::{ServiceStatus, Split, Status};
-use crate::report::{HeldBackLine, ServiceReport};
+use crate::report::{HeldBackLine, Report, ServiceReport};
 
 const STYLE: &str = include_str!("style.css");
 
@@ -18,7 +17,7 @@ pub struct Page<'a> {
     /// The same before.
     pub before: Option<&'a Status>,
     /// What a sync would do.
-    pub plan: &'a Answer,
+    pub plan: &'a Report,
     /// When it was asked.
     pub now: Timestamp,
 }
@@ -98,7 +97,7 @@ impl Page<'_> {
     /// What could not be read, before anything that it makes look smaller than it is.
     fn problems(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let registries = self.status.registries.iter().filter_map(|it| it.error.as_ref());
-        let clusters = self.plan.report().into_iter().flat_map(|report| &report.clusters);
+        let clusters = self.plan.clusters.iter();
         let clusters = clusters.filter_map(|cluster| cluster.error.as_ref());
         let problems: Vec<&String> = registries.chain(clusters).collect();
         if problems.is_empty() {
@@ -123,7 +122,7 @@ impl Page<'_> {
     }
 
     fn all_held_back(&self) -> impl Iterator<Item = &HeldBackLine> {
-        let clusters = self.plan.report().into_iter().flat_map(|report| &report.clusters);
+        let clusters = self.plan.clusters.iter();
         clusters.flat_map(|cluster| {
             let of_services = cluster.services.iter().flat_map(|service| &service.held_back);
             cluster.held_back.iter().chain(of_services)
@@ -153,10 +152,10 @@ impl Page<'_> {
 
     fn changes(&self, f: &mut Formatter<'_>) -> fmt::Result {
         writeln!(f, "<h2>What the next sync would change</h2>")?;
-        let Some(report) = self.plan.report() else {
-            let cut = "The plan is too large to be shown: name a cluster.";
-            return writeln!(f, "<p>{cut}</p>");
-        };
+        let report = self.plan;
+        if let Some(cut) = &report.cut {
+            writeln!(f, "<p>{}</p>", Text(cut))?;
+        }
         writeln!(f, "<p>{}</p>", Text(&report.summary()))?;
         let services = report.clusters.iter().flat_map(|cluster| &cluster.services);
         let changed: Vec<&ServiceReport> = services.filter(|it| !it.changes.is_empty()).collect();
@@ -169,7 +168,7 @@ impl Page<'_> {
             for line in &service.changes {
                 let instance = line.instance.as_deref().unwrap_or_default();
                 let [place, instance] = [Text(&place), Text(instance)];
-                let (change, detail) = (Text(&line.change), Text(&line.detail));
+                let (change, detail) = (Text(line.change.as_str()), Text(&line.detail));
                 writeln!(
                     f,
                     "<tr><td><code>{place}</code></td><td>{change}</td><td><code>{instance}</code></td><td>{detail}</td></tr>"

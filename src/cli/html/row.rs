@@ -4,7 +4,7 @@
 use std::fmt::{self, Display, Formatter};
 
 use super::page::Text;
-use crate::report::status::{ServiceStatus, Split, Status};
+use crate::actions::status::{ServiceStatus, Split, Status};
 
 /// The classes of the parts of a bar, in the order of the columns, with what they are called.
 pub fn parts(status: &Status) -> [(&'static str, &'static str); 5] {

@@ -2,16 +2,16 @@ use serde_json::{Value, json};
 
 use super::page::Page;
 use super::row::{Row, state};
-use crate::cli::answer::Answer;
+use crate::actions::status::{RegistryStatus, ServiceStatus, Share, ShareOf, Split, Status};
 use crate::model::Timestamp;
-use crate::report::status::{RegistryStatus, ServiceStatus, Share, Split, Status};
+use crate::report::Report;
 
 const BLUE: &str = "arn:aws:eks:eu-central-1:111122223333:cluster/blue";
 
-fn share(by: &'static str, count: usize) -> Share {
-    let ours = by == "cluster";
+fn share(by: ShareOf, count: usize) -> Share {
+    let ours = by == ShareOf::Cluster;
     let (name, owner) = (ours.then(|| BLUE.to_owned()), ours.then(|| "sync".to_owned()));
-    Share { by: by.into(), name, owner, count }
+    Share { by, name, owner, count }
 }
 
 fn service(name: &str, instances: Vec<Share>) -> ServiceStatus {
@@ -24,7 +24,7 @@ fn status(services: Vec<ServiceStatus>) -> Status {
     Status::new("sync", vec![BLUE.to_owned()], vec![registry])
 }
 
-fn plan(held_back: &Value) -> Answer {
+fn plan(held_back: &Value) -> Report {
     let web = json!({
         "namespace": "prod.local", "name": "web", "heldBack": held_back,
         "changes": [{
@@ -36,18 +36,18 @@ fn plan(held_back: &Value) -> Answer {
     let plan = json!({
         "mode": "plan", "whole": true, "ok": true, "counts": {"registered": 1}, "clusters": [cluster],
     });
-    Answer::read(plan).expect("a plan")
+    serde_json::from_value(plan).expect("a plan")
 }
 
-fn page(status: &Status, before: Option<&Status>, plan: &Answer) -> String {
+fn page(status: &Status, before: Option<&Status>, plan: &Report) -> String {
     let now = Timestamp::from_second(1_795_252_502).expect("a time");
     Page { status, before, plan, now }.to_string()
 }
 
 #[test]
 fn the_page_shows_each_services_split_what_is_held_back_and_what_a_sync_would_change() {
-    let web = service("web", vec![share("cluster", 1), share("ecs", 3)]);
-    let status = status(vec![web, service("cart", vec![share("ecs", 2)])]);
+    let web = service("web", vec![share(ShareOf::Cluster, 1), share(ShareOf::Ecs, 3)]);
+    let status = status(vec![web, service("cart", vec![share(ShareOf::Ecs, 2)])]);
     let held_back = json!([{
         "service": {"namespace": "shop", "name": "late"}, "reason": "DomainConflict",
         "detail": "shop/web holds it", "failed": false,
@@ -71,7 +71,8 @@ fn the_page_shows_each_services_split_what_is_held_back_and_what_a_sync_would_ch
 
 #[test]
 fn the_page_has_no_script_and_nothing_to_load_and_text_of_others_is_no_markup() {
-    let status = status(vec![service("<script>alert(1)</script>", vec![share("unknown", 1)])]);
+    let status =
+        status(vec![service("<script>alert(1)</script>", vec![share(ShareOf::Unknown, 1)])]);
     let page = page(&status, None, &plan(&json!([])));
     assert!(page.contains("prod.local/&lt;script&gt;alert(1)&lt;/script&gt;"), "{page}");
     for forbidden in ["<script", "<img", "<link", "src=\"", "href=", "url(", "@import"] {
@@ -81,12 +82,14 @@ fn the_page_has_no_script_and_nothing_to_load_and_text_of_others_is_no_markup() 
 
 #[test]
 fn what_has_changed_since_is_told_for_each_service() {
-    let before =
-        status(vec![service("web", vec![share("ecs", 4)]), service("cart", vec![share("ecs", 2)])]);
+    let before = status(vec![
+        service("web", vec![share(ShareOf::Ecs, 4)]),
+        service("cart", vec![share(ShareOf::Ecs, 2)]),
+    ]);
     let now = status(vec![
-        service("web", vec![share("cluster", 2), share("ecs", 1)]),
-        service("cart", vec![share("ecs", 2)]),
-        service("mail", vec![share("cluster", 1)]),
+        service("web", vec![share(ShareOf::Cluster, 2), share(ShareOf::Ecs, 1)]),
+        service("cart", vec![share(ShareOf::Ecs, 2)]),
+        service("mail", vec![share(ShareOf::Cluster, 1)]),
     ]);
     let since = now.registries[0]
         .services

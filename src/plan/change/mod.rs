@@ -5,7 +5,7 @@ mod removal;
 mod text;
 
 use super::{Former, NewService, Place, ServiceUpdate};
-use crate::model::{Attributes, Health, ServiceRef};
+use crate::model::{Attributes, Health, ServiceRef, Verb};
 
 pub use removal::{Because, WaitsFor};
 pub use text::{Difference, describe};
@@ -248,17 +248,17 @@ impl Change {
         }
     }
 
-    /// One word for tables and logs.
-    pub fn verb(&self) -> &'static str {
+    /// What it does, for tables and logs.
+    pub fn verb(&self) -> Verb {
         match self {
-            Self::CreateNamespace { .. } => "create-namespace",
-            Self::CreateService { .. } => "create",
-            Self::UpdateService { .. } => "update",
-            Self::Register { .. } => "register",
-            Self::Rewrite { .. } => "rewrite",
-            Self::Adopt { .. } => "adopt",
-            Self::Health { .. } => "health",
-            Self::Deregister { .. } => "deregister",
+            Self::CreateNamespace { .. } => Verb::CreateNamespace,
+            Self::CreateService { .. } => Verb::Create,
+            Self::UpdateService { .. } => Verb::Update,
+            Self::Register { .. } => Verb::Register,
+            Self::Rewrite { .. } => Verb::Rewrite,
+            Self::Adopt { .. } => Verb::Adopt,
+            Self::Health { .. } => Verb::Health,
+            Self::Deregister { .. } => Verb::Deregister,
         }
     }
 }

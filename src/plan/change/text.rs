@@ -78,7 +78,7 @@ impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let verb = match self {
             Self::Health { .. } => "report the health of",
-            _ => self.verb(),
+            _ => self.verb().as_str(),
         };
         let place = self.place();
         match self.instance() {

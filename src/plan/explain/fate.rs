@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use crate::model::attributes::{IPV4, IPV6, PORT};
 use crate::model::{
     AnnotatedService, Attributes, Endpoint, Marks, NamespaceKind, Records, ServiceKind, ServiceRef,
+    Verb,
 };
 use crate::plan::{Change, Holders, Observation, Place, Plan};
 
@@ -36,7 +37,7 @@ pub enum Fate {
         /// The instance.
         instance: String,
         /// What would be done.
-        verb: &'static str,
+        verb: Verb,
         /// How, or why.
         detail: String,
     },

@@ -4,8 +4,9 @@
 use std::collections::BTreeMap;
 
 use crate::model::{Attributes, CloudMapService, Registry, attributes};
+use crate::plan::Foreign;
 use crate::plan::Place;
-use crate::plan::ownership::{Foreign, seeming};
+use crate::plan::ownership::seeming;
 
 /// Who registered an instance, as far as can be told.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

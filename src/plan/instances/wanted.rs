@@ -15,10 +15,8 @@ use crate::model::{
     AnnotatedService, Attributes, Claims, CloudMapService, Health, ServiceKey, ServiceKind,
     ServiceRef,
 };
-use crate::plan::service::{
-    NewService, ServiceUpdate, may_register_in, new_service, remarks, update,
-};
-use crate::plan::{Note, Observation, Permit, Reason, service};
+use crate::plan::service::{may_register_in, new_service, remarks, update};
+use crate::plan::{NewService, Note, Observation, Permit, Reason, ServiceUpdate, service};
 
 /// The instances that a Cloud Map service should have for one who holds the name.
 #[derive(Clone, Debug)]

@@ -1,30 +1,13 @@
 //! A service is created together with its first instance, fitting its namespace.
 
 use crate::model::{
-    Family, HealthSource, Namespace, NamespaceKind, Records, RoutingPolicy, ServiceKey,
-    ServiceKind, ServiceName, ServiceRef,
+    Family, HealthSource, NamespaceKind, NewService, Records, ServiceKey, ServiceKind, ServiceName,
+    ServiceRef,
 };
 use crate::plan::Observation;
 
 /// TTL in seconds of the records of a new DNS service, where no annotation says otherwise.
 const DEFAULT_TTL: u32 = 60;
-
-/// A Cloud Map service to create.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NewService {
-    /// The namespace it goes into.
-    pub namespace: Namespace,
-    /// Its name.
-    pub name: ServiceName,
-    /// What it serves.
-    pub kind: ServiceKind,
-    /// TTL of its records in seconds; without meaning for an HTTP service.
-    pub ttl: u32,
-    /// How DNS queries for it are answered; without meaning for an HTTP service.
-    pub routing_policy: RoutingPolicy,
-    /// Whether health can be reported to it.
-    pub custom_health: bool,
-}
 
 /// How the service under `key` is created, as a Service of the cluster asks.
 pub fn new_service(

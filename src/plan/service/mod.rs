@@ -13,9 +13,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{Holders, Observation, Reason};
 use crate::model::{CloudMapService, Records, ServiceKey, ServiceKind, ServiceRef, Tags};
 
-pub use create::{NewService, new_service};
+pub use create::new_service;
 pub use delete::{Claimed, Leaving, Verdict, deletable, verdict};
-pub use update::{ServiceUpdate, remarks, update};
+pub use update::{remarks, update};
 
 /// The Cloud Map services whose tags a plan for the `affected` Services depends on: those that get our
 /// first instance and may be managed by ECS Service Connect, which uses HTTP services only, and those

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use super::has_ours;
-use crate::model::{Claims, CloudMapService, ClusterArn, Owner, ServiceKind};
+use crate::model::{Claims, CloudMapService, ClusterArn, Owner, ServiceKind, seconds};
 use crate::plan::{Change, Note, Observation, Place, Plan, Stage};
 
 /// What is asked of the TTL of an existing service.
@@ -52,7 +52,7 @@ impl<'a> Ttl<'a> {
         let waits = !self.others.is_empty() && result != BTreeSet::from([wanted]);
         waits.then(|| Note::TtlWaits {
             wanted,
-            present: super::update::seconds(&result),
+            present: seconds(&result),
             others: self.others.iter().map(|other| other.name().to_owned()).collect(),
         })
     }

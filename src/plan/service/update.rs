@@ -2,35 +2,11 @@
 //! repaired where the service carries our tag, and told where it does not; the rest is fixed when a
 //! service is created, and only told.
 
-use std::collections::BTreeSet;
-use std::fmt;
-
 use super::ttl::Ttl;
 use crate::model::{
-    Claims, CloudMapService, HealthCheck, NamespaceKind, Owner, Records, ServiceKind, Tags,
+    Claims, CloudMapService, NamespaceKind, Owner, ServiceKind, ServiceUpdate, Tags, seconds,
 };
 use crate::plan::{Note, Setting};
-
-/// A new TTL for the records of a service, with all that would be deleted if it were not said again.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ServiceUpdate {
-    /// The service's description.
-    pub description: Option<String>,
-    /// Its records.
-    pub records: Records,
-    /// Their new TTL in seconds.
-    pub ttl: u32,
-    /// Its Route 53 health check.
-    pub health_check: Option<HealthCheck>,
-    /// The TTLs that its records have.
-    pub present: BTreeSet<u32>,
-}
-
-impl fmt::Display for ServiceUpdate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ttl {} -> {}", seconds(&self.present), self.ttl)
-    }
-}
 
 /// Whether the tags of a service decide on an update, or on what is said of it.
 pub fn depends_on_tags(service: &CloudMapService, claims: &Claims, owner: &Owner) -> bool {
@@ -93,10 +69,4 @@ pub fn remarks(
         remarks.push(Setting::RoutingPolicyFixed { present, wanted });
     }
     remarks
-}
-
-/// TTLs for a sentence.
-pub(super) fn seconds(ttls: &BTreeSet<u32>) -> String {
-    let texts: Vec<String> = ttls.iter().map(u32::to_string).collect();
-    texts.join(" and ")
 }

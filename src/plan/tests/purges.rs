@@ -8,7 +8,7 @@ use super::world::{
     A, HTTP, World, foreign, of_other_cluster, ours, own, owner_of, pod, service, tell, with,
 };
 use crate::plan::{Because, Change, Foreign, purge};
-use crate::report::ClusterReport;
+use crate::publish::report;
 
 fn crowded() -> World {
     World::new()
@@ -50,7 +50,7 @@ fn a_purge_waits_for_nothing_and_says_which_names_it_empties_and_who_is_left() {
     let plan = purge(&crowded().0, &Because::Purged);
     let waits = |change: &Change| matches!(change, Change::Deregister { waits_for: Some(_), .. });
     assert!(!plan.changes.values().flatten().any(waits));
-    let told = ClusterReport::of_plan("blue", plan).services.into_iter().map(|service| {
+    let told = report::of_plan("blue", plan).services.into_iter().map(|service| {
         let foreign: Vec<Foreign> = service.foreign.into_keys().collect();
         (format!("{}/{}", service.namespace, service.name), service.emptied, foreign)
     });

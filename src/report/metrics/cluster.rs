@@ -2,7 +2,8 @@
 //! report that stands.
 
 use super::Metric;
-use crate::report::{ClusterReport, GuardReport, HeldBackLine};
+use crate::model::Verb;
+use crate::report::{ClusterReport, GuardReport, GuardState, HeldBackLine};
 
 /// The metrics of one cluster.
 pub const OF_CLUSTER: [Metric<ClusterReport>; 15] = [
@@ -50,7 +51,7 @@ pub const OF_CLUSTER: [Metric<ClusterReport>; 15] = [
         ClusterReport::missing,
     ),
     Metric::counted("Leftover", "and endpoints that are gone and still registered", |cluster| {
-        cluster.left_undone("deregister")
+        cluster.left_undone(Verb::Deregister)
     }),
     Metric::counted(
         "GuardHeld",
@@ -76,7 +77,7 @@ impl ClusterReport {
     }
 
     /// Changes of a kind that failed or were not tried.
-    pub(super) fn left_undone(&self, change: &str) -> usize {
+    pub(super) fn left_undone(&self, change: Verb) -> usize {
         let changes = self.services.iter().flat_map(|service| &service.changes);
         changes.filter(|line| line.change == change && line.is_left_undone()).count()
     }
@@ -84,11 +85,11 @@ impl ClusterReport {
     /// Endpoints that are ready and not registered.
     pub(super) fn missing(&self) -> usize {
         let refused = self.services.iter().map(|service| service.refused.len());
-        self.left_undone("register") + refused.sum::<usize>()
+        self.left_undone(Verb::Register) + refused.sum::<usize>()
     }
 
     fn guard_holds(&self) -> Option<&GuardReport> {
-        self.guard.as_ref().filter(|guard| guard.state == "held")
+        self.guard.as_ref().filter(|guard| guard.state == GuardState::Held)
     }
 
     fn guarded(&self) -> usize {

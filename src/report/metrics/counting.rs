@@ -1,14 +1,15 @@
 //! What is counted of reports.
 
 use super::{Metric, OF_CLUSTER, OF_INVOCATION};
-use crate::model::ServiceRef;
+use crate::model::{ServiceRef, Verb};
 use crate::report::{
-    ChangeLine, ChangeResult, ClusterReport, GuardReport, HeldBackLine, Mode, Report, ServiceReport,
+    ChangeLine, ChangeResult, ClusterReport, GuardReport, GuardState, HeldBackLine, Mode, Report,
+    ServiceReport,
 };
 
-fn change(change: &'static str, result: ChangeResult) -> ChangeLine {
+fn change(change: Verb, result: ChangeResult) -> ChangeLine {
     let service = ServiceRef::new("shop", "web");
-    ChangeLine { change: change.into(), instance: None, service, detail: String::new(), result }
+    ChangeLine { change, instance: None, service, detail: String::new(), result }
 }
 
 fn held(reason: &'static str, keeps_out: bool) -> HeldBackLine {
@@ -21,11 +22,11 @@ fn cluster() -> ClusterReport {
     let undone = || ChangeResult::Undone { why: String::new() };
     let service = ServiceReport {
         changes: vec![
-            change("register", failed()),
-            change("register", undone()),
-            change("register", ChangeResult::Applied),
-            change("deregister", failed()),
-            change("rewrite", failed()),
+            change(Verb::Register, failed()),
+            change(Verb::Register, undone()),
+            change(Verb::Register, ChangeResult::Applied),
+            change(Verb::Deregister, failed()),
+            change(Verb::Rewrite, failed()),
         ],
         held_back: vec![held("DomainConflict", true), held("TtlNotOurs", false)],
         ..ServiceReport::default()
@@ -34,9 +35,9 @@ fn cluster() -> ClusterReport {
     ClusterReport { services: vec![service], held_back, ..ClusterReport::default() }
 }
 
-fn guard(state: &'static str, later_look: bool) -> GuardReport {
+fn guard(state: GuardState, later_look: bool) -> GuardReport {
     GuardReport {
-        state: state.into(),
+        state,
         loss: 20,
         instances: 30,
         share: 50,
@@ -68,10 +69,10 @@ fn what_is_left_out_of_step_is_counted_for_a_cluster_and_for_all() {
 #[test]
 fn only_what_a_full_sync_holds_counts_as_guarded() {
     for (state, later_look, expected) in [
-        ("held", false, (20, 0)),
-        ("held", true, (20, 1)),
-        ("lifted", true, (0, 0)),
-        ("held-by-full-sync", true, (0, 0)),
+        (GuardState::Held, false, (20, 0)),
+        (GuardState::Held, true, (20, 1)),
+        (GuardState::Lifted, true, (0, 0)),
+        (GuardState::HeldByFullSync, true, (0, 0)),
     ] {
         let guard = Some(guard(state, later_look));
         let cluster = ClusterReport { guard, ..ClusterReport::default() };

@@ -2,6 +2,7 @@
 //! its ARN as a dimension, a template cannot know.
 
 use super::Metric;
+use crate::model::Verb;
 use crate::report::{ChangeResult, ClusterReport, Report};
 
 /// The metrics of an invocation.
@@ -25,7 +26,7 @@ pub const OF_INVOCATION: [Metric<Report>; 14] = [
         |report| changes(report, &ChangeResult::Planned),
     ),
     Metric::counted("OutOfStep", "`Missing` and `Leftover` of all clusters", |report| {
-        sum(report, |it| it.missing() + it.left_undone("deregister"))
+        sum(report, |it| it.missing() + it.left_undone(Verb::Deregister))
     }),
     Metric::seconds(
         "OldestMissing",

@@ -1,5 +1,7 @@
 //! What makes up for a loss can be refused: the guard judges again when the registrations are done.
 
+use cloud_map_sync::model::Verb;
+use cloud_map_sync::report::GuardState;
 use std::time::Duration;
 
 use serde_json::json;
@@ -25,7 +27,7 @@ async fn offset_that_is_refused_is_held_in_that_run_and_noted_before_any_removal
     replace_all(&shops);
     let planned = plan(&shops.function).await;
     let changes = planned.clusters[0].services.iter().flat_map(|service| &service.changes);
-    for change in changes.filter(|change| change.change == "register") {
+    for change in changes.filter(|change| change.change == Verb::Register) {
         let new = change.instance.as_deref().expect("an instance");
         let denied = Fault::on("RegisterInstance", FaultKind::AccessDenied).instance(new).always();
         shops.fleet.cloud_map.inject(denied);
@@ -34,7 +36,7 @@ async fn offset_that_is_refused_is_held_in_that_run_and_noted_before_any_removal
 
     let report = sync(&shops.function).await;
 
-    assert_eq!(guard(&report).state, "held", "{report}");
+    assert_eq!(guard(&report).state, GuardState::Held, "{report}");
     assert_eq!(report.counts.deregistered, 0, "{report}");
     let calls = shops.fleet.cloud_map.calls().into_iter();
     let accepted = calls.filter(|call| call.is_write() && call.status == 200);

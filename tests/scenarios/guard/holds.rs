@@ -1,6 +1,7 @@
 //! What is held: a loss of most of a cluster at once, and what is not one.
 
 use cloud_map_sync::deadline::Deadline;
+use cloud_map_sync::report::GuardState;
 use serde_json::json;
 
 use super::{SHOPS, Shops, addresses, guard, holds};
@@ -22,7 +23,7 @@ async fn cluster_that_is_emptied_at_once_keeps_its_instances_and_the_schedule_is
     let report = answer.report.expect("a report");
     holds(&report);
     let said = guard(&report);
-    assert_eq!((&*said.state, said.loss, said.instances), ("held", 12, 12));
+    assert_eq!((said.state, said.loss, said.instances), (GuardState::Held, 12, 12));
     assert_eq!(said.first_seen.as_deref(), Some("2026-11-21T10:51:00Z"));
     assert_eq!(said.lifts_from.as_deref(), Some("2026-11-21T11:01:00Z"));
     assert!(!said.later_look);
@@ -175,7 +176,7 @@ async fn one_cluster_that_is_held_stops_no_other() {
 
     let report = sync(&function).await;
 
-    assert_eq!(guard(&report).state, "held");
+    assert_eq!(guard(&report).state, GuardState::Held);
     assert!(report.clusters[1].guard.is_none(), "{report}");
     assert_eq!(shops.fleet.addresses("prod", "green"), ["10.8.0.2"]);
     assert_eq!(shops.registered(), 12);
@@ -197,7 +198,7 @@ async fn batch_about_several_services_leaves_a_great_loss_to_the_full_sync_and_t
     assert_eq!(failures(&answer), [""; 0]);
     let report = answer.report.expect("a report");
     holds(&report);
-    assert_eq!(guard(&report).state, "left-to-full-sync");
+    assert_eq!(guard(&report).state, GuardState::LeftToFullSync);
     assert_eq!(shops.fleet.cloud_map.writes(), 0, "nothing is remembered");
 
     let answer = shops.function.invoke(&about(&SHOPS[..2]), Deadline::after(TIMEOUT)).await;
@@ -214,7 +215,7 @@ async fn message_about_a_service_that_a_full_sync_holds_takes_nothing_out() {
     let report = sync_service(&shops.function, "web").await;
 
     holds(&report);
-    assert_eq!(guard(&report).state, "held-by-full-sync");
+    assert_eq!(guard(&report).state, GuardState::HeldByFullSync);
     assert_eq!((shops.registered(), shops.fleet.cloud_map.writes()), (12, 0));
     shops.fleet.web("new", "prod", &["10.9.0.1"]);
     assert_eq!(sync_service(&shops.function, "new").await.counts.registered, 1);

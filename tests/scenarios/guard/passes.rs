@@ -1,5 +1,6 @@
 //! What is let pass, and when: the same loss after `GUARD_WAIT`, or a confirmed one at once.
 
+use cloud_map_sync::report::GuardState;
 use std::time::Duration;
 
 use serde_json::json;
@@ -24,7 +25,7 @@ async fn same_loss_passes_after_the_wait_and_not_before() {
     let report = sync(&shops.function).await;
 
     assert_eq!((report.counts.deregistered, shops.registered()), (12, 0), "{report}");
-    assert_eq!(guard(&report).state, "lifted");
+    assert_eq!(guard(&report).state, GuardState::Lifted);
     settled(&shops.fleet, &shops.function).await;
 }
 
@@ -88,7 +89,7 @@ async fn loss_that_grows_passes_only_as_far_as_it_was_seen() {
 
     assert_eq!((report.counts.deregistered, shops.registered()), (9, 3), "{report}");
     let said = guard(&report);
-    assert_eq!((&*said.state, said.loss, said.instances), ("held", 3, 3));
+    assert_eq!((said.state, said.loss, said.instances), (GuardState::Held, 3, 3));
     assert_eq!(said.first_seen.as_deref(), Some("2026-11-21T11:01:00Z"));
     shops.clock.advance(WAIT);
     assert_eq!(sync(&shops.function).await.counts.deregistered, 3);

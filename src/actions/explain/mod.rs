@@ -1,0 +1,88 @@
+//! The action `explain`: why one Service is found in Cloud Map as it is. It reads all that a sync would read of the
+//! Service, plans, and asks DiscoverInstances for the answers that clients get. Nothing is written.
+//!
+//! `answer` is the answer as data, with one `endpoint` a line and the answers of `discovery`; `text` is for people.
+
+mod answer;
+mod discovery;
+mod endpoint;
+mod text;
+
+use tokio::time::timeout_at;
+
+use crate::clients::Connection;
+use crate::error::chain;
+use crate::kubernetes::desired;
+use crate::kubernetes::read::is_headless;
+use crate::model::{Selection, ServiceRef};
+use crate::observe::{self, SharedRegistry};
+use crate::plan::{self, Found, Observation};
+use crate::reconcile::{Error, Invocation};
+use crate::settings::Cluster;
+
+pub use answer::{Explanation, Fact, Name};
+pub use discovery::Discovery;
+pub use endpoint::{Condition, EndpointFate, EndpointLine};
+
+impl Invocation<'_> {
+    /// Explains a Service of a cluster.
+    ///
+    /// # Errors
+    /// Where the cluster or the registry could not be read whole.
+    pub async fn explain(
+        &self,
+        cluster: &Cluster,
+        registry: &SharedRegistry,
+        service: &ServiceRef,
+    ) -> Result<Explanation, Error> {
+        let read = async {
+            let connection = self.clients.connect(cluster).await?;
+            self.read_and_explain(cluster, &connection, registry, service).await
+        };
+        timeout_at(self.deadline.stop(), read).await.map_err(|_| observe::Error::Deadline)?
+    }
+
+    async fn read_and_explain(
+        &self,
+        cluster: &Cluster,
+        connection: &Connection,
+        registry: &SharedRegistry,
+        service: &ServiceRef,
+    ) -> Result<Explanation, Error> {
+        let read = connection.kubernetes.service(service).await.map_err(observe::Error::from)?;
+        let mut explanation = Explanation::new(connection.cluster.arn.as_str(), service);
+        let Some(read) = read else { return Ok(explanation.missing()) };
+        let prefix = &self.settings.annotation_prefix;
+        let own = read.metadata.annotations.iter().filter(|(key, _)| key.starts_with(prefix));
+        explanation.annotated(prefix, own);
+        let address = read.spec.cluster_ip.as_deref();
+        explanation.address(is_headless(&read), address.unwrap_or_default());
+        let world = self.world(cluster, connection, registry);
+        if !is_headless(&read) || desired::annotated(&read, &world.reading).is_none() {
+            return Ok(explanation.unexplained());
+        }
+        let (observation, affected) = world.observe(&Selection::service(service.clone())).await?;
+        let plan = plan::plan(&observation, &affected);
+        for found in plan::found(&observation, &plan, service) {
+            let discovery = discover(registry, &observation, &found).await;
+            explanation.found(&observation, found, &plan, discovery);
+        }
+        Ok(explanation.held_back(&plan))
+    }
+}
+
+/// What clients are told of the name, where the Cloud Map service exists.
+async fn discover(
+    registry: &SharedRegistry,
+    observation: &Observation,
+    found: &Found,
+) -> Option<Discovery> {
+    found.kind?;
+    let namespace = observation.registry.namespaces.get(&found.place.key.namespace)?;
+    let told = registry.cloud_map().discover(namespace, &found.place.name).await;
+    let dns = namespace.dns_name(&found.place.name);
+    Some(match told {
+        Ok(instances) => Discovery::of(dns, instances, observation, &found.place),
+        Err(error) => Discovery::unknown(dns, chain(&error)),
+    })
+}

@@ -1,0 +1,214 @@
+//! The answer of the action `status`: the number of instances of each party in each Cloud Map service.
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::{Foreign, Registry};
+use crate::plan::{Parties, Party, parties};
+use crate::report::Shorten;
+
+/// Who has instances where.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Status {
+    /// Whether all of it could be read.
+    pub ok: bool,
+    /// `OWNER_ID` of this installation.
+    pub owner: String,
+    /// The clusters that were asked about, by ARN.
+    pub clusters: Vec<String>,
+    /// By Cloud Map.
+    pub registries: Vec<RegistryStatus>,
+    /// What is left out, where Lambda's limit does not let all of it out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cut: Option<String>,
+}
+
+/// One account's Cloud Map in one Region.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RegistryStatus {
+    /// Which, where it is not the function's own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub registry: Option<String>,
+    /// Why it could not be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// Its services.
+    pub services: Vec<ServiceStatus>,
+}
+
+/// One Cloud Map service.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ServiceStatus {
+    /// The Cloud Map namespace's name.
+    pub namespace: String,
+    /// The service's name.
+    pub name: String,
+    /// `HTTP`, or its record types.
+    pub kind: String,
+    /// Why its instances are not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unreadable: Option<String>,
+    /// Who has instances in it.
+    pub instances: Vec<Share>,
+}
+
+/// The instances of one party.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Share {
+    /// The kind of party.
+    pub by: ShareOf,
+    /// The cluster's ARN, or cluster and service of ECS.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The `OWNER_ID` in the marks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
+    /// How many.
+    pub count: usize,
+}
+
+/// The kinds of parties.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ShareOf {
+    /// This function, or another installation of it, for the named cluster.
+    Cluster,
+    /// Amazon ECS.
+    Ecs,
+    /// An installation of this function whose marks cannot be read.
+    OtherCluster,
+    /// The AWS MCS controller for Kubernetes.
+    McsController,
+    /// The App Mesh controller for Kubernetes.
+    AppMesh,
+    /// A party that is not known.
+    Unknown,
+}
+
+/// Instances by who is asked about: the columns of the table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Split {
+    /// Of the clusters that were asked about.
+    pub ours: usize,
+    /// Of other clusters and installations.
+    pub other_clusters: usize,
+    /// Of ECS.
+    pub ecs: usize,
+    /// Of other tools that are known.
+    pub other_tools: usize,
+    /// Of nobody known.
+    pub unknown: usize,
+}
+
+impl Status {
+    /// The status of these registries.
+    pub fn new(owner: &str, clusters: Vec<String>, registries: Vec<RegistryStatus>) -> Self {
+        let read = |it: &ServiceStatus| it.unreadable.is_none();
+        let whole = |it: &RegistryStatus| it.error.is_none() && it.services.iter().all(read);
+        let ok = registries.iter().all(whole);
+        Self { ok, owner: owner.to_owned(), clusters, registries, cut: None }
+    }
+
+    /// A service's instances by column.
+    pub fn split(&self, service: &ServiceStatus) -> Split {
+        let mut split = Split::default();
+        for share in &service.instances {
+            *self.column(share, &mut split) += share.count;
+        }
+        split
+    }
+
+    fn column<'a>(&self, share: &Share, split: &'a mut Split) -> &'a mut usize {
+        let is_ours = || {
+            share.owner.as_ref() == Some(&self.owner)
+                && share.name.as_ref().is_some_and(|name| self.clusters.contains(name))
+        };
+        match share.by {
+            ShareOf::Cluster if is_ours() => &mut split.ours,
+            ShareOf::Cluster | ShareOf::OtherCluster => &mut split.other_clusters,
+            ShareOf::Ecs => &mut split.ecs,
+            ShareOf::Unknown => &mut split.unknown,
+            ShareOf::McsController | ShareOf::AppMesh => &mut split.other_tools,
+        }
+    }
+}
+
+impl RegistryStatus {
+    /// A registry that was read.
+    pub fn new(name: Option<String>, registry: &Registry) -> Self {
+        let services = parties(registry).into_iter().map(ServiceStatus::from).collect();
+        Self { registry: name, error: None, services }
+    }
+
+    /// A registry that could not be read.
+    pub fn unreadable(name: Option<String>, error: String) -> Self {
+        Self { registry: name, error: Some(error), services: Vec::new() }
+    }
+}
+
+impl From<Parties<'_>> for ServiceStatus {
+    fn from(parties: Parties<'_>) -> Self {
+        Self {
+            namespace: parties.place.namespace,
+            name: parties.place.name,
+            kind: parties.service.kind.to_string(),
+            unreadable: parties.service.unreadable.clone(),
+            instances: parties.instances.into_iter().map(Share::from).collect(),
+        }
+    }
+}
+
+impl From<(Party, usize)> for Share {
+    fn from((party, count): (Party, usize)) -> Self {
+        let (by, name, owner) = match party {
+            Party::Cluster { cluster, owner } => (ShareOf::Cluster, Some(cluster), Some(owner)),
+            Party::Ecs { service } => (ShareOf::Ecs, service, None),
+            Party::Other(Foreign::Ecs) => (ShareOf::Ecs, None, None),
+            Party::Other(Foreign::OtherCluster) => (ShareOf::OtherCluster, None, None),
+            Party::Other(Foreign::McsController) => (ShareOf::McsController, None, None),
+            Party::Other(Foreign::AppMesh) => (ShareOf::AppMesh, None, None),
+            Party::Other(Foreign::Unknown) => (ShareOf::Unknown, None, None),
+        };
+        Self { by, name, owner, count }
+    }
+}
+
+impl Shorten for Status {
+    fn longest(&self) -> usize {
+        self.registries.iter().map(|registry| registry.services.len()).max().unwrap_or_default()
+    }
+
+    fn shorten(&mut self, entries: usize) {
+        for registry in &mut self.registries {
+            registry.services.truncate(entries);
+        }
+        self.cut = Some(format!(
+            "the whole status is too large for Lambda's answer: these are the first {entries} services of each \
+             Cloud Map, and the sums are theirs"
+        ));
+    }
+}
+
+#[cfg(test)]
+mod size {
+    use super::*;
+    use crate::report::within_limit;
+
+    #[test]
+    fn a_status_that_is_too_large_has_the_first_services() {
+        let service = |number| ServiceStatus {
+            namespace: "shop.local".to_owned(),
+            name: format!("service-{number:06}"),
+            ..ServiceStatus::default()
+        };
+        let services = (0..100_000).map(service).collect();
+        let registry = RegistryStatus { services, ..RegistryStatus::default() };
+        let whole = Status::new("cloud-map-sync", vec!["blue".to_owned()], vec![registry]);
+        let status: Status = serde_json::from_value(within_limit(&whole)).expect("a status");
+        assert_eq!(status.registries[0].services[0].name, "service-000000");
+        assert!(status.to_string().contains("\n! the whole status is too large"));
+    }
+}

@@ -1,0 +1,139 @@
+//! The status as a person reads it: a row for each Cloud Map service, a column for each kind of party. The
+//! alternate form names the parties.
+
+use std::fmt::{self, Display, Formatter};
+
+use super::{RegistryStatus, ServiceStatus, Share, ShareOf, Split, Status};
+use crate::model::ClusterArn;
+
+impl Display for Status {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        for registry in &self.registries {
+            self.registry(f, registry)?;
+        }
+        self.cut.iter().try_for_each(|cut| writeln!(f, "! {cut}"))?;
+        writeln!(f, "{}", self.summary())
+    }
+}
+
+impl Status {
+    /// What the clusters that were asked about are called.
+    pub fn asked(&self) -> &'static str {
+        if self.clusters.len() == 1 { "this cluster" } else { "these clusters" }
+    }
+
+    /// The columns: a service, what it serves, and everybody in it.
+    pub fn headings(&self) -> [String; 7] {
+        let parties = [self.asked(), "other clusters", "ECS", "other tools", "unknown"];
+        let [ours, others, ecs, tools, unknown] = parties.map(str::to_uppercase);
+        ["SERVICE".to_owned(), "TYPE".to_owned(), ours, others, ecs, tools, unknown]
+    }
+
+    /// All of it in one line.
+    pub fn summary(&self) -> String {
+        let services: Vec<&ServiceStatus> =
+            self.registries.iter().flat_map(|registry| &registry.services).collect();
+        let mut sum = Split::default();
+        for service in &services {
+            sum = sum.plus(self.split(service));
+        }
+        let [ours, other_clusters, ecs, other_tools, unknown] = sum.counts();
+        let parts = [
+            (ours, self.asked()),
+            (other_clusters, "other clusters"),
+            (ecs, "ECS"),
+            (other_tools, "other tools"),
+            (unknown, "unknown"),
+        ];
+        let parts = parts.iter().filter(|(count, _)| *count > 0);
+        let parts: Vec<String> = parts.map(|(count, who)| format!("{count} {who}")).collect();
+        let parts = if parts.is_empty() { "no instances".to_owned() } else { parts.join(", ") };
+        let incomplete = if self.ok { "" } else { ", incomplete" };
+        let plural = if services.len() == 1 { "" } else { "s" };
+        format!("{} service{plural}{incomplete}: {parts}", services.len())
+    }
+
+    /// A service's row under the headings.
+    pub fn row(&self, service: &ServiceStatus) -> [String; 7] {
+        let place = format!("{}/{}", service.namespace, service.name);
+        let counts = self.split(service).counts().map(|count| match count {
+            0 => "-".to_owned(),
+            count => count.to_string(),
+        });
+        let [ours, others, ecs, tools, unknown] = counts;
+        [place, service.kind.clone(), ours, others, ecs, tools, unknown]
+    }
+
+    fn registry(&self, f: &mut Formatter<'_>, registry: &RegistryStatus) -> fmt::Result {
+        if let Some(name) = &registry.registry {
+            writeln!(f, "Cloud Map {name}")?;
+        }
+        if let Some(error) = &registry.error {
+            return writeln!(f, "! not read: {error}");
+        }
+        let rows: Vec<[String; 7]> = registry.services.iter().map(|it| self.row(it)).collect();
+        let headings = self.headings();
+        let width = |column: usize| {
+            let cells = rows.iter().chain([&headings]).map(|row| row[column].chars().count());
+            cells.max().unwrap_or_default()
+        };
+        let widths: [usize; 7] = std::array::from_fn(width);
+        line(f, &headings, widths)?;
+        for (row, service) in rows.iter().zip(&registry.services) {
+            line(f, row, widths)?;
+            if let Some(problem) = &service.unreadable {
+                writeln!(f, "  ! not read   {problem}")?;
+            }
+            if f.alternate() {
+                service.instances.iter().try_for_each(|share| writeln!(f, "    {share}"))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn line(f: &mut Formatter<'_>, row: &[String; 7], widths: [usize; 7]) -> fmt::Result {
+    let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}"));
+    let cells: Vec<String> = cells.collect();
+    writeln!(f, "{}", cells.join("  ").trim_end())
+}
+
+impl Split {
+    /// In the order of the columns.
+    pub fn counts(self) -> [usize; 5] {
+        [self.ours, self.other_clusters, self.ecs, self.other_tools, self.unknown]
+    }
+
+    /// The sum of both.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            ours: self.ours + other.ours,
+            other_clusters: self.other_clusters + other.other_clusters,
+            ecs: self.ecs + other.ecs,
+            other_tools: self.other_tools + other.other_tools,
+            unknown: self.unknown + other.unknown,
+        }
+    }
+}
+
+impl Display for Share {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Self { by, name, owner, count } = self;
+        let name = name.as_deref().unwrap_or_default();
+        match by {
+            ShareOf::Cluster => {
+                let cluster = ClusterArn::parse(name);
+                let cluster = cluster.as_ref().map_or(name, ClusterArn::name);
+                let owner = owner.as_deref().unwrap_or_default();
+                write!(f, "{count} of cluster {cluster} ({owner})")
+            }
+            ShareOf::Ecs if name.is_empty() => write!(f, "{count} of ECS"),
+            ShareOf::Ecs => write!(f, "{count} of ECS service {name}"),
+            ShareOf::OtherCluster => write!(f, "{count} of another cluster, with broken marks"),
+            ShareOf::McsController => write!(f, "{count} of the AWS MCS controller"),
+            ShareOf::AppMesh => write!(f, "{count} of the App Mesh controller"),
+            ShareOf::Unknown => write!(f, "{count} of nobody known"),
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! An error with its causes in one line, as it is logged and reported: once, where it is handled.
+
+use std::error::Error;
+
+/// The error and its causes, joined by colons. A cause whose text is contained in what comes before it is left out,
+/// since some libraries repeat their sources.
+pub fn chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
+        source = cause.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cause_is_said_once() {
+        #[derive(Debug, thiserror::Error)]
+        #[error("{0}")]
+        struct Layer(&'static str, #[source] Option<Box<Layer>>);
+        let cause = |text| Some(Box::new(Layer(text, Some(Box::new(Layer("timed out", None))))));
+        assert_eq!(
+            chain(&Layer("cannot read", cause("no answer"))),
+            "cannot read: no answer: timed out"
+        );
+        assert_eq!(
+            chain(&Layer("cannot read: timed out", cause("timed out"))),
+            "cannot read: timed out"
+        );
+    }
+}

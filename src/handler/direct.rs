@@ -1,0 +1,116 @@
+//! The commands of a person: one row for each action.
+
+use super::scopes::{Selections, UnknownCluster};
+use super::{Answer, Error, Function, log};
+use crate::actions::doctor::{Check, Checkup, ClusterCheckup};
+use crate::deadline::Deadline;
+use crate::error::chain;
+use crate::event::{Action, Command};
+use crate::model::ServiceRef;
+use crate::plan::{Adoption, Policy};
+use crate::reconcile::Invocation;
+use crate::settings::Cluster;
+
+impl Function {
+    pub(super) async fn direct(&self, command: &Command, deadline: Deadline) -> Answer {
+        let answer = match command.action {
+            Action::Purge => Box::pin(self.purge(command, deadline)).await,
+            _ => Box::pin(self.selected(command, deadline)).await,
+        };
+        answer.unwrap_or_else(Answer::refused)
+    }
+
+    /// An action over the Services that a scope selects.
+    async fn selected(&self, command: &Command, deadline: Deadline) -> Result<Answer, Error> {
+        let selections = self.selections(&command.scope).await.map_err(Error::Cluster)?;
+        let plan = self.invocation(false, deadline);
+        let invocation = match command.action {
+            Action::Status => return Ok(self.status(&plan, &selections).await),
+            Action::Doctor => return Ok(self.doctor(&plan, &selections).await),
+            Action::Explain => return self.explain(&plan, &selections, command).await,
+            Action::Plan | Action::Purge => plan,
+            Action::Sync => self.invocation(true, deadline),
+            Action::Confirm => Invocation { confirmed: true, ..self.invocation(true, deadline) },
+            Action::Adopt => Invocation {
+                adoption: Some(Adoption { owner: command.owner.clone() }),
+                ..self.invocation(command.confirm, deadline)
+            },
+        };
+        Ok(Answer::to_direct(self.run(&invocation, &selections).await.report))
+    }
+
+    async fn status(&self, invocation: &Invocation<'_>, selections: &Selections) -> Answer {
+        let (mut clusters, mut keys) = (Vec::new(), Vec::new());
+        for (_, cluster) in self.selected_clusters(selections) {
+            match self.arn_of(cluster).await {
+                Ok(arn) => clusters.push(arn.to_string()),
+                // Its instances are counted with those of other clusters then.
+                Err(problem) => clusters.push(format!("{} ({problem})", cluster.label())),
+            }
+            keys.push(self.clients.registry_of(cluster));
+        }
+        let registries = self.registries(keys.into_iter()).await;
+        Answer::to_question(&invocation.status(clusters, &registries).await)
+    }
+
+    async fn doctor(&self, invocation: &Invocation<'_>, selections: &Selections) -> Answer {
+        let configured = self.configured();
+        let clusters = self.selected_clusters(selections);
+        let keys = clusters.iter().map(|(_, cluster)| self.clients.registry_of(cluster));
+        let registries = self.registries(keys).await;
+        let mut checkups = Vec::new();
+        for (index, cluster) in clusters {
+            let registry = &registries[&self.clients.registry_of(cluster)];
+            let mut checks = invocation.check_up(cluster, registry).await;
+            if let Some(contradiction) = configured.contradiction(index) {
+                let fix = "name the cluster once in CLUSTERS, by its ARN";
+                checks.insert(0, Check::failed("settings", chain(&contradiction), fix));
+            }
+            checkups.push(ClusterCheckup { cluster: cluster.label().to_owned(), checks });
+        }
+        Answer::to_question(&Checkup::new(checkups))
+    }
+
+    async fn explain(
+        &self,
+        invocation: &Invocation<'_>,
+        selections: &Selections,
+        command: &Command,
+    ) -> Result<Answer, Error> {
+        let scope = &command.scope;
+        let (namespace, name) = (scope.namespace.clone(), scope.service.clone());
+        let service = ServiceRef::new(namespace.unwrap_or_default(), name.unwrap_or_default());
+        let Some((_, cluster)) = self.selected_clusters(selections).into_iter().next() else {
+            let configured = self.configured().labels();
+            return Err(Error::Cluster(UnknownCluster::NotNamed { configured }));
+        };
+        let key = self.clients.registry_of(cluster);
+        let registries = self.registries([key.clone()].into_iter()).await;
+        let explained = invocation.explain(cluster, &registries[&key], &service).await;
+        Ok(Answer::to_question(&explained.map_err(Error::Unexplained)?))
+    }
+
+    async fn purge(&self, command: &Command, deadline: Deadline) -> Result<Answer, Error> {
+        let policy = self.settings.rules.policy;
+        if policy != Policy::Sync {
+            return Err(Error::Policy(policy));
+        }
+        let named = self.cluster_to_purge(&command.scope.cluster.to_string()).await;
+        let (arn, configured) = named.map_err(Error::Cluster)?;
+        let invocation = self.invocation(command.confirm, deadline);
+        let keys = invocation.registries_to_purge(command.registry.as_ref()).await;
+        let keys = keys.map_err(Error::Registry)?;
+        let kept = configured.filter(|it| keys.contains(&self.clients.registry_of(it)));
+        let registries = self.registries(keys.into_iter()).await;
+        let report = invocation.purge_all(&arn, kept, &registries).await;
+        for cluster in &report.clusters {
+            log::cluster(cluster, invocation.mode);
+        }
+        log::run(&report);
+        Ok(Answer::to_direct(report))
+    }
+
+    fn selected_clusters(&self, selections: &Selections) -> Vec<(usize, &Cluster)> {
+        selections.iter().map(|(index, _)| (index, &self.settings.clusters[index])).collect()
+    }
+}

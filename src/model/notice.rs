@@ -1,0 +1,49 @@
+//! A warning for the owner of a Service: what becomes an Event on the Service itself.
+
+use super::{ServiceRef, fingerprint};
+
+/// A Warning about a Service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Notice {
+    /// The Service.
+    pub service: ServiceRef,
+    /// Its UID: a Service that is made again hears again.
+    pub uid: String,
+    /// The reason's stable name.
+    pub reason: &'static str,
+    /// What would help.
+    pub note: String,
+}
+
+impl Notice {
+    /// The name of the Event: the same notice has the same name, so that it is created once.
+    pub fn name(&self) -> String {
+        let digits = fingerprint::<8>(&[self.reason, &self.note, &self.uid]);
+        format!("{}.{digits}", self.service.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn notice(reason: &'static str, note: &str, uid: &str) -> Notice {
+        let service = ServiceRef::new("shop", "web");
+        Notice { service, uid: uid.into(), reason, note: note.into() }
+    }
+
+    #[test]
+    fn a_notice_has_one_name_and_another_notice_another() {
+        let web = notice("DomainConflict", "note", "1");
+        assert_eq!(web.name(), notice("DomainConflict", "note", "1").name());
+        for other in [
+            notice("ServiceConnect", "note", "1"),
+            notice("DomainConflict", "another", "1"),
+            notice("DomainConflict", "note", "2"),
+            notice("DomainConflictn", "ote", "1"),
+        ] {
+            assert_ne!(web.name(), other.name(), "{other:?}");
+        }
+        assert!(web.name().starts_with("web.") && web.name().len() == "web.".len() + 16);
+    }
+}

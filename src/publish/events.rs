@@ -1,0 +1,28 @@
+//! The Events of a run: from what is held back, one for each Service and reason.
+
+use std::collections::BTreeMap;
+
+use crate::model::{Desired, Notice};
+use crate::plan::HeldBack;
+
+/// The longest note that the API server takes, in characters.
+const LONGEST_NOTE: usize = 1024;
+
+/// The notices that follow from what is held back, as far as the owner of a Service can do something
+/// about it.
+pub fn notices(held_back: &[HeldBack], desired: &Desired) -> Vec<Notice> {
+    let mut notices = BTreeMap::new();
+    for HeldBack { service, reason, .. } in held_back {
+        let Some(annotated) = desired.services.get(service) else { continue };
+        if !reason.concerns_owner() {
+            continue;
+        }
+        notices.entry((service.clone(), reason.code())).or_insert_with(|| Notice {
+            service: service.clone(),
+            uid: annotated.uid.clone(),
+            reason: reason.code(),
+            note: reason.to_string().chars().take(LONGEST_NOTE).collect(),
+        });
+    }
+    notices.into_values().collect()
+}

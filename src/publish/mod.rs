@@ -1,0 +1,137 @@
+//! From Kubernetes into Cloud Map, in two passes:
+//!
+//! ```text
+//! observe ─> plan ─> apply what adds ─> observe again ─> plan again ─> apply what removes ─> report
+//! ```
+//!
+//! A cluster's run is [`publish()`]; [`carry_out`] is its part from the plan on, which purges and orphans go through,
+//! too. The plan is made of independent turns (`passes`), many of which are taken side by side (`turn`), in an `order`
+//! that no two runs have in common. `events` and `report` are what people see of it.
+
+pub mod events;
+mod order;
+pub mod report;
+mod task;
+#[cfg(test)]
+mod tests;
+mod turn;
+
+use std::collections::BTreeSet;
+
+use futures_util::{StreamExt, stream};
+use tokio::time::{Instant, timeout_at};
+
+use crate::cloud_map::Urgency;
+use crate::deadline::Deadline;
+use crate::model::{Notice, Selection, ServiceRef, Timestamp};
+use crate::observe::{self, World};
+use crate::passes::{self, Results};
+use crate::plan::{Adoption, Claimed, HeldBack, Judged, Leaving, Observation};
+use crate::report::{ClusterReport, Mode};
+
+use order::Order;
+pub use task::Task;
+
+/// How many turns are taken side by side. Most of them wait for an operation to end; the client limits the calls.
+const TURNS_SIDE_BY_SIDE: usize = 256;
+/// A Service with no more changes than these does not wait for those with many.
+const FEW: usize = 10;
+
+/// How a plan is carried out.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Whether it is carried out, or only made.
+    pub mode: Mode,
+    /// When nothing new may begin any more.
+    pub deadline: Deadline,
+    /// When the run began, which sets the order of the turns.
+    pub now: Timestamp,
+    /// Whether all of it goes before other calls to Cloud Map.
+    pub urgency: Urgency,
+    /// When the reading began that the plan rests on.
+    pub observed: Instant,
+}
+
+impl Options {
+    /// The urgency of a turn: if there is much to do, Services with few changes go first.
+    fn urgency(&self, changes: usize) -> Urgency {
+        if changes <= FEW { Urgency::Urgent } else { self.urgency }
+    }
+}
+
+/// A plan that was carried out, or only made.
+pub struct Published {
+    /// The changes and their outcomes.
+    pub report: ClusterReport,
+    /// All that is held back.
+    pub held_back: Vec<HeldBack>,
+    /// The instances that the plan takes out.
+    pub leaving: Leaving,
+}
+
+/// Makes Cloud Map match what the selected Services of a cluster ask for, or plans it. Returns what the cluster claims,
+/// and the notices for the owners of its Services, too.
+///
+/// # Errors
+/// Returns an error if the cluster or the registry could not be read whole. Nothing was changed then.
+pub async fn publish(
+    world: &World<'_>,
+    selection: &Selection,
+    adoption: Option<&Adoption>,
+    options: Options,
+) -> Result<(ClusterReport, Claimed, Vec<Notice>), observe::Error> {
+    let observed = timeout_at(options.deadline.stop(), Box::pin(world.observe(selection))).await;
+    let (observation, affected) = observed.map_err(|_| observe::Error::Deadline)??;
+    let task = adoption.map_or(Task::Sync(world), |adoption| Task::Adopt(world, adoption));
+    let published = carry_out(&task, &observation, &affected, options).await;
+    // An adoption takes nothing out, so that it has nothing to hold whatever the cluster looks like.
+    if task.is_sync() {
+        world.note_what_is_held(&observation, published.report.guard.is_some());
+    }
+    let notices = events::notices(&published.held_back, &observation.desired);
+    Ok((published.report, Claimed::of(&observation, published.leaving), notices))
+}
+
+/// Plans a task on what was observed, and carries the plan out, unless only the plan is asked for.
+pub async fn carry_out(
+    task: &Task<'_>,
+    observation: &Observation,
+    affected: &BTreeSet<ServiceRef>,
+    options: Options,
+) -> Published {
+    let mut plan = task.intent().plan(observation, affected);
+    let cluster = observation.owner.cluster.as_str();
+    let leaving = plan.leaving();
+    if options.mode != Mode::Sync {
+        let held_back = plan.held_back.clone();
+        return Published { report: report::of_plan(cluster, plan), held_back, leaving };
+    }
+    let judged = task.is_sync().then(|| Judged::of(observation, affected, &plan)).flatten();
+    let changes = std::mem::take(&mut plan.changes);
+    let turns = passes::turns(task.intent(), observation, changes, judged);
+    let results = take_turns(task, turns, options).await;
+    let refused = results.refused();
+    plan.guard = results.guard.or(plan.guard);
+    plan.add_held_back(results.held_back);
+    let held_back = plan.held_back.iter().cloned().chain(refused).collect();
+    let report = report::of_results(cluster, plan, results.applied);
+    Published { report, held_back, leaving }
+}
+
+/// Takes turns side by side. A Service's failure stops no other, and near the deadline nothing new begins.
+async fn take_turns<'a>(
+    task: &'a Task<'a>,
+    turns: Vec<passes::Turn<'a>>,
+    options: Options,
+) -> Results {
+    let mut results = Results::default();
+    results.applied.reserve(turns.iter().map(passes::Turn::len).sum());
+    let turns = Order::at(options.now).put(turns).into_iter();
+    let mut turns = stream::iter(turns.map(|turn| turn::run(task, turn, options)))
+        .buffer_unordered(TURNS_SIDE_BY_SIDE);
+    while let Some(of_turn) = turns.next().await {
+        results.extend(of_turn);
+    }
+    results.applied.sort_by(|a, b| a.change.order().cmp(&b.change.order()));
+    results
+}

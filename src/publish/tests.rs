@@ -1,0 +1,390 @@
+//! The report of a plan and its outcomes: as text and as JSON, its counts, and whether it is complete.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use insta::assert_snapshot;
+
+use super::report;
+use crate::model::attributes::IPV4;
+use crate::model::{
+    Attributes, Foreign, Namespace, NewService, Place, RoutingPolicy, Selection, ServiceKey,
+    ServiceKind, ServiceName, ServiceRef,
+};
+use crate::passes::{Applied, Outcome};
+use crate::plan::{Because, Change, Difference, HeldBack, Plan, Reason, Standing, WaitsFor};
+use crate::report::{ClusterReport, Counts, Dropped, Mode, Open, Report};
+
+fn web() -> ServiceRef {
+    ServiceRef::new("shop", "web")
+}
+
+fn place(name: &str) -> Place {
+    let key = ServiceKey { namespace: "ns-1".into(), name: name.into() };
+    Place { namespace: "prod".into(), name: name.into(), key }
+}
+
+fn create() -> Change {
+    let name = ServiceName::parse("new").expect("a name");
+    let arn = Some("arn:ns-1".to_owned());
+    let namespace = Namespace { id: "ns-1".into(), arn, ..Namespace::missing("prod") };
+    let (kind, routing_policy) = (ServiceKind::Http, RoutingPolicy::Multivalue);
+    let service =
+        NewService { namespace, name, kind, ttl: 60, routing_policy, custom_health: false };
+    Change::CreateService { place: place("new"), service }
+}
+
+fn register() -> Change {
+    let attributes = Attributes::from([(IPV4.to_owned(), "10.0.0.1".to_owned())]);
+    Change::Register { place: place("new"), instance: "i-1".into(), attributes }
+}
+
+fn rewrite() -> Change {
+    let difference = Difference {
+        attribute: "REGION".into(),
+        present: None,
+        wanted: Some("eu-central-1".into()),
+    };
+    Change::Rewrite {
+        place: place("web"),
+        instance: "i-2".into(),
+        attributes: Attributes::new(),
+        differences: vec![difference],
+        exchange: None,
+    }
+}
+
+fn deregister(waits_for: Option<WaitsFor>) -> Change {
+    let gone = ServiceRef::new("shop", "gone");
+    Change::Deregister {
+        place: place("web"),
+        instance: "i-3".into(),
+        marked: gone.clone(),
+        address: "10.0.0.3".into(),
+        because: Because::ServiceGone(gone),
+        waits_for,
+    }
+}
+
+fn held_back(place: Option<Place>, reason: Reason) -> HeldBack {
+    HeldBack { service: web(), place, reason }
+}
+
+/// Beside its changes: what stands in `prod/web`, and something held back for the Service itself,
+/// in a Cloud Map service, and since that could not be read.
+fn plan() -> Plan {
+    let foreign = BTreeMap::from([(Foreign::Ecs, 2), (Foreign::OtherCluster, 1)]);
+    let holder = ServiceRef::new("shop", "old");
+    let conflict = Reason::DomainConflict { holder, alone: Vec::new() };
+    Plan {
+        changes: BTreeMap::from([(web(), vec![create(), register(), rewrite(), deregister(None)])]),
+        held_back: vec![
+            held_back(None, Reason::PortNeeded { needed_by: "SRV records", ports: 2 }),
+            held_back(Some(place("api")), conflict),
+            held_back(Some(place("lost")), Reason::Unreadable("throttled".into())),
+        ],
+        standing: BTreeMap::from([(
+            place("web"),
+            Standing { unchanged: 3, foreign, present: 6, ..Standing::default() },
+        )]),
+        guard: None,
+    }
+}
+
+fn applied(change: Change, outcome: Outcome) -> Applied {
+    Applied { service: web(), change, outcome }
+}
+
+fn address_taken() -> Reason {
+    Reason::AddressTaken { instance: "i-1".into(), message: "no".into() }
+}
+
+/// Every outcome once.
+fn outcomes() -> Vec<Applied> {
+    vec![
+        applied(create(), Outcome::Applied),
+        applied(register(), Outcome::Failed("cannot register: throttled".into())),
+        applied(rewrite(), Outcome::Applied),
+        applied(deregister(None), Outcome::Undone("the time is used up".into())),
+        applied(register(), Outcome::HeldBack(address_taken())),
+    ]
+}
+
+fn rest() -> Plan {
+    Plan { changes: BTreeMap::new(), ..plan() }
+}
+
+#[test]
+fn a_plan_prints_itself_as_a_table() {
+    let report = Report::new(Mode::Plan, vec![report::of_plan("blue", plan())]);
+    assert_snapshot!(report, @r"
+    cluster blue
+      prod/api
+        ! held back  shop/web (DomainConflict): Service shop/old of this cluster holds the name; this one takes over when that ends
+      prod/lost
+        ! held back  shop/web (Unreadable): the instances of this Cloud Map service could not be read: throttled
+      prod/new
+        + create     service  an HTTP service
+        + register   i-1  10.0.0.1
+      prod/web
+        ~ rewrite    i-2  REGION nothing -> eu-central-1
+        - deregister i-3  10.0.0.3: Service shop/gone is gone, or no longer annotated and headless
+        = 3 unchanged
+        = left alone, not ours: 2 ECS, 1 of another cluster
+      ! held back  shop/web (PortNeeded): SRV records need a port: the Service has 2 ports, so name one with the port annotation
+    plan, incomplete: 1 to create, 1 to register, 1 to rewrite, 1 to deregister, 3 unchanged, 3 not ours, 2 held back, 1 failed
+    ");
+}
+
+#[test]
+fn a_sync_says_what_became_of_every_change() {
+    let cluster = report::of_results("blue", rest(), outcomes());
+    assert_snapshot!(Report::new(Mode::Sync, vec![cluster]), @r"
+    cluster blue
+      prod/api
+        ! held back  shop/web (DomainConflict): Service shop/old of this cluster holds the name; this one takes over when that ends
+      prod/lost
+        ! held back  shop/web (Unreadable): the instances of this Cloud Map service could not be read: throttled
+      prod/new
+        + create     service  an HTTP service
+        + register   i-1  10.0.0.1  ! failed: cannot register: throttled
+        ! held back  shop/web (AddressTaken): instance i-1: the DNS change was refused, since another instance may have the same address (INVALID_CHANGE_BATCH: no)
+      prod/web
+        ~ rewrite    i-2  REGION nothing -> eu-central-1
+        - deregister i-3  10.0.0.3: Service shop/gone is gone, or no longer annotated and headless  ! not done: the time is used up
+        = 3 unchanged
+        = left alone, not ours: 2 ECS, 1 of another cluster
+      ! held back  shop/web (PortNeeded): SRV records need a port: the Service has 2 ports, so name one with the port annotation
+    synced, incomplete: 1 created, 1 rewritten, 3 unchanged, 3 not ours, 3 held back, 2 failed, 1 not done
+    ");
+}
+
+#[test]
+fn a_removal_that_waits_says_for_what() {
+    let waiting = deregister(Some(WaitsFor::Holder(web())));
+    let plan = Plan { changes: BTreeMap::from([(web(), vec![waiting])]), ..Plan::default() };
+    assert_snapshot!(report::of_plan("blue", plan), @r"
+    prod/web
+      - deregister i-3  10.0.0.3: Service shop/gone is gone, or no longer annotated and headless; stays until Service shop/web has an instance under this name
+    ");
+}
+
+#[test]
+fn a_name_under_which_nothing_stands_and_nothing_comes_says_so() {
+    let standing = BTreeMap::from([(place("web"), Standing::default())]);
+    let plan = Plan { standing, ..Plan::default() };
+    assert_snapshot!(report::of_plan("blue", plan), @r"
+    prod/web
+      = nothing to do
+    ");
+}
+
+#[test]
+fn clusters_messages_and_modes_are_told_apart() {
+    let error = std::io::Error::other("connection refused");
+    let clusters = || {
+        let read = report::of_plan("blue", Plan::default());
+        vec![read, ClusterReport::unreadable("green", &error)]
+    };
+    let mut report = Report::new(Mode::Sync, clusters());
+    let detail = "it names no Service".to_owned();
+    report.dropped = vec![Dropped { message: "m-1".into(), reason: "NotJson".into(), detail }];
+    assert_snapshot!(report, @r"
+    cluster blue
+      nothing is annotated, and nothing of ours is registered
+    cluster green
+      ! not read, so nothing was changed: connection refused
+    ! dropped    message m-1 (NotJson): it names no Service
+    synced, incomplete: 1 cluster not read
+    ");
+    assert_snapshot!(Report::new(Mode::DryRun, clusters()), @r"
+    cluster blue
+      nothing is annotated, and nothing of ours is registered
+    cluster green
+      ! not read, so nothing was changed: connection refused
+    dry run, incomplete: 1 cluster not read
+    ");
+    assert_snapshot!(Report::new(Mode::DryRun, Vec::new()), @"dry run: nothing to do");
+}
+
+#[test]
+fn what_was_done_in_a_service_serialises() {
+    let holder = ServiceRef::new("shop", "old");
+    let conflict = Reason::DomainConflict { holder, alone: Vec::new() };
+    let plan = Plan { held_back: vec![held_back(Some(place("web")), conflict)], ..rest() };
+    let failed = Outcome::Failed("cannot rewrite: throttled".into());
+    let removed = applied(deregister(None), Outcome::Applied);
+    let report = report::of_results("blue", plan, vec![removed, applied(rewrite(), failed)]);
+    assert_snapshot!(serde_json::to_string_pretty(&report.services).expect("JSON"), @r#"
+    [
+      {
+        "namespace": "prod",
+        "name": "web",
+        "unchanged": 3,
+        "foreign": {
+          "ecs": 2,
+          "other_cluster": 1
+        },
+        "emptied": false,
+        "changes": [
+          {
+            "change": "deregister",
+            "instance": "i-3",
+            "service": {
+              "namespace": "shop",
+              "name": "gone"
+            },
+            "detail": "10.0.0.3: Service shop/gone is gone, or no longer annotated and headless",
+            "result": "applied"
+          },
+          {
+            "change": "rewrite",
+            "instance": "i-2",
+            "service": {
+              "namespace": "shop",
+              "name": "web"
+            },
+            "detail": "REGION nothing -> eu-central-1",
+            "result": "failed",
+            "error": "cannot rewrite: throttled"
+          }
+        ],
+        "heldBack": [
+          {
+            "service": {
+              "namespace": "shop",
+              "name": "web"
+            },
+            "reason": "DomainConflict",
+            "detail": "Service shop/old of this cluster holds the name; this one takes over when that ends",
+            "failed": false
+          }
+        ]
+      }
+    ]
+    "#);
+}
+
+#[test]
+fn what_is_not_there_is_not_serialised() {
+    let error = std::io::Error::other("connection refused");
+    let report = Report::new(Mode::Sync, vec![ClusterReport::unreadable("green", &error)]);
+    let report = serde_json::to_value(&report).expect("JSON");
+    let keys = |value: &serde_json::Value| -> BTreeSet<String> {
+        value.as_object().expect("an object").keys().cloned().collect()
+    };
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+    assert_eq!(keys(&report), names(&["mode", "whole", "ok", "counts", "clusters"]));
+    let cluster = &report["clusters"][0];
+    assert_eq!(keys(cluster), names(&["cluster", "error", "counts", "services", "heldBack"]));
+}
+
+#[test]
+fn every_change_is_counted_by_what_became_of_it() {
+    let counts = |plan, applied| report::of_results("blue", plan, applied).counts;
+    let planned = report::of_plan("blue", Plan { held_back: Vec::new(), ..plan() }).counts;
+    let expected = Counts {
+        created: 1,
+        registered: 1,
+        rewritten: 1,
+        deregistered: 1,
+        unchanged: 3,
+        foreign: 3,
+        ..Counts::default()
+    };
+    assert_eq!(planned, expected);
+    let expected = Counts {
+        created: 1,
+        rewritten: 1,
+        unchanged: 3,
+        foreign: 3,
+        held_back: 3,
+        failed: 2,
+        undone: 1,
+        ..Counts::default()
+    };
+    assert_eq!(counts(rest(), outcomes()), expected);
+    let twice: Counts = [expected, expected].into_iter().sum();
+    assert_eq!((twice.created, twice.held_back, twice.undone), (2, 6, 2));
+}
+
+#[test]
+fn a_cluster_that_could_not_be_read_is_counted() {
+    let error = std::io::Error::other("connection refused");
+    let report = Report::new(Mode::Sync, vec![ClusterReport::unreadable("green", &error)]);
+    assert_eq!((report.ok, report.counts.unreadable), (false, 1));
+}
+
+#[test]
+fn a_report_is_complete_where_a_retry_could_not_help() {
+    let failed = || Outcome::Failed("throttled".into());
+    let unreadable = || held_back(Some(place("web")), Reason::Unreadable("throttled".into()));
+    let conflict = || held_back(Some(place("web")), Reason::CnameService);
+    let cases = [
+        (Vec::new(), vec![applied(register(), Outcome::Applied)], true),
+        (Vec::new(), vec![applied(register(), failed())], false),
+        (Vec::new(), vec![applied(register(), Outcome::Undone("no time".into()))], false),
+        (Vec::new(), vec![applied(register(), Outcome::HeldBack(Reason::CnameService))], true),
+        (vec![conflict()], Vec::new(), true),
+        (vec![unreadable()], Vec::new(), false),
+    ];
+    for (held_back, applied, expected) in cases {
+        let told = format!("{held_back:?} {applied:?}");
+        let report = report::of_results("blue", Plan { held_back, ..Plan::default() }, applied);
+        assert_eq!(report.is_complete(), expected, "{told}");
+        let open = Open::of(&report);
+        assert_eq!(open.is_done_for(&Selection::service(web())), expected, "{told}");
+        assert!(open.is_done_for(&Selection::namespace("ops")), "{told}");
+        assert_eq!(Report::new(Mode::Sync, vec![report]).ok, expected, "{told}");
+    }
+}
+
+#[test]
+fn what_is_handed_on_is_open_no_more_but_what_failed_and_what_is_left_to_others_is() {
+    let undone = || applied(register(), Outcome::Undone("no time".into()));
+    let failed = || applied(rewrite(), Outcome::Failed("denied".into()));
+    let (web, others) = (Selection::service(web()), Selection::namespace("other"));
+    for (made, handed_on, expected) in [
+        (vec![undone()], &web, true),
+        (vec![undone()], &others, false),
+        (vec![undone(), failed()], &web, false),
+    ] {
+        let mut open = Open::of(&report::of_results("blue", Plan::default(), made));
+        open.hand_on(handed_on);
+        assert_eq!(open.is_done_for(&Selection::Everything), expected, "{handed_on:?}");
+    }
+}
+
+#[test]
+fn a_name_is_emptied_when_the_last_instance_of_anybody_goes_and_none_comes() {
+    let new_name = || Some(WaitsFor::NewName(web()));
+    let removed = |outcome| vec![applied(deregister(None), outcome)];
+    let planned = |wait| vec![applied(deregister(wait), Outcome::Planned)];
+    let mut comes = applied(register(), Outcome::Applied);
+    if let Change::Register { place: at, .. } = &mut comes.change {
+        *at = place("web");
+    }
+    let cases = [
+        (1, removed(Outcome::Applied), true),
+        (1, removed(Outcome::Planned), true),
+        (2, removed(Outcome::Applied), false),
+        (1, removed(Outcome::Failed("throttled".into())), false),
+        (1, removed(Outcome::Undone("no time".into())), false),
+        (1, [removed(Outcome::Applied), vec![comes]].concat(), false),
+        (1, planned(Some(WaitsFor::FirstRegistration)), false),
+        (1, planned(new_name()), true),
+        // What was to go was decided again, and stays.
+        (1, Vec::new(), false),
+    ];
+    for (present, applied, expected) in cases {
+        let told = format!("{present} {applied:?}");
+        let standing =
+            BTreeMap::from([(place("web"), Standing { present, ..Standing::default() })]);
+        let plan = Plan { standing, ..Plan::default() };
+        let report = report::of_results("blue", plan, applied);
+        let emptied = report.services.iter().any(|service| service.emptied);
+        assert_eq!(emptied, expected, "{told}");
+        assert_eq!(report.counts.emptied, usize::from(expected), "{told}");
+        let line = "! emptied    no instance is left under this name";
+        assert_eq!(report.to_string().contains(line), expected, "{told}");
+    }
+}

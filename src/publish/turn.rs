@@ -1,0 +1,144 @@
+//! One turn, from its first change to its last: makes what the pass machine hands out, and reads what it asks for. It
+//! decides nothing.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout_at};
+
+use super::Options;
+use super::task::Task;
+use crate::apply::{self, Calls};
+use crate::cloud_map::{Call, CloudMap, Gate};
+use crate::error::chain;
+use crate::model::ServiceRef;
+use crate::observe;
+use crate::passes::{Effect, NO_TIME, Outcome, Results, Step, Turn};
+use crate::plan::{Again, Change, Observation, Stage};
+
+/// A plan that is older than this is made again before it registers anything: pods come and go, and other runs register.
+const FRESH: Duration = Duration::from_secs(5);
+/// The same if this run has met another one.
+const CROWDED: Duration = Duration::from_secs(1);
+
+/// A turn with what it needs of the world.
+struct Shell<'a> {
+    task: &'a Task<'a>,
+    cloud_map: CloudMap,
+    options: Options,
+    turn: Turn<'a>,
+    /// When the reading began that the next changes rest on.
+    observed: Instant,
+}
+
+/// Takes a turn to its end.
+pub(super) async fn run<'a>(task: &'a Task<'a>, turn: Turn<'a>, options: Options) -> Results {
+    let cloud_map = task.registry().cloud_map().with(options.urgency(turn.len()));
+    let mut shell = Shell { task, cloud_map, options, turn, observed: options.observed };
+    // Many turns wait here at a time, so their futures are kept small.
+    Box::pin(shell.run()).await;
+    shell.turn.into_results()
+}
+
+/// The call that the changes of a stage begin with, if they register or lead to a registration.
+fn first_call(changes: &[Change]) -> Option<Call> {
+    match changes.first()?.stage() {
+        Stage::Create => Some(Call::CreateService),
+        Stage::Register => Some(Call::RegisterInstance),
+        _ => None,
+    }
+}
+
+impl Shell<'_> {
+    async fn run(&mut self) {
+        let mut has_begun = !self.task.is_sync();
+        loop {
+            match self.turn.next(self.options.deadline.is_open()) {
+                Step::Make(changes) => match first_call(&changes).filter(|_| !has_begun) {
+                    Some(call) => {
+                        has_begun = true;
+                        self.begin(call, changes).await;
+                    }
+                    None => self.apply(changes).await,
+                },
+                Step::Read(again) => {
+                    if let Some(observation) = self.read(&again).await {
+                        self.turn.observed(observation);
+                    }
+                }
+                Step::ReadEndpoints(services) => {
+                    if let Some(observation) = self.read_endpoints(&services).await {
+                        self.turn.endpoints_read(observation);
+                    }
+                }
+                Step::Done => return,
+            }
+        }
+    }
+
+    /// Begins to register as soon as the rates allow it, on a plan that is made again if it is old by then.
+    async fn begin(&mut self, call: Call, changes: Vec<Change>) {
+        let gate = async {
+            // A service is created when its instances can be registered right after.
+            drop(self.cloud_map.gate(Call::RegisterInstance).await);
+            self.cloud_map.gate(call).await
+        };
+        let gate: Option<Gate> = timeout_at(self.options.deadline.stop(), gate).await.ok();
+        let fresh = if self.task.registry().admissions().met_another() { CROWDED } else { FRESH };
+        if self.observed.elapsed() < fresh || gate.is_none() {
+            drop(gate);
+            return self.apply(changes).await;
+        }
+        let again = self.turn.refresh(changes);
+        if let Some(observation) = self.read(&again).await {
+            self.turn.refreshed(observation);
+        }
+        drop(gate);
+    }
+
+    async fn apply(&mut self, changes: Vec<Change>) {
+        let registry = self.task.registry();
+        let calls = Calls {
+            cloud_map: &self.cloud_map,
+            new_namespaces: registry.new_namespaces(),
+            admissions: registry.admissions(),
+            deadline: self.options.deadline,
+        };
+        for (change, effect) in apply::apply(calls, &self.turn, changes).await {
+            if effect == Effect::Again {
+                registry.admissions().meet_another();
+            }
+            self.turn.record(change, effect);
+        }
+    }
+
+    async fn read(&mut self, again: &Again) -> Option<Observation> {
+        let mut observation = self.turn.observation().clone();
+        // Its ARN makes a namespace one that is there, whichever turn created it.
+        for namespace in observation.registry.namespaces.values_mut() {
+            let created = || self.task.registry().new_namespaces().arn(&namespace.name);
+            namespace.arn = namespace.arn.take().or_else(created);
+        }
+        let task = self.task;
+        self.in_time(task.read(observation, again)).await
+    }
+
+    async fn read_endpoints(&mut self, services: &BTreeSet<ServiceRef>) -> Option<Observation> {
+        let (task, observation) = (self.task, self.turn.observation().clone());
+        self.in_time(task.read_endpoints(observation, services)).await
+    }
+
+    /// What was read; without it the turn fails.
+    async fn in_time(
+        &mut self,
+        read: impl Future<Output = Result<Observation, observe::Error>>,
+    ) -> Option<Observation> {
+        self.observed = Instant::now();
+        match timeout_at(self.options.deadline.stop(), read).await {
+            Ok(Ok(observation)) => return Some(observation),
+            Ok(Err(error)) => self.turn.fail(&Outcome::Failed(chain(&error))),
+            Err(_) => self.turn.fail(&Outcome::Undone(NO_TIME.to_owned())),
+        }
+        None
+    }
+}

@@ -1,0 +1,234 @@
+//! The arrows between the folders of `src/`: which may import which. A folder that any other may use imports no flow,
+//! each outside system is alone, and no two folders import each other.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Folders and files of `src/` that import nothing but these.
+const LIMITED: &[(&str, &[&str])] = &[
+    ("error", &[]),
+    ("model", &[]),
+    ("cloud_map", &["error", "model"]),
+    ("kubernetes", &["error", "model"]),
+    ("eks", &["error", "model"]),
+    ("report", &["error", "model"]),
+    ("event", &["error", "model"]),
+    ("plan", &["error", "model"]),
+    ("passes", &["error", "model", "plan", "report"]),
+];
+
+/// Folders that must not import these, whatever is between them.
+const NEVER: &[(&str, &[&str])] = &[
+    ("apply", &["kubernetes", "publish", "reconcile", "handler"]),
+    ("publish", &["handler"]),
+    ("actions", &["handler"]),
+];
+
+/// The programs, and the map of the library.
+const ROOTS: [&str; 3] = ["bin", "lib", "main"];
+
+/// An import, with the line that makes it.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Import {
+    /// The module that imports, as a path below `src/` without its ending.
+    from: Vec<String>,
+    /// The imported path below `crate`.
+    to: Vec<String>,
+    /// File and line.
+    line: String,
+}
+
+fn rust_files(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).expect("a folder of the sources") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            rust_files(&path, found);
+        } else if path.extension().is_some_and(|it| it == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+/// The path of a module, without `mod`.
+fn module(path: &Path) -> Vec<String> {
+    let path = path.with_extension("");
+    let names = path.iter().map(|it| it.to_string_lossy().into_owned());
+    names.filter(|it| it != "mod").collect()
+}
+
+/// The text without tests and comments, line by line.
+fn code(text: &str) -> Vec<&str> {
+    let lines: Vec<&str> = text.lines().collect();
+    let tests = lines.windows(2).position(|pair| {
+        pair[0].trim() == "#[cfg(test)]"
+            && pair[1].trim_start().starts_with("mod ")
+            && pair[1].ends_with('{')
+    });
+    let lines = lines[..tests.unwrap_or(lines.len())].iter();
+    lines.map(|line| line.split("//").next().unwrap_or_default()).collect()
+}
+
+/// The paths of a `use` tree.
+fn paths(tree: &str) -> Vec<Vec<String>> {
+    let Some((start, rest)) = tree.split_once('{') else {
+        let path = tree.split(" as ").next().unwrap_or_default();
+        return vec![path.split("::").map(|it| it.trim().to_owned()).collect()];
+    };
+    let before: Vec<String> =
+        start.split("::").map(|it| it.trim().to_owned()).filter(|it| !it.is_empty()).collect();
+    let rest = rest.rsplit_once('}').map_or(rest, |(rest, _)| rest);
+    let (mut depth, mut parts) = (0, vec![String::new()]);
+    for letter in rest.chars() {
+        match letter {
+            '{' => depth += 1,
+            '}' => depth -= 1,
+            ',' if depth == 0 => {
+                parts.push(String::new());
+                continue;
+            }
+            _ => {}
+        }
+        parts.last_mut().expect("a part").push(letter);
+    }
+    let parts = parts.iter().map(|it| it.trim()).filter(|it| !it.is_empty());
+    parts.flat_map(paths).map(|path| [before.clone(), path].concat()).collect()
+}
+
+/// The path below `crate` that a path means in the module `from`.
+fn resolved(from: &[String], path: &[String]) -> Option<Vec<String>> {
+    match path.first()?.as_str() {
+        "crate" => Some(path[1..].to_vec()),
+        "super" => {
+            let up = path.iter().take_while(|it| *it == "super").count();
+            let base = &from[..from.len().checked_sub(up)?];
+            Some([base, &path[up..]].concat())
+        }
+        _ => None,
+    }
+}
+
+fn imports_of(file: &Path, text: &str) -> Vec<Import> {
+    let from = module(file);
+    let lines = code(text);
+    let mut imports = Vec::new();
+    let mut open: Option<(usize, String)> = None;
+    for (number, line) in lines.iter().enumerate() {
+        let line = line.trim();
+        let statement = line.strip_prefix("pub ").unwrap_or(line);
+        let statement = statement.strip_prefix("use ");
+        open = match (open, statement) {
+            (Some((first, mut text)), _) => {
+                text.push_str(line);
+                Some((first, text))
+            }
+            (None, Some(statement)) => Some((number + 1, statement.to_owned())),
+            (None, None) => {
+                for (at, _) in line.match_indices("crate::") {
+                    let end =
+                        line[at..].find(|it: char| !it.is_alphanumeric() && it != '_' && it != ':');
+                    let path = &line[at..end.map_or(line.len(), |end| at + end)];
+                    let line = format!("{}:{}", file.display(), number + 1);
+                    let path: Vec<String> = path.split("::").map(str::to_owned).collect();
+                    imports.extend(resolved(&from, &path).map(|to| Import {
+                        from: from.clone(),
+                        to,
+                        line,
+                    }));
+                }
+                None
+            }
+        };
+        if let Some((first, text)) = open.take_if(|(_, text)| text.ends_with(';')) {
+            let line = format!("{}:{first}", file.display());
+            let found = paths(text.trim_end_matches(';'));
+            let found = found.iter().filter_map(|path| resolved(&from, path));
+            imports.extend(found.map(|to| Import { from: from.clone(), to, line: line.clone() }));
+        }
+    }
+    imports
+}
+
+fn imports() -> Vec<Import> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut files = Vec::new();
+    rust_files(&root, &mut files);
+    let is_test = |path: &PathBuf| path.iter().any(|it| it == "tests" || it == "tests.rs");
+    let files = files.iter().filter(|path| !is_test(path));
+    let all = files.flat_map(|path| {
+        let text = fs::read_to_string(path).expect("a source");
+        imports_of(path.strip_prefix(&root).expect("below src"), &text)
+    });
+    all.filter(|it| !it.to.is_empty() && !it.from.is_empty()).collect()
+}
+
+/// The imports between different folders or files directly below `src/`.
+fn between_rooms(imports: &[Import]) -> impl Iterator<Item = (&str, &str, &str)> {
+    let ends = imports.iter().map(|it| (it.from[0].as_str(), it.to[0].as_str(), it.line.as_str()));
+    ends.filter(move |(from, to, _)| from != to && !ROOTS.contains(from))
+}
+
+#[test]
+fn folders_import_only_what_they_may() {
+    let imports = imports();
+    let mut broken = Vec::new();
+    for (from, to, line) in between_rooms(&imports) {
+        let limited = LIMITED.iter().find(|(name, _)| *name == from);
+        let never = NEVER.iter().find(|(name, _)| *name == from);
+        if limited.is_some_and(|(_, may)| !may.contains(&to)) {
+            broken.push(format!("{line}: {from} must not import {to}"));
+        }
+        if never.is_some_and(|(_, not)| not.contains(&to)) {
+            broken.push(format!("{line}: {from} must never import {to}"));
+        }
+    }
+    assert!(broken.is_empty(), "\n{}", broken.join("\n"));
+}
+
+/// The arrows between the children of a folder, with a line for each.
+fn arrows<'a>(imports: &'a [Import], folder: &[String]) -> BTreeMap<(&'a str, &'a str), &'a str> {
+    let depth = folder.len();
+    let is_below = |path: &[String]| path.len() > depth && path[..depth] == *folder;
+    let below = imports.iter().filter(|it| is_below(&it.from) && is_below(&it.to));
+    let ends = below.map(|it| ((it.from[depth].as_str(), it.to[depth].as_str()), it.line.as_str()));
+    ends.filter(|((from, to), _)| from != to && !ROOTS.contains(from)).collect()
+}
+
+/// Whether a way of arrows leads from one child to the other.
+fn leads(arrows: &BTreeMap<(&str, &str), &str>, from: &str, to: &str) -> bool {
+    let (mut seen, mut open) = (BTreeSet::new(), vec![from]);
+    while let Some(name) = open.pop() {
+        let next = arrows.keys().filter(|(from, _)| *from == name).map(|(_, to)| *to);
+        open.extend(next.filter(|it| seen.insert(*it)));
+    }
+    seen.contains(to)
+}
+
+#[test]
+fn no_two_folders_import_each_other() {
+    let imports = imports();
+    let arrows = arrows(&imports, &[]);
+    let back = arrows.iter().filter(|((from, to), _)| leads(&arrows, to, from));
+    let broken =
+        back.map(|((from, to), line)| format!("{line}: {from} imports {to}, which leads back"));
+    let broken: Vec<String> = broken.collect();
+    assert!(broken.is_empty(), "\n{}", broken.join("\n"));
+}
+
+#[test]
+fn imports_are_read_with_their_lines() {
+    let text = "use super::{One, two::{self, Three}};\nuse crate::plan::Plan;\nfn f() { crate::clock::now() }\n";
+    let found: Vec<(String, String)> = imports_of(Path::new("report/line.rs"), text)
+        .into_iter()
+        .map(|it| (it.to.join("::"), it.line))
+        .collect();
+    let expected = [
+        ("report::One", "report/line.rs:1"),
+        ("report::two::self", "report/line.rs:1"),
+        ("report::two::Three", "report/line.rs:1"),
+        ("plan::Plan", "report/line.rs:2"),
+        ("clock::now", "report/line.rs:3"),
+    ];
+    let expected = expected.map(|(to, line)| (to.to_owned(), line.to_owned()));
+    assert_eq!(found, expected);
+}
