@@ -113,7 +113,10 @@ impl Turn<'_> {
 
     /// Takes over the changes of a later plan, as far as this turn may make them.
     fn adopt_changes(&mut self, mut plan: Plan) {
-        plan.changes.retain(|service, _| self.services.contains(service));
+        // A turn of all Services has the guard's note, too, which is on an instance that is marked for another Service
+        // than the holder that takes it out.
+        let has_all = self.keys.is_none();
+        plan.changes.retain(|service, _| has_all || self.services.contains(service));
         let mut changes = self.record.remember(plan.changes);
         let holders = Holders::decide(&self.observation);
         changes.retain(|change| {
