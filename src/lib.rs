@@ -1,51 +1,79 @@
 //! Keeps AWS Cloud Map in step with the annotated headless Services of EKS clusters.
 //!
-//! One invocation, and where its parts live:
+//! # One invocation
 //!
 //! ```text
-//! Lambda payload ─> event ─> handler ─────────────────────────────────────────> answer
-//!                              │ for each cluster                               ▲
-//!                              └> reconcile: observe ─> plan ─> apply ─> report ┘
-//!                                             │          │        │
-//!                    kubernetes <─────────────┤        (pure)     └─────────> cloud_map
-//!                    eks        <─────────────┴──────────────────────────────> (reads)
+//! Lambda payload ─> event ─> function ─────────────────────────────────────────────> answer
+//!                               │ for each cluster                                     ▲
+//!                               ├─> reconcile: connect ─> publish ─> Events            │
+//!                               │     publish: observe ─> plan ─> passes + apply ─> report
+//!                               ├─> actions: a question or a purge of a person ─> answer
+//!                               └─> cleanup: after a full sync, what belongs to no cluster
 //! ```
 //!
-//! - [`event`], [`plan`], [`passes`], [`model`], [`report`] are pure: no client, clock or log.
-//! - [`eks`], [`kubernetes`], [`cloud_map`] each know one outside system, and not each other.
-//! - [`observe`] only reads, [`apply`] only does what a plan says, in [`passes`]. [`empty_services`] does both once
-//!   more, for what belongs to no cluster.
-//! - [`settings`], [`clients`], [`clock`] and [`deadline`] are what an invocation is given; [`start`] reads
-//!   the settings, some from the [`parameter_store`]; [`lambda`] is what Lambda sees of the process.
-//! - [`forwarder`] is a second program, for the clusters, and [`cli`] a third, for terminals; the function
-//!   is built without them.
+//! # The rooms
+//!
+//! Each row imports only from the rows below it, which `tests/architecture.rs` holds.
+//!
+//! | Room | What lives there |
+//! |---|---|
+//! | [`function`] | one invocation: its clusters, scope, messages, fan-out, answer and log |
+//! | [`actions`], [`cleanup`] | what a person asks for beside a sync; dead clusters and empty services |
+//! | [`reconcile`] | the run of one cluster: connect, publish, create Events |
+//! | [`publish`] | Kubernetes into Cloud Map: the two passes on one screen |
+//! | [`clients`] | every client, built once a process, by account and Region |
+//! | [`settings`] | the settings, each checked once |
+//! | [`observe`], [`apply`] | all reads of a run; one change, one call |
+//! | [`passes`], [`plan`] | pure: the loop over the passes; every rule |
+//! | [`report`], [`event`] | pure: the report, its tables and metrics; payloads into scopes |
+//! | [`cloud_map`], [`kubernetes`], [`eks`] | one outside system each; they know neither each other nor a flow |
+//! | [`model`], [`error`], [`time`] | the shared nouns; the chain of causes; clock and deadline |
+//!
+//! [`lambda`] is the process as Lambda sees it. The plugin of kubectl (`cli`) and the forwarder (`forwarder`) are
+//! programs of their own; the function is built without them.
+//!
+//! # Glossary
+//!
+//! Kubernetes' and Cloud Map's own nouns keep their meaning: *Service* is Kubernetes', *Cloud Map service* and
+//! *instance* are Cloud Map's.
+//!
+//! | Word | Meaning |
+//! |---|---|
+//! | registry | one account's Cloud Map in one Region |
+//! | owner, marks | the installation and cluster that an instance belongs to; the attributes that say so |
+//! | claim, holder | a name that a Service asks for; the Service that gets it |
+//! | observation | all that a plan is made from: what the cluster asks for and what Cloud Map holds |
+//! | change, plan | one call to Cloud Map; all changes, and what is held back with its reason |
+//! | pass, turn | the plan is made again after each pass; Services that wait for one another take one turn |
+//! | surplus | an instance of ours that no endpoint asks for |
+//! | exchange | a new endpoint under the id of a surplus instance, if there is no capacity for both |
+//! | held back | asked for and not done, and a retry does not help |
+//! | loss | the instances that a full sync would take from a cluster; the guard holds one that is too large |
+//! | orphan | an instance of ours whose cluster is gone or not configured |
+//! | adopt | put our marks on an instance that another party registered |
+//! | scope, selection | the Services that a payload names; the same in the clusters that are configured |
 
 pub mod actions;
 pub mod apply;
+pub mod cleanup;
 #[cfg(feature = "cli")]
 pub mod cli;
 pub mod clients;
-pub mod clock;
 pub mod cloud_map;
-pub mod deadline;
 pub mod eks;
-pub mod empty_services;
 pub mod error;
 pub mod event;
 #[cfg(feature = "forwarder")]
 pub mod forwarder;
-pub mod handler;
+pub mod function;
 pub mod kubernetes;
 pub mod lambda;
 pub mod model;
 pub mod observe;
-pub mod orphans;
-pub mod own_queue;
-pub mod parameter_store;
 pub mod passes;
 pub mod plan;
 pub mod publish;
 pub mod reconcile;
 pub mod report;
 pub mod settings;
-pub mod start;
+pub mod time;

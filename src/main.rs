@@ -8,12 +8,11 @@ use std::time::SystemTime;
 
 use aws_config::SdkConfig;
 use cloud_map_sync::clients::sdk_config;
-use cloud_map_sync::deadline::{Deadline, time_left};
-use cloud_map_sync::handler::{Error, Function};
+use cloud_map_sync::function::{Error, Function};
 use cloud_map_sync::lambda;
 use cloud_map_sync::report::{Report, metrics};
-use cloud_map_sync::settings::Settings;
-use cloud_map_sync::start;
+use cloud_map_sync::settings::{self, LoadError, Settings};
+use cloud_map_sync::time::{Deadline, time_left};
 use lambda_runtime::{Context, Diagnostic, LambdaEvent, Runtime, service_fn};
 use lambda_runtime_api_client::BoxError;
 use serde_json::Value;
@@ -34,7 +33,7 @@ async fn main() -> ExitCode {
     }
     lambda::log::subscriber(|name| std::env::var(name).ok(), io::stdout).init();
     let config = sdk_config().load().await;
-    let served = match Box::pin(start::settings(|name| std::env::var(name).ok(), &config)).await {
+    let served = match Box::pin(settings::load(|name| std::env::var(name).ok(), &config)).await {
         Ok(settings) => Box::pin(serve(settings, config)).await,
         Err(error) => refuse(error).await,
     };
@@ -77,11 +76,11 @@ fn tell_metrics(report: &Report, function: &str) {
     }
 }
 
-async fn refuse(error: start::Error) -> Result<(), BoxError> {
+async fn refuse(error: LoadError) -> Result<(), BoxError> {
     let (error_type, error_message) = (error.kind().to_owned(), chain(&error));
     let reason = Diagnostic { error_type, error_message };
     if let Err(error) = lambda::refuse_to_start(&reason).await {
-        tracing::error!("Lambda was not told why the function ends: {}", chain(&*error));
+        tracing::error!("cannot report to Lambda why the function ends: {}", chain(&*error));
     }
     Err(error.into())
 }

@@ -7,7 +7,6 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::clients::{self, Clients, Connection};
 use crate::cloud_map::{self, Urgency};
-use crate::deadline::Deadline;
 use crate::eks;
 use crate::error::chain;
 use crate::kubernetes::desired::{self, Reading};
@@ -17,6 +16,7 @@ use crate::plan::{Adoption, Claimed, Rules};
 use crate::publish::{self, Options};
 use crate::report::{ClusterReport, Mode};
 use crate::settings::{Cluster, Settings};
+use crate::time::Deadline;
 
 /// How many Events are created at once.
 const EVENTS_SIDE_BY_SIDE: usize = 8;
@@ -105,7 +105,7 @@ impl Invocation<'_> {
         let published = publish::publish(&world, selection, self.adoption.as_ref(), options).await;
         let (report, claimed, notices) = published?;
         if self.mode == Mode::Sync {
-            self.tell(&world, &notices).await;
+            self.create_events(&world, &notices).await;
         }
         Ok((report, claimed))
     }
@@ -142,14 +142,14 @@ impl Invocation<'_> {
         timeout_at(self.deadline.stop(), read).await.map_err(|_| observe::Error::Deadline)?
     }
 
-    /// Tells the cluster what is held back. Nobody waits for it, and a refusal is no failure.
-    async fn tell(&self, world: &World<'_>, notices: &[Notice]) {
-        let told = stream::iter(notices)
-            .map(|notice| world.kubernetes.tell(notice))
+    /// Creates an Event for each notice. Nothing waits for them, and a refusal is no failure.
+    async fn create_events(&self, world: &World<'_>, notices: &[Notice]) {
+        let created = stream::iter(notices)
+            .map(|notice| world.kubernetes.create_event(notice))
             .buffer_unordered(EVENTS_SIDE_BY_SIDE)
             .try_collect::<Vec<()>>();
-        if let Ok(Err(error)) = timeout_at(self.deadline.stop(), told).await {
-            tracing::debug!("Events are not told: {}", chain(&error));
+        if let Ok(Err(error)) = timeout_at(self.deadline.stop(), created).await {
+            tracing::debug!("Events are not created: {}", chain(&error));
         }
     }
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use cloud_map_sync::own_queue::delay;
+use cloud_map_sync::function::delay;
 use cloud_map_sync::report::metrics;
 use serde_json::Value;
 
@@ -191,7 +191,7 @@ fn every_field_that_a_query_asks_for_is_a_key_of_the_log() {
 
 /// The keys of the log's lines: those of every line, and those that the macros in `handler::log` are given.
 fn logged_keys() -> BTreeSet<&'static str> {
-    let log = include_str!("../src/handler/log.rs");
+    let log = include_str!("../src/function/log.rs");
     let mut keys = BTreeSet::from(["level", "message"]);
     for level in ["error!(", "warn!(", "info!("] {
         for arguments in log.split(level).skip(1) {

@@ -4,10 +4,10 @@
 use tokio::time::timeout_at;
 
 use crate::cloud_map::{Call, Class, CloudMap};
-use crate::deadline::Deadline;
 use crate::model::Place;
 use crate::passes::{NO_TIME, Outcome};
 use crate::plan::Reason;
+use crate::time::Deadline;
 
 /// Deletes a service, and says what became of that.
 pub async fn delete(cloud_map: &CloudMap, deadline: Deadline, arn: &str, place: &Place) -> Outcome {

@@ -14,10 +14,10 @@ use futures_util::{StreamExt, stream};
 use crate::cloud_map::CloudMap;
 use crate::cloud_map::admission::Admissions;
 use crate::cloud_map::namespace::NewNamespaces;
-use crate::deadline::Deadline;
 use crate::model::ServiceKey;
 use crate::passes::{Effect, Turn};
 use crate::plan::{Change, Stage};
+use crate::time::Deadline;
 
 pub use deletion::delete;
 use lead::Lead;

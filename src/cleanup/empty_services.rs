@@ -39,7 +39,7 @@ impl Invocation<'_> {
         let mut candidates = deletable(&known, claimed);
         candidates.retain(|key| seen.insert(known.services[key].arn.clone()));
         let unclear = claimed.unclear().into_iter().map(|service| {
-            format!("the annotations of Service {service} leave open what it claims")
+            format!("the annotations of Service {service} do not show which names it claims")
         });
         let hinders: Vec<String> = unknown.iter().cloned().chain(unclear).collect();
         if candidates.is_empty() || !hinders.is_empty() {

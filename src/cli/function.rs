@@ -80,7 +80,7 @@ struct Failure {
 
 impl Default for Failure {
     fn default() -> Self {
-        let error_message = "it did not say why; its log does".to_owned();
+        let error_message = "the cause is in its log".to_owned();
         Self { error_type: "an error".to_owned(), error_message }
     }
 }

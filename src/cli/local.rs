@@ -8,9 +8,9 @@ use aws_config::SdkConfig;
 use serde_json::Value;
 
 use super::function::{self, Configuration};
-use crate::deadline::Deadline;
-use crate::handler;
-use crate::start;
+use crate::function::{Error as FunctionError, Function};
+use crate::settings::{self, LoadError};
+use crate::time::Deadline;
 
 /// How long a run may take that no function's settings limit.
 const TIMEOUT: Duration = Duration::from_mins(5);
@@ -25,14 +25,14 @@ pub enum Error {
         source_of: String,
         /// What is wrong with them.
         #[source]
-        source: start::Error,
+        source: LoadError,
     },
     /// The deployed function did not tell its settings.
     #[error(transparent)]
     Function(#[from] function::Error),
     /// It ran, and ended with an error.
     #[error("{}", .0.kind())]
-    Failed(#[source] handler::Error),
+    Failed(#[source] FunctionError),
 }
 
 /// Runs the function once, with the settings of `deployed` where one is named.
@@ -46,9 +46,9 @@ pub async fn invoke(
         None => ("in the environment".to_owned(), here()),
     };
     let variable = |name: &str| configuration.environment.get(name).cloned();
-    let settings = Box::pin(start::settings(variable, &config)).await;
+    let settings = Box::pin(settings::load(variable, &config)).await;
     let settings = settings.map_err(|source| Error::Settings { source_of, source })?;
-    let function = handler::Function::new(settings, config);
+    let function = Function::new(settings, config);
     let timeout = configuration.timeout.unwrap_or(TIMEOUT);
     let answer = Box::pin(function.invoke(payload, Deadline::after(timeout))).await;
     answer.response.map_err(Error::Failed)

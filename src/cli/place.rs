@@ -34,7 +34,7 @@ pub enum Error {
     )]
     NoCurrentContext,
     /// The context leads to no EKS cluster.
-    #[error("the context {0:?} does not say which EKS cluster it is: name it by --cluster")]
+    #[error("the context {0:?} does not name an EKS cluster: pass --cluster")]
     NotEks(String),
     /// A verb about one Service, without one.
     #[error("name the Service to explain: service/NAME")]

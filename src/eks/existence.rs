@@ -32,7 +32,7 @@ async fn account(sts: &aws_sdk_sts::Client) -> Result<String, String> {
     let answer = sts.get_caller_identity().send().await;
     let identity = answer.map_err(|error| {
         format!(
-            "STS does not tell the account that EKS was asked in: {}",
+            "STS did not return the account that EKS was asked in: {}",
             DisplayErrorContext(&error)
         )
     })?;

@@ -8,6 +8,7 @@
 
 mod action;
 mod audit_log;
+mod continuation;
 mod direct;
 mod envelope;
 mod forwarder;
@@ -15,7 +16,6 @@ mod kind;
 mod message;
 mod name;
 mod object;
-mod rest;
 mod scope;
 mod unusable;
 
@@ -25,9 +25,9 @@ mod tests;
 use serde_json::{Map, Value};
 
 pub use action::Action;
+pub use continuation::Continuation;
 pub use direct::Command;
 pub use message::{Message, Receipt};
-pub use rest::Rest;
 pub use scope::{ClusterName, Scope};
 pub use unusable::Unusable;
 

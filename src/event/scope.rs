@@ -6,7 +6,7 @@ use std::fmt;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::{Rest, Unusable, name};
+use super::{Continuation, Unusable, name};
 
 /// The cluster of a scope, as an event names it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -60,14 +60,14 @@ pub struct Scope {
     pub service: Option<String>,
     /// What of the cluster a run before has left; absent: all of the place.
     #[serde(skip)]
-    pub rest: Option<Rest>,
+    pub continuation: Option<Continuation>,
 }
 
 impl Scope {
     /// Every Service of every configured cluster.
     #[must_use]
     pub fn every() -> Self {
-        Self { cluster: ClusterName::Every, namespace: None, service: None, rest: None }
+        Self { cluster: ClusterName::Every, namespace: None, service: None, continuation: None }
     }
 
     /// Reads the fields `cluster`, `namespace` and `service`. An empty name is a mistake and not an
@@ -86,18 +86,18 @@ impl Scope {
     /// Reads those fields, and what of a whole cluster a run before has left.
     pub(super) fn from_own_message(object: &Map<String, Value>) -> Result<Self, Unusable> {
         let scope = Self::from_fields(object)?;
-        match Rest::from_fields(object)? {
+        match Continuation::from_fields(object)? {
             Some(_) if scope.namespace.is_some() => {
-                let (field, expected) = ("shard", "none where a namespace is named");
+                let (field, expected) = ("shard", "absent if a namespace is named");
                 Err(Unusable::InvalidName { field, expected })
             }
-            rest => Ok(Self { rest, ..scope }),
+            continuation => Ok(Self { continuation, ..scope }),
         }
     }
 
     /// A namespace, or one Service of it, in a cluster that was not named.
     pub(super) fn inside(namespace: String, service: Option<String>) -> Self {
-        Self { cluster: ClusterName::Only, namespace: Some(namespace), service, rest: None }
+        Self { cluster: ClusterName::Only, namespace: Some(namespace), service, continuation: None }
     }
 
     /// Names the cluster, unless one was named already.

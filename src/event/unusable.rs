@@ -5,7 +5,7 @@
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unusable {
     /// The body, or the text inside an envelope, is no JSON.
-    #[error("the message, or what its envelope holds, is not JSON")]
+    #[error("the message, or the content of its envelope, is not JSON")]
     NotJson,
     /// JSON of no sender that we know.
     #[error("the message has none of the known shapes")]

@@ -14,7 +14,7 @@ pub struct Settings {
     pub queue: QueueUrl,
     /// `CLUSTER`: what the messages call the cluster.
     pub cluster: String,
-    /// `ANNOTATION_PREFIX`: what the annotations on Services begin with, `/` included.
+    /// `ANNOTATION_PREFIX`: the prefix of the annotations on Services, `/` included.
     pub annotation_prefix: String,
 }
 
@@ -46,7 +46,7 @@ pub const DOCUMENTED: [Documented; 3] = [
     },
     Documented {
         variable: "ANNOTATION_PREFIX",
-        meaning: "what the annotations on Services begin with, as in the function's setting",
+        meaning: "the prefix of the annotations on Services, as in the function's setting",
         default: "`cloudmap.controller/`",
         example: "discovery.example.com/",
     },
@@ -70,8 +70,9 @@ impl Settings {
 }
 
 fn cluster(text: Option<&str>) -> Result<String, String> {
-    let text =
-        text.ok_or("it is not set, and the function could not tell whose Services these are")?;
+    let text = text.ok_or(
+        "it is not set, and without it the function cannot know the cluster of these Services",
+    )?;
     let known = ClusterName::parse(text).map_err(|problem| problem.to_string())?;
     Ok(known.to_string())
 }
@@ -152,7 +153,7 @@ mod tests {
         insta::assert_snapshot!(text, @r#"
         3 mistakes in the settings
         QUEUE_URL: "cloud-map-sync" is no URL of an SQS queue (example: QUEUE_URL=https://sqs.eu-central-1.amazonaws.com/111122223333/cloud-map-sync)
-        CLUSTER: it is not set, and the function could not tell whose Services these are (example: CLUSTER=blue)
+        CLUSTER: it is not set, and without it the function cannot know the cluster of these Services (example: CLUSTER=blue)
         ANNOTATION_PREFIX: "Upper/" is no lower-case DNS name with a '/' after it (example: ANNOTATION_PREFIX=discovery.example.com/)
         "#);
     }

@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 use aws_lambda_events::sqs::SqsBatchResponse;
 use serde_json::{Value, json};
 
-use super::scopes::{Selections, UnknownCluster};
+use super::scope::{Selections, UnknownCluster};
 use crate::actions::purge::UnknownRegistry;
 use crate::event;
 use crate::plan::Policy;
 use crate::reconcile;
-use crate::report::{Counts, Open, Report, Shorten, within_limit};
+use crate::report::{Counts, Report, Shorten, Unfinished, within_limit};
 
 /// What became of an invocation.
 #[derive(Debug)]
@@ -65,7 +65,7 @@ impl Error {
 pub(super) struct Run {
     pub(super) report: Report,
     /// What is open, by the cluster's place in the settings.
-    pub(super) open: BTreeMap<usize, Open>,
+    pub(super) open: BTreeMap<usize, Unfinished>,
 }
 
 impl Run {
@@ -73,7 +73,7 @@ impl Run {
     pub(super) fn failed(&self, served: Vec<(Selections, Vec<String>)>) -> Vec<String> {
         let is_done = |selections: &Selections| {
             selections.iter().all(|(index, selection)| {
-                self.open.get(&index).is_some_and(|open| open.is_done_for(selection))
+                self.open.get(&index).is_some_and(|open| open.is_complete_for(selection))
             })
         };
         let failed = served.into_iter().filter(|(selections, _)| !is_done(selections));
@@ -91,7 +91,7 @@ impl Answer {
         Self { report: None, response: Ok(within_limit(answer)) }
     }
 
-    /// The schedule, and a log's subscription, learn whether all is well; a failed run is what the
+    /// The schedule, and a log's subscription, learn whether all checks passed; a failed run is what the
     /// alarms look for.
     pub(super) fn to_schedule(report: Report) -> Self {
         let response = if report.ok {

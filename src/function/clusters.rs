@@ -7,9 +7,9 @@ use std::sync::{Mutex, PoisonError};
 use tokio::time::timeout_at;
 
 use super::Function;
-use crate::deadline::Deadline;
 use crate::model::ClusterArn;
 use crate::settings::Cluster;
+use crate::time::Deadline;
 
 /// The ARNs of entries without one, by their place in the settings, as far as EKS described them.
 pub(super) type Described = Mutex<BTreeMap<usize, ClusterArn>>;

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::{Function, log};
+use crate::cleanup::dead_clusters::Kept;
 use crate::clients::RegistryKey;
 use crate::error::chain;
 use crate::model::ClusterArn;
 use crate::observe::SharedRegistry;
-use crate::orphans::Kept;
 use crate::plan::Claimed;
 use crate::reconcile::Invocation;
 use crate::report::{ClusterReport, OrphanReport};

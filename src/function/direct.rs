@@ -1,15 +1,15 @@
 //! The commands of a person: one row for each action.
 
-use super::scopes::{Selections, UnknownCluster};
+use super::scope::{Selections, UnknownCluster};
 use super::{Answer, Error, Function, log};
 use crate::actions::doctor::{Check, Checkup, ClusterCheckup};
-use crate::deadline::Deadline;
 use crate::error::chain;
 use crate::event::{Action, Command};
 use crate::model::ServiceRef;
 use crate::plan::{Adoption, Policy};
 use crate::reconcile::Invocation;
 use crate::settings::Cluster;
+use crate::time::Deadline;
 
 impl Function {
     pub(super) async fn direct(&self, command: &Command, deadline: Deadline) -> Answer {

@@ -1,4 +1,4 @@
-//! `FAN_OUT`: the schedule hands each cluster on as a message of its own, and a run that ends for want of time hands
+//! `FAN_OUT`: the schedule hands each cluster on as a message of its own, and a run that is out of time hands
 //! on the rest, in parts. Parts overlap with other runs, as any two runs may: every change is decided on what is
 //! there, and made again it changes nothing.
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{Answer, Function, Run, Selections};
 use crate::error::chain;
-use crate::event::{Rest, Scope};
+use crate::event::{Continuation, Scope};
 use crate::model::{Held, Selection, Shard};
 
 /// Into how many parts the rest of a run is divided.
@@ -18,7 +18,7 @@ const PARTS: u8 = 4;
 const LONGEST: usize = 240 * 1024;
 
 /// By the cluster's place in the settings, how often what is done now was handed on already.
-pub(super) type Hops = BTreeMap<usize, u8>;
+pub(super) type Attempts = BTreeMap<usize, u8>;
 
 impl Function {
     /// Puts one message for each cluster on the queue, where there are several; `None` where the schedule has to
@@ -41,19 +41,26 @@ impl Function {
 
     /// Hands on what a run of whole clusters, or of parts of them, has left undone for want of time. What is in the
     /// queue is open no more, so that the messages that asked for it do not come back.
-    pub(super) async fn hand_on(&self, run: &mut Run, selections: &Selections, hops: &Hops) {
+    pub(super) async fn requeue(
+        &self,
+        run: &mut Run,
+        selections: &Selections,
+        attempts: &Attempts,
+    ) {
         let Some(queue) = &self.own_queue else { return };
         for (index, selection) in selections.iter() {
-            let hop = hops.get(&index).copied().unwrap_or_default() + 1;
+            let attempt = attempts.get(&index).copied().unwrap_or_default() + 1;
             let cut_short = run.open.get_mut(&index).filter(|open| open.is_cut_short());
-            let Some(open) = cut_short.filter(|_| hop <= Rest::LAST_HOP) else { continue };
+            let Some(open) = cut_short.filter(|_| attempt <= Continuation::LAST_ATTEMPT) else {
+                continue;
+            };
             let cluster = self.settings.clusters[index].label();
             let held = selection.held().union(open.held());
             for shard in parts(selection) {
                 let held = held.only(|service| shard.contains(service));
-                let message = message(cluster, shard, hop, &held);
+                let message = message(cluster, shard, attempt, &held);
                 match queue.send(&message).await {
-                    Ok(()) => open.hand_on(&Selection::shard(shard)),
+                    Ok(()) => open.requeue(&Selection::shard(shard)),
                     Err(error) => tracing::error!(cluster, "not handed on: {}", chain(&error)),
                 }
             }
@@ -62,11 +69,11 @@ impl Function {
 }
 
 /// Adds how often what a scope asks for was handed on.
-pub(super) fn count_hops(hops: &mut Hops, scope: &Scope, selections: &Selections) {
-    let hop = scope.rest.as_ref().map_or(0, |rest| rest.hop);
+pub(super) fn count_attempts(attempts: &mut Attempts, scope: &Scope, selections: &Selections) {
+    let attempt = scope.continuation.as_ref().map_or(0, |rest| rest.attempt);
     for (index, _) in selections.iter() {
-        let known = hops.entry(index).or_insert(hop);
-        *known = hop.max(*known);
+        let known = attempts.entry(index).or_insert(attempt);
+        *known = attempt.max(*known);
     }
 }
 
@@ -80,14 +87,14 @@ fn parts(selection: &Selection) -> Vec<Shard> {
 
 /// The message for a part. It says what the run before held, and never what that run let pass: whoever may send a
 /// message may so add to what is held, and lift none of it.
-fn message(cluster: &str, shard: Shard, hop: u8, held: &Held) -> Value {
+fn message(cluster: &str, shard: Shard, attempt: u8, held: &Held) -> Value {
     let mut message =
-        json!({ "action": "sync", "cluster": cluster, "shard": shard.to_string(), "hop": hop });
+        json!({ "action": "sync", "cluster": cluster, "shard": shard.to_string(), "hop": attempt });
     if *held != Held::default() {
-        message["held"] = Rest::held_as_json(held);
+        message["held"] = Continuation::held_as_json(held);
     }
     if message.to_string().len() > LONGEST {
-        message["held"] = Rest::held_as_json(&Held::All);
+        message["held"] = Continuation::held_as_json(&Held::All);
     }
     message
 }

@@ -116,7 +116,7 @@ pub fn empty_services(empty: &EmptyServices, mode: Mode) {
                 warn!(cloud_map_service = place, change = "delete", "change not made: {why}");
             }
             ChangeResult::Planned | ChangeResult::Applied => info!(%mode,
-                cloud_map_service = place, change = "delete", "delete {place}: nobody needs it"),
+                cloud_map_service = place, change = "delete", "delete {place}: no Service needs it"),
         }
     }
     for why in &empty.kept {

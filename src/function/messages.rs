@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::hand_on::{self, Hops};
-use super::scopes::Selections;
+use super::fan_out::{self, Attempts};
+use super::scope::Selections;
 use super::{Function, Run, log};
-use crate::deadline::Deadline;
 use crate::event::{self, Scope};
 use crate::report::Dropped;
+use crate::time::Deadline;
 
 impl Function {
     /// One reconcile per cluster over all scopes that the batch names, however many messages name
@@ -28,12 +28,13 @@ impl Function {
                 }
             }
         }
-        let (mut served, mut hops, configured) = (Vec::new(), Hops::new(), self.configured());
+        let (mut served, mut attempts, configured) =
+            (Vec::new(), Attempts::new(), self.configured());
         for (scope, ids) in asked {
             match Selections::of(&scope, &configured) {
                 Ok(of_scope) => {
                     selections = selections.union(&of_scope);
-                    hand_on::count_hops(&mut hops, &scope, &of_scope);
+                    fan_out::count_attempts(&mut attempts, &scope, &of_scope);
                     served.push((of_scope, ids));
                 }
                 Err(unknown) => {
@@ -43,7 +44,7 @@ impl Function {
             }
         }
         let mut run = Box::pin(self.run(&self.invocation(true, deadline), &selections)).await;
-        self.hand_on(&mut run, &selections, &hops).await;
+        self.requeue(&mut run, &selections, &attempts).await;
         run.report.dropped = dropped;
         (run, served)
     }

@@ -2,17 +2,18 @@
 //! cluster reconciled apart from the others, logs what was done and answers as the caller expects.
 
 mod answer;
-mod configured;
+mod clusters;
+mod dead_clusters;
 mod direct;
-mod hand_on;
+mod fan_out;
 mod log;
 mod messages;
 mod named;
-mod orphans;
 mod out_of_step;
+mod own_queue;
 mod postponed;
 mod run;
-mod scopes;
+mod scope;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -21,21 +22,22 @@ use aws_config::SdkConfig;
 use serde_json::Value;
 
 use crate::clients::{Clients, RegistryKey};
-use crate::clock::Clock;
-use crate::deadline::Deadline;
 use crate::event;
 use crate::observe::Memory;
-use crate::own_queue::OwnQueue;
 use crate::reconcile::Invocation;
 use crate::report::Mode;
 use crate::settings::Settings;
+use crate::time::Clock;
+use crate::time::Deadline;
 
 use answer::Run;
 pub use answer::{Answer, Error};
-use configured::Described;
-use hand_on::Hops;
+use clusters::Described;
+use fan_out::Attempts;
 use out_of_step::OutOfStep;
-use scopes::Selections;
+use own_queue::OwnQueue;
+pub use own_queue::delay;
+use scope::Selections;
 
 /// The function: its settings, and clients that warm invocations use again.
 pub struct Function {
@@ -107,7 +109,7 @@ impl Function {
         }
         let selections = Selections::everything(&self.configured());
         let mut run = Box::pin(self.run(&self.invocation(true, deadline), &selections)).await;
-        self.hand_on(&mut run, &selections, &Hops::new()).await;
+        self.requeue(&mut run, &selections, &Attempts::new()).await;
         Answer::to_schedule(run.report)
     }
 

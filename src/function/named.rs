@@ -2,7 +2,7 @@
 //! have its name: EKS tells whether it is that one.
 
 use super::Function;
-use super::scopes::{Selections, UnknownCluster};
+use super::scope::{Selections, UnknownCluster};
 use crate::error::chain;
 use crate::event::{ClusterName, Scope};
 use crate::model::ClusterArn;

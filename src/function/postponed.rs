@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use tokio::time::timeout_at;
 
 use super::Function;
-use crate::deadline::Deadline;
 use crate::event::{Message, Receipt};
+use crate::time::Deadline;
 
 /// By the ids of messages. One may be in a batch twice.
 pub(super) type Receipts = BTreeMap<String, Vec<Receipt>>;

@@ -6,14 +6,14 @@ use std::sync::{Arc, PoisonError};
 
 use futures_util::{StreamExt, stream};
 
-use super::scopes::Selections;
+use super::scope::Selections;
 use super::{Function, Run, log};
 use crate::clients::RegistryKey;
 use crate::model::Selection;
 use crate::observe::{Memory, SharedRegistry};
 use crate::plan::Claimed;
 use crate::reconcile::Invocation;
-use crate::report::{ClusterReport, EmptyServices, Open, Report};
+use crate::report::{ClusterReport, EmptyServices, Report, Unfinished};
 
 /// How many clusters are served side by side.
 const CLUSTERS_SIDE_BY_SIDE: usize = 8;
@@ -41,7 +41,8 @@ impl Function {
         if whole && invocation.may_delete_services() {
             empty_services = self.empty_services(invocation, &registries, &runs).await;
         }
-        let open = runs.iter().map(|(index, (report, _))| (*index, Open::of(report))).collect();
+        let open =
+            runs.iter().map(|(index, (report, _))| (*index, Unfinished::of(report))).collect();
         let clusters = runs.into_values().map(|(report, _)| report).collect();
         let mut report = Report::new(invocation.mode, clusters).with_orphans(orphans);
         for empty in empty_services {

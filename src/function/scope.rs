@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::configured::Configured;
+use super::clusters::Configured;
 use crate::event::{ClusterName, Scope};
 use crate::model::{Selection, ServiceRef};
 
@@ -29,7 +29,7 @@ pub enum UnknownCluster {
         configured: String,
     },
     /// EKS does not tell the ARN of a cluster that is configured by its name.
-    #[error("EKS does not tell the cluster's ARN, so name it by that: {problem}")]
+    #[error("EKS did not return the cluster's ARN, so name the cluster by its ARN: {problem}")]
     ArnNotTold {
         /// What it said.
         problem: String,
@@ -120,7 +120,7 @@ fn selection(scope: &Scope) -> Selection {
         (Some(namespace), Some(service)) => Selection::service(ServiceRef::new(namespace, service)),
         (Some(namespace), None) => Selection::namespace(namespace),
         (None, _) => scope
-            .rest
+            .continuation
             .as_ref()
             .map_or(Selection::Everything, |rest| Selection::rest(rest.shard, rest.held.clone())),
     }
@@ -138,7 +138,7 @@ mod tests {
     }
 
     fn scope(cluster: ClusterName) -> Scope {
-        Scope { cluster, namespace: Some("shop".into()), service: None, rest: None }
+        Scope { cluster, namespace: Some("shop".into()), service: None, continuation: None }
     }
 
     fn indexes(result: Result<Selections, UnknownCluster>) -> Result<Vec<usize>, &'static str> {

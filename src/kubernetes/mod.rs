@@ -8,11 +8,11 @@ pub mod annotation;
 pub mod connect;
 pub mod desired;
 mod endpoints;
+mod events;
 mod list;
 pub mod object;
 pub mod read;
 mod serves;
-mod tell;
 #[cfg(test)]
 mod tests;
 

@@ -12,10 +12,10 @@ use kube::api::{Api, GetParams, ListParams};
 use kube::core::{Request, Status};
 
 use super::Error;
+use super::events::RecentEvents;
 use super::list::{List, list_all};
 use super::object::{EndpointSlice, FromObject, Service};
 use super::serves::Serves;
-use super::tell::Told;
 use crate::model::ServiceRef;
 
 /// How many Services to ask for at a time.
@@ -34,7 +34,7 @@ pub const SERVICE_NAME: &str = "kubernetes.io/service-name";
 #[derive(Clone)]
 pub struct Kubernetes {
     pub(super) client: Client,
-    pub(super) told: Arc<Told>,
+    pub(super) recent_events: Arc<RecentEvents>,
     pub(super) serves: Arc<Serves>,
 }
 
@@ -50,7 +50,7 @@ pub enum Endpoints {
 impl Kubernetes {
     /// Reads through `client`.
     pub fn new(client: Client) -> Self {
-        Self { client, told: Arc::default(), serves: Arc::default() }
+        Self { client, recent_events: Arc::default(), serves: Arc::default() }
     }
 
     /// Every headless Service of the cluster, annotated or not.

@@ -22,12 +22,12 @@ use futures_util::{StreamExt, stream};
 use tokio::time::{Instant, timeout_at};
 
 use crate::cloud_map::Urgency;
-use crate::deadline::Deadline;
 use crate::model::{Notice, Selection, ServiceRef, Timestamp};
 use crate::observe::{self, World};
 use crate::passes::{self, Results};
 use crate::plan::{Adoption, Claimed, HeldBack, Judged, Leaving, Observation};
 use crate::report::{ClusterReport, Mode};
+use crate::time::Deadline;
 
 use order::Order;
 pub use task::Task;

@@ -12,7 +12,7 @@ use crate::model::{
 };
 use crate::passes::{Applied, Outcome};
 use crate::plan::{Because, Change, Difference, HeldBack, Plan, Reason, Standing, WaitsFor};
-use crate::report::{ClusterReport, Counts, Dropped, Mode, Open, Report};
+use crate::report::{ClusterReport, Counts, Dropped, Mode, Report, Unfinished};
 
 fn web() -> ServiceRef {
     ServiceRef::new("shop", "web")
@@ -331,9 +331,9 @@ fn a_report_is_complete_where_a_retry_could_not_help() {
         let told = format!("{held_back:?} {applied:?}");
         let report = report::of_results("blue", Plan { held_back, ..Plan::default() }, applied);
         assert_eq!(report.is_complete(), expected, "{told}");
-        let open = Open::of(&report);
-        assert_eq!(open.is_done_for(&Selection::service(web())), expected, "{told}");
-        assert!(open.is_done_for(&Selection::namespace("ops")), "{told}");
+        let open = Unfinished::of(&report);
+        assert_eq!(open.is_complete_for(&Selection::service(web())), expected, "{told}");
+        assert!(open.is_complete_for(&Selection::namespace("ops")), "{told}");
         assert_eq!(Report::new(Mode::Sync, vec![report]).ok, expected, "{told}");
     }
 }
@@ -348,9 +348,9 @@ fn what_is_handed_on_is_open_no_more_but_what_failed_and_what_is_left_to_others_
         (vec![undone()], &others, false),
         (vec![undone(), failed()], &web, false),
     ] {
-        let mut open = Open::of(&report::of_results("blue", Plan::default(), made));
-        open.hand_on(handed_on);
-        assert_eq!(open.is_done_for(&Selection::Everything), expected, "{handed_on:?}");
+        let mut open = Unfinished::of(&report::of_results("blue", Plan::default(), made));
+        open.requeue(handed_on);
+        assert_eq!(open.is_complete_for(&Selection::Everything), expected, "{handed_on:?}");
     }
 }
 

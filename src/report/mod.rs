@@ -8,10 +8,10 @@ mod empty;
 mod guard;
 mod line;
 pub mod metrics;
-mod open;
 mod orphans;
 mod size;
 mod table;
+mod unfinished;
 
 use std::borrow::Cow;
 
@@ -25,9 +25,9 @@ pub use guard::{GuardReport, GuardState, LosingService};
 pub use line::{
     ChangeLine, ChangeResult, HeldBackLine, NoteKind, NoteLine, Refused, ServiceReport,
 };
-pub use open::Open;
 pub use orphans::OrphanReport;
 pub use size::{Shorten, within_limit};
+pub use unfinished::Unfinished;
 
 /// One of a few words that stand in a report: the code's own, or as they were read from an answer.
 pub type Word = Cow<'static, str>;

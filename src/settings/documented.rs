@@ -40,7 +40,7 @@ pub const DOCUMENTED: &[Documented] = &[
     Documented {
         variable: "DELETE_EMPTY_SERVICES",
         meaning: "`true`: a full sync of all clusters deletes Cloud Map services that carry our tag, \
-                  hold no instance of anybody, and are claimed by no Service; only with `POLICY` `sync`",
+                  hold no instance, and are claimed by no Service; only with `POLICY` `sync`",
         default: "`false`: an ECS service at zero tasks may point at one",
         example: "true",
     },
@@ -52,7 +52,7 @@ pub const DOCUMENTED: &[Documented] = &[
     },
     Documented {
         variable: "ANNOTATION_PREFIX",
-        meaning: "what the annotations on Services begin with",
+        meaning: "the prefix of the annotations on Services",
         default: "`cloudmap.controller/`",
         example: "discovery.example.com/",
     },
@@ -65,14 +65,14 @@ pub const DOCUMENTED: &[Documented] = &[
     },
     Documented {
         variable: "GUARD_SHARE",
-        meaning: "the guard holds a loss of more than so many per cent of a cluster's instances; \
+        meaning: "the guard holds a loss of more than this share of a cluster's instances, in per cent; \
                   `100` switches it off",
         default: "`50`",
         example: "30",
     },
     Documented {
         variable: "GUARD_MINIMUM",
-        meaning: "and of more than so many instances",
+        meaning: "and of more than this number of instances",
         default: "`10`",
         example: "25",
     },
@@ -118,15 +118,15 @@ pub const DOCUMENTED: &[Documented] = &[
     Documented {
         variable: "FAN_OUT",
         meaning: "the URL of the function's own queue: with several clusters the schedule puts one message for \
-                  each there, so that Lambda syncs them side by side, and a run that ends for want of time \
-                  hands on the rest",
+                  each there, so that Lambda syncs them side by side, and a run that is out of time \
+                  requeues the rest",
         default: "off",
         example: "https://sqs.eu-central-1.amazonaws.com/111122223333/cloud-map-sync",
     },
     Documented {
         variable: "QUEUE_URL",
         meaning: "the URL of the function's own queue: a message that failed is delivered again after 1, 2, 4, 8 … \
-                  minutes, an hour at most. It takes the right to `sqs:ChangeMessageVisibility`",
+                  minutes, an hour at most. It needs the right to `sqs:ChangeMessageVisibility`",
         default: "that of `FAN_OUT`; without either it is delivered again after the queue's visibility timeout",
         example: "https://sqs.eu-central-1.amazonaws.com/111122223333/cloud-map-sync",
     },

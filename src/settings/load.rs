@@ -1,11 +1,10 @@
-//! Cold start: the settings from the environment and from what it points at, read once. Wiring only.
+//! Reads the settings at a cold start: from the environment, and from the parameters that it points at.
 
 use aws_config::SdkConfig;
 
-use crate::parameter_store;
-use crate::settings::{Mistakes, Settings, stored};
+use super::{Mistakes, Settings, parameter_store, stored};
 
-/// Why the function does not start.
+/// Why the settings cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Settings that cannot be used.
@@ -31,7 +30,7 @@ impl Error {
 ///
 /// # Errors
 /// Where they cannot be read, or have mistakes.
-pub async fn settings(
+pub async fn load(
     variable: impl Fn(&str) -> Option<String>,
     config: &SdkConfig,
 ) -> Result<Settings, Error> {

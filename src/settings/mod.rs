@@ -5,7 +5,9 @@
 
 mod clusters;
 mod documented;
+mod load;
 mod name_policy;
+mod parameter_store;
 mod reader;
 pub mod stored;
 pub(crate) mod value;
@@ -18,6 +20,7 @@ use crate::plan::{Guard, Rules, ServiceLimit};
 
 pub use clusters::{Cluster, Role};
 pub use documented::{DOCUMENTED, Documented};
+pub use load::{Error as LoadError, load};
 pub(crate) use reader::Reader;
 pub use reader::{Mistake, Mistakes};
 use stored::Parameters;
@@ -29,7 +32,7 @@ pub struct Settings {
     pub clusters: Vec<Cluster>,
     /// `OWNER_ID`: the mark of this installation's instances.
     pub owner_id: String,
-    /// `ANNOTATION_PREFIX`: what the annotations on Services begin with, `/` included.
+    /// `ANNOTATION_PREFIX`: the prefix of the annotations on Services, `/` included.
     pub annotation_prefix: String,
     /// What a plan obeys: all other settings.
     pub rules: Arc<Rules>,

@@ -9,7 +9,7 @@ use aws_sdk_ssm::error::{DisplayErrorContext, ProvideErrorMetadata, SdkError};
 use aws_sdk_ssm::types::Parameter as Found;
 use tokio::time::{Instant, timeout_at};
 
-use crate::settings::stored::{Parameter, Parameters, Reference};
+use super::stored::{Parameter, Parameters, Reference};
 
 /// All reads together. Lambda gives a cold start ten seconds, and forgets what was said after that.
 const TIME: Duration = Duration::from_secs(8);

@@ -35,8 +35,11 @@ async fn real_cluster_that_refuses_the_function_loses_no_instance() {
     let answer = lambda.invoke(event("schedule-eventbridge-rule")).await.expect("allowed now");
     assert_eq!(answer["counts"]["registered"], 1, "{answer}");
     assert_eq!(world.addresses("prod.local", "web"), ["10.0.1.1"]);
-    assert_that_the_doctor_finds(&mut lambda, &["= rbac       may create events", "all is well"])
-        .await;
+    assert_that_the_doctor_finds(
+        &mut lambda,
+        &["= rbac       may create events", "all checks passed"],
+    )
+    .await;
 
     let mut stranger = world.lambda_as(&unknown_key(&world)).await;
     assert_that_the_sync_fails(&world, &mut stranger, &["401", "Unauthorized"]).await;

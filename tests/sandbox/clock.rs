@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use cloud_map_sync::clock::Clock;
+use cloud_map_sync::time::Clock;
 
 /// The time that the function is told; clones tell the same.
 #[derive(Clone)]

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use aws_credential_types::Credentials;
 use cloud_map_sync::clients::sdk_config;
-use cloud_map_sync::deadline::Deadline;
-use cloud_map_sync::handler::{Answer, Function};
-use cloud_map_sync::start;
+use cloud_map_sync::function::{Answer, Function};
+use cloud_map_sync::settings as function_settings;
+use cloud_map_sync::time::Deadline;
 use serde_json::Value;
 
 use super::{REGION, Sandbox};
@@ -35,7 +35,8 @@ impl Sandbox {
             .credentials_provider(credentials)
             .load()
             .await;
-        let settings = start::settings(variable, &config).await.expect("the test's settings");
+        let settings =
+            function_settings::load(variable, &config).await.expect("the test's settings");
         Function::new(settings, config)
     }
 }

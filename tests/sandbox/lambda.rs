@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use axum::body::Body;
 use axum::http::StatusCode;
 use axum::response::Response;
-use cloud_map_sync::handler::Function;
+use cloud_map_sync::function::Function;
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 use tokio::runtime::Handle;

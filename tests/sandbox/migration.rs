@@ -4,7 +4,7 @@
 
 use std::process::ExitCode;
 
-use cloud_map_sync::handler::Function;
+use cloud_map_sync::function::Function;
 use serde_json::json;
 
 use crate::sandbox::Sandbox;

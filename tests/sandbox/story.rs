@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-use cloud_map_sync::handler::{Answer, Function};
+use cloud_map_sync::function::{Answer, Function};
 
 use crate::sandbox::Sandbox;
 use crate::sandbox::function::{event, invoke};

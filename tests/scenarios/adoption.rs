@@ -1,7 +1,7 @@
 //! Instances of others become ours where a person asks for it: which ones, without a gap, and no others
 //! ever. The stand-in lets a test name the instances that may be taken; any further one fails the test.
 
-use cloud_map_sync::handler::Function;
+use cloud_map_sync::function::Function;
 use cloud_map_sync::report::Report;
 use serde_json::{Value, json};
 

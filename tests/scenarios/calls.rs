@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use cloud_map_sync::handler::Function;
+use cloud_map_sync::function::Function;
 use serde_json::{Value, json};
 
 use crate::fleet::{Fleet, annotated};

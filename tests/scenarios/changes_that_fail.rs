@@ -7,7 +7,7 @@ use crate::run::{converge, held_back, said_of, settled, sync, writes};
 use crate::sandbox::cloud_map::{Behaviour, Fault, FaultKind, ServiceKind};
 
 /// `web` with a pod, `cart` with another, nothing registered.
-async fn two_services() -> (Fleet, cloud_map_sync::handler::Function) {
+async fn two_services() -> (Fleet, cloud_map_sync::function::Function) {
     let fleet = Fleet::start().await;
     fleet.web("web", "prod", &["10.0.1.1"]);
     fleet.web("cart", "prod", &["10.0.2.1"]);

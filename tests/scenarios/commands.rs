@@ -47,7 +47,7 @@ async fn schedule_is_answered_with_counts() {
     for schedule in SCHEDULES {
         let fleet = two_clusters().await;
         let answer = invoke(&fleet.function().await, &event(schedule)).await;
-        let response = answer.response.expect("all is well");
+        let response = answer.response.expect("all checks passed");
         assert_eq!((&response["ok"], &response["counts"]["registered"]), (&json!(true), &json!(2)));
         assert_eq!(response["clusters"], Value::Null);
     }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use cloud_map_sync::handler::Function;
+use cloud_map_sync::function::Function;
 use cloud_map_sync::report::{OrphanReport, Report};
 use serde_json::json;
 
@@ -127,7 +127,7 @@ async fn schedule_counts_orphans_and_a_direct_answer_names_them() {
     let world = World::start().await;
     let function = world.function(&[("CLUSTERS", "blue")]).await;
     let answer = invoke(&function, &event("schedule-eventbridge-rule")).await;
-    assert_eq!(answer.response.expect("all is well")["counts"]["orphaned"], 4);
+    assert_eq!(answer.response.expect("all checks passed")["counts"]["orphaned"], 4);
     let answer = invoke(&function, &json!({ "action": "plan" })).await.response.expect("a report");
     let found = &answer["orphans"][0];
     assert_eq!((&found["cluster"], &found["instances"]), (&json!(world.arn), &json!(4)));

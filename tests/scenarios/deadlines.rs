@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cloud_map_sync::deadline::Deadline;
+use cloud_map_sync::time::Deadline;
 use serde_json::json;
 
 use crate::fleet::Fleet;

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use cloud_map_sync::handler::Function;
+use cloud_map_sync::function::Function;
 
 use crate::fleet::Fleet;
 use crate::run::{converge, plan, sync};

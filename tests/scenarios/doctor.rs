@@ -56,7 +56,7 @@ async fn a_function_that_has_all_it_needs_is_well() {
     let checkup = doctor(&fleet, &[]).await;
 
     let said = checkup.to_string();
-    assert!(checkup.ok && said.ends_with("all is well\n"), "{said}");
+    assert!(checkup.ok && said.ends_with("all checks passed\n"), "{said}");
     for line in [
         "  = identity   arn:aws:sts::111122223333:assumed-role/cloud-map-sync/cloud-map-sync\n",
         "  = describe   arn:aws:eks:eu-central-1:111122223333:cluster/blue\n",
@@ -127,7 +127,7 @@ async fn reads_of_cloud_map_that_are_refused_are_told_with_the_action_they_need(
 async fn reads_are_tried_where_there_is_nothing_to_read_yet() {
     let fleet = Fleet::start().await;
     let checkup = doctor(&fleet, &[]).await;
-    let note = "  ~ cloud map  there is no service yet, so what is read of services is not tried\n";
+    let note = "  ~ cloud map  there is no service yet, so the reads of services are not tried\n";
     assert!(checkup.ok && checkup.to_string().contains(note), "{checkup}");
     fleet.dns_service("web", &[RecordType::A]);
     fleet.cloud_map.inject(Fault::on("GetInstance", FaultKind::AccessDenied));

@@ -1,6 +1,6 @@
 //! Cloud Map services that nobody needs any more, where the installation lets them be deleted.
 
-use cloud_map_sync::handler::Function;
+use cloud_map_sync::function::Function;
 use cloud_map_sync::report::Report;
 use serde_json::json;
 

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use cloud_map_sync::deadline::Deadline;
-use cloud_map_sync::handler::Function;
+use cloud_map_sync::function::Function;
 use cloud_map_sync::model::{ServiceRef, Shard};
+use cloud_map_sync::time::Deadline;
 use serde_json::{Value, json};
 
 use crate::fleet::{Fleet, annotated, give_pods};
@@ -141,7 +141,7 @@ fn part(shard: &str, hop: u8) -> Value {
     json!({ "action": "sync", "cluster": "blue", "shard": shard, "hop": hop })
 }
 
-/// Which of these messages come back from a run that ends for want of time, and what it hands on.
+/// Which of these messages come back from a run that is out of time, and what it hands on.
 async fn cut_short(messages: &[Value], may_send: bool) -> (Vec<String>, Vec<Value>) {
     let fleet = more_than_there_is_time_for(120).await;
     let (function, queue) = with_queue(&fleet).await;

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use cloud_map_sync::handler::Function;
+use cloud_map_sync::function::Function;
 
 use crate::sandbox::cloud_map::{CloudMap, NamespaceKind, RecordType, ServiceKind, ServiceView};
 use crate::sandbox::kubernetes::{Headless, KubernetesServer, Pod};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cloud_map_sync::handler::Function;
+use cloud_map_sync::function::Function;
 
 use crate::fleet::{Fleet, annotated};
 use crate::run::{converge, held_back, plan, said_of, settled, sync, sync_service, writes};

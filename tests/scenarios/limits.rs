@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use cloud_map_sync::handler::Function;
+use cloud_map_sync::function::Function;
 
 use crate::fleet::{Fleet, annotated};
 use crate::run::{converge, held_back, plan, said_of, settled, sync, sync_service, writes};

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use cloud_map_sync::handler::{Answer, Function};
+use cloud_map_sync::function::{Answer, Function};
 use cloud_map_sync::report::metrics;
 use serde_json::{Value, json};
 

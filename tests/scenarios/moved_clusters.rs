@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cloud_map_sync::handler::Function;
+use cloud_map_sync::function::Function;
 use serde_json::{Value, json};
 
 use crate::fleet::{Fleet, OWNER, annotated, give_pods};

@@ -1,7 +1,7 @@
 //! What became of a Service while the function was not running is found from the marks alone, in
 //! whatever Cloud Map service its instances lie. Every test goes on with a function that knows nothing.
 
-use cloud_map_sync::handler::Function;
+use cloud_map_sync::function::Function;
 use serde_json::json;
 
 use crate::fleet::{Fleet, annotated};

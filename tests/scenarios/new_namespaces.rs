@@ -1,6 +1,6 @@
 //! Missing HTTP namespaces, where the installation lets them be created.
 
-use cloud_map_sync::handler::Function;
+use cloud_map_sync::function::Function;
 
 use crate::fleet::{Fleet, OWNER, annotated, give_pods};
 use crate::run::{converge, held_back, plan, said_of, settled, sync, writes};

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use cloud_map_sync::handler::Function;
+use cloud_map_sync::function::Function;
 use tokio::time::Instant;
 
 use crate::fleet::Fleet;

@@ -6,7 +6,7 @@ use crate::run::{converge, held_back, settled, sync, sync_service, writes};
 use crate::sandbox::cloud_map::{Fault, FaultKind};
 
 /// A converged world of `web` with two pods in `prod/web`.
-async fn web() -> (Fleet, cloud_map_sync::handler::Function) {
+async fn web() -> (Fleet, cloud_map_sync::function::Function) {
     let fleet = Fleet::start().await;
     fleet.web("web", "prod", &["10.0.1.1", "10.0.1.2"]);
     let function = fleet.function().await;

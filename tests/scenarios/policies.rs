@@ -169,7 +169,7 @@ async fn two_installations_side_by_side_never_touch_each_others_instances() {
     settled_after_removal(&fleet, &one).await;
 }
 
-async fn settled_after_removal(fleet: &Fleet, function: &cloud_map_sync::handler::Function) {
+async fn settled_after_removal(fleet: &Fleet, function: &cloud_map_sync::function::Function) {
     let report = sync(function).await;
     assert_eq!(report.counts.deregistered, 1, "{report}");
     settled(fleet, function).await;

@@ -1,7 +1,7 @@
 //! All of ours for one cluster goes where a person asks for it, be the cluster there, gone, or no longer
 //! configured; what belongs to anybody else stays.
 
-use cloud_map_sync::handler::Function;
+use cloud_map_sync::function::Function;
 use cloud_map_sync::report::Report;
 use serde_json::json;
 

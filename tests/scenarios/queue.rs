@@ -1,6 +1,6 @@
 //! Batches of messages from SQS: one sync per scope, and only what a retry can help is failed back.
 
-use cloud_map_sync::handler::Answer;
+use cloud_map_sync::function::Answer;
 use serde_json::{Value, json};
 
 use crate::fleet::{Fleet, annotated, give_pods};

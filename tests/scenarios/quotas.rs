@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use cloud_map_sync::handler::Function;
+use cloud_map_sync::function::Function;
 use cloud_map_sync::report::Report;
 use tokio::time::{Instant, sleep};
 

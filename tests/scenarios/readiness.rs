@@ -18,7 +18,7 @@ fn first_of_two(fleet: &Fleet, change: impl Fn(Pod) -> Pod) {
     fleet.cluster.pods("shop", "web", &[first, Pod::new("web-1", "10.0.1.2")]);
 }
 
-async fn registered(annotations: &[(&str, &str)]) -> (Fleet, cloud_map_sync::handler::Function) {
+async fn registered(annotations: &[(&str, &str)]) -> (Fleet, cloud_map_sync::function::Function) {
     let fleet = Fleet::start().await;
     fleet.service(web(annotations));
     first_of_two(&fleet, |pod| pod);

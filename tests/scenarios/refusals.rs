@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use cloud_map_sync::handler::Answer;
+use cloud_map_sync::function::Answer;
 use cloud_map_sync::model::Verb;
 use cloud_map_sync::report::{ChangeResult, Report, metrics};
 use serde_json::{Value, json};

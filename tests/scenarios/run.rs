@@ -1,6 +1,6 @@
 //! Verbs that start the function, and what its report and its calls to Cloud Map say of a run.
 
-use cloud_map_sync::handler::Function;
+use cloud_map_sync::function::Function;
 use cloud_map_sync::report::Report;
 use serde_json::{Value, json};
 

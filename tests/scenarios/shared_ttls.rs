@@ -1,6 +1,6 @@
 //! The TTL of a name under which several clusters stand: the smallest that they ask for.
 
-use cloud_map_sync::handler::Function;
+use cloud_map_sync::function::Function;
 use serde_json::json;
 
 use crate::fleet::{Fleet, annotated, give_pods};

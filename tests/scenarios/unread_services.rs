@@ -1,6 +1,6 @@
 //! A Cloud Map service that cannot be read is never taken for empty, whether a Service claims it or not.
 
-use cloud_map_sync::handler::Function;
+use cloud_map_sync::function::Function;
 use cloud_map_sync::report::GuardState;
 use serde_json::{Value, json};
 

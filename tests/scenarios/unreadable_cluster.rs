@@ -1,7 +1,7 @@
 //! A cluster that cannot be read whole: nothing of it is changed, the others are served, and the
 //! report says what would help.
 
-use cloud_map_sync::handler::Function;
+use cloud_map_sync::function::Function;
 use serde_json::json;
 
 use crate::fleet::{Fleet, annotated, give_pods};

@@ -1,13 +1,13 @@
 //! Cloud Map, or a part of it, that cannot be read: what is not known is not changed.
 
-use cloud_map_sync::handler::Function;
+use cloud_map_sync::function::Function;
 
 use crate::fleet::Fleet;
 use crate::run::{converge, held_back, problem, said_of, sync};
 use crate::sandbox::cloud_map::{Fault, FaultKind};
 use std::time::Duration;
 
-use cloud_map_sync::deadline::Deadline;
+use cloud_map_sync::time::Deadline;
 use serde_json::json;
 
 /// `web` and `cart` registered; each has one pod in place of another.

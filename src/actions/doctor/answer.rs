@@ -106,7 +106,7 @@ impl Display for Checkup {
         self.cut.iter().try_for_each(|cut| writeln!(f, "! {cut}"))?;
         let failed = self.clusters.iter().flat_map(|cluster| &cluster.checks);
         match failed.filter(|check| check.outcome == CheckOutcome::Failed).count() {
-            0 => writeln!(f, "all is well"),
+            0 => writeln!(f, "all checks passed"),
             1 => writeln!(f, "1 check failed"),
             count => writeln!(f, "{count} checks failed"),
         }
@@ -138,7 +138,7 @@ mod tests {
         ];
         let blue = ClusterCheckup { cluster: "blue".to_owned(), checks };
         let well = Checkup::new(vec![blue.clone()]);
-        assert!(well.ok && well.to_string().ends_with("\nall is well\n"), "{well}");
+        assert!(well.ok && well.to_string().ends_with("\nall checks passed\n"), "{well}");
 
         let checks = vec![Check::failed("route", "no answer", "allow 443")];
         let green = ClusterCheckup { cluster: "green".to_owned(), checks };

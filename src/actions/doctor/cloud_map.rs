@@ -49,7 +49,7 @@ pub(super) async fn check(
         }
         None => checks.push(Check::note(
             "cloud map",
-            "there is no service yet, so what is read of services is not tried",
+            "there is no service yet, so the reads of services are not tried",
             "ask again after the first sync",
         )),
     }
@@ -156,7 +156,8 @@ async fn check_writes(cloud_map: &CloudMap, dry_run: bool, simulation: String) -
     let followed = match cloud_map.wait(NOBODY, kind, None, until).await {
         // IAM is asked about the operation's namespace, and this one has none: a refusal may mean that alone.
         Err(error) if error.class != cloud_map::Class::NotFound => {
-            let fix = "where registrations are refused likewise, the role needs servicediscovery:GetOperation";
+            let fix =
+                "if registrations are refused, too, the role needs servicediscovery:GetOperation";
             Check::note("cloud map", chain(&error), fix)
         }
         Err(_) => Check::ok("cloud map", "GetOperation is allowed"),

@@ -98,7 +98,7 @@ async fn check_rights(
                 passed = false;
             }
             Ok(false) => {
-                let said = format!("may not {what}: what is held back is told in the report alone");
+                let said = format!("may not {what}: what is held back appears only in the report");
                 checks.push(Check::note("rbac", said, rbac));
             }
             Err(error) => {

@@ -38,7 +38,7 @@ impl Invocation<'_> {
             Err(problem) => Check::failed(
                 "identity",
                 problem,
-                "give the function a role, and where CLUSTERS names one, let the function assume it",
+                "give the function a role; if CLUSTERS names one, let the function assume it",
             ),
         }
     }
@@ -79,7 +79,7 @@ fn check_room(Peak { of, count, quota }: &Peak) -> Check {
         }
         Quota::Service(quota) => {
             let found = format!("{of} has {count} instances at the most, of {quota}");
-            let fix = "split the name, or lower max-instances: AWS raises this quota for nobody";
+            let fix = "split the name, or lower max-instances: AWS does not raise this quota";
             Check::failed("quota", found, fix)
         }
         Quota::Namespace(quota) => {

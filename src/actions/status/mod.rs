@@ -13,10 +13,10 @@ use std::collections::BTreeMap;
 use tokio::time::timeout_at;
 
 use crate::clients::RegistryKey;
-use crate::deadline::Deadline;
 use crate::error::chain;
 use crate::observe::{self, SharedRegistry};
 use crate::reconcile::Invocation;
+use crate::time::Deadline;
 
 pub use answer::{RegistryStatus, ServiceStatus, Share, ShareOf, Split, Status};
 

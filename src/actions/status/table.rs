@@ -133,7 +133,7 @@ impl Display for Share {
             ShareOf::OtherCluster => write!(f, "{count} of another cluster, with broken marks"),
             ShareOf::McsController => write!(f, "{count} of the AWS MCS controller"),
             ShareOf::AppMesh => write!(f, "{count} of the App Mesh controller"),
-            ShareOf::Unknown => write!(f, "{count} of nobody known"),
+            ShareOf::Unknown => write!(f, "{count} of an unknown party"),
         }
     }
 }

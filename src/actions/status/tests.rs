@@ -72,7 +72,7 @@ fn the_wide_table_names_each_of_them() {
         "1 of another cluster, with broken marks",
         "1 of cluster blue (team-b)",
         "1 of cluster green (team-a)",
-        "1 of nobody known",
+        "1 of an unknown party",
         "1 of the App Mesh controller",
         "2 of cluster blue (team-a)",
     ];

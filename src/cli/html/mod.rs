@@ -17,8 +17,8 @@ use super::arguments::Report;
 use super::command::Command;
 use super::{Error, ask, format, place};
 use crate::actions::status::Status;
-use crate::clock::Clock;
 use crate::report;
+use crate::time::Clock;
 use page::Page;
 
 /// Why the status from before cannot be used.

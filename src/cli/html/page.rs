@@ -130,7 +130,7 @@ impl Page<'_> {
     }
 
     fn held_back(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        writeln!(f, "<h2>Conflicts, and what else is held back</h2>")?;
+        writeln!(f, "<h2>Conflicts and other requests that are held back</h2>")?;
         if self.all_held_back().next().is_none() {
             return writeln!(f, "<p class=\"good\">Nothing.</p>");
         }

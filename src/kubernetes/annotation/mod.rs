@@ -109,7 +109,7 @@ pub const DOCUMENTED: [Documented; 12] = [
     },
     Documented {
         name: WHEN_NONE_READY,
-        meaning: "`keep` leaves the last instances where no endpoint is ready, `empty` takes them out",
+        meaning: "if no endpoint is ready, `keep` leaves the last instances and `empty` deregisters them",
         default: "`empty`",
         example: "keep",
     },

@@ -1,5 +1,5 @@
 //! The Cloud Map service itself, as far as it is ours to change: created with its first instance, and
-//! with it its namespace; its records' TTL kept as annotated; deleted when nobody needs it. Whether a
+//! with it its namespace; its records' TTL kept as annotated; deleted when no Service needs it. Whether a
 //! service is ours its tag says, which is read only where [`tags_needed`] asks for it.
 
 mod create;

@@ -9,8 +9,8 @@ use crate::report::{ClusterReport, GuardReport, GuardState, HeldBackLine};
 pub const OF_CLUSTER: [Metric<ClusterReport>; 15] = [
     Metric::counted(
         "GoodFullSync",
-        "1 where the cluster was read and every change was made or planned, 0 where \
-         its full sync was incomplete",
+        "1 if the cluster was read and every change was made or planned, 0 if its full sync was \
+         incomplete",
         |cluster: &ClusterReport| usize::from(cluster.is_complete()),
     )
     .told_where(|cluster| cluster.whole),
@@ -26,7 +26,7 @@ pub const OF_CLUSTER: [Metric<ClusterReport>; 15] = [
     Metric::counted("Foreign", "instances of others beside them", |cluster| cluster.counts.foreign),
     Metric::counted(
         "HeldBack",
-        "what was asked for and stays out of Cloud Map until the Service's owner acts",
+        "requests that stay out of Cloud Map until the Service's owner acts",
         ClusterReport::kept_out,
     ),
     Metric::counted(
@@ -41,7 +41,7 @@ pub const OF_CLUSTER: [Metric<ClusterReport>; 15] = [
     ),
     Metric::counted(
         "Undone",
-        "changes that were not tried, for want of time or of what came before them",
+        "changes that were not tried, because time ran out or an earlier change failed",
         |cluster| cluster.counts.undone,
     ),
     Metric::counted(
@@ -58,7 +58,7 @@ pub const OF_CLUSTER: [Metric<ClusterReport>; 15] = [
         "instances that [the guard](#the-guard) of a full sync keeps",
         ClusterReport::guarded,
     ),
-    Metric::counted("Emptied", "names that have no instance of anybody any more", |cluster| {
+    Metric::counted("Emptied", "names that lost their last instance", |cluster| {
         cluster.services.iter().filter(|service| service.emptied).count()
     }),
 ];

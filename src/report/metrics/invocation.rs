@@ -9,8 +9,7 @@ use crate::report::{ChangeResult, ClusterReport, Report};
 pub const OF_INVOCATION: [Metric<Report>; 14] = [
     Metric::counted(
         "GoodFullSync",
-        "1 where all Services of the clusters that the run was wholly about are in \
-         step, 0 where one of these full syncs was incomplete",
+        "1 if every full sync of the run was complete, 0 if one was not",
         is_good,
     )
     .told_where(is_about_a_whole_cluster),

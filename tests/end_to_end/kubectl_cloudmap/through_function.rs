@@ -131,7 +131,7 @@ async fn the_doctor_says_what_is_wrong_and_what_helps() {
 
     let well = terminal.run("doctor").await;
     assert_eq!((well.code, well.errors.as_str()), (Some(0), ""), "{well:?}");
-    assert!(well.output.ends_with("all is well\n"), "{}", well.output);
+    assert!(well.output.ends_with("all checks passed\n"), "{}", well.output);
 
     blue.revoke(crate::sandbox::ROLE_ARN);
     let ill = terminal.run("doctor").await;
@@ -206,7 +206,7 @@ async fn a_context_that_leads_to_no_cluster_is_an_error_before_anything_is_asked
         ("plan --context red", "error: the kubeconfig has no context \"red\"\n"),
         (
             "plan --context kind --kubeconfig ",
-            "error: the context \"kind\" does not say which EKS cluster it is: name it by --cluster\n",
+            "error: the context \"kind\" does not name an EKS cluster: pass --cluster\n",
         ),
         (
             "plan svc/web --cluster blue",

@@ -1,7 +1,7 @@
 //! What is held: a loss of most of a cluster at once, and what is not one.
 
-use cloud_map_sync::deadline::Deadline;
 use cloud_map_sync::report::GuardState;
+use cloud_map_sync::time::Deadline;
 use serde_json::json;
 
 use super::{SHOPS, Shops, addresses, guard, holds};
@@ -94,7 +94,7 @@ async fn limits_are_settings() {
 }
 
 /// A hundred pods of one Service.
-async fn one_large_service() -> (Fleet, cloud_map_sync::handler::Function) {
+async fn one_large_service() -> (Fleet, cloud_map_sync::function::Function) {
     let fleet = Fleet::start().await;
     let addresses: Vec<String> = (0..100).map(|last| format!("10.0.1.{last}")).collect();
     fleet.web("web", "prod", &addresses.iter().map(String::as_str).collect::<Vec<_>>());

@@ -8,7 +8,7 @@ mod remembers;
 
 use std::time::Duration;
 
-use cloud_map_sync::handler::Function;
+use cloud_map_sync::function::Function;
 use cloud_map_sync::report::{GuardReport, Report};
 
 use crate::fleet::Fleet;

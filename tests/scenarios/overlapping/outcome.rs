@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use cloud_map_sync::handler::Function;
+use cloud_map_sync::function::Function;
 
 use super::play::Stage;
 use super::story::{PLACES, Plot, SERVICES, Service, Story};

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use cloud_map_sync::deadline::Deadline;
-use cloud_map_sync::handler::Function;
+use cloud_map_sync::function::Function;
+use cloud_map_sync::time::Deadline;
 use futures_util::future::join_all;
 use serde_json::json;
 use tokio::time::{Instant, sleep, sleep_until, timeout};

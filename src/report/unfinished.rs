@@ -8,7 +8,7 @@ use crate::model::{Held, Selection, ServiceRef};
 
 /// What is open of one cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Open {
+pub struct Unfinished {
     /// Something could not be read, so that nobody knows whose it would be.
     unread: bool,
     /// The Services something of which failed.
@@ -19,7 +19,7 @@ pub struct Open {
     held: BTreeSet<ServiceRef>,
 }
 
-impl Open {
+impl Unfinished {
     /// What a report tells of.
     pub fn of(report: &ClusterReport) -> Self {
         let guard = report.guard.iter().filter(|guard| guard.holds());
@@ -52,12 +52,12 @@ impl Open {
     }
 
     /// Somebody else does what there was no time for, for the selected Services.
-    pub fn hand_on(&mut self, selection: &Selection) {
+    pub fn requeue(&mut self, selection: &Selection) {
         self.undone.retain(|service| !selection.contains(service));
     }
 
     /// Whether all that was to be done for the selected Services is done, as far as a retry could help.
-    pub fn is_done_for(&self, selection: &Selection) -> bool {
+    pub fn is_complete_for(&self, selection: &Selection) -> bool {
         let mut open = self.failed.union(&self.undone);
         !self.unread && !open.any(|service| selection.contains(service))
     }

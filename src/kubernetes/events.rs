@@ -15,21 +15,21 @@ use super::{Error, Kubernetes};
 use crate::model::Notice;
 
 /// How long a warm process does not repeat itself. The API server forgets Events after an hour or so,
-/// and then a notice that still holds is told again.
+/// and then a notice that still holds becomes an Event again.
 const QUIET: Duration = Duration::from_mins(15);
 
-/// Which Events this process has told, and when. Losing it costs one refused call each.
+/// The Events that this process created, with the time. Losing one costs a refused call.
 #[derive(Debug, Default)]
-pub(super) struct Told(Mutex<BTreeMap<String, SystemTime>>);
+pub(super) struct RecentEvents(Mutex<BTreeMap<String, SystemTime>>);
 
-impl Told {
-    fn is_fresh(&self, name: &str, now: SystemTime) -> bool {
-        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        told.retain(|_, at| now.duration_since(*at).is_ok_and(|age| age < QUIET));
-        told.contains_key(name)
+impl RecentEvents {
+    fn has(&self, name: &str, now: SystemTime) -> bool {
+        let mut events = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        events.retain(|_, at| now.duration_since(*at).is_ok_and(|age| age < QUIET));
+        events.contains_key(name)
     }
 
-    fn note(&self, name: String, now: SystemTime) {
+    fn add(&self, name: String, now: SystemTime) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(name, now);
     }
 }
@@ -39,23 +39,23 @@ impl Kubernetes {
     ///
     /// # Errors
     /// Where the cluster refuses it.
-    pub async fn tell(&self, notice: &Notice) -> Result<(), Error> {
+    pub async fn create_event(&self, notice: &Notice) -> Result<(), Error> {
         let (name, now) = (notice.name(), SystemTime::now());
         let key = format!("{}/{name}", notice.service.namespace);
-        if self.told.is_fresh(&key, now) {
+        if self.recent_events.has(&key, now) {
             return Ok(());
         }
         let api: Api<Event> = Api::namespaced(self.client.clone(), &notice.service.namespace);
         match api.create(&PostParams::default(), &event(name, notice)).await {
             Ok(_) => {}
-            // 409: somebody has told it before.
+            // 409: it exists already.
             Err(kube::Error::Api(status)) if status.code == 409 => {}
             Err(error) => {
                 let action = format!("create an Event about Service {}", notice.service);
                 return Err(Error::new(action, error));
             }
         }
-        self.told.note(key, now);
+        self.recent_events.add(key, now);
         Ok(())
     }
 }
@@ -92,11 +92,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_told_is_not_told_again_for_a_quarter_of_an_hour() {
-        let (told, now) = (Told::default(), SystemTime::now());
-        assert!(!told.is_fresh("shop/web.1", now));
-        told.note("shop/web.1".to_owned(), now);
-        assert!(told.is_fresh("shop/web.1", now) && !told.is_fresh("shop/web.2", now));
-        assert!(!told.is_fresh("shop/web.1", now + QUIET));
+    fn an_event_is_not_created_again_for_a_quarter_of_an_hour() {
+        let (recent, now) = (RecentEvents::default(), SystemTime::now());
+        assert!(!recent.has("shop/web.1", now));
+        recent.add("shop/web.1".to_owned(), now);
+        assert!(recent.has("shop/web.1", now) && !recent.has("shop/web.2", now));
+        assert!(!recent.has("shop/web.1", now + QUIET));
     }
 }

@@ -1,25 +1,25 @@
-//! What a run has left for others: a part of a cluster, how often it was handed on, and what the run held there. A
-//! message may add to what is held, and lift none of it: there is no field for what a run let pass.
+//! The unfinished work of a run, requeued: a part of a cluster, the number of attempts, and the Services that the guard
+//! held in the run. A message may add to those and lift none of them: there is no field for a loss that was let pass.
 
 use serde_json::{Map, Value};
 
 use super::{Unusable, name};
 use crate::model::{Held, ServiceRef, Shard};
 
-/// What a run has left undone for want of time, and handed on.
+/// The work that a run had no time for, requeued.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Rest {
+pub struct Continuation {
     /// The part of the cluster.
     pub shard: Shard,
-    /// How often it was handed on.
-    pub hop: u8,
+    /// How often it was requeued.
+    pub attempt: u8,
     /// The Services that the run held.
     pub held: Held,
 }
 
-impl Rest {
-    /// The last hop: Lambda ends a longer chain of invocations by itself.
-    pub const LAST_HOP: u8 = 8;
+impl Continuation {
+    /// The last attempt: Lambda ends a longer chain of invocations by itself.
+    pub const LAST_ATTEMPT: u8 = 8;
 
     /// Reads the fields `shard` and `hop`.
     pub(super) fn from_fields(object: &Map<String, Value>) -> Result<Option<Self>, Unusable> {
@@ -27,12 +27,13 @@ impl Rest {
         let invalid = |field, expected| Unusable::InvalidName { field, expected };
         let shard = shard.as_str().and_then(Shard::parse);
         let shard = shard.ok_or(invalid("shard", "a part such as 0/4"))?;
-        let hop = object.get("hop").and_then(Value::as_u64).and_then(|hop| u8::try_from(hop).ok());
-        let hop = hop.filter(|hop| *hop <= Self::LAST_HOP);
-        let hop = hop.ok_or(invalid("hop", "a number up to 8"))?;
+        let attempt = object.get("hop").and_then(Value::as_u64);
+        let attempt = attempt.and_then(|it| u8::try_from(it).ok());
+        let attempt = attempt.filter(|it| *it <= Self::LAST_ATTEMPT);
+        let attempt = attempt.ok_or(invalid("hop", "a number up to 8"))?;
         let held = object.get("held").map_or(Some(Held::default()), held);
         let held = held.ok_or(invalid("held", "\"all\" or Services such as \"shop/web\""))?;
-        Ok(Some(Self { shard, hop, held }))
+        Ok(Some(Self { shard, attempt, held }))
     }
 
     /// The value of the field `held`. Marks in Cloud Map may have names that no Service can have and no message may
@@ -70,7 +71,7 @@ mod tests {
     fn what_a_run_has_left_is_read_whole_or_refused() {
         let read = |value: Value| {
             let scope = Scope::from_own_message(value.as_object().expect("an object"));
-            scope.map(|scope| scope.rest.map(|rest| (rest.shard.to_string(), rest.hop)))
+            scope.map(|scope| scope.continuation.map(|rest| (rest.shard.to_string(), rest.attempt)))
         };
         assert_eq!(read(json!({"cluster": "blue"})), Ok(None));
         let rest = read(json!({"cluster": "blue", "shard": "1/4", "hop": 8}));
@@ -95,15 +96,15 @@ mod tests {
         let read = |held: &Value| {
             let message = json!({"cluster": "blue", "shard": "1/4", "hop": 1, "held": held});
             let scope = Scope::from_own_message(message.as_object().expect("an object"));
-            scope.map(|scope| scope.rest.expect("a rest").held)
+            scope.map(|scope| scope.continuation.expect("a rest").held)
         };
         let service = |name| ServiceRef::new("shop", name);
         let services = Held::Services([service("web"), service("cart")].into());
         for held in [Held::default(), services, Held::All] {
-            assert_eq!(read(&Rest::held_as_json(&held)), Ok(held));
+            assert_eq!(read(&Continuation::held_as_json(&held)), Ok(held));
         }
         let impossible = Held::Services([service("web"), service("../nodes")].into());
-        assert_eq!(read(&Rest::held_as_json(&impossible)), Ok(Held::All));
+        assert_eq!(read(&Continuation::held_as_json(&impossible)), Ok(Held::All));
         for bad in
             [json!(null), json!("shop/web"), json!(["web"]), json!(["shop/We b"]), json!([7])]
         {

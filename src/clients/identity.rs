@@ -1,0 +1,45 @@
+//! Who the function is to AWS, and which of its clusters exist.
+
+use aws_sdk_sts::error::DisplayErrorContext;
+
+use crate::eks;
+use crate::model::{ClusterArn, Existence, RegistryName};
+use crate::settings::{Cluster, Role};
+
+use super::{Clients, RegistryKey};
+
+impl Clients {
+    /// Who asks EKS for a cluster, as STS tells it.
+    ///
+    /// # Errors
+    /// What STS or the connection said.
+    pub async fn identity(&self, cluster: &Cluster) -> Result<String, String> {
+        let config = self.config(cluster.role.as_ref(), Some(&cluster.region)).await;
+        let asked = aws_sdk_sts::Client::new(&config).get_caller_identity().send().await;
+        let answer = asked.map_err(|error| DisplayErrorContext(&error).to_string())?;
+        Ok(answer.arn.unwrap_or_default())
+    }
+
+    /// The account and Region of a Cloud Map. That of the function itself STS tells.
+    ///
+    /// # Errors
+    /// What STS or the connection said.
+    pub async fn name_of(&self, key: &RegistryKey) -> Result<RegistryName, String> {
+        let own = || self.base.region().map(|region| region.as_ref().to_owned());
+        let region = key.region.clone().or_else(own).unwrap_or_default();
+        if let Some(account) = key.role.as_ref().and_then(Role::account) {
+            return Ok(RegistryName { account: account.to_owned(), region });
+        }
+        let config = self.config(None, Some(&region)).await;
+        let asked = aws_sdk_sts::Client::new(&config).get_caller_identity().send().await;
+        let answer = asked.map_err(|error| DisplayErrorContext(&error).to_string())?;
+        Ok(RegistryName { account: answer.account.unwrap_or_default(), region })
+    }
+
+    /// Whether a cluster is there, asked as `role`, or as the function itself.
+    pub async fn existence(&self, cluster: &ClusterArn, role: Option<&Role>) -> Existence {
+        let config = self.config(role, Some(cluster.region())).await;
+        let (eks, sts) = (aws_sdk_eks::Client::new(&config), aws_sdk_sts::Client::new(&config));
+        eks::existence(&eks, &sts, cluster).await
+    }
+}
