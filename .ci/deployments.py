@@ -1,8 +1,8 @@
 """Plays the life of a stack with SAM's own command: a guided deployment, the end of the dry run, an upgrade, a stop.
 
-The commands are those of README.md and docs/leaving.md, run by bash in a clone. `sam deploy` is SAM's: its prompts, its
-configuration file, its way to merge parameters. Only AWS is missing: in its place stack.json keeps the values that
-CloudFormation would keep. A new template comes by a real `git pull`. After each step DryRun must be as last set.
+The commands are those of README.md, docs/deploying.md and docs/leaving.md, run by bash in a clone. `sam deploy` is SAM's:
+its prompts, its configuration file, its way to merge parameters. Only AWS is missing: in its place stack.json keeps the
+values that CloudFormation would keep. A new template comes by a real `git pull`. After each step DryRun must be as last set.
 """
 
 import json
@@ -131,8 +131,8 @@ def run(command, folder):
 
 def main():
     first = commands("README.md", "\n1. Deploy")
-    ends_dry_run = commands("README.md", "\n4. See what it would do")
-    other_processor = commands("README.md", "\n   For arm64")
+    ends_dry_run = commands("README.md", "\n4. Read the plan")
+    other_processor = commands("docs/deploying.md", "\n## arm64")
     upgrade = commands("docs/leaving.md", "\n## Upgrade")
     stop = commands("docs/leaving.md", "\n## Stop")
     mistakes = []

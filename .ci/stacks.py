@@ -114,8 +114,8 @@ def check_concurrency():
 
 
 def simulations():
-    """The commands by which doctor has IAM asked, as README shows them: actions, resource and context of each."""
-    lines = re.findall(r"^    try: (aws iam simulate-principal-policy .*)$", (ROOT / "README.md").read_text(), re.M)
+    """The commands by which doctor has IAM asked, as docs/cli.md shows them: actions, resource and context of each."""
+    lines = re.findall(r"^    try: (aws iam simulate-principal-policy .*)$", (ROOT / "docs" / "cli.md").read_text(), re.M)
     for command in (part for line in lines for part in line.split(" && ")):
         options, name = {}, ""
         for word in shlex.split(command):

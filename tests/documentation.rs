@@ -1,44 +1,108 @@
-//! What the pages for users say of one another, of the settings and of template.yaml's parameters.
+//! The pages for users agree with each other, with the settings and with template.yaml's parameters, and README.md stays
+//! short.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 
 use cloud_map_sync::settings;
 
 const TEMPLATE: &str = include_str!("../template.yaml");
-/// Every page for users about the function.
-const PAGES: [(&str, &str); 10] = [
-    ("README.md", include_str!("../README.md")),
-    ("docs/cost-and-network.md", include_str!("../docs/cost-and-network.md")),
-    ("docs/ecs-to-eks.md", include_str!("../docs/ecs-to-eks.md")),
-    ("docs/leaving.md", include_str!("../docs/leaving.md")),
-    ("docs/many-clusters.md", include_str!("../docs/many-clusters.md")),
-    ("docs/moving-from-other-tools.md", include_str!("../docs/moving-from-other-tools.md")),
-    ("docs/rolling-updates.md", include_str!("../docs/rolling-updates.md")),
-    ("docs/runbook.md", include_str!("../docs/runbook.md")),
-    ("docs/security.md", include_str!("../docs/security.md")),
-    ("docs/versions.md", include_str!("../docs/versions.md")),
-];
+const README: &str = "README.md";
+/// How long README.md may be, in bytes.
+const README_LIMIT: usize = 10 * 1024;
+/// How long an item of CHANGELOG.md may be, in characters: two lines.
+const CHANGELOG_LIMIT: usize = 320;
+/// Folders with pages, beside the root; `docs` is the one for users about the function.
+const FOLDERS: [&str; 5] = [".github", "deploy", "docs", "events", "tests"];
 /// Words in capitals that are no settings of the function.
-const NO_SETTINGS: [&str; 6] = [
+const NO_SETTINGS: [&str; 8] = [
+    "API_AND_CONFIG_MAP",
     "CLOUD_MAP_SYNC_FUNCTION",
     "ERROR_MESSAGE",
+    "NAMESPACE_INSTANCE_LIMIT",
     "NO_COLOR",
     "INVALID_CHANGE_BATCH",
     "IP_COOLDOWN_PERIOD",
     "ROLE_ARN",
 ];
 
-/// What stands between backticks, without code blocks.
-fn quoted(text: &'static str) -> Vec<&'static str> {
+/// Every page of the repository, by its path from the root.
+fn all_pages() -> BTreeMap<String, String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut pages = BTreeMap::new();
+    let mut folders: Vec<PathBuf> = FOLDERS.iter().map(|folder| root.join(folder)).collect();
+    let mut files = entries(root);
+    while let Some(folder) = folders.pop() {
+        for path in entries(&folder) {
+            if path.is_dir() { folders.push(path) } else { files.push(path) }
+        }
+    }
+    for path in files.iter().filter(|path| path.extension().is_some_and(|it| it == "md")) {
+        let name = path.strip_prefix(root).expect("a path in the repository");
+        let text = std::fs::read_to_string(path).expect("text");
+        pages.insert(name.to_str().expect("a name").to_owned(), text);
+    }
+    pages
+}
+
+fn entries(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).expect("a folder");
+    entries.map(|entry| entry.expect("an entry").path()).collect()
+}
+
+/// Every page for users about the function: README.md and docs/.
+fn pages() -> BTreeMap<String, String> {
+    let mut pages = all_pages();
+    pages.retain(|page, _| page == README || page.starts_with("docs/"));
+    assert!(pages.len() > 20, "{:?}", pages.keys());
+    pages
+}
+
+/// The texts between backticks, without code blocks.
+fn quoted(text: &str) -> Vec<&str> {
     let prose = text.split("```").step_by(2);
     prose.flat_map(|it| it.split('`').skip(1).step_by(2)).collect()
 }
 
+/// The links of a page to files of the repository: the file, if it is another one, and the section.
+fn links(text: &str) -> Vec<(&str, &str)> {
+    let prose = text.split("```").step_by(2);
+    let links = prose.flat_map(|it| it.split("](").skip(1)).filter_map(|it| it.split(')').next());
+    let links = links.filter(|link| !link.starts_with("http"));
+    links.map(|link| link.split_once('#').unwrap_or((link, ""))).collect()
+}
+
+#[test]
+fn the_readme_stays_short() {
+    let size = pages()[README].len();
+    assert!(size <= README_LIMIT, "README.md has {size} bytes: give it a line and docs/ a page");
+}
+
+#[test]
+fn the_readme_leads_to_every_page() {
+    let pages = pages();
+    let linked: BTreeSet<&str> = links(&pages[README]).into_iter().map(|(file, _)| file).collect();
+    for page in pages.keys().filter(|page| *page != README) {
+        assert!(linked.contains(page.as_str()), "no link to {page}");
+    }
+}
+
+#[test]
+fn every_item_of_the_changelog_fits_into_two_lines() {
+    let pages = all_pages();
+    let items = pages["CHANGELOG.md"].split("\n- ").skip(1);
+    let items: Vec<&str> = items.filter_map(|item| item.split("\n#").next()).collect();
+    assert!(items.len() > 20, "{}", items.len());
+    for item in items {
+        let length = item.trim_end().chars().count();
+        assert!(length <= CHANGELOG_LIMIT, "{length} characters: {item}");
+    }
+}
+
 #[test]
 fn every_setting_that_a_page_names_exists() {
-    for (page, text) in PAGES {
-        for quoted in quoted(text) {
+    for (page, text) in pages() {
+        for quoted in quoted(&text) {
             let name = quoted.split(['=', ' ']).next().unwrap_or_default();
             let capitals = name.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_');
             let is_setting = settings::DOCUMENTED.iter().any(|it| it.variable == name);
@@ -61,8 +125,8 @@ fn parameter(name: &str) -> Option<&'static str> {
 #[test]
 fn every_value_of_a_parameter_that_a_page_names_is_allowed() {
     let mut found = 0;
-    for (page, text) in PAGES {
-        for (name, value) in quoted(text).iter().filter_map(|it| it.split_once('=')) {
+    for (page, text) in pages() {
+        for (name, value) in quoted(&text).iter().filter_map(|it| it.split_once('=')) {
             let mixed = name.starts_with(|c: char| c.is_ascii_uppercase())
                 && name.chars().all(char::is_alphanumeric)
                 && name.contains(|c: char| c.is_ascii_lowercase());
@@ -83,24 +147,23 @@ fn every_value_of_a_parameter_that_a_page_names_is_allowed() {
 
 #[test]
 fn no_page_has_a_deployment_that_the_next_one_undoes() {
-    for (page, text) in PAGES {
+    for (page, text) in pages() {
         assert!(!text.contains("sam deploy --parameter-overrides"), "{page}");
     }
 }
 
 #[test]
 fn pages_about_operation_lead_to_the_upgrade() {
-    for operation in ["README.md", "docs/runbook.md"] {
-        let (_, text) = PAGES.iter().find(|(page, _)| *page == operation).expect("a page");
-        assert!(text.contains("leaving.md#upgrade)"), "{operation}");
+    for operation in [README, "docs/deploying.md", "docs/runbook.md"] {
+        assert!(pages()[operation].contains("leaving.md#upgrade)"), "{operation}");
     }
 }
 
 #[test]
 fn every_page_gives_a_second_installation_an_owner_id_of_its_own() {
     let mut found = 0;
-    for (page, text) in PAGES {
-        for line in text.lines() {
+    for (page, text) in pages() {
+        for line in text.lines().filter(|line| !line.starts_with('#')) {
             let of_several = ["one function in each", "installation for each", "wo installations"];
             if of_several.iter().any(|words| line.contains(words)) {
                 assert!(line.contains("`OWNER_ID`"), "{page}: {line}");
@@ -115,20 +178,21 @@ fn every_page_gives_a_second_installation_an_owner_id_of_its_own() {
 #[test]
 fn every_link_leads_to_a_file_and_a_section() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    for (page, text) in PAGES {
-        for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
-            if link.starts_with("http") {
-                continue;
-            }
-            let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
+    let pages = all_pages();
+    let mut found = 0;
+    for (page, text) in &pages {
+        for (file, section) in links(text) {
             let path = if file.is_empty() { page.into() } else { beside(page, file) };
-            assert!(root.join(&path).exists(), "{page}: {link}");
-            let target = PAGES.iter().find(|(name, _)| Path::new(name) == path);
-            if let (Some((_, target)), false) = (target, anchor.is_empty()) {
-                assert!(anchors(target).contains(anchor), "{page}: {link}");
+            assert!(root.join(&path).exists(), "{page}: {file}");
+            if !section.is_empty() {
+                let target = path.to_str().and_then(|path| pages.get(path));
+                let target = target.unwrap_or_else(|| panic!("{page}: {file} has no sections"));
+                assert!(anchors(target).contains(section), "{page}: {file}#{section}");
             }
+            found += 1;
         }
     }
+    assert!(found > 100, "{found}");
 }
 
 /// The path that a link of a page means.
@@ -148,8 +212,9 @@ fn beside(page: &str, file: &str) -> PathBuf {
 
 /// The sections of a page as Markdown links to them.
 fn anchors(page: &str) -> BTreeSet<String> {
-    let headings = page.lines().filter(|line| line.starts_with('#'));
+    let prose = page.split("```").step_by(2).flat_map(str::lines);
+    let headings = prose.filter(|line| line.starts_with('#'));
     let headings = headings.map(|line| line.trim_start_matches('#').trim().to_lowercase());
-    let kept = |c: &char| c.is_alphanumeric() || matches!(c, ' ' | '-');
+    let kept = |c: &char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_');
     headings.map(|text| text.chars().filter(kept).collect::<String>().replace(' ', "-")).collect()
 }

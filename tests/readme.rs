@@ -1,5 +1,5 @@
-//! The READMEs say what the code does: their tables are made from the code, and the output it shows is
-//! the sandbox command's. `UPDATE_README=1 cargo test --test readme -- --test-threads 1` writes them anew.
+//! The pages for users follow the code: their tables are generated from it, and their transcripts are the output of
+//! the sandbox command and of the plugin. `UPDATE_README=1 cargo test --test readme -- --test-threads 1` writes them.
 
 use std::fmt::Write as _;
 #[cfg(feature = "cli")]
@@ -10,7 +10,6 @@ use std::process::Command;
 use cloud_map_sync::report::metrics;
 use cloud_map_sync::{kubernetes::annotation, settings};
 
-const README: &str = "README.md";
 /// How many chapters of the sandbox's story the README shows.
 const CHAPTERS: usize = 1;
 
@@ -22,12 +21,12 @@ fn the_annotation_table_is_the_codes() {
         let annotation::Documented { name, meaning, default, example } = annotation;
         writeln!(table, "| `{name}` | {meaning} | {default} | `{example}` |").expect("a string");
     }
-    check(README, "annotations", &table);
+    check("docs/reference/annotations.md", "annotations", &table);
 }
 
 #[test]
 fn the_settings_table_is_the_codes() {
-    check(README, "settings", &table_of(settings::DOCUMENTED));
+    check("docs/reference/settings.md", "settings", &table_of(settings::DOCUMENTED));
 }
 
 #[cfg(feature = "forwarder")]
@@ -49,9 +48,9 @@ fn table_of(settings: &[settings::Documented]) -> String {
 
 #[test]
 fn the_policy_of_names_shown_is_accepted() {
-    let readme = include_str!("../README.md");
-    let start = readme.find("```json\n[").expect("a policy") + "```json\n".len();
-    let policy = &readme[start..][..readme[start..].find("```").expect("its end")];
+    let page = include_str!("../docs/name-policy.md");
+    let start = page.find("```json\n[").expect("a policy") + "```json\n".len();
+    let policy = &page[start..][..page[start..].find("```").expect("its end")];
     let variable = |name: &str| match name {
         "CLUSTERS" => Some("blue".to_owned()),
         "NAME_POLICY" => Some(policy.to_owned()),
@@ -68,7 +67,7 @@ fn the_metrics_table_is_the_codes() {
     for (name, of, meaning) in of_invocation.chain(of_cluster) {
         writeln!(table, "| `{name}` | {of} | {meaning} |").expect("a string");
     }
-    check(README, "metrics", &table);
+    check("docs/reference/metrics.md", "metrics", &table);
 }
 
 #[test]
@@ -78,7 +77,7 @@ fn the_output_shown_is_the_sandboxs() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let story = String::from_utf8(output.stdout).expect("text");
     let end = story.find(&format!("\n{}. ", CHAPTERS + 1)).expect("one more chapter");
-    check(README, "sandbox", &format!("```text\n{}\n```\n", story[..end].trim_end()));
+    check("README.md", "sandbox", &format!("```text\n{}\n```\n", story[..end].trim_end()));
 }
 
 #[test]
@@ -89,7 +88,7 @@ fn the_migration_shown_is_the_sandboxs() {
     check("docs/ecs-to-eks.md", "migration", &format!("```text\n{}\n```\n", story.trim_end()));
 }
 
-/// What the README shows of the plugin, in this order.
+/// The commands of the plugin whose output docs/cli.md shows, in this order.
 #[cfg(feature = "cli")]
 const COMMANDS: [&str; 5] =
     ["plan -n shop", "sync service/web -n shop", "status", "explain service/web -n shop", "doctor"];
@@ -111,7 +110,7 @@ fn the_plugins_output_shown_is_its_own() {
         writeln!(shown, "$ kubectl cloudmap {words}\n{}", text.trim_end()).expect("a string");
     }
     shown.push_str("```\n");
-    check(README, "plugin", &with_the_port_of_https(&shown));
+    check("docs/cli.md", "plugin", &with_the_port_of_https(&shown));
 }
 
 /// The sandbox serves at any free port, EKS at 443.
@@ -167,18 +166,25 @@ fn sandbox() -> PathBuf {
     sandbox
 }
 
-/// Compares a section of a README with what it should say, or writes it.
-fn check(file: &str, section: &str, expected: &str) {
+/// Compares the generated section of a page with its source, or writes it.
+fn check(file: &str, section: &str, generated: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
-    let readme = std::fs::read_to_string(&path).expect("the README");
+    let page = std::fs::read_to_string(&path).expect("the page");
     let begin = format!("<!-- {section} -->\n");
-    let start = readme.find(&begin).expect("the section's beginning") + begin.len();
-    let end = start + readme[start..].find("<!-- end -->").expect("the section's end");
+    let start = page.find(&begin).expect("the section's beginning") + begin.len();
+    let end = start + page[start..].find("<!-- end -->").expect("the section's end");
+    let expected = with_links_of(file, generated);
     if std::env::var_os("UPDATE_README").is_some() {
-        let updated = format!("{}{expected}{}", &readme[..start], &readme[end..]);
-        std::fs::write(&path, updated).expect("the README can be written");
+        let updated = format!("{}{expected}{}", &page[..start], &page[end..]);
+        std::fs::write(&path, updated).expect("the page can be written");
     } else {
         let hint = "run: UPDATE_README=1 cargo test --test readme -- --test-threads 1";
-        assert_eq!(&readme[start..end], expected, "{section} is out of date; {hint}");
+        assert_eq!(&page[start..end], expected, "{section} of {file} is out of date; {hint}");
     }
+}
+
+/// Links in the code are paths from the repository's root. A page needs them relative to its own folder.
+fn with_links_of(file: &str, text: &str) -> String {
+    let to_root = "../".repeat(Path::new(file).components().count() - 1);
+    text.replace("](docs/", &format!("]({to_root}docs/"))
 }

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 const TEMPLATE: &str = include_str!("../template.yaml");
 const RUNBOOK: &str = include_str!("../docs/runbook.md");
-const README: &str = include_str!("../README.md");
+const METRICS: &str = include_str!("../docs/reference/metrics.md");
 const WORDS: [&str; 10] =
     ["none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"];
 /// The columns of a CloudWatch dashboard.
@@ -144,7 +144,7 @@ fn the_bill_counts_every_metric() {
 }
 
 #[test]
-fn the_bill_and_the_readme_count_every_alarm() {
+fn the_bill_and_the_page_of_metrics_count_every_alarm() {
     let alarms = resources("AWS::CloudWatch::Alarm");
     let with =
         |topic: &str| alarms.iter().filter(|it| it.value("AlarmActions").contains(topic)).count();
@@ -152,8 +152,8 @@ fn the_bill_and_the_readme_count_every_alarm() {
     let cents = alarms.len() * 10;
     let line = format!("alarms and dashboard | {}, and 1 | $0.{cents:02}, and", alarms.len());
     assert!(include_str!("../docs/cost-and-network.md").contains(&line), "{line}");
-    assert!(README.contains(&format!("{pages} that page (`AlarmTopicArn`")), "{pages}");
-    assert!(README.contains(&format!("{waits} that can wait (`NoticeTopicArn`")), "{waits}");
+    assert!(METRICS.contains(&format!("{pages} that page (`AlarmTopicArn`")), "{pages}");
+    assert!(METRICS.contains(&format!("{waits} that can wait (`NoticeTopicArn`")), "{waits}");
     let shown =
         widgets().iter().find_map(|widget| widget["properties"]["alarms"].as_array().map(Vec::len));
     assert_eq!(shown, Some(alarms.len()));

@@ -91,14 +91,14 @@ pub const DOCUMENTED: &[Documented] = &[
     },
     Documented {
         variable: "NAME_POLICY",
-        meaning: "who may claim what, as JSON or `ssm:/name`: see [Who may claim what](#who-may-claim-what)",
+        meaning: "who may claim what, as JSON or `ssm:/name`: see [Name policy](docs/name-policy.md)",
         default: "everything is allowed",
         example: r#"[{"clusters":["*"],"kubernetesNamespaces":["shop"],"cloudMapNamespaces":["prod*"],"names":["shop-*"]}]"#,
     },
     Documented {
         variable: "PURGE_DEAD_CLUSTERS_AFTER",
         meaning: "after this time the instances of a cluster that EKS knows no more are taken out: \
-                  see [Dead clusters](#dead-clusters)",
+                  see [Dead clusters](docs/operations/dead-clusters.md)",
         default: "off",
         example: "7d",
     },

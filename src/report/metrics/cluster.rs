@@ -55,7 +55,7 @@ pub const OF_CLUSTER: [Metric<ClusterReport>; 15] = [
     }),
     Metric::counted(
         "GuardHeld",
-        "instances that [the guard](#the-guard) of a full sync keeps",
+        "instances that [the guard](docs/operations/guard.md) of a full sync keeps",
         ClusterReport::guarded,
     ),
     Metric::counted("Emptied", "names that lost their last instance", |cluster| {

@@ -50,7 +50,7 @@ pub const OF_INVOCATION: [Metric<Report>; 14] = [
     }),
     Metric::counted(
         "Orphans",
-        "instances of [clusters that are gone or not configured any more](#dead-clusters)",
+        "instances of [clusters that are gone or not configured any more](docs/operations/dead-clusters.md)",
         orphans,
     )
     .told_where(|report| report.whole),

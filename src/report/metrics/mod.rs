@@ -1,7 +1,7 @@
 //! A report as CloudWatch metrics: lines in the embedded metric format, one for each cluster and one
 //! for the invocation, of which CloudWatch Logs makes metrics without a call. What is counted, and how,
-//! is in `cluster` and `invocation`; the README's table is made from those lists, and the alarms and the
-//! dashboard in template.yaml use their names. Few dimensions, since CloudWatch bills each combination.
+//! is in `cluster` and `invocation`; the table in docs/reference/metrics.md is made from those lists, and the
+//! alarms and the dashboard in template.yaml use their names. Few dimensions, since CloudWatch bills each combination.
 
 mod cluster;
 #[cfg(test)]
