@@ -183,6 +183,7 @@ pub fn assert_settled(simulation: &Simulation, plan: &Plan) {
     // That a namespace is full only a refused call shows.
     let comes = |change: &&Change| matches!(change.stage(), Stage::Create | Stage::Register);
     let is_refused = |it: &&Change| comes(it) && simulation.is_full(&it.place().key);
+    let holders = Holders::decide(&simulation.world.0);
     for change in plan.changes.values().flatten().filter(|it| !is_refused(it)) {
         let told = tell(plan);
         let Change::Deregister { waits_for: Some(wait), .. } = change else {
@@ -193,13 +194,15 @@ pub fn assert_settled(simulation: &Simulation, plan: &Plan) {
         let hinders = |service: &ServiceRef| {
             plan.held_back.iter().any(|it| it.service == *service || for_all(&it.reason))
         };
+        let shares =
+            |service: &ServiceRef, key: &ServiceKey| holders.holders(key).contains(service);
         match wait {
             WaitsFor::NewName(renamed)
             | WaitsFor::HolderAndNewName { renamed, .. }
             | WaitsFor::ContestedName { renamed, .. }
             | WaitsFor::HinderedName { renamed, .. } => {
-                let own = plan.changes.get(renamed).into_iter().flatten();
-                let is_full = own.filter(comes).any(|it| is_refused(&it));
+                let all = plan.changes.values().flatten().filter(is_refused);
+                let is_full = all.map(|it| &it.place().key).any(|key| shares(renamed, key));
                 assert!(is_full || hinders(renamed), "{change}:\n{told}");
             }
             WaitsFor::FirstRegistration => {
