@@ -10,6 +10,7 @@ use crate::sandbox::cloud_map::RecordType::{A, Aaaa};
 use crate::sandbox::cloud_map::{
     Behaviour, Call, Fault, FaultKind, NamespaceKind, RecordType, ServiceKind,
 };
+use crate::sandbox::kubernetes::Pod;
 
 /// `web` in `prod.local`, created by the function with one pod; then its TTL is annotated.
 async fn drifted(ttl: &str) -> Fleet {
@@ -56,8 +57,10 @@ async fn update_says_again_all_that_it_would_delete() {
     fleet.cloud_map.tag(&service, "cloud-map-sync/owner", OWNER);
     let check = json!({ "Type": "HTTP", "ResourcePath": "/up", "FailureThreshold": 3 });
     fleet.cloud_map.dress(&service, "cloud-map-sync: ours", &check);
-    fleet.service(annotated("web", "example.com", "web"));
+    fleet.service(annotated("web", "example.com", "web").families(&["IPv4", "IPv6"]));
+    fleet.annotate("web", "port", "http");
     fleet.annotate("web", "ttl", "15");
+    fleet.cluster.pods("shop", "web", &[Pod::new("web-1", "10.0.1.1").address("fd00::1")]);
 
     converge(&fleet, &fleet.function().await).await;
 

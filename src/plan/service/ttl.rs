@@ -66,17 +66,14 @@ fn other_clusters(service: &CloudMapService, owner: &Owner) -> BTreeSet<ClusterA
 }
 
 impl Plan {
-    /// Beside other clusters, one that has no instance under a name and gets none by this plan has no say in its TTL:
-    /// those who have instances do not know of it, and would set theirs again at every run.
+    /// A cluster that has no instance under a name, and gets none by this plan, has no say in its TTL: other clusters do
+    /// not know of it, and would set theirs again at every run.
     pub fn leave_ttls_to_others(&mut self, observation: &Observation) {
         let has_say = |place: &Place| {
             let mut changes = self.changes.values().flatten();
             let gets_one =
                 changes.any(|it| it.place() == place && matches!(it, Change::Register { .. }));
-            let service = observation.registry.services.get(&place.key);
-            gets_one
-                || has_ours(observation, &place.key)
-                || service.is_none_or(|it| other_clusters(it, &observation.owner).is_empty())
+            gets_one || has_ours(observation, &place.key)
         };
         let updated = self.changes.values().flatten().filter(|it| it.stage() == Stage::Update);
         let told = self.standing.iter().filter(|(_, it)| it.notes.iter().any(is_about_ttl));

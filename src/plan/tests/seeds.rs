@@ -16,6 +16,10 @@ const FOUND: &[(&str, &str)] = &[
         "cc e80b6cf9928148f21d97b96dded2130bdaa85e7adb68abcf86f9c4eadd15f5eb",
     ),
     (
+        "plan::tests::clusters::clusters_that_ask_for_different_ttls_come_to_rest",
+        "cc 27af9eca792a10cc401565799aea871ee3015fab7af982a77e94d45f48a94546",
+    ),
+    (
         "plan::tests::convergence::planning_after_applying_is_empty",
         "cc a67d53651f60d2279effe5e247fedd51ac546281062d981267a952b90c2086ae",
     ),

@@ -51,9 +51,12 @@ fn without_the_annotation_no_ttl_differs() {
 fn of_those_who_share_a_name_the_oldest_decides_on_the_ttl_of_a_service_of_ours() {
     let told = |old: Option<u32>| {
         let sharing = |name, created| service(name, "dns/web").shared().created(created);
+        let endpoint = Endpoint { pod: None, ..pod("", "10.0.0.1") };
         let (older, young) = (sharing("shop/old", 1), sharing("shop/young", 2).ttl(90));
+        let older = older.ready([endpoint]);
         let older = old.into_iter().fold(older, Kubernetes::ttl);
-        let world = World::new().service(older).service(young).cloud_map("dns/web", A, []);
+        let world = World::new().service(older).service(young);
+        let world = world.cloud_map("dns/web", A, [own("a", "shop/old", "10.0.0.1")]);
         let ours = |it: &mut CloudMapService| {
             (it.tags, it.ttls) = (tagged("cloud-map-sync"), [60].into());
         };
