@@ -67,6 +67,11 @@ impl Owner {
         attributes.get(OWNER).is_some_and(|owner| *owner == self.id)
             && attributes.get(CLUSTER).is_some_and(|cluster| cluster == self.cluster.as_str())
     }
+
+    /// The Service in the marks of an instance of ours.
+    pub fn service_of(&self, attributes: &Attributes) -> Option<ServiceRef> {
+        Some(Marks::read(attributes, self)?.service)
+    }
 }
 
 /// The installation and the cluster in an instance's marks, whichever they are.

@@ -36,7 +36,7 @@ pub use instance::Attributes;
 pub use k8s_openapi::jiff::{SignedDuration, Timestamp};
 pub use name::{InvalidServiceName, NamespaceReference, ServiceName, ServiceRef};
 pub use namespace::{Namespace, NamespaceKind, UnresolvedNamespace};
-pub use registry::{Registry, ServiceKey};
+pub use registry::{InstanceKey, Registry, ServiceKey};
 pub use registry_name::RegistryName;
 pub use selection::Selection;
 pub use service::{CloudMapService, HealthCheck, Records, RoutingPolicy, ServiceKind, Tags};

@@ -95,9 +95,8 @@ impl World<'_> {
             let keys = holders.claims(service).into_iter().flatten();
             keys.map(move |key| (service.clone(), key.clone()))
         });
-        let marks = observation.registry.services.keys().flat_map(|key| {
-            plan::marks(observation, key).map(move |service| (service, key.clone()))
-        });
+        let marks = observation.all_marked_services();
+        let marks = marks.map(|(key, service)| (service, key.clone()));
         let (memory, cluster) = (self.registry.memory(), &self.owner.cluster);
         memory.note_ours(plan::seen_as_ours(observation).map(|service| service.arn.clone()));
         if is_whole {

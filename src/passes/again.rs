@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::Turn;
 use crate::model::ServiceRef;
-use crate::plan::{Again, Change, HeldBack, Holders, Observation, Plan, Reason, Stage, marks};
+use crate::plan::{Again, Change, HeldBack, Holders, Observation, Plan, Reason, Stage};
 
 /// How often a turn is planned: for what adds, for what removes, and once more for what waited for that.
 const PASSES: usize = 3;
@@ -166,7 +166,7 @@ impl Observation {
         is_part: bool,
     ) -> BTreeSet<ServiceRef> {
         let registered = changes.iter().filter(|it| is_part && it.stage() == Stage::Register);
-        let displaced = registered.flat_map(|change| marks(self, &change.place().key));
+        let displaced = registered.flat_map(|change| self.marked_services(&change.place().key));
         services.iter().cloned().chain(displaced).collect()
     }
 }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::asked_names::{all_keys, limit_names};
 use super::{Denial, HeldBack, Observation, Place, Reason};
-use crate::model::{AnnotatedService, Claim, Marks, ServiceKey, ServiceRef, UnresolvedNamespace};
+use crate::model::{AnnotatedService, Claim, ServiceKey, ServiceRef, UnresolvedNamespace};
 
 /// Every claim of a cluster, settled.
 #[derive(Debug, Default)]
@@ -37,7 +37,7 @@ impl Holders {
             }
         }
         for (key, claimants) in &mut all.claimants {
-            let marked = marked(observation, key);
+            let marked: BTreeSet<ServiceRef> = observation.marked_services(key).collect();
             let unclear = marked.intersection(&all.unclear);
             let unclear = unclear.filter(|it| observation.permit(it, key).is_ok());
             let unclear: Vec<ServiceRef> = unclear.cloned().collect();
@@ -212,11 +212,4 @@ fn age(observation: &Observation, service: &ServiceRef) -> (i64, ServiceRef) {
 fn shares(observation: &Observation, service: &ServiceRef) -> bool {
     let claims = observation.desired.services[service].claims.as_ref();
     claims.is_ok_and(|claims| claims.claim == Claim::Shared)
-}
-
-/// The Services in the marks of our instances under a key.
-fn marked(observation: &Observation, key: &ServiceKey) -> BTreeSet<ServiceRef> {
-    let instances = observation.registry.instances(key);
-    let marks = instances.filter_map(|(_, it)| Marks::read(it, &observation.owner));
-    marks.map(|marks| marks.service).collect()
 }

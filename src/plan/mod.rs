@@ -29,6 +29,7 @@ mod intent;
 mod mark;
 mod name_policy;
 mod note;
+mod observation;
 mod order;
 mod orphans;
 mod ownership;
@@ -51,7 +52,7 @@ use instances::comparison::Comparison;
 use instances::{compare, wanted};
 use order::removal;
 
-use crate::model::{Attributes, Desired, Held, Owner, Registry, ServiceKey, ServiceRef, Timestamp};
+use crate::model::ServiceRef;
 
 pub use adopt::{Adoption, Former, NotAdopted, adopt};
 pub use capacity::ServiceLimit;
@@ -66,13 +67,14 @@ pub use instances::health::health_needed;
 pub use intent::Intent;
 pub use name_policy::{Denial, Glob, NamePolicy, Permit, Range, Rule};
 pub use note::Note;
+pub use observation::Observation;
 pub use order::turns::in_turns;
 pub use orphans::{Orphans, Step, marked_clusters, not_shown};
 pub use ownership::Foreign;
 pub use part::affected::affected;
 pub use part::doubt::in_doubt;
 pub use part::narrow::Again;
-pub use part::rest::{claimed, claimed_namespaces, lacks_namespace, marks, stand_alone};
+pub use part::rest::{claimed, claimed_namespaces, lacks_namespace, stand_alone};
 pub use place::Place;
 pub use policy::Policy;
 pub use purge::purge;
@@ -83,34 +85,6 @@ pub use service::{
 };
 pub use standing::Standing;
 pub use unread::{seen_as_ours, tags_of_unread, unread_keys};
-
-/// All that a plan is made from.
-#[derive(Clone, Debug)]
-pub struct Observation {
-    /// Whose instances are ours.
-    pub owner: Owner,
-    /// What the installation allows.
-    pub rules: Arc<Rules>,
-    /// When it was made.
-    pub now: Timestamp,
-    /// How much of the cluster the plan is about.
-    pub extent: Extent,
-    /// What the guard measures a loss against between the passes, if it judges there again.
-    pub judged: Option<Arc<Judged>>,
-    /// The Services that the run held of which this is the rest.
-    pub held: Held,
-    /// What the cluster asks for.
-    pub desired: Desired,
-    /// What Cloud Map holds.
-    pub registry: Registry,
-}
-
-impl Observation {
-    /// The instances of ours that were read under a key.
-    pub fn ours(&self, key: &ServiceKey) -> impl Iterator<Item = (&String, &Attributes)> {
-        self.registry.instances(key).filter(|(_, attributes)| self.owner.owns(attributes))
-    }
-}
 
 /// What to do, and what not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

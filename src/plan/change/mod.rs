@@ -5,7 +5,7 @@ mod removal;
 mod text;
 
 use super::{Former, NewService, Place, ServiceUpdate};
-use crate::model::{Attributes, Health, ServiceRef};
+use crate::model::{Attributes, Health, InstanceKey, ServiceRef};
 
 pub use removal::{Because, WaitsFor};
 pub use text::{Difference, describe};
@@ -185,6 +185,16 @@ impl Change {
             | Self::Health { instance, .. }
             | Self::Deregister { instance, .. } => Some(instance),
         }
+    }
+
+    /// The same, with its Cloud Map service.
+    pub fn instance_key(&self) -> Option<InstanceKey> {
+        Some(InstanceKey::new(&self.place().key, self.instance()?))
+    }
+
+    /// Whether it changes this instance.
+    pub fn is_about(&self, instance: &InstanceKey) -> bool {
+        self.place().key == instance.service && self.instance() == Some(instance.id.as_str())
     }
 
     /// Whether `RegisterInstance` makes it.

@@ -4,11 +4,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::loss::{Losses, Offset, ours};
+use super::loss::{Losses, Offset};
 use super::sighting::Sighting;
 use super::verdict::Measure;
 use super::{Extent, memory};
-use crate::model::{Attributes, Marks, Owner, ServiceRef};
+use crate::model::{Attributes, Owner, ServiceRef};
 use crate::plan::{Observation, Plan};
 
 /// What the second judgement measures a loss against.
@@ -38,7 +38,7 @@ impl Judged {
             return None;
         }
         let mut before = BTreeMap::new();
-        for service in ours(observation) {
+        for (_, service) in observation.all_marked_services() {
             *before.entry(service).or_default() += 1;
         }
         let (extent, instances) = (measure.extent, measure.instances);
@@ -48,8 +48,7 @@ impl Judged {
 
     /// Records that an instance passed in place from one Service to another: it can still be found.
     pub fn pass_on(&mut self, owner: &Owner, from: &Attributes, to: &Attributes) {
-        let service = |attributes| Some(Marks::read(attributes, owner)?.service);
-        if let (Some(from), Some(to)) = (service(from), service(to))
+        if let (Some(from), Some(to)) = (owner.service_of(from), owner.service_of(to))
             && from != to
             && let Some(before) = self.before.get_mut(&from)
         {

@@ -5,9 +5,9 @@
 use super::loss::Losses;
 use super::sighting::Sighting;
 use super::verdict::Verdict;
-use crate::model::Attributes;
 use crate::model::attributes::SIGHTING;
-use crate::plan::mark::{self, InstanceKey};
+use crate::model::{Attributes, InstanceKey};
+use crate::plan::mark;
 use crate::plan::{Change, Observation, Plan};
 
 /// What was remembered before.
@@ -73,7 +73,7 @@ impl Memory<'_> {
     fn mark(&self, sighting: &Sighting, held: &[Change], plan: &mut Plan) {
         let text = sighting.to_string();
         let rooms = held.iter().filter_map(|change| {
-            let at = (change.place().key.clone(), change.instance()?.to_owned());
+            let at = change.instance_key()?;
             let present = self.attributes(&at)?;
             let is_marked = present.contains_key(SIGHTING);
             mark::has_room(present, SIGHTING, &text).then_some((!is_marked, at))
@@ -96,7 +96,7 @@ impl Memory<'_> {
         self.attributes(at)?.get(SIGHTING)
     }
 
-    fn attributes(&self, (key, id): &InstanceKey) -> Option<&Attributes> {
-        self.0.registry.instance(key, id)
+    fn attributes(&self, at: &InstanceKey) -> Option<&Attributes> {
+        self.0.registry.instance(&at.service, &at.id)
     }
 }

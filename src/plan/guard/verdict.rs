@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::judged::Judged;
-use super::loss::{Losses, ours};
+use super::loss::Losses;
 use super::sighting::{Age, Sighting};
 use super::told::{Losing, Stand, Told};
 use super::{Extent, Observation};
@@ -46,7 +46,8 @@ impl Measure {
     pub fn of(observation: &Observation, affected: &BTreeSet<ServiceRef>) -> Self {
         let extent = observation.extent;
         let counts = |service: &ServiceRef| extent != Extent::Part || affected.contains(service);
-        let instances = ours(observation).filter(counts).count();
+        let marked = observation.all_marked_services().filter(|(_, service)| counts(service));
+        let instances = marked.count();
         Self { extent, instances, unread: instances_unread(observation) }
     }
 

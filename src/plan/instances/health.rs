@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use super::wanted::Wanted;
 use crate::model::attributes::{HEALTH, INITIAL_HEALTH};
 use crate::model::{
-    Attributes, Claims, CloudMapService, Endpoint, Health, HealthSource, KnownHealth, Marks,
+    Attributes, Claims, CloudMapService, Endpoint, Health, HealthSource, KnownHealth,
     ServiceKey, ServiceRef,
 };
 use crate::plan::{Difference, Holders, Observation, Setting};
@@ -67,8 +67,8 @@ pub fn health_needed(
         claims.any(|it| it.publish && is_custom(it, service.custom_health) == Ok(true))
     };
     let written = |attributes: &Attributes| {
-        let marks = Marks::read(attributes, &observation.owner);
-        attributes.contains_key(HEALTH) && marks.is_some_and(|it| affected.contains(&it.service))
+        let marked = observation.owner.service_of(attributes);
+        attributes.contains_key(HEALTH) && marked.is_some_and(|it| affected.contains(&it))
     };
     let services = observation.registry.services.iter();
     let needed = services.filter(|(key, service)| {

@@ -8,7 +8,7 @@ use super::identity::{Identity, new_id};
 use super::maximum::{Maximum, SetBy};
 use super::wanted::Wanted;
 use crate::model::{
-    Attributes, CloudMapService, Health, KnownHealth, Marks, ServiceKey, ServiceRef,
+    Attributes, CloudMapService, Health, KnownHealth, ServiceKey, ServiceRef,
 };
 use crate::plan::Observation;
 
@@ -51,8 +51,7 @@ impl<'a> Present<'a> {
 
     /// Whether an instance of ours is marked as this Service's.
     pub fn is_marked(&self, id: &String, service: &ServiceRef) -> bool {
-        let marks = Marks::read(self.ours[id], &self.observation.owner);
-        marks.is_some_and(|marks| marks.service == *service)
+        self.observation.owner.service_of(self.ours[id]).as_ref() == Some(service)
     }
 
     /// The id for a new instance if an instance of ours has `new_id` and stands for another endpoint, as after an
@@ -141,6 +140,6 @@ fn own_id(
     attributes: &Attributes,
     identity: &Identity,
 ) -> Option<String> {
-    let marks = Marks::read(attributes, &observation.owner)?;
-    Some(new_id(&observation.owner, &marks.service, identity))
+    let owner = &observation.owner;
+    Some(new_id(owner, &owner.service_of(attributes)?, identity))
 }

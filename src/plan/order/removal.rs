@@ -4,11 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::new_name::{NewName, new_name};
-use crate::model::{Attributes, Marks, ServiceKey, ServiceRef};
-use crate::plan::change::describe;
+use crate::model::{ServiceKey, ServiceRef};
 use crate::plan::claim::Holders;
 use crate::plan::instances::comparison::Comparison;
-use crate::plan::{Because, Change, Observation, Place, Plan, WaitsFor};
+use crate::plan::observation::MarkedInstance;
+use crate::plan::{Because, Observation, Place, Plan, WaitsFor};
 
 /// Every name that was compared, by those who hold it.
 pub type Matched = BTreeMap<ServiceKey, BTreeMap<ServiceRef, Comparison>>;
@@ -31,23 +31,10 @@ pub fn removals(
             else {
                 continue;
             };
-            plan.changes.entry(turn).or_default().push(Change::Deregister {
-                place: place.clone(),
-                instance: candidate.instance.clone(),
-                marked: candidate.marked.clone(),
-                address: describe(candidate.attributes),
-                because,
-                waits_for,
-            });
+            let change = candidate.removal(&place, because, waits_for);
+            plan.changes.entry(turn).or_default().push(change);
         }
     }
-}
-
-/// An instance of ours that the holder of its name has no use for.
-struct Candidate<'a> {
-    instance: &'a String,
-    marked: ServiceRef,
-    attributes: &'a Attributes,
 }
 
 struct Removals<'a> {
@@ -60,35 +47,27 @@ struct Removals<'a> {
 type Decision = (ServiceRef, Because, Option<WaitsFor>);
 
 impl<'a> Removals<'a> {
-    fn candidates(&self, key: &ServiceKey) -> Vec<Candidate<'a>> {
+    /// The instances of ours that the holders of a name have no use for.
+    fn candidates(&self, key: &ServiceKey) -> Vec<MarkedInstance<'a>> {
         let compared = self.matched.get(key);
-        let instances = self.observation.registry.instances(key);
-        let ours = instances.filter_map(|(instance, attributes)| {
-            let marked = Marks::read(attributes, &self.observation.owner)?.service;
-            Some(Candidate { instance, marked, attributes })
-        });
-        let unwanted = |candidate: &Candidate| {
-            if compared.is_none() {
-                return true;
-            }
-            let mut compared = compared.into_iter().flat_map(BTreeMap::values);
-            compared.any(|it| it.has_no_use_for(candidate.instance))
+        let is_surplus = |it: &MarkedInstance| {
+            compared.is_none_or(|all| all.values().any(|compared| compared.has_no_use_for(it.id)))
         };
-        ours.filter(|candidate| self.affected.contains(&candidate.marked) && unwanted(candidate))
-            .collect()
+        let ours = self.observation.marked(key);
+        ours.filter(|it| self.affected.contains(&it.service) && is_surplus(it)).collect()
     }
 
     fn decide(
         &self,
         key: &ServiceKey,
-        candidate: &Candidate,
-        all: &[Candidate],
+        candidate: &MarkedInstance,
+        all: &[MarkedInstance],
     ) -> Option<Decision> {
-        let marked = &candidate.marked;
+        let marked = &candidate.service;
         match self.holders.holder(key).filter(|holder| !self.holders.is_unclear(holder)) {
             Some(_) if self.holders.holds(key, marked) => {
-                let mut own = all.iter().rev().filter(|other| other.marked == *marked);
-                let is_last = own.next().is_some_and(|last| last.instance == candidate.instance);
+                let mut own = all.iter().rev().filter(|other| other.service == *marked);
+                let is_last = own.next().is_some_and(|last| last.id == candidate.id);
                 self.of_a_holder(key, candidate, is_last)
             }
             Some(_) => self.of_another(key, marked),
@@ -101,17 +80,17 @@ impl<'a> Removals<'a> {
     fn of_a_holder(
         &self,
         key: &ServiceKey,
-        candidate: &Candidate,
+        candidate: &MarkedInstance,
         is_last: bool,
     ) -> Option<Decision> {
-        let comparison = self.matched.get(key)?.get(&candidate.marked)?;
-        let because = comparison.because(candidate.instance);
+        let comparison = self.matched.get(key)?.get(&candidate.service)?;
+        let because = comparison.because(candidate.id);
         let waits_for = match comparison.asked {
             true if comparison.serves => None,
             true => Some(WaitsFor::FirstRegistration),
             false => self.first_to_serve(key).map(WaitsFor::Holder),
         };
-        Some((candidate.marked.clone(), because, waits_for.filter(|_| is_last)))
+        Some((candidate.service.clone(), because, waits_for.filter(|_| is_last)))
     }
 
     /// Who of those that hold a name and have ready endpoints will be found under it first, where nobody

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::model::{Claim, Marks, ServiceKey, ServiceRef};
+use crate::model::{Claim, ServiceKey, ServiceRef};
 use crate::plan::{Holders, Observation};
 
 /// The keys that Services claim, and that may be looked at.
@@ -37,13 +37,8 @@ pub fn stand_alone(observation: &Observation, services: &BTreeSet<ServiceRef>) -
         let clear = !holders.is_unclear(service) && holders.denied(service).is_empty();
         let mut keys = holders.claims(service).into_iter().flatten();
         let only = BTreeSet::from([service.clone()]);
-        let alone = |key: &ServiceKey| marks(observation, key).collect::<BTreeSet<_>>() == only;
+        let marked = |key: &ServiceKey| observation.marked_services(key).collect::<BTreeSet<_>>();
+        let alone = |key: &ServiceKey| marked(key) == only;
         exclusive && clear && keys.all(alone)
     })
-}
-
-/// The Services in the marks of our instances under a key.
-pub fn marks(observation: &Observation, key: &ServiceKey) -> impl Iterator<Item = ServiceRef> {
-    let instances = observation.registry.instances(key);
-    instances.filter_map(|(_, it)| Some(Marks::read(it, &observation.owner)?.service))
 }

@@ -286,7 +286,7 @@ fn is_service_connect(world: &World) -> bool {
     let mut services = world.0.registry.services.iter();
     services.any(|(key, service)| {
         let managed = matches!(service.tags, Tags::Read { managed_by_ecs: true, .. });
-        managed && marks(world, key).next().is_some()
+        managed && world.0.marked_services(key).next().is_some()
     })
 }
 
@@ -305,17 +305,12 @@ pub fn found(world: &World) -> BTreeSet<(ServiceKey, Identity, ServiceRef)> {
 /// Whether somebody unclear left instances under the name: they stay.
 fn is_anothers(world: &World, key: &ServiceKey) -> bool {
     let holders = Holders::decide(&world.0);
-    marks(world, key).any(|service| !holders.holds(key, &service))
-}
-
-fn marks(world: &World, key: &ServiceKey) -> impl Iterator<Item = ServiceRef> {
-    let instances = world.0.registry.instances(key);
-    instances.filter_map(|(_, it)| Some(Marks::read(it, &world.0.owner)?.service))
+    world.0.marked_services(key).any(|service| !holders.holds(key, &service))
 }
 
 /// Every Service that exists or left marks.
 fn services(world: &World) -> BTreeSet<ServiceRef> {
-    let marked = world.0.registry.services.keys().flat_map(|key| marks(world, key));
+    let marked = world.0.all_marked_services().map(|(_, service)| service);
     marked.chain(world.0.desired.services.keys().cloned()).collect()
 }
 

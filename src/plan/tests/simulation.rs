@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::clusters::Interruption;
 use super::world::World;
-use crate::model::{KnownHealth, Selection, ServiceKey, ServiceRef};
+use crate::model::{InstanceKey, KnownHealth, Selection, ServiceKey, ServiceRef};
 use crate::passes::{self, Step, Turn};
 use crate::plan::{
     Adoption, Change, Extent, Holders, Intent, Judged, Observation, Plan, Rules, Stage, adopt,
@@ -45,7 +45,7 @@ pub struct Simulation {
     pub(super) calls: u32,
     pub(super) writes: u32,
     /// What the present sync registered.
-    pub(super) fresh: BTreeSet<(ServiceKey, String)>,
+    pub(super) fresh: BTreeSet<InstanceKey>,
     /// The namespaces in which Cloud Map refused a registration of the present sync.
     pub(super) refusals: BTreeSet<String>,
     /// Who held each name when the present sync began.
@@ -91,7 +91,7 @@ impl Simulation {
             if !asked.contains(key) {
                 service.health = KnownHealth::Unread;
             } else if let KnownHealth::Read(known) = &mut service.health {
-                let is_fresh = |id: &String| self.fresh.contains(&(key.clone(), id.clone()));
+                let is_fresh = |id: &String| self.fresh.contains(&InstanceKey::new(key, id));
                 known.retain(|id, _| !(self.course.late && is_fresh(id)));
             }
         }
