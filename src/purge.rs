@@ -1,8 +1,6 @@
 //! All of ours for one cluster in one Cloud Map, top to bottom: read, plan, apply, report. Wiring only.
 //! The cluster is not asked for anything, since it may be gone.
 
-use std::collections::BTreeSet;
-
 use tokio::time::Instant;
 
 use crate::apply::Task;
@@ -25,11 +23,9 @@ impl Invocation<'_> {
         because: &Because,
     ) -> Result<ClusterReport, Error> {
         let read = self.in_time(registry.read()).await?;
-        let observation = self.of_cluster(cluster.clone(), &read);
+        let observed = self.of_cluster(cluster.clone(), &read);
         let task = Task::Purge(registry, because);
-        Ok(self
-            .carry_out(&task, &observation, &BTreeSet::new(), (Urgency::Bulk, Instant::now()))
-            .await
-            .report)
+        let terms = (Urgency::Bulk, Instant::now());
+        Ok(self.carry_out(&task, observed.basis(), terms).await.report)
     }
 }

@@ -1,6 +1,5 @@
 //! One cluster, top to bottom: connect, observe, plan, apply, report. Wiring only.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use futures_util::{StreamExt, TryStreamExt, stream};
@@ -12,9 +11,9 @@ use crate::cloud_map::{self, Urgency};
 use crate::deadline::Deadline;
 use crate::eks;
 use crate::kubernetes::desired::{self, Reading};
-use crate::model::{Owner, Registry, Selection, ServiceRef, Timestamp};
+use crate::model::{Owner, Registry, Selection, Timestamp};
 use crate::observe::{self, ReadBy, SharedRegistry, World};
-use crate::plan::{Adoption, Claimed, HeldBack, Judged, Leaving, Observation, Rules};
+use crate::plan::{Adoption, Basis, Claimed, HeldBack, Judged, Leaving, Rules};
 use crate::report::{ClusterReport, Mode, Notice, chain, notices};
 use crate::settings::{Cluster, Settings};
 
@@ -112,7 +111,7 @@ impl Invocation<'_> {
         }
         let began = Instant::now();
         let observed = timeout_at(self.deadline.stop(), Box::pin(world.observe(selection))).await;
-        let (observation, affected) = observed.map_err(|_| Error::Deadline)??;
+        let observed = observed.map_err(|_| Error::Deadline)??;
         let task = match &self.adoption {
             Some(adoption) => Task::Adopt(&world, adoption),
             None => Task::Sync(&world),
@@ -121,37 +120,36 @@ impl Invocation<'_> {
             Selection::Everything => Urgency::Bulk,
             Selection::Only { .. } => Urgency::Urgent,
         };
-        let carried = self.carry_out(&task, &observation, &affected, (urgency, began)).await;
+        let carried = self.carry_out(&task, observed.basis(), (urgency, began)).await;
         // An adoption takes nothing out, so that it has nothing to hold whatever the cluster looks like.
         if self.adoption.is_none() {
-            world.note_what_is_held(&observation, carried.report.guard.is_some());
+            world.note_what_is_held(observed.basis(), carried.report.guard.is_some());
         }
         if self.mode == Mode::Sync {
-            self.tell(&world, &notices(&carried.held_back, &observation.desired)).await;
+            self.tell(&world, &notices(&carried.held_back, &observed.observation.desired)).await;
         }
-        Ok((carried.report, Claimed::of(&observation, carried.leaving)))
+        Ok((carried.report, Claimed::of(&observed.observation, carried.leaving)))
     }
 
     /// Plans a task on what was observed, and carries the plan out unless that is all that is asked for.
     pub(crate) async fn carry_out(
         &self,
         task: &Task<'_>,
-        observation: &Observation,
-        affected: &BTreeSet<ServiceRef>,
+        basis: Basis<'_>,
         (urgency, observed): (Urgency, Instant),
     ) -> CarriedOut {
-        let mut plan = task.intent().plan(observation, affected);
-        let name = observation.owner.cluster.as_str();
+        let mut plan = task.intent().plan(basis);
+        let name = basis.observation.owner.cluster.as_str();
         let leaving = plan.leaving();
         if self.mode != Mode::Sync {
             let held_back = plan.held_back.clone();
             return CarriedOut { report: ClusterReport::of_plan(name, plan), held_back, leaving };
         }
-        let judged = task.is_sync().then(|| Judged::of(observation, affected, &plan)).flatten();
+        let judged = task.is_sync().then(|| Judged::of(basis, &plan)).flatten();
         let changes = std::mem::take(&mut plan.changes);
         let terms =
             Terms { deadline: self.deadline, order: Order::at(self.now), urgency, observed };
-        let results = apply::apply(task, observation, changes, judged, terms).await;
+        let results = apply::apply(task, basis, changes, judged, terms).await;
         let refused = results.refused();
         plan.guard = results.guard.or(plan.guard);
         plan.add_held_back(results.held_back);

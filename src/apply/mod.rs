@@ -19,7 +19,7 @@ use crate::cloud_map::Urgency;
 use crate::deadline::Deadline;
 use crate::model::ServiceRef;
 use crate::passes;
-use crate::plan::{Change, Judged, Observation};
+use crate::plan::{Basis, Change, Judged};
 
 pub use crate::passes::{Applied, Outcome, Results};
 pub use deletion::delete;
@@ -52,18 +52,17 @@ impl Terms {
     }
 }
 
-/// Carries out the changes of a plan that was made from `observation`; `judged` if the guard judges again between the
-/// passes.
+/// Carries out the changes of a plan that was made from `basis`; `judged` if the guard judges again between the passes.
 pub async fn apply(
     task: &Task<'_>,
-    observation: &Observation,
+    basis: Basis<'_>,
     changes: BTreeMap<ServiceRef, Vec<Change>>,
     judged: Option<Judged>,
     terms: Terms,
 ) -> Results {
     let mut results = Results::default();
     results.applied.reserve(changes.values().map(Vec::len).sum());
-    let turns = passes::turns(task.intent(), observation, changes, judged);
+    let turns = passes::turns(task.intent(), basis, changes, judged);
     let turns = terms.order.apply(turns).into_iter().map(|turn| turn::take(task, turn, terms));
     let mut turns = stream::iter(turns).buffer_unordered(SIDE_BY_SIDE);
     while let Some(of_turn) = turns.next().await {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::model::ServiceRef;
 use crate::observe::{self, SharedRegistry, World};
-use crate::plan::{Adoption, Again, Because, Intent, Observation, Step};
+use crate::plan::{Adoption, Again, Because, Intent, Observation, Observed, Step};
 
 /// What changes are carried out for.
 #[derive(Clone, Copy)]
@@ -50,15 +50,15 @@ impl Task<'_> {
     pub async fn read(
         &self,
         mut observation: Observation,
-        Again { keys, read, .. }: &Again,
-    ) -> Result<Observation, observe::Error> {
+        again: &Again,
+    ) -> Result<Observed, observe::Error> {
         match self {
             Self::Sync(world) | Self::Adopt(world, _) => {
-                world.observe_again(observation, keys, read).await
+                world.observe_again(observation, again).await
             }
             Self::Purge(registry, _) | Self::Orphans(registry, _) => {
-                registry.read_again(&mut observation.registry, keys).await?;
-                Ok(observation)
+                registry.read_again(&mut observation.registry, &again.keys).await?;
+                Ok(Observed::again(observation, again))
             }
         }
     }

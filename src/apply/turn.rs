@@ -12,7 +12,7 @@ use crate::cloud_map::{Call, CloudMap, Gate};
 use crate::model::{ServiceKey, ServiceRef};
 use crate::observe;
 use crate::passes::{Effect, NO_TIME, Step, Turn};
-use crate::plan::{Again, Change, Observation, Stage};
+use crate::plan::{Again, Change, Observation, Observed, Stage};
 use crate::report::chain;
 
 /// A plan that is older than this is made again before anything is registered on its strength: pods come and go, and
@@ -67,8 +67,8 @@ impl Shell<'_> {
                     }
                 }
                 Step::Read(again) => {
-                    if let Some(observation) = self.read(&again).await {
-                        self.turn.observed(observation);
+                    if let Some(read) = self.read(&again).await {
+                        self.turn.observed(read);
                     }
                 }
                 Step::ReadEndpoints(services) => {
@@ -95,8 +95,8 @@ impl Shell<'_> {
             return self.make_all(changes).await;
         }
         let again = self.turn.refresh(changes);
-        if let Some(observation) = self.read(&again).await {
-            self.turn.refreshed(observation);
+        if let Some(read) = self.read(&again).await {
+            self.turn.refreshed(read);
         }
         drop(gate);
     }
@@ -126,7 +126,7 @@ impl Shell<'_> {
         }
     }
 
-    async fn read(&mut self, again: &Again) -> Option<Observation> {
+    async fn read(&mut self, again: &Again) -> Option<Observed> {
         self.observed = Instant::now();
         let mut observation = self.turn.observation().clone();
         // Its ARN makes a namespace one that is there, whichever turn created it.
@@ -147,12 +147,9 @@ impl Shell<'_> {
         self.settle(read)
     }
 
-    fn settle<T>(
-        &mut self,
-        read: Result<Result<Observation, observe::Error>, T>,
-    ) -> Option<Observation> {
+    fn settle<R, T>(&mut self, read: Result<Result<R, observe::Error>, T>) -> Option<R> {
         match read {
-            Ok(Ok(observation)) => return Some(observation),
+            Ok(Ok(read)) => return Some(read),
             Ok(Err(error)) => self.turn.fail(&Outcome::Failed(chain(&error))),
             Err(_) => self.turn.fail(&Outcome::Undone(NO_TIME.to_owned())),
         }

@@ -68,9 +68,11 @@ impl Owner {
             && attributes.get(CLUSTER).is_some_and(|cluster| cluster == self.cluster.as_str())
     }
 
-    /// The Service in the marks of an instance of ours.
+    /// The Service in the marks of an instance of ours. One that lost its Service's name belongs to a Service
+    /// that cannot exist, so it is cleaned up.
     pub fn service_of(&self, attributes: &Attributes) -> Option<ServiceRef> {
-        Some(Marks::read(attributes, self)?.service)
+        let text = |key| attributes.get(key).cloned().unwrap_or_default();
+        self.owns(attributes).then(|| ServiceRef::new(text(NAMESPACE), text(SERVICE)))
     }
 }
 
@@ -102,14 +104,9 @@ impl Marks {
         attributes
     }
 
-    /// The marks in an instance's attributes; `None` where it is not `owner`'s. An instance of ours
-    /// that lost its Service's name belongs to a Service that cannot exist, so it is cleaned up.
+    /// The marks in an instance's attributes; `None` if it is not `owner`'s.
     pub fn read(attributes: &Attributes, owner: &Owner) -> Option<Self> {
-        let text = |key| attributes.get(key).cloned().unwrap_or_default();
-        owner.owns(attributes).then(|| Self {
-            service: ServiceRef::new(text(NAMESPACE), text(SERVICE)),
-            pod: attributes.get(POD).cloned(),
-        })
+        Some(Self { service: owner.service_of(attributes)?, pod: attributes.get(POD).cloned() })
     }
 }
 

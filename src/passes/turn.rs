@@ -110,8 +110,7 @@ impl<'a> Turn<'a> {
         if let Some(changes) = self.take_due() {
             return Step::Make(changes);
         }
-        if self.goes_on() {
-            let again = self.reread();
+        if let Some(again) = self.next_read() {
             // A Cloud Map service that another writer changes is read as if it were new.
             for change in self.contested.iter().filter(|change| change.stage() == Stage::Update) {
                 self.observation.registry.services.remove(&change.place().key);

@@ -12,7 +12,7 @@ use super::instances::rewrite;
 use super::instances::sharing::apportion;
 use super::instances::wanted::{Wanted, wanted};
 use super::ownership::{Foreign, foreign, is_ecs};
-use super::{Because, Change, Extent, Holders, Observation, Place, Plan, Reason, plan};
+use super::{Basis, Because, Change, Extent, Holders, Observation, Place, Plan, Reason};
 use crate::model::attributes::{EC2_INSTANCE, MARK_PREFIX, ORPHANED, SIGHTING};
 use crate::model::{Attributes, Owner, ServiceKey, ServiceRef, Tags};
 
@@ -58,14 +58,10 @@ pub enum NotAdopted {
     Changed,
 }
 
-/// Plans the adoption of instances under the names that the `affected` Services hold, whose endpoints
+/// Plans the adoption of instances under the names that the affected Services hold, whose endpoints
 /// must have been read.
-pub fn adopt(
-    observation: &Observation,
-    affected: &BTreeSet<ServiceRef>,
-    adoption: &Adoption,
-) -> Plan {
-    let holders = Holders::decide(observation);
+pub fn adopt(basis: Basis<'_>, adoption: &Adoption) -> Plan {
+    let Basis { observation, holders, affected } = basis;
     // Nothing is lost by an adoption, so the guard has nothing to judge.
     let after = Observation { extent: Extent::Again, ..observation.clone() };
     let (plan, adopted) = (Plan::default(), BTreeSet::new());
@@ -75,8 +71,10 @@ pub fn adopt(
         adopting.look_under(key, holders.holders(key), &holders.asking(key, affected));
     }
     let Adopting { mut plan, after, adopted, .. } = adopting;
-    plan.add_duplicates(&after, affected, |key| adopted.contains(key));
-    plan.note_foreign(&after, &holders, affected);
+    let decided = Holders::decide(&after);
+    let after = Basis { observation: &after, holders: &decided, affected };
+    plan.add_duplicates(super::plan(after), |key| adopted.contains(key));
+    plan.note_foreign(after);
     plan.standing.retain(|place, _| exists(&place.key));
     observation.rules.policy.restrict(&mut plan);
     plan.note_present(&observation.registry);
@@ -166,15 +164,9 @@ impl<'a> Adopting<'a> {
 }
 
 impl Plan {
-    /// Adds the removals of what says the same as another instance of ours, in some of the Cloud Map
-    /// services.
-    pub fn add_duplicates(
-        &mut self,
-        observation: &Observation,
-        affected: &BTreeSet<ServiceRef>,
-        among: impl Fn(&ServiceKey) -> bool,
-    ) {
-        for (service, mut changes) in plan(observation, affected).changes {
+    /// Adds the removals of duplicates that a sync would make, in some of the Cloud Map services.
+    pub fn add_duplicates(&mut self, of_sync: Self, among: impl Fn(&ServiceKey) -> bool) {
+        for (service, mut changes) in of_sync.changes {
             changes.retain(|change| {
                 let duplicate =
                     matches!(change, Change::Deregister { because: Because::Duplicate, .. });

@@ -116,9 +116,17 @@ impl Holders {
 
     /// The Services and those who share a name with them: what one of them leaves another may want.
     pub fn with_sharers(&self, services: &BTreeSet<ServiceRef>) -> BTreeSet<ServiceRef> {
-        let claimed = services.iter().filter_map(|service| self.claims(service)).flatten();
-        let shared = claimed.map(|key| self.holders(key)).filter(|holders| holders.len() > 1);
+        let shared = self.claimed_by(services).map(|key| self.holders(key));
+        let shared = shared.filter(|holders| holders.len() > 1);
         shared.flatten().chain(services).cloned().collect()
+    }
+
+    /// The keys that these Services claim.
+    pub fn claimed_by<'a>(
+        &'a self,
+        services: &'a BTreeSet<ServiceRef>,
+    ) -> impl Iterator<Item = &'a ServiceKey> {
+        services.iter().filter_map(|service| self.claims(service)).flatten()
     }
 
     /// The keys that a Service claims; `None` where it is no annotated headless Service.

@@ -18,6 +18,7 @@
 
 mod adopt;
 mod asked_names;
+mod basis;
 mod capacity;
 mod change;
 mod claim;
@@ -45,7 +46,7 @@ mod standing;
 mod tests;
 mod unread;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use instances::comparison::Comparison;
@@ -55,6 +56,7 @@ use order::removal;
 use crate::model::ServiceRef;
 
 pub use adopt::{Adoption, Former, NotAdopted, adopt};
+pub use basis::{Basis, Observed};
 pub use capacity::ServiceLimit;
 pub use change::{Because, Change, Difference, Exchange, Stage, WaitsFor};
 pub use claim::Holders;
@@ -74,7 +76,7 @@ pub use ownership::Foreign;
 pub use part::affected::affected;
 pub use part::doubt::in_doubt;
 pub use part::narrow::Again;
-pub use part::rest::{claimed, claimed_namespaces, lacks_namespace, stand_alone};
+pub use part::rest::{claimed_namespaces, lacks_namespace, stand_alone};
 pub use place::Place;
 pub use policy::Policy;
 pub use purge::purge;
@@ -99,10 +101,10 @@ pub struct Plan {
     pub guard: Option<Arc<Told>>,
 }
 
-/// Compares desired and actual state of the `affected` Services. Their endpoints must have been read, and
+/// Compares desired and actual state of the affected Services. Their endpoints must have been read, and
 /// those of all who share a name with them.
-pub fn plan(observation: &Observation, affected: &BTreeSet<ServiceRef>) -> Plan {
-    let holders = Holders::decide(observation);
+pub fn plan(basis: Basis<'_>) -> Plan {
+    let Basis { observation, holders, affected } = basis;
     let mut plan = Plan { held_back: holders.held_back(observation, affected), ..Plan::default() };
     let mut matched = BTreeMap::new();
     for key in holders.keys() {
@@ -127,14 +129,14 @@ pub fn plan(observation: &Observation, affected: &BTreeSet<ServiceRef>) -> Plan 
             }
         }
     }
-    removal::removals(observation, &holders, &matched, affected, &mut plan);
-    plan.note_foreign(observation, &holders, affected);
+    removal::removals(basis, &matched, &mut plan);
+    plan.note_foreign(basis);
     observation.rules.policy.restrict(&mut plan);
     capacity::fit(observation, &matched, &mut plan);
     plan.leave_ttls_to_others(observation);
-    guard::restrain(observation, affected, &mut plan);
+    guard::restrain(basis, &mut plan);
     if observation.extent != Extent::Again {
-        plan.note_unread(observation, &holders);
+        plan.note_unread(observation, holders);
     }
     if observation.extent.is_whole() {
         orphans::take_notes_back(observation, &mut plan);

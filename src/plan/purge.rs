@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Because, Holders, Observation, Place, Plan};
+use super::{Basis, Because, Holders, Observation, Place, Plan};
 
 /// Plans the removal of every instance that is the observation's owner's.
 pub fn purge(observation: &Observation, because: &Because) -> Plan {
@@ -18,7 +18,8 @@ pub fn purge(observation: &Observation, because: &Because) -> Plan {
             plan.standing.entry(place).or_default().unreadable = Some(problem.clone());
         }
     }
-    plan.note_foreign(observation, &Holders::default(), &BTreeSet::new());
+    let (holders, affected) = (&Holders::default(), &BTreeSet::new());
+    plan.note_foreign(Basis { observation, holders, affected });
     plan.note_present(&observation.registry);
     plan.in_order()
 }

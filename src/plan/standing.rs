@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::ownership::{self, Foreign};
-use super::{Holders, Note, Observation, Place, Plan};
-use crate::model::{Registry, ServiceKey, ServiceRef};
+use super::{Basis, Note, Place, Plan};
+use crate::model::{Registry, ServiceKey};
 
 /// What stays as it is in one Cloud Map service.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,12 +23,8 @@ pub struct Standing {
 
 impl Plan {
     /// Counts what belongs to others in every Cloud Map service that this plan looked into.
-    pub(super) fn note_foreign(
-        &mut self,
-        observation: &Observation,
-        holders: &Holders,
-        affected: &BTreeSet<ServiceRef>,
-    ) {
+    pub(super) fn note_foreign(&mut self, basis: Basis<'_>) {
+        let Basis { observation, holders, affected } = basis;
         let claimed = holders.held().filter(|(_, holder)| affected.contains(*holder));
         let claimed: BTreeSet<&ServiceKey> = claimed.map(|(key, _)| key).collect();
         let changed = self.changes.values().flatten().map(|change| change.place().key.clone());

@@ -7,7 +7,7 @@ use crate::model::attributes::{IPV4, IPV6, PORT};
 use crate::model::{
     AnnotatedService, Attributes, Endpoint, NamespaceKind, Records, ServiceKind, ServiceRef,
 };
-use crate::plan::{Change, Holders, Observation, Place, Plan};
+use crate::plan::{Basis, Change, Observation, Place, Plan};
 
 /// One Service under one name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,8 +77,8 @@ pub enum Remark {
 }
 
 /// What becomes of the endpoints of a Service whose endpoints were read.
-pub fn found(observation: &Observation, plan: &Plan, service: &ServiceRef) -> Vec<Found> {
-    let holders = Holders::decide(observation);
+pub fn found(basis: Basis<'_>, plan: &Plan, service: &ServiceRef) -> Vec<Found> {
+    let Basis { observation, holders, .. } = basis;
     let Some(annotated) = observation.desired.services.get(service) else { return Vec::new() };
     let keys = holders.claims(service).into_iter().flatten();
     keys.map(|key| {

@@ -2,14 +2,14 @@
 //! it; so if the removals of a plan would be past the limits without it, they are judged again when all registrations
 //! are done, on what is registered then.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::loss::{Losses, Offset};
 use super::sighting::Sighting;
 use super::verdict::Measure;
 use super::{Extent, memory};
 use crate::model::{Attributes, Owner, ServiceRef};
-use crate::plan::{Observation, Plan};
+use crate::plan::{Basis, Plan};
 
 /// What the second judgement measures a loss against.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,12 +27,8 @@ pub struct Judged {
 impl Judged {
     /// What the removals of a judged plan are judged against again; `None` if they are within the limits whatever
     /// becomes of the registrations.
-    pub fn of(
-        observation: &Observation,
-        affected: &BTreeSet<ServiceRef>,
-        plan: &Plan,
-    ) -> Option<Self> {
-        let measure = Measure::of(observation, affected);
+    pub fn of(basis: Basis<'_>, plan: &Plan) -> Option<Self> {
+        let (observation, measure) = (basis.observation, Measure::of(basis));
         let gross = Losses::of(observation, plan, Offset::Nothing);
         if !measure.is_past(observation, &gross) {
             return None;

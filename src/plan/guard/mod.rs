@@ -19,11 +19,11 @@ mod sighting;
 mod told;
 mod verdict;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::unread::instances_unread;
-use super::{Change, HeldBack, Observation, Place, Plan, Reason};
+use super::{Basis, Change, HeldBack, Holders, Observation, Place, Plan, Reason};
 use crate::model::{ServiceRef, SignedDuration};
 use loss::{Losses, Offset};
 use verdict::Measure;
@@ -79,17 +79,18 @@ impl Extent {
 }
 
 /// Takes out of a finished plan the removals that the guard holds, and says so.
-pub fn restrain(observation: &Observation, affected: &BTreeSet<ServiceRef>, plan: &mut Plan) {
+pub fn restrain(basis: Basis<'_>, plan: &mut Plan) {
+    let observation = basis.observation;
     let judged = observation.judged.as_deref();
     let (measure, losses, sighting) = match (observation.extent, judged) {
         (Extent::Again, None) => return,
         (Extent::Again, Some(judged)) => {
             let losses = Losses::of(observation, plan, Offset::Registered(&judged.before));
-            (Measure::again(judged, observation), losses, judged.sighting.clone())
+            (Measure::again(judged, basis), losses, judged.sighting.clone())
         }
         _ => {
             let losses = Losses::of(observation, plan, Offset::Planned);
-            (Measure::of(observation, affected), losses, memory::recall(observation))
+            (Measure::of(basis), losses, memory::recall(observation))
         }
     };
     let verdict = measure.judge(observation, &losses, sighting.as_ref());
@@ -100,7 +101,7 @@ pub fn restrain(observation: &Observation, affected: &BTreeSet<ServiceRef>, plan
         (Extent::Part, _) => {}
         (_, Extent::Again) => memory::remember(observation, verdict.as_ref(), &held, plan),
         // The second judgement of this run may hold what the note is about.
-        _ if verdict.is_none() && Judged::of(observation, affected, plan).is_some() => {}
+        _ if verdict.is_none() && Judged::of(basis, plan).is_some() => {}
         _ if forgets => memory::keep(observation, verdict.as_ref(), &held, plan),
         _ => {}
     }
@@ -111,16 +112,16 @@ pub fn restrain(observation: &Observation, affected: &BTreeSet<ServiceRef>, plan
     }
 }
 
-/// Whether a plan for these Services would lose instances, so that it matters what a full sync holds.
-pub fn loses(observation: &Observation, affected: &BTreeSet<ServiceRef>) -> bool {
-    let unjudged = Observation { extent: Extent::Again, ..observation.clone() };
-    let plan = super::plan(&unjudged, affected);
-    Losses::of(observation, &plan, Offset::Planned).services() > 0
+/// Whether a plan would lose instances, so that it matters what a full sync holds.
+pub fn loses(basis: Basis<'_>) -> bool {
+    let unjudged = Observation { extent: Extent::Again, ..basis.observation.clone() };
+    let plan = super::plan(Basis { observation: &unjudged, ..basis });
+    Losses::of(basis.observation, &plan, Offset::Planned).services() > 0
 }
 
 /// Whether all was read, and there is no sighting on it.
-pub fn is_quiet(observation: &Observation) -> bool {
-    memory::recall(observation).is_none() && instances_unread(observation) == 0
+pub fn is_quiet(observation: &Observation, holders: &Holders) -> bool {
+    memory::recall(observation).is_none() && instances_unread(observation, holders) == 0
 }
 
 /// Whether a full sync holds the instances of a Service, as far as its note was read.

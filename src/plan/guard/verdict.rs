@@ -1,13 +1,11 @@
 //! What the guard says to a loss: held, let pass, or nothing at all. The time is a value here, so every
 //! case is a row of a table.
 
-use std::collections::BTreeSet;
-
 use super::judged::Judged;
 use super::loss::Losses;
 use super::sighting::{Age, Sighting};
 use super::told::{Losing, Stand, Told};
-use super::{Extent, Observation};
+use super::{Basis, Extent, Observation};
 use crate::model::{ServiceRef, Timestamp};
 use crate::plan::unread::instances_unread;
 
@@ -43,18 +41,19 @@ pub struct Measure {
 
 impl Measure {
     /// All instances of the cluster, or in a targeted sync those of the Services that it is about.
-    pub fn of(observation: &Observation, affected: &BTreeSet<ServiceRef>) -> Self {
+    pub fn of(basis: Basis<'_>) -> Self {
+        let Basis { observation, holders, affected } = basis;
         let extent = observation.extent;
         let counts = |service: &ServiceRef| extent != Extent::Part || affected.contains(service);
         let marked = observation.all_marked_services().filter(|(_, service)| counts(service));
         let instances = marked.count();
-        Self { extent, instances, unread: instances_unread(observation) }
+        Self { extent, instances, unread: instances_unread(observation, holders) }
     }
 
     /// The same as at the first judgement of the run.
-    pub fn again(judged: &Judged, observation: &Observation) -> Self {
+    pub fn again(judged: &Judged, basis: Basis<'_>) -> Self {
         let Judged { extent, instances, .. } = *judged;
-        Self { extent, instances, unread: instances_unread(observation) }
+        Self { extent, instances, unread: instances_unread(basis.observation, basis.holders) }
     }
 
     /// Whether a loss is past the limits. A single Service that was read may lose all that it has.

@@ -10,9 +10,9 @@ use super::wanted::Wanted;
 use crate::model::attributes::{HEALTH, INITIAL_HEALTH};
 use crate::model::{
     Attributes, Claims, CloudMapService, Endpoint, Health, HealthSource, KnownHealth,
-    ServiceKey, ServiceRef,
+    ServiceKey,
 };
-use crate::plan::{Difference, Holders, Observation, Setting};
+use crate::plan::{Basis, Difference, Setting};
 
 /// The health of an instance of ours that is not as it should be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,13 +53,10 @@ pub fn is_custom(claims: &Claims, has_check: bool) -> Result<bool, Setting> {
     }
 }
 
-/// The Cloud Map services of which a plan for the `affected` Services has to know health: those with
-/// instances of ours whose holder wants its health written, or for whose Service it was written before.
-pub fn health_needed(
-    observation: &Observation,
-    affected: &BTreeSet<ServiceRef>,
-) -> BTreeSet<ServiceKey> {
-    let holders = Holders::decide(observation);
+/// The Cloud Map services of which a plan has to know health: those with instances of ours whose holder
+/// wants its health written, or for whose Service it was written before.
+pub fn health_needed(basis: Basis<'_>) -> BTreeSet<ServiceKey> {
+    let Basis { observation, holders, affected } = basis;
     let wants = |key: &ServiceKey, service: &CloudMapService| {
         let asking = holders.asking(key, affected).into_iter();
         let services = asking.filter_map(|holder| observation.desired.services.get(holder));

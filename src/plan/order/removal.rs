@@ -8,20 +8,15 @@ use crate::model::{ServiceKey, ServiceRef};
 use crate::plan::claim::Holders;
 use crate::plan::instances::comparison::Comparison;
 use crate::plan::observation::MarkedInstance;
-use crate::plan::{Because, Observation, Place, Plan, WaitsFor};
+use crate::plan::{Basis, Because, Observation, Place, Plan, WaitsFor};
 
 /// Every name that was compared, by those who hold it.
 pub type Matched = BTreeMap<ServiceKey, BTreeMap<ServiceRef, Comparison>>;
 
 /// Adds the removals to a plan. A removal stands among the changes of the Service in the marks, where
 /// that holds the name or nobody does, else of the holder, whose registrations it follows.
-pub fn removals(
-    observation: &Observation,
-    holders: &Holders,
-    matched: &Matched,
-    affected: &BTreeSet<ServiceRef>,
-    plan: &mut Plan,
-) {
+pub fn removals(basis: Basis<'_>, matched: &Matched, plan: &mut Plan) {
+    let Basis { observation, holders, affected } = basis;
     let removals = Removals { observation, holders, matched, affected };
     for key in observation.registry.services.keys() {
         let place = Place::of(key, &observation.registry);

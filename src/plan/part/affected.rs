@@ -8,8 +8,11 @@ use crate::plan::{Holders, Observation};
 /// The Services whose endpoints and changes a run over `selection` has to look at: those selected,
 /// whether they exist or only left marks, and whoever holds a name that they claim or are found under
 /// and do not hold themselves.
-pub fn affected(observation: &Observation, selection: &Selection) -> BTreeSet<ServiceRef> {
-    let holders = Holders::decide(observation);
+pub fn affected(
+    observation: &Observation,
+    holders: &Holders,
+    selection: &Selection,
+) -> BTreeSet<ServiceRef> {
     let existing = observation.desired.services.keys().cloned();
     let selected: Vec<ServiceRef> = existing.filter(|it| selection.contains(it)).collect();
     let claimed = selected.iter().flat_map(|service| {

@@ -27,8 +27,7 @@ impl Again {
         let marked = changes.iter().filter_map(Change::loses);
         let services: BTreeSet<ServiceRef> = services.into_iter().chain(marked).cloned().collect();
         let changed = changes.iter().map(|change| change.place().key.clone());
-        let claims = services.iter().filter_map(|service| holders.claims(service));
-        let keys = changed.chain(claims.flatten().cloned()).collect();
+        let keys = changed.chain(holders.claimed_by(&services).cloned()).collect();
         let read = holders.with_sharers(&services);
         Self { keys, services, read }
     }

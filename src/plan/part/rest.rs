@@ -2,14 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::model::{Claim, ServiceKey, ServiceRef};
-use crate::plan::{Holders, Observation};
-
-/// The keys that Services claim, and that may be looked at.
-pub fn claimed(observation: &Observation, services: &BTreeSet<ServiceRef>) -> BTreeSet<ServiceKey> {
-    let holders = Holders::decide(observation);
-    services.iter().filter_map(|service| holders.claims(service)).flatten().cloned().collect()
-}
+use crate::model::{Claim, ServiceKey};
+use crate::plan::{Basis, Observation};
 
 /// Whether a claim of the cluster names a namespace that is not to be found.
 pub fn lacks_namespace(observation: &Observation) -> bool {
@@ -25,12 +19,12 @@ pub fn claimed_namespaces(observation: &Observation) -> BTreeSet<String> {
     found.map(|namespace| namespace.id.clone()).collect()
 }
 
-/// Whether each of these Services is known to hold all that it claims, and alone, whatever others ask for: its
+/// Whether each of the affected Services is known to hold all that it claims, and alone, whatever others ask for: its
 /// marks, and no other Service's, are on our instances under every key. For any other it matters who else
 /// claims the name, or what it has left behind elsewhere.
-pub fn stand_alone(observation: &Observation, services: &BTreeSet<ServiceRef>) -> bool {
-    let holders = Holders::decide(observation);
-    services.iter().all(|service| {
+pub fn stand_alone(basis: Basis<'_>) -> bool {
+    let Basis { observation, holders, affected } = basis;
+    affected.iter().all(|service| {
         let annotated = observation.desired.services.get(service);
         let claims = annotated.and_then(|annotated| annotated.claims.as_ref().ok());
         let exclusive = claims.is_some_and(|claims| claims.claim == Claim::Exclusive);

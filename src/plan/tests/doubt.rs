@@ -4,12 +4,12 @@
 use super::guard::shops;
 use super::world::{HTTP, World, own, pod, service};
 use crate::model::Selection;
-use crate::plan::{Policy, Rules, affected, in_doubt};
+use crate::plan::{Policy, Rules, in_doubt};
 
 /// The names of the Cloud Map services that are to be listed.
 fn doubts(world: &World) -> Vec<String> {
-    let affected = affected(&world.0, &Selection::Everything);
-    in_doubt(&world.0, &affected).into_iter().map(|key| key.name).collect()
+    let doubt = in_doubt(world.observed(&Selection::Everything).basis());
+    doubt.into_iter().map(|key| key.name).collect()
 }
 
 /// `shop/web` and `shop/api` in step, and a pod of `shop/cart` that is not registered.

@@ -11,9 +11,9 @@ use crate::plan::plan;
 
 /// The plan of a run in which Cloud Map refused a registration in the namespace `http`.
 fn refused(world: &World) -> String {
-    let mut observation = world.0.clone();
-    observation.registry.capacity.refuse("ns-http", "the namespace holds 3 instances");
-    tell(&plan(&observation, &crate::plan::affected(&observation, &Selection::Everything)))
+    let mut world = world.clone();
+    world.0.registry.capacity.refuse("ns-http", "the namespace holds 3 instances");
+    tell(&plan(world.observed(&Selection::Everything).basis()))
 }
 
 /// A world whose namespaces are as full as they are.

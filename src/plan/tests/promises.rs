@@ -7,11 +7,11 @@ use std::net::IpAddr;
 use super::simulation::Simulation;
 use crate::model::attributes::{IPV4, IPV6};
 use crate::model::{
-    AnnotatedService, Endpoint, Health, HealthSource, Marks, ServiceKey, ServiceRef,
+    AnnotatedService, Endpoint, Health, HealthSource, InstanceKey, Marks, ServiceKey, ServiceRef,
 };
 use crate::plan::instances::health;
 use crate::plan::instances::identity::Identity;
-use crate::plan::{Change, Holders, Observation, Plan, plan};
+use crate::plan::{Basis, Change, Holders, Observation, Plan, plan};
 
 impl Simulation {
     pub fn assert_ours(&self, change: &Change) -> Marks {
@@ -78,7 +78,8 @@ impl Simulation {
         let holders = Holders::decide(&self.world.0);
         let at_first = |name| self.holders.get(name).is_none_or(|them| them.contains(service));
         let mut held = names.iter().map(|name| holders.holds(name, service) && at_first(name));
-        let plan = plan(&self.world.0, &BTreeSet::from([service.clone()]));
+        let (observation, affected) = (&self.world.0, &BTreeSet::from([service.clone()]));
+        let plan = plan(Basis { observation, holders: &holders, affected });
         held.any(|held| !held) || plan.held_back.iter().any(|it| it.reason.keeps_out())
     }
 
@@ -111,7 +112,7 @@ impl Simulation {
     }
 
     /// The instances of the Services that the guard holds.
-    pub fn held(&self, plan: &Plan) -> Vec<(ServiceKey, String)> {
+    pub fn held(&self, plan: &Plan) -> Vec<InstanceKey> {
         let told = plan.guard.iter().filter(|told| told.stand.holds());
         let services = told.flat_map(|told| told.losing.iter().map(|it| it.service.clone()));
         let services: BTreeSet<ServiceRef> = services.collect();
@@ -123,13 +124,14 @@ impl Simulation {
             let marks = Marks::read(attributes, &self.world.0.owner);
             marks.is_some_and(|marks| services.contains(&marks.service))
         });
-        of_held.map(|(key, id, _)| (key.clone(), id.clone())).collect()
+        of_held.map(|(key, id, _)| InstanceKey::new(key, id)).collect()
     }
 
     /// What the guard holds is there when the run is over.
-    pub fn assert_that_they_stay(&self, held: &[(ServiceKey, String)]) {
-        for (key, id) in held {
-            assert!(self.instance(key, id).is_some(), "{id} in {key:?} was held, and is gone");
+    pub fn assert_that_they_stay(&self, held: &[InstanceKey]) {
+        for it in held {
+            let is_there = self.instance(&it.service, &it.id).is_some();
+            assert!(is_there, "{it:?} was held, and is gone");
         }
     }
 }

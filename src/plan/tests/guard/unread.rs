@@ -4,7 +4,7 @@ use insta::assert_snapshot;
 
 use super::{Shop, after, at, confirmed, held, lost, marks, minutes, seen, shops, stand};
 use crate::plan::tests::world::{NOW, World, tell};
-use crate::plan::{Stand, is_quiet};
+use crate::plan::{Holders, Stand, is_quiet};
 
 /// A Cloud Map service that holds so many instances and was not read.
 fn unread(world: World, place: &str, count: u32) -> World {
@@ -43,7 +43,7 @@ fn such_a_hold_notes_nothing_and_forgets_nothing() {
     let shops = || shops(&[("a", 3, None), ("b", 3, None), ("c", 2, Some(2))]);
     let world = unread(shops(), "http/a", 3);
     assert_snapshot!(world.told(), @"! shop/b http/b: 3 instances stay here: Service shop/b, which is not in the cluster, would lose 3 of 5 instances, and Cloud Map services with 3 more could not be read: together past GUARD_SHARE (50 %) and GUARD_MINIMUM (3); they stay until a full sync has read those (Guard)");
-    assert!(!is_quiet(&world.0));
+    assert!(!is_quiet(&world.0, &Holders::decide(&world.0)));
     // A sighting from before stands, and lifts its hold when it is ripe.
     let noted = seen(shops());
     let text = marks(&noted);
