@@ -7,10 +7,11 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+use super::instances::endpoints::wanted;
 use super::instances::present::Present;
 use super::instances::rewrite;
-use super::instances::sharing::apportion;
-use super::instances::wanted::{Wanted, wanted};
+use super::instances::sharing::assign_shared;
+use super::instances::wanted::Wanted;
 use super::ownership::{Foreign, foreign, is_ecs};
 use super::{Basis, Because, Change, Extent, Holders, Observation, Place, Plan, Reason};
 use crate::model::attributes::{EC2_INSTANCE, MARK_PREFIX, ORPHANED, SIGHTING};
@@ -138,7 +139,7 @@ impl<'a> Adopting<'a> {
     fn wanted(&self, key: &ServiceKey, holders: &[ServiceRef]) -> Result<Vec<Wanted<'a>>, Reason> {
         let mut all = wanted(self.observation, key, holders)?;
         if let Some(tells_ports_apart) = all.first().map(|wanted| wanted.tells_ports_apart) {
-            apportion(&mut all, &Present::of(self.observation, key, tells_ports_apart));
+            assign_shared(&mut all, &Present::of(self.observation, key, tells_ports_apart));
         }
         let service = &self.observation.registry.services[key];
         if matches!(service.tags, Tags::Read { managed_by_ecs: true, .. }) {

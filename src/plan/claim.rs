@@ -218,6 +218,6 @@ fn age(observation: &Observation, service: &ServiceRef) -> (i64, ServiceRef) {
 }
 
 fn shares(observation: &Observation, service: &ServiceRef) -> bool {
-    let claims = observation.desired.services[service].claims.as_ref();
-    claims.is_ok_and(|claims| claims.claim == Claim::Shared)
+    let claims = observation.desired.claims(service);
+    claims.is_some_and(|claims| claims.claim == Claim::Shared)
 }

@@ -49,8 +49,8 @@ mod unread;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use instances::comparison::Comparison;
-use instances::{compare, wanted};
+use instances::diff::{Compared, Comparison};
+use instances::{compare, endpoints};
 use order::removal;
 
 use crate::model::ServiceRef;
@@ -106,21 +106,21 @@ pub struct Plan {
 pub fn plan(basis: Basis<'_>) -> Plan {
     let Basis { observation, holders, affected } = basis;
     let mut plan = Plan { held_back: holders.held_back(observation, affected), ..Plan::default() };
-    let mut matched = BTreeMap::new();
+    let mut all_compared = Compared::default();
     for key in holders.keys() {
         let place = Place::of(key, &observation.registry);
         let asking = holders.asking(key, affected);
         if asking.is_empty() {
             continue;
         }
-        match wanted::wanted(observation, key, holders.holders(key)) {
+        match endpoints::wanted(observation, key, holders.holders(key)) {
             Ok(wanted) => {
                 let mut compared = compare::compare(observation, key, wanted);
                 compare::create_once(&mut compared, &asking);
                 for service in asking {
                     plan.take(&place, service, &compared[service]);
                 }
-                matched.insert(key.clone(), compared);
+                all_compared.insert(key.clone(), compared);
             }
             Err(reason) => {
                 for service in asking {
@@ -129,10 +129,10 @@ pub fn plan(basis: Basis<'_>) -> Plan {
             }
         }
     }
-    removal::removals(basis, &matched, &mut plan);
+    removal::removals(basis, &all_compared, &mut plan);
     plan.note_foreign(basis);
     observation.rules.policy.restrict(&mut plan);
-    capacity::fit(observation, &matched, &mut plan);
+    capacity::fit(observation, &all_compared, &mut plan);
     plan.leave_ttls_to_others(observation);
     guard::restrain(basis, &mut plan);
     if observation.extent != Extent::Again {
@@ -156,7 +156,7 @@ impl Plan {
 
     fn take(&mut self, place: &Place, holder: &ServiceRef, comparison: &Comparison) {
         let standing = self.standing.entry(place.clone()).or_default();
-        standing.unchanged += comparison.unchanged.len();
+        standing.unchanged += comparison.unchanged();
         standing.notes.extend(comparison.note.clone());
         let changes = comparison.changes(place);
         if !changes.is_empty() {

@@ -20,11 +20,11 @@ pub struct Pending {
     pub attributes: Attributes,
 }
 
-/// The registrations of a plan under each name, in order; `standing` counts the instances that a Service has there and
+/// The registrations of a plan under each name, in order; `staying` counts the instances that a Service has there and
 /// keeps.
 pub fn by_place(
     plan: &Plan,
-    standing: impl Fn(&ServiceRef, &ServiceKey) -> usize,
+    staying: impl Fn(&ServiceRef, &ServiceKey) -> usize,
 ) -> BTreeMap<Place, Vec<Pending>> {
     let mut places: BTreeMap<Place, BTreeMap<ServiceRef, BTreeMap<String, Attributes>>> =
         BTreeMap::new();
@@ -38,7 +38,7 @@ pub fn by_place(
         }
     }
     let ordered = places.into_iter().map(|(place, services)| {
-        let pending = in_order(services, |service| standing(service, &place.key));
+        let pending = in_order(services, |service| staying(service, &place.key));
         (place, pending)
     });
     ordered.collect()
@@ -46,11 +46,11 @@ pub fn by_place(
 
 fn in_order(
     services: BTreeMap<ServiceRef, BTreeMap<String, Attributes>>,
-    standing: impl Fn(&ServiceRef) -> usize,
+    staying: impl Fn(&ServiceRef) -> usize,
 ) -> Vec<Pending> {
     let mut ranked = Vec::new();
     for (service, mut instances) in services {
-        let before = standing(&service);
+        let before = staying(&service);
         let ids: Vec<String> =
             subset::in_order(instances.keys(), |_| false).into_iter().cloned().collect();
         for (index, instance) in ids.into_iter().enumerate() {

@@ -6,7 +6,6 @@
 
 use std::collections::BTreeSet;
 
-use super::wanted::Wanted;
 use crate::model::attributes::{HEALTH, INITIAL_HEALTH};
 use crate::model::{
     Attributes, Claims, CloudMapService, Endpoint, Health, HealthSource, KnownHealth,
@@ -59,8 +58,7 @@ pub fn health_needed(basis: Basis<'_>) -> BTreeSet<ServiceKey> {
     let Basis { observation, holders, affected } = basis;
     let wants = |key: &ServiceKey, service: &CloudMapService| {
         let asking = holders.asking(key, affected).into_iter();
-        let services = asking.filter_map(|holder| observation.desired.services.get(holder));
-        let mut claims = services.filter_map(|service| service.claims.as_ref().ok());
+        let mut claims = asking.filter_map(|holder| observation.desired.claims(holder));
         claims.any(|it| it.publish && is_custom(it, service.custom_health) == Ok(true))
     };
     let written = |attributes: &Attributes| {
@@ -99,25 +97,6 @@ pub fn as_it_is(
         again.insert(INITIAL_HEALTH.to_owned(), present.to_string());
     }
     again
-}
-
-impl Wanted<'_> {
-    /// The attributes to write now over an instance. While none is ready and the last ones stay, those
-    /// that are healthy stay healthy, too.
-    pub fn attributes_over(&self, attributes: &Attributes, present: Health) -> Attributes {
-        let mut attributes = attributes.clone();
-        if let Some(initial) = attributes.get_mut(INITIAL_HEALTH)
-            && self.keeps_last_set()
-        {
-            *initial = present.to_string();
-        }
-        attributes
-    }
-
-    /// Whether an instance serves as well as any of the endpoints could: it is healthy, or none is.
-    pub fn serves(&self, attributes: &Attributes) -> bool {
-        initial(attributes) == Health::Healthy || !self.ready
-    }
 }
 
 /// How the health differs from what the attributes say, where it is ours to write.

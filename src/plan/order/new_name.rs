@@ -3,9 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use super::removal::Matched;
 use crate::model::{Registry, ServiceKey, ServiceRef};
 use crate::plan::claim::Holders;
+use crate::plan::instances::diff::Compared;
 use crate::plan::{Observation, Place};
 
 /// How far a Service is, in the order of what is worst.
@@ -25,17 +25,17 @@ pub enum NewName {
 pub fn new_name(
     observation: &Observation,
     holders: &Holders,
-    matched: &Matched,
+    compared: &Compared,
     service: &ServiceRef,
     claims: &BTreeSet<ServiceKey>,
 ) -> NewName {
-    if is_withdrawn(observation, service) {
+    let claimed = observation.desired.claims(service);
+    if claimed.is_some_and(|claims| !claims.publish) {
         return NewName::Whole;
     }
     let under = |key: &ServiceKey| {
         let place = Place::of(key, &observation.registry);
-        let own = matched.get(key).and_then(|compared| compared.get(service));
-        match (holders.holder(key), own) {
+        match (holders.holder(key), compared.of(key, service)) {
             (Some(holder), _) if !holders.holds(key, service) => {
                 NewName::Contested(place, holder.clone())
             }
@@ -48,13 +48,6 @@ pub fn new_name(
     let denied = holders.denied(service).iter().filter_map(|(key, _)| key.as_ref());
     let denied = denied.map(|key| NewName::Hindered(Place::of(key, &observation.registry)));
     claims.iter().map(under).chain(denied).max().unwrap_or(NewName::Whole)
-}
-
-/// Whether a Service wants to be found nowhere.
-fn is_withdrawn(observation: &Observation, service: &ServiceRef) -> bool {
-    let annotated = observation.desired.services.get(service);
-    let claims = annotated.and_then(|annotated| annotated.claims.as_ref().ok());
-    claims.is_some_and(|claims| !claims.publish)
 }
 
 /// Whether a Cloud Map service in which nothing can be registered was read, so that the next run will

@@ -1,23 +1,20 @@
 //! Which of our instances go, in whose turn, and what must be seen before. No path through here lets
 //! a name go empty while ready endpoints exist for it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::new_name::{NewName, new_name};
 use crate::model::{ServiceKey, ServiceRef};
 use crate::plan::claim::Holders;
-use crate::plan::instances::comparison::Comparison;
+use crate::plan::instances::diff::Compared;
 use crate::plan::observation::MarkedInstance;
 use crate::plan::{Basis, Because, Observation, Place, Plan, WaitsFor};
 
-/// Every name that was compared, by those who hold it.
-pub type Matched = BTreeMap<ServiceKey, BTreeMap<ServiceRef, Comparison>>;
-
 /// Adds the removals to a plan. A removal stands among the changes of the Service in the marks, where
 /// that holds the name or nobody does, else of the holder, whose registrations it follows.
-pub fn removals(basis: Basis<'_>, matched: &Matched, plan: &mut Plan) {
+pub fn removals(basis: Basis<'_>, compared: &Compared, plan: &mut Plan) {
     let Basis { observation, holders, affected } = basis;
-    let removals = Removals { observation, holders, matched, affected };
+    let removals = Removals { observation, holders, compared, affected };
     for key in observation.registry.services.keys() {
         let place = Place::of(key, &observation.registry);
         let candidates = removals.candidates(key);
@@ -35,7 +32,7 @@ pub fn removals(basis: Basis<'_>, matched: &Matched, plan: &mut Plan) {
 struct Removals<'a> {
     observation: &'a Observation,
     holders: &'a Holders,
-    matched: &'a Matched,
+    compared: &'a Compared,
     affected: &'a BTreeSet<ServiceRef>,
 }
 
@@ -44,9 +41,9 @@ type Decision = (ServiceRef, Because, Option<WaitsFor>);
 impl<'a> Removals<'a> {
     /// The instances of ours that the holders of a name have no use for.
     fn candidates(&self, key: &ServiceKey) -> Vec<MarkedInstance<'a>> {
-        let compared = self.matched.get(key);
+        let compared = self.compared.under(key);
         let is_surplus = |it: &MarkedInstance| {
-            compared.is_none_or(|all| all.values().any(|compared| compared.has_no_use_for(it.id)))
+            compared.is_none_or(|all| all.values().any(|holder| holder.surplus(it.id).is_some()))
         };
         let ours = self.observation.marked(key);
         ours.filter(|it| self.affected.contains(&it.service) && is_surplus(it)).collect()
@@ -78,10 +75,10 @@ impl<'a> Removals<'a> {
         candidate: &MarkedInstance,
         is_last: bool,
     ) -> Option<Decision> {
-        let comparison = self.matched.get(key)?.get(&candidate.service)?;
-        let because = comparison.because(candidate.id);
-        let waits_for = match comparison.asked {
-            true if comparison.serves => None,
+        let comparison = self.compared.of(key, &candidate.service)?;
+        let because = comparison.surplus(candidate.id)?.clone();
+        let waits_for = match comparison.has_endpoints {
+            true if comparison.has_registered => None,
             true => Some(WaitsFor::FirstRegistration),
             false => self.first_to_serve(key).map(WaitsFor::Holder),
         };
@@ -91,12 +88,13 @@ impl<'a> Removals<'a> {
     /// Who of those that hold a name and have ready endpoints will be found under it first, where nobody
     /// is yet: rather one with an instance to rewrite, which needs no room.
     fn first_to_serve(&self, key: &ServiceKey) -> Option<ServiceRef> {
-        let compared = self.matched.get(key)?;
-        if compared.values().any(|comparison| comparison.serves) {
+        let compared = self.compared.under(key)?;
+        if compared.values().any(|comparison| comparison.has_registered) {
             return None;
         }
-        let asking = self.holders.holders(key).iter().filter(|holder| compared[*holder].asked);
-        asking.min_by_key(|holder| compared[*holder].standing() == 0).cloned()
+        let holders = self.holders.holders(key).iter();
+        let asking = holders.filter(|holder| compared[*holder].has_endpoints);
+        asking.min_by_key(|holder| compared[*holder].staying() == 0).cloned()
     }
 
     /// An instance of a Service that lost or left the name to another: it goes after a holder has one,
@@ -110,7 +108,7 @@ impl<'a> Removals<'a> {
         }
         let mut holders = self.holders.holders(key).iter();
         let holder = holders.find(|holder| self.affected.contains(*holder))?;
-        let serves = self.matched.get(key)?.values().any(|comparison| comparison.serves);
+        let serves = self.compared.under(key)?.values().any(|comparison| comparison.has_registered);
         let follows = match self.first_to_serve(key) {
             None if ended.is_none() && !serves => Some(holder.clone()),
             first => first,
@@ -166,6 +164,6 @@ impl<'a> Removals<'a> {
     }
 
     fn new_name(&self, service: &ServiceRef, claims: &BTreeSet<ServiceKey>) -> NewName {
-        new_name(self.observation, self.holders, self.matched, service, claims)
+        new_name(self.observation, self.holders, self.compared, service, claims)
     }
 }

@@ -7,14 +7,13 @@ use crate::plan::{Basis, Observation};
 
 /// Whether a claim of the cluster names a namespace that is not to be found.
 pub fn lacks_namespace(observation: &Observation) -> bool {
-    let claims = observation.desired.services.values().filter_map(|it| it.claims.as_ref().ok());
-    let mut namespaces = claims.map(|claims| &claims.namespace);
-    namespaces.any(|namespace| observation.registry.resolve(namespace).is_err())
+    let mut claims = observation.desired.all_claims();
+    claims.any(|claims| observation.registry.resolve(&claims.namespace).is_err())
 }
 
 /// The ids of the namespaces that claims of the cluster name.
 pub fn claimed_namespaces(observation: &Observation) -> BTreeSet<String> {
-    let claims = observation.desired.services.values().filter_map(|it| it.claims.as_ref().ok());
+    let claims = observation.desired.all_claims();
     let found = claims.filter_map(|claims| observation.registry.resolve(&claims.namespace).ok());
     found.map(|namespace| namespace.id.clone()).collect()
 }
@@ -25,8 +24,7 @@ pub fn claimed_namespaces(observation: &Observation) -> BTreeSet<String> {
 pub fn stand_alone(basis: Basis<'_>) -> bool {
     let Basis { observation, holders, affected } = basis;
     affected.iter().all(|service| {
-        let annotated = observation.desired.services.get(service);
-        let claims = annotated.and_then(|annotated| annotated.claims.as_ref().ok());
+        let claims = observation.desired.claims(service);
         let exclusive = claims.is_some_and(|claims| claims.claim == Claim::Exclusive);
         let clear = !holders.is_unclear(service) && holders.denied(service).is_empty();
         let mut keys = holders.claims(service).into_iter().flatten();
