@@ -109,9 +109,7 @@ fn planning(criterion: &mut Criterion) {
     for (services, pods) in [(1_000, 20), (10_000, 50)] {
         let size = format!("{services} x {pods}");
         let world = nothing_registered(services, pods);
-        let everything = |world: &Observation| {
-            plan_all(world).changes.len()
-        };
+        let everything = |world: &Observation| plan_all(world).changes.len();
         group.bench_with_input(
             BenchmarkId::new("nothing registered", &size),
             &world,

@@ -72,10 +72,7 @@ impl World<'_> {
     ///
     /// # Errors
     /// Where the cluster or the registry could not be read whole.
-    pub async fn observe(
-        &self,
-        selection: &Selection,
-    ) -> Result<Observed, Error> {
+    pub async fn observe(&self, selection: &Selection) -> Result<Observed, Error> {
         if let Selection::Only { namespaces, services, shards, .. } = selection
             && shards.is_empty()
             && let Some(part) = self.observe_part(selection, namespaces, services).await?

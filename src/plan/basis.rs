@@ -18,7 +18,7 @@ pub struct Basis<'a> {
 }
 
 /// An observation with all else that a plan is made from.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Observed {
     /// What was read.
     pub observation: Observation,

@@ -17,7 +17,6 @@
 //! that wait for nothing are carried out.
 
 mod adopt;
-mod asked_names;
 mod basis;
 mod capacity;
 mod change;
@@ -28,6 +27,7 @@ mod held_back;
 mod instances;
 mod intent;
 mod mark;
+mod maximum;
 mod name_policy;
 mod note;
 mod observation;
@@ -106,33 +106,11 @@ pub struct Plan {
 pub fn plan(basis: Basis<'_>) -> Plan {
     let Basis { observation, holders, affected } = basis;
     let mut plan = Plan { held_back: holders.held_back(observation, affected), ..Plan::default() };
-    let mut all_compared = Compared::default();
-    for key in holders.keys() {
-        let place = Place::of(key, &observation.registry);
-        let asking = holders.asking(key, affected);
-        if asking.is_empty() {
-            continue;
-        }
-        match endpoints::wanted(observation, key, holders.holders(key)) {
-            Ok(wanted) => {
-                let mut compared = compare::compare(observation, key, wanted);
-                compare::create_once(&mut compared, &asking);
-                for service in asking {
-                    plan.take(&place, service, &compared[service]);
-                }
-                all_compared.insert(key.clone(), compared);
-            }
-            Err(reason) => {
-                for service in asking {
-                    plan.hold_back(service, &place, reason.clone());
-                }
-            }
-        }
-    }
-    removal::removals(basis, &all_compared, &mut plan);
+    let compared = plan.add_names(basis);
+    removal::removals(basis, &compared, &mut plan);
     plan.note_foreign(basis);
     observation.rules.policy.restrict(&mut plan);
-    capacity::fit(observation, &all_compared, &mut plan);
+    capacity::fit(observation, &compared, &mut plan);
     plan.leave_ttls_to_others(observation);
     guard::restrain(basis, &mut plan);
     if observation.extent != Extent::Again {
@@ -154,7 +132,36 @@ impl Plan {
         self.held_back.dedup();
     }
 
-    fn take(&mut self, place: &Place, holder: &ServiceRef, comparison: &Comparison) {
+    /// Compares every name that an affected Service holds, and adds what that takes but the removals.
+    fn add_names(&mut self, basis: Basis<'_>) -> Compared {
+        let Basis { observation, holders, affected } = basis;
+        let mut all = Compared::default();
+        for key in holders.keys() {
+            let asking = holders.asking(key, affected);
+            if asking.is_empty() {
+                continue;
+            }
+            let place = Place::of(key, &observation.registry);
+            match endpoints::wanted(observation, key, holders.holders(key)) {
+                Ok(wanted) => {
+                    let mut compared = compare::compare(observation, key, wanted);
+                    compare::create_once(&mut compared, &asking);
+                    for service in asking {
+                        self.add_comparison(&place, service, &compared[service]);
+                    }
+                    all.insert(key.clone(), compared);
+                }
+                Err(reason) => {
+                    for service in asking {
+                        self.hold_back(service, &place, reason.clone());
+                    }
+                }
+            }
+        }
+        all
+    }
+
+    fn add_comparison(&mut self, place: &Place, holder: &ServiceRef, comparison: &Comparison) {
         let standing = self.standing.entry(place.clone()).or_default();
         standing.unchanged += comparison.unchanged();
         standing.notes.extend(comparison.note.clone());

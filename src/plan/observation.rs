@@ -5,9 +5,7 @@ use std::sync::Arc;
 
 use super::change::describe;
 use super::{Because, Change, Extent, Judged, Place, Rules, WaitsFor};
-use crate::model::{
-    Attributes, Desired, Held, Owner, Registry, ServiceKey, ServiceRef, Timestamp,
-};
+use crate::model::{Attributes, Desired, Held, Owner, Registry, ServiceKey, ServiceRef, Timestamp};
 
 /// What was read, and under which rules it is looked at.
 #[derive(Clone, Debug)]

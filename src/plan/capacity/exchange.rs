@@ -4,8 +4,7 @@
 use super::Pending;
 use crate::model::attributes::{ORPHANED, SIGHTING};
 use crate::model::{Attributes, ServiceRef};
-use crate::plan::instances::rewrite;
-use crate::plan::{Because, Change, Exchange, Observation, Place, Plan, WaitsFor};
+use crate::plan::{Because, Change, Difference, Exchange, Observation, Place, Plan, WaitsFor};
 
 /// An instance of ours whose id can pass to another endpoint.
 struct Surplus {
@@ -101,7 +100,7 @@ fn rewritten(
         let noted = present.get(note).map(|text| (note.to_owned(), text.clone()));
         attributes.extend(noted);
     }
-    let differences = rewrite::differences(present, &attributes);
+    let differences = Difference::between(present, &attributes);
     let newcomer = pending.instance.clone();
     let exchange = Some(Exchange { newcomer, marked, address, because });
     Change::Rewrite { place: place.clone(), instance, attributes, differences, exchange }

@@ -1,14 +1,18 @@
 //! One change to Cloud Map: all that its API call needs. `removal` has why an instance goes and what
-//! it waits for, `text` the line that says a change to a person.
+//! it waits for, `stage` the order of changes, `text` their lines for people.
 
+mod difference;
 mod removal;
+mod stage;
 mod text;
 
 use super::{Former, NewService, Place, ServiceUpdate};
 use crate::model::{Attributes, Health, InstanceKey, ServiceRef};
 
-pub use removal::{Because, WaitsFor};
-pub use text::{Difference, describe};
+pub use difference::Difference;
+pub use removal::{Because, Exchange, WaitsFor};
+pub use stage::Stage;
+pub use text::describe;
 
 /// One call that changes Cloud Map.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,65 +104,7 @@ pub enum Change {
     },
 }
 
-/// An instance of ours that a new endpoint displaces under its id: that takes no place in Cloud Map.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Exchange {
-    /// The id that the endpoint would have got.
-    pub newcomer: String,
-    /// The Service in the marks of the displaced instance.
-    pub marked: ServiceRef,
-    /// The address of the displaced instance, for the reader.
-    pub address: String,
-    /// Why that instance goes.
-    pub because: Because,
-}
-
-/// The order of one Service's changes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Stage {
-    /// Cloud Map namespaces.
-    CreateNamespace,
-    /// Cloud Map services.
-    Create,
-    /// Instances of others that become ours.
-    Adopt,
-    /// New and rewritten instances.
-    Register,
-    /// The health of instances.
-    Health,
-    /// Settings of Cloud Map services: a pod that can be found matters more.
-    Update,
-    /// Instances that go.
-    Deregister,
-}
-
-impl Stage {
-    /// All of them, in their order.
-    pub const ALL: [Self; 7] = [
-        Self::CreateNamespace,
-        Self::Create,
-        Self::Adopt,
-        Self::Register,
-        Self::Health,
-        Self::Update,
-        Self::Deregister,
-    ];
-}
-
 impl Change {
-    /// When it is made, among the changes of its Service.
-    pub fn stage(&self) -> Stage {
-        match self {
-            Self::CreateNamespace { .. } => Stage::CreateNamespace,
-            Self::CreateService { .. } => Stage::Create,
-            Self::UpdateService { .. } => Stage::Update,
-            Self::Adopt { .. } => Stage::Adopt,
-            Self::Register { .. } | Self::Rewrite { .. } => Stage::Register,
-            Self::Health { .. } => Stage::Health,
-            Self::Deregister { .. } => Stage::Deregister,
-        }
-    }
-
     /// The Cloud Map service it changes.
     pub fn place(&self) -> &Place {
         match self {
@@ -222,11 +168,6 @@ impl Change {
             Self::Deregister { .. } => -1,
             _ => 0,
         }
-    }
-
-    /// What changes are sorted by: place, then the order in which they are made, then instance.
-    pub fn order(&self) -> impl Ord {
-        (self.place(), self.stage(), self.instance())
     }
 
     /// The Service in the marks of an instance that goes. It may not be the one whose turn it is.

@@ -1,7 +1,7 @@
 //! Why an instance of ours goes, and what must be seen in Cloud Map before it may.
 
 use crate::model::{ServiceRef, Timestamp};
-use crate::plan::instances::maximum::SetBy;
+use crate::plan::maximum::SetBy;
 
 /// Why an instance of ours goes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
@@ -54,6 +54,19 @@ impl Because {
                 | Self::ClusterGone(_)
         )
     }
+}
+
+/// An instance of ours that a new endpoint displaces under its id: that takes no place in Cloud Map.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exchange {
+    /// The id that the endpoint would have got.
+    pub newcomer: String,
+    /// The Service in the marks of the displaced instance.
+    pub marked: ServiceRef,
+    /// The address of the displaced instance, for the reader.
+    pub address: String,
+    /// Why that instance goes.
+    pub because: Because,
 }
 
 /// What must be seen in Cloud Map before an instance may come or go, so that no name goes empty.

@@ -4,8 +4,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use super::Setting;
+use super::text::{not_shared, stay, until_next};
 use crate::model::{BadAnnotation, PortReference, ServiceRef, UnresolvedNamespace};
-use crate::plan::instances::maximum::SetBy;
+use crate::plan::maximum::SetBy;
 use crate::plan::{Denial, NotAdopted, Policy, Told};
 
 /// Why something is held back. [`Reason::code`] is stable; the sentence may be reworded.
@@ -219,35 +220,4 @@ pub enum Reason {
     /// The instances of the Cloud Map service could not be read: nothing in it is changed.
     #[error("the instances of this Cloud Map service could not be read: {0}")]
     Unreadable(String),
-}
-
-/// Why a name that some would share is not shared.
-fn not_shared(alone: &[ServiceRef]) -> String {
-    if alone.is_empty() {
-        return String::new();
-    }
-    let alone: Vec<String> = alone.iter().map(ServiceRef::to_string).collect();
-    let alone = alone.join(", ");
-    format!(
-        "; it would be shared if all who claim it said claim: shared, and these do not: {alone}"
-    )
-}
-
-/// When a registration that found no place is tried again, and what stays until then.
-fn until_next(old: Option<&String>) -> String {
-    match old {
-        Some(old) => format!(
-            "the instance under the former name {old} stays until one is registered under this name, which every run tries again"
-        ),
-        None => "the next run tries again".to_owned(),
-    }
-}
-
-/// How many instances stay.
-fn stay(instances: usize) -> String {
-    if instances == 1 {
-        "1 instance stays".to_owned()
-    } else {
-        format!("{instances} instances stay")
-    }
 }

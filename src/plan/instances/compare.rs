@@ -12,7 +12,7 @@ use super::sharing::assign_shared;
 use super::wanted::Wanted;
 use crate::model::{Attributes, Health, ServiceKey, ServiceRef};
 use crate::plan::change::describe;
-use crate::plan::{Because, Observation, Reason, Setting};
+use crate::plan::{Because, Difference, Observation, Reason, Setting};
 
 /// Compares what each holder asks for, the oldest first, with what is registered under `key`.
 pub fn compare(
@@ -94,7 +94,7 @@ impl Comparing<'_> {
         let health = health::difference(&attributes, self.present.health(id));
         let health = health.filter(|_| self.present.health_unreadable().is_none());
         let rewritten = rewrite::carry_over(ours.attributes, &attributes);
-        let differences = rewrite::differences(ours.attributes, &rewritten);
+        let differences = Difference::between(ours.attributes, &rewritten);
         let diff = if differences.is_empty() {
             unchanged_but(health, ours.attributes)
         } else {
@@ -201,8 +201,9 @@ impl Comparison {
 
 /// The fate of an instance whose attributes stay.
 fn unchanged_but(health: Option<HealthDifference>, present: &Attributes) -> InstanceDiff {
-    health.map_or(InstanceDiff::Same, |difference| {
-        InstanceDiff::HealthDiffers { address: describe(present), difference }
+    health.map_or(InstanceDiff::Same, |difference| InstanceDiff::HealthDiffers {
+        address: describe(present),
+        difference,
     })
 }
 

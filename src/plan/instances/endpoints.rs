@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::health;
 use super::identity::new_id;
-use super::maximum::smallest;
 use super::shape::{Fit, Shape};
 use super::wanted::{Surplus, Wanted};
 use crate::model::{
     AnnotatedService, Claims, CloudMapService, Health, ServiceKey, ServiceKind, ServiceRef,
 };
+use crate::plan::maximum::smallest;
 use crate::plan::service::{
     NewService, may_register_in, new_service, overridden_settings, refusal, remarks, update,
 };

@@ -8,8 +8,7 @@ use std::collections::BTreeSet;
 
 use crate::model::attributes::{HEALTH, INITIAL_HEALTH};
 use crate::model::{
-    Attributes, Claims, CloudMapService, Endpoint, Health, HealthSource, KnownHealth,
-    ServiceKey,
+    Attributes, Claims, CloudMapService, Endpoint, Health, HealthSource, KnownHealth, ServiceKey,
 };
 use crate::plan::{Basis, Difference, Setting};
 

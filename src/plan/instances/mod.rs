@@ -1,5 +1,5 @@
-//! The instances of one name: those that its holders want (`endpoints` makes `wanted` of `shape`, within a `maximum`,
-//! chosen as `subset` says, each with an `identity`), those that are registered (`present`), who of several holders
+//! The instances of one name: those that its holders want (`endpoints` makes `wanted` of `shape`,
+//! chosen as `subset` says if there are too many, each with an `identity`), those that are registered (`present`), who of several holders
 //! gets which (`sharing`), and what lies between (`compare` makes a `diff`, with `rewrite` and `health`).
 
 pub mod compare;
@@ -7,7 +7,6 @@ pub mod diff;
 pub mod endpoints;
 pub mod health;
 pub mod identity;
-pub mod maximum;
 mod ports;
 pub mod present;
 pub mod rewrite;

@@ -6,10 +6,10 @@ use std::net::IpAddr;
 
 use super::health;
 use super::identity::Identity;
-use super::maximum::{Maximum, SetBy};
 use super::subset;
 use crate::model::attributes::INITIAL_HEALTH;
 use crate::model::{Attributes, Health, ServiceRef};
+use crate::plan::maximum::{Maximum, SetBy};
 use crate::plan::{NewService, Note, Permit, Reason, ServiceUpdate};
 
 /// The instances that a Cloud Map service should have for one holder of the name.

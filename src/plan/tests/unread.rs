@@ -55,9 +55,7 @@ fn what_is_claimed_is_held_back_and_said_once() {
 
 #[test]
 fn its_tag_is_asked_for_only_where_that_decides() {
-    let asked = |world: World| {
-        !tags_of_unread(&world.0, &Holders::decide(&world.0)).is_empty()
-    };
+    let asked = |world: World| !tags_of_unread(&world.0, &Holders::decide(&world.0)).is_empty();
     assert!(asked(world(|_| ())));
     assert!(!asked(world(|service| service.is_denied = false)));
     assert!(!asked(world(|service| service.was_ours = true)));
