@@ -69,7 +69,8 @@ pub struct Exchange {
     pub because: Because,
 }
 
-/// What must be seen in Cloud Map before an instance may come or go, so that no name goes empty.
+/// What must be seen in Cloud Map before an instance may come or go, so that no name goes empty. If several names are
+/// waited for, the last of these decides.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 pub enum WaitsFor {
     /// One of the holder's present endpoints must be registered.
@@ -91,16 +92,6 @@ pub enum WaitsFor {
         /// The Service that asks for another one.
         renamed: ServiceRef,
     },
-    /// The new name is another Service's: nothing comes of it until that ends.
-    #[error("until Service {holder} gives up {name}, the new name of Service {renamed}")]
-    ContestedName {
-        /// The Service that asks for another name.
-        renamed: ServiceRef,
-        /// The name it asks for, with its namespace.
-        name: String,
-        /// Who holds that one.
-        holder: ServiceRef,
-    },
     /// Not every endpoint can be found under the new name: nothing comes of it until somebody helps.
     #[error(
         "until what is held back under {name}, the new name of Service {renamed}, is put right"
@@ -110,6 +101,16 @@ pub enum WaitsFor {
         renamed: ServiceRef,
         /// The name it asks for, with its namespace.
         name: String,
+    },
+    /// The new name is another Service's: nothing comes of it until that ends.
+    #[error("until Service {holder} gives up {name}, the new name of Service {renamed}")]
+    ContestedName {
+        /// The Service that asks for another name.
+        renamed: ServiceRef,
+        /// The name it asks for, with its namespace.
+        name: String,
+        /// Who holds that one.
+        holder: ServiceRef,
     },
 }
 

@@ -1,20 +1,17 @@
 //! Which of our instances go, in whose turn, and what must be seen before. No path through here lets
 //! a name go empty while ready endpoints exist for it.
 
-use std::collections::BTreeSet;
-
-use super::new_name::{NewName, new_name};
+use super::new_name::waits_for_new_name;
 use crate::model::{ServiceKey, ServiceRef};
-use crate::plan::claim::Holders;
 use crate::plan::instances::diff::Compared;
 use crate::plan::observation::MarkedInstance;
-use crate::plan::{Basis, Because, Observation, Place, Plan, WaitsFor};
+use crate::plan::{Basis, Because, Place, Plan, WaitsFor};
 
 /// Adds the removals to a plan. A removal stands among the changes of the Service in the marks, where
 /// that holds the name or nobody does, else of the holder, whose registrations it follows.
 pub fn removals(basis: Basis<'_>, compared: &Compared, plan: &mut Plan) {
-    let Basis { observation, holders, affected } = basis;
-    let removals = Removals { observation, holders, compared, affected };
+    let observation = basis.observation;
+    let removals = Removals { basis, compared };
     for key in observation.registry.services.keys() {
         let place = Place::of(key, &observation.registry);
         let candidates = removals.candidates(key);
@@ -30,10 +27,8 @@ pub fn removals(basis: Basis<'_>, compared: &Compared, plan: &mut Plan) {
 }
 
 struct Removals<'a> {
-    observation: &'a Observation,
-    holders: &'a Holders,
+    basis: Basis<'a>,
     compared: &'a Compared,
-    affected: &'a BTreeSet<ServiceRef>,
 }
 
 type Decision = (ServiceRef, Because, Option<WaitsFor>);
@@ -45,8 +40,8 @@ impl<'a> Removals<'a> {
         let is_surplus = |it: &MarkedInstance| {
             compared.is_none_or(|all| all.values().any(|holder| holder.surplus(it.id).is_some()))
         };
-        let ours = self.observation.marked(key);
-        ours.filter(|it| self.affected.contains(&it.service) && is_surplus(it)).collect()
+        let ours = self.basis.observation.marked(key);
+        ours.filter(|it| self.basis.affected.contains(&it.service) && is_surplus(it)).collect()
     }
 
     fn decide(
@@ -56,8 +51,9 @@ impl<'a> Removals<'a> {
         all: &[MarkedInstance],
     ) -> Option<Decision> {
         let marked = &candidate.service;
-        match self.holders.holder(key).filter(|holder| !self.holders.is_unclear(holder)) {
-            Some(_) if self.holders.holds(key, marked) => {
+        let holders = self.basis.holders;
+        match holders.holder(key).filter(|holder| !holders.is_unclear(holder)) {
+            Some(_) if holders.holds(key, marked) => {
                 let mut own = all.iter().rev().filter(|other| other.service == *marked);
                 let is_last = own.next().is_some_and(|last| last.id == candidate.id);
                 self.of_a_holder(key, candidate, is_last)
@@ -92,7 +88,7 @@ impl<'a> Removals<'a> {
         if compared.values().any(|comparison| comparison.has_registered) {
             return None;
         }
-        let holders = self.holders.holders(key).iter();
+        let holders = self.basis.holders.holders(key).iter();
         let asking = holders.filter(|holder| compared[*holder].has_endpoints);
         asking.min_by_key(|holder| compared[*holder].staying() == 0).cloned()
     }
@@ -103,19 +99,20 @@ impl<'a> Removals<'a> {
     /// Service has stays, unless it may not be there.
     fn of_another(&self, key: &ServiceKey, marked: &ServiceRef) -> Option<Decision> {
         let ended = self.ended(key, marked);
-        if ended.is_none() && self.holders.is_unclear(marked) {
+        if ended.is_none() && self.basis.holders.is_unclear(marked) {
             return None;
         }
-        let mut holders = self.holders.holders(key).iter();
-        let holder = holders.find(|holder| self.affected.contains(*holder))?;
+        let mut holders = self.basis.holders.holders(key).iter();
+        let holder = holders.find(|holder| self.basis.affected.contains(*holder))?;
         let serves = self.compared.under(key)?.values().any(|comparison| comparison.has_registered);
         let follows = match self.first_to_serve(key) {
             None if ended.is_none() && !serves => Some(holder.clone()),
             first => first,
         };
         // Of a Service that still asks for this name, the new name is this one, and contested.
-        let claims = self.holders.claims(marked).filter(|_| ended.is_none());
-        let moves = claims.is_some_and(|claims| self.new_name(marked, claims) == NewName::Underway);
+        let claims = self.basis.holders.claims(marked).filter(|_| ended.is_none());
+        let new_name = claims.and_then(|_| self.new_name(marked));
+        let moves = matches!(new_name, Some(WaitsFor::NewName(_)));
         let because = ended.unwrap_or_else(|| match claims {
             Some(claims) if !claims.contains(key) => Because::NameChanged(marked.clone()),
             _ => Because::NameHeldBy(holder.clone()),
@@ -132,10 +129,10 @@ impl<'a> Removals<'a> {
 
     /// Why a Service has no claim to the name any more, whatever it asks for now.
     fn ended(&self, key: &ServiceKey, marked: &ServiceRef) -> Option<Because> {
-        if self.holders.claims(marked).is_none() {
+        if self.basis.holders.claims(marked).is_none() {
             return Some(Because::ServiceGone(marked.clone()));
         }
-        let denied = self.observation.permit(marked, key).is_err();
+        let denied = self.basis.observation.permit(marked, key).is_err();
         denied.then(|| Because::NotAllowed(marked.clone()))
     }
 
@@ -145,25 +142,14 @@ impl<'a> Removals<'a> {
         if let Some(because) = self.ended(key, marked) {
             return Some((marked.clone(), because, None));
         }
-        let claims = self.holders.claims(marked)?;
-        if self.holders.is_unclear(marked) || claims.contains(key) {
+        let claims = self.basis.holders.claims(marked)?;
+        if self.basis.holders.is_unclear(marked) || claims.contains(key) {
             return None;
         }
-        let renamed = marked.clone();
-        let waits_for = match self.new_name(marked, claims) {
-            NewName::Whole => None,
-            NewName::Underway => Some(WaitsFor::NewName(renamed)),
-            NewName::Hindered(place) => {
-                Some(WaitsFor::HinderedName { renamed, name: place.to_string() })
-            }
-            NewName::Contested(place, holder) => {
-                Some(WaitsFor::ContestedName { renamed, name: place.to_string(), holder })
-            }
-        };
-        Some((marked.clone(), Because::NameChanged(marked.clone()), waits_for))
+        Some((marked.clone(), Because::NameChanged(marked.clone()), self.new_name(marked)))
     }
 
-    fn new_name(&self, service: &ServiceRef, claims: &BTreeSet<ServiceKey>) -> NewName {
-        new_name(self.observation, self.holders, self.compared, service, claims)
+    fn new_name(&self, service: &ServiceRef) -> Option<WaitsFor> {
+        waits_for_new_name(self.basis, self.compared, service)
     }
 }
