@@ -14,6 +14,7 @@ mod again;
 mod due;
 mod outcome;
 mod record;
+mod settle;
 mod turn;
 
 use std::collections::BTreeMap;
