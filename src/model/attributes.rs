@@ -1,5 +1,5 @@
 //! An instance's attributes, and the marks among them that say whose the instance is. Both
-//! directions stand side by side: [`Marks::write`] and [`Marks::read`].
+//! directions stand side by side: [`Marks::write`] and [`Owner::service_of`].
 //!
 //! Marks are additive: a later release may add some, under a higher `schema`, and this release
 //! reads past what it does not know.
@@ -103,11 +103,6 @@ impl Marks {
         attributes.extend(self.pod.clone().map(|pod| (POD.to_owned(), pod)));
         attributes
     }
-
-    /// The marks in an instance's attributes; `None` if it is not `owner`'s.
-    pub fn read(attributes: &Attributes, owner: &Owner) -> Option<Self> {
-        Some(Self { service: owner.service_of(attributes)?, pod: attributes.get(POD).cloned() })
-    }
 }
 
 /// Whether a mark is one that this release knows, and so repairs.
@@ -136,8 +131,8 @@ mod tests {
     }
 
     #[test]
-    fn marks_written_are_the_marks_read() {
-        assert_eq!(Marks::read(&marks().write(&owner()), &owner()), Some(marks()));
+    fn the_service_of_marks_written_is_the_one_read() {
+        assert_eq!(owner().service_of(&marks().write(&owner())), Some(marks().service));
     }
 
     /// What the first release recorded. It must be read by every later one.

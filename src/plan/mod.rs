@@ -111,6 +111,7 @@ pub fn plan(basis: Basis<'_>) -> Plan {
     plan.note_foreign(basis);
     observation.rules.policy.restrict(&mut plan);
     capacity::fit(observation, &compared, &mut plan);
+    plan.create_once(holders);
     plan.leave_ttls_to_others(observation);
     guard::restrain(basis, &mut plan);
     if observation.extent != Extent::Again {
@@ -144,8 +145,7 @@ impl Plan {
             let place = Place::of(key, &observation.registry);
             match endpoints::wanted(observation, key, holders.holders(key)) {
                 Ok(wanted) => {
-                    let mut compared = compare::compare(observation, key, wanted);
-                    compare::create_once(&mut compared, &asking);
+                    let compared = compare::compare(observation, key, wanted);
                     for service in asking {
                         self.add_comparison(&place, service, &compared[service]);
                     }

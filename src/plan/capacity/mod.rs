@@ -110,7 +110,6 @@ fn hold_back(
             }
         };
         plan.hold_back(service, place, reason);
-        plan.create_only_for_instances(service, place);
     }
 }
 
@@ -122,25 +121,6 @@ impl Plan {
                 let is_it = change.instance() == Some(pending.instance.as_str());
                 !(registers && is_it && change.place() == place)
             });
-        }
-    }
-
-    /// A Cloud Map service is created together with its first instance or not at all: if the Service
-    /// that was to create it registers nothing there, another that does creates it.
-    fn create_only_for_instances(&mut self, service: &ServiceRef, place: &Place) {
-        let registers = |changes: &[Change]| {
-            let mut here = changes.iter().filter(|change| change.place() == place);
-            here.any(|change| matches!(change, Change::Register { .. }))
-        };
-        let creates = |change: &mut Change| {
-            change.place() == place && matches!(change, Change::CreateService { .. })
-        };
-        let Some(changes) = self.changes.get_mut(service).filter(|it| !registers(it)) else {
-            return;
-        };
-        let Some(create) = changes.extract_if(.., creates).next() else { return };
-        if let Some(changes) = self.changes.values_mut().find(|changes| registers(changes)) {
-            changes.push(create);
         }
     }
 }

@@ -33,16 +33,6 @@ pub fn compare(
     finished.collect()
 }
 
-/// Leaves the creation of the service to the first of `services` that registers something.
-pub fn create_once(compared: &mut BTreeMap<ServiceRef, Comparison>, services: &[&ServiceRef]) {
-    let creating = services.iter().filter(|service| compared[**service].create.is_some());
-    for service in creating.skip(1).copied().collect::<Vec<_>>() {
-        if let Some(comparison) = compared.get_mut(service) {
-            comparison.create = None;
-        }
-    }
-}
-
 struct Comparing<'a> {
     present: &'a Present<'a>,
     /// What each holder wants, the oldest first.
@@ -192,8 +182,7 @@ impl Comparison {
         }
         let unreadable = present.health_unreadable().cloned();
         self.held_back.extend(unreadable.map(|problem| Setting::HealthUnreadable(problem).into()));
-        (self.update, self.note) = (wanted.update, wanted.note);
-        self.create = wanted.create.filter(|_| self.has_new());
+        (self.create, self.update, self.note) = (wanted.create, wanted.update, wanted.note);
         self.held_back.extend(wanted.held_back);
         self
     }

@@ -100,11 +100,6 @@ impl Comparison {
         self.count(|diff| !matches!(diff, InstanceDiff::Surplus(_)))
     }
 
-    /// Whether an instance is to be registered here.
-    pub fn has_new(&self) -> bool {
-        self.instances.values().any(|diff| matches!(diff, InstanceDiff::New(_)))
-    }
-
     /// Whether every endpoint that can be found here is found here.
     pub fn is_whole(&self) -> bool {
         let is_missing = self.instances.values().any(InstanceDiff::is_missing);

@@ -14,7 +14,7 @@ use super::simulation::{Course, Simulation};
 use super::world::{A, AAAA, BOTH, World, tell};
 use crate::model::attributes::MARK_PREFIX;
 use crate::model::{
-    Attributes, Endpoint, Health, Marks, Selection, ServiceKey, ServiceKind, ServiceRef, Tags,
+    Attributes, Endpoint, Health, Selection, ServiceKey, ServiceKind, ServiceRef, Tags,
 };
 use crate::plan::instances::health;
 use crate::plan::instances::identity::Identity;
@@ -255,7 +255,7 @@ fn assert_healthy_when_serving(world: &World, key: &ServiceKey, holder: &Service
     }
     let keeps = service.claims.as_ref().is_ok_and(|claims| claims.keeps_serving);
     for (id, attributes) in world.0.registry.instances(key) {
-        let marked = Marks::read(attributes, &world.0.owner).map(|marks| marks.service);
+        let marked = world.0.owner.service_of(attributes);
         let stated: Vec<_> = Identity::of(attributes, true).addresses().collect();
         let behind = |endpoint: &&Endpoint| endpoint.addresses().any(|it| stated.contains(&it));
         let behind = service.endpoints.iter().flatten().filter(behind);
@@ -296,8 +296,7 @@ pub fn found(world: &World) -> BTreeSet<(ServiceKey, Identity, ServiceRef)> {
     let keys = world.0.registry.services.keys();
     let all = keys.flat_map(|key| world.0.registry.instances(key).map(move |(_, it)| (key, it)));
     let ours = all.filter_map(|(key, it)| {
-        let service = Marks::read(it, &world.0.owner)?.service;
-        Some((key.clone(), Identity::of(it, true), service))
+        Some((key.clone(), Identity::of(it, true), world.0.owner.service_of(it)?))
     });
     ours.collect()
 }
