@@ -2,6 +2,7 @@
 //! instance.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::iter::successors;
 
 use super::health;
 use super::identity::{Identity, new_id};
@@ -55,18 +56,19 @@ impl<'a> Present<'a> {
         self.ours[id].service == *service
     }
 
-    /// The id for a new instance if an instance of ours has `wanted_id` and stands for another endpoint, as after an
-    /// exchange in a full place: the id that was made for that endpoint. Returns `None` if that is not free either.
+    /// The id for a new instance if an instance of ours has `wanted_id` and is kept for another endpoint, as after an
+    /// exchange in a full place. Returns `None` if none is free.
     pub fn spare_id(&self, wanted_id: &str) -> Option<String> {
-        let mut id = wanted_id.to_owned();
-        for _ in 0..=self.ours.len() {
-            if !self.is_used(&id) {
-                return Some(id);
-            }
-            let Ours { service, identity, .. } = self.ours.get(&id)?;
-            id = new_id(self.owner, service, identity);
-        }
-        None
+        self.ids_from(wanted_id).find(|id| !self.is_used(id))
+    }
+
+    /// An id, then the one that was made for the endpoint of the instance of ours that has it, and so on.
+    fn ids_from(&self, first: &str) -> impl Iterator<Item = String> {
+        let next = |id: &String| {
+            let Ours { service, identity, .. } = self.ours.get(id)?;
+            Some(new_id(self.owner, service, identity))
+        };
+        successors(Some(first.to_owned()), next).take(self.ours.len() + 1)
     }
 
     /// Whether an instance has this id, ours or not.
@@ -88,29 +90,42 @@ impl<'a> Present<'a> {
         }
     }
 
-    /// The instance of ours that is kept for each wanted one, by the latter's new id: one with its
-    /// identity, else the one that has the new id already, since its addresses changed, say by a second
-    /// one.
+    /// The instance of ours that is kept for each wanted one, by the latter's new id: one with its identity, else the
+    /// one that has the new id already, since its addresses changed, say by a second one. If that one is kept for
+    /// another, since somebody edited addresses, it is the next one on the way to a spare id that is kept for none.
     pub fn kept_for<'w>(
         &self,
         all: impl IntoIterator<Item = &'w Wanted<'w>>,
     ) -> BTreeMap<&'w String, &'a String> {
-        let instances: BTreeMap<&String, &Identity> = all
+        let instances: BTreeMap<&String, (&Identity, &ServiceRef)> = all
             .into_iter()
-            .flat_map(|wanted| &wanted.instances)
-            .map(|(new_id, (identity, _))| (new_id, identity))
+            .flat_map(|wanted| wanted.instances.iter().map(move |it| (it, &wanted.holder)))
+            .map(|((new_id, (identity, _)), holder)| (new_id, (identity, holder)))
             .collect();
-        let same = instances.iter().filter_map(|(new_id, identity)| {
+        let same = instances.iter().filter_map(|(new_id, (identity, _))| {
             let found = self.by_identity.get(*identity)?;
             // An id that is made for another wanted instance is left to that one, if there is a choice.
             let is_free = |id: &&&String| **id == *new_id || !instances.contains_key(**id);
             Some((*new_id, *found.iter().find(is_free).or(found.first())?))
         });
         let mut kept: BTreeMap<&String, &String> = same.collect();
-        let taken: BTreeSet<&String> = kept.values().copied().collect();
-        for new_id in instances.into_keys().filter(|new_id| !taken.contains(new_id)) {
-            if let Some((id, _)) = self.ours.get_key_value(new_id) {
-                kept.entry(new_id).or_insert(id);
+        let mut taken: BTreeSet<&String> = kept.values().copied().collect();
+        for new_id in instances.keys().copied() {
+            if let Some((id, _)) = self.ours.get_key_value(new_id)
+                && !kept.contains_key(new_id)
+                && taken.insert(id)
+            {
+                kept.insert(new_id, id);
+            }
+        }
+        for (new_id, (_, holder)) in instances {
+            let next = || self.ids_from(new_id).find(|id| !taken.contains(id));
+            if !kept.contains_key(new_id)
+                && let Some((id, ours)) = next().and_then(|id| self.ours.get_key_value(&id))
+                && ours.service == *holder
+            {
+                taken.insert(id);
+                kept.insert(new_id, id);
             }
         }
         kept

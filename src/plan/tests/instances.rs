@@ -2,11 +2,12 @@
 
 use insta::assert_snapshot;
 
+use super::simulation::{Course, Simulation};
 use super::world::{
     A, BOTH, HTTP, SRV, World, foreign, of_other_cluster, ours, pod, service, web_of, with, written,
 };
 use crate::model::attributes::{AVAILABILITY_ZONE, INITIAL_HEALTH, IPV4, PORT, REGION, SCHEMA};
-use crate::model::{Attributes, ServiceKind, ServiceRef};
+use crate::model::{Attributes, Selection, ServiceKind, ServiceRef};
 use crate::plan::Foreign;
 
 /// A Service with one pod, and an instance of ours as it stands in Cloud Map.
@@ -220,4 +221,25 @@ fn a_new_instance_carries_marks_address_zone_and_region() {
     cloud-map-sync/service=web
     ");
     assert_eq!(plan.changes.keys().collect::<Vec<_>>(), [&ServiceRef::new("shop", "web")]);
+}
+
+#[test]
+fn addresses_edited_to_those_of_other_pods_are_put_right_in_one_sync() {
+    let addresses = ["10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.9"];
+    let pods = [("one", addresses[0]), ("two", addresses[1]), ("three", addresses[2])];
+    let pods = pods.map(|(name, address)| pod(name, address));
+    let empty = World::new().service(service("shop/web", "http/web").ready(pods));
+    let empty = empty.cloud_map("http/web", HTTP, []);
+    let ids = [0, 1, 2].map(|pod| empty.id_given("http/web", addresses[pod]));
+    for world in 0..125_usize {
+        let stated = [world % 5, world / 5 % 5, world / 25].map(|it| addresses.get(it));
+        let all = ids.iter().zip(stated).filter_map(|(id, stated)| Some((id, stated?)));
+        let all = all.map(|(id, stated)| (id.clone(), ours("shop/web", stated)));
+        let edited = empty.clone().with("http/web", |it| it.instances = Some(all.collect()));
+        let mut simulation = Simulation::new(edited, Course::undisturbed());
+        simulation.sync(&Selection::Everything);
+        assert_eq!(simulation.sync(&Selection::Everything), 0, "{stated:?}");
+        let told = simulation.world.told();
+        assert!(told.is_empty(), "{stated:?}: {told}");
+    }
 }
