@@ -17,7 +17,7 @@ use crate::cloud_map;
 use crate::kubernetes::desired::{self, Reading};
 use crate::kubernetes::{self, Endpoints, Kubernetes};
 use crate::model::{Desired, Owner, Registry, Selection, ServiceKey, ServiceRef, Timestamp};
-use crate::plan::{self, Again, Basis, Extent, Holders, Observation, Observed, Rules};
+use crate::plan::{self, Basis, Extent, Holders, Observation, Observed, RereadScope, Rules};
 
 pub use memory::Memory;
 use part::Part;
@@ -80,7 +80,7 @@ impl World<'_> {
             let part = self.complete_part(part).await?;
             let is_quiet = self.registry.memory().is_quiet(&self.owner.cluster, self.now);
             // What a full sync holds may be noted on any instance of the cluster.
-            if is_quiet || !plan::loses(part.basis()) {
+            if is_quiet || !plan::would_lose(part.basis()) {
                 self.remember(&part, false);
                 return Ok(part);
             }
@@ -224,10 +224,10 @@ impl World<'_> {
     pub async fn observe_again(
         &self,
         mut observation: Observation,
-        again: &Again,
+        scope: &RereadScope,
     ) -> Result<Observed, Error> {
-        let services = &again.read;
-        self.registry.read_again(&mut observation.registry, &again.keys).await?;
+        let services = &scope.read;
+        self.registry.read_again(&mut observation.registry, &scope.keys).await?;
         let reads = services.iter().map(|service| self.kubernetes.headless_service(service));
         let reads = stream::iter(reads).buffered(SERVICES_SIDE_BY_SIDE);
         for (service, read) in services.iter().zip(reads.try_collect::<Vec<_>>().await?) {
@@ -239,7 +239,7 @@ impl World<'_> {
                 None => _ = observation.desired.services.remove(service),
             }
         }
-        let mut read = Observed::again(observation, again);
+        let mut read = Observed::reread(observation, scope);
         let health = plan::health_needed(Basis { affected: services, ..read.basis() });
         let cloud_map = self.registry.cloud_map();
         cloud_map.read_health(&mut read.observation.registry, &health).await;

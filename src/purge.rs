@@ -7,7 +7,7 @@ use crate::apply::Task;
 use crate::cloud_map::Urgency;
 use crate::model::ClusterArn;
 use crate::observe::SharedRegistry;
-use crate::plan::Because;
+use crate::plan::DeregisterReason;
 use crate::reconcile::{Error, Invocation};
 use crate::report::ClusterReport;
 
@@ -20,7 +20,7 @@ impl Invocation<'_> {
         &self,
         cluster: &ClusterArn,
         registry: &SharedRegistry,
-        because: &Because,
+        because: &DeregisterReason,
     ) -> Result<ClusterReport, Error> {
         let read = self.in_time(registry.read()).await?;
         let observed = self.of_cluster(cluster.clone(), &read);

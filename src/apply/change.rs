@@ -138,7 +138,7 @@ impl Shell<'_> {
         };
         let kind = (call_of(change).unwrap_or(Call::RegisterInstance), kind);
         match self.cloud_map.wait(&operation, kind, owner, self.terms.deadline.stop()).await {
-            Ok(Ended::Success | Ended::Fail { .. }) if !ours => Effect::Again,
+            Ok(Ended::Success | Ended::Fail { .. }) if !ours => Effect::Contested,
             Ok(Ended::Success) => Effect::Is(Outcome::Applied),
             // Of a removal it means a limit of Route 53, which passes.
             Ok(Ended::Fail { code, message })

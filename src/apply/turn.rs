@@ -12,7 +12,7 @@ use crate::cloud_map::{Call, CloudMap, Gate};
 use crate::model::{ServiceKey, ServiceRef};
 use crate::observe;
 use crate::passes::{Effect, NO_TIME, Step, Turn};
-use crate::plan::{Again, Change, Observation, Observed, Stage};
+use crate::plan::{Change, Observation, Observed, RereadScope, Stage};
 use crate::report::chain;
 
 /// A plan that is older than this is made again before anything is registered on its strength: pods come and go, and
@@ -66,8 +66,8 @@ impl Shell<'_> {
                         self.make_all(changes).await;
                     }
                 }
-                Step::Read(again) => {
-                    if let Some(read) = self.read(&again).await {
+                Step::Read(scope) => {
+                    if let Some(read) = self.read(&scope).await {
                         self.turn.observed(read);
                     }
                 }
@@ -94,8 +94,8 @@ impl Shell<'_> {
             drop(gate);
             return self.make_all(changes).await;
         }
-        let again = self.turn.refresh(changes);
-        if let Some(read) = self.read(&again).await {
+        let scope = self.turn.refresh(changes);
+        if let Some(read) = self.read(&scope).await {
             self.turn.refreshed(read);
         }
         drop(gate);
@@ -110,7 +110,7 @@ impl Shell<'_> {
             .map(|(index, change)| async move {
                 let effect = match (leads, index) {
                     (true, 0) => shell.make(&change, services, Some(lead)).await,
-                    (true, _) if !lead.is_free().await => Effect::Again,
+                    (true, _) if !lead.is_free().await => Effect::Contested,
                     _ => shell.make(&change, services, None).await,
                 };
                 (change, effect)
@@ -119,14 +119,14 @@ impl Shell<'_> {
             .collect()
             .await;
         for (change, effect) in made {
-            if effect == Effect::Again {
+            if effect == Effect::Contested {
                 self.task.registry().admissions().meet_another();
             }
             self.turn.record(change, effect);
         }
     }
 
-    async fn read(&mut self, again: &Again) -> Option<Observed> {
+    async fn read(&mut self, scope: &RereadScope) -> Option<Observed> {
         self.observed = Instant::now();
         let mut observation = self.turn.observation().clone();
         // Its ARN makes a namespace one that is there, whichever turn created it.
@@ -134,7 +134,7 @@ impl Shell<'_> {
             let created = || self.task.registry().new_namespaces().arn(&namespace.name);
             namespace.arn = namespace.arn.take().or_else(created);
         }
-        let read = self.task.read(observation, again);
+        let read = self.task.read(observation, scope);
         let read = timeout_at(self.terms.deadline.stop(), read).await;
         self.settle(read)
     }

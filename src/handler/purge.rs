@@ -9,7 +9,7 @@ use crate::clients::RegistryKey;
 use crate::deadline::Deadline;
 use crate::event::Command;
 use crate::model::{ClusterArn, RegistryName};
-use crate::plan::{Because, Policy};
+use crate::plan::{DeregisterReason, Policy};
 use crate::reconcile::Invocation;
 use crate::report::{ClusterReport, Report, chain};
 use crate::settings::Cluster;
@@ -103,7 +103,7 @@ impl Function {
         let registries = self.registries(keys.into_iter()).await;
         let mut reports = Vec::new();
         for (key, registry) in &registries {
-            let purged = invocation.purge(arn, registry, &Because::Purged).await;
+            let purged = invocation.purge(arn, registry, &DeregisterReason::Purged).await;
             let report =
                 purged.unwrap_or_else(|error| ClusterReport::unreadable(arn.as_str(), &error));
             let registry = (*key != own).then(|| key.to_string());

@@ -49,7 +49,7 @@ impl World<'_> {
         let observation = self.observation(selection, desired, registry);
         let mut observed = self.reach(observation, selection).await?;
         let asked = observed.affected.union(services).cloned().collect();
-        if !plan::stand_alone(Basis { affected: &asked, ..observed.basis() }) {
+        if !plan::hold_names_exclusively(Basis { affected: &asked, ..observed.basis() }) {
             if places.is_none() {
                 return Ok(None);
             }

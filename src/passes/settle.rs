@@ -3,7 +3,7 @@
 use super::turn::NO_TIME;
 use super::{Outcome, Turn};
 use crate::model::ServiceKey;
-use crate::plan::{Because, Change, Reason};
+use crate::plan::{Change, DeregisterReason, Reason};
 
 impl Turn<'_> {
     /// Why a change in a Cloud Map service that does not exist is not made.
@@ -70,7 +70,7 @@ impl Turn<'_> {
         if outcome == Outcome::Applied {
             self.progress = true;
             let service = self.record.service(&change).clone();
-            if let Change::Deregister { because: Because::NoReadyEndpoint, .. } = &change {
+            if let Change::Deregister { because: DeregisterReason::NoReadyEndpoint, .. } = &change {
                 self.removed.insert(service.clone());
             }
             self.observation.note(&service, &change);

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::record::Record;
 use super::{Effect, Outcome, Results};
 use crate::model::{CloudMapService, ServiceKey, ServiceRef};
-use crate::plan::{Again, Change, Intent, Observation, Stage};
+use crate::plan::{Change, Intent, Observation, RereadScope, Stage};
 
 /// Why something was not tried near the deadline.
 pub const NO_TIME: &str = "the time of this invocation is used up";
@@ -16,7 +16,7 @@ pub enum Step {
     /// Make these changes, side by side, and report the effect of each.
     Make(Vec<Change>),
     /// Read this again: the named Cloud Map services, then the Services with their endpoints.
-    Read(Again),
+    Read(RereadScope),
     /// Read the endpoints of these Services again.
     ReadEndpoints(BTreeSet<ServiceRef>),
     /// The turn is over.
@@ -110,12 +110,12 @@ impl<'a> Turn<'a> {
         if let Some(changes) = self.take_due() {
             return Step::Make(changes);
         }
-        if let Some(again) = self.next_read() {
+        if let Some(scope) = self.next_read() {
             // A Cloud Map service that another writer changes is read as if it were new.
             for change in self.contested.iter().filter(|change| change.stage() == Stage::Update) {
                 self.observation.registry.services.remove(&change.place().key);
             }
-            return Step::Read(again);
+            return Step::Read(scope);
         }
         if let Some(services) = self.take_rechecked() {
             return Step::ReadEndpoints(services);
@@ -128,7 +128,7 @@ impl<'a> Turn<'a> {
     pub fn record(&mut self, change: Change, effect: Effect) {
         match effect {
             Effect::Is(outcome) => self.settle(change, outcome),
-            Effect::Again => self.contested.push(change),
+            Effect::Contested => self.contested.push(change),
             Effect::Created(arn) => {
                 if let Change::CreateService { place, service } = &change {
                     let name = service.name.as_str();

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Again, Holders, Observation, affected};
+use super::{Holders, Observation, RereadScope, affected};
 use crate::model::{Selection, ServiceRef};
 
 /// All that a plan is made from.
@@ -37,9 +37,9 @@ impl Observed {
     }
 
     /// What was read again for a turn.
-    pub fn again(observation: Observation, again: &Again) -> Self {
+    pub fn reread(observation: Observation, scope: &RereadScope) -> Self {
         let holders = Holders::decide(&observation);
-        Self { observation, holders, affected: again.services.clone() }
+        Self { observation, holders, affected: scope.services.clone() }
     }
 
     /// An observation of a cluster that asks for nothing.

@@ -1,7 +1,7 @@
 //! What a plan is made for. It decides what is read and how that is planned; everything else about carrying a plan
 //! out is the same.
 
-use super::{Adoption, Basis, Because, Plan, Step, adopt, plan, purge};
+use super::{Adoption, Basis, DeregisterReason, Plan, Step, adopt, plan, purge};
 
 /// What changes are made for.
 #[derive(Clone, Copy, Debug)]
@@ -11,7 +11,7 @@ pub enum Intent<'a> {
     /// Instances of others shall become ours.
     Adopt(&'a Adoption),
     /// No instance of ours shall be left of a cluster, which may be gone.
-    Purge(&'a Because),
+    Purge(&'a DeregisterReason),
     /// The same, or a note for later, for a cluster that is not kept in step any more.
     Orphans(Step),
 }
@@ -29,10 +29,10 @@ impl Intent<'_> {
 
     /// The plan for what was read again when a part of the changes was made.
     pub fn plan_again(self, basis: Basis<'_>) -> Plan {
-        let mut again = self.plan(basis);
+        let mut planned = self.plan(basis);
         if let Self::Adopt(_) = self {
-            again.add_duplicates(plan(basis), |_| true);
+            planned.add_duplicates(plan(basis), |_| true);
         }
-        again
+        planned
     }
 }

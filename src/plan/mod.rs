@@ -41,9 +41,9 @@ mod progress;
 mod purge;
 mod rules;
 mod service;
-mod standing;
 #[cfg(test)]
 mod tests;
+mod unchanged;
 mod unread;
 
 use std::collections::BTreeMap;
@@ -58,12 +58,14 @@ use crate::model::ServiceRef;
 pub use adopt::{Adoption, Former, NotAdopted, adopt};
 pub use basis::{Basis, Observed};
 pub use capacity::ServiceLimit;
-pub use change::{Because, Change, Difference, Exchange, Stage, WaitsFor};
+pub use change::{Change, DeregisterReason, Difference, Exchange, Stage, WaitsFor};
 pub use claim::Holders;
 pub use explain::fate::{Fate, Found, Remark, found};
 pub use explain::party::{Parties, Party, parties};
 pub use explain::peaks::{Peak, Quota, peaks};
-pub use guard::{Extent, Guard, Judged, Losing, Stand, Told, is_quiet, loses};
+pub use guard::{
+    Extent, Guard, GuardState, GuardStatus, Judged, ServiceLoss, is_quiet, would_lose,
+};
 pub use held_back::{HeldBack, Reason, Setting};
 pub use instances::health::health_needed;
 pub use intent::Intent;
@@ -75,8 +77,8 @@ pub use orphans::{Orphans, Step, marked_clusters, not_shown};
 pub use ownership::Foreign;
 pub use part::affected::affected;
 pub use part::doubt::in_doubt;
-pub use part::narrow::Again;
-pub use part::rest::{claimed_namespaces, lacks_namespace, stand_alone};
+pub use part::narrow::RereadScope;
+pub use part::rest::{claimed_namespaces, hold_names_exclusively, lacks_namespace};
 pub use place::Place;
 pub use policy::Policy;
 pub use purge::purge;
@@ -85,7 +87,7 @@ pub use service::{
     Claimed, Leaving, NewService, ServiceUpdate, Verdict, deletable, is_clear, tags_needed,
     ttls_asked, verdict,
 };
-pub use standing::Standing;
+pub use unchanged::Unchanged;
 pub use unread::{seen_as_ours, tags_of_unread, unread_keys};
 
 /// What to do, and what not.
@@ -96,9 +98,9 @@ pub struct Plan {
     /// What was asked for and is not done, with the reason.
     pub held_back: Vec<HeldBack>,
     /// What stays as it is, by Cloud Map service.
-    pub standing: BTreeMap<Place, Standing>,
+    pub unchanged: BTreeMap<Place, Unchanged>,
     /// What the guard says, where a loss is past its limits.
-    pub guard: Option<Arc<Told>>,
+    pub guard: Option<Arc<GuardStatus>>,
 }
 
 /// Compares desired and actual state of the affected Services. Their endpoints must have been read, and
@@ -114,7 +116,7 @@ pub fn plan(basis: Basis<'_>) -> Plan {
     plan.create_once(holders);
     plan.leave_ttls_to_others(observation);
     guard::restrain(basis, &mut plan);
-    if observation.extent != Extent::Again {
+    if observation.extent != Extent::Remainder {
         plan.note_unread(observation, holders);
     }
     if observation.extent.is_whole() {
@@ -162,9 +164,9 @@ impl Plan {
     }
 
     fn add_comparison(&mut self, place: &Place, holder: &ServiceRef, comparison: &Comparison) {
-        let standing = self.standing.entry(place.clone()).or_default();
-        standing.unchanged += comparison.unchanged();
-        standing.notes.extend(comparison.note.clone());
+        let unchanged = self.unchanged.entry(place.clone()).or_default();
+        unchanged.ours += comparison.unchanged();
+        unchanged.notes.extend(comparison.note.clone());
         let changes = comparison.changes(place);
         if !changes.is_empty() {
             self.changes.entry(holder.clone()).or_default().extend(changes);

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::change::describe;
-use super::{Because, Change, Extent, Judged, Place, Rules, WaitsFor};
+use super::{Change, DeregisterReason, Extent, Judged, Place, Rules, WaitsFor};
 use crate::model::{Attributes, Desired, Held, Owner, Registry, ServiceKey, ServiceRef, Timestamp};
 
 /// What was read, and under which rules it is looked at.
@@ -67,7 +67,12 @@ impl Observation {
 
 impl MarkedInstance<'_> {
     /// The removal of the instance.
-    pub fn removal(&self, place: &Place, because: Because, waits_for: Option<WaitsFor>) -> Change {
+    pub fn removal(
+        &self,
+        place: &Place,
+        because: DeregisterReason,
+        waits_for: Option<WaitsFor>,
+    ) -> Change {
         Change::Deregister {
             place: place.clone(),
             instance: self.id.clone(),

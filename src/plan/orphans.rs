@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use super::{Because, Observation, Place, Plan, Policy, mark, purge};
+use super::{DeregisterReason, Observation, Place, Plan, Policy, mark, purge};
 use crate::model::attributes::ORPHANED;
 use crate::model::{ClusterArn, Existence, InstanceKey, Owner, Registry, Timestamp};
 
@@ -132,7 +132,7 @@ impl Step {
                 take_notes_back(observation, &mut plan);
                 plan.in_order()
             }
-            Self::Purge(since) => purge(observation, &Because::ClusterGone(since)),
+            Self::Purge(since) => purge(observation, &DeregisterReason::ClusterGone(since)),
         }
     }
 }

@@ -3,10 +3,10 @@
 
 use std::collections::BTreeSet;
 
-use super::{Basis, Because, Holders, Observation, Place, Plan};
+use super::{Basis, DeregisterReason, Holders, Observation, Place, Plan};
 
 /// Plans the removal of every instance that is the observation's owner's.
-pub fn purge(observation: &Observation, because: &Because) -> Plan {
+pub fn purge(observation: &Observation, because: &DeregisterReason) -> Plan {
     let mut plan = Plan::default();
     for (key, service) in &observation.registry.services {
         let place = Place::of(key, &observation.registry);
@@ -15,7 +15,7 @@ pub fn purge(observation: &Observation, because: &Because) -> Plan {
             plan.changes.entry(instance.service).or_default().push(change);
         }
         if let Some(problem) = &service.unreadable {
-            plan.standing.entry(place).or_default().unreadable = Some(problem.clone());
+            plan.unchanged.entry(place).or_default().unreadable = Some(problem.clone());
         }
     }
     let (holders, affected) = (&Holders::default(), &BTreeSet::new());

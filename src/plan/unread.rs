@@ -67,11 +67,11 @@ impl Plan {
             if is_told {
                 continue;
             }
-            let standing = self.standing.entry(place).or_default();
+            let unchanged = self.unchanged.entry(place).or_default();
             if is_of_others(observation, holders, key, service) {
-                standing.notes.push(Note::Unread(problem.clone()));
+                unchanged.notes.push(Note::Unread(problem.clone()));
             } else {
-                standing.unreadable = Some(problem.clone());
+                unchanged.unreadable = Some(problem.clone());
             }
         }
     }

@@ -37,13 +37,13 @@ impl ClusterReport {
     pub fn new(cluster: &str, plan: Plan, applied: Vec<Applied>) -> Self {
         let mut services: BTreeMap<Place, ServiceReport> = BTreeMap::new();
         let emptied = emptied(&plan, &applied);
-        for (place, standing) in plan.standing {
+        for (place, unchanged) in plan.unchanged {
             let service = at(&mut services, &place);
-            service.unchanged = standing.unchanged;
-            service.foreign = standing.foreign;
+            service.unchanged = unchanged.ours;
+            service.foreign = unchanged.foreign;
             service.emptied = emptied.contains(&place);
-            service.unreadable = standing.unreadable;
-            service.notes = standing.notes.into_iter().map(NoteLine::from).collect();
+            service.unreadable = unchanged.unreadable;
+            service.notes = unchanged.notes.into_iter().map(NoteLine::from).collect();
         }
         let mut held_back = plan.held_back;
         for Applied { service, change, outcome } in applied {
@@ -134,10 +134,10 @@ fn emptied(plan: &Plan, applied: &[Applied]) -> BTreeSet<Place> {
     for Applied { change, .. } in applied.iter().filter(made) {
         *differences.entry(change.place()).or_default() += change.difference();
     }
-    let standing = plan.standing.iter();
-    let emptied = standing.filter(|(place, standing)| {
+    let unchanged = plan.unchanged.iter();
+    let emptied = unchanged.filter(|(place, unchanged)| {
         let difference = differences.get(place).copied().unwrap_or_default();
-        difference < 0 && standing.present.saturating_add_signed(difference) == 0
+        difference < 0 && unchanged.present.saturating_add_signed(difference) == 0
     });
     emptied.map(|(place, _)| place.clone()).collect()
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Word;
 use crate::model::ServiceRef;
-use crate::plan::{Stand, Told};
+use crate::plan::{GuardState, GuardStatus};
 
 /// A loss past the guard's limits.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,19 +47,19 @@ pub struct LosingService {
 impl GuardReport {
     /// Whether the losing Services keep their instances.
     pub fn holds(&self) -> bool {
-        let holding = [Stand::Held, Stand::LeftToFullSync, Stand::HeldByFullSync];
+        let holding = [GuardState::Held, GuardState::LeftToFullSync, GuardState::HeldByFullSync];
         holding.into_iter().any(|stand| *self.state == *state(stand))
     }
 }
 
-impl From<&Told> for GuardReport {
-    fn from(told: &Told) -> Self {
-        let services = told.losing.iter().map(|losing| LosingService {
+impl From<&GuardStatus> for GuardReport {
+    fn from(told: &GuardStatus) -> Self {
+        let services = told.losses.iter().map(|losing| LosingService {
             service: losing.service.clone(),
             instances: losing.instances,
         });
         Self {
-            state: state(told.stand).into(),
+            state: state(told.state).into(),
             loss: told.loss,
             instances: told.instances,
             share: told.share,
@@ -73,13 +73,13 @@ impl From<&Told> for GuardReport {
     }
 }
 
-fn state(stand: Stand) -> &'static str {
-    match stand {
-        Stand::Held => "held",
-        Stand::Lifted => "lifted",
-        Stand::Confirmed => "confirmed",
-        Stand::LeftToFullSync => "left-to-full-sync",
-        Stand::HeldByFullSync => "held-by-full-sync",
-        Stand::HeldUntilRead => "held-until-read",
+fn state(state: GuardState) -> &'static str {
+    match state {
+        GuardState::Held => "held",
+        GuardState::Lifted => "lifted",
+        GuardState::Confirmed => "confirmed",
+        GuardState::LeftToFullSync => "left-to-full-sync",
+        GuardState::HeldByFullSync => "held-by-full-sync",
+        GuardState::HeldUntilRead => "held-until-read",
     }
 }

@@ -12,7 +12,7 @@ use super::instances::endpoints::wanted;
 use super::instances::present::Present;
 use super::instances::sharing::assign_shared;
 use super::instances::wanted::Wanted;
-use super::{Basis, Because, Change, Extent, Holders, Observation, Place, Plan, Reason};
+use super::{Basis, Change, DeregisterReason, Extent, Holders, Observation, Place, Plan, Reason};
 use crate::model::{Attributes, ServiceKey, ServiceRef, Tags};
 
 pub use candidate::{Adoption, Former, NotAdopted};
@@ -22,7 +22,7 @@ pub use candidate::{Adoption, Former, NotAdopted};
 pub fn adopt(basis: Basis<'_>, adoption: &Adoption) -> Plan {
     let Basis { observation, holders, affected } = basis;
     // Nothing is lost by an adoption, so the guard has nothing to judge.
-    let after = Observation { extent: Extent::Again, ..observation.clone() };
+    let after = Observation { extent: Extent::Remainder, ..observation.clone() };
     let (plan, adopted) = (Plan::default(), BTreeSet::new());
     let mut adopting = Adopting { observation, adoption, plan, after, adopted };
     let exists = |key: &ServiceKey| observation.registry.services.contains_key(key);
@@ -34,7 +34,7 @@ pub fn adopt(basis: Basis<'_>, adoption: &Adoption) -> Plan {
     let after = Basis { observation: &after, holders: &decided, affected };
     plan.add_duplicates(super::plan(after), |key| adopted.contains(key));
     plan.note_foreign(after);
-    plan.standing.retain(|place, _| exists(&place.key));
+    plan.unchanged.retain(|place, _| exists(&place.key));
     observation.rules.policy.restrict(&mut plan);
     plan.note_present(&observation.registry);
     plan.in_order()
@@ -127,8 +127,10 @@ impl Plan {
     pub fn add_duplicates(&mut self, of_sync: Self, among: impl Fn(&ServiceKey) -> bool) {
         for (service, mut changes) in of_sync.changes {
             changes.retain(|change| {
-                let duplicate =
-                    matches!(change, Change::Deregister { because: Because::Duplicate, .. });
+                let duplicate = matches!(
+                    change,
+                    Change::Deregister { because: DeregisterReason::Duplicate, .. }
+                );
                 duplicate && among(&change.place().key)
             });
             self.changes.entry(service).or_default().extend(changes);

@@ -4,14 +4,16 @@
 use super::Pending;
 use crate::model::attributes::{ORPHANED, SIGHTING};
 use crate::model::{Attributes, ServiceRef};
-use crate::plan::{Because, Change, Difference, Exchange, Observation, Place, Plan, WaitsFor};
+use crate::plan::{
+    Change, DeregisterReason, Difference, Exchange, Observation, Place, Plan, WaitsFor,
+};
 
 /// An instance of ours whose id can pass to another endpoint.
 struct Surplus {
     instance: String,
     marked: ServiceRef,
     address: String,
-    because: Because,
+    because: DeregisterReason,
 }
 
 /// Turns registrations of the plan and removals under the same name into exchanges, in order, and returns the

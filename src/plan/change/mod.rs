@@ -10,7 +10,7 @@ use super::{Former, NewService, Place, ServiceUpdate};
 use crate::model::{Attributes, Health, InstanceKey, ServiceRef};
 
 pub use difference::Difference;
-pub use removal::{Because, Exchange, WaitsFor};
+pub use removal::{DeregisterReason, Exchange, WaitsFor};
 pub use stage::Stage;
 pub use text::describe;
 
@@ -98,7 +98,7 @@ pub enum Change {
         /// What it says of its address, for the reader.
         address: String,
         /// Why it goes.
-        because: Because,
+        because: DeregisterReason,
         /// What must be seen first.
         waits_for: Option<WaitsFor>,
     },

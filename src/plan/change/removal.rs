@@ -5,7 +5,7 @@ use crate::plan::maximum::SetBy;
 
 /// Why an instance of ours goes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
-pub enum Because {
+pub enum DeregisterReason {
     /// The claim stands, and none of its ready endpoints has this address and port.
     #[error("no ready endpoint has this address and port")]
     NoReadyEndpoint,
@@ -41,7 +41,7 @@ pub enum Because {
     ClusterGone(Timestamp),
 }
 
-impl Because {
+impl DeregisterReason {
     /// Whether the claim to the name still stands.
     pub fn leaves_the_claim(&self) -> bool {
         !matches!(
@@ -66,7 +66,7 @@ pub struct Exchange {
     /// The address of the displaced instance, for the reader.
     pub address: String,
     /// Why that instance goes.
-    pub because: Because,
+    pub because: DeregisterReason,
 }
 
 /// What must be seen in Cloud Map before an instance may come or go, so that no name goes empty. If several names are
@@ -96,7 +96,7 @@ pub enum WaitsFor {
     #[error(
         "until what is held back under {name}, the new name of Service {renamed}, is put right"
     )]
-    HinderedName {
+    BlockedRename {
         /// The Service that asks for another name.
         renamed: ServiceRef,
         /// The name it asks for, with its namespace.
@@ -126,7 +126,7 @@ impl WaitsFor {
         match self {
             Self::Holder(service) | Self::NewName(service) => vec![service],
             Self::HolderAndNewName { holder, renamed } => vec![holder, renamed],
-            Self::FirstRegistration | Self::ContestedName { .. } | Self::HinderedName { .. } => {
+            Self::FirstRegistration | Self::ContestedName { .. } | Self::BlockedRename { .. } => {
                 Vec::new()
             }
         }

@@ -26,7 +26,7 @@ pub fn keep(
     let memory = Memory(observation);
     match verdict {
         None => memory.unmark(None, plan),
-        Some(verdict) if verdict.stand.holds() => remember(observation, Some(verdict), held, plan),
+        Some(verdict) if verdict.state.holds() => remember(observation, Some(verdict), held, plan),
         Some(verdict) => {
             let goes = going(&verdict.passed, plan);
             memory.mark(&memory.passed(verdict), &goes, plan);
@@ -41,7 +41,7 @@ pub fn remember(
     held: &[Change],
     plan: &mut Plan,
 ) {
-    if let Some(verdict) = verdict.filter(|verdict| verdict.stand.holds() && verdict.is_new) {
+    if let Some(verdict) = verdict.filter(|verdict| verdict.state.holds() && verdict.is_new) {
         Memory(observation).mark(&Sighting::of(&verdict.held, observation.now), held, plan);
     }
 }

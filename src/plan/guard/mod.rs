@@ -16,7 +16,7 @@ mod judged;
 mod loss;
 mod memory;
 mod sighting;
-mod told;
+mod status;
 mod verdict;
 
 use std::collections::BTreeMap;
@@ -29,7 +29,7 @@ use loss::{Losses, Offset};
 use verdict::Measure;
 
 pub use judged::Judged;
-pub use told::{Losing, Stand, Told};
+pub use status::{GuardState, GuardStatus, ServiceLoss};
 
 /// `GUARD_SHARE`, `GUARD_MINIMUM`, `GUARD_WAIT` and `SCHEDULE_MINUTES`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +68,7 @@ pub enum Extent {
     /// What an event names.
     Part,
     /// What a plan that was judged already has left open.
-    Again,
+    Remainder,
 }
 
 impl Extent {
@@ -83,8 +83,8 @@ pub fn restrain(basis: Basis<'_>, plan: &mut Plan) {
     let observation = basis.observation;
     let judged = observation.judged.as_deref();
     let (measure, losses, sighting) = match (observation.extent, judged) {
-        (Extent::Again, None) => return,
-        (Extent::Again, Some(judged)) => {
+        (Extent::Remainder, None) => return,
+        (Extent::Remainder, Some(judged)) => {
             let losses = Losses::of(observation, plan, Offset::Registered(&judged.before));
             (Measure::again(judged, basis), losses, judged.sighting.clone())
         }
@@ -99,22 +99,22 @@ pub fn restrain(basis: Basis<'_>, plan: &mut Plan) {
     let forgets = measure.unread == 0 || verdict.as_ref().is_some_and(|verdict| verdict.is_new);
     match (measure.extent, observation.extent) {
         (Extent::Part, _) => {}
-        (_, Extent::Again) => memory::remember(observation, verdict.as_ref(), &held, plan),
+        (_, Extent::Remainder) => memory::remember(observation, verdict.as_ref(), &held, plan),
         // The second judgement of this run may hold what the note is about.
         _ if verdict.is_none() && Judged::of(basis, plan).is_some() => {}
         _ if forgets => memory::keep(observation, verdict.as_ref(), &held, plan),
         _ => {}
     }
     if let Some(verdict) = verdict {
-        let told = Arc::new(verdict.told(observation));
-        say(&held, &told, plan);
-        plan.guard = Some(told);
+        let status = Arc::new(verdict.status(observation));
+        hold_back(&held, &status, plan);
+        plan.guard = Some(status);
     }
 }
 
 /// Whether a plan would lose instances, so that it matters what a full sync holds.
-pub fn loses(basis: Basis<'_>) -> bool {
-    let unjudged = Observation { extent: Extent::Again, ..basis.observation.clone() };
+pub fn would_lose(basis: Basis<'_>) -> bool {
+    let unjudged = Observation { extent: Extent::Remainder, ..basis.observation.clone() };
     let plan = super::plan(Basis { observation: &unjudged, ..basis });
     Losses::of(basis.observation, &plan, Offset::Planned).services() > 0
 }
@@ -138,7 +138,7 @@ fn take_out(held: &Losses, plan: &mut Plan) -> Vec<Change> {
 }
 
 /// One line for each Service and Cloud Map service.
-fn say(held: &[Change], told: &Arc<Told>, plan: &mut Plan) {
+fn hold_back(held: &[Change], status: &Arc<GuardStatus>, plan: &mut Plan) {
     let mut stay: BTreeMap<(ServiceRef, Place), usize> = BTreeMap::new();
     for change in held {
         if let Some(service) = change.loses() {
@@ -146,7 +146,7 @@ fn say(held: &[Change], told: &Arc<Told>, plan: &mut Plan) {
         }
     }
     plan.held_back.extend(stay.into_iter().map(|((service, place), instances)| {
-        let reason = Reason::Guard { instances, told: told.clone() };
+        let reason = Reason::Guard { instances, status: status.clone() };
         HeldBack { service, place: Some(place), reason }
     }));
 }

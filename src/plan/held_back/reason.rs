@@ -7,7 +7,7 @@ use super::Setting;
 use super::text::{not_shared, stay, until_next};
 use crate::model::{BadAnnotation, PortReference, ServiceRef, UnresolvedNamespace};
 use crate::plan::maximum::SetBy;
-use crate::plan::{Denial, NotAdopted, Policy, Told};
+use crate::plan::{Denial, GuardStatus, NotAdopted, Policy};
 
 /// Why something is held back. [`Reason::code`] is stable; the sentence may be reworded.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
@@ -168,12 +168,12 @@ pub enum Reason {
         action: String,
     },
     /// Too much would be lost at once.
-    #[error("{} here: {told}", stay(*instances))]
+    #[error("{} here: {status}", stay(*instances))]
     Guard {
         /// How many of this Service stay here.
         instances: usize,
         /// The loss as a whole.
-        told: Arc<Told>,
+        status: Arc<GuardStatus>,
     },
     /// A removal waits until the names are served elsewhere.
     #[error("instance {instance} stays {waits_for}")]

@@ -12,7 +12,7 @@ use super::sharing::assign_shared;
 use super::wanted::Wanted;
 use crate::model::{Attributes, Health, ServiceKey, ServiceRef};
 use crate::plan::change::describe;
-use crate::plan::{Because, Difference, Observation, Reason, Setting};
+use crate::plan::{DeregisterReason, Difference, Observation, Reason, Setting};
 
 /// Compares what each holder asks for, the oldest first, with what is registered under `key`.
 pub fn compare(
@@ -154,19 +154,19 @@ impl Comparing<'_> {
     }
 
     /// Why an instance goes.
-    fn surplus(&self, id: &String, wanted: &Wanted) -> Because {
+    fn surplus(&self, id: &String, wanted: &Wanted) -> DeregisterReason {
         let identity = &self.present.ours[id].identity;
         let mut instances = self.all.iter().flat_map(|wanted| wanted.instances.values());
         if wanted.withdrawn {
-            Because::Withdrawn
+            DeregisterReason::Withdrawn
         } else if let Some(set_by) = wanted.beyond_maximum.get(id) {
-            Because::BeyondMaximum(*set_by)
+            DeregisterReason::BeyondMaximum(*set_by)
         } else if !wanted.permit.allows_all(identity) {
-            Because::AddressNotAllowed
+            DeregisterReason::AddressNotAllowed
         } else if instances.any(|(wanted, _)| wanted == identity) {
-            Because::Duplicate
+            DeregisterReason::Duplicate
         } else {
-            Because::NoReadyEndpoint
+            DeregisterReason::NoReadyEndpoint
         }
     }
 }

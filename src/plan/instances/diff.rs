@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 
 use super::health::HealthDifference;
 use crate::model::{Attributes, ServiceKey, ServiceRef};
-use crate::plan::{Because, Change, Difference, NewService, Note, Place, Reason, ServiceUpdate};
+use crate::plan::{
+    Change, DeregisterReason, Difference, NewService, Note, Place, Reason, ServiceUpdate,
+};
 
 /// What becomes of one instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,7 +33,7 @@ pub enum InstanceDiff {
     /// It stays as it is.
     Same,
     /// No endpoint of the holder asks for it.
-    Surplus(Because),
+    Surplus(DeregisterReason),
 }
 
 /// How one Cloud Map service differs from what one holder of the name asks for.
@@ -78,7 +80,7 @@ impl Compared {
 
 impl Comparison {
     /// Why an instance of ours goes; `None` if a holder has use for it.
-    pub fn surplus(&self, instance: &str) -> Option<&Because> {
+    pub fn surplus(&self, instance: &str) -> Option<&DeregisterReason> {
         match self.instances.get(instance)? {
             InstanceDiff::Surplus(because) => Some(because),
             _ => None,
@@ -107,7 +109,7 @@ impl Comparison {
     }
 
     /// Whether something keeps endpoints out that does not end by itself.
-    pub fn is_hindered(&self) -> bool {
+    pub fn is_blocked(&self) -> bool {
         let passes = |reason: &&Reason| !matches!(reason, Reason::NoneReady { .. });
         self.held_back.iter().filter(passes).any(Reason::keeps_out)
     }

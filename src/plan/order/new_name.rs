@@ -18,8 +18,8 @@ pub fn waits_for_new_name(
     }
     let renamed = || service.clone();
     let name = |key: &ServiceKey| Place::of(key, &observation.registry).to_string();
-    let hindered =
-        |key: &ServiceKey| WaitsFor::HinderedName { renamed: renamed(), name: name(key) };
+    let blocked =
+        |key: &ServiceKey| WaitsFor::BlockedRename { renamed: renamed(), name: name(key) };
     // If nothing can be registered in a Cloud Map service that was read, the next run finds the same.
     let is_readable = |key: &ServiceKey| {
         observation.registry.services.get(key).is_some_and(|it| it.unreadable.is_none())
@@ -30,12 +30,12 @@ pub fn waits_for_new_name(
             Some(WaitsFor::ContestedName { renamed, name, holder })
         }
         (_, Some(comparison)) if comparison.is_whole() => None,
-        (_, Some(comparison)) if comparison.is_hindered() => Some(hindered(key)),
-        (_, None) if is_readable(key) => Some(hindered(key)),
+        (_, Some(comparison)) if comparison.is_blocked() => Some(blocked(key)),
+        (_, None) if is_readable(key) => Some(blocked(key)),
         _ => Some(WaitsFor::NewName(renamed())),
     };
     let denied = holders.denied(service).iter().filter_map(|(key, _)| key.as_ref());
     let claims = holders.claims(service).into_iter().flatten();
-    let all = claims.map(under).chain(denied.map(|key| Some(hindered(key))));
+    let all = claims.map(under).chain(denied.map(|key| Some(blocked(key))));
     all.flatten().max()
 }

@@ -5,7 +5,7 @@ use super::new_name::waits_for_new_name;
 use crate::model::{ServiceKey, ServiceRef};
 use crate::plan::instances::diff::Compared;
 use crate::plan::observation::MarkedInstance;
-use crate::plan::{Basis, Because, Place, Plan, WaitsFor};
+use crate::plan::{Basis, DeregisterReason, Place, Plan, WaitsFor};
 
 /// Adds the removals to a plan. A removal stands among the changes of the Service in the marks, where
 /// that holds the name or nobody does, else of the holder, whose registrations it follows.
@@ -31,7 +31,7 @@ struct Removals<'a> {
     compared: &'a Compared,
 }
 
-type Decision = (ServiceRef, Because, Option<WaitsFor>);
+type Decision = (ServiceRef, DeregisterReason, Option<WaitsFor>);
 
 impl<'a> Removals<'a> {
     /// The instances of ours that the holders of a name have no use for.
@@ -114,8 +114,8 @@ impl<'a> Removals<'a> {
         let new_name = claims.and_then(|_| self.new_name(marked));
         let moves = matches!(new_name, Some(WaitsFor::NewName(_)));
         let because = ended.unwrap_or_else(|| match claims {
-            Some(claims) if !claims.contains(key) => Because::NameChanged(marked.clone()),
-            _ => Because::NameHeldBy(holder.clone()),
+            Some(claims) if !claims.contains(key) => DeregisterReason::NameChanged(marked.clone()),
+            _ => DeregisterReason::NameHeldBy(holder.clone()),
         });
         let renamed = marked.clone();
         let waits_for = match (follows, moves) {
@@ -128,12 +128,12 @@ impl<'a> Removals<'a> {
     }
 
     /// Why a Service has no claim to the name any more, whatever it asks for now.
-    fn ended(&self, key: &ServiceKey, marked: &ServiceRef) -> Option<Because> {
+    fn ended(&self, key: &ServiceKey, marked: &ServiceRef) -> Option<DeregisterReason> {
         if self.basis.holders.claims(marked).is_none() {
-            return Some(Because::ServiceGone(marked.clone()));
+            return Some(DeregisterReason::ServiceGone(marked.clone()));
         }
         let denied = self.basis.observation.permit(marked, key).is_err();
-        denied.then(|| Because::NotAllowed(marked.clone()))
+        denied.then(|| DeregisterReason::NotAllowed(marked.clone()))
     }
 
     /// An instance under a name that no Service of the cluster claims, or only one of which nobody can
@@ -146,7 +146,7 @@ impl<'a> Removals<'a> {
         if self.basis.holders.is_unclear(marked) || claims.contains(key) {
             return None;
         }
-        Some((marked.clone(), Because::NameChanged(marked.clone()), self.new_name(marked)))
+        Some((marked.clone(), DeregisterReason::NameChanged(marked.clone()), self.new_name(marked)))
     }
 
     fn new_name(&self, service: &ServiceRef) -> Option<WaitsFor> {

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use crate::model::ServiceKey;
-use crate::plan::{Again, Basis, plan};
+use crate::plan::{Basis, RereadScope, plan};
 
 /// The Cloud Map services that a plan would rest on for anything but leaving them alone.
 pub fn in_doubt(basis: Basis<'_>) -> BTreeSet<ServiceKey> {
@@ -17,7 +17,8 @@ pub fn in_doubt(basis: Basis<'_>) -> BTreeSet<ServiceKey> {
     }
     let changes: Vec<_> = plan.changes.values().flatten().cloned().collect();
     let held_back = plan.held_back.iter().map(|held| &held.service);
-    let mut keys = Again::of(basis.holders, plan.changes.keys().chain(held_back), &changes).keys;
+    let mut keys =
+        RereadScope::of(basis.holders, plan.changes.keys().chain(held_back), &changes).keys;
     let places = plan.held_back.iter().filter_map(|held| held.place.as_ref());
     keys.extend(places.map(|place| place.key.clone()));
     keys

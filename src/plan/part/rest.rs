@@ -21,7 +21,7 @@ pub fn claimed_namespaces(observation: &Observation) -> BTreeSet<String> {
 /// Whether each of the affected Services is known to hold all that it claims, and alone, whatever others ask for: its
 /// marks, and no other Service's, are on our instances under every key. For any other it matters who else
 /// claims the name, or what it has left behind elsewhere.
-pub fn stand_alone(basis: Basis<'_>) -> bool {
+pub fn hold_names_exclusively(basis: Basis<'_>) -> bool {
     let Basis { observation, holders, affected } = basis;
     affected.iter().all(|service| {
         let claims = observation.desired.claims(service);

@@ -39,7 +39,7 @@ impl Simulation {
         if let Change::CreateService { service, .. } = change {
             // Another cluster may have been faster.
             if self.world.0.registry.services.contains_key(&key) {
-                return Effect::Again;
+                return Effect::Contested;
             }
             self.writes += 1;
             return Effect::Created(self.create_service(key, service));

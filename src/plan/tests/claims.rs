@@ -6,7 +6,7 @@ use serde_json::json;
 use super::name_policy::rules;
 use super::world::{A, HTTP, World, key, mistake, named, of_other_cluster, own, pod, service};
 use crate::model::{NamespaceKind, Selection, ServiceRef};
-use crate::plan::{Again, Holders, NamePolicy, Rules};
+use crate::plan::{Holders, NamePolicy, RereadScope, Rules};
 
 fn holder(world: &World, place: &str) -> Option<String> {
     Holders::decide(&world.0).holder(&key(place)).map(ToString::to_string)
@@ -130,7 +130,7 @@ fn what_is_decided_again_rests_on_the_names_and_services_of_its_changes() {
     let (holders, web) = (Holders::decide(&world.0), named("shop/web"));
     let mut changes = world.plan().changes.into_values().flatten().collect::<Vec<_>>();
     changes.retain(|change| change.place().key == key("dns/old"));
-    let again = Again::of(&holders, [&web], &changes);
+    let again = RereadScope::of(&holders, [&web], &changes);
     assert_eq!(again.keys, [key("dns/new"), key("dns/old"), key("dns/web")].into());
     assert_eq!(again.services, [named("shop/renamed"), web].into());
     let narrow = again.narrow(&world.0, &holders);

@@ -19,8 +19,8 @@ use crate::model::{
 use crate::plan::instances::health;
 use crate::plan::instances::identity::Identity;
 use crate::plan::{
-    Adoption, Because, Change, Holders, Plan, Policy, Reason, Rules, ServiceLimit, Setting, Stage,
-    WaitsFor,
+    Adoption, Change, DeregisterReason, Holders, Plan, Policy, Reason, Rules, ServiceLimit,
+    Setting, Stage, WaitsFor,
 };
 
 /// After so many undisturbed syncs there is nothing left to do: what one of them brings about may
@@ -95,7 +95,7 @@ proptest! {
                 Change::Deregister { because, .. } => Some(because),
                 other => other.exchange().map(|exchange| &exchange.because),
             };
-            let duplicate = because == Some(&Because::Duplicate);
+            let duplicate = because == Some(&DeregisterReason::Duplicate);
             prop_assert!(duplicate || !is_adopted, "{change}: {}", change.detail());
         }
         settle(&mut simulation, &[Selection::Everything]);
@@ -197,7 +197,7 @@ pub fn assert_settled(simulation: &Simulation, plan: &Plan) {
             WaitsFor::NewName(renamed)
             | WaitsFor::HolderAndNewName { renamed, .. }
             | WaitsFor::ContestedName { renamed, .. }
-            | WaitsFor::HinderedName { renamed, .. } => {
+            | WaitsFor::BlockedRename { renamed, .. } => {
                 let own = plan.changes.get(renamed).into_iter().flatten();
                 let is_full = own.filter(comes).any(|it| is_refused(&it));
                 assert!(is_full || hinders(renamed), "{change}:\n{told}");

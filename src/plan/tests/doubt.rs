@@ -17,7 +17,7 @@ fn cart_differs() -> World {
     let ready = |name: &str, address| {
         service(&format!("shop/{name}"), &format!("http/{name}")).ready([pod("one", address)])
     };
-    let standing = |name: &str, address| {
+    let registered = |name: &str, address| {
         super::world::with(
             own("a", &format!("shop/{name}"), address).1,
             "cloud-map-sync/pod",
@@ -28,9 +28,9 @@ fn cart_differs() -> World {
         .service(ready("web", "10.0.0.1").also("www"))
         .service(ready("api", "10.0.0.2"))
         .service(ready("cart", "10.0.0.3"))
-        .cloud_map("http/web", HTTP, [("a", standing("web", "10.0.0.1"))])
-        .cloud_map("http/www", HTTP, [("a", standing("web", "10.0.0.1"))])
-        .cloud_map("http/api", HTTP, [("a", standing("api", "10.0.0.2"))])
+        .cloud_map("http/web", HTTP, [("a", registered("web", "10.0.0.1"))])
+        .cloud_map("http/www", HTTP, [("a", registered("web", "10.0.0.1"))])
+        .cloud_map("http/api", HTTP, [("a", registered("api", "10.0.0.2"))])
         .cloud_map("http/cart", HTTP, [])
 }
 

@@ -162,7 +162,7 @@ impl Simulation {
             Step::Read(again) => {
                 let mut seen = turn.observation().clone();
                 self.read_again(&mut seen, &again.keys, &again.read);
-                let mut seen = Observed::again(seen, &again);
+                let mut seen = Observed::reread(seen, &again);
                 self.read_health(&mut seen);
                 turn.observed(seen);
             }

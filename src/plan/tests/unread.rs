@@ -19,10 +19,10 @@ fn world(change: impl FnOnce(&mut CloudMapService)) -> World {
 
 /// Whether the run is incomplete for it, or says only that it was not read.
 fn is_incomplete(plan: &Plan) -> bool {
-    let of_other = plan.standing.iter().find(|(place, _)| place.key == key("http/other"));
-    let (_, standing) = of_other.expect("something is said of it");
-    assert_eq!(standing.unreadable.is_some(), standing.notes.is_empty());
-    standing.unreadable.is_some()
+    let of_other = plan.unchanged.iter().find(|(place, _)| place.key == key("http/other"));
+    let (_, unchanged) = of_other.expect("something is said of it");
+    assert_eq!(unchanged.unreadable.is_some(), unchanged.notes.is_empty());
+    unchanged.unreadable.is_some()
 }
 
 #[test]
@@ -49,8 +49,8 @@ fn what_is_claimed_is_held_back_and_said_once() {
     let plan = world(|_| ()).service(service("shop/other", "http/other")).plan();
     let reasons: Vec<&str> = plan.held_back.iter().map(|it| it.reason.code()).collect();
     assert_eq!(reasons, ["Unreadable"]);
-    let mut standing = plan.standing.values();
-    assert!(standing.all(|it| it.unreadable.is_none() && it.notes.is_empty()));
+    let mut unchanged = plan.unchanged.values();
+    assert!(unchanged.all(|it| it.unreadable.is_none() && it.notes.is_empty()));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use insta::assert_snapshot;
 use super::{Shop, at, held, lost, minutes, seen, shops, stand};
 use crate::model::{Held, Selection, ServiceRef};
 use crate::plan::tests::world::{HTTP, NOW, World, named, own, pod, service, tell};
-use crate::plan::{Again, Extent, Holders, Observed, plan};
+use crate::plan::{Extent, Holders, Observed, RereadScope, plan};
 
 #[test]
 fn a_loss_is_held_past_both_limits_unless_it_is_of_one_service_that_was_read() {
@@ -121,9 +121,9 @@ fn a_second_look_neither_holds_nor_says_anything() {
     let holders = Holders::decide(&world.0);
     let changes = at(seen(world.clone()), NOW + minutes(10)).plan().changes;
     let (service, changes) = changes.into_iter().next().expect("the loss passes");
-    let again = Again::of(&holders, [&service], &changes);
+    let again = RereadScope::of(&holders, [&service], &changes);
     let narrow = again.narrow(&world.0, &holders);
-    let second = plan(Observed::again(narrow, &again).basis());
+    let second = plan(Observed::reread(narrow, &again).basis());
     assert_eq!((stand(&second), lost(&second, "a")), (None, 4), "{}", tell(&second));
     assert!(second.held_back.is_empty());
 }

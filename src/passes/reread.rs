@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::Turn;
 use crate::model::ServiceRef;
 use crate::plan::{
-    Again, Basis, Change, HeldBack, Holders, Observation, Observed, Plan, Reason, Stage,
+    Basis, Change, HeldBack, Holders, Observation, Observed, Plan, Reason, RereadScope, Stage,
 };
 
 /// How often a turn is planned: for what adds, for what removes, and once more for what waited for that.
@@ -17,7 +17,7 @@ const RENAMING_PASSES: usize = 64;
 
 impl Turn<'_> {
     /// What is read before the next pass; `None` if there is none.
-    pub(super) fn next_read(&mut self) -> Option<Again> {
+    pub(super) fn next_read(&mut self) -> Option<RereadScope> {
         let may_go_on = self.may_go_on();
         let is_refused = self.contested.is_empty() && !self.refused.is_empty();
         if !may_go_on && !is_refused {
@@ -59,10 +59,10 @@ impl Turn<'_> {
     }
 
     /// What the open changes rest on.
-    fn reread(&self, holders: &Holders) -> Again {
+    fn reread(&self, holders: &Holders) -> RereadScope {
         let open = [self.open.clone(), self.contested.clone(), self.refused.clone()].concat();
         let services = self.observation.services_of_turn(&self.services, &open, self.is_part);
-        Again::of(holders, &services, &open)
+        RereadScope::of(holders, &services, &open)
     }
 
     fn plan_again(&self, holders: &Holders, affected: &BTreeSet<ServiceRef>) -> Plan {
@@ -88,12 +88,12 @@ impl Turn<'_> {
 
     /// What has to be read again if the plan is old and registrations are still to be made, `changes` among them. A
     /// Cloud Map service that did not exist when the plan was made needs no look: CreateService reports it.
-    pub fn refresh(&mut self, changes: Vec<Change>) -> Again {
+    pub fn refresh(&mut self, changes: Vec<Change>) -> RereadScope {
         self.open.extend(changes);
-        let mut again = self.reread(&Holders::decide(&self.observation));
+        let mut scope = self.reread(&Holders::decide(&self.observation));
         let services = &self.observation.registry.services;
-        again.keys.retain(|key| services.contains_key(key) && !self.created.contains(key));
-        again
+        scope.keys.retain(|key| services.contains_key(key) && !self.created.contains(key));
+        scope
     }
 
     /// The endpoints that a [`Step::ReadEndpoints`](super::Step::ReadEndpoints) asked for were read: what is wanted again is registered.
@@ -129,7 +129,7 @@ impl Turn<'_> {
         results.held_back.retain(|it| !it.reason.is_about_capacity());
         results.held_back.append(&mut plan.held_back);
         results.guard =
-            plan.guard.take().filter(|told| told.stand.holds()).or(results.guard.take());
+            plan.guard.take().filter(|status| status.state.holds()).or(results.guard.take());
     }
 
     /// Takes over the changes of a later plan, as far as this turn may make them.

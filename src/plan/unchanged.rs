@@ -8,9 +8,9 @@ use crate::model::{Registry, ServiceKey};
 
 /// What stays as it is in one Cloud Map service.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Standing {
+pub struct Unchanged {
     /// Instances of ours that are as they should be.
-    pub unchanged: usize,
+    pub ours: usize,
     /// Instances of others, by kind of owner.
     pub foreign: BTreeMap<Foreign, usize>,
     /// Instances of anybody before the plan.
@@ -31,10 +31,10 @@ impl Plan {
         let keys: BTreeSet<ServiceKey> = claimed.into_iter().cloned().chain(changed).collect();
         for key in keys {
             let place = Place::of(&key, &observation.registry);
-            let standing = self.standing.entry(place).or_default();
+            let unchanged = self.unchanged.entry(place).or_default();
             for (id, attributes) in observation.registry.instances(&key) {
                 if let Some(foreign) = ownership::foreign(id, attributes, &observation.owner) {
-                    *standing.foreign.entry(foreign).or_default() += 1;
+                    *unchanged.foreign.entry(foreign).or_default() += 1;
                 }
             }
         }
@@ -43,10 +43,10 @@ impl Plan {
     /// Counts what is registered where something is changed or stays.
     pub(super) fn note_present(&mut self, registry: &Registry) {
         for change in self.changes.values().flatten() {
-            self.standing.entry(change.place().clone()).or_default();
+            self.unchanged.entry(change.place().clone()).or_default();
         }
-        for (place, standing) in &mut self.standing {
-            standing.present = registry.instances(&place.key).count();
+        for (place, unchanged) in &mut self.unchanged {
+            unchanged.present = registry.instances(&place.key).count();
         }
     }
 }
