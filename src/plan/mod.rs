@@ -69,6 +69,7 @@ pub use guard::{
 pub use held_back::{HeldBack, Reason, Setting};
 pub use instances::health::health_needed;
 pub use intent::Intent;
+pub use maximum::SetBy;
 pub use name_policy::{Denial, Glob, NamePolicy, Permit, Range, Rule};
 pub use note::Note;
 pub use observation::Observation;

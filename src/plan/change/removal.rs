@@ -1,7 +1,7 @@
 //! Why an instance of ours goes, and what must be seen in Cloud Map before it may.
 
 use crate::model::{ServiceRef, Timestamp};
-use crate::plan::maximum::SetBy;
+use crate::plan::SetBy;
 
 /// Why an instance of ours goes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]

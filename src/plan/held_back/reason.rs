@@ -4,10 +4,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use super::Setting;
-use super::text::{not_shared, stay, until_next};
+use super::text::{DNS_NOT_ALLOWED, ENDPOINTS_TRUNCATED, not_shared, stay, until_next};
 use crate::model::{BadAnnotation, PortReference, ServiceRef, UnresolvedNamespace};
-use crate::plan::maximum::SetBy;
-use crate::plan::{Denial, GuardStatus, NotAdopted, Policy};
+use crate::plan::{Denial, GuardStatus, NotAdopted, Policy, SetBy};
 
 /// Why something is held back. [`Reason::code`] is stable; the sentence may be reworded.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
@@ -95,17 +94,14 @@ pub enum Reason {
     #[error("the Cloud Map service has a CNAME record and takes no addresses; choose another name")]
     CnameService,
     /// The function's role has no rights in Route 53, so every registration there would fail.
-    #[error(
-        "the function's role may not write DNS records (DNS_NAMESPACES is false), so it registers nothing in a Cloud Map service that has them; deploy with DnsNamespaces=yes"
-    )]
+    #[error("{}", DNS_NOT_ALLOWED)]
     DnsNotAllowed,
     /// ECS Service Connect manages the Cloud Map service.
     #[error(
         "ECS Service Connect manages this Cloud Map service (tag AmazonECSManaged); choose another name"
     )]
     ServiceConnect,
-    /// An instance has the id that a new one would get, and is somebody else's or stands for another
-    /// endpoint.
+    /// An instance has the id that a new one would get, and is not ours or is another endpoint's.
     #[error("instance {0} exists and stands for something else; it is not overwritten")]
     IdTaken(String),
     /// More endpoints are ready than the Service wants registered.
@@ -139,9 +135,7 @@ pub enum Reason {
         kept: usize,
     },
     /// The cluster's list of endpoints is not whole.
-    #[error(
-        "the cluster tells of a part of the endpoints only (endpoints.kubernetes.io/over-capacity: truncated): those are registered, and none is taken out"
-    )]
+    #[error("{}", ENDPOINTS_TRUNCATED)]
     EndpointsTruncated,
     /// The attributes are more than Cloud Map takes.
     #[error("instance {instance} would have {problem}; its attributes stay as they are")]

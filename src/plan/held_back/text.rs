@@ -1,6 +1,10 @@
-//! Parts of the sentences of reasons.
+//! The longest sentences of reasons, and parts of others.
 
 use crate::model::ServiceRef;
+
+pub(super) const DNS_NOT_ALLOWED: &str = "the function's role may not write DNS records (DNS_NAMESPACES is false), so it registers nothing in a Cloud Map service that has them; deploy with DnsNamespaces=yes";
+
+pub(super) const ENDPOINTS_TRUNCATED: &str = "the cluster tells of a part of the endpoints only (endpoints.kubernetes.io/over-capacity: truncated): those are registered, and none is taken out";
 
 /// Why a name that some would share is not shared.
 pub(super) fn not_shared(alone: &[ServiceRef]) -> String {

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::diff::{Comparison, InstanceDiff};
-use super::health::{self, HealthDifference};
+use super::health::HealthDifference;
 use super::identity::Identity;
 use super::present::Present;
 use super::rewrite;
@@ -80,26 +80,34 @@ impl Comparing<'_> {
         let stale_address = ours.identity != *identity;
         let serves = !stale_address && wanted.serves(attributes);
         comparison.has_registered |= serves && self.is_held(id);
-        let attributes = wanted.attributes_over(attributes, self.present.health(id));
-        let health = health::difference(&attributes, self.present.health(id));
-        let health = health.filter(|_| self.present.health_unreadable().is_none());
-        let rewritten = rewrite::carry_over(ours.attributes, &attributes);
-        let differences = Difference::between(ours.attributes, &rewritten);
-        let diff = if differences.is_empty() {
-            unchanged_but(health, ours.attributes)
-        } else {
-            let refused = wanted.refused.clone().into_iter();
-            let reasons: Vec<Reason> = refused.chain(attribute_limit(id, &rewritten)).collect();
-            if reasons.is_empty() {
-                let health = health.map(HealthDifference::into);
-                let differences = differences.into_iter().chain(health).collect();
-                InstanceDiff::Differs { attributes: rewritten, differences, stale_address }
-            } else {
-                comparison.held_back.extend(reasons);
-                unchanged_but(health, ours.attributes)
-            }
-        };
+        let (diff, reasons) = self.diff(wanted, id, attributes, stale_address);
+        comparison.held_back.extend(reasons);
         comparison.instances.insert(id.clone(), diff);
+    }
+
+    /// How an instance of ours differs from the attributes wanted for it, and why it stays so, if it does.
+    fn diff(
+        &self,
+        wanted: &Wanted,
+        id: &String,
+        attributes: &Attributes,
+        stale_address: bool,
+    ) -> (InstanceDiff, Vec<Reason>) {
+        let present = self.present.ours[id].attributes;
+        let attributes = wanted.attributes_over(attributes, self.present.health(id));
+        let health = self.present.health_difference(id, &attributes);
+        let attributes = rewrite::carry_over(present, &attributes);
+        let mut differences = Difference::between(present, &attributes);
+        if differences.is_empty() {
+            return (unchanged_but(health, present), Vec::new());
+        }
+        let refused = wanted.refused.clone().into_iter();
+        let reasons: Vec<Reason> = refused.chain(attribute_limit(id, &attributes)).collect();
+        if !reasons.is_empty() {
+            return (unchanged_but(health, present), reasons);
+        }
+        differences.extend(health.map(HealthDifference::into));
+        (InstanceDiff::Differs { attributes, differences, stale_address }, reasons)
     }
 
     fn add_new(

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::iter::successors;
 
-use super::health;
+use super::health::{self, HealthDifference};
 use super::identity::{Identity, new_id};
 use super::wanted::Wanted;
 use crate::model::{
@@ -30,6 +30,9 @@ pub struct Ours<'a> {
     /// Its address and port, as far as the service tells ports apart.
     pub identity: Identity,
 }
+
+/// The identity and the holder of each wanted instance, by its new id.
+type ByNewId<'w> = BTreeMap<&'w String, (&'w Identity, &'w ServiceRef)>;
 
 impl<'a> Present<'a> {
     /// What was read under a key.
@@ -82,6 +85,16 @@ impl<'a> Present<'a> {
         health::present(self.service, id, self.ours[id].attributes)
     }
 
+    /// How its health differs from these attributes, if it is ours to write and could be read.
+    pub fn health_difference(
+        &self,
+        id: &String,
+        attributes: &Attributes,
+    ) -> Option<HealthDifference> {
+        let difference = health::difference(attributes, self.health(id));
+        difference.filter(|_| self.health_unreadable().is_none())
+    }
+
     /// Why the health of the instances is not known, if that was tried.
     pub fn health_unreadable(&self) -> Option<&String> {
         match self.service.map(|service| &service.health) {
@@ -97,18 +110,12 @@ impl<'a> Present<'a> {
         &self,
         all: impl IntoIterator<Item = &'w Wanted<'w>>,
     ) -> BTreeMap<&'w String, &'a String> {
-        let instances: BTreeMap<&String, (&Identity, &ServiceRef)> = all
+        let instances: ByNewId<'w> = all
             .into_iter()
             .flat_map(|wanted| wanted.instances.iter().map(move |it| (it, &wanted.holder)))
             .map(|((new_id, (identity, _)), holder)| (new_id, (identity, holder)))
             .collect();
-        let same = instances.iter().filter_map(|(new_id, (identity, _))| {
-            let found = self.by_identity.get(*identity)?;
-            // An id that is made for another wanted instance is left to that one, if there is a choice.
-            let is_free = |id: &&&String| **id == *new_id || !instances.contains_key(**id);
-            Some((*new_id, *found.iter().find(is_free).or(found.first())?))
-        });
-        let mut kept: BTreeMap<&String, &String> = same.collect();
+        let mut kept = self.with_same_identity(&instances);
         let mut taken: BTreeSet<&String> = kept.values().copied().collect();
         for new_id in instances.keys().copied() {
             if let Some((id, _)) = self.ours.get_key_value(new_id)
@@ -129,5 +136,16 @@ impl<'a> Present<'a> {
             }
         }
         kept
+    }
+
+    /// The instance of ours with the identity of each wanted one. An id that is made for another wanted instance is
+    /// left to that one, if there is a choice.
+    fn with_same_identity<'w>(&self, instances: &ByNewId<'w>) -> BTreeMap<&'w String, &'a String> {
+        let same = instances.iter().filter_map(|(new_id, (identity, _))| {
+            let found = self.by_identity.get(*identity)?;
+            let is_free = |id: &&&String| **id == *new_id || !instances.contains_key(**id);
+            Some((*new_id, *found.iter().find(is_free).or(found.first())?))
+        });
+        same.collect()
     }
 }

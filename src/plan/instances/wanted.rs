@@ -9,8 +9,8 @@ use super::identity::Identity;
 use super::subset;
 use crate::model::attributes::INITIAL_HEALTH;
 use crate::model::{Attributes, Health, ServiceRef};
-use crate::plan::maximum::{Maximum, SetBy};
-use crate::plan::{NewService, Note, Permit, Reason, ServiceUpdate};
+use crate::plan::maximum::Maximum;
+use crate::plan::{NewService, Note, Permit, Reason, ServiceUpdate, SetBy};
 
 /// The instances that a Cloud Map service should have for one holder of the name.
 #[derive(Clone, Debug)]
