@@ -15,7 +15,9 @@ use cloud_map_sync::model::{
     CloudMapService, ClusterArn, Desired, Endpoint, Held, Namespace, NamespaceKind, Owner,
     Registry, Selection, ServiceKey, ServiceKind, Timestamp,
 };
-use cloud_map_sync::plan::{Change, Extent, Observation, Rules, affected, plan};
+use cloud_map_sync::plan::{
+    Basis, Change, Extent, Holders, Observation, Plan, Rules, affected, plan,
+};
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 
 const CLUSTER: &str = "arn:aws:eks:eu-central-1:111122223333:cluster/blue";
@@ -79,10 +81,15 @@ fn nothing_registered(services: usize, pods: usize) -> Observation {
     }
 }
 
+fn plan_all(observation: &Observation) -> Plan {
+    let holders = &Holders::decide(observation);
+    let affected = &affected(observation, holders, &Selection::Everything);
+    plan(Basis { observation, holders, affected })
+}
+
 /// The same world after all of it was registered.
 fn in_step(mut world: Observation) -> Observation {
-    let all = affected(&world, &Selection::Everything);
-    for change in plan(&world, &all).changes.into_values().flatten() {
+    for change in plan_all(&world).changes.into_values().flatten() {
         let key: ServiceKey = change.place().key.clone();
         let empty = || CloudMapService::created(key.name.clone(), &key.name, ServiceKind::Http);
         let service = world.registry.services.entry(key.clone()).or_insert_with(empty);
@@ -90,7 +97,7 @@ fn in_step(mut world: Observation) -> Observation {
             service.instances.get_or_insert_default().insert(instance, attributes);
         }
     }
-    let plan = plan(&world, &affected(&world, &Selection::Everything));
+    let plan = plan_all(&world);
     let is_quiet = plan.changes.is_empty() && plan.held_back.is_empty();
     assert!(is_quiet, "a world in step needs no change, and all of it has room");
     world
@@ -102,9 +109,7 @@ fn planning(criterion: &mut Criterion) {
     for (services, pods) in [(1_000, 20), (10_000, 50)] {
         let size = format!("{services} x {pods}");
         let world = nothing_registered(services, pods);
-        let everything = |world: &Observation| {
-            plan(world, &affected(world, &Selection::Everything)).changes.len()
-        };
+        let everything = |world: &Observation| plan_all(world).changes.len();
         group.bench_with_input(
             BenchmarkId::new("nothing registered", &size),
             &world,

@@ -17,7 +17,7 @@ use crate::cloud_map;
 use crate::kubernetes::desired::{self, Reading};
 use crate::kubernetes::{self, Endpoints, Kubernetes};
 use crate::model::{Desired, Owner, Registry, Selection, ServiceKey, ServiceRef, Timestamp};
-use crate::plan::{self, Extent, Holders, Observation, Rules};
+use crate::plan::{self, Basis, Extent, Holders, Observation, Observed, RereadScope, Rules};
 
 pub use memory::Memory;
 use part::Part;
@@ -75,81 +75,76 @@ impl World<'_> {
     ///
     /// # Errors
     /// Where the cluster or the registry could not be read whole.
-    pub async fn observe(
-        &self,
-        selection: &Selection,
-    ) -> Result<(Observation, BTreeSet<ServiceRef>), Error> {
+    pub async fn observe(&self, selection: &Selection) -> Result<Observed, Error> {
         if let Selection::Only { namespaces, services, shards, .. } = selection
             && shards.is_empty()
             && let Some(part) = self.observe_part(selection, namespaces, services).await?
         {
-            let (observation, affected) = self.complete_part(part).await?;
+            let part = self.complete_part(part).await?;
             let is_quiet = self.registry.memory().is_quiet(&self.owner.cluster, self.now);
             // What a full sync holds may be noted on any instance of the cluster.
-            if is_quiet || !plan::loses(&observation, &affected) {
-                self.remember(&observation, false);
-                return Ok((observation, affected));
+            if is_quiet || !plan::would_lose(part.basis()) {
+                self.remember(&part, false);
+                return Ok(part);
             }
         }
         let mut whole = self.complete_part(self.observe_whole(selection).await?).await?;
         if self.read_by == ReadBy::Discover {
             whole = self.settle_doubts(selection, whole).await?;
         }
-        let (observation, affected) = whole;
-        self.remember(&observation, true);
-        Ok((observation, affected))
+        self.remember(&whole, true);
+        Ok(whole)
     }
 
     /// Lists what discovery left in doubt, and whatever that leaves in doubt, until a plan rests on lists.
     async fn settle_doubts(
         &self,
         selection: &Selection,
-        (mut observation, mut affected): (Observation, BTreeSet<ServiceRef>),
-    ) -> Result<(Observation, BTreeSet<ServiceRef>), Error> {
+        mut observed: Observed,
+    ) -> Result<Observed, Error> {
         let mut listed = BTreeSet::new();
         loop {
-            let mut keys = plan::in_doubt(&observation, &affected);
+            let mut keys = plan::in_doubt(observed.basis());
             keys.retain(|key| listed.insert(key.clone()));
             if keys.is_empty() {
-                return Ok((observation, affected));
+                return Ok(observed);
             }
+            let mut observation = observed.observation;
             self.registry.cloud_map().read_instances(&mut observation.registry, &keys).await;
-            affected = plan::affected(&observation, selection);
-            let part = Part { observation, affected, endpoints: BTreeMap::new() };
-            (observation, affected) = self.complete_part(part).await?;
+            let part = Part::new(Observed::new(observation, selection));
+            observed = self.complete_part(part).await?;
         }
     }
 
     /// Remembers of a full sync whether it, or one before it, holds anything.
-    pub fn note_what_is_held(&self, observation: &Observation, holds: bool) {
-        if observation.extent != Extent::Part {
-            let quiet = (!holds && plan::is_quiet(observation)).then_some(self.now);
+    pub fn note_what_is_held(&self, basis: Basis<'_>, holds: bool) {
+        if basis.observation.extent != Extent::Part {
+            let is_quiet = !holds && plan::is_quiet(basis.observation, basis.holders);
+            let quiet = is_quiet.then_some(self.now);
             self.registry.memory().keep_quiet(&self.owner.cluster, quiet);
         }
     }
 
     /// Reads tags, health and endpoints.
-    async fn complete_part(
-        &self,
-        part: Part,
-    ) -> Result<(Observation, BTreeSet<ServiceRef>), Error> {
-        let Part { mut observation, affected, endpoints } = part;
+    async fn complete_part(&self, part: Part) -> Result<Observed, Error> {
+        let Part { mut observed, endpoints } = part;
+        let Observed { observation, holders, affected } = &mut observed;
         self.recall_ours(&mut observation.registry);
-        let asked = plan::ttls_asked(&observation);
-        let is_all = observation.extent.is_whole() && plan::is_clear(&observation);
+        let asked = plan::ttls_asked(observation, holders);
+        let is_all = observation.extent.is_whole() && plan::is_clear(observation);
         self.registry.note_asked(&self.owner.cluster, asked, is_all);
         self.registry.enter_asked(&mut observation.registry, &self.owner.cluster);
-        self.read_tags_of_unread(&mut observation).await;
-        let tags = plan::tags_needed(&observation, &affected);
+        self.read_tags_of_unread(observation, holders).await;
+        let tags = plan::tags_needed(Basis { observation, holders, affected });
         self.registry.cloud_map().read_tags(&mut observation.registry, &tags).await;
-        self.read_health(&mut observation, &affected).await;
-        let read = Holders::decide(&observation).with_sharers(&affected);
-        take_endpoints(&mut observation, endpoints);
+        let health = plan::health_needed(Basis { observation, holders, affected });
+        self.registry.cloud_map().read_health(&mut observation.registry, &health).await;
+        take_endpoints(observation, endpoints);
         let services = &observation.desired.services;
         let is_unread = |it: &ServiceRef| services.get(it).is_some_and(|it| it.endpoints.is_none());
-        let unread = read.into_iter().filter(is_unread).collect();
-        self.read_endpoints(&mut observation, &unread).await?;
-        Ok((observation, affected))
+        let unread = holders.with_sharers(affected).into_iter().filter(is_unread).collect();
+        self.read_endpoints(observation, &unread).await?;
+        Ok(observed)
     }
 
     /// All Services of the cluster, all of Cloud Map.
@@ -165,8 +160,7 @@ impl World<'_> {
         let named = plan::claimed_namespaces(&observation);
         self.registry.read_shared(&mut observation.registry, &named).await?;
         self.complete(&mut observation).await;
-        let affected = plan::affected(&observation, selection);
-        Ok(Part { observation, affected, endpoints: BTreeMap::new() })
+        Ok(Part::new(Observed::new(observation, selection)))
     }
 
     async fn read_registry(&self) -> Result<Registry, Arc<cloud_map::Error>> {
@@ -198,13 +192,12 @@ impl World<'_> {
     /// Reads the instances of claimed services that the list of services called empty: its counts lag.
     async fn complete(&self, observation: &mut Observation) {
         let holders = Holders::decide(observation);
-        let claimed: BTreeSet<ServiceKey> = holders.held().map(|(key, _)| key.clone()).collect();
         let services = &observation.registry.services;
         let unread = |key: &&ServiceKey| {
             let service = services.get(key);
             service.is_some_and(|it| it.instances.is_none() && it.unreadable.is_none())
         };
-        let unread: BTreeSet<ServiceKey> = claimed.iter().filter(unread).cloned().collect();
+        let unread: BTreeSet<ServiceKey> = holders.keys().filter(unread).cloned().collect();
         match self.read_by {
             ReadBy::List => {
                 let cloud_map = self.registry.cloud_map();
@@ -212,12 +205,6 @@ impl World<'_> {
             }
             ReadBy::Discover => self.registry.discover(&mut observation.registry, &unread).await,
         }
-    }
-
-    /// Reads the present health of the instances of those `services` that want it written.
-    async fn read_health(&self, observation: &mut Observation, services: &BTreeSet<ServiceRef>) {
-        let keys = plan::health_needed(observation, services);
-        self.registry.cloud_map().read_health(&mut observation.registry, &keys).await;
     }
 
     async fn read_endpoints(
@@ -232,7 +219,7 @@ impl World<'_> {
         Ok(())
     }
 
-    /// Reads again what a removal rests on: the named Cloud Map services, then `services` themselves
+    /// Reads again what a removal rests on: the named Cloud Map services, then the Services themselves
     /// with their endpoints. Whatever was true before, this is what is true after.
     ///
     /// # Errors
@@ -240,10 +227,10 @@ impl World<'_> {
     pub async fn observe_again(
         &self,
         mut observation: Observation,
-        keys: &BTreeSet<ServiceKey>,
-        services: &BTreeSet<ServiceRef>,
-    ) -> Result<Observation, Error> {
-        self.registry.read_again(&mut observation.registry, keys).await?;
+        scope: &RereadScope,
+    ) -> Result<Observed, Error> {
+        let services = &scope.read;
+        self.registry.read_again(&mut observation.registry, &scope.keys).await?;
         let reads = services.iter().map(|service| self.kubernetes.headless_service(service));
         let reads = stream::iter(reads).buffered(SERVICES_SIDE_BY_SIDE);
         for (service, read) in services.iter().zip(reads.try_collect::<Vec<_>>().await?) {
@@ -255,9 +242,12 @@ impl World<'_> {
                 None => _ = observation.desired.services.remove(service),
             }
         }
-        self.read_health(&mut observation, services).await;
-        self.read_endpoints(&mut observation, services).await?;
-        Ok(observation)
+        let mut read = Observed::reread(observation, scope);
+        let health = plan::health_needed(Basis { affected: services, ..read.basis() });
+        let cloud_map = self.registry.cloud_map();
+        cloud_map.read_health(&mut read.observation.registry, &health).await;
+        self.read_endpoints(&mut read.observation, services).await?;
+        Ok(read)
     }
 
     /// Reads the endpoints of `services` again.

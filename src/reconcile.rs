@@ -136,8 +136,7 @@ impl Invocation<'_> {
             let services = connection.kubernetes.headless_services().await;
             let services = services.map_err(observe::Error::from)?;
             let desired = desired::desired(&services, &self.reading(cluster));
-            let claims = desired.services.values().filter_map(|it| it.claims.as_ref().ok());
-            Ok(claims.filter(|claims| claims.publish).count())
+            Ok(desired.all_claims().filter(|claims| claims.publish).count())
         };
         timeout_at(self.deadline.stop(), read).await.map_err(|_| observe::Error::Deadline)?
     }

@@ -61,7 +61,7 @@ pub async fn apply(
         .map(|(index, change)| async move {
             let effect = match (leads, index) {
                 (true, 0) => of_turn.make(&change, Some(lead)).await,
-                (true, _) if !lead.is_free().await => Effect::Again,
+                (true, _) if !lead.is_free().await => Effect::Contested,
                 _ => of_turn.make(&change, None).await,
             };
             (change, effect)

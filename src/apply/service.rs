@@ -42,7 +42,7 @@ impl TurnCalls<'_> {
         match self.calls.cloud_map.create_service(permit, place, service, &arn, owner).await {
             Ok(arn) => Effect::Created(arn),
             Err(error) => match error.class {
-                Class::Exists => Effect::Again,
+                Class::Exists => Effect::Contested,
                 Class::LimitExceeded => held_back(Reason::QuotaExceeded(error.in_full())),
                 Class::Invalid => held_back(Reason::InvalidInput(error.in_full())),
                 _ => failed(&error),

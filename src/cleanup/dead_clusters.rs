@@ -9,7 +9,7 @@ use tokio::time::timeout_at;
 use crate::clients::RegistryKey;
 use crate::model::{ClusterArn, Desired, Existence, Held, Owner, Registry};
 use crate::observe::{self, ReadBy, SharedRegistry};
-use crate::plan::{Extent, Observation, Orphans, Policy, marked_clusters, not_shown};
+use crate::plan::{Extent, Observation, Observed, Orphans, Policy, marked_clusters, not_shown};
 use crate::publish::{self, Task};
 use crate::reconcile::{Error, Invocation};
 use crate::report::{ClusterReport, OrphanReport};
@@ -64,12 +64,11 @@ impl Invocation<'_> {
                 continue;
             }
             let judged = self.judge(cluster, &read, kept, shown).await?;
-            let Some((observation, orphans)) = judged.filter(|(_, it)| it.instances > 0) else {
+            let Some((observed, orphans)) = judged.filter(|(_, it)| it.instances > 0) else {
                 continue;
             };
             let task = Task::Orphans(registry, orphans.step);
-            let affected = BTreeSet::new();
-            let done = publish::carry_out(&task, &observation, &affected, self.options()).await;
+            let done = publish::carry_out(&task, observed.basis(), self.options()).await;
             reports.push(report(&orphans, done.report));
         }
         Ok(reports)
@@ -82,22 +81,22 @@ impl Invocation<'_> {
         read: &Registry,
         kept: &[Kept<'_>],
         shown: &BTreeMap<RegistryKey, BTreeSet<String>>,
-    ) -> Result<Option<(Observation, Orphans)>, Error> {
+    ) -> Result<Option<(Observed, Orphans)>, Error> {
         let known = kept.iter().find(|kept| kept.is(&cluster));
         if let Some(kept) = known.filter(|kept| kept.was_read) {
             let Some(shown) = shown.get(&kept.registry) else { return Ok(None) };
-            let observation = self.of_cluster(cluster, &not_shown(read, shown));
-            let orphans = Orphans::of(&observation, Existence::Exists);
-            return Ok(Some((observation, orphans.moved_to(kept.registry.to_string()))));
+            let observed = self.of_cluster(cluster, &not_shown(read, shown));
+            let orphans = Orphans::of(&observed.observation, Existence::Exists);
+            return Ok(Some((observed, orphans.moved_to(kept.registry.to_string()))));
         }
         let asked = timeout_at(self.deadline.stop(), self.existence(&cluster, known, kept)).await;
         let existence = asked.map_err(|_| observe::Error::Deadline)?;
         if known.is_some() && existence != Existence::Gone {
             return Ok(None);
         }
-        let observation = self.of_cluster(cluster, read);
-        let orphans = Orphans::of(&observation, existence);
-        Ok(Some((observation, orphans)))
+        let observed = self.of_cluster(cluster, read);
+        let orphans = Orphans::of(&observed.observation, existence);
+        Ok(Some((observed, orphans)))
     }
 
     /// What EKS says of a cluster, where something depends on it. One that is not configured is asked
@@ -122,8 +121,8 @@ impl Invocation<'_> {
     }
 
     /// A Cloud Map with the eyes of a cluster's owner, who asks for nothing in it.
-    pub(crate) fn of_cluster(&self, cluster: ClusterArn, registry: &Registry) -> Observation {
-        Observation {
+    pub(crate) fn of_cluster(&self, cluster: ClusterArn, registry: &Registry) -> Observed {
+        Observed::of_no_claims(Observation {
             owner: Owner { id: self.settings.owner_id.clone(), cluster },
             rules: self.settings.rules.clone(),
             now: self.now,
@@ -132,7 +131,7 @@ impl Invocation<'_> {
             held: Held::default(),
             desired: Desired::default(),
             registry: registry.clone(),
-        }
+        })
     }
 }
 

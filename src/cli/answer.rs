@@ -10,7 +10,8 @@ use super::format;
 use super::markdown::Page;
 use crate::actions::doctor::Checkup;
 use crate::actions::explain::Explanation;
-use crate::report::{GuardState, Mode, Report};
+use crate::model::GuardState;
+use crate::report::{Mode, Report};
 
 /// What a script learns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,6 +2,8 @@
 //! name.
 
 use std::fmt;
+use std::io;
+use std::path::PathBuf;
 
 use kube::config::{Kubeconfig, KubeconfigError};
 
@@ -22,6 +24,9 @@ pub struct Place {
 /// Why that is not known.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
+    /// The file of the kubeconfig cannot be read.
+    #[error("cannot read the kubeconfig; --cluster NAME does without one: {}", .1.display())]
+    KubeconfigFile(#[source] io::Error, PathBuf),
     /// The kubeconfig cannot be read.
     #[error("cannot read the kubeconfig; --cluster NAME does without one")]
     Kubeconfig(#[source] Box<KubeconfigError>),
@@ -69,13 +74,23 @@ fn context(arguments: &arguments::Place) -> Result<Context, Error> {
         Some(file) => Kubeconfig::read_from(file),
         None => Kubeconfig::read(),
     };
-    let kubeconfig = read.map_err(|error| Error::Kubeconfig(Box::new(error)))?;
+    let kubeconfig = read.map_err(Error::from)?;
     let name = arguments.context.as_deref();
     let found = kubeconfig::context(&kubeconfig, name);
     found.ok_or_else(|| match name {
         Some(name) => Error::NoContext(name.to_owned()),
         None => Error::NoCurrentContext,
     })
+}
+
+impl From<KubeconfigError> for Error {
+    /// The client's own sentence about a file quotes its path twice, and says the cause once more than the chain does.
+    fn from(error: KubeconfigError) -> Self {
+        match error {
+            KubeconfigError::ReadConfig(cause, file) => Self::KubeconfigFile(cause, file),
+            other => Self::Kubeconfig(Box::new(other)),
+        }
+    }
 }
 
 impl Place {
@@ -97,6 +112,19 @@ impl fmt::Display for Place {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::chain;
+
+    #[test]
+    fn a_missing_kubeconfig_is_named_once_with_its_cause() {
+        let missing = PathBuf::from("/missing/config");
+        let arguments =
+            arguments::Place { kubeconfig: Some(missing), ..arguments::Place::default() };
+        let error = of(&arguments).expect_err("there is no such file");
+        assert_eq!(
+            chain(&error),
+            "cannot read the kubeconfig; --cluster NAME does without one: /missing/config: No such file or directory (os error 2)"
+        );
+    }
 
     #[test]
     fn a_cluster_by_name_is_whole_unless_a_namespace_is_named() {

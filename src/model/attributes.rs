@@ -1,5 +1,5 @@
 //! An instance's attributes, and the marks among them that say whose the instance is. Both
-//! directions stand side by side: [`Marks::write`] and [`Marks::read`].
+//! directions stand side by side: [`Marks::write`] and [`Owner::service_of`].
 //!
 //! Marks are additive: a later release may add some, under a higher `schema`, and this release
 //! reads past what it does not know.
@@ -67,6 +67,13 @@ impl Owner {
         attributes.get(OWNER).is_some_and(|owner| *owner == self.id)
             && attributes.get(CLUSTER).is_some_and(|cluster| cluster == self.cluster.as_str())
     }
+
+    /// The Service in the marks of an instance of ours. One that lost its Service's name belongs to a Service
+    /// that cannot exist, so it is cleaned up.
+    pub fn service_of(&self, attributes: &Attributes) -> Option<ServiceRef> {
+        let text = |key| attributes.get(key).cloned().unwrap_or_default();
+        self.owns(attributes).then(|| ServiceRef::new(text(NAMESPACE), text(SERVICE)))
+    }
 }
 
 /// The installation and the cluster in an instance's marks, whichever they are.
@@ -96,16 +103,6 @@ impl Marks {
         attributes.extend(self.pod.clone().map(|pod| (POD.to_owned(), pod)));
         attributes
     }
-
-    /// The marks in an instance's attributes; `None` where it is not `owner`'s. An instance of ours
-    /// that lost its Service's name belongs to a Service that cannot exist, so it is cleaned up.
-    pub fn read(attributes: &Attributes, owner: &Owner) -> Option<Self> {
-        let text = |key| attributes.get(key).cloned().unwrap_or_default();
-        owner.owns(attributes).then(|| Self {
-            service: ServiceRef::new(text(NAMESPACE), text(SERVICE)),
-            pod: attributes.get(POD).cloned(),
-        })
-    }
 }
 
 /// Whether a mark is one that this release knows, and so repairs.
@@ -134,8 +131,8 @@ mod tests {
     }
 
     #[test]
-    fn marks_written_are_the_marks_read() {
-        assert_eq!(Marks::read(&marks().write(&owner()), &owner()), Some(marks()));
+    fn the_service_of_marks_written_is_the_one_read() {
+        assert_eq!(owner().service_of(&marks().write(&owner())), Some(marks().service));
     }
 
     /// What the first release recorded. It must be read by every later one.

@@ -179,6 +179,16 @@ impl Endpoint {
 }
 
 impl Desired {
+    /// What a Service claims, if its annotations can be read.
+    pub fn claims(&self, service: &ServiceRef) -> Option<&Claims> {
+        self.services.get(service)?.claims.as_ref().ok()
+    }
+
+    /// What all Services claim whose annotations can be read.
+    pub fn all_claims(&self) -> impl Iterator<Item = &Claims> {
+        self.services.values().filter_map(|service| service.claims.as_ref().ok())
+    }
+
     /// Whether the Service itself was read, whatever it asks for.
     pub fn was_read(&self, service: &ServiceRef) -> bool {
         self.services.contains_key(service) || self.unannotated.contains(service)

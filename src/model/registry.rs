@@ -39,6 +39,22 @@ impl ServiceKey {
     }
 }
 
+/// Identifies an instance: the Cloud Map service that it is in, and its id.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct InstanceKey {
+    /// The Cloud Map service.
+    pub service: ServiceKey,
+    /// The instance's id.
+    pub id: String,
+}
+
+impl InstanceKey {
+    /// The key of the instance `id` in `service`.
+    pub fn new(service: &ServiceKey, id: &str) -> Self {
+        Self { service: service.clone(), id: id.to_owned() }
+    }
+}
+
 impl Registry {
     /// The one namespace that a reference means.
     ///

@@ -9,13 +9,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{Error, World};
 use crate::kubernetes::{self, Endpoints, desired};
 use crate::model::{Desired, Registry, Selection, ServiceKey, ServiceRef};
-use crate::plan::{self, Holders, Observation};
+use crate::plan::{self, Basis, Holders, Observation, Observed};
 
-/// An observation, what it is about, and what was read for it.
+/// An observation, and the endpoints that were read for it already.
 pub(super) struct Part {
-    pub(super) observation: Observation,
-    pub(super) affected: BTreeSet<ServiceRef>,
+    pub(super) observed: Observed,
     pub(super) endpoints: BTreeMap<ServiceRef, Endpoints>,
+}
+
+impl Part {
+    pub(super) fn new(observed: Observed) -> Self {
+        Self { observed, endpoints: BTreeMap::new() }
+    }
 }
 
 impl World<'_> {
@@ -40,21 +45,19 @@ impl World<'_> {
         );
         let registry = Registry { namespaces: known?, ..Registry::default() };
         let desired = desired::desired(&found?, &self.reading);
-        let mut part = Part {
-            observation: self.observation(selection, desired, registry),
-            affected: BTreeSet::new(),
-            endpoints: endpoints?,
-        };
-        self.reach(&mut part, selection).await?;
-        let asked: BTreeSet<ServiceRef> = part.affected.union(services).cloned().collect();
-        if !plan::stand_alone(&part.observation, &asked) {
+        let endpoints = endpoints?;
+        let observation = self.observation(selection, desired, registry);
+        let mut observed = self.reach(observation, selection).await?;
+        let asked = observed.affected.union(services).cloned().collect();
+        if !plan::hold_names_exclusively(Basis { affected: &asked, ..observed.basis() }) {
             if places.is_none() {
                 return Ok(None);
             }
-            part.observation.desired = self.all_desired().await?;
-            self.reach(&mut part, selection).await?;
+            let desired = self.all_desired().await?;
+            let observation = Observation { desired, ..observed.observation };
+            observed = self.reach(observation, selection).await?;
         }
-        Ok(Some(part))
+        Ok(Some(Part { observed, endpoints }))
     }
 
     async fn all_desired(&self) -> Result<Desired, kubernetes::Error> {
@@ -63,41 +66,47 @@ impl World<'_> {
     }
 
     /// Reads what the affected Services claim and where they were seen, which may show that others are affected too.
-    async fn reach(&self, part: &mut Part, selection: &Selection) -> Result<(), Error> {
-        let observation = &mut part.observation;
-        if plan::lacks_namespace(observation) {
+    async fn reach(
+        &self,
+        mut observation: Observation,
+        selection: &Selection,
+    ) -> Result<Observed, Error> {
+        if plan::lacks_namespace(&observation) {
             self.registry.look_for_namespaces(&mut observation.registry).await?;
         }
         observation.expect_namespaces();
         let mut read = BTreeSet::new();
         let places = self.registry.memory().places(&self.owner.cluster, selection);
         let mut keys: BTreeSet<ServiceKey> = places.unwrap_or_default();
-        loop {
-            part.affected = plan::affected(observation, selection);
-            keys.extend(plan::claimed(observation, &part.affected));
+        let mut observed = loop {
+            let observed = Observed::new(observation, selection);
+            keys.extend(observed.holders.claimed_by(&observed.affected).cloned());
             keys.retain(|key| read.insert(key.clone()));
             if keys.is_empty() {
-                break;
+                break observed;
             }
+            observation = observed.observation;
             self.registry.read_services(&mut observation.registry, &keys).await?;
             keys.clear();
-        }
+        };
         // What would be changed of a service itself is not decided on what is remembered of it.
-        let differ = plan::tags_needed(observation, &part.affected);
-        self.registry.look_up(&mut observation.registry, &differ).await?;
-        Ok(())
+        let differ = plan::tags_needed(observed.basis());
+        if !differ.is_empty() {
+            self.registry.look_up(&mut observed.observation.registry, &differ).await?;
+            observed.holders = Holders::decide(&observed.observation);
+        }
+        Ok(observed)
     }
 
     /// Remembers where Services of the cluster claim to be and where instances with their marks are.
-    pub(super) fn remember(&self, observation: &Observation, is_whole: bool) {
-        let holders = Holders::decide(observation);
+    pub(super) fn remember(&self, observed: &Observed, is_whole: bool) {
+        let Observed { observation, holders, .. } = observed;
         let claims = observation.desired.services.keys().flat_map(|service| {
             let keys = holders.claims(service).into_iter().flatten();
             keys.map(move |key| (service.clone(), key.clone()))
         });
-        let marks = observation.registry.services.keys().flat_map(|key| {
-            plan::marks(observation, key).map(move |service| (service, key.clone()))
-        });
+        let marks = observation.all_marked_services();
+        let marks = marks.map(|(key, service)| (service, key.clone()));
         let (memory, cluster) = (self.registry.memory(), &self.owner.cluster);
         memory.note_ours(plan::seen_as_ours(observation).map(|service| service.arn.clone()));
         if is_whole {

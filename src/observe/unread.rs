@@ -3,7 +3,7 @@
 
 use super::World;
 use crate::model::{Registry, Tags};
-use crate::plan::{self, Observation};
+use crate::plan::{self, Holders, Observation};
 
 impl World<'_> {
     /// Says of services that could not be read whether something of ours was seen in them before.
@@ -15,8 +15,12 @@ impl World<'_> {
     }
 
     /// Reads the tags of services that may not be read and may be ours, each once in a process.
-    pub(super) async fn read_tags_of_unread(&self, observation: &mut Observation) {
-        let mut keys = plan::tags_of_unread(observation);
+    pub(super) async fn read_tags_of_unread(
+        &self,
+        observation: &mut Observation,
+        holders: &Holders,
+    ) {
+        let mut keys = plan::tags_of_unread(observation, holders);
         let (memory, registry) = (self.registry.memory(), &mut observation.registry);
         keys.retain(|key| !memory.is_of_others(&registry.services[key].arn));
         self.registry.cloud_map().read_tags(registry, &keys).await;

@@ -10,17 +10,18 @@
 //! guard has to judge again between the passes, all Services take one turn. No removal is made in the first pass, and
 //! none in a later pass that the first plan did not announce: that plan saw all Services.
 
-mod again;
 mod due;
 mod outcome;
 mod record;
+mod reread;
+mod settle;
 mod turn;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::model::ServiceRef;
-use crate::plan::{Again, Change, Extent, Holders, Intent, Judged, Observation, in_turns};
+use crate::plan::{Basis, Change, Extent, Intent, Judged, Observation, RereadScope, in_turns};
 
 pub use outcome::{Applied, Effect, Outcome, Results};
 pub use turn::{NO_TIME, Step, Turn};
@@ -28,15 +29,15 @@ pub use turn::{NO_TIME, Step, Turn};
 /// The turns in which the changes of a plan are made, `judged` if the guard judges again between the passes.
 pub fn turns<'a>(
     intent: Intent<'a>,
-    observation: &Observation,
+    basis: Basis<'_>,
     changes: BTreeMap<ServiceRef, Vec<Change>>,
     judged: Option<Judged>,
 ) -> Vec<Turn<'a>> {
-    let holders = Holders::decide(observation);
+    let Basis { observation, holders, .. } = basis;
     let is_part = observation.extent == Extent::Part;
     if let Some(judged) = judged.filter(|_| !changes.is_empty()) {
         let observation = Observation {
-            extent: Extent::Again,
+            extent: Extent::Remainder,
             judged: Some(Arc::new(judged)),
             ..observation.clone()
         };
@@ -46,9 +47,9 @@ pub fn turns<'a>(
         let all: Vec<Change> = changes.values().flatten().cloned().collect();
         let services = changes.keys().cloned().collect();
         let services = observation.services_of_turn(&services, &all, is_part);
-        let again = Again::of(&holders, &services, &all);
-        let narrow = again.narrow(observation, &holders);
-        Turn::new(intent, narrow, (Some(again.keys), is_part), changes)
+        let scope = RereadScope::of(holders, &services, &all);
+        let narrow = scope.narrow(observation, holders);
+        Turn::new(intent, narrow, (Some(scope.keys), is_part), changes)
     });
     turns.collect()
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::model::ServiceRef;
-use crate::plan::{Change, HeldBack, Reason, Told};
+use crate::plan::{Change, GuardStatus, HeldBack, Reason};
 use crate::report::ChangeResult;
 
 /// What became of a change.
@@ -45,7 +45,7 @@ pub enum Effect {
     /// The Cloud Map service exists now, under this ARN.
     Created(String),
     /// Another writer was at it: read, and decide again.
-    Again,
+    Contested,
     /// Cloud Map takes no more instances in the namespace, with its words.
     Full(String),
 }
@@ -69,7 +69,7 @@ pub struct Results {
     /// What turned out to be held back when it was decided again.
     pub held_back: Vec<HeldBack>,
     /// The guard's judgement between the passes, if it holds a loss then.
-    pub guard: Option<Arc<Told>>,
+    pub guard: Option<Arc<GuardStatus>>,
 }
 
 impl Results {

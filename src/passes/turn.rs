@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::record::Record;
 use super::{Effect, Outcome, Results};
 use crate::model::{CloudMapService, ServiceKey, ServiceRef};
-use crate::plan::{Again, Because, Change, Intent, Observation, Reason, Stage};
+use crate::plan::{Change, Intent, Observation, RereadScope, Stage};
 
 /// Why something was not tried near the deadline.
 pub const NO_TIME: &str = "the time of this invocation is used up";
@@ -16,7 +16,7 @@ pub enum Step {
     /// Make these changes, side by side, and report the effect of each.
     Make(Vec<Change>),
     /// Read this again: the named Cloud Map services, then the Services with their endpoints.
-    Read(Again),
+    Read(RereadScope),
     /// Read the endpoints of these Services again.
     ReadEndpoints(BTreeSet<ServiceRef>),
     /// The turn is over.
@@ -110,13 +110,12 @@ impl<'a> Turn<'a> {
         if let Some(changes) = self.take_due() {
             return Step::Make(changes);
         }
-        if self.goes_on() {
-            let again = self.reread();
+        if let Some(scope) = self.next_read() {
             // A Cloud Map service that another writer changes is read as if it were new.
             for change in self.contested.iter().filter(|change| change.stage() == Stage::Update) {
                 self.observation.registry.services.remove(&change.place().key);
             }
-            return Step::Read(again);
+            return Step::Read(scope);
         }
         if let Some(services) = self.take_rechecked() {
             return Step::ReadEndpoints(services);
@@ -129,7 +128,7 @@ impl<'a> Turn<'a> {
     pub fn record(&mut self, change: Change, effect: Effect) {
         match effect {
             Effect::Is(outcome) => self.settle(change, outcome),
-            Effect::Again => self.contested.push(change),
+            Effect::Contested => self.contested.push(change),
             Effect::Created(arn) => {
                 if let Change::CreateService { place, service } = &change {
                     let name = service.name.as_str();
@@ -150,80 +149,5 @@ impl<'a> Turn<'a> {
                 self.refused.push(change);
             }
         }
-    }
-
-    /// Why a change in a Cloud Map service that does not exist is not made.
-    pub fn without_service(&self, key: &ServiceKey) -> Outcome {
-        let applied = &self.record.results.applied;
-        let mut made = applied.iter().filter(|made| made.change.place().key == *key);
-        let held_back = made.find(|made| matches!(made.outcome, Outcome::HeldBack(_)));
-        let missing = || Outcome::Undone("its Cloud Map service does not exist".to_owned());
-        held_back.map_or_else(missing, |made| made.outcome.clone())
-    }
-
-    /// In a service that cannot be read again no change is made, and that is a failure.
-    pub(super) fn fail_unreadable(&mut self, open: Vec<Change>) {
-        for change in open {
-            let service = self.observation.registry.services.get(&change.place().key);
-            if let Some(problem) = service.and_then(|service| service.unreadable.clone()) {
-                self.settle(change, Outcome::Failed(problem));
-            }
-        }
-    }
-
-    /// What the open changes rest on could not be read: none of them is made.
-    pub fn fail(&mut self, outcome: &Outcome) {
-        for change in self.take_open() {
-            self.settle(change, outcome.clone());
-        }
-        self.rechecked = true;
-    }
-
-    pub(super) fn take_open(&mut self) -> Vec<Change> {
-        let mut open = std::mem::take(&mut self.open);
-        open.append(&mut self.contested);
-        open.append(&mut self.refused);
-        open
-    }
-
-    /// The turn is over: what is left has waited in vain.
-    fn close(&mut self, has_time: bool) {
-        let contested = std::mem::take(&mut self.contested);
-        if has_time {
-            for change in contested {
-                let text = format!("cannot {change}: another writer keeps changing it");
-                self.settle(change, Outcome::Failed(text));
-            }
-            // The lines of the last plan say why these are not registered.
-            self.refused.clear();
-        } else {
-            self.open.extend(contested);
-        }
-        for change in self.take_open() {
-            if self.record.is_settled(&change) {
-                continue;
-            }
-            let outcome = match &change {
-                Change::Deregister { instance, waits_for: Some(wait), .. } if has_time => {
-                    let (instance, waits_for) = (instance.clone(), wait.to_string());
-                    Outcome::HeldBack(Reason::Waiting { instance, waits_for })
-                }
-                _ if has_time => Outcome::Undone("an earlier change was not made".to_owned()),
-                _ => Outcome::Undone(NO_TIME.to_owned()),
-            };
-            self.settle(change, outcome);
-        }
-    }
-
-    fn settle(&mut self, change: Change, outcome: Outcome) {
-        if outcome == Outcome::Applied {
-            self.progress = true;
-            let service = self.record.service(&change).clone();
-            if let Change::Deregister { because: Because::NoReadyEndpoint, .. } = &change {
-                self.removed.insert(service.clone());
-            }
-            self.observation.note(&service, &change);
-        }
-        self.record.settle(change, outcome);
     }
 }

@@ -1,10 +1,7 @@
 //! What a plan is made for. It decides what is read and how that is planned; everything else about carrying a plan
 //! out is the same.
 
-use std::collections::BTreeSet;
-
-use super::{Adoption, Because, Observation, Plan, Step, adopt, plan, purge};
-use crate::model::ServiceRef;
+use super::{Adoption, Basis, DeregisterReason, Plan, Step, adopt, plan, purge};
 
 /// What changes are made for.
 #[derive(Clone, Copy, Debug)]
@@ -14,28 +11,28 @@ pub enum Intent<'a> {
     /// Instances of others shall become ours.
     Adopt(&'a Adoption),
     /// No instance of ours shall be left of a cluster, which may be gone.
-    Purge(&'a Because),
+    Purge(&'a DeregisterReason),
     /// The same, or a note for later, for a cluster that is not kept in step any more.
     Orphans(Step),
 }
 
 impl Intent<'_> {
     /// The plan for an observation that was just made.
-    pub fn plan(self, observation: &Observation, affected: &BTreeSet<ServiceRef>) -> Plan {
+    pub fn plan(self, basis: Basis<'_>) -> Plan {
         match self {
-            Self::Sync => plan(observation, affected),
-            Self::Adopt(adoption) => adopt(observation, affected, adoption),
-            Self::Purge(because) => purge(observation, because),
-            Self::Orphans(step) => step.plan(observation),
+            Self::Sync => plan(basis),
+            Self::Adopt(adoption) => adopt(basis, adoption),
+            Self::Purge(because) => purge(basis.observation, because),
+            Self::Orphans(step) => step.plan(basis.observation),
         }
     }
 
     /// The plan for what was read again when a part of the changes was made.
-    pub fn plan_again(self, observation: &Observation, services: &BTreeSet<ServiceRef>) -> Plan {
-        let mut plan = self.plan(observation, services);
+    pub fn plan_again(self, basis: Basis<'_>) -> Plan {
+        let mut planned = self.plan(basis);
         if let Self::Adopt(_) = self {
-            plan.add_duplicates(observation, services, |_| true);
+            planned.add_duplicates(plan(basis), |_| true);
         }
-        plan
+        planned
     }
 }

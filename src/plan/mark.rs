@@ -4,10 +4,7 @@
 use super::instances::health;
 use super::instances::rewrite;
 use super::{Change, Difference, Observation, Place, Plan};
-use crate::model::{Attributes, Marks, ServiceKey};
-
-/// An instance, by Cloud Map service and id.
-pub type InstanceKey = (ServiceKey, String);
+use crate::model::{Attributes, InstanceKey};
 
 /// The instances of ours that carry a mark, with its text.
 pub fn carriers<'a>(
@@ -16,7 +13,7 @@ pub fn carriers<'a>(
 ) -> impl Iterator<Item = (InstanceKey, &'a String)> {
     observation.registry.services.keys().flat_map(move |key| {
         observation.ours(key).filter_map(move |(id, attributes)| {
-            Some(((key.clone(), id.clone()), attributes.get(mark)?))
+            Some((InstanceKey::new(key, id), attributes.get(mark)?))
         })
     })
 }
@@ -36,13 +33,13 @@ pub fn put(
     (mark, text): (&'static str, Option<&str>),
     plan: &mut Plan,
 ) {
-    let Some(present) = observation.registry.instance(&at.0, &at.1) else { return };
+    let Some(present) = observation.registry.instance(&at.service, &at.id) else { return };
     let difference = difference(present, mark, text);
     let planned = plan.changes.iter_mut().find_map(|(turn, changes)| {
         let mut changes = changes.iter_mut();
         let change = changes.find(|change| {
             let is_new = matches!(change, Change::Register { .. });
-            !is_new && change.place().key == at.0 && change.instance() == Some(at.1.as_str())
+            !is_new && change.is_about(at)
         });
         Some((turn.clone(), change?))
     });
@@ -54,17 +51,18 @@ pub fn put(
         }
         Some(Change::Deregister { waits_for: None, .. }) if text.is_none() => {}
         _ => {
-            let service = observation.registry.services.get(&at.0);
-            let mut attributes = health::as_it_is(service, &at.1, present);
+            let service = observation.registry.services.get(&at.service);
+            let mut attributes = health::as_it_is(service, &at.id, present);
             set(&mut attributes, mark, text);
-            let (place, instance) = (Place::of(&at.0, &observation.registry), at.1.clone());
+            let place = Place::of(&at.service, &observation.registry);
+            let instance = at.id.clone();
             let differences = vec![difference];
             let change =
                 Change::Rewrite { place, instance, attributes, differences, exchange: None };
-            let marks = Marks::read(present, &observation.owner);
-            if let Some(marks) = marks.filter(|_| observation.rules.policy.allows(&change)) {
+            let marked = observation.owner.service_of(present);
+            if let Some(marked) = marked.filter(|_| observation.rules.policy.allows(&change)) {
                 // Rewritten in another turn than the one in which it goes, it might come back.
-                plan.changes.entry(turn.unwrap_or(marks.service)).or_default().push(change);
+                plan.changes.entry(turn.unwrap_or(marked)).or_default().push(change);
             }
         }
     }

@@ -17,7 +17,7 @@
 //! that wait for nothing are carried out.
 
 mod adopt;
-mod asked_names;
+mod basis;
 mod capacity;
 mod change;
 mod claim;
@@ -27,8 +27,10 @@ mod held_back;
 mod instances;
 mod intent;
 mod mark;
+mod maximum;
 mod name_policy;
 mod note;
+mod observation;
 mod order;
 mod orphans;
 mod ownership;
@@ -38,78 +40,50 @@ mod progress;
 mod purge;
 mod rules;
 mod service;
-mod standing;
 #[cfg(test)]
 mod tests;
+mod unchanged;
 mod unread;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use instances::comparison::Comparison;
-use instances::{compare, wanted};
+use instances::diff::{Compared, Comparison};
+use instances::{compare, endpoints};
 use order::removal;
 
-use crate::model::{
-    Attributes, Desired, Foreign, Held, NewService, Owner, Place, Registry, ServiceKey, ServiceRef,
-    ServiceUpdate, Timestamp,
-};
+use crate::model::{Foreign, NewService, Place, ServiceRef, ServiceUpdate};
 
 pub use adopt::{Adoption, Former, NotAdopted, adopt};
+pub use basis::{Basis, Observed};
 pub use capacity::ServiceLimit;
-pub use change::{Because, Change, Difference, Exchange, Stage, WaitsFor};
+pub use change::{Change, DeregisterReason, Difference, Exchange, Stage, WaitsFor};
 pub use claim::Holders;
 pub use explain::fate::{Fate, Found, Remark, found};
 pub use explain::party::{Parties, Party, parties};
 pub use explain::peaks::{Peak, Quota, peaks};
-pub use guard::{Extent, Guard, Judged, Losing, Stand, Told, is_quiet, loses};
+pub use guard::{Extent, Guard, GuardStatus, Judged, ServiceLoss, is_quiet, would_lose};
 pub use held_back::{HeldBack, Reason, Setting};
 pub use instances::health::health_needed;
 pub use intent::Intent;
+pub use maximum::SetBy;
 pub use name_policy::{Denial, Glob, NamePolicy, Permit, Range, Rule};
 pub use note::Note;
+pub use observation::Observation;
 pub use order::turns::in_turns;
 pub use orphans::{Orphans, Step, marked_clusters, not_shown};
 pub use part::affected::affected;
 pub use part::doubt::in_doubt;
-pub use part::narrow::Again;
-pub use part::rest::{claimed, claimed_namespaces, lacks_namespace, marks, stand_alone};
+pub use part::narrow::RereadScope;
+pub use part::rest::{claimed_namespaces, hold_names_exclusively, lacks_namespace};
 pub use policy::Policy;
 pub use purge::purge;
 pub use rules::Rules;
 pub use service::{
     Claimed, Leaving, Verdict, deletable, is_clear, tags_needed, ttls_asked, verdict,
 };
-pub use standing::Standing;
+pub use unchanged::Unchanged;
 pub use unread::{seen_as_ours, tags_of_unread, unread_keys};
-
-/// All that a plan is made from.
-#[derive(Clone, Debug)]
-pub struct Observation {
-    /// Whose instances are ours.
-    pub owner: Owner,
-    /// What the installation allows.
-    pub rules: Arc<Rules>,
-    /// When it was made.
-    pub now: Timestamp,
-    /// How much of the cluster the plan is about.
-    pub extent: Extent,
-    /// What the guard measures a loss against between the passes, if it judges there again.
-    pub judged: Option<Arc<Judged>>,
-    /// The Services that the run held of which this is the rest.
-    pub held: Held,
-    /// What the cluster asks for.
-    pub desired: Desired,
-    /// What Cloud Map holds.
-    pub registry: Registry,
-}
-
-impl Observation {
-    /// The instances of ours that were read under a key.
-    pub fn ours(&self, key: &ServiceKey) -> impl Iterator<Item = (&String, &Attributes)> {
-        self.registry.instances(key).filter(|(_, attributes)| self.owner.owns(attributes))
-    }
-}
 
 /// What to do, and what not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -119,47 +93,26 @@ pub struct Plan {
     /// What was asked for and is not done, with the reason.
     pub held_back: Vec<HeldBack>,
     /// What stays as it is, by Cloud Map service.
-    pub standing: BTreeMap<Place, Standing>,
+    pub unchanged: BTreeMap<Place, Unchanged>,
     /// What the guard says, where a loss is past its limits.
-    pub guard: Option<Arc<Told>>,
+    pub guard: Option<Arc<GuardStatus>>,
 }
 
-/// Compares desired and actual state of the `affected` Services. Their endpoints must have been read, and
+/// Compares desired and actual state of the affected Services. Their endpoints must have been read, and
 /// those of all who share a name with them.
-pub fn plan(observation: &Observation, affected: &BTreeSet<ServiceRef>) -> Plan {
-    let holders = Holders::decide(observation);
+pub fn plan(basis: Basis<'_>) -> Plan {
+    let Basis { observation, holders, affected } = basis;
     let mut plan = Plan { held_back: holders.held_back(observation, affected), ..Plan::default() };
-    let mut matched = BTreeMap::new();
-    for key in holders.keys() {
-        let place = Place::of(key, &observation.registry);
-        let asking = holders.asking(key, affected);
-        if asking.is_empty() {
-            continue;
-        }
-        match wanted::wanted(observation, key, holders.holders(key)) {
-            Ok(wanted) => {
-                let mut compared = compare::compare(observation, key, wanted);
-                compare::create_once(&mut compared, &asking);
-                for service in asking {
-                    plan.take(&place, service, &compared[service]);
-                }
-                matched.insert(key.clone(), compared);
-            }
-            Err(reason) => {
-                for service in asking {
-                    plan.hold_back(service, &place, reason.clone());
-                }
-            }
-        }
-    }
-    removal::removals(observation, &holders, &matched, affected, &mut plan);
-    plan.note_foreign(observation, &holders, affected);
+    let compared = plan.add_names(basis);
+    removal::removals(basis, &compared, &mut plan);
+    plan.note_foreign(basis);
     observation.rules.policy.restrict(&mut plan);
-    capacity::fit(observation, &matched, &mut plan);
+    capacity::fit(observation, &compared, &mut plan);
+    plan.create_once(holders);
     plan.leave_ttls_to_others(observation);
-    guard::restrain(observation, affected, &mut plan);
-    if observation.extent != Extent::Again {
-        plan.note_unread(observation, &holders);
+    guard::restrain(basis, &mut plan);
+    if observation.extent != Extent::Remainder {
+        plan.note_unread(observation, holders);
     }
     if observation.extent.is_whole() {
         orphans::take_notes_back(observation, &mut plan);
@@ -177,10 +130,38 @@ impl Plan {
         self.held_back.dedup();
     }
 
-    fn take(&mut self, place: &Place, holder: &ServiceRef, comparison: &Comparison) {
-        let standing = self.standing.entry(place.clone()).or_default();
-        standing.unchanged += comparison.unchanged.len();
-        standing.notes.extend(comparison.note.clone());
+    /// Compares every name that an affected Service holds, and adds what that takes but the removals.
+    fn add_names(&mut self, basis: Basis<'_>) -> Compared {
+        let Basis { observation, holders, affected } = basis;
+        let mut all = Compared::default();
+        for key in holders.keys() {
+            let asking = holders.asking(key, affected);
+            if asking.is_empty() {
+                continue;
+            }
+            let place = Place::of(key, &observation.registry);
+            match endpoints::wanted(observation, key, holders.holders(key)) {
+                Ok(wanted) => {
+                    let compared = compare::compare(observation, key, wanted);
+                    for service in asking {
+                        self.add_comparison(&place, service, &compared[service]);
+                    }
+                    all.insert(key.clone(), compared);
+                }
+                Err(reason) => {
+                    for service in asking {
+                        self.hold_back(service, &place, reason.clone());
+                    }
+                }
+            }
+        }
+        all
+    }
+
+    fn add_comparison(&mut self, place: &Place, holder: &ServiceRef, comparison: &Comparison) {
+        let unchanged = self.unchanged.entry(place.clone()).or_default();
+        unchanged.ours += comparison.unchanged();
+        unchanged.notes.extend(comparison.note.clone());
         let changes = comparison.changes(place);
         if !changes.is_empty() {
             self.changes.entry(holder.clone()).or_default().extend(changes);

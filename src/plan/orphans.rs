@@ -8,10 +8,9 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use super::mark::{self, InstanceKey};
-use super::{Because, Observation, Place, Plan, Policy, purge};
+use super::{DeregisterReason, Observation, Place, Plan, Policy, mark, purge};
 use crate::model::attributes::ORPHANED;
-use crate::model::{ClusterArn, Existence, Owner, Registry, Timestamp};
+use crate::model::{ClusterArn, Existence, InstanceKey, Owner, Registry, Timestamp};
 
 /// How many names of Cloud Map services a sentence lists.
 const NAMED: usize = 3;
@@ -133,7 +132,7 @@ impl Step {
                 take_notes_back(observation, &mut plan);
                 plan.in_order()
             }
-            Self::Purge(since) => purge(observation, &Because::ClusterGone(since)),
+            Self::Purge(since) => purge(observation, &DeregisterReason::ClusterGone(since)),
         }
     }
 }
@@ -154,7 +153,7 @@ fn note(observation: &Observation) -> Plan {
     }
     let rooms = observation.registry.services.iter().flat_map(|(key, service)| {
         let instances = observation.ours(key).filter(|(_, it)| mark::has_room(it, ORPHANED, &text));
-        instances.map(move |(id, _)| (service.custom_health, (key.clone(), id.clone())))
+        instances.map(move |(id, _)| (service.custom_health, InstanceKey::new(key, id)))
     });
     let first: Option<(bool, InstanceKey)> = rooms.min();
     if let Some((_, at)) = first {

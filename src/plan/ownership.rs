@@ -6,11 +6,11 @@ use crate::model::{Attributes, Foreign, Owner};
 
 /// Whose the instance is, where it is not ours.
 pub fn foreign(id: &str, attributes: &Attributes, owner: &Owner) -> Option<Foreign> {
-    if owner.owns(attributes) { None } else { Some(seeming(id, attributes)) }
+    if owner.owns(attributes) { None } else { Some(likely_owner(id, attributes)) }
 }
 
 /// Whose an instance seems to be that is not ours.
-pub fn seeming(id: &str, attributes: &Attributes) -> Foreign {
+pub fn likely_owner(id: &str, attributes: &Attributes) -> Foreign {
     let has = |prefix: &str| attributes.keys().any(|key| key.starts_with(prefix));
     let mcs = attributes.get("K8S_CONTROLLER").is_some_and(|it| it.starts_with(MCS_CONTROLLER));
     if has(MARK_PREFIX) {

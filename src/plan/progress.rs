@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Because, Change, Observation, guard};
+use super::{Change, DeregisterReason, Observation, guard};
 use crate::model::ServiceRef;
 
 impl Observation {
@@ -23,7 +23,7 @@ impl Observation {
                 }
             }
             Change::Deregister { instance, marked, because, .. } => {
-                if matches!(because, Because::NameChanged(_)) {
+                if matches!(because, DeregisterReason::NameChanged(_)) {
                     self.registry.capacity.free(marked, &key);
                 }
                 let instances = self.registry.services.get_mut(&key);

@@ -3,32 +3,23 @@
 
 use std::collections::BTreeSet;
 
-use super::change::describe;
-use super::{Because, Change, Holders, Observation, Place, Plan};
-use crate::model::Marks;
+use super::{Basis, DeregisterReason, Holders, Observation, Place, Plan};
 
 /// Plans the removal of every instance that is the observation's owner's.
-pub fn purge(observation: &Observation, because: &Because) -> Plan {
+pub fn purge(observation: &Observation, because: &DeregisterReason) -> Plan {
     let mut plan = Plan::default();
     for (key, service) in &observation.registry.services {
         let place = Place::of(key, &observation.registry);
-        for (instance, attributes) in observation.registry.instances(key) {
-            let Some(marks) = Marks::read(attributes, &observation.owner) else { continue };
-            let change = Change::Deregister {
-                place: place.clone(),
-                instance: instance.clone(),
-                marked: marks.service.clone(),
-                address: describe(attributes),
-                because: because.clone(),
-                waits_for: None,
-            };
-            plan.changes.entry(marks.service).or_default().push(change);
+        for instance in observation.marked(key) {
+            let change = instance.removal(&place, because.clone(), None);
+            plan.changes.entry(instance.service).or_default().push(change);
         }
         if let Some(problem) = &service.unreadable {
-            plan.standing.entry(place).or_default().unreadable = Some(problem.clone());
+            plan.unchanged.entry(place).or_default().unreadable = Some(problem.clone());
         }
     }
-    plan.note_foreign(observation, &Holders::default(), &BTreeSet::new());
+    let (holders, affected) = (&Holders::default(), &BTreeSet::new());
+    plan.note_foreign(Basis { observation, holders, affected });
     plan.note_present(&observation.registry);
     plan.in_order()
 }

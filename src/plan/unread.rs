@@ -28,13 +28,9 @@ fn is_of_others(
 }
 
 /// The services of which only the tag may tell whether they are ours.
-pub fn tags_of_unread(observation: &Observation) -> BTreeSet<ServiceKey> {
-    let mut unread = unread(observation).peekable();
-    if unread.peek().is_none() {
-        return BTreeSet::new();
-    }
-    let holders = Holders::decide(observation);
-    let seem = unread.filter(|(key, service, _)| is_of_others(observation, &holders, key, service));
+pub fn tags_of_unread(observation: &Observation, holders: &Holders) -> BTreeSet<ServiceKey> {
+    let seem = unread(observation)
+        .filter(|(key, service, _)| is_of_others(observation, holders, key, service));
     seem.map(|(key, ..)| key.clone()).collect()
 }
 
@@ -53,13 +49,9 @@ pub fn seen_as_ours(observation: &Observation) -> impl Iterator<Item = &CloudMap
 }
 
 /// How many instances the services hold that could not be read, by the list of services.
-pub fn instances_unread(observation: &Observation) -> usize {
-    let mut unread = unread(observation).peekable();
-    if unread.peek().is_none() {
-        return 0;
-    }
-    let holders = Holders::decide(observation);
-    let ours = unread.filter(|(key, it, _)| !is_of_others(observation, &holders, key, it));
+pub fn instances_unread(observation: &Observation, holders: &Holders) -> usize {
+    let unread = unread(observation);
+    let ours = unread.filter(|(key, it, _)| !is_of_others(observation, holders, key, it));
     ours.map(|(_, service, _)| service.held()).sum()
 }
 
@@ -75,11 +67,11 @@ impl Plan {
             if is_told {
                 continue;
             }
-            let standing = self.standing.entry(place).or_default();
+            let unchanged = self.unchanged.entry(place).or_default();
             if is_of_others(observation, holders, key, service) {
-                standing.notes.push(Note::Unread(problem.clone()));
+                unchanged.notes.push(Note::Unread(problem.clone()));
             } else {
-                standing.unreadable = Some(problem.clone());
+                unchanged.unreadable = Some(problem.clone());
             }
         }
     }

@@ -16,16 +16,14 @@ mod task;
 mod tests;
 mod turn;
 
-use std::collections::BTreeSet;
-
 use futures_util::{StreamExt, stream};
 use tokio::time::{Instant, timeout_at};
 
 use crate::cloud_map::Urgency;
-use crate::model::{Notice, Selection, ServiceRef, Timestamp};
+use crate::model::{Notice, Selection, Timestamp};
 use crate::observe::{self, World};
 use crate::passes::{self, Results};
-use crate::plan::{Adoption, Claimed, HeldBack, Judged, Leaving, Observation};
+use crate::plan::{Adoption, Basis, Claimed, HeldBack, Judged, Leaving};
 use crate::report::{ClusterReport, Mode};
 use crate::time::Deadline;
 
@@ -81,34 +79,29 @@ pub async fn publish(
     options: Options,
 ) -> Result<(ClusterReport, Claimed, Vec<Notice>), observe::Error> {
     let observed = timeout_at(options.deadline.stop(), Box::pin(world.observe(selection))).await;
-    let (observation, affected) = observed.map_err(|_| observe::Error::Deadline)??;
+    let observed = observed.map_err(|_| observe::Error::Deadline)??;
     let task = adoption.map_or(Task::Sync(world), |adoption| Task::Adopt(world, adoption));
-    let published = carry_out(&task, &observation, &affected, options).await;
+    let published = carry_out(&task, observed.basis(), options).await;
     // An adoption takes nothing out, so that it has nothing to hold whatever the cluster looks like.
     if task.is_sync() {
-        world.note_what_is_held(&observation, published.report.guard.is_some());
+        world.note_what_is_held(observed.basis(), published.report.guard.is_some());
     }
-    let notices = events::notices(&published.held_back, &observation.desired);
-    Ok((published.report, Claimed::of(&observation, published.leaving), notices))
+    let notices = events::notices(&published.held_back, &observed.observation.desired);
+    Ok((published.report, Claimed::of(&observed.observation, published.leaving), notices))
 }
 
 /// Plans a task on what was observed, and carries the plan out, unless only the plan is asked for.
-pub async fn carry_out(
-    task: &Task<'_>,
-    observation: &Observation,
-    affected: &BTreeSet<ServiceRef>,
-    options: Options,
-) -> Published {
-    let mut plan = task.intent().plan(observation, affected);
-    let cluster = observation.owner.cluster.as_str();
+pub async fn carry_out(task: &Task<'_>, basis: Basis<'_>, options: Options) -> Published {
+    let mut plan = task.intent().plan(basis);
+    let cluster = basis.observation.owner.cluster.as_str();
     let leaving = plan.leaving();
     if options.mode != Mode::Sync {
         let held_back = plan.held_back.clone();
         return Published { report: report::of_plan(cluster, plan), held_back, leaving };
     }
-    let judged = task.is_sync().then(|| Judged::of(observation, affected, &plan)).flatten();
+    let judged = task.is_sync().then(|| Judged::of(basis, &plan)).flatten();
     let changes = std::mem::take(&mut plan.changes);
-    let turns = passes::turns(task.intent(), observation, changes, judged);
+    let turns = passes::turns(task.intent(), basis, changes, judged);
     let results = take_turns(task, turns, options).await;
     let refused = results.refused();
     plan.guard = results.guard.or(plan.guard);

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::{Place, ServiceRef};
 use crate::passes::{Applied, Outcome};
-use crate::plan::{Change, HeldBack, Note, Plan, Reason, Stand, Told};
+use crate::plan::{Change, GuardStatus, HeldBack, Note, Plan, Reason};
 use crate::report::{
-    ChangeLine, ClusterReport, Counts, GuardReport, GuardState, HeldBackLine, LosingService,
-    NoteKind, NoteLine, Refused, ServiceReport,
+    ChangeLine, ClusterReport, Counts, GuardReport, HeldBackLine, LosingService, NoteKind,
+    NoteLine, Refused, ServiceReport,
 };
 
 /// The report of a plan that was not carried out.
@@ -26,13 +26,13 @@ pub fn of_plan(cluster: &str, mut plan: Plan) -> ClusterReport {
 pub fn of_results(cluster: &str, plan: Plan, applied: Vec<Applied>) -> ClusterReport {
     let mut services: BTreeMap<Place, ServiceReport> = BTreeMap::new();
     let emptied = emptied(&plan, &applied);
-    for (place, standing) in plan.standing {
+    for (place, unchanged) in plan.unchanged {
         let service = at(&mut services, &place);
-        service.unchanged = standing.unchanged;
-        service.foreign = standing.foreign;
+        service.unchanged = unchanged.ours;
+        service.foreign = unchanged.foreign;
         service.emptied = emptied.contains(&place);
-        service.unreadable = standing.unreadable;
-        service.notes = standing.notes.into_iter().map(NoteLine::from).collect();
+        service.unreadable = unchanged.unreadable;
+        service.notes = unchanged.notes.into_iter().map(NoteLine::from).collect();
     }
     let mut held_back = plan.held_back;
     for Applied { service, change, outcome } in applied {
@@ -105,10 +105,10 @@ fn emptied(plan: &Plan, applied: &[Applied]) -> BTreeSet<Place> {
     for Applied { change, .. } in applied.iter().filter(made) {
         *differences.entry(change.place()).or_default() += change.difference();
     }
-    let standing = plan.standing.iter();
-    let emptied = standing.filter(|(place, standing)| {
+    let unchanged = plan.unchanged.iter();
+    let emptied = unchanged.filter(|(place, unchanged)| {
         let difference = differences.get(place).copied().unwrap_or_default();
-        difference < 0 && standing.present.saturating_add_signed(difference) == 0
+        difference < 0 && unchanged.present.saturating_add_signed(difference) == 0
     });
     emptied.map(|(place, _)| place.clone()).collect()
 }
@@ -132,36 +132,23 @@ impl From<HeldBack> for HeldBackLine {
     }
 }
 
-impl From<&Told> for GuardReport {
-    fn from(told: &Told) -> Self {
-        let services = told.losing.iter().map(|losing| LosingService {
-            service: losing.service.clone(),
-            instances: losing.instances,
-        });
+impl From<&GuardStatus> for GuardReport {
+    fn from(status: &GuardStatus) -> Self {
+        let services = status
+            .losses
+            .iter()
+            .map(|loss| LosingService { service: loss.service.clone(), instances: loss.instances });
         Self {
-            state: told.stand.into(),
-            loss: told.loss,
-            instances: told.instances,
-            share: told.share,
-            minimum: told.minimum,
-            first_seen: told.first_seen.map(|time| time.to_string()),
-            later_look: told.later_look,
-            lifts_from: told.lifts_from.map(|time| time.to_string()),
+            state: status.state,
+            loss: status.loss,
+            instances: status.instances,
+            share: status.share,
+            minimum: status.minimum,
+            first_seen: status.first_seen.map(|time| time.to_string()),
+            later_look: status.later_look,
+            lifts_from: status.lifts_from.map(|time| time.to_string()),
             services: services.collect(),
-            detail: told.to_string(),
-        }
-    }
-}
-
-impl From<Stand> for GuardState {
-    fn from(stand: Stand) -> Self {
-        match stand {
-            Stand::Held => Self::Held,
-            Stand::Lifted => Self::Lifted,
-            Stand::Confirmed => Self::Confirmed,
-            Stand::LeftToFullSync => Self::LeftToFullSync,
-            Stand::HeldByFullSync => Self::HeldByFullSync,
-            Stand::HeldUntilRead => Self::HeldUntilRead,
+            detail: status.to_string(),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::model::ServiceRef;
 use crate::observe::{self, SharedRegistry, World};
-use crate::plan::{Adoption, Again, Because, Intent, Observation, Step};
+use crate::plan::{Adoption, DeregisterReason, Intent, Observation, Observed, RereadScope, Step};
 
 /// What changes are carried out for.
 #[derive(Clone, Copy)]
@@ -14,7 +14,7 @@ pub enum Task<'a> {
     /// Instances of others shall become ours.
     Adopt(&'a World<'a>, &'a Adoption),
     /// Nothing of ours shall be left of a cluster, which may be gone.
-    Purge(&'a SharedRegistry, &'a Because),
+    Purge(&'a SharedRegistry, &'a DeregisterReason),
     /// The same, or a note for later, for a cluster that is not kept in step any more.
     Orphans(&'a SharedRegistry, Step),
 }
@@ -50,15 +50,15 @@ impl Task<'_> {
     pub async fn read(
         &self,
         mut observation: Observation,
-        Again { keys, read, .. }: &Again,
-    ) -> Result<Observation, observe::Error> {
+        scope: &RereadScope,
+    ) -> Result<Observed, observe::Error> {
         match self {
             Self::Sync(world) | Self::Adopt(world, _) => {
-                world.observe_again(observation, keys, read).await
+                world.observe_again(observation, scope).await
             }
             Self::Purge(registry, _) | Self::Orphans(registry, _) => {
-                registry.read_again(&mut observation.registry, keys).await?;
-                Ok(observation)
+                registry.read_again(&mut observation.registry, &scope.keys).await?;
+                Ok(Observed::reread(observation, scope))
             }
         }
     }

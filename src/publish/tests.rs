@@ -11,7 +11,9 @@ use crate::model::{
     ServiceKind, ServiceName, ServiceRef,
 };
 use crate::passes::{Applied, Outcome};
-use crate::plan::{Because, Change, Difference, HeldBack, Plan, Reason, Standing, WaitsFor};
+use crate::plan::{
+    Change, DeregisterReason, Difference, HeldBack, Plan, Reason, Unchanged, WaitsFor,
+};
 use crate::report::{ClusterReport, Counts, Dropped, Mode, Report, Unfinished};
 
 fn web() -> ServiceRef {
@@ -60,7 +62,7 @@ fn deregister(waits_for: Option<WaitsFor>) -> Change {
         instance: "i-3".into(),
         marked: gone.clone(),
         address: "10.0.0.3".into(),
-        because: Because::ServiceGone(gone),
+        because: DeregisterReason::ServiceGone(gone),
         waits_for,
     }
 }
@@ -82,9 +84,9 @@ fn plan() -> Plan {
             held_back(Some(place("api")), conflict),
             held_back(Some(place("lost")), Reason::Unreadable("throttled".into())),
         ],
-        standing: BTreeMap::from([(
+        unchanged: BTreeMap::from([(
             place("web"),
-            Standing { unchanged: 3, foreign, present: 6, ..Standing::default() },
+            Unchanged { ours: 3, foreign, present: 6, ..Unchanged::default() },
         )]),
         guard: None,
     }
@@ -170,8 +172,8 @@ fn a_removal_that_waits_says_for_what() {
 
 #[test]
 fn a_name_under_which_nothing_stands_and_nothing_comes_says_so() {
-    let standing = BTreeMap::from([(place("web"), Standing::default())]);
-    let plan = Plan { standing, ..Plan::default() };
+    let unchanged = BTreeMap::from([(place("web"), Unchanged::default())]);
+    let plan = Plan { unchanged, ..Plan::default() };
     assert_snapshot!(report::of_plan("blue", plan), @r"
     prod/web
       = nothing to do
@@ -377,9 +379,9 @@ fn a_name_is_emptied_when_the_last_instance_of_anybody_goes_and_none_comes() {
     ];
     for (present, applied, expected) in cases {
         let told = format!("{present} {applied:?}");
-        let standing =
-            BTreeMap::from([(place("web"), Standing { present, ..Standing::default() })]);
-        let plan = Plan { standing, ..Plan::default() };
+        let unchanged =
+            BTreeMap::from([(place("web"), Unchanged { present, ..Unchanged::default() })]);
+        let plan = Plan { unchanged, ..Plan::default() };
         let report = report::of_results("blue", plan, applied);
         let emptied = report.services.iter().any(|service| service.emptied);
         assert_eq!(emptied, expected, "{told}");

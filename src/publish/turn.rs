@@ -14,7 +14,7 @@ use crate::error::chain;
 use crate::model::ServiceRef;
 use crate::observe;
 use crate::passes::{Effect, NO_TIME, Outcome, Results, Step, Turn};
-use crate::plan::{Again, Change, Observation, Stage};
+use crate::plan::{Change, Observation, Observed, RereadScope, Stage};
 
 /// A plan that is older than this is made again before it registers anything: pods come and go, and other runs register.
 const FRESH: Duration = Duration::from_secs(5);
@@ -61,9 +61,9 @@ impl Shell<'_> {
                     }
                     None => self.apply(changes).await,
                 },
-                Step::Read(again) => {
-                    if let Some(observation) = self.read(&again).await {
-                        self.turn.observed(observation);
+                Step::Read(scope) => {
+                    if let Some(read) = self.read(&scope).await {
+                        self.turn.observed(read);
                     }
                 }
                 Step::ReadEndpoints(services) => {
@@ -89,9 +89,9 @@ impl Shell<'_> {
             drop(gate);
             return self.apply(changes).await;
         }
-        let again = self.turn.refresh(changes);
-        if let Some(observation) = self.read(&again).await {
-            self.turn.refreshed(observation);
+        let scope = self.turn.refresh(changes);
+        if let Some(read) = self.read(&scope).await {
+            self.turn.refreshed(read);
         }
         drop(gate);
     }
@@ -105,14 +105,14 @@ impl Shell<'_> {
             deadline: self.options.deadline,
         };
         for (change, effect) in apply::apply(calls, &self.turn, changes).await {
-            if effect == Effect::Again {
+            if effect == Effect::Contested {
                 registry.admissions().meet_another();
             }
             self.turn.record(change, effect);
         }
     }
 
-    async fn read(&mut self, again: &Again) -> Option<Observation> {
+    async fn read(&mut self, scope: &RereadScope) -> Option<Observed> {
         let mut observation = self.turn.observation().clone();
         // Its ARN makes a namespace one that is there, whichever turn created it.
         for namespace in observation.registry.namespaces.values_mut() {
@@ -120,7 +120,7 @@ impl Shell<'_> {
             namespace.arn = namespace.arn.take().or_else(created);
         }
         let task = self.task;
-        self.in_time(task.read(observation, again)).await
+        self.in_time(task.read(observation, scope)).await
     }
 
     async fn read_endpoints(&mut self, services: &BTreeSet<ServiceRef>) -> Option<Observation> {
@@ -129,13 +129,13 @@ impl Shell<'_> {
     }
 
     /// What was read; without it the turn fails.
-    async fn in_time(
+    async fn in_time<T>(
         &mut self,
-        read: impl Future<Output = Result<Observation, observe::Error>>,
-    ) -> Option<Observation> {
+        read: impl Future<Output = Result<T, observe::Error>>,
+    ) -> Option<T> {
         self.observed = Instant::now();
         match timeout_at(self.options.deadline.stop(), read).await {
-            Ok(Ok(observation)) => return Some(observation),
+            Ok(Ok(read)) => return Some(read),
             Ok(Err(error)) => self.turn.fail(&Outcome::Failed(chain(&error))),
             Err(_) => self.turn.fail(&Outcome::Undone(NO_TIME.to_owned())),
         }

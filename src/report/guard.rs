@@ -1,11 +1,9 @@
 //! What the guard against mass deletion says of a cluster, in numbers for alarms and scripts and in
 //! one sentence for people.
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
 
-use crate::model::ServiceRef;
+use crate::model::{GuardState, ServiceRef};
 
 /// A loss past the guard's limits.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,37 +31,6 @@ pub struct GuardReport {
     pub services: Vec<LosingService>,
     /// All of it in a sentence.
     pub detail: String,
-}
-
-/// What the guard does about a loss.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum GuardState {
-    /// A full sync keeps the instances.
-    Held,
-    /// The loss was seen long enough, so it is carried out.
-    Lifted,
-    /// A person confirmed it.
-    Confirmed,
-    /// A run about part of the cluster leaves it to the next full sync.
-    LeftToFullSync,
-    /// A run about part of the cluster keeps what an earlier full sync holds.
-    HeldByFullSync,
-    /// It is kept until a Cloud Map service is read that could not be.
-    HeldUntilRead,
-}
-
-impl fmt::Display for GuardState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Held => "held",
-            Self::Lifted => "lifted",
-            Self::Confirmed => "confirmed",
-            Self::LeftToFullSync => "left-to-full-sync",
-            Self::HeldByFullSync => "held-by-full-sync",
-            Self::HeldUntilRead => "held-until-read",
-        })
-    }
 }
 
 /// A Service that loses instances.

@@ -21,7 +21,7 @@ use crate::model::Traffic;
 
 pub use counts::Counts;
 pub use empty::{Deletion, EmptyServices};
-pub use guard::{GuardReport, GuardState, LosingService};
+pub use guard::{GuardReport, LosingService};
 pub use line::{
     ChangeLine, ChangeResult, HeldBackLine, NoteKind, NoteLine, Refused, ServiceReport,
 };

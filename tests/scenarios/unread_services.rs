@@ -1,7 +1,6 @@
 //! A Cloud Map service that cannot be read is never taken for empty, whether a Service claims it or not.
 
 use cloud_map_sync::function::Function;
-use cloud_map_sync::report::GuardState;
 use serde_json::{Value, json};
 
 use crate::fleet::{Fleet, OWNER};
@@ -10,6 +9,7 @@ use crate::run::{converge, held_back, sync};
 use crate::sandbox::cloud_map::{Fault, FaultKind, NamespaceKind, RecordType, ServiceKind};
 use crate::sandbox::function::invoke;
 use crate::sandbox::kubernetes::{Fault as ClusterFault, FaultKind as ClusterFaultKind};
+use cloud_map_sync::model::GuardState;
 
 const BROKEN: FaultKind = FaultKind::Error(400, "InternalFailure", "Not now");
 const OTHER_ACCOUNT: &str = "444455556666";

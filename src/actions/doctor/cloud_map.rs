@@ -77,7 +77,7 @@ pub(super) fn check_unread(plan: &Plan, checks: &mut Vec<Check>) {
         _ => None,
     });
     let others =
-        plan.standing.iter().filter_map(|(place, it)| Some((place, it.unreadable.as_ref()?)));
+        plan.unchanged.iter().filter_map(|(place, it)| Some((place, it.unreadable.as_ref()?)));
     let failed: BTreeSet<(&Place, &String)> = claimed.chain(others).collect();
     for (place, problem) in failed {
         if checks.iter().all(|check| check.detail != *problem) {
@@ -85,8 +85,8 @@ pub(super) fn check_unread(plan: &Plan, checks: &mut Vec<Check>) {
             checks.push(Check::failed("cloud map", format!("{place}: {problem}"), fix));
         }
     }
-    for (place, standing) in &plan.standing {
-        let notes = standing.notes.iter().filter(|note| matches!(note, Note::Unread(_)));
+    for (place, unchanged) in &plan.unchanged {
+        let notes = unchanged.notes.iter().filter(|note| matches!(note, Note::Unread(_)));
         checks.extend(notes.map(|note| {
             let fix = "if instances of this installation may be in it, let the role list them; else leave its namespace out of CLOUD_MAP_NAMESPACES";
             Check::note("cloud map", format!("{place}: {note}"), fix)

@@ -53,10 +53,10 @@ impl Invocation<'_> {
     ) {
         let world = self.world(cluster, connection, registry);
         match world.observe(&Selection::Everything).await {
-            Ok((observation, affected)) => {
-                let plan = plan::plan(&observation, &affected);
+            Ok(observed) => {
+                let plan = plan::plan(observed.basis());
                 cloud_map::check_unread(&plan, checks);
-                checks.extend(plan::peaks(&observation, &plan).iter().map(check_room));
+                checks.extend(plan::peaks(&observed.observation, &plan).iter().map(check_room));
                 checks.extend(dns_rights::check(&plan));
             }
             Err(error) => {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{Marks, Place};
+use crate::model::Place;
 use crate::plan::Observation;
 
 /// What clients are told of a name.
@@ -35,7 +35,7 @@ impl Discovery {
             Self { dns, error: None, ours: BTreeMap::new(), others: BTreeMap::new() };
         for (id, health) in told {
             let known = observation.registry.instance(&place.key, &id);
-            let ours = known.is_some_and(|it| Marks::read(it, &observation.owner).is_some());
+            let ours = known.is_some_and(|it| observation.owner.owns(it));
             let counts = if ours { &mut discovery.ours } else { &mut discovery.others };
             *counts.entry(health).or_default() += 1;
         }

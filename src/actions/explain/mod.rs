@@ -61,11 +61,11 @@ impl Invocation<'_> {
         if !is_headless(&read) || desired::annotated(&read, &world.reading).is_none() {
             return Ok(explanation.unexplained());
         }
-        let (observation, affected) = world.observe(&Selection::service(service.clone())).await?;
-        let plan = plan::plan(&observation, &affected);
-        for found in plan::found(&observation, &plan, service) {
-            let discovery = discover(registry, &observation, &found).await;
-            explanation.found(&observation, found, &plan, discovery);
+        let observed = world.observe(&Selection::service(service.clone())).await?;
+        let (plan, observation) = (plan::plan(observed.basis()), &observed.observation);
+        for found in plan::found(observed.basis(), &plan, service) {
+            let discovery = discover(registry, observation, &found).await;
+            explanation.found(observation, found, &plan, discovery);
         }
         Ok(explanation.held_back(&plan))
     }

@@ -7,7 +7,7 @@ use crate::clients::RegistryKey;
 use crate::error::chain;
 use crate::model::{ClusterArn, RegistryName};
 use crate::observe::SharedRegistry;
-use crate::plan::Because;
+use crate::plan::DeregisterReason;
 use crate::publish::{self, Task};
 use crate::reconcile::{Error, Invocation};
 use crate::report::{ClusterReport, Report};
@@ -67,7 +67,7 @@ impl Invocation<'_> {
         let own = RegistryKey::default();
         let mut reports = Vec::new();
         for (key, registry) in registries {
-            let purged = self.purge(arn, registry, &Because::Purged).await;
+            let purged = self.purge(arn, registry, &DeregisterReason::Purged).await;
             let report =
                 purged.unwrap_or_else(|error| ClusterReport::unreadable(arn.as_str(), &error));
             let registry = (*key != own).then(|| key.to_string());
@@ -109,12 +109,11 @@ impl Invocation<'_> {
         &self,
         cluster: &ClusterArn,
         registry: &SharedRegistry,
-        because: &Because,
+        because: &DeregisterReason,
     ) -> Result<ClusterReport, Error> {
         let read = self.in_time(registry.read()).await?;
-        let observation = self.of_cluster(cluster.clone(), &read);
+        let observed = self.of_cluster(cluster.clone(), &read);
         let task = Task::Purge(registry, because);
-        let affected = BTreeSet::new();
-        Ok(publish::carry_out(&task, &observation, &affected, self.options()).await.report)
+        Ok(publish::carry_out(&task, observed.basis(), self.options()).await.report)
     }
 }

@@ -106,27 +106,32 @@ pub fn maximum(value: &str) -> Result<usize, String> {
     number.ok_or_else(|| "it must be a whole number from 1 to 1000".to_owned())
 }
 
-/// Attributes for every instance, `key=value` separated by commas. Cloud Map's limits are checked
-/// here, so that a mistake is told by its key and never comes back as a refused registration.
+/// Attributes for every instance, `key=value` separated by commas. Cloud Map's limits are checked here, so that every
+/// mistake is reported by its key, and none comes back as a refused registration.
 pub fn attributes(value: &str) -> Result<Attributes, String> {
-    let mut all = Attributes::new();
+    let (mut all, mut mistakes) = (Attributes::new(), Vec::new());
     for pair in value.split(',').map(str::trim) {
-        let (key, value) =
-            pair.split_once('=').ok_or_else(|| format!("{pair:?} is no key=value"))?;
-        check_key(key)?;
-        check_value(key, value)?;
-        if all.insert(key.to_owned(), value.to_owned()).is_some() {
-            return Err(format!("the key {key:?} stands in it twice"));
+        match attribute(pair) {
+            Ok((key, value)) if all.insert(key.to_owned(), value.to_owned()).is_none() => {}
+            Ok((key, _)) => mistakes.push(format!("the key {key:?} stands in it twice")),
+            Err(mistake) => mistakes.push(mistake),
         }
     }
     let keys: usize = all.keys().map(|key| key.len() + 1).sum();
     if all.len() > MOST_ATTRIBUTES || keys > 1024 {
-        return Err(format!(
+        mistakes.push(format!(
             "it has {} keys of {keys} characters together; {MOST_ATTRIBUTES} keys and 1,024 characters are the most",
             all.len()
         ));
     }
-    Ok(all)
+    if mistakes.is_empty() { Ok(all) } else { Err(mistakes.join("; ")) }
+}
+
+fn attribute(pair: &str) -> Result<(&str, &str), String> {
+    let (key, value) = pair.split_once('=').ok_or_else(|| format!("{pair:?} is no key=value"))?;
+    check_key(key)?;
+    check_value(key, value)?;
+    Ok((key, value))
 }
 
 fn check_key(key: &str) -> Result<(), String> {
@@ -169,6 +174,12 @@ mod tests {
             ("=a", Err("the key \"\" is not 1 to 255 printable ASCII characters")),
             ("te am=a", Err("the key \"te am\" is not 1 to 255 printable ASCII characters")),
             ("a=1,a=2", Err("the key \"a\" stands in it twice")),
+            (
+                "AWS_A=1,team,b=2,REGION=x",
+                Err(
+                    "the key \"AWS_A\" is reserved; \"team\" is no key=value; the key \"REGION\" is reserved",
+                ),
+            ),
             ("AWS_INSTANCE_IPV4=1", Err("the key \"AWS_INSTANCE_IPV4\" is reserved")),
             ("ECS_SERVICE_NAME=1", Err("the key \"ECS_SERVICE_NAME\" is reserved")),
             (

@@ -4,15 +4,16 @@
 use super::Pending;
 use crate::model::attributes::{ORPHANED, SIGHTING};
 use crate::model::{Attributes, ServiceRef};
-use crate::plan::instances::rewrite;
-use crate::plan::{Because, Change, Exchange, Observation, Place, Plan, WaitsFor};
+use crate::plan::{
+    Change, DeregisterReason, Difference, Exchange, Observation, Place, Plan, WaitsFor,
+};
 
 /// An instance of ours whose id can pass to another endpoint.
 struct Surplus {
     instance: String,
     marked: ServiceRef,
     address: String,
-    because: Because,
+    because: DeregisterReason,
 }
 
 /// Turns registrations of the plan and removals under the same name into exchanges, in order, and returns the
@@ -39,46 +40,40 @@ pub fn exchange(
     refused
 }
 
-/// Whether a removal waits for nothing but an instance under the same name, which an exchange brings.
-fn may_be_displaced(waits_for: Option<&WaitsFor>) -> bool {
-    matches!(waits_for, None | Some(WaitsFor::FirstRegistration | WaitsFor::Holder(_)))
-}
-
-/// Takes up to `count` removals under a name out of the plan. An instance that carries a note goes last.
+/// Takes up to `count` removals under a name out of the plan that wait for nothing but an instance under the same name,
+/// which an exchange brings. An instance that carries a note goes last.
 fn take_surplus(
     observation: &Observation,
     place: &Place,
     plan: &mut Plan,
     count: usize,
 ) -> Vec<Surplus> {
-    let mut candidates: Vec<(bool, bool, ServiceRef, String)> = Vec::new();
-    for (turn, changes) in &plan.changes {
-        for change in changes.iter().filter(|change| change.place() == place) {
-            if let Change::Deregister { instance, waits_for, .. } = change
-                && may_be_displaced(waits_for.as_ref())
-            {
-                let noted = is_noted(observation.registry.instance(&place.key, instance));
-                let waits = waits_for.is_some();
-                candidates.push((noted, waits, turn.clone(), instance.clone()));
-            }
+    let may_be_displaced = |change: &mut Change| {
+        let Change::Deregister { place: here, waits_for, .. } = change else { return false };
+        let may_wait =
+            matches!(waits_for, None | Some(WaitsFor::FirstRegistration | WaitsFor::Holder(_)));
+        here == place && may_wait
+    };
+    let mut candidates = Vec::new();
+    for (turn, changes) in &mut plan.changes {
+        for change in changes.extract_if(.., may_be_displaced) {
+            let instance = change.instance().unwrap_or_default().to_owned();
+            let noted = is_noted(observation.registry.instance(&place.key, &instance));
+            let waits = change.waits_for().is_some();
+            candidates.push(((noted, waits, turn.clone(), instance), change));
         }
     }
-    candidates.sort();
-    let taken = candidates.into_iter().take(count);
-    taken.filter_map(|(_, _, turn, id)| take_removal(plan, &turn, place, &id)).collect()
-}
-
-fn take_removal(plan: &mut Plan, turn: &ServiceRef, place: &Place, id: &str) -> Option<Surplus> {
-    let is_it = |change: &mut Change| {
-        let removes = matches!(change, Change::Deregister { .. });
-        removes && change.place() == place && change.instance() == Some(id)
-    };
-    match plan.changes.get_mut(turn)?.extract_if(.., is_it).next()? {
+    candidates.sort_by(|(a, _), (b, _)| a.cmp(b));
+    for ((_, _, turn, _), change) in candidates.split_off(count.min(candidates.len())) {
+        plan.changes.entry(turn).or_default().push(change);
+    }
+    let taken = candidates.into_iter().filter_map(|(_, change)| match change {
         Change::Deregister { instance, marked, address, because, .. } => {
             Some(Surplus { instance, marked, address, because })
         }
         _ => None,
-    }
+    });
+    taken.collect()
 }
 
 fn is_noted(attributes: Option<&Attributes>) -> bool {
@@ -101,7 +96,7 @@ fn rewritten(
         let noted = present.get(note).map(|text| (note.to_owned(), text.clone()));
         attributes.extend(noted);
     }
-    let differences = rewrite::differences(present, &attributes);
+    let differences = Difference::between(present, &attributes);
     let newcomer = pending.instance.clone();
     let exchange = Some(Exchange { newcomer, marked, address, because });
     Change::Rewrite { place: place.clone(), instance, attributes, differences, exchange }

@@ -12,8 +12,7 @@ mod rename;
 
 use std::collections::BTreeMap;
 
-use super::instances::comparison::Comparison;
-use super::order::removal::Matched;
+use super::instances::diff::{Compared, Comparison};
 use super::{Change, Observation, Place, Plan, Reason};
 use crate::model::{ServiceKey, ServiceRef};
 
@@ -39,13 +38,12 @@ enum Limit<'a> {
 }
 
 /// Makes a plan fit: exchanges what finds no place, and holds the rest back.
-pub fn fit(observation: &Observation, matched: &Matched, plan: &mut Plan) {
-    let standing = |service: &ServiceRef, key: &ServiceKey| {
-        let compared = matched.get(key).and_then(|compared| compared.get(service));
-        compared.map_or(0, Comparison::standing)
+pub fn fit(observation: &Observation, compared: &Compared, plan: &mut Plan) {
+    let staying = |service: &ServiceRef, key: &ServiceKey| {
+        compared.of(key, service).map_or(0, Comparison::staying)
     };
     let mut freed: BTreeMap<(ServiceRef, String), usize> = BTreeMap::new();
-    for (place, pending) in pending::by_place(plan, standing) {
+    for (place, pending) in pending::by_place(plan, staying) {
         let refusal = observation.registry.capacity.refusal(&place.key);
         let mut free = observation.free_places(&place.key);
         let without: Vec<Pending> = pending
@@ -69,7 +67,7 @@ pub fn fit(observation: &Observation, matched: &Matched, plan: &mut Plan) {
         }
         let refused = exchange::exchange(observation, &place, without, plan);
         let limit = refusal.map_or(Limit::Service, |message| Limit::Namespace(message));
-        hold_back(observation, matched, &place, &refused, (limit, free), plan);
+        hold_back(observation, compared, &place, &refused, (limit, free), plan);
     }
 }
 
@@ -84,7 +82,7 @@ impl Observation {
 /// takes `free` more by its own limit.
 fn hold_back(
     observation: &Observation,
-    matched: &Matched,
+    compared: &Compared,
     place: &Place,
     refused: &[Pending],
     (limit, free): (Limit, usize),
@@ -98,8 +96,7 @@ fn hold_back(
     let instances = observation.registry.instances(&place.key);
     let others = instances.filter(|(_, it)| !observation.owner.owns(it)).count();
     for (service, count) in counts {
-        let compared = matched.get(&place.key).and_then(|compared| compared.get(service));
-        let wanted = compared.map_or(count, Comparison::wanted);
+        let wanted = compared.of(&place.key, service).map_or(count, Comparison::wanted);
         let fit = wanted.saturating_sub(count);
         let reason = match limit {
             Limit::Service => {
@@ -113,7 +110,6 @@ fn hold_back(
             }
         };
         plan.hold_back(service, place, reason);
-        plan.create_only_for_instances(service, place);
     }
 }
 
@@ -125,25 +121,6 @@ impl Plan {
                 let is_it = change.instance() == Some(pending.instance.as_str());
                 !(registers && is_it && change.place() == place)
             });
-        }
-    }
-
-    /// A Cloud Map service is created together with its first instance or not at all: if the Service
-    /// that was to create it registers nothing there, another that does creates it.
-    fn create_only_for_instances(&mut self, service: &ServiceRef, place: &Place) {
-        let registers = |changes: &[Change]| {
-            let mut here = changes.iter().filter(|change| change.place() == place);
-            here.any(|change| matches!(change, Change::Register { .. }))
-        };
-        let creates = |change: &mut Change| {
-            change.place() == place && matches!(change, Change::CreateService { .. })
-        };
-        let Some(changes) = self.changes.get_mut(service).filter(|it| !registers(it)) else {
-            return;
-        };
-        let Some(create) = changes.extract_if(.., creates).next() else { return };
-        if let Some(changes) = self.changes.values_mut().find(|changes| registers(changes)) {
-            changes.push(create);
         }
     }
 }

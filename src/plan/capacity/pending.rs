@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 
 use crate::model::{Attributes, ServiceKey, ServiceRef};
 use crate::plan::instances::identity::hash_of;
-use crate::plan::instances::subset;
 use crate::plan::{Change, Place, Plan};
 
 /// An instance that is to be registered.
@@ -20,48 +19,36 @@ pub struct Pending {
     pub attributes: Attributes,
 }
 
-/// The registrations of a plan under each name, in order; `standing` counts the instances that a Service has there and
+/// The registrations of a plan under each name, in order; `staying` counts the instances that a Service has there and
 /// keeps.
 pub fn by_place(
     plan: &Plan,
-    standing: impl Fn(&ServiceRef, &ServiceKey) -> usize,
+    staying: impl Fn(&ServiceRef, &ServiceKey) -> usize,
 ) -> BTreeMap<Place, Vec<Pending>> {
-    let mut places: BTreeMap<Place, BTreeMap<ServiceRef, BTreeMap<String, Attributes>>> =
-        BTreeMap::new();
+    let mut places: BTreeMap<Place, Vec<Pending>> = BTreeMap::new();
     for (service, changes) in &plan.changes {
         for change in changes {
             if let Change::Register { place, instance, attributes } = change {
-                let place = places.entry(place.clone()).or_default();
-                let of_service = place.entry(service.clone()).or_default();
-                of_service.insert(instance.clone(), attributes.clone());
+                let (service, instance) = (service.clone(), instance.clone());
+                let pending = Pending { service, instance, attributes: attributes.clone() };
+                places.entry(place.clone()).or_default().push(pending);
             }
         }
     }
-    let ordered = places.into_iter().map(|(place, services)| {
-        let pending = in_order(services, |service| standing(service, &place.key));
-        (place, pending)
-    });
-    ordered.collect()
+    for (place, pending) in &mut places {
+        sort(pending, |service| staying(service, &place.key));
+    }
+    places
 }
 
-fn in_order(
-    services: BTreeMap<ServiceRef, BTreeMap<String, Attributes>>,
-    standing: impl Fn(&ServiceRef) -> usize,
-) -> Vec<Pending> {
-    let mut ranked = Vec::new();
-    for (service, mut instances) in services {
-        let before = standing(&service);
-        let ids: Vec<String> =
-            subset::in_order(instances.keys(), |_| false).into_iter().cloned().collect();
-        for (index, instance) in ids.into_iter().enumerate() {
-            let attributes = instances.remove(&instance).unwrap_or_default();
-            let service = service.clone();
-            ranked.push((before + index, Pending { service, instance, attributes }));
-        }
-    }
-    ranked.sort_by(|(one, a), (other, b)| {
-        let hashes = hash_of(&a.instance).cmp(hash_of(&b.instance));
-        one.cmp(other).then(hashes).then_with(|| a.cmp(b))
+/// Sorts by the number of instances that the Service has when it is this one's turn.
+fn sort(pending: &mut [Pending], staying: impl Fn(&ServiceRef) -> usize) {
+    pending.sort_by(|a, b| hash_of(&a.instance).cmp(hash_of(&b.instance)).then_with(|| a.cmp(b)));
+    let mut counts: BTreeMap<ServiceRef, usize> = BTreeMap::new();
+    pending.sort_by_cached_key(|pending| {
+        let service = &pending.service;
+        let count = counts.entry(service.clone()).or_insert_with(|| staying(service));
+        *count += 1;
+        *count
     });
-    ranked.into_iter().map(|(_, pending)| pending).collect()
 }

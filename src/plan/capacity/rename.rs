@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::model::ServiceRef;
-use crate::plan::{Change, Observation, Place, Plan, WaitsFor, marks};
+use crate::plan::{Change, Observation, Place, Plan, WaitsFor};
 
 /// Of the instances under the old name, one in so many goes at a time: each pass takes as long as two operations, and
 /// most of the Service can be found in the meantime.
@@ -19,7 +19,7 @@ pub fn give_up(
     count: usize,
     plan: &mut Plan,
 ) -> Option<String> {
-    let is_found = marks(observation, &new.key).any(|it| it == *service);
+    let is_found = observation.marked_services(&new.key).any(|it| it == *service);
     let mut removals: Vec<&mut Change> = plan
         .changes
         .values_mut()

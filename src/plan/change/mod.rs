@@ -1,14 +1,18 @@
 //! One change to Cloud Map: all that its API call needs. `removal` has why an instance goes and what
-//! it waits for, `text` the line that says a change to a person.
+//! it waits for, `stage` the order of changes, `text` their lines for people.
 
+mod difference;
 mod removal;
+mod stage;
 mod text;
 
 use super::{Former, NewService, Place, ServiceUpdate};
-use crate::model::{Attributes, Health, ServiceRef, Verb};
+use crate::model::{Attributes, Health, InstanceKey, ServiceRef, Verb};
 
-pub use removal::{Because, WaitsFor};
-pub use text::{Difference, describe};
+pub use difference::Difference;
+pub use removal::{DeregisterReason, Exchange, WaitsFor};
+pub use stage::Stage;
+pub use text::describe;
 
 /// One call that changes Cloud Map.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,71 +98,13 @@ pub enum Change {
         /// What it says of its address, for the reader.
         address: String,
         /// Why it goes.
-        because: Because,
+        because: DeregisterReason,
         /// What must be seen first.
         waits_for: Option<WaitsFor>,
     },
 }
 
-/// An instance of ours that a new endpoint displaces under its id: that takes no place in Cloud Map.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Exchange {
-    /// The id that the endpoint would have got.
-    pub newcomer: String,
-    /// The Service in the marks of the displaced instance.
-    pub marked: ServiceRef,
-    /// The address of the displaced instance, for the reader.
-    pub address: String,
-    /// Why that instance goes.
-    pub because: Because,
-}
-
-/// The order of one Service's changes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Stage {
-    /// Cloud Map namespaces.
-    CreateNamespace,
-    /// Cloud Map services.
-    Create,
-    /// Instances of others that become ours.
-    Adopt,
-    /// New and rewritten instances.
-    Register,
-    /// The health of instances.
-    Health,
-    /// Settings of Cloud Map services: a pod that can be found matters more.
-    Update,
-    /// Instances that go.
-    Deregister,
-}
-
-impl Stage {
-    /// All of them, in their order.
-    pub const ALL: [Self; 7] = [
-        Self::CreateNamespace,
-        Self::Create,
-        Self::Adopt,
-        Self::Register,
-        Self::Health,
-        Self::Update,
-        Self::Deregister,
-    ];
-}
-
 impl Change {
-    /// When it is made, among the changes of its Service.
-    pub fn stage(&self) -> Stage {
-        match self {
-            Self::CreateNamespace { .. } => Stage::CreateNamespace,
-            Self::CreateService { .. } => Stage::Create,
-            Self::UpdateService { .. } => Stage::Update,
-            Self::Adopt { .. } => Stage::Adopt,
-            Self::Register { .. } | Self::Rewrite { .. } => Stage::Register,
-            Self::Health { .. } => Stage::Health,
-            Self::Deregister { .. } => Stage::Deregister,
-        }
-    }
-
     /// The Cloud Map service it changes.
     pub fn place(&self) -> &Place {
         match self {
@@ -187,6 +133,16 @@ impl Change {
         }
     }
 
+    /// The same, with its Cloud Map service.
+    pub fn instance_key(&self) -> Option<InstanceKey> {
+        Some(InstanceKey::new(&self.place().key, self.instance()?))
+    }
+
+    /// Whether it changes this instance.
+    pub fn is_about(&self, instance: &InstanceKey) -> bool {
+        self.place().key == instance.service && self.instance() == Some(instance.id.as_str())
+    }
+
     /// Whether `RegisterInstance` makes it.
     pub fn is_registration(&self) -> bool {
         matches!(self, Self::Register { .. } | Self::Rewrite { .. } | Self::Adopt { .. })
@@ -212,11 +168,6 @@ impl Change {
             Self::Deregister { .. } => -1,
             _ => 0,
         }
-    }
-
-    /// What changes are sorted by: place, then the order in which they are made, then instance.
-    pub fn order(&self) -> impl Ord {
-        (self.place(), self.stage(), self.instance())
     }
 
     /// The Service in the marks of an instance that goes. It may not be the one whose turn it is.

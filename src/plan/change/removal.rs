@@ -1,11 +1,11 @@
 //! Why an instance of ours goes, and what must be seen in Cloud Map before it may.
 
 use crate::model::{ServiceRef, Timestamp};
-use crate::plan::instances::maximum::SetBy;
+use crate::plan::SetBy;
 
 /// Why an instance of ours goes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
-pub enum Because {
+pub enum DeregisterReason {
     /// The claim stands, and none of its ready endpoints has this address and port.
     #[error("no ready endpoint has this address and port")]
     NoReadyEndpoint,
@@ -41,7 +41,7 @@ pub enum Because {
     ClusterGone(Timestamp),
 }
 
-impl Because {
+impl DeregisterReason {
     /// Whether the claim to the name still stands.
     pub fn leaves_the_claim(&self) -> bool {
         !matches!(
@@ -56,7 +56,21 @@ impl Because {
     }
 }
 
-/// What must be seen in Cloud Map before an instance may come or go, so that no name goes empty.
+/// An instance of ours that a new endpoint displaces under its id: that takes no place in Cloud Map.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exchange {
+    /// The id that the endpoint would have got.
+    pub newcomer: String,
+    /// The Service in the marks of the displaced instance.
+    pub marked: ServiceRef,
+    /// The address of the displaced instance, for the reader.
+    pub address: String,
+    /// Why that instance goes.
+    pub because: DeregisterReason,
+}
+
+/// What must be seen in Cloud Map before an instance may come or go, so that no name goes empty. If several names are
+/// waited for, the last of these decides.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 pub enum WaitsFor {
     /// One of the holder's present endpoints must be registered.
@@ -78,6 +92,16 @@ pub enum WaitsFor {
         /// The Service that asks for another one.
         renamed: ServiceRef,
     },
+    /// Not every endpoint can be found under the new name: nothing comes of it until somebody helps.
+    #[error(
+        "until what is held back under {name}, the new name of Service {renamed}, is put right"
+    )]
+    BlockedRename {
+        /// The Service that asks for another name.
+        renamed: ServiceRef,
+        /// The name it asks for, with its namespace.
+        name: String,
+    },
     /// The new name is another Service's: nothing comes of it until that ends.
     #[error("until Service {holder} gives up {name}, the new name of Service {renamed}")]
     ContestedName {
@@ -87,16 +111,6 @@ pub enum WaitsFor {
         name: String,
         /// Who holds that one.
         holder: ServiceRef,
-    },
-    /// Not every endpoint can be found under the new name: nothing comes of it until somebody helps.
-    #[error(
-        "until what is held back under {name}, the new name of Service {renamed}, is put right"
-    )]
-    HinderedName {
-        /// The Service that asks for another name.
-        renamed: ServiceRef,
-        /// The name it asks for, with its namespace.
-        name: String,
     },
 }
 
@@ -112,7 +126,7 @@ impl WaitsFor {
         match self {
             Self::Holder(service) | Self::NewName(service) => vec![service],
             Self::HolderAndNewName { holder, renamed } => vec![holder, renamed],
-            Self::FirstRegistration | Self::ContestedName { .. } | Self::HinderedName { .. } => {
+            Self::FirstRegistration | Self::ContestedName { .. } | Self::BlockedRename { .. } => {
                 Vec::new()
             }
         }

@@ -2,22 +2,10 @@
 
 use std::fmt;
 
-use super::{Change, Exchange};
+use super::{Change, Difference, Exchange};
 use crate::model::attributes::{INITIAL_HEALTH, IPV4, IPV6, MARK_PREFIX, POD, PORT};
 use crate::model::{Attributes, Health, RoutingPolicy, ServiceKind};
 use crate::plan::NewService;
-use crate::plan::instances::rewrite;
-
-/// One attribute that differs.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Difference {
-    /// The attribute's key.
-    pub attribute: String,
-    /// What stands there.
-    pub present: Option<String>,
-    /// What should.
-    pub wanted: Option<String>,
-}
 
 impl Change {
     /// What else a person wants to know of it: address and pod, differences, or why it goes.
@@ -36,7 +24,7 @@ impl Change {
             }
             Self::Rewrite { differences, .. } => listed(differences),
             Self::Adopt { present, attributes, former, .. } => {
-                let mut differences = rewrite::differences(present, attributes);
+                let mut differences = Difference::between(present, attributes);
                 differences.retain(|it| !it.attribute.starts_with(MARK_PREFIX));
                 let changed = if differences.is_empty() { "" } else { "; " };
                 format!("{}: {former}{changed}{}", describe(present), listed(&differences))
@@ -100,12 +88,5 @@ impl fmt::Display for NewService {
             }
         }
         f.write_str(if self.custom_health { ", with a custom health check" } else { "" })
-    }
-}
-
-impl fmt::Display for Difference {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = |value: &Option<String>| value.clone().unwrap_or_else(|| "nothing".to_owned());
-        write!(f, "{} {} -> {}", self.attribute, text(&self.present), text(&self.wanted))
     }
 }

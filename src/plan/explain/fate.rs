@@ -5,10 +5,9 @@ use std::net::IpAddr;
 
 use crate::model::attributes::{IPV4, IPV6, PORT};
 use crate::model::{
-    AnnotatedService, Attributes, Endpoint, Marks, NamespaceKind, Records, ServiceKind, ServiceRef,
-    Verb,
+    AnnotatedService, Attributes, Endpoint, NamespaceKind, Records, ServiceKind, ServiceRef, Verb,
 };
-use crate::plan::{Change, Holders, Observation, Place, Plan};
+use crate::plan::{Basis, Change, Observation, Place, Plan};
 
 /// One Service under one name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,8 +77,8 @@ pub enum Remark {
 }
 
 /// What becomes of the endpoints of a Service whose endpoints were read.
-pub fn found(observation: &Observation, plan: &Plan, service: &ServiceRef) -> Vec<Found> {
-    let holders = Holders::decide(observation);
+pub fn found(basis: Basis<'_>, plan: &Plan, service: &ServiceRef) -> Vec<Found> {
+    let Basis { observation, holders, .. } = basis;
     let Some(annotated) = observation.desired.services.get(service) else { return Vec::new() };
     let keys = holders.claims(service).into_iter().flatten();
     keys.map(|key| {
@@ -100,10 +99,8 @@ pub fn found(observation: &Observation, plan: &Plan, service: &ServiceRef) -> Ve
 }
 
 fn fate(observation: &Observation, plan: &Plan, place: &Place, endpoint: &Endpoint) -> Fate {
-    let registered = observation.registry.instances(&place.key).filter(|(_, attributes)| {
-        Marks::read(attributes, &observation.owner).is_some() && is_at(attributes, endpoint)
-    });
-    let registered: Vec<String> = registered.map(|(id, _)| id.clone()).collect();
+    let ours = observation.ours(&place.key).filter(|(_, attributes)| is_at(attributes, endpoint));
+    let registered: Vec<String> = ours.map(|(id, _)| id.clone()).collect();
     let mut changes = plan.changes.values().flatten().filter(|change| change.place() == place);
     let change = changes.clone().find(|change| {
         change.instance().is_some_and(|id| registered.iter().any(|known| known == id))

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use crate::model::{Attributes, CloudMapService, Registry, attributes};
 use crate::plan::Foreign;
 use crate::plan::Place;
-use crate::plan::ownership::seeming;
+use crate::plan::ownership::likely_owner;
 
 /// Who registered an instance, as far as can be told.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,7 +34,7 @@ impl Party {
             return Self::Cluster { cluster: cluster.to_owned(), owner: owner.to_owned() };
         }
         let text = |key: &str| of_instance.get(key).map(String::as_str);
-        match seeming(id, of_instance) {
+        match likely_owner(id, of_instance) {
             Foreign::Ecs => {
                 let service = text("ECS_SERVICE_NAME").map(|service| {
                     let cluster = text("ECS_CLUSTER_NAME").unwrap_or("default");

@@ -2,14 +2,14 @@
 //! it; so if the removals of a plan would be past the limits without it, they are judged again when all registrations
 //! are done, on what is registered then.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use super::loss::{Losses, Offset, ours};
+use super::loss::{Losses, Offset};
 use super::sighting::Sighting;
 use super::verdict::Measure;
 use super::{Extent, memory};
-use crate::model::{Attributes, Marks, Owner, ServiceRef};
-use crate::plan::{Observation, Plan};
+use crate::model::{Attributes, Owner, ServiceRef};
+use crate::plan::{Basis, Plan};
 
 /// What the second judgement measures a loss against.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,18 +27,14 @@ pub struct Judged {
 impl Judged {
     /// What the removals of a judged plan are judged against again; `None` if they are within the limits whatever
     /// becomes of the registrations.
-    pub fn of(
-        observation: &Observation,
-        affected: &BTreeSet<ServiceRef>,
-        plan: &Plan,
-    ) -> Option<Self> {
-        let measure = Measure::of(observation, affected);
+    pub fn of(basis: Basis<'_>, plan: &Plan) -> Option<Self> {
+        let (observation, measure) = (basis.observation, Measure::of(basis));
         let gross = Losses::of(observation, plan, Offset::Nothing);
         if !measure.is_past(observation, &gross) {
             return None;
         }
         let mut before = BTreeMap::new();
-        for service in ours(observation) {
+        for (_, service) in observation.all_marked_services() {
             *before.entry(service).or_default() += 1;
         }
         let (extent, instances) = (measure.extent, measure.instances);
@@ -48,8 +44,7 @@ impl Judged {
 
     /// Records that an instance passed in place from one Service to another: it can still be found.
     pub fn pass_on(&mut self, owner: &Owner, from: &Attributes, to: &Attributes) {
-        let service = |attributes| Some(Marks::read(attributes, owner)?.service);
-        if let (Some(from), Some(to)) = (service(from), service(to))
+        if let (Some(from), Some(to)) = (owner.service_of(from), owner.service_of(to))
             && from != to
             && let Some(before) = self.before.get_mut(&from)
         {

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::{Attributes, Marks, ServiceRef};
+use crate::model::{Attributes, ServiceRef};
 use crate::plan::{Change, Observation, Plan, Stage, WaitsFor};
 
 /// What one Service would lose.
@@ -46,10 +46,9 @@ pub enum Offset<'a> {
 impl Losses {
     /// What a plan would lose.
     pub fn of(observation: &Observation, plan: &Plan, offset: Offset) -> Self {
-        let marked =
-            |attributes: &Attributes| Some(Marks::read(attributes, &observation.owner)?.service);
+        let marked = |attributes: &Attributes| observation.owner.service_of(attributes);
         let mut tallies: BTreeMap<ServiceRef, Tally> = BTreeMap::new();
-        for service in ours(observation) {
+        for (_, service) in observation.all_marked_services() {
             tallies.entry(service).or_default().present += 1;
         }
         let mut tally = |service: Option<ServiceRef>, count: fn(&mut Tally) -> &mut usize| {
@@ -167,13 +166,4 @@ impl FromIterator<(ServiceRef, Loss)> for Losses {
     fn from_iter<I: IntoIterator<Item = (ServiceRef, Loss)>>(losses: I) -> Self {
         Self(losses.into_iter().collect())
     }
-}
-
-/// The Service in the marks of every instance of this cluster.
-pub fn ours(observation: &Observation) -> impl Iterator<Item = ServiceRef> {
-    let registry = &observation.registry;
-    registry.services.keys().flat_map(move |key| {
-        let instances = registry.instances(key);
-        instances.filter_map(|(_, it)| Some(Marks::read(it, &observation.owner)?.service))
-    })
 }

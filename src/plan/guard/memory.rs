@@ -5,9 +5,9 @@
 use super::loss::Losses;
 use super::sighting::Sighting;
 use super::verdict::Verdict;
-use crate::model::Attributes;
 use crate::model::attributes::SIGHTING;
-use crate::plan::mark::{self, InstanceKey};
+use crate::model::{Attributes, InstanceKey};
+use crate::plan::mark;
 use crate::plan::{Change, Observation, Plan};
 
 /// What was remembered before.
@@ -26,7 +26,7 @@ pub fn keep(
     let memory = Memory(observation);
     match verdict {
         None => memory.unmark(None, plan),
-        Some(verdict) if verdict.stand.holds() => remember(observation, Some(verdict), held, plan),
+        Some(verdict) if verdict.state.holds() => remember(observation, Some(verdict), held, plan),
         Some(verdict) => {
             let goes = going(&verdict.passed, plan);
             memory.mark(&memory.passed(verdict), &goes, plan);
@@ -41,7 +41,7 @@ pub fn remember(
     held: &[Change],
     plan: &mut Plan,
 ) {
-    if let Some(verdict) = verdict.filter(|verdict| verdict.stand.holds() && verdict.is_new) {
+    if let Some(verdict) = verdict.filter(|verdict| verdict.state.holds() && verdict.is_new) {
         Memory(observation).mark(&Sighting::of(&verdict.held, observation.now), held, plan);
     }
 }
@@ -73,7 +73,7 @@ impl Memory<'_> {
     fn mark(&self, sighting: &Sighting, held: &[Change], plan: &mut Plan) {
         let text = sighting.to_string();
         let rooms = held.iter().filter_map(|change| {
-            let at = (change.place().key.clone(), change.instance()?.to_owned());
+            let at = change.instance_key()?;
             let present = self.attributes(&at)?;
             let is_marked = present.contains_key(SIGHTING);
             mark::has_room(present, SIGHTING, &text).then_some((!is_marked, at))
@@ -96,7 +96,7 @@ impl Memory<'_> {
         self.attributes(at)?.get(SIGHTING)
     }
 
-    fn attributes(&self, (key, id): &InstanceKey) -> Option<&Attributes> {
-        self.0.registry.instance(key, id)
+    fn attributes(&self, at: &InstanceKey) -> Option<&Attributes> {
+        self.0.registry.instance(&at.service, &at.id)
     }
 }

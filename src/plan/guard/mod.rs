@@ -16,20 +16,20 @@ mod judged;
 mod loss;
 mod memory;
 mod sighting;
-mod told;
+mod status;
 mod verdict;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::unread::instances_unread;
-use super::{Change, HeldBack, Observation, Place, Plan, Reason};
+use super::{Basis, Change, HeldBack, Holders, Observation, Place, Plan, Reason};
 use crate::model::{ServiceRef, SignedDuration};
 use loss::{Losses, Offset};
 use verdict::Measure;
 
 pub use judged::Judged;
-pub use told::{Losing, Stand, Told};
+pub use status::{GuardStatus, ServiceLoss};
 
 /// `GUARD_SHARE`, `GUARD_MINIMUM`, `GUARD_WAIT` and `SCHEDULE_MINUTES`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +68,7 @@ pub enum Extent {
     /// What an event names.
     Part,
     /// What a plan that was judged already has left open.
-    Again,
+    Remainder,
 }
 
 impl Extent {
@@ -79,17 +79,18 @@ impl Extent {
 }
 
 /// Takes out of a finished plan the removals that the guard holds, and says so.
-pub fn restrain(observation: &Observation, affected: &BTreeSet<ServiceRef>, plan: &mut Plan) {
+pub fn restrain(basis: Basis<'_>, plan: &mut Plan) {
+    let observation = basis.observation;
     let judged = observation.judged.as_deref();
     let (measure, losses, sighting) = match (observation.extent, judged) {
-        (Extent::Again, None) => return,
-        (Extent::Again, Some(judged)) => {
+        (Extent::Remainder, None) => return,
+        (Extent::Remainder, Some(judged)) => {
             let losses = Losses::of(observation, plan, Offset::Registered(&judged.before));
-            (Measure::again(judged, observation), losses, judged.sighting.clone())
+            (Measure::again(judged, basis), losses, judged.sighting.clone())
         }
         _ => {
             let losses = Losses::of(observation, plan, Offset::Planned);
-            (Measure::of(observation, affected), losses, memory::recall(observation))
+            (Measure::of(basis), losses, memory::recall(observation))
         }
     };
     let verdict = measure.judge(observation, &losses, sighting.as_ref());
@@ -98,29 +99,29 @@ pub fn restrain(observation: &Observation, affected: &BTreeSet<ServiceRef>, plan
     let forgets = measure.unread == 0 || verdict.as_ref().is_some_and(|verdict| verdict.is_new);
     match (measure.extent, observation.extent) {
         (Extent::Part, _) => {}
-        (_, Extent::Again) => memory::remember(observation, verdict.as_ref(), &held, plan),
+        (_, Extent::Remainder) => memory::remember(observation, verdict.as_ref(), &held, plan),
         // The second judgement of this run may hold what the note is about.
-        _ if verdict.is_none() && Judged::of(observation, affected, plan).is_some() => {}
+        _ if verdict.is_none() && Judged::of(basis, plan).is_some() => {}
         _ if forgets => memory::keep(observation, verdict.as_ref(), &held, plan),
         _ => {}
     }
     if let Some(verdict) = verdict {
-        let told = Arc::new(verdict.told(observation));
-        say(&held, &told, plan);
-        plan.guard = Some(told);
+        let status = Arc::new(verdict.status(observation));
+        hold_back(&held, &status, plan);
+        plan.guard = Some(status);
     }
 }
 
-/// Whether a plan for these Services would lose instances, so that it matters what a full sync holds.
-pub fn loses(observation: &Observation, affected: &BTreeSet<ServiceRef>) -> bool {
-    let unjudged = Observation { extent: Extent::Again, ..observation.clone() };
-    let plan = super::plan(&unjudged, affected);
-    Losses::of(observation, &plan, Offset::Planned).services() > 0
+/// Whether a plan would lose instances, so that it matters what a full sync holds.
+pub fn would_lose(basis: Basis<'_>) -> bool {
+    let unjudged = Observation { extent: Extent::Remainder, ..basis.observation.clone() };
+    let plan = super::plan(Basis { observation: &unjudged, ..basis });
+    Losses::of(basis.observation, &plan, Offset::Planned).services() > 0
 }
 
 /// Whether all was read, and there is no sighting on it.
-pub fn is_quiet(observation: &Observation) -> bool {
-    memory::recall(observation).is_none() && instances_unread(observation) == 0
+pub fn is_quiet(observation: &Observation, holders: &Holders) -> bool {
+    memory::recall(observation).is_none() && instances_unread(observation, holders) == 0
 }
 
 /// Whether a full sync holds the instances of a Service, as far as its note was read.
@@ -137,7 +138,7 @@ fn take_out(held: &Losses, plan: &mut Plan) -> Vec<Change> {
 }
 
 /// One line for each Service and Cloud Map service.
-fn say(held: &[Change], told: &Arc<Told>, plan: &mut Plan) {
+fn hold_back(held: &[Change], status: &Arc<GuardStatus>, plan: &mut Plan) {
     let mut stay: BTreeMap<(ServiceRef, Place), usize> = BTreeMap::new();
     for change in held {
         if let Some(service) = change.loses() {
@@ -145,7 +146,7 @@ fn say(held: &[Change], told: &Arc<Told>, plan: &mut Plan) {
         }
     }
     plan.held_back.extend(stay.into_iter().map(|((service, place), instances)| {
-        let reason = Reason::Guard { instances, told: told.clone() };
+        let reason = Reason::Guard { instances, status: status.clone() };
         HeldBack { service, place: Some(place), reason }
     }));
 }

@@ -1,21 +1,19 @@
 //! What the guard says to a loss: held, let pass, or nothing at all. The time is a value here, so every
 //! case is a row of a table.
 
-use std::collections::BTreeSet;
-
 use super::judged::Judged;
-use super::loss::{Losses, ours};
+use super::loss::Losses;
 use super::sighting::{Age, Sighting};
-use super::told::{Losing, Stand, Told};
-use super::{Extent, Observation};
-use crate::model::{ServiceRef, Timestamp};
+use super::status::{GuardStatus, ServiceLoss};
+use super::{Basis, Extent, Observation};
+use crate::model::{GuardState, ServiceRef, Timestamp};
 use crate::plan::unread::instances_unread;
 
 /// What becomes of a loss.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
     /// Why.
-    pub stand: Stand,
+    pub state: GuardState,
     /// Who keeps its instances for now.
     pub held: Losses,
     /// Who loses them, though that is past the limits.
@@ -43,17 +41,19 @@ pub struct Measure {
 
 impl Measure {
     /// All instances of the cluster, or in a targeted sync those of the Services that it is about.
-    pub fn of(observation: &Observation, affected: &BTreeSet<ServiceRef>) -> Self {
+    pub fn of(basis: Basis<'_>) -> Self {
+        let Basis { observation, holders, affected } = basis;
         let extent = observation.extent;
         let counts = |service: &ServiceRef| extent != Extent::Part || affected.contains(service);
-        let instances = ours(observation).filter(counts).count();
-        Self { extent, instances, unread: instances_unread(observation) }
+        let marked = observation.all_marked_services().filter(|(_, service)| counts(service));
+        let instances = marked.count();
+        Self { extent, instances, unread: instances_unread(observation, holders) }
     }
 
     /// The same as at the first judgement of the run.
-    pub fn again(judged: &Judged, observation: &Observation) -> Self {
+    pub fn again(judged: &Judged, basis: Basis<'_>) -> Self {
         let Judged { extent, instances, .. } = *judged;
-        Self { extent, instances, unread: instances_unread(observation) }
+        Self { extent, instances, unread: instances_unread(basis.observation, basis.holders) }
     }
 
     /// Whether a loss is past the limits. A single Service that was read may lose all that it has.
@@ -101,13 +101,18 @@ impl Measure {
         }
         let first_seen = sighting.map(|sighting| sighting.first_seen);
         if self.extent == Extent::Confirmed {
-            let passed = Verdict::pass(Stand::Confirmed, losses, instances);
+            let passed = Verdict::pass(GuardState::Confirmed, losses, instances);
             return Some(Verdict { first_seen, ..passed });
         }
         let aged = sighting.map(|sighting| (sighting, sighting.age(observation)));
         let (seen, new) = match aged {
             Some((_, Age::Early)) if self.is_past(observation, losses) => {
-                return Some(Verdict::hold(Stand::Held, losses.clone(), instances, first_seen));
+                return Some(Verdict::hold(
+                    GuardState::Held,
+                    losses.clone(),
+                    instances,
+                    first_seen,
+                ));
             }
             Some((sighting, Age::Ripe)) => {
                 losses.partition(|service, loss| sighting.has_seen(service, loss))
@@ -116,15 +121,15 @@ impl Measure {
         };
         let rest = Self { instances: instances.saturating_sub(seen.total()), ..self };
         if rest.is_past(observation, &new) {
-            let held = Verdict::hold(Stand::Held, new, rest.instances, Some(observation.now));
+            let held = Verdict::hold(GuardState::Held, new, rest.instances, Some(observation.now));
             return Some(Verdict { passed: seen, is_new: true, ..held });
         }
         if rest.may_be_past(observation, &new) {
             // No sighting: nobody knows the loss that a later look would have to see again.
-            let held = Verdict::hold(Stand::HeldUntilRead, new, rest.instances, None);
+            let held = Verdict::hold(GuardState::HeldUntilRead, new, rest.instances, None);
             return Some(Verdict { passed: seen, unread: self.unread, ..held });
         }
-        Some(Verdict { first_seen, ..Verdict::pass(Stand::Lifted, losses, instances) })
+        Some(Verdict { first_seen, ..Verdict::pass(GuardState::Lifted, losses, instances) })
     }
 
     /// What a targeted sync may lose: of several Services together nothing that is past the limits, and nothing that
@@ -138,41 +143,51 @@ impl Measure {
     ) -> Option<Verdict> {
         let instances = self.instances;
         if self.is_past(observation, losses) {
-            return Some(Verdict::hold(Stand::LeftToFullSync, losses.clone(), instances, None));
+            return Some(Verdict::hold(
+                GuardState::LeftToFullSync,
+                losses.clone(),
+                instances,
+                None,
+            ));
         }
         let sighting = sighting.filter(|sighting| sighting.age(observation) != Age::Stale);
         let (held, _) = losses.partition(|service, _| {
             observation.held.contains(service) || sighting.is_some_and(|it| it.has(service))
         });
         let first_seen = sighting.map(|sighting| sighting.first_seen);
-        let verdict = Verdict::hold(Stand::HeldByFullSync, held, instances, first_seen);
+        let verdict = Verdict::hold(GuardState::HeldByFullSync, held, instances, first_seen);
         (verdict.held.services() > 0).then_some(verdict)
     }
 }
 
 impl Verdict {
-    fn hold(stand: Stand, held: Losses, instances: usize, first_seen: Option<Timestamp>) -> Self {
+    fn hold(
+        state: GuardState,
+        held: Losses,
+        instances: usize,
+        first_seen: Option<Timestamp>,
+    ) -> Self {
         let passed = Losses::default();
-        Self { stand, held, passed, instances, unread: 0, first_seen, is_new: false }
+        Self { state, held, passed, instances, unread: 0, first_seen, is_new: false }
     }
 
-    fn pass(stand: Stand, losses: &Losses, instances: usize) -> Self {
+    fn pass(state: GuardState, losses: &Losses, instances: usize) -> Self {
         let (held, passed) = (Losses::default(), losses.clone());
-        Self { stand, held, passed, instances, unread: 0, first_seen: None, is_new: false }
+        Self { state, held, passed, instances, unread: 0, first_seen: None, is_new: false }
     }
 
     /// The verdict in words and numbers.
-    pub fn told(&self, observation: &Observation) -> Told {
+    pub fn status(&self, observation: &Observation) -> GuardStatus {
         let guard = observation.rules.guard;
-        let about = if self.stand.holds() { &self.held } else { &self.passed };
-        let losing = about.iter().map(|(service, loss)| Losing {
+        let about = if self.state.holds() { &self.held } else { &self.passed };
+        let losses = about.iter().map(|(service, loss)| ServiceLoss {
             service: service.clone(),
             instances: loss.lost,
             was_read: observation.desired.was_read(service),
         });
-        Told {
-            stand: self.stand,
-            losing: losing.collect(),
+        GuardStatus {
+            state: self.state,
+            losses: losses.collect(),
             loss: about.total(),
             instances: self.instances,
             unread: self.unread,

@@ -3,9 +3,9 @@
 
 mod reason;
 mod setting;
+mod text;
 
-use super::Place;
-use super::instances::maximum::SetBy;
+use super::{Place, SetBy};
 use crate::model::attributes::{IPV4, IPV6};
 use crate::model::{Attributes, Records, ServiceKind, ServiceRef, UnresolvedNamespace};
 

@@ -4,9 +4,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use super::Setting;
+use super::text::{DNS_NOT_ALLOWED, ENDPOINTS_TRUNCATED, not_shared, stay, until_next};
 use crate::model::{BadAnnotation, PortReference, ServiceRef, UnresolvedNamespace};
-use crate::plan::instances::maximum::SetBy;
-use crate::plan::{Denial, NotAdopted, Policy, Told};
+use crate::plan::{Denial, GuardStatus, NotAdopted, Policy, SetBy};
 
 /// Why something is held back. [`Reason::code`] is stable; the sentence may be reworded.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
@@ -94,17 +94,14 @@ pub enum Reason {
     #[error("the Cloud Map service has a CNAME record and takes no addresses; choose another name")]
     CnameService,
     /// The function's role has no rights in Route 53, so every registration there would fail.
-    #[error(
-        "the function's role may not write DNS records (DNS_NAMESPACES is false), so it registers nothing in a Cloud Map service that has them; deploy with DnsNamespaces=yes"
-    )]
+    #[error("{}", DNS_NOT_ALLOWED)]
     DnsNotAllowed,
     /// ECS Service Connect manages the Cloud Map service.
     #[error(
         "ECS Service Connect manages this Cloud Map service (tag AmazonECSManaged); choose another name"
     )]
     ServiceConnect,
-    /// An instance has the id that a new one would get, and is somebody else's or stands for another
-    /// endpoint.
+    /// An instance has the id that a new one would get, and is not ours or is another endpoint's.
     #[error("instance {0} exists and stands for something else; it is not overwritten")]
     IdTaken(String),
     /// More endpoints are ready than the Service wants registered.
@@ -138,9 +135,7 @@ pub enum Reason {
         kept: usize,
     },
     /// The cluster's list of endpoints is not whole.
-    #[error(
-        "the cluster tells of a part of the endpoints only (endpoints.kubernetes.io/over-capacity: truncated): those are registered, and none is taken out"
-    )]
+    #[error("{}", ENDPOINTS_TRUNCATED)]
     EndpointsTruncated,
     /// The attributes are more than Cloud Map takes.
     #[error("instance {instance} would have {problem}; its attributes stay as they are")]
@@ -167,12 +162,12 @@ pub enum Reason {
         action: String,
     },
     /// Too much would be lost at once.
-    #[error("{} here: {told}", stay(*instances))]
+    #[error("{} here: {status}", stay(*instances))]
     Guard {
         /// How many of this Service stay here.
         instances: usize,
         /// The loss as a whole.
-        told: Arc<Told>,
+        status: Arc<GuardStatus>,
     },
     /// A removal waits until the names are served elsewhere.
     #[error("instance {instance} stays {waits_for}")]
@@ -219,35 +214,4 @@ pub enum Reason {
     /// The instances of the Cloud Map service could not be read: nothing in it is changed.
     #[error("the instances of this Cloud Map service could not be read: {0}")]
     Unreadable(String),
-}
-
-/// Why a name that some would share is not shared.
-fn not_shared(alone: &[ServiceRef]) -> String {
-    if alone.is_empty() {
-        return String::new();
-    }
-    let alone: Vec<String> = alone.iter().map(ServiceRef::to_string).collect();
-    let alone = alone.join(", ");
-    format!(
-        "; it would be shared if all who claim it said claim: shared, and these do not: {alone}"
-    )
-}
-
-/// When a registration that found no place is tried again, and what stays until then.
-fn until_next(old: Option<&String>) -> String {
-    match old {
-        Some(old) => format!(
-            "the instance under the former name {old} stays until one is registered under this name, which every run tries again"
-        ),
-        None => "the next run tries again".to_owned(),
-    }
-}
-
-/// How many instances stay.
-fn stay(instances: usize) -> String {
-    if instances == 1 {
-        "1 instance stays".to_owned()
-    } else {
-        format!("{instances} instances stay")
-    }
 }

@@ -6,13 +6,11 @@
 
 use std::collections::BTreeSet;
 
-use super::wanted::Wanted;
 use crate::model::attributes::{HEALTH, INITIAL_HEALTH};
 use crate::model::{
-    Attributes, Claims, CloudMapService, Endpoint, Health, HealthSource, KnownHealth, Marks,
-    ServiceKey, ServiceRef,
+    Attributes, Claims, CloudMapService, Endpoint, Health, HealthSource, KnownHealth, ServiceKey,
 };
-use crate::plan::{Difference, Holders, Observation, Setting};
+use crate::plan::{Basis, Difference, Setting};
 
 /// The health of an instance of ours that is not as it should be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,22 +51,18 @@ pub fn is_custom(claims: &Claims, has_check: bool) -> Result<bool, Setting> {
     }
 }
 
-/// The Cloud Map services of which a plan for the `affected` Services has to know health: those with
-/// instances of ours whose holder wants its health written, or for whose Service it was written before.
-pub fn health_needed(
-    observation: &Observation,
-    affected: &BTreeSet<ServiceRef>,
-) -> BTreeSet<ServiceKey> {
-    let holders = Holders::decide(observation);
+/// The Cloud Map services of which a plan has to know health: those with instances of ours whose holder
+/// wants its health written, or for whose Service it was written before.
+pub fn health_needed(basis: Basis<'_>) -> BTreeSet<ServiceKey> {
+    let Basis { observation, holders, affected } = basis;
     let wants = |key: &ServiceKey, service: &CloudMapService| {
         let asking = holders.asking(key, affected).into_iter();
-        let services = asking.filter_map(|holder| observation.desired.services.get(holder));
-        let mut claims = services.filter_map(|service| service.claims.as_ref().ok());
+        let mut claims = asking.filter_map(|holder| observation.desired.claims(holder));
         claims.any(|it| it.publish && is_custom(it, service.custom_health) == Ok(true))
     };
     let written = |attributes: &Attributes| {
-        let marks = Marks::read(attributes, &observation.owner);
-        attributes.contains_key(HEALTH) && marks.is_some_and(|it| affected.contains(&it.service))
+        let marked = observation.owner.service_of(attributes);
+        attributes.contains_key(HEALTH) && marked.is_some_and(|it| affected.contains(&it))
     };
     let services = observation.registry.services.iter();
     let needed = services.filter(|(key, service)| {
@@ -102,25 +96,6 @@ pub fn as_it_is(
         again.insert(INITIAL_HEALTH.to_owned(), present.to_string());
     }
     again
-}
-
-impl Wanted<'_> {
-    /// The attributes to write now over an instance. While none is ready and the last ones stay, those
-    /// that are healthy stay healthy, too.
-    pub fn attributes_over(&self, attributes: &Attributes, present: Health) -> Attributes {
-        let mut attributes = attributes.clone();
-        if let Some(initial) = attributes.get_mut(INITIAL_HEALTH)
-            && self.keeps_last_set()
-        {
-            *initial = present.to_string();
-        }
-        attributes
-    }
-
-    /// Whether an instance serves as well as any of the endpoints could: it is healthy, or none is.
-    pub fn serves(&self, attributes: &Attributes) -> bool {
-        initial(attributes) == Health::Healthy || !self.ready
-    }
 }
 
 /// How the health differs from what the attributes say, where it is ours to write.

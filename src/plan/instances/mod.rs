@@ -1,12 +1,13 @@
-//! The instances of one name: which should stand there (`wanted`, with `shape`, `maximum`, `subset` and
-//! `sharing`) and under which ids (`identity`), which stand there (`present`), and what lies between
-//! (`compare` makes a `comparison`, with `rewrite` and `health`).
+//! The instances of one name: those that its holders want (`endpoints` makes `wanted` of `shape`,
+//! chosen as `subset` says if there are too many, each with an `identity`), those that are registered (`present`), who of several holders
+//! gets which (`sharing`), and what lies between (`compare` makes a `diff`, with `rewrite` and `health`).
 
 pub mod compare;
-pub mod comparison;
+pub mod diff;
+pub mod endpoints;
 pub mod health;
 pub mod identity;
-pub mod maximum;
+mod ports;
 pub mod present;
 pub mod rewrite;
 pub mod shape;

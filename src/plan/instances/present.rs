@@ -1,81 +1,101 @@
-//! What stands under a name in Cloud Map, as the comparison looks at it: which ids are in use, which
-//! instances are ours, and which of those is kept for which wanted one.
+//! The instances of ours under a name in Cloud Map, by id and by identity, and which of them is kept for which wanted
+//! instance.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::iter::successors;
 
-use super::health;
+use super::health::{self, HealthDifference};
 use super::identity::{Identity, new_id};
-use super::maximum::{Maximum, SetBy};
 use super::wanted::Wanted;
 use crate::model::{
-    Attributes, CloudMapService, Health, KnownHealth, Marks, ServiceKey, ServiceRef,
+    Attributes, CloudMapService, Health, KnownHealth, Owner, ServiceKey, ServiceRef,
 };
 use crate::plan::Observation;
 
-/// What stands under a key.
+/// What is registered under a key.
 pub struct Present<'a> {
-    observation: &'a Observation,
+    owner: &'a Owner,
     service: Option<&'a CloudMapService>,
-    tells_ports_apart: bool,
-    /// The ids that are in use, ours and foreign.
-    pub ids: BTreeSet<&'a String>,
-    /// The instances of ours.
-    pub ours: BTreeMap<&'a String, &'a Attributes>,
-    /// The instances of ours with each identity.
+    /// The instances of ours, by id.
+    pub ours: BTreeMap<&'a String, Ours<'a>>,
     by_identity: BTreeMap<Identity, Vec<&'a String>>,
 }
 
+/// An instance of ours.
+pub struct Ours<'a> {
+    /// All its attributes.
+    pub attributes: &'a Attributes,
+    /// The Service in its marks.
+    pub service: ServiceRef,
+    /// Its address and port, as far as the service tells ports apart.
+    pub identity: Identity,
+}
+
+/// The identity and the holder of each wanted instance, by its new id.
+type ByNewId<'w> = BTreeMap<&'w String, (&'w Identity, &'w ServiceRef)>;
+
 impl<'a> Present<'a> {
-    /// Looks at what was read of it.
+    /// What was read under a key.
     pub fn of(observation: &'a Observation, key: &ServiceKey, tells_ports_apart: bool) -> Self {
-        let ours: BTreeMap<&String, &Attributes> = observation.ours(key).collect();
+        let mut ours = BTreeMap::new();
         let mut by_identity: BTreeMap<Identity, Vec<&String>> = BTreeMap::new();
-        for (id, attributes) in &ours {
-            let identity = Identity::of(attributes, tells_ports_apart);
-            by_identity.entry(identity).or_default().push(id);
+        for marked in observation.marked(key) {
+            let identity = Identity::of(marked.attributes, tells_ports_apart);
+            by_identity.entry(identity.clone()).or_default().push(marked.id);
+            let (attributes, service) = (marked.attributes, marked.service);
+            ours.insert(marked.id, Ours { attributes, service, identity });
         }
-        let ids = observation.registry.instances(key).map(|(id, _)| id).collect();
         let service = observation.registry.services.get(key);
-        Self { observation, service, tells_ports_apart, ids, ours, by_identity }
+        Self { owner: &observation.owner, service, ours, by_identity }
     }
 
-    /// What an instance of ours states of its address and port.
-    pub fn identity(&self, id: &String) -> Identity {
-        Identity::of(self.ours[id], self.tells_ports_apart)
-    }
-
-    /// The instance of ours that states an identity; of several the first by id.
+    /// The instance of ours with an identity; of several the first by id.
     pub fn found(&self, identity: &Identity) -> Option<&'a String> {
         self.by_identity.get(identity)?.first().copied()
     }
 
     /// Whether an instance of ours is marked as this Service's.
     pub fn is_marked(&self, id: &String, service: &ServiceRef) -> bool {
-        let marks = Marks::read(self.ours[id], &self.observation.owner);
-        marks.is_some_and(|marks| marks.service == *service)
+        self.ours[id].service == *service
     }
 
-    /// The id for a new instance if an instance of ours has `new_id` and stands for another endpoint, as after an
-    /// exchange in a full place: the id that was made for that endpoint. Returns `None` if that is not free either.
-    pub fn spare_id(&self, new_id: &str) -> Option<String> {
-        let mut id = new_id.to_owned();
-        for _ in 0..=self.ours.len() {
-            if !self.ids.contains(&id) {
-                return Some(id);
-            }
-            let attributes = self.ours.get(&id)?;
-            let identity = Identity::of(attributes, self.tells_ports_apart);
-            id = own_id(self.observation, attributes, &identity)?;
-        }
-        None
+    /// The id for a new instance if an instance of ours has `wanted_id` and is kept for another endpoint, as after an
+    /// exchange in a full place. Returns `None` if none is free.
+    pub fn spare_id(&self, wanted_id: &str) -> Option<String> {
+        self.ids_from(wanted_id).find(|id| !self.is_used(id))
+    }
+
+    /// An id, then the one that was made for the endpoint of the instance of ours that has it, and so on.
+    fn ids_from(&self, first: &str) -> impl Iterator<Item = String> {
+        let next = |id: &String| {
+            let Ours { service, identity, .. } = self.ours.get(id)?;
+            Some(new_id(self.owner, service, identity))
+        };
+        successors(Some(first.to_owned()), next).take(self.ours.len() + 1)
+    }
+
+    /// Whether an instance has this id, ours or not.
+    fn is_used(&self, id: &str) -> bool {
+        let mut instances = self.service.iter().filter_map(|service| service.instances.as_ref());
+        instances.any(|instances| instances.contains_key(id))
     }
 
     /// What is known of the health of an instance of ours.
     pub fn health(&self, id: &String) -> Health {
-        health::present(self.service, id, self.ours[id])
+        health::present(self.service, id, self.ours[id].attributes)
     }
 
-    /// Why the health of the instances is not known, where that was tried in vain.
+    /// How its health differs from these attributes, if it is ours to write and could be read.
+    pub fn health_difference(
+        &self,
+        id: &String,
+        attributes: &Attributes,
+    ) -> Option<HealthDifference> {
+        let difference = health::difference(attributes, self.health(id));
+        difference.filter(|_| self.health_unreadable().is_none())
+    }
+
+    /// Why the health of the instances is not known, if that was tried.
     pub fn health_unreadable(&self) -> Option<&String> {
         match self.service.map(|service| &service.health) {
             Some(KnownHealth::Unreadable(problem)) => Some(problem),
@@ -83,64 +103,49 @@ impl<'a> Present<'a> {
         }
     }
 
-    /// Takes out of `wanted` what is beyond its maximum, and says which of ours that concerns. What is
-    /// kept for it comes first, unless that is marked for one of the `others` who share the name.
-    pub fn beyond_maximum(
-        &self,
-        wanted: &mut Wanted,
-        others: &[ServiceRef],
-    ) -> BTreeMap<String, SetBy> {
-        let Some(Maximum { set_by, .. }) = wanted.maximum else { return BTreeMap::new() };
-        let kept: BTreeMap<String, String> = self
-            .kept_for([&*wanted])
-            .into_iter()
-            .map(|(new_id, id)| (new_id.clone(), id.clone()))
-            .collect();
-        let own = |id: &String| {
-            let mut others = others.iter().filter(|other| **other != wanted.holder);
-            !others.any(|other| self.is_marked(id, other))
-        };
-        let own: BTreeSet<String> =
-            kept.iter().filter(|(_, id)| own(id)).map(|(new_id, _)| new_id.clone()).collect();
-        let beyond = wanted.keep_within_maximum(|new_id| own.contains(new_id));
-        beyond.iter().filter_map(|new_id| Some((kept.get(new_id)?.clone(), set_by))).collect()
-    }
-
-    /// The instance of ours that is kept for each wanted one, by the latter's new id: one with its
-    /// identity, else the one that has the new id already, since its addresses changed, say by a second
-    /// one.
+    /// The instance of ours that is kept for each wanted one, by the latter's new id: one with its identity, else the
+    /// one that has the new id already, since its addresses changed, say by a second one. If that one is kept for
+    /// another, since somebody edited addresses, it is the next one on the way to a spare id that is kept for none.
     pub fn kept_for<'w>(
         &self,
         all: impl IntoIterator<Item = &'w Wanted<'w>>,
     ) -> BTreeMap<&'w String, &'a String> {
-        let instances: BTreeMap<&String, &Identity> = all
+        let instances: ByNewId<'w> = all
             .into_iter()
-            .flat_map(|wanted| &wanted.instances)
-            .map(|(new_id, (identity, _))| (new_id, identity))
+            .flat_map(|wanted| wanted.instances.iter().map(move |it| (it, &wanted.holder)))
+            .map(|((new_id, (identity, _)), holder)| (new_id, (identity, holder)))
             .collect();
-        let same = instances.iter().filter_map(|(new_id, identity)| {
-            let found = self.by_identity.get(*identity)?;
-            // An id that is made for another wanted instance is left to that one, if there is a choice.
-            let is_free = |id: &&&String| **id == *new_id || !instances.contains_key(**id);
-            Some((*new_id, *found.iter().find(is_free).or(found.first())?))
-        });
-        let mut kept: BTreeMap<&String, &String> = same.collect();
-        let taken: BTreeSet<&String> = kept.values().copied().collect();
-        for new_id in instances.into_keys().filter(|new_id| !taken.contains(new_id)) {
-            if let Some((id, _)) = self.ours.get_key_value(new_id) {
-                kept.entry(new_id).or_insert(id);
+        let mut kept = self.with_same_identity(&instances);
+        let mut taken: BTreeSet<&String> = kept.values().copied().collect();
+        for new_id in instances.keys().copied() {
+            if let Some((id, _)) = self.ours.get_key_value(new_id)
+                && !kept.contains_key(new_id)
+                && taken.insert(id)
+            {
+                kept.insert(new_id, id);
+            }
+        }
+        for (new_id, (_, holder)) in instances {
+            let next = || self.ids_from(new_id).find(|id| !taken.contains(id));
+            if !kept.contains_key(new_id)
+                && let Some((id, ours)) = next().and_then(|id| self.ours.get_key_value(&id))
+                && ours.service == *holder
+            {
+                taken.insert(id);
+                kept.insert(new_id, id);
             }
         }
         kept
     }
-}
 
-/// The id that is made for an endpoint of the Service in an instance's marks.
-fn own_id(
-    observation: &Observation,
-    attributes: &Attributes,
-    identity: &Identity,
-) -> Option<String> {
-    let marks = Marks::read(attributes, &observation.owner)?;
-    Some(new_id(&observation.owner, &marks.service, identity))
+    /// The instance of ours with the identity of each wanted one. An id that is made for another wanted instance is
+    /// left to that one, if there is a choice.
+    fn with_same_identity<'w>(&self, instances: &ByNewId<'w>) -> BTreeMap<&'w String, &'a String> {
+        let same = instances.iter().filter_map(|(new_id, (identity, _))| {
+            let found = self.by_identity.get(*identity)?;
+            let is_free = |id: &&&String| **id == *new_id || !instances.contains_key(**id);
+            Some((*new_id, *found.iter().find(is_free).or(found.first())?))
+        });
+        same.collect()
+    }
 }

@@ -1,12 +1,9 @@
-//! What is registered over an instance of ours, and how that differs from what stands there.
-
-use std::collections::BTreeSet;
+//! What is registered over an instance of ours, and whether Cloud Map takes that.
 
 use crate::model::attributes::{
     self, ANNOTATED, AVAILABILITY_ZONE, INITIAL_HEALTH, REGION, SCHEMA,
 };
 use crate::model::{Attributes, Health};
-use crate::plan::Difference;
 
 /// Whether we set and repair an attribute of an instance of ours: what annotations set says a mark.
 /// Anything else somebody added.
@@ -39,21 +36,6 @@ pub fn beyond_limits(attributes: &Attributes) -> Option<String> {
         (_, true) => Some(format!("{size} characters of attributes, and Cloud Map takes 5,000")),
         _ => None,
     }
-}
-
-/// The attributes that differ. The version of the marks alone is no difference, nor is the health of an
-/// earlier moment.
-pub fn differences(present: &Attributes, wanted: &Attributes) -> Vec<Difference> {
-    let keys: BTreeSet<&String> = present.keys().chain(wanted.keys()).collect();
-    let differing = keys.into_iter().filter(|key| *key != SCHEMA && *key != INITIAL_HEALTH);
-    differing
-        .filter(|key| present.get(*key) != wanted.get(*key))
-        .map(|key| Difference {
-            attribute: key.clone(),
-            present: present.get(key).cloned(),
-            wanted: wanted.get(key).cloned(),
-        })
-        .collect()
 }
 
 #[cfg(test)]

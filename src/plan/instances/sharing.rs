@@ -1,29 +1,42 @@
-//! Several Services that share a name. What more than one of them asks for, since they select the same
-//! pods, is one instance; what is one for all of them, the oldest decides.
+//! Several Services that share a name. An instance that more than one of them asks for, since they select the same
+//! pods, is registered for one of them.
 
 use std::collections::BTreeMap;
 
 use super::identity::Identity;
-use super::maximum::SetBy;
 use super::present::Present;
 use super::wanted::Wanted;
-use crate::model::{Claims, ServiceKey, ServiceKind, ServiceRef};
-use crate::plan::service::new_service;
-use crate::plan::{Observation, Reason, Setting};
+use crate::model::ServiceRef;
 
-/// Leaves each of `all`, who are in the order of age, what it may have registered, and says which of ours
-/// are beyond its maximum.
-pub fn apportion(all: &mut [Wanted], present: &Present) -> Vec<BTreeMap<String, SetBy>> {
+/// Leaves each of `all`, who are in the order of age, the instances that it may have registered.
+pub fn assign_shared(all: &mut [Wanted], present: &Present) {
     let holders: Vec<ServiceRef> = all.iter().map(|wanted| wanted.holder.clone()).collect();
-    let beyond = all.iter_mut().map(|wanted| present.beyond_maximum(wanted, &holders));
-    let beyond = beyond.collect();
-    share_out(all, present);
-    beyond
+    for wanted in &mut *all {
+        leave_out_beyond_maximum(wanted, present, &holders);
+    }
+    assign_each(all, present);
+}
+
+/// Takes out of `wanted` what is beyond its maximum. What is kept for it comes first, unless that is marked for
+/// another one of the holders.
+fn leave_out_beyond_maximum(wanted: &mut Wanted, present: &Present, holders: &[ServiceRef]) {
+    let Some(maximum) = wanted.maximum else { return };
+    let kept = present.kept_for([&*wanted]).into_iter();
+    let kept: BTreeMap<String, &String> = kept.map(|(new_id, id)| (new_id.clone(), id)).collect();
+    let mut others = holders.to_vec();
+    others.retain(|holder| *holder != wanted.holder);
+    let is_own = |new_id: &String| {
+        let id = kept.get(new_id);
+        id.is_some_and(|id| !others.iter().any(|other| present.is_marked(id, other)))
+    };
+    let beyond = wanted.keep_within_maximum(is_own);
+    let beyond = beyond.iter().filter_map(|new_id| kept.get(new_id));
+    wanted.beyond_maximum = beyond.map(|id| ((*id).clone(), maximum.set_by)).collect();
 }
 
 /// Leaves every instance to one of those that ask for it: to the one it is marked for, else to the
 /// oldest.
-fn share_out(all: &mut [Wanted], present: &Present) {
+fn assign_each(all: &mut [Wanted], present: &Present) {
     let mut asking: BTreeMap<Identity, Vec<usize>> = BTreeMap::new();
     for (index, wanted) in all.iter().enumerate() {
         for (identity, _) in wanted.instances.values() {
@@ -39,35 +52,7 @@ fn share_out(all: &mut [Wanted], present: &Present) {
         for index in asking.into_iter().filter(|index| *index != keeps) {
             let wanted = &mut all[index];
             wanted.instances.retain(|_, (wanted, _)| *wanted != identity);
-            wanted.ceded.insert(identity.clone());
+            wanted.owned_by_sharer.insert(identity.clone());
         }
     }
-}
-
-/// What `oldest` decides otherwise than `service`, which shares the name with it, asks for.
-pub fn outvoted(
-    observation: &Observation,
-    key: &ServiceKey,
-    service: &ServiceRef,
-    oldest: &ServiceRef,
-) -> Option<Reason> {
-    let (decided, asked) = match observation.registry.services.get(key) {
-        Some(existing) if existing.kind == ServiceKind::Http => return None,
-        Some(_) => {
-            let ttl = |service: &ServiceRef| claims(observation, service)?.ttl;
-            let asked = format!("a TTL of {} s", ttl(service)?);
-            let decided = ttl(oldest).map(|ttl| format!("a TTL of {ttl} s"));
-            (decided.unwrap_or_else(|| "the TTL that the service has".to_owned()), asked)
-        }
-        None => {
-            let new = |service| new_service(observation, key, service).map(|new| new.to_string());
-            (new(oldest)?, new(service)?)
-        }
-    };
-    let oldest = oldest.clone();
-    (decided != asked).then_some(Setting::SharedName { oldest, decided, asked }.into())
-}
-
-fn claims<'a>(observation: &'a Observation, service: &ServiceRef) -> Option<&'a Claims> {
-    observation.desired.services.get(service)?.claims.as_ref().ok()
 }

@@ -1,52 +1,48 @@
-//! What should be registered under a name for one who holds it: the Cloud Map service, existing or to be
-//! created, and in it one instance for everything that `shape` makes of the endpoints to be found.
+//! The instances that one holder of a name wants in a Cloud Map service, and what of the service itself. [`super::endpoints`]
+//! makes them of the claim and the endpoints of its Service.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use super::health;
-use super::identity::{Identity, new_id};
-use super::maximum::{Maximum, smallest};
-use super::shape::{Fit, Shape};
-use super::sharing;
+use super::identity::Identity;
 use super::subset;
 use crate::model::attributes::INITIAL_HEALTH;
-use crate::model::{
-    AnnotatedService, Attributes, Claims, CloudMapService, Health, ServiceKey, ServiceKind,
-    ServiceRef,
-};
-use crate::plan::service::{may_register_in, new_service, remarks, update};
-use crate::plan::{NewService, Note, Observation, Permit, Reason, ServiceUpdate, service};
+use crate::model::{Attributes, Health, ServiceRef};
+use crate::plan::maximum::Maximum;
+use crate::plan::{NewService, Note, Permit, Reason, ServiceUpdate, SetBy};
 
-/// The instances that a Cloud Map service should have for one who holds the name.
+/// The instances that a Cloud Map service should have for one holder of the name.
 #[derive(Clone, Debug)]
 pub struct Wanted<'a> {
     /// The Kubernetes Service that holds the name, alone or with others.
     pub holder: ServiceRef,
-    /// The Cloud Map service is to be created like this first, where there is none.
+    /// The Cloud Map service to create first, if there is none.
     pub create: Option<NewService>,
-    /// What of an existing Cloud Map service is to be changed.
+    /// The changes of an existing Cloud Map service.
     pub update: Option<ServiceUpdate>,
     /// What else is to be known of it.
     pub note: Option<Note>,
     /// Whether instances that differ in their port alone are different instances.
     pub tells_ports_apart: bool,
-    /// Each instance, by the id that it gets where it is new.
+    /// Each instance, by the id that it gets if it is new.
     pub instances: BTreeMap<String, (Identity, Attributes)>,
-    /// Those that it asks for, too, and that are another's who shares the name.
-    pub ceded: BTreeSet<Identity>,
+    /// Those that it asks for, too, and that are another holder's.
+    pub owned_by_sharer: BTreeSet<Identity>,
     /// Addresses of endpoints that could not be shaped: what is registered for them stays.
     pub unclear: BTreeSet<IpAddr>,
-    /// Whether one of the endpoints is ready, be it one that could not be shaped.
+    /// Whether one of the endpoints is ready, also one that could not be shaped.
     pub ready: bool,
-    /// The most instances to keep or register, and who says so.
+    /// The most instances to keep or register, and who sets that.
     pub maximum: Option<Maximum>,
+    /// The instances of ours that are beyond it.
+    pub beyond_maximum: BTreeMap<String, SetBy>,
     /// Which addresses may be published.
     pub permit: Permit<'a>,
     /// Whether the Service wants none, and keeps its claim.
     pub withdrawn: bool,
     /// What becomes of instances that no endpoint asks for.
-    pub unasked: Unasked,
+    pub surplus: Surplus,
     /// Why no registration can succeed here, if none can.
     pub refused: Option<Reason>,
     /// What is held back, and why.
@@ -55,141 +51,19 @@ pub struct Wanted<'a> {
 
 /// What becomes of instances that no endpoint asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unasked {
-    /// They go.
-    Go,
+pub enum Surplus {
+    /// They are deregistered.
+    Deregister,
     /// They stay while no endpoint is ready at all.
-    StayAsLast,
+    KeepIfNoneReady,
     /// They stay: there may be more endpoints than those that were read.
-    Stay,
-}
-
-/// Shapes the endpoints of all who hold `key`, the oldest first, for the Cloud Map service under it,
-/// existing or to be created as the oldest asks.
-///
-/// # Errors
-/// The reason for which nothing at all can be done there.
-pub fn wanted<'a>(
-    observation: &'a Observation,
-    key: &ServiceKey,
-    holders: &[ServiceRef],
-) -> Result<Vec<Wanted<'a>>, Reason> {
-    let wanted = holders.iter().map(|holder| wanted_by(observation, key, holder, &holders[0]));
-    wanted.collect()
-}
-
-fn wanted_by<'a>(
-    observation: &'a Observation,
-    key: &ServiceKey,
-    holder: &ServiceRef,
-    oldest: &ServiceRef,
-) -> Result<Wanted<'a>, Reason> {
-    let permit = observation.permit(holder, key).map_err(Reason::NotAllowed)?;
-    let (annotated, claims) = claims(observation, holder)?;
-    let existing = observation.registry.services.get(key);
-    let create = match existing {
-        Some(service) => {
-            may_register_in(service, key, observation)?;
-            None
-        }
-        None => new_service(observation, key, oldest),
-    };
-    let created_with_check = create.as_ref().is_some_and(|create| create.custom_health);
-    let kind = existing.map(|service| service.kind).or(create.as_ref().map(|new| new.kind));
-    let kind = kind.unwrap_or(ServiceKind::Http);
-    let is_checked = existing.is_some_and(|service| service.health_check.is_some());
-    let shape = Shape { kind, is_checked, annotated, claims, permit };
-    let mut wanted = Wanted {
-        holder: holder.clone(),
-        create,
-        update: None,
-        note: None,
-        tells_ports_apart: shape.tells_ports_apart(),
-        instances: BTreeMap::new(),
-        ceded: BTreeSet::new(),
-        unclear: BTreeSet::new(),
-        ready: false,
-        maximum: smallest(claims.maximum, permit.maximum()),
-        permit,
-        withdrawn: !claims.publish,
-        unasked: match claims.publish {
-            true if annotated.truncated => Unasked::Stay,
-            true if claims.keeps_last => Unasked::StayAsLast,
-            _ => Unasked::Go,
-        },
-        refused: service::refusal(observation, shape.kind),
-        held_back: shape.remarks(),
-    };
-    let has_check = existing.map_or(created_with_check, |service| service.custom_health);
-    if claims.publish {
-        wanted.take_endpoints(observation, &shape, has_check);
-    }
-    if let Some(service) = existing {
-        wanted.look_at(service, key, observation, claims);
-    }
-    if wanted.update.is_some() && wanted.refused.is_some() {
-        wanted.update = None;
-        wanted.held_back.extend(wanted.refused.clone());
-    }
-    if holder != oldest {
-        (wanted.update, wanted.note) = (None, None);
-        wanted.held_back.extend(sharing::outvoted(observation, key, holder, oldest));
-    }
-    Ok(wanted)
+    Keep,
 }
 
 impl Wanted<'_> {
-    /// Shapes the endpoints to be found.
-    fn take_endpoints(&mut self, observation: &Observation, shape: &Shape<'_>, has_check: bool) {
-        let Shape { annotated, claims, .. } = shape;
-        let (owner, holder) = (&observation.owner, self.holder.clone());
-        let custom = health::is_custom(claims, has_check).unwrap_or_else(|setting| {
-            self.held_back.push(setting.into());
-            false
-        });
-        for endpoint in annotated.endpoints.iter().flatten() {
-            let Some(health) = health::of_endpoint(endpoint, claims, custom) else { continue };
-            let mut fit = shape.fit(endpoint, &holder, owner);
-            if custom {
-                let instances = fit.instances.iter_mut();
-                instances.for_each(|(_, attributes)| attributes.extend(health::attributes(health)));
-            }
-            self.take(fit, health, |identity| new_id(owner, &holder, identity));
-        }
-    }
-
-    /// Compares the service itself with what its holder's annotations say.
-    fn look_at(
-        &mut self,
-        service: &CloudMapService,
-        key: &ServiceKey,
-        observation: &Observation,
-        claims: &Claims,
-    ) {
-        if let Some(namespace) = observation.registry.namespaces.get(&key.namespace) {
-            let remarks = remarks(service, namespace.kind, claims);
-            self.held_back.extend(remarks.into_iter().map(Reason::from));
-        }
-        match update(service, claims, &observation.owner) {
-            Ok((update, note)) => (self.update, self.note) = (update, note),
-            Err(setting) => self.held_back.push(setting.into()),
-        }
-    }
-
-    fn take(&mut self, fit: Fit, health: Health, new_id: impl Fn(&Identity) -> String) {
-        let Fit { instances, held_back, unclear } = fit;
-        let asks = !instances.is_empty() || !unclear.is_empty();
-        self.ready |= asks && health == Health::Healthy;
-        for (identity, attributes) in instances {
-            self.add(new_id(&identity), (identity, attributes));
-        }
-        self.held_back.extend(held_back);
-        self.unclear.extend(unclear);
-    }
-
-    /// Pods on the host's network share their address, and so are one instance, as healthy as the best
-    /// of them. Where one of them has a second address, that one stands for all.
-    fn add(&mut self, id: String, mut instance: (Identity, Attributes)) {
+    /// Adds an instance. Pods on the host's network share their address, and so are one instance, as healthy as the
+    /// best of them. If one of them has a second address, that one stands for all.
+    pub fn add(&mut self, id: String, mut instance: (Identity, Attributes)) {
         let known = self.instances.entry(id).or_insert_with(|| instance.clone());
         let best = health::initial(&known.1).min(health::initial(&instance.1));
         for (_, attributes) in [&mut *known, &mut instance] {
@@ -216,36 +90,45 @@ impl Wanted<'_> {
         beyond
     }
 
-    /// What tells an instance here from others.
+    /// The identity of an instance here.
     pub fn identity_of(&self, attributes: &Attributes) -> Identity {
         Identity::of(attributes, self.tells_ports_apart)
     }
 
+    /// The attributes to write now over an instance. While none is ready and the last ones stay, those
+    /// that are healthy stay healthy, too.
+    pub fn attributes_over(&self, attributes: &Attributes, present: Health) -> Attributes {
+        let mut attributes = attributes.clone();
+        if let Some(initial) = attributes.get_mut(INITIAL_HEALTH)
+            && self.keeps_last_set()
+        {
+            *initial = present.to_string();
+        }
+        attributes
+    }
+
+    /// Whether an instance serves as well as any of the endpoints could: it is healthy, or none is.
+    pub fn serves(&self, attributes: &Attributes) -> bool {
+        health::initial(attributes) == Health::Healthy || !self.ready
+    }
+
     /// Whether an instance that no endpoint asks for stays nevertheless.
-    pub fn keeps_unasked(&self) -> bool {
-        self.unasked == Unasked::Stay || self.keeps_last_set()
+    pub fn keeps_surplus(&self) -> bool {
+        self.keeps_all() || self.keeps_last_set()
+    }
+
+    /// Whether it stays since there may be more endpoints than those that were read.
+    pub fn keeps_all(&self) -> bool {
+        self.surplus == Surplus::Keep
     }
 
     /// Whether nothing is ready and the last instances stay.
     pub fn keeps_last_set(&self) -> bool {
-        self.unasked == Unasked::StayAsLast && !self.ready
+        self.surplus == Surplus::KeepIfNoneReady && !self.ready
     }
 
-    /// Whether an endpoint asks for an instance, be it one that could not be shaped or is another's.
-    pub fn asks(&self) -> bool {
-        !self.instances.is_empty() || !self.ceded.is_empty() || !self.unclear.is_empty()
+    /// Whether an endpoint asks for an instance, also one that could not be shaped or is another holder's.
+    pub fn has_endpoints(&self) -> bool {
+        !self.instances.is_empty() || !self.owned_by_sharer.is_empty() || !self.unclear.is_empty()
     }
-}
-
-fn claims<'a>(
-    observation: &'a Observation,
-    holder: &ServiceRef,
-) -> Result<(&'a AnnotatedService, &'a Claims), Reason> {
-    let unread = || Reason::Unreadable("its claim was not read".to_owned());
-    let annotated = observation.desired.services.get(holder).ok_or_else(unread)?;
-    let claims = annotated.claims.as_ref().map_err(|_| unread())?;
-    if annotated.endpoints.is_none() {
-        return Err(Reason::Unreadable("the Service's endpoints were not read".to_owned()));
-    }
-    Ok((annotated, claims))
 }

@@ -1,64 +1,41 @@
-//! Where a renamed Service stands on the way to its new names: its instances under the old one go
-//! when it is found whole under the new ones.
+//! What the instances of a renamed Service under its old name wait for: they go when the Service is found whole under
+//! its new names.
 
-use std::collections::BTreeSet;
+use crate::model::{ServiceKey, ServiceRef};
+use crate::plan::instances::diff::Compared;
+use crate::plan::{Basis, Place, WaitsFor};
 
-use super::removal::Matched;
-use crate::model::{Registry, ServiceKey, ServiceRef};
-use crate::plan::claim::Holders;
-use crate::plan::{Observation, Place};
-
-/// How far a Service is, in the order of what is worst.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum NewName {
-    /// Every endpoint that can be found there is found there.
-    Whole,
-    /// Registrations are still to come.
-    Underway,
-    /// Something is held back there, and does not come by itself.
-    Hindered(Place),
-    /// Another Service holds it.
-    Contested(Place, ServiceRef),
-}
-
-/// How far `service` is under the names that it claims: under all of them together.
-pub fn new_name(
-    observation: &Observation,
-    holders: &Holders,
-    matched: &Matched,
+/// What is still to come under the names that `service` claims, all of them together; `None` if every endpoint that
+/// can be found there is found there.
+pub fn waits_for_new_name(
+    basis: Basis<'_>,
+    compared: &Compared,
     service: &ServiceRef,
-    claims: &BTreeSet<ServiceKey>,
-) -> NewName {
-    if is_withdrawn(observation, service) {
-        return NewName::Whole;
+) -> Option<WaitsFor> {
+    let Basis { observation, holders, .. } = basis;
+    if observation.desired.claims(service).is_some_and(|claims| !claims.publish) {
+        return None;
     }
-    let under = |key: &ServiceKey| {
-        let place = Place::of(key, &observation.registry);
-        let own = matched.get(key).and_then(|compared| compared.get(service));
-        match (holders.holder(key), own) {
-            (Some(holder), _) if !holders.holds(key, service) => {
-                NewName::Contested(place, holder.clone())
-            }
-            (_, Some(comparison)) if comparison.is_whole() => NewName::Whole,
-            (_, Some(comparison)) if comparison.is_hindered() => NewName::Hindered(place),
-            (_, None) if is_readable(key, &observation.registry) => NewName::Hindered(place),
-            _ => NewName::Underway,
+    let renamed = || service.clone();
+    let name = |key: &ServiceKey| Place::of(key, &observation.registry).to_string();
+    let blocked =
+        |key: &ServiceKey| WaitsFor::BlockedRename { renamed: renamed(), name: name(key) };
+    // If nothing can be registered in a Cloud Map service that was read, the next run finds the same.
+    let is_readable = |key: &ServiceKey| {
+        observation.registry.services.get(key).is_some_and(|it| it.unreadable.is_none())
+    };
+    let under = |key: &ServiceKey| match (holders.holder(key), compared.of(key, service)) {
+        (Some(holder), _) if !holders.holds(key, service) => {
+            let (renamed, name, holder) = (renamed(), name(key), holder.clone());
+            Some(WaitsFor::ContestedName { renamed, name, holder })
         }
+        (_, Some(comparison)) if comparison.is_whole() => None,
+        (_, Some(comparison)) if comparison.is_blocked() => Some(blocked(key)),
+        (_, None) if is_readable(key) => Some(blocked(key)),
+        _ => Some(WaitsFor::NewName(renamed())),
     };
     let denied = holders.denied(service).iter().filter_map(|(key, _)| key.as_ref());
-    let denied = denied.map(|key| NewName::Hindered(Place::of(key, &observation.registry)));
-    claims.iter().map(under).chain(denied).max().unwrap_or(NewName::Whole)
-}
-
-/// Whether a Service wants to be found nowhere.
-fn is_withdrawn(observation: &Observation, service: &ServiceRef) -> bool {
-    let annotated = observation.desired.services.get(service);
-    let claims = annotated.and_then(|annotated| annotated.claims.as_ref().ok());
-    claims.is_some_and(|claims| !claims.publish)
-}
-
-/// Whether a Cloud Map service in which nothing can be registered was read, so that the next run will
-/// find the same.
-fn is_readable(key: &ServiceKey, registry: &Registry) -> bool {
-    registry.services.get(key).is_some_and(|service| service.unreadable.is_none())
+    let claims = holders.claims(service).into_iter().flatten();
+    let all = claims.map(under).chain(denied.map(|key| Some(blocked(key))));
+    all.flatten().max()
 }

@@ -1,28 +1,17 @@
 //! Which of our instances go, in whose turn, and what must be seen before. No path through here lets
 //! a name go empty while ready endpoints exist for it.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use super::new_name::{NewName, new_name};
-use crate::model::{Attributes, Marks, ServiceKey, ServiceRef};
-use crate::plan::change::describe;
-use crate::plan::claim::Holders;
-use crate::plan::instances::comparison::Comparison;
-use crate::plan::{Because, Change, Observation, Place, Plan, WaitsFor};
-
-/// Every name that was compared, by those who hold it.
-pub type Matched = BTreeMap<ServiceKey, BTreeMap<ServiceRef, Comparison>>;
+use super::new_name::waits_for_new_name;
+use crate::model::{ServiceKey, ServiceRef};
+use crate::plan::instances::diff::Compared;
+use crate::plan::observation::MarkedInstance;
+use crate::plan::{Basis, DeregisterReason, Place, Plan, WaitsFor};
 
 /// Adds the removals to a plan. A removal stands among the changes of the Service in the marks, where
 /// that holds the name or nobody does, else of the holder, whose registrations it follows.
-pub fn removals(
-    observation: &Observation,
-    holders: &Holders,
-    matched: &Matched,
-    affected: &BTreeSet<ServiceRef>,
-    plan: &mut Plan,
-) {
-    let removals = Removals { observation, holders, matched, affected };
+pub fn removals(basis: Basis<'_>, compared: &Compared, plan: &mut Plan) {
+    let observation = basis.observation;
+    let removals = Removals { basis, compared };
     for key in observation.registry.services.keys() {
         let place = Place::of(key, &observation.registry);
         let candidates = removals.candidates(key);
@@ -31,64 +20,42 @@ pub fn removals(
             else {
                 continue;
             };
-            plan.changes.entry(turn).or_default().push(Change::Deregister {
-                place: place.clone(),
-                instance: candidate.instance.clone(),
-                marked: candidate.marked.clone(),
-                address: describe(candidate.attributes),
-                because,
-                waits_for,
-            });
+            let change = candidate.removal(&place, because, waits_for);
+            plan.changes.entry(turn).or_default().push(change);
         }
     }
 }
 
-/// An instance of ours that the holder of its name has no use for.
-struct Candidate<'a> {
-    instance: &'a String,
-    marked: ServiceRef,
-    attributes: &'a Attributes,
-}
-
 struct Removals<'a> {
-    observation: &'a Observation,
-    holders: &'a Holders,
-    matched: &'a Matched,
-    affected: &'a BTreeSet<ServiceRef>,
+    basis: Basis<'a>,
+    compared: &'a Compared,
 }
 
-type Decision = (ServiceRef, Because, Option<WaitsFor>);
+type Decision = (ServiceRef, DeregisterReason, Option<WaitsFor>);
 
 impl<'a> Removals<'a> {
-    fn candidates(&self, key: &ServiceKey) -> Vec<Candidate<'a>> {
-        let compared = self.matched.get(key);
-        let instances = self.observation.registry.instances(key);
-        let ours = instances.filter_map(|(instance, attributes)| {
-            let marked = Marks::read(attributes, &self.observation.owner)?.service;
-            Some(Candidate { instance, marked, attributes })
-        });
-        let unwanted = |candidate: &Candidate| {
-            if compared.is_none() {
-                return true;
-            }
-            let mut compared = compared.into_iter().flat_map(BTreeMap::values);
-            compared.any(|it| it.has_no_use_for(candidate.instance))
+    /// The instances of ours that the holders of a name have no use for.
+    fn candidates(&self, key: &ServiceKey) -> Vec<MarkedInstance<'a>> {
+        let compared = self.compared.under(key);
+        let is_surplus = |it: &MarkedInstance| {
+            compared.is_none_or(|all| all.values().any(|holder| holder.surplus(it.id).is_some()))
         };
-        ours.filter(|candidate| self.affected.contains(&candidate.marked) && unwanted(candidate))
-            .collect()
+        let ours = self.basis.observation.marked(key);
+        ours.filter(|it| self.basis.affected.contains(&it.service) && is_surplus(it)).collect()
     }
 
     fn decide(
         &self,
         key: &ServiceKey,
-        candidate: &Candidate,
-        all: &[Candidate],
+        candidate: &MarkedInstance,
+        all: &[MarkedInstance],
     ) -> Option<Decision> {
-        let marked = &candidate.marked;
-        match self.holders.holder(key).filter(|holder| !self.holders.is_unclear(holder)) {
-            Some(_) if self.holders.holds(key, marked) => {
-                let mut own = all.iter().rev().filter(|other| other.marked == *marked);
-                let is_last = own.next().is_some_and(|last| last.instance == candidate.instance);
+        let marked = &candidate.service;
+        let holders = self.basis.holders;
+        match holders.holder(key).filter(|holder| !holders.is_unclear(holder)) {
+            Some(_) if holders.holds(key, marked) => {
+                let mut own = all.iter().rev().filter(|other| other.service == *marked);
+                let is_last = own.next().is_some_and(|last| last.id == candidate.id);
                 self.of_a_holder(key, candidate, is_last)
             }
             Some(_) => self.of_another(key, marked),
@@ -101,28 +68,29 @@ impl<'a> Removals<'a> {
     fn of_a_holder(
         &self,
         key: &ServiceKey,
-        candidate: &Candidate,
+        candidate: &MarkedInstance,
         is_last: bool,
     ) -> Option<Decision> {
-        let comparison = self.matched.get(key)?.get(&candidate.marked)?;
-        let because = comparison.because(candidate.instance);
-        let waits_for = match comparison.asked {
-            true if comparison.serves => None,
+        let comparison = self.compared.of(key, &candidate.service)?;
+        let because = comparison.surplus(candidate.id)?.clone();
+        let waits_for = match comparison.has_endpoints {
+            true if comparison.has_registered => None,
             true => Some(WaitsFor::FirstRegistration),
             false => self.first_to_serve(key).map(WaitsFor::Holder),
         };
-        Some((candidate.marked.clone(), because, waits_for.filter(|_| is_last)))
+        Some((candidate.service.clone(), because, waits_for.filter(|_| is_last)))
     }
 
     /// Who of those that hold a name and have ready endpoints will be found under it first, where nobody
     /// is yet: rather one with an instance to rewrite, which needs no room.
     fn first_to_serve(&self, key: &ServiceKey) -> Option<ServiceRef> {
-        let compared = self.matched.get(key)?;
-        if compared.values().any(|comparison| comparison.serves) {
+        let compared = self.compared.under(key)?;
+        if compared.values().any(|comparison| comparison.has_registered) {
             return None;
         }
-        let asking = self.holders.holders(key).iter().filter(|holder| compared[*holder].asked);
-        asking.min_by_key(|holder| compared[*holder].standing() == 0).cloned()
+        let holders = self.basis.holders.holders(key).iter();
+        let asking = holders.filter(|holder| compared[*holder].has_endpoints);
+        asking.min_by_key(|holder| compared[*holder].staying() == 0).cloned()
     }
 
     /// An instance of a Service that lost or left the name to another: it goes after a holder has one,
@@ -131,22 +99,23 @@ impl<'a> Removals<'a> {
     /// Service has stays, unless it may not be there.
     fn of_another(&self, key: &ServiceKey, marked: &ServiceRef) -> Option<Decision> {
         let ended = self.ended(key, marked);
-        if ended.is_none() && self.holders.is_unclear(marked) {
+        if ended.is_none() && self.basis.holders.is_unclear(marked) {
             return None;
         }
-        let mut holders = self.holders.holders(key).iter();
-        let holder = holders.find(|holder| self.affected.contains(*holder))?;
-        let serves = self.matched.get(key)?.values().any(|comparison| comparison.serves);
+        let mut holders = self.basis.holders.holders(key).iter();
+        let holder = holders.find(|holder| self.basis.affected.contains(*holder))?;
+        let serves = self.compared.under(key)?.values().any(|comparison| comparison.has_registered);
         let follows = match self.first_to_serve(key) {
             None if ended.is_none() && !serves => Some(holder.clone()),
             first => first,
         };
         // Of a Service that still asks for this name, the new name is this one, and contested.
-        let claims = self.holders.claims(marked).filter(|_| ended.is_none());
-        let moves = claims.is_some_and(|claims| self.new_name(marked, claims) == NewName::Underway);
+        let claims = self.basis.holders.claims(marked).filter(|_| ended.is_none());
+        let new_name = claims.and_then(|_| self.new_name(marked));
+        let moves = matches!(new_name, Some(WaitsFor::NewName(_)));
         let because = ended.unwrap_or_else(|| match claims {
-            Some(claims) if !claims.contains(key) => Because::NameChanged(marked.clone()),
-            _ => Because::NameHeldBy(holder.clone()),
+            Some(claims) if !claims.contains(key) => DeregisterReason::NameChanged(marked.clone()),
+            _ => DeregisterReason::NameHeldBy(holder.clone()),
         });
         let renamed = marked.clone();
         let waits_for = match (follows, moves) {
@@ -159,12 +128,12 @@ impl<'a> Removals<'a> {
     }
 
     /// Why a Service has no claim to the name any more, whatever it asks for now.
-    fn ended(&self, key: &ServiceKey, marked: &ServiceRef) -> Option<Because> {
-        if self.holders.claims(marked).is_none() {
-            return Some(Because::ServiceGone(marked.clone()));
+    fn ended(&self, key: &ServiceKey, marked: &ServiceRef) -> Option<DeregisterReason> {
+        if self.basis.holders.claims(marked).is_none() {
+            return Some(DeregisterReason::ServiceGone(marked.clone()));
         }
-        let denied = self.observation.permit(marked, key).is_err();
-        denied.then(|| Because::NotAllowed(marked.clone()))
+        let denied = self.basis.observation.permit(marked, key).is_err();
+        denied.then(|| DeregisterReason::NotAllowed(marked.clone()))
     }
 
     /// An instance under a name that no Service of the cluster claims, or only one of which nobody can
@@ -173,25 +142,14 @@ impl<'a> Removals<'a> {
         if let Some(because) = self.ended(key, marked) {
             return Some((marked.clone(), because, None));
         }
-        let claims = self.holders.claims(marked)?;
-        if self.holders.is_unclear(marked) || claims.contains(key) {
+        let claims = self.basis.holders.claims(marked)?;
+        if self.basis.holders.is_unclear(marked) || claims.contains(key) {
             return None;
         }
-        let renamed = marked.clone();
-        let waits_for = match self.new_name(marked, claims) {
-            NewName::Whole => None,
-            NewName::Underway => Some(WaitsFor::NewName(renamed)),
-            NewName::Hindered(place) => {
-                Some(WaitsFor::HinderedName { renamed, name: place.to_string() })
-            }
-            NewName::Contested(place, holder) => {
-                Some(WaitsFor::ContestedName { renamed, name: place.to_string(), holder })
-            }
-        };
-        Some((marked.clone(), Because::NameChanged(marked.clone()), waits_for))
+        Some((marked.clone(), DeregisterReason::NameChanged(marked.clone()), self.new_name(marked)))
     }
 
-    fn new_name(&self, service: &ServiceRef, claims: &BTreeSet<ServiceKey>) -> NewName {
-        new_name(self.observation, self.holders, self.matched, service, claims)
+    fn new_name(&self, service: &ServiceRef) -> Option<WaitsFor> {
+        waits_for_new_name(self.basis, self.compared, service)
     }
 }

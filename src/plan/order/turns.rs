@@ -94,7 +94,7 @@ mod tests {
 
     use super::*;
     use crate::model::ServiceKey;
-    use crate::plan::{Because, WaitsFor};
+    use crate::plan::{DeregisterReason, WaitsFor};
 
     fn numbered(number: usize) -> ServiceRef {
         ServiceRef::new("shop", format!("web-{number:05}"))
@@ -111,7 +111,7 @@ mod tests {
             let removal = Change::Deregister {
                 place: Place { namespace: "http".into(), name, key },
                 instance: "i".into(),
-                because: Because::ServiceGone(marked.clone()),
+                because: DeregisterReason::ServiceGone(marked.clone()),
                 marked: marked.clone(),
                 address: "10.0.0.1".into(),
                 waits_for: waits_for.map(|other| WaitsFor::Holder(numbered(other))),

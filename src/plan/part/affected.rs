@@ -2,21 +2,25 @@
 
 use std::collections::BTreeSet;
 
-use crate::model::{Marks, Selection, ServiceKey, ServiceRef};
+use crate::model::{Selection, ServiceRef};
 use crate::plan::{Holders, Observation};
 
 /// The Services whose endpoints and changes a run over `selection` has to look at: those selected,
 /// whether they exist or only left marks, and whoever holds a name that they claim or are found under
 /// and do not hold themselves.
-pub fn affected(observation: &Observation, selection: &Selection) -> BTreeSet<ServiceRef> {
-    let holders = Holders::decide(observation);
+pub fn affected(
+    observation: &Observation,
+    holders: &Holders,
+    selection: &Selection,
+) -> BTreeSet<ServiceRef> {
     let existing = observation.desired.services.keys().cloned();
     let selected: Vec<ServiceRef> = existing.filter(|it| selection.contains(it)).collect();
     let claimed = selected.iter().flat_map(|service| {
         let claims = holders.claims(service).into_iter().flatten();
         claims.map(move |key| (key, service.clone()))
     });
-    let marked = marks(observation).filter(|(_, service)| selection.contains(service));
+    let marked = observation.all_marked_services();
+    let marked = marked.filter(|(_, service)| selection.contains(service));
     let mut affected: BTreeSet<ServiceRef> = selected.iter().cloned().collect();
     for (key, service) in claimed.chain(marked) {
         if !holders.holds(key, &service) {
@@ -25,14 +29,4 @@ pub fn affected(observation: &Observation, selection: &Selection) -> BTreeSet<Se
         affected.insert(service);
     }
     affected
-}
-
-/// The Service in the marks of every instance of ours.
-fn marks(observation: &Observation) -> impl Iterator<Item = (&ServiceKey, ServiceRef)> {
-    observation.registry.services.keys().flat_map(move |key| {
-        let instances = observation.registry.instances(key);
-        instances.filter_map(move |(_, attributes)| {
-            Some((key, Marks::read(attributes, &observation.owner)?.service))
-        })
-    })
 }

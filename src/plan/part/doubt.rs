@@ -3,25 +3,22 @@
 
 use std::collections::BTreeSet;
 
-use crate::model::{ServiceKey, ServiceRef};
-use crate::plan::{Again, Holders, Observation, plan};
+use crate::model::ServiceKey;
+use crate::plan::{Basis, RereadScope, plan};
 
-/// The Cloud Map services that a plan for the `affected` Services would rest on for anything but leaving them alone.
-pub fn in_doubt(
-    observation: &Observation,
-    affected: &BTreeSet<ServiceRef>,
-) -> BTreeSet<ServiceKey> {
-    let plan = plan(observation, affected);
+/// The Cloud Map services that a plan would rest on for anything but leaving them alone.
+pub fn in_doubt(basis: Basis<'_>) -> BTreeSet<ServiceKey> {
+    let plan = plan(basis);
     // Whether a loss is too large depends on all that is there.
     if plan.guard.is_some() {
-        let services = observation.registry.services.iter();
+        let services = basis.observation.registry.services.iter();
         let seen = services.filter(|(_, service)| service.instances.is_some());
         return seen.map(|(key, _)| key.clone()).collect();
     }
     let changes: Vec<_> = plan.changes.values().flatten().cloned().collect();
     let held_back = plan.held_back.iter().map(|held| &held.service);
-    let holders = Holders::decide(observation);
-    let mut keys = Again::of(&holders, plan.changes.keys().chain(held_back), &changes).keys;
+    let mut keys =
+        RereadScope::of(basis.holders, plan.changes.keys().chain(held_back), &changes).keys;
     let places = plan.held_back.iter().filter_map(|held| held.place.as_ref());
     keys.extend(places.map(|place| place.key.clone()));
     keys

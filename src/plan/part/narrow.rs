@@ -8,7 +8,7 @@ use crate::plan::{Change, Extent, Holders, Observation};
 
 /// What is to be read again before the changes of one turn are decided for good.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Again {
+pub struct RereadScope {
     /// The Cloud Map services that the changes and claims are about.
     pub keys: BTreeSet<ServiceKey>,
     /// The Services of the turn, and those in the marks of what is to be removed.
@@ -17,7 +17,7 @@ pub struct Again {
     pub read: BTreeSet<ServiceRef>,
 }
 
-impl Again {
+impl RereadScope {
     /// What the changes of a turn of `services` rest on.
     pub fn of<'a>(
         holders: &Holders,
@@ -27,8 +27,7 @@ impl Again {
         let marked = changes.iter().filter_map(Change::loses);
         let services: BTreeSet<ServiceRef> = services.into_iter().chain(marked).cloned().collect();
         let changed = changes.iter().map(|change| change.place().key.clone());
-        let claims = services.iter().filter_map(|service| holders.claims(service));
-        let keys = changed.chain(claims.flatten().cloned()).collect();
+        let keys = changed.chain(holders.claimed_by(&services).cloned()).collect();
         let read = holders.with_sharers(&services);
         Self { keys, services, read }
     }
@@ -52,7 +51,7 @@ impl Again {
         let unannotated = self.services.intersection(&observation.desired.unannotated).cloned();
         let desired = Desired { services: concerned.collect(), unannotated: unannotated.collect() };
         let (owner, rules) = (observation.owner.clone(), observation.rules.clone());
-        let (now, extent, held) = (observation.now, Extent::Again, observation.held.clone());
+        let (now, extent, held) = (observation.now, Extent::Remainder, observation.held.clone());
         Observation { owner, rules, now, extent, judged: None, held, desired, registry }
     }
 }

@@ -2,48 +2,35 @@
 
 use std::collections::BTreeSet;
 
-use crate::model::{Claim, Marks, ServiceKey, ServiceRef};
-use crate::plan::{Holders, Observation};
-
-/// The keys that Services claim, and that may be looked at.
-pub fn claimed(observation: &Observation, services: &BTreeSet<ServiceRef>) -> BTreeSet<ServiceKey> {
-    let holders = Holders::decide(observation);
-    services.iter().filter_map(|service| holders.claims(service)).flatten().cloned().collect()
-}
+use crate::model::{Claim, ServiceKey};
+use crate::plan::{Basis, Observation};
 
 /// Whether a claim of the cluster names a namespace that is not to be found.
 pub fn lacks_namespace(observation: &Observation) -> bool {
-    let claims = observation.desired.services.values().filter_map(|it| it.claims.as_ref().ok());
-    let mut namespaces = claims.map(|claims| &claims.namespace);
-    namespaces.any(|namespace| observation.registry.resolve(namespace).is_err())
+    let mut claims = observation.desired.all_claims();
+    claims.any(|claims| observation.registry.resolve(&claims.namespace).is_err())
 }
 
 /// The ids of the namespaces that claims of the cluster name.
 pub fn claimed_namespaces(observation: &Observation) -> BTreeSet<String> {
-    let claims = observation.desired.services.values().filter_map(|it| it.claims.as_ref().ok());
+    let claims = observation.desired.all_claims();
     let found = claims.filter_map(|claims| observation.registry.resolve(&claims.namespace).ok());
     found.map(|namespace| namespace.id.clone()).collect()
 }
 
-/// Whether each of these Services is known to hold all that it claims, and alone, whatever others ask for: its
+/// Whether each of the affected Services is known to hold all that it claims, and alone, whatever others ask for: its
 /// marks, and no other Service's, are on our instances under every key. For any other it matters who else
 /// claims the name, or what it has left behind elsewhere.
-pub fn stand_alone(observation: &Observation, services: &BTreeSet<ServiceRef>) -> bool {
-    let holders = Holders::decide(observation);
-    services.iter().all(|service| {
-        let annotated = observation.desired.services.get(service);
-        let claims = annotated.and_then(|annotated| annotated.claims.as_ref().ok());
+pub fn hold_names_exclusively(basis: Basis<'_>) -> bool {
+    let Basis { observation, holders, affected } = basis;
+    affected.iter().all(|service| {
+        let claims = observation.desired.claims(service);
         let exclusive = claims.is_some_and(|claims| claims.claim == Claim::Exclusive);
         let clear = !holders.is_unclear(service) && holders.denied(service).is_empty();
         let mut keys = holders.claims(service).into_iter().flatten();
         let only = BTreeSet::from([service.clone()]);
-        let alone = |key: &ServiceKey| marks(observation, key).collect::<BTreeSet<_>>() == only;
+        let marked = |key: &ServiceKey| observation.marked_services(key).collect::<BTreeSet<_>>();
+        let alone = |key: &ServiceKey| marked(key) == only;
         exclusive && clear && keys.all(alone)
     })
-}
-
-/// The Services in the marks of our instances under a key.
-pub fn marks(observation: &Observation, key: &ServiceKey) -> impl Iterator<Item = ServiceRef> {
-    let instances = observation.registry.instances(key);
-    instances.filter_map(|(_, it)| Some(Marks::read(it, &observation.owner)?.service))
 }

@@ -1,10 +1,12 @@
 //! A service is created together with its first instance, fitting its namespace.
 
+use std::collections::BTreeSet;
+
 use crate::model::{
     Family, HealthSource, NamespaceKind, NewService, Records, ServiceKey, ServiceKind, ServiceName,
     ServiceRef,
 };
-use crate::plan::Observation;
+use crate::plan::{Change, Holders, Observation, Place, Plan, Stage};
 
 /// TTL in seconds of the records of a new DNS service, where no annotation says otherwise.
 const DEFAULT_TTL: u32 = 60;
@@ -35,4 +37,22 @@ pub fn new_service(
     let routing_policy = claims.routing_policy.unwrap_or_default();
     let custom_health = claims.health == HealthSource::Custom;
     Some(NewService { namespace, name, kind, ttl, routing_policy, custom_health })
+}
+
+impl Plan {
+    /// Leaves the creation of each missing service to the oldest holder of the name that registers something there.
+    pub(in crate::plan) fn create_once(&mut self, holders: &Holders) {
+        let creates = self.changes.values().flatten().filter(|it| it.stage() == Stage::Create);
+        let places: BTreeSet<Place> = creates.map(|it| it.place().clone()).collect();
+        for place in places {
+            let here = |change: &Change, stage| change.stage() == stage && *change.place() == place;
+            let mut is_created = false;
+            for holder in holders.holders(&place.key) {
+                let Some(changes) = self.changes.get_mut(holder) else { continue };
+                let registers = changes.iter().any(|it| here(it, Stage::Register));
+                changes.retain(|it| registers && !is_created || !here(it, Stage::Create));
+                is_created |= registers;
+            }
+        }
+    }
 }

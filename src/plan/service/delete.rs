@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::model::{CloudMapService, Registry, ServiceKey, Tags};
+use crate::model::{CloudMapService, InstanceKey, Registry, ServiceKey, Tags};
 use crate::plan::{Change, Observation, Plan};
 
 /// What clusters say of the Cloud Map services that are to stay, and of the instances that go.
@@ -18,8 +18,8 @@ pub struct Claimed {
     leaving: Leaving,
 }
 
-/// Instances, by service and id.
-pub type Leaving = BTreeSet<(ServiceKey, String)>;
+/// Instances that a plan takes out.
+pub type Leaving = BTreeSet<InstanceKey>;
 
 impl Claimed {
     /// What one cluster says, and what a plan for all of it takes out.
@@ -70,20 +70,15 @@ impl Claimed {
     /// Whether nothing of what was read in a service stays.
     fn leaves(&self, key: &ServiceKey, service: &CloudMapService) -> bool {
         let mut instances = service.instances.iter().flatten();
-        instances.all(|(id, _)| self.leaving.contains(&(key.clone(), id.clone())))
+        instances.all(|(id, _)| self.leaving.contains(&InstanceKey::new(key, id)))
     }
 }
 
 impl Plan {
     /// The instances that the plan takes out, also those that have to wait for something.
     pub fn leaving(&self) -> Leaving {
-        let removals = self.changes.values().flatten().filter_map(|change| match change {
-            Change::Deregister { place, instance, .. } => {
-                Some((place.key.clone(), instance.clone()))
-            }
-            _ => None,
-        });
-        removals.collect()
+        let removals = self.changes.values().flatten().filter(|it| it.marked().is_some());
+        removals.filter_map(Change::instance_key).collect()
     }
 }
 

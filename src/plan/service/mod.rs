@@ -5,45 +5,44 @@
 mod create;
 mod delete;
 mod namespace;
+mod shared;
 mod ttl;
 mod update;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Holders, Observation, Reason};
-use crate::model::{CloudMapService, Records, ServiceKey, ServiceKind, ServiceRef, Tags};
+use super::{Basis, Holders, Observation, Reason};
+use crate::model::{CloudMapService, Records, ServiceKey, ServiceKind, Tags};
 
 pub use create::new_service;
 pub use delete::{Claimed, Leaving, Verdict, deletable, verdict};
+pub use shared::overridden_settings;
 pub use update::{remarks, update};
 
-/// The Cloud Map services whose tags a plan for the `affected` Services depends on: those that get our
-/// first instance and may be managed by ECS Service Connect, which uses HTTP services only, and those
-/// that differ in what an update could change.
-pub fn tags_needed(
-    observation: &Observation,
-    affected: &BTreeSet<ServiceRef>,
-) -> BTreeSet<ServiceKey> {
-    let holders = Holders::decide(observation);
+/// The Cloud Map services whose tags a plan depends on: those that get our first instance and may be managed by ECS
+/// Service Connect, which uses HTTP services only, and those that differ in what an update could change.
+pub fn tags_needed(basis: Basis<'_>) -> BTreeSet<ServiceKey> {
+    let Basis { observation, holders, affected } = basis;
     let held = holders.held().filter(|(_, holder)| affected.contains(*holder));
     let needed = held.filter(|(key, holder)| {
         let Some(service) = observation.registry.services.get(key) else { return false };
-        let claims = observation.desired.services[*holder].claims.as_ref();
+        let claims = observation.desired.claims(holder);
         let first = service.kind == ServiceKind::Http && !has_ours(observation, key);
         let decides = holders.holder(key) == Some(*holder);
         let owner = &observation.owner;
         let differs = |claims| update::depends_on_tags(service, claims, owner);
-        first || decides && claims.is_ok_and(differs)
+        first || decides && claims.is_some_and(differs)
     });
     needed.map(|(key, _)| key.clone()).collect()
 }
 
 /// The TTL that the cluster asks for under every name it holds; none where it asks for none.
-pub fn ttls_asked(observation: &Observation) -> BTreeMap<ServiceKey, Option<u32>> {
-    let holders = Holders::decide(observation);
+pub fn ttls_asked(
+    observation: &Observation,
+    holders: &Holders,
+) -> BTreeMap<ServiceKey, Option<u32>> {
     let asked = holders.keys().filter_map(|key| {
-        let holder = observation.desired.services.get(holders.holder(key)?)?;
-        Some((key.clone(), holder.claims.as_ref().ok()?.ttl))
+        Some((key.clone(), observation.desired.claims(holders.holder(key)?)?.ttl))
     });
     asked.collect()
 }

@@ -10,9 +10,7 @@ impl Observation {
     /// Adds the namespaces that claims name, that are missing, and that may be created. From here on
     /// they are namespaces like any other, up to the missing ARN.
     pub fn expect_namespaces(&mut self) {
-        let claims =
-            self.desired.services.values().filter_map(|service| service.claims.as_ref().ok());
-        for reference in claims.map(|claims| &claims.namespace) {
+        for reference in self.desired.all_claims().map(|claims| &claims.namespace) {
             let missing = self.registry.resolve(reference);
             let missing = matches!(missing, Err(UnresolvedNamespace::Missing { .. }));
             if missing && not_created(reference, &self.rules).is_none() {

@@ -76,14 +76,14 @@ impl Plan {
             gets_one || has_ours(observation, &place.key)
         };
         let updated = self.changes.values().flatten().filter(|it| it.stage() == Stage::Update);
-        let told = self.standing.iter().filter(|(_, it)| it.notes.iter().any(is_about_ttl));
+        let told = self.unchanged.iter().filter(|(_, it)| it.notes.iter().any(is_about_ttl));
         let places = updated.map(Change::place).chain(told.map(|(place, _)| place));
         let left: BTreeSet<Place> = places.filter(|place| !has_say(place)).cloned().collect();
         for changes in self.changes.values_mut() {
             changes.retain(|it| it.stage() != Stage::Update || !left.contains(it.place()));
         }
-        for (_, standing) in self.standing.iter_mut().filter(|(place, _)| left.contains(place)) {
-            standing.notes.retain(|note| !is_about_ttl(note));
+        for (_, unchanged) in self.unchanged.iter_mut().filter(|(place, _)| left.contains(place)) {
+            unchanged.notes.retain(|note| !is_about_ttl(note));
         }
     }
 }

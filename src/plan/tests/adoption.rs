@@ -8,7 +8,7 @@ use super::world::{
 };
 use crate::model::attributes::{EC2_INSTANCE, INITIAL_HEALTH, PORT, SCHEMA, SIGHTING};
 use crate::model::{Attributes, Marks, Owner, Selection};
-use crate::plan::{Adoption, Plan, Policy, Rules, adopt, affected};
+use crate::plan::{Adoption, Plan, Policy, Rules, adopt};
 
 const TASK: &str = "0123456789abcdef0123456789abcdef";
 
@@ -19,7 +19,7 @@ impl World {
 
     fn adoption_from(&self, owner: Option<&str>) -> Plan {
         let adoption = Adoption { owner: owner.map(str::to_owned) };
-        adopt(&self.0, &affected(&self.0, &Selection::Everything), &adoption)
+        adopt(self.observed(&Selection::Everything).basis(), &adoption)
     }
 }
 

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use super::promises::publishable;
 use super::simulation::Simulation;
 use super::world::{World, tell};
-use crate::model::{Attributes, Marks, ServiceKey};
+use crate::model::{Attributes, ServiceKey};
 use crate::plan::instances::identity::Identity;
 use crate::plan::{Change, HeldBack, Holders, Plan, Reason};
 
@@ -15,8 +15,7 @@ impl Simulation {
     /// may have. What stays for a while may get another mark.
     pub fn assert_allowed(&self, change: &Change, attributes: &Attributes) {
         let of = |attributes: &Attributes| {
-            let marks = Marks::read(attributes, &self.world.0.owner);
-            (marks.map(|marks| marks.service), Identity::of(attributes, true))
+            (self.world.0.owner.service_of(attributes), Identity::of(attributes, true))
         };
         let present = self.instance(&change.place().key, change.instance().expect("an instance"));
         if present.is_some_and(|present| of(present) == of(attributes)) {
@@ -43,16 +42,15 @@ pub fn assert_allowed(world: &World, plan: &Plan) {
     };
     for key in world.0.registry.services.keys().filter(|key| !refused(key)) {
         for (id, attributes) in world.0.registry.instances(key) {
-            let Some(marks) = Marks::read(attributes, &world.0.owner) else { continue };
-            let allowed = world.0.permit(&marks.service, key).is_ok();
+            let Some(marked) = world.0.owner.service_of(attributes) else { continue };
+            let allowed = world.0.permit(&marked, key).is_ok();
             let held = holders.holders(key).iter();
             let held = held.flat_map(|holder| publishable(&world.0, holder, key));
             let held: Vec<IpAddr> = held.flatten().collect();
             let asked = Identity::of(attributes, true).addresses().any(|it| held.contains(&it));
             assert!(
                 allowed || asked || waiting.contains(&(key, id.as_str())),
-                "{id} of {} is left under {key:?}:\n{}",
-                marks.service,
+                "{id} of {marked} is left under {key:?}:\n{}",
                 tell(plan)
             );
         }

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 
 use super::simulation::Simulation;
 use super::world::tagged;
-use crate::model::{Attributes, CloudMapService, Health, KnownHealth, ServiceKey, ServiceKind};
+use crate::model::{
+    Attributes, CloudMapService, Health, InstanceKey, KnownHealth, ServiceKey, ServiceKind,
+};
 use crate::passes::{Effect, Outcome};
 use crate::plan::instances::health;
 use crate::plan::{Change, NewService, ServiceUpdate};
@@ -37,7 +39,7 @@ impl Simulation {
         if let Change::CreateService { service, .. } = change {
             // Another cluster may have been faster.
             if self.world.0.registry.services.contains_key(&key) {
-                return Effect::Again;
+                return Effect::Contested;
             }
             self.writes += 1;
             return Effect::Created(self.create_service(key, service));
@@ -57,7 +59,7 @@ impl Simulation {
                 assert_eq!(present, None, "{change}: somebody has that id");
                 self.instances(&key).insert(instance.clone(), attributes.clone());
                 self.set_health(&key, instance, Some(health::initial(attributes)));
-                self.fresh.insert((key, instance.clone()));
+                self.fresh.insert(InstanceKey::new(&key, instance));
                 self.assert_within_limits(change);
             }
             Change::Rewrite { instance, attributes, exchange, .. } => {

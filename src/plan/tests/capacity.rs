@@ -141,9 +141,9 @@ fn a_service_above_its_limit_exchanges_one_for_one() {
 fn an_instance_of_which_only_the_health_is_told_stands() {
     let pods = [pod("one", "10.0.0.1"), pod("two", "10.0.0.2"), pod("six", "10.0.0.6")];
     let web = service("shop/web", "http/web").custom_health().ready(pods);
-    let standing = registered("one", "10.0.0.1", "HEALTHY");
+    let present = registered("one", "10.0.0.1", "HEALTHY");
     let known = [("a", Health::Unhealthy)];
-    let world = checked(World::new().service(web), [("a", standing)], &known);
+    let world = checked(World::new().service(web), [("a", present)], &known);
     assert_snapshot!(told(&world, 2), @r"
     shop/web: register http/web: 10.0.0.2 (pod two), HEALTHY
     shop/web: health http/web a: 10.0.0.1 (pod one): UNHEALTHY -> HEALTHY, since it is ready

@@ -6,7 +6,7 @@ use serde_json::json;
 use super::name_policy::rules;
 use super::world::{A, HTTP, World, key, mistake, named, of_other_cluster, own, pod, service};
 use crate::model::{NamespaceKind, Selection, ServiceRef};
-use crate::plan::{Again, Holders, NamePolicy, Rules, affected};
+use crate::plan::{Holders, NamePolicy, RereadScope, Rules};
 
 fn holder(world: &World, place: &str) -> Option<String> {
     Holders::decide(&world.0).holder(&key(place)).map(ToString::to_string)
@@ -105,12 +105,12 @@ fn a_sync_of_one_service_is_also_about_who_holds_its_names() {
         ("shop/unknown", vec![]),
     ];
     for (selected, expected) in cases {
-        let affected = affected(&world.0, &Selection::service(named(selected)));
+        let affected = world.observed(&Selection::service(named(selected))).affected;
         let names: Vec<String> = affected.iter().map(ServiceRef::to_string).collect();
         assert_eq!(names, expected, "{selected}");
     }
-    assert_eq!(affected(&world.0, &Selection::namespace("shop")).len(), 6);
-    assert_eq!(affected(&world.0, &Selection::Everything).len(), 6);
+    assert_eq!(world.observed(&Selection::namespace("shop")).affected.len(), 6);
+    assert_eq!(world.observed(&Selection::Everything).affected.len(), 6);
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn what_is_decided_again_rests_on_the_names_and_services_of_its_changes() {
     let (holders, web) = (Holders::decide(&world.0), named("shop/web"));
     let mut changes = world.plan().changes.into_values().flatten().collect::<Vec<_>>();
     changes.retain(|change| change.place().key == key("dns/old"));
-    let again = Again::of(&holders, [&web], &changes);
+    let again = RereadScope::of(&holders, [&web], &changes);
     assert_eq!(again.keys, [key("dns/new"), key("dns/old"), key("dns/web")].into());
     assert_eq!(again.services, [named("shop/renamed"), web].into());
     let narrow = again.narrow(&world.0, &holders);

@@ -14,13 +14,13 @@ use super::simulation::{Course, Simulation};
 use super::world::{A, AAAA, BOTH, World, tell};
 use crate::model::attributes::MARK_PREFIX;
 use crate::model::{
-    Attributes, Endpoint, Health, Marks, Selection, ServiceKey, ServiceKind, ServiceRef, Tags,
+    Attributes, Endpoint, Health, Selection, ServiceKey, ServiceKind, ServiceRef, Tags,
 };
 use crate::plan::instances::health;
 use crate::plan::instances::identity::Identity;
 use crate::plan::{
-    Adoption, Because, Change, Holders, Plan, Policy, Reason, Rules, ServiceLimit, Setting, Stage,
-    WaitsFor,
+    Adoption, Change, DeregisterReason, Holders, Plan, Policy, Reason, Rules, ServiceLimit,
+    Setting, Stage, WaitsFor,
 };
 
 /// After so many undisturbed syncs there is nothing left to do: what one of them brings about may
@@ -95,7 +95,7 @@ proptest! {
                 Change::Deregister { because, .. } => Some(because),
                 other => other.exchange().map(|exchange| &exchange.because),
             };
-            let duplicate = because == Some(&Because::Duplicate);
+            let duplicate = because == Some(&DeregisterReason::Duplicate);
             prop_assert!(duplicate || !is_adopted, "{change}: {}", change.detail());
         }
         settle(&mut simulation, &[Selection::Everything]);
@@ -200,7 +200,7 @@ pub fn assert_settled(simulation: &Simulation, plan: &Plan) {
             WaitsFor::NewName(renamed)
             | WaitsFor::HolderAndNewName { renamed, .. }
             | WaitsFor::ContestedName { renamed, .. }
-            | WaitsFor::HinderedName { renamed, .. } => {
+            | WaitsFor::BlockedRename { renamed, .. } => {
                 let all = plan.changes.values().flatten().filter(is_refused);
                 let is_full = all.map(|it| &it.place().key).any(|key| shares(renamed, key));
                 assert!(is_full || hinders(renamed), "{change}:\n{told}");
@@ -258,7 +258,7 @@ fn assert_healthy_when_serving(world: &World, key: &ServiceKey, holder: &Service
     }
     let keeps = service.claims.as_ref().is_ok_and(|claims| claims.keeps_serving);
     for (id, attributes) in world.0.registry.instances(key) {
-        let marked = Marks::read(attributes, &world.0.owner).map(|marks| marks.service);
+        let marked = world.0.owner.service_of(attributes);
         let stated: Vec<_> = Identity::of(attributes, true).addresses().collect();
         let behind = |endpoint: &&Endpoint| endpoint.addresses().any(|it| stated.contains(&it));
         let behind = service.endpoints.iter().flatten().filter(behind);
@@ -289,7 +289,7 @@ fn is_service_connect(world: &World) -> bool {
     let mut services = world.0.registry.services.iter();
     services.any(|(key, service)| {
         let managed = matches!(service.tags, Tags::Read { managed_by_ecs: true, .. });
-        managed && marks(world, key).next().is_some()
+        managed && world.0.marked_services(key).next().is_some()
     })
 }
 
@@ -299,8 +299,7 @@ pub fn found(world: &World) -> BTreeSet<(ServiceKey, Identity, ServiceRef)> {
     let keys = world.0.registry.services.keys();
     let all = keys.flat_map(|key| world.0.registry.instances(key).map(move |(_, it)| (key, it)));
     let ours = all.filter_map(|(key, it)| {
-        let service = Marks::read(it, &world.0.owner)?.service;
-        Some((key.clone(), Identity::of(it, true), service))
+        Some((key.clone(), Identity::of(it, true), world.0.owner.service_of(it)?))
     });
     ours.collect()
 }
@@ -308,17 +307,12 @@ pub fn found(world: &World) -> BTreeSet<(ServiceKey, Identity, ServiceRef)> {
 /// Whether somebody unclear left instances under the name: they stay.
 fn is_anothers(world: &World, key: &ServiceKey) -> bool {
     let holders = Holders::decide(&world.0);
-    marks(world, key).any(|service| !holders.holds(key, &service))
-}
-
-fn marks(world: &World, key: &ServiceKey) -> impl Iterator<Item = ServiceRef> {
-    let instances = world.0.registry.instances(key);
-    instances.filter_map(|(_, it)| Some(Marks::read(it, &world.0.owner)?.service))
+    world.0.marked_services(key).any(|service| !holders.holds(key, &service))
 }
 
 /// Every Service that exists or left marks.
 fn services(world: &World) -> BTreeSet<ServiceRef> {
-    let marked = world.0.registry.services.keys().flat_map(|key| marks(world, key));
+    let marked = world.0.all_marked_services().map(|(_, service)| service);
     marked.chain(world.0.desired.services.keys().cloned()).collect()
 }
 

@@ -4,12 +4,12 @@
 use super::guard::shops;
 use super::world::{HTTP, World, own, pod, service};
 use crate::model::Selection;
-use crate::plan::{Policy, Rules, affected, in_doubt};
+use crate::plan::{Policy, Rules, in_doubt};
 
 /// The names of the Cloud Map services that are to be listed.
 fn doubts(world: &World) -> Vec<String> {
-    let affected = affected(&world.0, &Selection::Everything);
-    in_doubt(&world.0, &affected).into_iter().map(|key| key.name).collect()
+    let doubt = in_doubt(world.observed(&Selection::Everything).basis());
+    doubt.into_iter().map(|key| key.name).collect()
 }
 
 /// `shop/web` and `shop/api` in step, and a pod of `shop/cart` that is not registered.
@@ -17,7 +17,7 @@ fn cart_differs() -> World {
     let ready = |name: &str, address| {
         service(&format!("shop/{name}"), &format!("http/{name}")).ready([pod("one", address)])
     };
-    let standing = |name: &str, address| {
+    let registered = |name: &str, address| {
         super::world::with(
             own("a", &format!("shop/{name}"), address).1,
             "cloud-map-sync/pod",
@@ -28,9 +28,9 @@ fn cart_differs() -> World {
         .service(ready("web", "10.0.0.1").also("www"))
         .service(ready("api", "10.0.0.2"))
         .service(ready("cart", "10.0.0.3"))
-        .cloud_map("http/web", HTTP, [("a", standing("web", "10.0.0.1"))])
-        .cloud_map("http/www", HTTP, [("a", standing("web", "10.0.0.1"))])
-        .cloud_map("http/api", HTTP, [("a", standing("api", "10.0.0.2"))])
+        .cloud_map("http/web", HTTP, [("a", registered("web", "10.0.0.1"))])
+        .cloud_map("http/www", HTTP, [("a", registered("web", "10.0.0.1"))])
+        .cloud_map("http/api", HTTP, [("a", registered("api", "10.0.0.2"))])
         .cloud_map("http/cart", HTTP, [])
 }
 

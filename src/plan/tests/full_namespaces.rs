@@ -6,14 +6,14 @@ use insta::assert_snapshot;
 use super::capacity::{ready, stands, task};
 use super::simulation::{Course, Simulation};
 use super::world::{HTTP, World, key, named, own, pod, service, tell};
-use crate::model::{Attributes, CloudMapService, Marks, Selection, ServiceRef};
+use crate::model::{Attributes, CloudMapService, Selection, ServiceRef};
 use crate::plan::plan;
 
 /// The plan of a run in which Cloud Map refused a registration in the namespace `http`.
 fn refused(world: &World) -> String {
-    let mut observation = world.0.clone();
-    observation.registry.capacity.refuse("ns-http", "the namespace holds 3 instances");
-    tell(&plan(&observation, &crate::plan::affected(&observation, &Selection::Everything)))
+    let mut world = world.clone();
+    world.0.registry.capacity.refuse("ns-http", "the namespace holds 3 instances");
+    tell(&plan(world.observed(&Selection::Everything).basis()))
 }
 
 /// A world whose namespaces are as full as they are.
@@ -25,9 +25,8 @@ fn full(world: World) -> Simulation {
 /// The addresses of a Service's instances, by name.
 fn found(simulation: &Simulation, service: &str) -> Vec<String> {
     let world = &simulation.world.0;
-    let marked = |attributes: &Attributes| {
-        Marks::read(attributes, &world.owner).is_some_and(|it| it.service == named(service))
-    };
+    let marked =
+        |attributes: &Attributes| world.owner.service_of(attributes) == Some(named(service));
     let all = world.registry.services.keys().flat_map(|key| {
         let ours = world.ours(key).filter(|(_, attributes)| marked(attributes));
         ours.map(move |(_, it)| format!("{} {}", key.name, it["AWS_INSTANCE_IPV4"]))

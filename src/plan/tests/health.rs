@@ -9,8 +9,8 @@ use super::world::{
     tell, with, written,
 };
 use crate::model::attributes::{HEALTH, INITIAL_HEALTH, REGION};
-use crate::model::{Attributes, Endpoint, Health, KnownHealth};
-use crate::plan::{Policy, Rules, health_needed};
+use crate::model::{Attributes, Endpoint, Health, KnownHealth, Selection};
+use crate::plan::{Basis, Policy, Rules, health_needed};
 
 /// A pod with these conditions.
 pub fn found(name: &str, address: &str, conditions: &str) -> Endpoint {
@@ -171,7 +171,11 @@ fn health_is_read_only_where_a_plan_has_to_know_it() {
         ("none of ours", checked(asking(), [("a", foreign("10.0.0.1"))], &[]), false),
     ];
     for (case, world, expected) in cases {
-        let asked = |service| health_needed(&world.0, &[named(service)].into());
+        let asked = |service| {
+            let affected = [named(service)].into();
+            let observed = world.observed(&Selection::Everything);
+            health_needed(Basis { affected: &affected, ..observed.basis() })
+        };
         assert_eq!(asked("shop/web").contains(&key("http/web")), expected, "{case}");
         assert!(asked("shop/other").is_empty(), "{case}");
     }

@@ -2,15 +2,16 @@
 
 use insta::assert_snapshot;
 
+use super::simulation::{Course, Simulation};
 use super::world::{
     A, BOTH, HTTP, SRV, World, foreign, of_other_cluster, ours, pod, service, web_of, with, written,
 };
 use crate::model::attributes::{AVAILABILITY_ZONE, INITIAL_HEALTH, IPV4, PORT, REGION, SCHEMA};
-use crate::model::{Attributes, ServiceKind, ServiceRef};
+use crate::model::{Attributes, Selection, ServiceKind, ServiceRef};
 use crate::plan::Foreign;
 
 /// A Service with one pod, and an instance of ours as it stands in Cloud Map.
-fn standing(instance: Attributes) -> World {
+fn registered(instance: Attributes) -> World {
     World::new().service(service("shop/web", "dns/web").ready([pod("one", "10.0.0.1")])).cloud_map(
         "dns/web",
         A,
@@ -18,16 +19,16 @@ fn standing(instance: Attributes) -> World {
     )
 }
 
-/// As the first release registers the pod of `standing`.
+/// As the first release registers the pod of `registered`.
 fn right() -> Attributes {
     with(ours("shop/web", "10.0.0.1"), "cloud-map-sync/pod", "one")
 }
 
 #[test]
 fn an_instance_keeps_the_id_that_it_has() {
-    let plan = standing(right()).plan();
+    let plan = registered(right()).plan();
     assert!(plan.changes.is_empty());
-    assert_eq!(plan.standing.values().map(|it| it.unchanged).sum::<usize>(), 1);
+    assert_eq!(plan.unchanged.values().map(|it| it.ours).sum::<usize>(), 1);
 }
 
 #[test]
@@ -49,11 +50,11 @@ fn what_we_set_is_repaired_and_what_others_added_is_no_difference() {
         ("color", "red", ""),
     ];
     for (key, value, expected) in cases {
-        let told = standing(with(right(), key, value)).told();
+        let told = registered(with(right(), key, value)).told();
         let told = told.strip_prefix("shop/web: rewrite dns/web a: ").unwrap_or(&told);
         assert_eq!(told, expected, "{key}={value}");
     }
-    assert_snapshot!(standing(unmarked).told(), @"shop/web: rewrite dns/web a: cloud-map-sync/pod nothing -> one");
+    assert_snapshot!(registered(unmarked).told(), @"shop/web: rewrite dns/web a: cloud-map-sync/pod nothing -> one");
 }
 
 #[test]
@@ -77,7 +78,7 @@ fn a_rewrite_carries_over_what_others_added() {
         ("cloud-map-sync/later", "x"),
     ];
     let present = added.into_iter().fold(right(), |it, (key, value)| with(it, key, value));
-    let plan = standing(with(present.clone(), REGION, "us-east-1")).plan();
+    let plan = registered(with(present.clone(), REGION, "us-east-1")).plan();
     let healthy = with(present, INITIAL_HEALTH, "HEALTHY");
     assert_eq!(written(&plan, "dns/web")["a"], healthy, "its health begins anew, and it is ready");
 }
@@ -192,8 +193,8 @@ fn what_belongs_to_others_is_counted_by_kind() {
             ],
         )
         .cloud_map("http/unclaimed", HTTP, [("e", foreign("10.0.0.5"))]);
-    let standing = world.plan().standing;
-    let foreign: Vec<_> = standing.values().flat_map(|it| it.foreign.clone()).collect();
+    let unchanged = world.plan().unchanged;
+    let foreign: Vec<_> = unchanged.values().flat_map(|it| it.foreign.clone()).collect();
     assert_eq!(foreign, [(Foreign::Ecs, 2), (Foreign::OtherCluster, 1), (Foreign::Unknown, 1)]);
 }
 
@@ -220,4 +221,25 @@ fn a_new_instance_carries_marks_address_zone_and_region() {
     cloud-map-sync/service=web
     ");
     assert_eq!(plan.changes.keys().collect::<Vec<_>>(), [&ServiceRef::new("shop", "web")]);
+}
+
+#[test]
+fn addresses_edited_to_those_of_other_pods_are_put_right_in_one_sync() {
+    let addresses = ["10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.9"];
+    let pods = [("one", addresses[0]), ("two", addresses[1]), ("three", addresses[2])];
+    let pods = pods.map(|(name, address)| pod(name, address));
+    let empty = World::new().service(service("shop/web", "http/web").ready(pods));
+    let empty = empty.cloud_map("http/web", HTTP, []);
+    let ids = [0, 1, 2].map(|pod| empty.id_given("http/web", addresses[pod]));
+    for world in 0..125_usize {
+        let stated = [world % 5, world / 5 % 5, world / 25].map(|it| addresses.get(it));
+        let all = ids.iter().zip(stated).filter_map(|(id, stated)| Some((id, stated?)));
+        let all = all.map(|(id, stated)| (id.clone(), ours("shop/web", stated)));
+        let edited = empty.clone().with("http/web", |it| it.instances = Some(all.collect()));
+        let mut simulation = Simulation::new(edited, Course::undisturbed());
+        simulation.sync(&Selection::Everything);
+        assert_eq!(simulation.sync(&Selection::Everything), 0, "{stated:?}");
+        let told = simulation.world.told();
+        assert!(told.is_empty(), "{stated:?}: {told}");
+    }
 }

@@ -7,24 +7,24 @@ use std::net::IpAddr;
 use super::simulation::Simulation;
 use crate::model::attributes::{IPV4, IPV6};
 use crate::model::{
-    AnnotatedService, Endpoint, Health, HealthSource, Marks, ServiceKey, ServiceRef,
+    AnnotatedService, Endpoint, Health, HealthSource, InstanceKey, ServiceKey, ServiceRef,
 };
 use crate::plan::instances::health;
 use crate::plan::instances::identity::Identity;
-use crate::plan::{Change, Holders, Observation, Plan, plan};
+use crate::plan::{Basis, Change, Holders, Observation, Plan, plan};
 
 impl Simulation {
-    pub fn assert_ours(&self, change: &Change) -> Marks {
+    pub fn assert_ours(&self, change: &Change) -> ServiceRef {
         let present = self.instance(&change.place().key, change.instance().expect("an instance"));
-        let marks = present.and_then(|present| Marks::read(present, &self.world.0.owner));
-        marks.unwrap_or_else(|| panic!("{change}: it is not ours: {present:?}"))
+        let marked = present.and_then(|present| self.world.0.owner.service_of(present));
+        marked.unwrap_or_else(|| panic!("{change}: it is not ours: {present:?}"))
     }
 
     /// A removal is of ours, of a Service that can be told what it asks for, and in case of a rename
     /// the Service is found under all its new names. Where another one holds the old name, that is so
     /// as far as nothing hinders it.
     pub fn assert_may_go(&self, change: &Change) {
-        let marked = self.assert_ours(change).service;
+        let marked = self.assert_ours(change);
         let holders = Holders::decide(&self.world.0);
         let key = &change.place().key;
         let Ok(permit) = self.world.0.permit(&marked, key) else { return };
@@ -66,10 +66,7 @@ impl Simulation {
     }
 
     fn count_of(&self, service: &ServiceRef) -> usize {
-        let registry = &self.world.0.registry;
-        let all = registry.services.keys().flat_map(|key| self.world.0.ours(key));
-        let marks = all.filter_map(|(_, it)| Marks::read(it, &self.world.0.owner));
-        marks.filter(|marks| marks.service == *service).count()
+        self.world.0.all_marked_services().filter(|(_, marked)| marked == service).count()
     }
 
     /// Whether a Service cannot be found whole under the names that it asks for. A name that comes free
@@ -78,14 +75,15 @@ impl Simulation {
         let holders = Holders::decide(&self.world.0);
         let at_first = |name| self.holders.get(name).is_none_or(|them| them.contains(service));
         let mut held = names.iter().map(|name| holders.holds(name, service) && at_first(name));
-        let plan = plan(&self.world.0, &BTreeSet::from([service.clone()]));
+        let (observation, affected) = (&self.world.0, &BTreeSet::from([service.clone()]));
+        let plan = plan(Basis { observation, holders: &holders, affected });
         held.any(|held| !held) || plan.held_back.iter().any(|it| it.reason.keeps_out())
     }
 
     /// Health is reported of ours only, where there is a check to report it to, and while none is ready
     /// nothing gets worse where the last ones stay.
     pub fn assert_health_may_change(&self, change: &Change, wanted: Health) {
-        let marked = self.assert_ours(change).service;
+        let marked = self.assert_ours(change);
         let key = &change.place().key;
         assert!(self.world.0.registry.services[key].custom_health, "{change}: there is no check");
         let service = &self.world.0.desired.services[&marked];
@@ -111,25 +109,21 @@ impl Simulation {
     }
 
     /// The instances of the Services that the guard holds.
-    pub fn held(&self, plan: &Plan) -> Vec<(ServiceKey, String)> {
-        let told = plan.guard.iter().filter(|told| told.stand.holds());
-        let services = told.flat_map(|told| told.losing.iter().map(|it| it.service.clone()));
+    pub fn held(&self, plan: &Plan) -> Vec<InstanceKey> {
+        let told = plan.guard.iter().filter(|told| told.state.holds());
+        let services = told.flat_map(|told| told.losses.iter().map(|it| it.service.clone()));
         let services: BTreeSet<ServiceRef> = services.collect();
-        let registry = &self.world.0.registry;
-        let all = registry.services.keys().flat_map(|key| {
-            registry.instances(key).map(move |(id, attributes)| (key, id, attributes))
-        });
-        let of_held = all.filter(|(_, _, attributes)| {
-            let marks = Marks::read(attributes, &self.world.0.owner);
-            marks.is_some_and(|marks| services.contains(&marks.service))
-        });
-        of_held.map(|(key, id, _)| (key.clone(), id.clone())).collect()
+        let keys = self.world.0.registry.services.keys();
+        let all = keys.flat_map(|key| self.world.0.marked(key).map(move |it| (key, it)));
+        let of_held = all.filter(|(_, it)| services.contains(&it.service));
+        of_held.map(|(key, it)| InstanceKey::new(key, it.id)).collect()
     }
 
     /// What the guard holds is there when the run is over.
-    pub fn assert_that_they_stay(&self, held: &[(ServiceKey, String)]) {
-        for (key, id) in held {
-            assert!(self.instance(key, id).is_some(), "{id} in {key:?} was held, and is gone");
+    pub fn assert_that_they_stay(&self, held: &[InstanceKey]) {
+        for it in held {
+            let is_there = self.instance(&it.service, &it.id).is_some();
+            assert!(is_there, "{it:?} was held, and is gone");
         }
     }
 }

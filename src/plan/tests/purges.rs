@@ -7,7 +7,7 @@ use insta::assert_snapshot;
 use super::world::{
     A, HTTP, World, foreign, of_other_cluster, ours, own, owner_of, pod, service, tell, with,
 };
-use crate::plan::{Because, Change, Foreign, purge};
+use crate::plan::{Change, DeregisterReason, Foreign, purge};
 use crate::publish::report;
 
 fn crowded() -> World {
@@ -31,7 +31,7 @@ fn crowded() -> World {
 
 #[test]
 fn all_of_ours_goes_whether_it_is_claimed_or_not_and_nothing_else() {
-    assert_snapshot!(tell(&purge(&crowded().0, &Because::Purged)), @r"
+    assert_snapshot!(tell(&purge(&crowded().0, &DeregisterReason::Purged)), @r"
     shop/gone: deregister http/web b: 10.0.0.2: all of its cluster is purged
     shop/web: deregister dns/web f: 10.0.0.1: all of its cluster is purged
     shop/web: deregister http/web a: 10.0.0.1: all of its cluster is purged
@@ -42,12 +42,12 @@ fn all_of_ours_goes_whether_it_is_claimed_or_not_and_nothing_else() {
 fn a_purge_of_one_cluster_takes_nothing_of_another() {
     let mut world = crowded();
     world.0.owner = owner_of("green");
-    assert_snapshot!(tell(&purge(&world.0, &Because::Purged)), @"shop/web: deregister http/web c: 10.0.0.3: all of its cluster is purged");
+    assert_snapshot!(tell(&purge(&world.0, &DeregisterReason::Purged)), @"shop/web: deregister http/web c: 10.0.0.3: all of its cluster is purged");
 }
 
 #[test]
 fn a_purge_waits_for_nothing_and_says_which_names_it_empties_and_who_is_left() {
-    let plan = purge(&crowded().0, &Because::Purged);
+    let plan = purge(&crowded().0, &DeregisterReason::Purged);
     let waits = |change: &Change| matches!(change, Change::Deregister { waits_for: Some(_), .. });
     assert!(!plan.changes.values().flatten().any(waits));
     let told = report::of_plan("blue", plan).services.into_iter().map(|service| {
@@ -68,7 +68,7 @@ fn a_service_that_could_not_be_read_is_told() {
         service.instances = None;
         service.unreadable = Some("throttled".to_owned());
     });
-    let plan = purge(&world.0, &Because::Purged);
-    let unread = plan.standing.iter().filter(|(_, it)| it.unreadable.is_some());
+    let plan = purge(&world.0, &DeregisterReason::Purged);
+    let unread = plan.unchanged.iter().filter(|(_, it)| it.unreadable.is_some());
     assert_eq!(unread.map(|(place, _)| place.to_string()).collect::<Vec<_>>(), ["dns/other"]);
 }

@@ -29,8 +29,7 @@ fn a_sync_of_one_of_them_leaves_the_instances_of_the_other_alone() {
 fn a_sync_of_one_that_left_the_name_is_about_those_who_share_it() {
     let affected = |world: &World, name: &str| {
         let selection = crate::model::Selection::service(named(name));
-        let affected = crate::plan::affected(&world.0, &selection);
-        affected.iter().map(ServiceRef::to_string).collect::<Vec<_>>()
+        world.observed(&selection).affected.iter().map(ServiceRef::to_string).collect::<Vec<_>>()
     };
     let world = world([old(&[]), young(&[])], [own("a", "shop/gone", "10.0.0.9")]);
     assert_eq!(affected(&world, "shop/young"), ["shop/young"]);

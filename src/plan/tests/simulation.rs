@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::clusters::Interruption;
 use super::world::World;
-use crate::model::{KnownHealth, Selection, ServiceKey, ServiceRef};
+use crate::model::{InstanceKey, KnownHealth, Selection, ServiceKey, ServiceRef};
 use crate::passes::{self, Step, Turn};
 use crate::plan::{
-    Adoption, Change, Extent, Holders, Intent, Judged, Observation, Plan, Rules, Stage, adopt,
-    affected, health_needed, plan,
+    Adoption, Change, Extent, Holders, Intent, Judged, Observation, Observed, Plan, Rules, Stage,
+    adopt, health_needed, plan,
 };
 
 /// How a sync goes on.
@@ -45,7 +45,7 @@ pub struct Simulation {
     pub(super) calls: u32,
     pub(super) writes: u32,
     /// What the present sync registered.
-    pub(super) fresh: BTreeSet<(ServiceKey, String)>,
+    pub(super) fresh: BTreeSet<InstanceKey>,
     /// The namespaces in which Cloud Map refused a registration of the present sync.
     pub(super) refusals: BTreeSet<String>,
     /// Who held each name when the present sync began.
@@ -64,7 +64,7 @@ impl Simulation {
 
     /// What a run sees: services that are empty and unclaimed are not read, nor are the endpoints of
     /// Services that it is not about, nor is health where nobody asks for it.
-    pub fn observe(&self, selection: &Selection) -> (Observation, BTreeSet<ServiceRef>) {
+    pub fn observe(&self, selection: &Selection) -> Observed {
         let mut observation = self.world.0.clone();
         observation.extent = match selection {
             Selection::Everything => Extent::Everything,
@@ -76,36 +76,35 @@ impl Simulation {
                 service.instances.take_if(|instances| instances.is_empty());
             }
         }
-        let affected = affected(&observation, selection);
-        let read = Holders::decide(&observation).with_sharers(&affected);
-        for (name, service) in &mut observation.desired.services {
+        let mut observed = Observed::new(observation, selection);
+        let read = observed.holders.with_sharers(&observed.affected);
+        for (name, service) in &mut observed.observation.desired.services {
             service.endpoints.take_if(|_| !read.contains(name));
         }
-        self.read_health(&mut observation, &affected);
-        (observation, affected)
+        self.read_health(&mut observed);
+        observed
     }
 
-    fn read_health(&self, observation: &mut Observation, services: &BTreeSet<ServiceRef>) {
-        let asked = health_needed(observation, services);
-        for (key, service) in &mut observation.registry.services {
+    fn read_health(&self, observed: &mut Observed) {
+        let asked = health_needed(observed.basis());
+        for (key, service) in &mut observed.observation.registry.services {
             if !asked.contains(key) {
                 service.health = KnownHealth::Unread;
             } else if let KnownHealth::Read(known) = &mut service.health {
-                let is_fresh = |id: &String| self.fresh.contains(&(key.clone(), id.clone()));
+                let is_fresh = |id: &String| self.fresh.contains(&InstanceKey::new(key, id));
                 known.retain(|id, _| !(self.course.late && is_fresh(id)));
             }
         }
     }
 
     pub fn plan(&self, selection: &Selection) -> (Plan, BTreeSet<ServiceRef>) {
-        let (observation, affected) = self.observe(selection);
-        (plan(&observation, &affected), affected)
+        let observed = self.observe(selection);
+        (plan(observed.basis()), observed.affected)
     }
 
     /// One adoption, as far as it takes instances of others. Returns them.
     pub fn adopt(&mut self, adoption: &Adoption) -> Vec<Change> {
-        let (observation, affected) = self.observe(&Selection::Everything);
-        let plan = adopt(&observation, &affected, adoption);
+        let plan = adopt(self.observe(&Selection::Everything).basis(), adoption);
         let changes = plan.changes.into_values().flatten();
         let changes: Vec<Change> = changes.filter(|it| it.stage() == Stage::Adopt).collect();
         for change in &changes {
@@ -119,16 +118,16 @@ impl Simulation {
         let before = self.writes;
         self.fresh.clear();
         self.refusals.clear();
-        let (observation, affected) = self.observe(selection);
-        let plan = plan(&observation, &affected);
+        let observed = self.observe(selection);
+        let (plan, affected) = (plan(observed.basis()), &observed.affected);
         let strangers: Vec<_> = plan.changes.keys().filter(|it| !affected.contains(*it)).collect();
         assert!(strangers.is_empty(), "{strangers:?} are changed by a sync of {affected:?}");
         let held = self.held(&plan);
-        let holders = Holders::decide(&observation);
+        let holders = &observed.holders;
         self.holders =
             holders.keys().map(|key| (key.clone(), holders.holders(key).to_vec())).collect();
-        let judged = Judged::of(&observation, &affected, &plan);
-        let mut turns = passes::turns(Intent::Sync, &observation, plan.changes, judged);
+        let judged = Judged::of(observed.basis(), &plan);
+        let mut turns = passes::turns(Intent::Sync, observed.basis(), plan.changes, judged);
         self.take(&mut turns);
         self.assert_that_they_stay(&held);
         self.writes - before
@@ -163,7 +162,8 @@ impl Simulation {
             Step::Read(again) => {
                 let mut seen = turn.observation().clone();
                 self.read_again(&mut seen, &again.keys, &again.read);
-                self.read_health(&mut seen, &again.services);
+                let mut seen = Observed::reread(seen, &again);
+                self.read_health(&mut seen);
                 turn.observed(seen);
             }
             Step::ReadEndpoints(services) => {

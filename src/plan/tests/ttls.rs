@@ -70,7 +70,7 @@ fn the_smallest_counts_if_all_were_read_and_else_it_is_only_lowered() {
         };
         assert_eq!(tell(&plan), expected, "{case}");
         let notes: Vec<String> =
-            plan.standing.values().flat_map(|it| &it.notes).map(ToString::to_string).collect();
+            plan.unchanged.values().flat_map(|it| &it.notes).map(ToString::to_string).collect();
         assert_eq!(notes.len(), usize::from(waits), "{case}{notes:?}");
     }
 }
@@ -78,7 +78,7 @@ fn the_smallest_counts_if_all_were_read_and_else_it_is_only_lowered() {
 #[test]
 fn what_waits_says_for_whom() {
     let plan = both(Some(90), Green::Asks(Some(15)), &[15], tagged("cloud-map-sync")).plan();
-    let note = plan.standing.values().next().map(|it| it.notes[0].to_string());
+    let note = plan.unchanged.values().next().map(|it| it.notes[0].to_string());
     insta::assert_snapshot!(note.expect("a note"), @"ttl 90 is asked for, and the records have 15: other clusters are registered under this name, too (green); of the TTLs that all of them ask for the smallest counts, and a run that has not read all of them only lowers it");
 }
 

@@ -2,7 +2,7 @@
 
 use super::world::{HTTP, World, key, own, pod, service, tagged};
 use crate::model::{CloudMapService, Selection, Tags};
-use crate::plan::{Plan, tags_of_unread};
+use crate::plan::{Holders, Plan, tags_of_unread};
 
 /// `web` in step, beside `http/other`, which could not be read.
 fn world(change: impl FnOnce(&mut CloudMapService)) -> World {
@@ -19,10 +19,10 @@ fn world(change: impl FnOnce(&mut CloudMapService)) -> World {
 
 /// Whether the run is incomplete for it, or says only that it was not read.
 fn is_incomplete(plan: &Plan) -> bool {
-    let of_other = plan.standing.iter().find(|(place, _)| place.key == key("http/other"));
-    let (_, standing) = of_other.expect("something is said of it");
-    assert_eq!(standing.unreadable.is_some(), standing.notes.is_empty());
-    standing.unreadable.is_some()
+    let of_other = plan.unchanged.iter().find(|(place, _)| place.key == key("http/other"));
+    let (_, unchanged) = of_other.expect("something is said of it");
+    assert_eq!(unchanged.unreadable.is_some(), unchanged.notes.is_empty());
+    unchanged.unreadable.is_some()
 }
 
 #[test]
@@ -49,13 +49,13 @@ fn what_is_claimed_is_held_back_and_said_once() {
     let plan = world(|_| ()).service(service("shop/other", "http/other")).plan();
     let reasons: Vec<&str> = plan.held_back.iter().map(|it| it.reason.code()).collect();
     assert_eq!(reasons, ["Unreadable"]);
-    let mut standing = plan.standing.values();
-    assert!(standing.all(|it| it.unreadable.is_none() && it.notes.is_empty()));
+    let mut unchanged = plan.unchanged.values();
+    assert!(unchanged.all(|it| it.unreadable.is_none() && it.notes.is_empty()));
 }
 
 #[test]
 fn its_tag_is_asked_for_only_where_that_decides() {
-    let asked = |world: World| !tags_of_unread(&world.0).is_empty();
+    let asked = |world: World| !tags_of_unread(&world.0, &Holders::decide(&world.0)).is_empty();
     assert!(asked(world(|_| ())));
     assert!(!asked(world(|service| service.is_denied = false)));
     assert!(!asked(world(|service| service.was_ours = true)));

@@ -6,7 +6,7 @@ use super::world::{A, HTTP, Kubernetes, World, own, pod, service, tagged};
 use crate::model::{
     CloudMapService, Endpoint, HealthCheck, RoutingPolicy, Selection, ServiceKind, Tags,
 };
-use crate::plan::{Change, affected, tags_needed};
+use crate::plan::{Change, tags_needed};
 
 /// A service of A records as the list shows it, with these tags.
 fn with_ttl(claim: Kubernetes, tags: Tags, ttls: &[u32]) -> World {
@@ -87,10 +87,8 @@ fn an_update_says_again_what_it_would_delete() {
 
 #[test]
 fn tags_are_asked_for_only_where_something_depends_on_them() {
-    let needed = |world: World| {
-        let affected = affected(&world.0, &Selection::Everything);
-        !tags_needed(&world.0, &affected).is_empty()
-    };
+    let needed =
+        |world: World| !tags_needed(world.observed(&Selection::Everything).basis()).is_empty();
     let first = |kind| World::new().service(bare("dns/web")).cloud_map("dns/web", kind, []);
     let cases = [
         ("a first instance in an HTTP service", first(HTTP), true),

@@ -12,7 +12,7 @@ use crate::model::{
     Attributes, CloudMapService, ClusterArn, Held, Marks, Namespace, NamespaceKind, Owner, Records,
     Selection, ServiceKey, ServiceKind, ServiceRef, Tags, Timestamp,
 };
-use crate::plan::{Extent, Observation, Plan, Rules, affected, plan};
+use crate::plan::{Extent, Observation, Observed, Plan, Rules, plan};
 
 /// When plans are made, unless a test says otherwise.
 pub const NOW: Timestamp = Timestamp::constant(1_795_258_260, 0);
@@ -135,9 +135,14 @@ impl World {
 
     /// The plan of a sync of the selected Services.
     pub fn plan_for(&self, selection: &Selection) -> Plan {
-        let mut observation = self.0.clone();
-        observation.expect_namespaces();
-        plan(&observation, &affected(&observation, selection))
+        let mut world = self.clone();
+        world.0.expect_namespaces();
+        plan(world.observed(selection).basis())
+    }
+
+    /// All that a plan for the selected Services is made from.
+    pub fn observed(&self, selection: &Selection) -> Observed {
+        Observed::new(self.0.clone(), selection)
     }
 
     /// The id under which a full sync would register an address.

@@ -2,8 +2,8 @@
 //! report that stands.
 
 use super::Metric;
-use crate::model::Verb;
-use crate::report::{ClusterReport, GuardReport, GuardState, HeldBackLine};
+use crate::model::{GuardState, Verb};
+use crate::report::{ClusterReport, GuardReport, HeldBackLine};
 
 /// The metrics of one cluster.
 pub const OF_CLUSTER: [Metric<ClusterReport>; 15] = [

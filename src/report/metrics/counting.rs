@@ -1,10 +1,9 @@
 //! What is counted of reports.
 
 use super::{Metric, OF_CLUSTER, OF_INVOCATION};
-use crate::model::{ServiceRef, Verb};
+use crate::model::{GuardState, ServiceRef, Verb};
 use crate::report::{
-    ChangeLine, ChangeResult, ClusterReport, GuardReport, GuardState, HeldBackLine, Mode, Report,
-    ServiceReport,
+    ChangeLine, ChangeResult, ClusterReport, GuardReport, HeldBackLine, Mode, Report, ServiceReport,
 };
 
 fn change(change: Verb, result: ChangeResult) -> ChangeLine {

@@ -1,7 +1,6 @@
 //! What makes up for a loss can be refused: the guard judges again when the registrations are done.
 
-use cloud_map_sync::model::Verb;
-use cloud_map_sync::report::GuardState;
+use cloud_map_sync::model::{GuardState, Verb};
 use std::time::Duration;
 
 use serde_json::json;

@@ -1,6 +1,5 @@
 //! What is held: a loss of most of a cluster at once, and what is not one.
 
-use cloud_map_sync::report::GuardState;
 use cloud_map_sync::time::Deadline;
 use serde_json::json;
 
@@ -11,6 +10,7 @@ use crate::run::{converge, held_back, plan, said_of, settled, sync, sync_service
 use crate::sandbox::ROLE_ARN;
 use crate::sandbox::function::{TIMEOUT, event, invoke};
 use crate::sandbox::kubernetes::Pod;
+use cloud_map_sync::model::GuardState;
 
 #[tokio::test]
 async fn cluster_that_is_emptied_at_once_keeps_its_instances_and_the_schedule_is_content() {

@@ -1,6 +1,5 @@
 //! What is let pass, and when: the same loss after `GUARD_WAIT`, or a confirmed one at once.
 
-use cloud_map_sync::report::GuardState;
 use std::time::Duration;
 
 use serde_json::json;
@@ -9,6 +8,7 @@ use super::{SHOPS, Shops, WAIT, guard, holds};
 use crate::queue::{batch, failures, message};
 use crate::run::{held_back, settled, sync};
 use crate::sandbox::function::invoke;
+use cloud_map_sync::model::GuardState;
 
 #[tokio::test]
 async fn same_loss_passes_after_the_wait_and_not_before() {

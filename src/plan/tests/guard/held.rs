@@ -5,7 +5,7 @@ use insta::assert_snapshot;
 use super::{Shop, at, held, lost, minutes, seen, shops, stand};
 use crate::model::{Held, Selection, ServiceRef};
 use crate::plan::tests::world::{HTTP, NOW, World, named, own, pod, service, tell};
-use crate::plan::{Again, Extent, Holders, affected, plan};
+use crate::plan::{Extent, Holders, Observed, RereadScope, plan};
 
 #[test]
 fn a_loss_is_held_past_both_limits_unless_it_is_of_one_service_that_was_read() {
@@ -121,9 +121,9 @@ fn a_second_look_neither_holds_nor_says_anything() {
     let holders = Holders::decide(&world.0);
     let changes = at(seen(world.clone()), NOW + minutes(10)).plan().changes;
     let (service, changes) = changes.into_iter().next().expect("the loss passes");
-    let again = Again::of(&holders, [&service], &changes);
+    let again = RereadScope::of(&holders, [&service], &changes);
     let narrow = again.narrow(&world.0, &holders);
-    let second = plan(&narrow, &again.services);
+    let second = plan(Observed::reread(narrow, &again).basis());
     assert_eq!((stand(&second), lost(&second, "a")), (None, 4), "{}", tell(&second));
     assert!(second.held_back.is_empty());
 }
@@ -136,7 +136,7 @@ fn rest_of_a_run_holds_what_that_held_and_passes_nothing_for_it() {
     let rest = |mut world: World, held: Held| {
         (world.0.extent, world.0.held) = (Extent::Part, held);
         let one = Selection::service(ServiceRef::new("shop", "a"));
-        let plan = plan(&world.0, &affected(&world.0, &one));
+        let plan = plan(world.observed(&one).basis());
         (lost(&plan, "a"), tell(&plan))
     };
     let world = || shops(&[("a", 5, None), ("b", 5, None), ("c", 9, Some(9))]);
@@ -164,8 +164,7 @@ fn rest_of_a_run_holds_what_that_held_and_passes_nothing_for_it() {
 fn a_targeted_sync_leaves_what_is_too_much_for_it_to_the_full_sync() {
     let part = |mut world: World, selection: &Selection| {
         world.0.extent = Extent::Part;
-        let affected = affected(&world.0, selection);
-        plan(&world.0, &affected)
+        plan(world.observed(selection).basis())
     };
     let one = |name| Selection::service(ServiceRef::new("shop", name));
     let both = one("a").union(one("b"));

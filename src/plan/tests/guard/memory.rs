@@ -6,11 +6,11 @@ use insta::assert_snapshot;
 
 use super::{after, at, marks, minutes, seen, shops, stand};
 use crate::model::attributes::{HEALTH, INITIAL_HEALTH, SIGHTING};
-use crate::model::{Attributes, Health, KnownHealth};
+use crate::model::{Attributes, GuardState, Health, KnownHealth};
 use crate::plan::tests::world::{
     HTTP, NOW, World, foreign, key, of_other_cluster, ours, pod, service, tell, with, written,
 };
-use crate::plan::{Policy, Rules, Stand};
+use crate::plan::{Policy, Rules};
 
 #[test]
 fn others_are_neither_counted_nor_marked() {
@@ -72,7 +72,7 @@ fn a_rewrite_carries_the_mark_over_and_the_mark_alone_is_no_difference() {
     // The marked instance is wanted again, by another pod.
     let world = world.service(service("shop/a", "http/a").ready([pod("two", "10.0.0.0")]));
     let plan = world.plan();
-    assert_eq!(stand(&plan), Some(Stand::Held));
+    assert_eq!(stand(&plan), Some(GuardState::Held));
     assert_eq!(marks(&after(world, &plan)).len(), 1, "{}", tell(&plan));
 }
 

@@ -12,8 +12,8 @@ use std::collections::BTreeSet;
 
 use super::world::{HTTP, World, ours, pod, service, tell, with};
 use crate::model::attributes::SIGHTING;
-use crate::model::{ServiceRef, SignedDuration, Timestamp};
-use crate::plan::{Change, Extent, Guard, Plan, Rules, Stand};
+use crate::model::{GuardState, ServiceRef, SignedDuration, Timestamp};
+use crate::plan::{Change, Extent, Guard, Plan, Rules};
 
 /// A Service of `shop`: its name, how many instances it has, and how many of those are ready; `None`
 /// where the Service is gone.
@@ -81,12 +81,12 @@ pub fn after(mut world: World, plan: &Plan) -> World {
 /// The world after a first look.
 pub fn seen(world: World) -> World {
     let plan = world.plan();
-    assert_eq!(stand(&plan), Some(Stand::Held), "{}", tell(&plan));
+    assert_eq!(stand(&plan), Some(GuardState::Held), "{}", tell(&plan));
     after(world, &plan)
 }
 
-pub fn stand(plan: &Plan) -> Option<Stand> {
-    plan.guard.as_ref().map(|told| told.stand)
+pub fn stand(plan: &Plan) -> Option<GuardState> {
+    plan.guard.as_ref().map(|told| told.state)
 }
 
 /// The names of the Services that keep what they would lose.

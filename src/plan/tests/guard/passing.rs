@@ -3,9 +3,9 @@
 use insta::assert_snapshot;
 
 use super::{after, at, confirmed, held, lost, marks, minutes, seen, shops, stand};
-use crate::model::SignedDuration;
+use crate::model::{GuardState, SignedDuration};
 use crate::plan::tests::world::{NOW, World, named, pod, service, tell};
-use crate::plan::{Guard, Rules, Stand};
+use crate::plan::{Guard, Rules};
 
 #[test]
 fn what_passes_says_so() {
@@ -21,19 +21,19 @@ fn the_same_loss_passes_between_one_wait_and_six() {
     let first = seen(shops(&[("a", 3, Some(1)), ("b", 3, None)]));
     let second = SignedDuration::from_secs(1);
     let cases = [
-        (SignedDuration::ZERO, Stand::Held, false),
-        (minutes(10) - second, Stand::Held, false),
-        (minutes(10), Stand::Lifted, false),
-        (minutes(60), Stand::Lifted, false),
-        (minutes(60) + second, Stand::Held, true),
-        (-minutes(10), Stand::Held, false),
-        (-minutes(10) - second, Stand::Held, true),
+        (SignedDuration::ZERO, GuardState::Held, false),
+        (minutes(10) - second, GuardState::Held, false),
+        (minutes(10), GuardState::Lifted, false),
+        (minutes(60), GuardState::Lifted, false),
+        (minutes(60) + second, GuardState::Held, true),
+        (-minutes(10), GuardState::Held, false),
+        (-minutes(10) - second, GuardState::Held, true),
     ];
     for (later, expected, anew) in cases {
         let plan = at(first.clone(), NOW + later).plan();
         let told = plan.guard.clone().expect("past the limits");
-        assert_eq!(told.stand, expected, "{later}");
-        let goes = if expected == Stand::Lifted { (2, 3) } else { (0, 0) };
+        assert_eq!(told.state, expected, "{later}");
+        let goes = if expected == GuardState::Lifted { (2, 3) } else { (0, 0) };
         assert_eq!((lost(&plan, "a"), lost(&plan, "b")), goes, "{later}");
         let first_seen = if anew { NOW + later } else { NOW };
         assert_eq!(told.first_seen, Some(first_seen), "{later}");
@@ -51,11 +51,11 @@ fn same_loss_passes_up_to_three_periods_if_six_waits_are_less() {
     let first = seen(world.under(rules));
     let second = SignedDuration::from_secs(1);
     for (later, expected) in [
-        (minutes(2) - second, Stand::Held),
-        (minutes(2), Stand::Lifted),
-        (minutes(30), Stand::Lifted),
-        (minutes(90), Stand::Lifted),
-        (minutes(90) + second, Stand::Held),
+        (minutes(2) - second, GuardState::Held),
+        (minutes(2), GuardState::Lifted),
+        (minutes(30), GuardState::Lifted),
+        (minutes(90), GuardState::Lifted),
+        (minutes(90) + second, GuardState::Held),
     ] {
         let plan = at(first.clone(), NOW + later).plan();
         assert_eq!(stand(&plan), Some(expected), "{later}");
@@ -87,10 +87,16 @@ fn only_what_was_seen_passes_and_the_rest_is_judged_by_itself() {
     };
     // Less is lost than then: more is left.
     let plan = ready(first(), "a", 2).plan();
-    assert_eq!((stand(&plan), lost(&plan, "a"), lost(&plan, "b")), (Some(Stand::Lifted), 3, 5));
+    assert_eq!(
+        (stand(&plan), lost(&plan, "a"), lost(&plan, "b")),
+        (Some(GuardState::Lifted), 3, 5)
+    );
     // More is lost of one, which would pass by itself, since it was read.
     let plan = ready(first(), "a", 0).plan();
-    assert_eq!((stand(&plan), lost(&plan, "a"), lost(&plan, "b")), (Some(Stand::Lifted), 5, 5));
+    assert_eq!(
+        (stand(&plan), lost(&plan, "a"), lost(&plan, "b")),
+        (Some(GuardState::Lifted), 5, 5)
+    );
     // Another one, past the limits by itself, is seen for the first time.
     let mut gone = at(first(), later);
     gone.0.desired.services.remove(&named("shop/c"));
@@ -114,7 +120,7 @@ fn a_loss_that_has_grown_is_seen_anew() {
     let first = seen(shops(&[("a", 5, Some(2)), ("b", 5, Some(2))]));
     let grown = ["a", "b"].into_iter().fold(at(first, later), none_ready);
     let plan = grown.plan();
-    assert_eq!((stand(&plan), held(&plan)), (Some(Stand::Held), vec!["a", "b"]));
+    assert_eq!((stand(&plan), held(&plan)), (Some(GuardState::Held), vec!["a", "b"]));
     assert_eq!(plan.guard.and_then(|told| told.first_seen), Some(later));
 }
 
@@ -124,13 +130,19 @@ fn a_loss_that_is_held_is_the_same_whatever_its_new_pods_are_registered_as() {
     let world = world.service(service("shop/a", "http/a").ready([pod("two", "10.0.0.9")]));
     let world = after(world.clone(), &world.plan());
     let plan = at(world, NOW + minutes(10)).plan();
-    assert_eq!((stand(&plan), lost(&plan, "a"), lost(&plan, "b")), (Some(Stand::Lifted), 4, 4));
+    assert_eq!(
+        (stand(&plan), lost(&plan, "a"), lost(&plan, "b")),
+        (Some(GuardState::Lifted), 4, 4)
+    );
 }
 
 #[test]
 fn a_confirmed_loss_goes_with_all_that_was_remembered() {
     let world = confirmed(seen(shops(&[("a", 4, Some(1)), ("b", 4, None)])));
     let plan = world.plan();
-    assert_eq!((stand(&plan), lost(&plan, "a"), lost(&plan, "b")), (Some(Stand::Confirmed), 3, 4));
+    assert_eq!(
+        (stand(&plan), lost(&plan, "a"), lost(&plan, "b")),
+        (Some(GuardState::Confirmed), 3, 4)
+    );
     assert!(marks(&after(world, &plan)).is_empty());
 }

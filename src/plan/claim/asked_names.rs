@@ -1,8 +1,8 @@
 //! The names that a Service asks for, as keys of Cloud Map services, and how many of them it may claim. Whoever may
 //! annotate a Service may write as many names as fit into an annotation, and each costs a service, reads and writes.
 
-use super::{Observation, Reason};
 use crate::model::{AnnotatedService, ServiceKey, ServiceRef, UnresolvedNamespace};
+use crate::plan::{Observation, Reason};
 
 /// The most names that a Service claims, however many it asks for.
 const MAXIMUM: usize = 20;

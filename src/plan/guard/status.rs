@@ -3,38 +3,14 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use crate::model::{ClusterArn, ServiceRef, Timestamp};
+use crate::model::{ClusterArn, GuardState, ServiceRef, Timestamp};
 
 /// How many Services a sentence names.
 const NAMED: usize = 3;
 
-/// Where a loss stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Stand {
-    /// A full sync holds it.
-    Held,
-    /// A full sync has seen it before, and lets it pass.
-    Lifted,
-    /// Somebody let it pass.
-    Confirmed,
-    /// It is too much for a targeted sync.
-    LeftToFullSync,
-    /// It is part of what a full sync holds.
-    HeldByFullSync,
-    /// A full sync holds it, since it could not read all that there is.
-    HeldUntilRead,
-}
-
-impl Stand {
-    /// Whether the losing Services keep their instances.
-    pub fn holds(self) -> bool {
-        !matches!(self, Self::Lifted | Self::Confirmed)
-    }
-}
-
 /// A Service that would lose instances.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Losing {
+pub struct ServiceLoss {
     /// The Service.
     pub service: ServiceRef,
     /// How many.
@@ -45,11 +21,11 @@ pub struct Losing {
 
 /// What the guard says of a run.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Told {
+pub struct GuardStatus {
     /// Where the loss stands.
-    pub stand: Stand,
+    pub state: GuardState,
     /// Who loses, in order.
-    pub losing: Vec<Losing>,
+    pub losses: Vec<ServiceLoss>,
     /// How many instances in all.
     pub loss: usize,
     /// Of how many.
@@ -70,12 +46,12 @@ pub struct Told {
     pub cluster: ClusterArn,
 }
 
-impl Told {
+impl GuardStatus {
     /// The Services, as many as a reader takes in.
     fn who(&self) -> String {
-        let names = self.losing.iter().take(NAMED).map(|losing| losing.service.to_string());
+        let names = self.losses.iter().take(NAMED).map(|loss| loss.service.to_string());
         let names: Vec<String> = names.collect();
-        match self.losing.as_slice() {
+        match self.losses.as_slice() {
             [one] if one.was_read => format!("Service {}", one.service),
             [one] => format!("Service {}, which is not in the cluster,", one.service),
             all if all.len() > NAMED => {
@@ -105,29 +81,29 @@ impl Told {
     }
 }
 
-impl Display for Told {
+impl Display for GuardStatus {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let (who, limits) = (self.who(), self.limits());
-        match self.stand {
-            Stand::Held => write!(f, "{who} would lose {limits}; {}", self.until()),
-            Stand::Lifted => {
+        match self.state {
+            GuardState::Held => write!(f, "{who} would lose {limits}; {}", self.until()),
+            GuardState::Lifted => {
                 write!(f, "{who} would lose {limits}; the same was seen before, so they go")
             }
-            Stand::Confirmed => write!(f, "{who} would lose {limits}; confirmed, so they go"),
-            Stand::LeftToFullSync => {
+            GuardState::Confirmed => write!(f, "{who} would lose {limits}; confirmed, so they go"),
+            GuardState::LeftToFullSync => {
                 write!(
                     f,
                     "{who} would lose {limits}; this targeted sync leaves it to the full sync"
                 )
             }
-            Stand::HeldUntilRead => {
+            GuardState::HeldUntilRead => {
                 let Self { loss, instances, unread, share, minimum, .. } = self;
                 write!(
                     f,
                     "{who} would lose {loss} of {instances} instances, and Cloud Map services with {unread} more could not be read: together past GUARD_SHARE ({share} %) and GUARD_MINIMUM ({minimum}); they stay until a full sync has read those"
                 )
             }
-            Stand::HeldByFullSync => {
+            GuardState::HeldByFullSync => {
                 let loss = self.loss;
                 write!(f, "{who} would lose {loss} instances that the full sync holds")?;
                 match self.first_seen {

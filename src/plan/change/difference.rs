@@ -1,0 +1,42 @@
+//! The attributes of an instance that differ.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use crate::model::Attributes;
+use crate::model::attributes::{INITIAL_HEALTH, SCHEMA};
+
+/// One attribute that differs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// The attribute's key.
+    pub attribute: String,
+    /// What stands there.
+    pub present: Option<String>,
+    /// What should.
+    pub wanted: Option<String>,
+}
+
+impl Difference {
+    /// The attributes that differ. The version of the marks alone is no difference, nor is the health of an
+    /// earlier moment.
+    pub fn between(present: &Attributes, wanted: &Attributes) -> Vec<Self> {
+        let keys: BTreeSet<&String> = present.keys().chain(wanted.keys()).collect();
+        let differing = keys.into_iter().filter(|key| *key != SCHEMA && *key != INITIAL_HEALTH);
+        differing
+            .filter(|key| present.get(*key) != wanted.get(*key))
+            .map(|key| Self {
+                attribute: key.clone(),
+                present: present.get(key).cloned(),
+                wanted: wanted.get(key).cloned(),
+            })
+            .collect()
+    }
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = |value: &Option<String>| value.clone().unwrap_or_else(|| "nothing".to_owned());
+        write!(f, "{} {} -> {}", self.attribute, text(&self.present), text(&self.wanted))
+    }
+}

@@ -1,0 +1,177 @@
+//! Who claims a name in Cloud Map, and who holds it. One Kubernetes Service of a cluster holds a key
+//! and the others wait, or all of them share it, where all of them say so. The same cluster and registry
+//! contents always give the same holders. The names of a Service that are too many are not claimed.
+
+mod asked_names;
+mod held_back;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Denial, Observation, Reason};
+use crate::model::{AnnotatedService, Claim, ServiceKey, ServiceRef, UnresolvedNamespace};
+use asked_names::{all_keys, limit_names};
+
+/// Every claim of a cluster, settled.
+#[derive(Debug, Default)]
+pub struct Holders {
+    names: BTreeMap<ServiceKey, Claimants>,
+    services: BTreeMap<ServiceRef, ServiceClaims>,
+}
+
+/// The Services that claim one name.
+#[derive(Debug, Default)]
+struct Claimants {
+    all: BTreeSet<ServiceRef>,
+    /// Those of them that hold it, the oldest first.
+    holders: Vec<ServiceRef>,
+}
+
+/// What one Service claims, and what of its annotations leads to no claim.
+#[derive(Debug, Default)]
+struct ServiceClaims {
+    keys: BTreeSet<ServiceKey>,
+    denied: Vec<(Option<ServiceKey>, Denial)>,
+    too_many: Option<Reason>,
+    unresolved: Vec<UnresolvedNamespace>,
+    is_unclear: bool,
+}
+
+impl Holders {
+    /// Settles who holds each claimed key: the present holder while it still claims the key, or may
+    /// for all that can be told, with or without registered instances of this run; else the oldest
+    /// claimant. A key that all of them share they hold together.
+    pub fn decide(observation: &Observation) -> Self {
+        let services = observation.desired.services.iter().map(|(service, annotated)| {
+            (service.clone(), ServiceClaims::of(observation, service, annotated))
+        });
+        let mut all = Self { names: BTreeMap::new(), services: services.collect() };
+        for (service, claims) in &all.services {
+            for key in &claims.keys {
+                all.names.entry(key.clone()).or_default().all.insert(service.clone());
+            }
+        }
+        let is_unclear = |it: &ServiceRef| all.services.get(it).is_some_and(|it| it.is_unclear);
+        for (key, claimants) in &mut all.names {
+            claimants.settle(observation, key, is_unclear);
+        }
+        all
+    }
+
+    /// Who holds a key: of those who share it the oldest, who decides where they differ.
+    pub fn holder(&self, key: &ServiceKey) -> Option<&ServiceRef> {
+        self.holders(key).first()
+    }
+
+    /// All who hold a key, the oldest first.
+    pub fn holders(&self, key: &ServiceKey) -> &[ServiceRef] {
+        self.names.get(key).map_or(&[], |claimants| &claimants.holders)
+    }
+
+    /// Whether a Service holds a key, alone or with others.
+    pub fn holds(&self, key: &ServiceKey, service: &ServiceRef) -> bool {
+        self.holders(key).contains(service)
+    }
+
+    /// Every key with each of its holders.
+    pub fn held(&self) -> impl Iterator<Item = (&ServiceKey, &ServiceRef)> {
+        let names = self.names.iter();
+        names.flat_map(|(key, claimants)| claimants.holders.iter().map(move |it| (key, it)))
+    }
+
+    /// Every key that is claimed.
+    pub fn keys(&self) -> impl Iterator<Item = &ServiceKey> {
+        self.names.keys()
+    }
+
+    /// Who of the `affected` Services holds a key, as far as it can be told what they ask for.
+    pub fn asking(&self, key: &ServiceKey, affected: &BTreeSet<ServiceRef>) -> Vec<&ServiceRef> {
+        let asks = |it: &&ServiceRef| affected.contains(*it) && !self.is_unclear(it);
+        self.holders(key).iter().filter(asks).collect()
+    }
+
+    /// The Services and those who share a name with them: what one of them leaves another may want.
+    pub fn with_sharers(&self, services: &BTreeSet<ServiceRef>) -> BTreeSet<ServiceRef> {
+        let shared = self.claimed_by(services).map(|key| self.holders(key));
+        let shared = shared.filter(|holders| holders.len() > 1);
+        shared.flatten().chain(services).cloned().collect()
+    }
+
+    /// The keys that these Services claim.
+    pub fn claimed_by<'a>(
+        &'a self,
+        services: &'a BTreeSet<ServiceRef>,
+    ) -> impl Iterator<Item = &'a ServiceKey> {
+        services.iter().filter_map(|service| self.claims(service)).flatten()
+    }
+
+    /// The keys that a Service claims; `None` where it is no annotated headless Service.
+    pub fn claims(&self, service: &ServiceRef) -> Option<&BTreeSet<ServiceKey>> {
+        self.services.get(service).map(|claims| &claims.keys)
+    }
+
+    /// Every Service that claims a key, the holder included.
+    pub fn claimants(&self, key: &ServiceKey) -> impl Iterator<Item = &ServiceRef> {
+        self.names.get(key).into_iter().flat_map(|claimants| &claimants.all)
+    }
+
+    /// What the Service claims and may not; without a key: whatever it claims.
+    pub fn denied(&self, service: &ServiceRef) -> &[(Option<ServiceKey>, Denial)] {
+        self.services.get(service).map_or(&[], |claims| &claims.denied)
+    }
+
+    /// Whether the Service asks for something that cannot be told: then nothing of it is taken out, and
+    /// nobody else comes under the names it has.
+    pub fn is_unclear(&self, service: &ServiceRef) -> bool {
+        self.services.get(service).is_some_and(|claims| claims.is_unclear)
+    }
+}
+
+impl ServiceClaims {
+    fn of(observation: &Observation, service: &ServiceRef, annotated: &AnnotatedService) -> Self {
+        // One that may claim nothing: it does not matter what it asks for.
+        if let Err(denial) = observation.rule(service) {
+            return Self { denied: vec![(None, denial)], ..Self::default() };
+        }
+        let (keys, unresolved) = all_keys(observation, annotated);
+        let (mut keys, denied) = observation.allowed(service, keys);
+        let too_many = limit_names(observation, service, annotated, &mut keys);
+        let is_unclear = annotated.claims.is_err() || !unresolved.is_empty();
+        Self { keys: keys.into_iter().collect(), denied, too_many, unresolved, is_unclear }
+    }
+}
+
+impl Claimants {
+    /// Decides who of them holds the key. An unclear Service that has instances there may claim it, too.
+    fn settle(
+        &mut self,
+        observation: &Observation,
+        key: &ServiceKey,
+        is_unclear: impl Fn(&ServiceRef) -> bool,
+    ) {
+        let marked: BTreeSet<ServiceRef> = observation.marked_services(key).collect();
+        let unclear = marked.iter().filter(|it| is_unclear(it));
+        let unclear = unclear.filter(|it| observation.permit(it, key).is_ok());
+        let unclear: Vec<ServiceRef> = unclear.cloned().collect();
+        // Who came under the name before stays, though one of them cannot be told any more.
+        let settled = unclear.is_empty() || !self.all.is_disjoint(&marked);
+        if settled && self.all.iter().all(|service| shares(observation, service)) {
+            self.holders = self.all.iter().cloned().collect();
+            self.holders.sort_by_key(|service| age(observation, service));
+        } else {
+            self.all.extend(unclear);
+            // The present holders come first: `false` sorts before `true`.
+            let rank = |it: &&ServiceRef| (!marked.contains(*it), age(observation, it));
+            self.holders = self.all.iter().min_by_key(rank).cloned().into_iter().collect();
+        }
+    }
+}
+
+/// What the older of two Services has less of; of the same age the first by name counts as older.
+fn age(observation: &Observation, service: &ServiceRef) -> (i64, ServiceRef) {
+    (observation.desired.services[service].created, service.clone())
+}
+
+fn shares(observation: &Observation, service: &ServiceRef) -> bool {
+    let claims = observation.desired.claims(service);
+    claims.is_some_and(|claims| claims.claim == Claim::Shared)
+}

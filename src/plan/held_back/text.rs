@@ -1,0 +1,38 @@
+//! The longest sentences of reasons, and parts of others.
+
+use crate::model::ServiceRef;
+
+pub(super) const DNS_NOT_ALLOWED: &str = "the function's role may not write DNS records (DNS_NAMESPACES is false), so it registers nothing in a Cloud Map service that has them; deploy with DnsNamespaces=yes";
+
+pub(super) const ENDPOINTS_TRUNCATED: &str = "the cluster tells of a part of the endpoints only (endpoints.kubernetes.io/over-capacity: truncated): those are registered, and none is taken out";
+
+/// Why a name that some would share is not shared.
+pub(super) fn not_shared(alone: &[ServiceRef]) -> String {
+    if alone.is_empty() {
+        return String::new();
+    }
+    let alone: Vec<String> = alone.iter().map(ServiceRef::to_string).collect();
+    let alone = alone.join(", ");
+    format!(
+        "; it would be shared if all who claim it said claim: shared, and these do not: {alone}"
+    )
+}
+
+/// When a registration that found no place is tried again, and what stays until then.
+pub(super) fn until_next(old: Option<&String>) -> String {
+    match old {
+        Some(old) => format!(
+            "the instance under the former name {old} stays until one is registered under this name, which every run tries again"
+        ),
+        None => "the next run tries again".to_owned(),
+    }
+}
+
+/// How many instances stay.
+pub(super) fn stay(instances: usize) -> String {
+    if instances == 1 {
+        "1 instance stays".to_owned()
+    } else {
+        format!("{instances} instances stay")
+    }
+}
