@@ -43,7 +43,10 @@ pub fn fit(observation: &Observation, compared: &Compared, plan: &mut Plan) {
         compared.of(key, service).map_or(0, Comparison::staying)
     };
     let mut freed: BTreeMap<(ServiceRef, String), usize> = BTreeMap::new();
-    for (place, pending) in pending::by_place(plan, staying) {
+    let are_too_many = |key: &ServiceKey, count| {
+        observation.registry.capacity.refusal(key).is_some() || count > observation.free_places(key)
+    };
+    for (place, pending) in pending::by_place(plan, are_too_many, staying) {
         let refusal = observation.registry.capacity.refusal(&place.key);
         let mut free = observation.free_places(&place.key);
         let without: Vec<Pending> = pending

@@ -19,16 +19,26 @@ pub struct Pending {
     pub attributes: Attributes,
 }
 
-/// The registrations of a plan under each name, in order; `staying` counts the instances that a Service has there and
-/// keeps.
+/// The registrations of a plan, in order, under each name that has no capacity for all of them. `staying` counts the
+/// instances that a Service has there and keeps.
 pub fn by_place(
     plan: &Plan,
+    are_too_many: impl Fn(&ServiceKey, usize) -> bool,
     staying: impl Fn(&ServiceRef, &ServiceKey) -> usize,
 ) -> BTreeMap<Place, Vec<Pending>> {
+    let mut counts: BTreeMap<&Place, usize> = BTreeMap::new();
+    for change in plan.changes.values().flatten() {
+        if let Change::Register { place, .. } = change {
+            *counts.entry(place).or_default() += 1;
+        }
+    }
+    counts.retain(|place, count| are_too_many(&place.key, *count));
     let mut places: BTreeMap<Place, Vec<Pending>> = BTreeMap::new();
-    for (service, changes) in &plan.changes {
+    for (service, changes) in plan.changes.iter().filter(|_| !counts.is_empty()) {
         for change in changes {
-            if let Change::Register { place, instance, attributes } = change {
+            if let Change::Register { place, instance, attributes } = change
+                && counts.contains_key(place)
+            {
                 let (service, instance) = (service.clone(), instance.clone());
                 let pending = Pending { service, instance, attributes: attributes.clone() };
                 places.entry(place.clone()).or_default().push(pending);

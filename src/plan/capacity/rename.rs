@@ -19,7 +19,7 @@ pub fn give_up(
     count: usize,
     plan: &mut Plan,
 ) -> Option<String> {
-    let is_found = observation.marked_services(&new.key).any(|it| it == *service);
+    let is_found = stays_registered(observation, service, new, plan);
     let mut removals: Vec<&mut Change> = plan
         .changes
         .values_mut()
@@ -44,6 +44,26 @@ pub fn give_up(
         }
     }
     (gone == 0 && !is_found).then_some(last)
+}
+
+/// Whether the Service has an instance at `new` that the plan neither removes nor exchanges for one of another Service.
+fn stays_registered(
+    observation: &Observation,
+    service: &ServiceRef,
+    new: &Place,
+    plan: &Plan,
+) -> bool {
+    let loses = |id: &str| {
+        plan.changes.iter().any(|(of, changes)| {
+            changes.iter().any(|change| {
+                let is_lost = matches!(change, Change::Deregister { .. })
+                    || change.exchange().is_some() && of != service;
+                is_lost && change.place() == new && change.instance() == Some(id)
+            })
+        })
+    };
+    let mut marked = observation.marked(&new.key);
+    marked.any(|it| it.service == *service && !loses(it.id))
 }
 
 /// Whether a change takes out an instance that only waits for the Service to be found under its new name.
