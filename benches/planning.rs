@@ -15,7 +15,7 @@ use cloud_map_sync::model::{
     CloudMapService, ClusterArn, Desired, Endpoint, Held, Namespace, NamespaceKind, Owner,
     Registry, Selection, ServiceKey, ServiceKind, Timestamp,
 };
-use cloud_map_sync::plan::{
+use cloud_map_sync::publish::plan::{
     Basis, Change, Extent, Holders, Observation, Plan, Rules, affected, plan,
 };
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};

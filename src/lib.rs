@@ -20,11 +20,11 @@
 //! | [`function`] | one invocation: its clusters, scope, messages, fan-out, answer and log |
 //! | [`actions`], [`cleanup`] | what a person asks for beside a sync; dead clusters and empty services |
 //! | [`reconcile`] | the run of one cluster: connect, publish, create Events |
-//! | [`publish`] | Kubernetes into Cloud Map: the two passes on one screen |
 //! | [`clients`] | every client, built once a process, by account and Region |
 //! | [`settings`] | the settings, each checked once |
-//! | [`observe`], [`apply`] | all reads of a run; one change, one call |
-//! | [`passes`], [`plan`] | pure: the loop over the passes; every rule |
+//! | [`publish`] | Kubernetes into Cloud Map: the two passes on one screen |
+//! | [`publish::observe`], [`publish::apply`] | all reads of a run; one change, one call |
+//! | [`publish::passes`], [`publish::plan`] | pure: the loop over the passes; every rule |
 //! | [`report`], [`event`] | pure: the report, its tables and metrics; payloads into scopes |
 //! | [`cloud_map`], [`kubernetes`], [`eks`] | one outside system each; they know neither each other nor a flow |
 //! | [`model`], [`error`], [`time`] | the shared nouns; the chain of causes; clock and deadline |
@@ -54,7 +54,6 @@
 //! | scope, selection | the Services that a payload names; the same in the clusters that are configured |
 
 pub mod actions;
-pub mod apply;
 pub mod cleanup;
 #[cfg(feature = "cli")]
 pub mod cli;
@@ -69,9 +68,6 @@ pub mod function;
 pub mod kubernetes;
 pub mod lambda;
 pub mod model;
-pub mod observe;
-pub mod passes;
-pub mod plan;
 pub mod publish;
 pub mod reconcile;
 pub mod report;

@@ -241,8 +241,8 @@ fn without_quoted(text: &str, quote: char) -> String {
 #[test]
 fn every_reason_for_holding_back_is_in_the_runbook() {
     let sources = [
-        include_str!("../src/plan/held_back/mod.rs"),
-        include_str!("../src/plan/held_back/setting.rs"),
+        include_str!("../src/publish/plan/held_back/mod.rs"),
+        include_str!("../src/publish/plan/held_back/setting.rs"),
     ];
     let reasons: Vec<&str> = sources.into_iter().flat_map(codes).collect();
     assert!(reasons.len() > 30, "{reasons:?}");

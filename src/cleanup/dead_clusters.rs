@@ -1,6 +1,6 @@
 //! What the installation left behind for clusters that it does not keep in step any more, in one Cloud
 //! Map: find it, ask EKS about its clusters, and do with it what the settings say. Wiring only; the
-//! rules are in [`crate::plan::Orphans`].
+//! rules are in [`crate::publish::plan::Orphans`].
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,8 +8,10 @@ use tokio::time::timeout_at;
 
 use crate::clients::RegistryKey;
 use crate::model::{ClusterArn, Desired, Existence, Held, Owner, Registry};
-use crate::observe::{self, ReadBy, SharedRegistry};
-use crate::plan::{Extent, Observation, Observed, Orphans, Policy, marked_clusters, not_shown};
+use crate::publish::observe::{self, ReadBy, SharedRegistry};
+use crate::publish::plan::{
+    Extent, Observation, Observed, Orphans, Policy, marked_clusters, not_shown,
+};
 use crate::publish::{self, Task};
 use crate::reconcile::{Error, Invocation};
 use crate::report::{ClusterReport, OrphanReport};

@@ -6,11 +6,11 @@ use std::collections::BTreeSet;
 use futures_util::{StreamExt, stream};
 use tokio::time::timeout_at;
 
-use crate::apply;
 use crate::model::{CloudMapService, Place, Registry, ServiceKey};
-use crate::observe::SharedRegistry;
-use crate::passes::Outcome;
-use crate::plan::{Claimed, Policy, Verdict, deletable, verdict};
+use crate::publish::apply;
+use crate::publish::observe::SharedRegistry;
+use crate::publish::passes::Outcome;
+use crate::publish::plan::{Claimed, Policy, Verdict, deletable, verdict};
 use crate::reconcile::Invocation;
 use crate::report::{Deletion, EmptyServices, Mode};
 

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::scope::{Selections, UnknownCluster};
 use crate::actions::purge::UnknownRegistry;
 use crate::event;
-use crate::plan::Policy;
+use crate::publish::plan::Policy;
 use crate::reconcile;
 use crate::report::{Counts, Report, Shorten, Unfinished, within_limit};
 

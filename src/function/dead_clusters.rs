@@ -7,8 +7,8 @@ use crate::cleanup::dead_clusters::Kept;
 use crate::clients::RegistryKey;
 use crate::error::chain;
 use crate::model::ClusterArn;
-use crate::observe::SharedRegistry;
-use crate::plan::Claimed;
+use crate::publish::observe::SharedRegistry;
+use crate::publish::plan::Claimed;
 use crate::reconcile::Invocation;
 use crate::report::{ClusterReport, OrphanReport};
 

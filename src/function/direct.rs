@@ -6,7 +6,7 @@ use crate::actions::doctor::{Check, Checkup, ClusterCheckup};
 use crate::error::chain;
 use crate::event::{Action, Command};
 use crate::model::ServiceRef;
-use crate::plan::{Adoption, Policy};
+use crate::publish::plan::{Adoption, Policy};
 use crate::reconcile::Invocation;
 use crate::settings::Cluster;
 use crate::time::Deadline;

@@ -23,7 +23,7 @@ use serde_json::Value;
 
 use crate::clients::{Clients, RegistryKey};
 use crate::event;
-use crate::observe::Memory;
+use crate::publish::observe::Memory;
 use crate::reconcile::Invocation;
 use crate::report::Mode;
 use crate::settings::Settings;

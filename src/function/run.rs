@@ -10,8 +10,8 @@ use super::scope::Selections;
 use super::{Function, Run, log};
 use crate::clients::RegistryKey;
 use crate::model::Selection;
-use crate::observe::{Memory, SharedRegistry};
-use crate::plan::Claimed;
+use crate::publish::observe::{Memory, SharedRegistry};
+use crate::publish::plan::Claimed;
 use crate::reconcile::Invocation;
 use crate::report::{ClusterReport, EmptyServices, Report, Unfinished};
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::model::{Desired, Notice};
-use crate::plan::HeldBack;
+use crate::publish::plan::HeldBack;
 
 /// The longest note that the API server takes, in characters.
 const LONGEST_NOTE: usize = 1024;

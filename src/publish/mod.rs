@@ -5,11 +5,16 @@
 //! ```
 //!
 //! A cluster's run is [`publish()`]; [`carry_out`] is its part from the plan on, which purges and orphans go through,
-//! too. The plan is made of independent turns (`passes`), many of which are taken side by side (`turn`), in an `order`
-//! that no two runs have in common. `events` and `report` are what people see of it.
+//! too. [`observe`] makes all reads, [`plan`] has all rules, [`passes`] is the loop over both as a pure machine of
+//! independent turns, and [`apply`] makes one change by one call. Many turns are taken side by side (`turn`), in an
+//! `order` that no two runs have in common. [`report`] and [`events`] are what a person sees of it.
 
+pub mod apply;
 pub mod events;
+pub mod observe;
 mod order;
+pub mod passes;
+pub mod plan;
 pub mod report;
 mod task;
 #[cfg(test)]
@@ -21,13 +26,13 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::cloud_map::Urgency;
 use crate::model::{Notice, Selection, Timestamp};
-use crate::observe::{self, World};
-use crate::passes::{self, Results};
-use crate::plan::{Adoption, Basis, Claimed, HeldBack, Judged, Leaving};
 use crate::report::{ClusterReport, Mode};
 use crate::time::Deadline;
-
+use observe::World;
 use order::Order;
+use passes::Results;
+use plan::{Adoption, Basis, Claimed, HeldBack, Judged, Leaving};
+
 pub use task::Task;
 
 /// How many turns are taken side by side. Most of them wait for an operation to end; the client limits the calls.

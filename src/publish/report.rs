@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::{Place, ServiceRef};
-use crate::passes::{Applied, Outcome};
-use crate::plan::{Change, GuardStatus, HeldBack, Note, Plan, Reason};
+use crate::publish::passes::{Applied, Outcome};
+use crate::publish::plan::{Change, GuardStatus, HeldBack, Note, Plan, Reason};
 use crate::report::{
     ChangeLine, ClusterReport, Counts, GuardReport, HeldBackLine, LosingService, NoteKind,
     NoteLine, Refused, ServiceReport,

@@ -3,8 +3,10 @@
 use std::collections::BTreeSet;
 
 use crate::model::ServiceRef;
-use crate::observe::{self, SharedRegistry, World};
-use crate::plan::{Adoption, DeregisterReason, Intent, Observation, Observed, RereadScope, Step};
+use crate::publish::observe::{self, SharedRegistry, World};
+use crate::publish::plan::{
+    Adoption, DeregisterReason, Intent, Observation, Observed, RereadScope, Step,
+};
 
 /// What changes are carried out for.
 #[derive(Clone, Copy)]

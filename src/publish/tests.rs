@@ -10,8 +10,8 @@ use crate::model::{
     Attributes, Foreign, Namespace, NewService, Place, RoutingPolicy, Selection, ServiceKey,
     ServiceKind, ServiceName, ServiceRef,
 };
-use crate::passes::{Applied, Outcome};
-use crate::plan::{
+use crate::publish::passes::{Applied, Outcome};
+use crate::publish::plan::{
     Change, DeregisterReason, Difference, HeldBack, Plan, Reason, Unchanged, WaitsFor,
 };
 use crate::report::{ClusterReport, Counts, Dropped, Mode, Report, Unfinished};

@@ -8,13 +8,13 @@ use tokio::time::{Instant, timeout_at};
 
 use super::Options;
 use super::task::Task;
-use crate::apply::{self, Calls};
 use crate::cloud_map::{Call, CloudMap, Gate};
 use crate::error::chain;
 use crate::model::ServiceRef;
-use crate::observe;
-use crate::passes::{Effect, NO_TIME, Outcome, Results, Step, Turn};
-use crate::plan::{Change, Observation, Observed, RereadScope, Stage};
+use crate::publish::apply::{self, Calls};
+use crate::publish::observe;
+use crate::publish::passes::{Effect, NO_TIME, Outcome, Results, Step, Turn};
+use crate::publish::plan::{Change, Observation, Observed, RereadScope, Stage};
 
 /// A plan that is older than this is made again before it registers anything: pods come and go, and other runs register.
 const FRESH: Duration = Duration::from_secs(5);

@@ -15,8 +15,8 @@ pub(crate) mod value;
 use std::sync::Arc;
 
 use crate::cloud_map::QuotaShare;
-use crate::observe::ReadBy;
-use crate::plan::{Guard, Rules, ServiceLimit};
+use crate::publish::observe::ReadBy;
+use crate::publish::plan::{Guard, Rules, ServiceLimit};
 
 pub use clusters::{Cluster, Role};
 pub use documented::{DOCUMENTED, Documented};
@@ -128,7 +128,7 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
 mod tests {
     use super::*;
     use crate::model::SignedDuration;
-    use crate::plan::Policy;
+    use crate::publish::plan::Policy;
 
     fn read(variables: &[(&str, &str)]) -> Result<Settings, Mistakes> {
         let find = |name: &str| {

@@ -1,7 +1,7 @@
 //! `NAME_POLICY`: the rules as JSON. A mistake is told with where in the text it is.
 
 use super::stored::Text;
-use crate::plan::{NamePolicy, Rule};
+use crate::publish::plan::{NamePolicy, Rule};
 
 /// Reads the setting: in each text a JSON list of rules, one list after the other. Not set: everything
 /// is allowed.

@@ -2,8 +2,8 @@
 
 use crate::cloud_map::QuotaShare;
 use crate::model::{NamespaceReference, SignedDuration};
-use crate::observe::ReadBy;
-use crate::plan::Policy;
+use crate::publish::observe::ReadBy;
+use crate::publish::plan::Policy;
 
 /// Namespaces separated by commas.
 pub fn namespaces(text: Option<&str>) -> Result<Vec<NamespaceReference>, String> {

@@ -6,7 +6,7 @@
 #[allow(dead_code, reason = "shared with the sandbox command, which uses other parts")]
 mod sandbox;
 
-#[path = "../../src/plan/tests/seeds.rs"]
+#[path = "../../src/publish/plan/tests/seeds.rs"]
 #[allow(dead_code, reason = "shared with the properties of the plan")]
 mod seeds;
 

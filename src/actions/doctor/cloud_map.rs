@@ -13,8 +13,8 @@ use crate::error::chain;
 use crate::model::{
     CloudMapService, KnownHealth, NamespaceKind, Place, Registry, ServiceKey, Tags,
 };
-use crate::observe::SharedRegistry;
-use crate::plan::{Note, Plan, Reason};
+use crate::publish::observe::SharedRegistry;
+use crate::publish::plan::{Note, Plan, Reason};
 use crate::settings::Settings;
 
 /// What no instance and no operation is called.

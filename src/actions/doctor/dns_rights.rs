@@ -2,7 +2,7 @@
 
 use super::Check;
 use crate::model::Place;
-use crate::plan::{Plan, Reason};
+use crate::publish::plan::{Plan, Reason};
 
 /// How many Services a check names.
 const NAMED: usize = 10;

@@ -12,8 +12,8 @@ mod simulation;
 use crate::clients::Connection;
 use crate::error::chain;
 use crate::model::Selection;
-use crate::observe::SharedRegistry;
-use crate::plan::{self, Peak, Quota};
+use crate::publish::observe::SharedRegistry;
+use crate::publish::plan::{self, Peak, Quota};
 use crate::reconcile::Invocation;
 use crate::settings::Cluster;
 

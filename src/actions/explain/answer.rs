@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Condition, Discovery, EndpointFate, EndpointLine};
 use crate::model::{NamespaceKind, Place, ServiceRef};
-use crate::plan::{Found, Observation, Plan};
+use crate::publish::plan::{Found, Observation, Plan};
 use crate::report::{HeldBackLine, Shorten, Word};
 
 /// A Service, and why it is found as it is.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::model::Place;
-use crate::plan::Observation;
+use crate::publish::plan::Observation;
 
 /// What clients are told of a name.
 #[derive(Clone, Debug, Serialize, Deserialize)]

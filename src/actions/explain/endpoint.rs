@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::model::Endpoint;
-use crate::plan::Fate;
+use crate::publish::plan::Fate;
 
 /// One endpoint.
 #[derive(Clone, Debug, Serialize, Deserialize)]

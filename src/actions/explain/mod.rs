@@ -15,8 +15,8 @@ use crate::error::chain;
 use crate::kubernetes::desired;
 use crate::kubernetes::read::is_headless;
 use crate::model::{Selection, ServiceRef};
-use crate::observe::{self, SharedRegistry};
-use crate::plan::{self, Found, Observation};
+use crate::publish::observe::{self, SharedRegistry};
+use crate::publish::plan::{self, Found, Observation};
 use crate::reconcile::{Error, Invocation};
 use crate::settings::Cluster;
 

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::model::{Foreign, Registry};
-use crate::plan::{Parties, Party, parties};
+use crate::publish::plan::{Parties, Party, parties};
 use crate::report::Shorten;
 
 /// Who has instances where.

@@ -14,7 +14,7 @@ use tokio::time::timeout_at;
 
 use crate::clients::RegistryKey;
 use crate::error::chain;
-use crate::observe::{self, SharedRegistry};
+use crate::publish::observe::{self, SharedRegistry};
 use crate::reconcile::Invocation;
 use crate::time::Deadline;
 

@@ -1,0 +1,171 @@
+//! One change, one call, and what became of it. Nothing is decided here: what an answer means for
+//! the change is all there is to say. The calls themselves are in `service` and `instance`.
+
+use tokio::time::timeout_at;
+
+use super::lead::Lead;
+use super::{Calls, TurnCalls};
+use crate::cloud_map::operation::Ended;
+use crate::cloud_map::write::Accepted;
+use crate::cloud_map::{Call, Error, Permit};
+use crate::model::{NamespaceKind, ServiceKey};
+use crate::publish::passes::{Effect, NO_TIME, Outcome};
+use crate::publish::plan::{Change, Reason};
+
+impl TurnCalls<'_> {
+    /// Makes one change. Others wait for the answer that `lead` gets.
+    pub(super) async fn make(&self, change: &Change, lead: Option<&Lead>) -> Effect {
+        let effect = self.make_leading(change, lead).await;
+        if let Some(lead) = lead {
+            // Without an answer the others find out for themselves; a later answer changes nothing any more.
+            lead.settle();
+        }
+        effect
+    }
+
+    async fn make_leading(&self, change: &Change, lead: Option<&Lead>) -> Effect {
+        let Calls { cloud_map, admissions, deadline, .. } = self.calls;
+        // Before there is a permit to wait for: creating a namespace takes calls of its own.
+        if let Some(name) = change.missing_namespace() {
+            let namespace = timeout_at(deadline.end(), Box::pin(self.namespace(name))).await;
+            if let Err(effect) = namespace.unwrap_or_else(|_| Err(late(change))) {
+                return effect;
+            }
+        }
+        let admission = match change {
+            // A place that its Service freed in a full namespace is its own to take.
+            Change::Register { place, .. } if !self.knows_full(&place.key) => {
+                let _planned = cloud_map.plan(Call::RegisterInstance);
+                let admitted = admissions.admit(&place.key.namespace);
+                match timeout_at(deadline.stop(), admitted).await {
+                    Ok(Ok(admission)) => Some(admission),
+                    Ok(Err(refusal)) => return Effect::Full(refusal),
+                    Err(_) => return Effect::Is(Outcome::Undone(NO_TIME.to_owned())),
+                }
+            }
+            _ => None,
+        };
+        // Many changes wait here for their call, so the time is looked at when it may be made.
+        // That a namespace is there has just been made sure of.
+        let Some(call) = call_of(change) else { return Effect::Is(Outcome::Applied) };
+        let permit = match timeout_at(deadline.stop(), cloud_map.permit(call)).await {
+            Ok(permit) if deadline.is_open() => permit,
+            _ => return Effect::Is(Outcome::Undone(NO_TIME.to_owned())),
+        };
+        // Thousands of changes wait at once: few of them for the answer to a call, most of them for their leave.
+        let made = Box::pin(async {
+            let called = Box::pin(self.call(permit, change)).await;
+            if let Some(lead) = lead {
+                lead.answer(!matches!(called, Ok(Accepted::Busy(_))));
+            }
+            if let Some(admission) = admission {
+                match &called {
+                    Ok(_) => admission.accepted(),
+                    Err(Effect::Full(message)) => admission.refused(message),
+                    Err(_) => drop(admission),
+                }
+            }
+            match called {
+                Ok(accepted) => self.finish(accepted, change).await,
+                Err(effect) => effect,
+            }
+        });
+        timeout_at(deadline.end(), made).await.unwrap_or_else(|_| late(change))
+    }
+
+    /// Makes the call: what Cloud Map accepted, or what came of it at once.
+    async fn call(&self, permit: Permit<'_>, change: &Change) -> Result<Accepted, Effect> {
+        match (change, self.services.get(&change.place().key)) {
+            (Change::CreateNamespace { .. }, _) => Err(Effect::Is(Outcome::Applied)),
+            (Change::CreateService { place, service }, _) => {
+                Err(self.create(permit, place, service).await)
+            }
+            (Change::UpdateService { place, update }, Some(arn)) => {
+                self.update(permit, arn, place, update).await
+            }
+            (
+                Change::Register { place, instance, attributes, .. }
+                | Change::Rewrite { place, instance, attributes, .. },
+                Some(arn),
+            ) => self.register(permit, arn, place, instance, attributes).await,
+            (Change::Adopt { place, instance, present, attributes, .. }, Some(arn)) => {
+                self.adopt(permit, arn, place, instance, (present, attributes)).await
+            }
+            (Change::Health { place, instance, wanted, .. }, Some(arn)) => {
+                Err(self.report_health(permit, arn, place, instance, *wanted).await)
+            }
+            (Change::Deregister { place, instance, .. }, Some(arn)) => {
+                self.deregister(permit, arn, place, instance).await
+            }
+            (_, None) => Err(Effect::Is(self.turn.without_service(&change.place().key))),
+        }
+    }
+
+    fn knows_full(&self, key: &ServiceKey) -> bool {
+        self.turn.observation().registry.capacity.refusal(key).is_some()
+    }
+
+    /// Waits for the operation: accepted is not done.
+    async fn finish(&self, accepted: Accepted, change: &Change) -> Effect {
+        let subject = change.instance().map_or_else(|| change.place().to_string(), str::to_owned);
+        let namespace =
+            self.turn.observation().registry.namespaces.get(&change.place().key.namespace);
+        let owner = namespace.and_then(|namespace| namespace.owner.as_deref());
+        let kind = namespace.map_or(NamespaceKind::Http, |namespace| namespace.kind);
+        let (operation, ours) = match accepted {
+            Accepted::Operation(operation) => (operation, true),
+            Accepted::Busy(operation) => (operation, false),
+        };
+        let kind = (call_of(change).unwrap_or(Call::RegisterInstance), kind);
+        let Calls { cloud_map, deadline, .. } = self.calls;
+        match cloud_map.wait(&operation, kind, owner, deadline.stop()).await {
+            Ok(Ended::Success | Ended::Fail { .. }) if !ours => Effect::Contested,
+            Ok(Ended::Success) => Effect::Is(Outcome::Applied),
+            // Of a removal it means a limit of Route 53, which passes.
+            Ok(Ended::Fail { code, message })
+                if code == "INVALID_CHANGE_BATCH" && change.is_registration() =>
+            {
+                held_back(Reason::AddressTaken { instance: subject, message })
+            }
+            Ok(Ended::Fail { code, message }) => {
+                let text = format!("operation {operation} on {subject} failed: {code}: {message}");
+                Effect::Is(Outcome::Failed(text))
+            }
+            Ok(Ended::Pending) => {
+                let text = format!("operation {operation} on {subject} has not ended in time");
+                let open = deadline.is_open();
+                Effect::Is(if open { Outcome::Failed(text) } else { Outcome::Undone(text) })
+            }
+            Err(error) => failed(&error),
+        }
+    }
+}
+
+/// The call that makes a change; creating a namespace has taken calls of its own.
+fn call_of(change: &Change) -> Option<Call> {
+    match change {
+        Change::CreateNamespace { .. } => None,
+        Change::CreateService { .. } => Some(Call::CreateService),
+        Change::UpdateService { .. } => Some(Call::UpdateService),
+        Change::Register { .. } | Change::Rewrite { .. } | Change::Adopt { .. } => {
+            Some(Call::RegisterInstance)
+        }
+        Change::Health { .. } => Some(Call::UpdateInstanceCustomHealthStatus),
+        Change::Deregister { .. } => Some(Call::DeregisterInstance),
+    }
+}
+
+fn late(change: &Change) -> Effect {
+    let text = format!("cannot {change}: Cloud Map did not answer in time");
+    Effect::Is(Outcome::Failed(text))
+}
+
+/// A call that failed.
+pub(super) fn failed(error: &Error) -> Effect {
+    Effect::Is(Outcome::Failed(error.in_full()))
+}
+
+/// A call that Cloud Map refused for good.
+pub(super) fn held_back(reason: Reason) -> Effect {
+    Effect::Is(Outcome::HeldBack(reason))
+}

@@ -1,0 +1,276 @@
+//! Observe: reads clusters and Cloud Map into what a plan is made from: all of both, or for a message the part
+//! that it is about (`part`), with the help of what the process remembers (`memory`). Only reads. A cluster or a
+//! registry that could not be read whole is an error; a single Cloud Map service that could not be
+//! read is marked, and nothing will be changed in it.
+
+mod memory;
+mod part;
+mod registry;
+mod unread;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use futures_util::{StreamExt, TryStreamExt, stream};
+
+use crate::cloud_map;
+use crate::kubernetes::desired::{self, Reading};
+use crate::kubernetes::{self, Endpoints, Kubernetes};
+use crate::model::{Desired, Owner, Registry, Selection, ServiceKey, ServiceRef, Timestamp};
+use crate::publish::plan::{
+    self, Basis, Extent, Holders, Observation, Observed, RereadScope, Rules,
+};
+
+pub use memory::Memory;
+use part::Part;
+pub use registry::SharedRegistry;
+
+/// How many Services are read side by side.
+const SERVICES_SIDE_BY_SIDE: usize = 64;
+
+/// Why there is nothing to plan from.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Reading took all the time there was.
+    #[error("the time of this invocation was used up before cluster and Cloud Map were read")]
+    Deadline,
+    /// The cluster could not be read.
+    #[error(transparent)]
+    Kubernetes(#[from] kubernetes::Error),
+    /// Cloud Map could not be read; shared by all clusters that are kept in it.
+    #[error(transparent)]
+    CloudMap(#[from] Arc<cloud_map::Error>),
+}
+
+/// One cluster, and the Cloud Map that its Services are kept in.
+pub struct World<'a> {
+    /// The cluster's API.
+    pub kubernetes: &'a Kubernetes,
+    /// How its annotations are read.
+    pub reading: Reading,
+    /// Whose instances are ours.
+    pub owner: Owner,
+    /// What the installation allows.
+    pub rules: Arc<Rules>,
+    /// When the run began.
+    pub now: Timestamp,
+    /// Whether a loss that the guard would hold is let pass.
+    pub confirmed: bool,
+    /// The Cloud Map.
+    pub registry: &'a SharedRegistry,
+    /// How that is read as a whole.
+    pub read_by: ReadBy,
+}
+
+/// How the instances of all services are read first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReadBy {
+    /// From the control plane: free, slow, and what is there.
+    #[default]
+    List,
+    /// By discovery: fast, at a price, and perhaps late; whatever differs is listed before it is decided.
+    Discover,
+}
+
+impl World<'_> {
+    /// Reads what a plan for `selection` needs, and which Services that plan is about.
+    ///
+    /// # Errors
+    /// Where the cluster or the registry could not be read whole.
+    pub async fn observe(&self, selection: &Selection) -> Result<Observed, Error> {
+        if let Selection::Only { namespaces, services, shards, .. } = selection
+            && shards.is_empty()
+            && let Some(part) = self.observe_part(selection, namespaces, services).await?
+        {
+            let part = self.complete_part(part).await?;
+            let is_quiet = self.registry.memory().is_quiet(&self.owner.cluster, self.now);
+            // What a full sync holds may be noted on any instance of the cluster.
+            if is_quiet || !plan::would_lose(part.basis()) {
+                self.remember(&part, false);
+                return Ok(part);
+            }
+        }
+        let mut whole = self.complete_part(self.observe_whole(selection).await?).await?;
+        if self.read_by == ReadBy::Discover {
+            whole = self.settle_doubts(selection, whole).await?;
+        }
+        self.remember(&whole, true);
+        Ok(whole)
+    }
+
+    /// Lists what discovery left in doubt, and whatever that leaves in doubt, until a plan rests on lists.
+    async fn settle_doubts(
+        &self,
+        selection: &Selection,
+        mut observed: Observed,
+    ) -> Result<Observed, Error> {
+        let mut listed = BTreeSet::new();
+        loop {
+            let mut keys = plan::in_doubt(observed.basis());
+            keys.retain(|key| listed.insert(key.clone()));
+            if keys.is_empty() {
+                return Ok(observed);
+            }
+            let mut observation = observed.observation;
+            self.registry.cloud_map().read_instances(&mut observation.registry, &keys).await;
+            let part = Part::new(Observed::new(observation, selection));
+            observed = self.complete_part(part).await?;
+        }
+    }
+
+    /// Remembers of a full sync whether it, or one before it, holds anything.
+    pub fn note_what_is_held(&self, basis: Basis<'_>, holds: bool) {
+        if basis.observation.extent != Extent::Part {
+            let is_quiet = !holds && plan::is_quiet(basis.observation, basis.holders);
+            let quiet = is_quiet.then_some(self.now);
+            self.registry.memory().keep_quiet(&self.owner.cluster, quiet);
+        }
+    }
+
+    /// Reads tags, health and endpoints.
+    async fn complete_part(&self, part: Part) -> Result<Observed, Error> {
+        let Part { mut observed, endpoints } = part;
+        let Observed { observation, holders, affected } = &mut observed;
+        self.recall_ours(&mut observation.registry);
+        let asked = plan::ttls_asked(observation, holders);
+        let is_all = observation.extent.is_whole() && plan::is_clear(observation);
+        self.registry.note_asked(&self.owner.cluster, asked, is_all);
+        self.registry.enter_asked(&mut observation.registry, &self.owner.cluster);
+        self.read_tags_of_unread(observation, holders).await;
+        let tags = plan::tags_needed(Basis { observation, holders, affected });
+        self.registry.cloud_map().read_tags(&mut observation.registry, &tags).await;
+        let health = plan::health_needed(Basis { observation, holders, affected });
+        self.registry.cloud_map().read_health(&mut observation.registry, &health).await;
+        take_endpoints(observation, endpoints);
+        let services = &observation.desired.services;
+        let is_unread = |it: &ServiceRef| services.get(it).is_some_and(|it| it.endpoints.is_none());
+        let unread = holders.with_sharers(affected).into_iter().filter(is_unread).collect();
+        self.read_endpoints(observation, &unread).await?;
+        Ok(observed)
+    }
+
+    /// All Services of the cluster, all of Cloud Map.
+    async fn observe_whole(&self, selection: &Selection) -> Result<Part, Error> {
+        let (services, registry) =
+            tokio::join!(self.kubernetes.headless_services(), self.read_registry());
+        let desired = desired::desired(&services?, &self.reading);
+        let mut observation = self.observation(selection, desired, registry?);
+        if plan::lacks_namespace(&observation) {
+            self.registry.look_for_namespaces(&mut observation.registry).await?;
+        }
+        observation.expect_namespaces();
+        let named = plan::claimed_namespaces(&observation);
+        self.registry.read_shared(&mut observation.registry, &named).await?;
+        self.complete(&mut observation).await;
+        Ok(Part::new(Observed::new(observation, selection)))
+    }
+
+    async fn read_registry(&self) -> Result<Registry, Arc<cloud_map::Error>> {
+        match self.read_by {
+            ReadBy::List => self.registry.read().await,
+            ReadBy::Discover => self.registry.glance().await,
+        }
+    }
+
+    fn observation(
+        &self,
+        selection: &Selection,
+        desired: Desired,
+        registry: Registry,
+    ) -> Observation {
+        let (owner, rules) = (self.owner.clone(), self.rules.clone());
+        let (now, extent, held) = (self.now, self.extent(selection), selection.held());
+        Observation { owner, rules, now, extent, judged: None, held, desired, registry }
+    }
+
+    fn extent(&self, selection: &Selection) -> Extent {
+        match selection {
+            Selection::Everything if self.confirmed => Extent::Confirmed,
+            Selection::Everything => Extent::Everything,
+            Selection::Only { .. } => Extent::Part,
+        }
+    }
+
+    /// Reads the instances of claimed services that the list of services called empty: its counts lag.
+    async fn complete(&self, observation: &mut Observation) {
+        let holders = Holders::decide(observation);
+        let services = &observation.registry.services;
+        let unread = |key: &&ServiceKey| {
+            let service = services.get(key);
+            service.is_some_and(|it| it.instances.is_none() && it.unreadable.is_none())
+        };
+        let unread: BTreeSet<ServiceKey> = holders.keys().filter(unread).cloned().collect();
+        match self.read_by {
+            ReadBy::List => {
+                let cloud_map = self.registry.cloud_map();
+                cloud_map.read_instances(&mut observation.registry, &unread).await;
+            }
+            ReadBy::Discover => self.registry.discover(&mut observation.registry, &unread).await,
+        }
+    }
+
+    async fn read_endpoints(
+        &self,
+        observation: &mut Observation,
+        services: &BTreeSet<ServiceRef>,
+    ) -> Result<(), Error> {
+        let annotated = &observation.desired.services;
+        let wanted: BTreeSet<ServiceRef> =
+            services.iter().filter(|service| annotated.contains_key(*service)).cloned().collect();
+        take_endpoints(observation, self.kubernetes.endpoints(&wanted).await?);
+        Ok(())
+    }
+
+    /// Reads again what a removal rests on: the named Cloud Map services, then the Services themselves
+    /// with their endpoints. Whatever was true before, this is what is true after.
+    ///
+    /// # Errors
+    /// Where the cluster could not be read.
+    pub async fn observe_again(
+        &self,
+        mut observation: Observation,
+        scope: &RereadScope,
+    ) -> Result<Observed, Error> {
+        let services = &scope.read;
+        self.registry.read_again(&mut observation.registry, &scope.keys).await?;
+        let reads = services.iter().map(|service| self.kubernetes.headless_service(service));
+        let reads = stream::iter(reads).buffered(SERVICES_SIDE_BY_SIDE);
+        for (service, read) in services.iter().zip(reads.try_collect::<Vec<_>>().await?) {
+            let annotated = read.and_then(|read| desired::annotated(&read, &self.reading));
+            match annotated {
+                Some(annotated) => {
+                    observation.desired.services.insert(service.clone(), annotated);
+                }
+                None => _ = observation.desired.services.remove(service),
+            }
+        }
+        let mut read = Observed::reread(observation, scope);
+        let health = plan::health_needed(Basis { affected: services, ..read.basis() });
+        let cloud_map = self.registry.cloud_map();
+        cloud_map.read_health(&mut read.observation.registry, &health).await;
+        self.read_endpoints(&mut read.observation, services).await?;
+        Ok(read)
+    }
+
+    /// Reads the endpoints of `services` again.
+    ///
+    /// # Errors
+    /// Returns an error if the cluster could not be read.
+    pub async fn observe_endpoints(
+        &self,
+        mut observation: Observation,
+        services: &BTreeSet<ServiceRef>,
+    ) -> Result<Observation, Error> {
+        self.read_endpoints(&mut observation, services).await?;
+        Ok(observation)
+    }
+}
+
+fn take_endpoints(observation: &mut Observation, read: BTreeMap<ServiceRef, Endpoints>) {
+    for (service, read) in read {
+        if let Some(annotated) = observation.desired.services.get_mut(&service) {
+            annotated.endpoints = Some(desired::all_endpoints(&read));
+            annotated.truncated = desired::is_truncated(&read);
+        }
+    }
+}

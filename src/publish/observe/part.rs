@@ -1,0 +1,118 @@
+//! Observes part of a cluster, for a message about a few Services: those Services and their endpoints, and of Cloud
+//! Map what they claim and where they were seen before. Neither the cluster's other Services nor the lists of Cloud
+//! Map are read where each Service is the known holder of what it claims. For any other one it matters who else
+//! claims the name, so the cluster's Services are listed first; and where this process has never seen where the
+//! cluster's instances are, everything is read.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Error, World};
+use crate::kubernetes::{self, Endpoints, desired};
+use crate::model::{Desired, Registry, Selection, ServiceKey, ServiceRef};
+use crate::publish::plan::{self, Basis, Holders, Observation, Observed};
+
+/// An observation, and the endpoints that were read for it already.
+pub(super) struct Part {
+    pub(super) observed: Observed,
+    pub(super) endpoints: BTreeMap<ServiceRef, Endpoints>,
+}
+
+impl Part {
+    pub(super) fn new(observed: Observed) -> Self {
+        Self { observed, endpoints: BTreeMap::new() }
+    }
+}
+
+impl World<'_> {
+    /// What a plan for the selected Services needs, but for tags, health and further endpoints; `None` where it
+    /// takes a look at everything.
+    pub(super) async fn observe_part(
+        &self,
+        selection: &Selection,
+        namespaces: &BTreeSet<String>,
+        services: &BTreeSet<ServiceRef>,
+    ) -> Result<Option<Part>, Error> {
+        let places = self.registry.memory().places(&self.owner.cluster, selection);
+        if !namespaces.is_empty() && places.is_none() {
+            // What is gone from a namespace only its instances' marks tell.
+            return Ok(None);
+        }
+        let can_exist = services.iter().filter(|service| service.can_exist()).cloned().collect();
+        let (found, endpoints, known) = tokio::join!(
+            self.kubernetes.selected(namespaces, services),
+            self.kubernetes.endpoints(&can_exist),
+            self.registry.some_namespaces(),
+        );
+        let registry = Registry { namespaces: known?, ..Registry::default() };
+        let desired = desired::desired(&found?, &self.reading);
+        let endpoints = endpoints?;
+        let observation = self.observation(selection, desired, registry);
+        let mut observed = self.reach(observation, selection).await?;
+        let asked = observed.affected.union(services).cloned().collect();
+        if !plan::hold_names_exclusively(Basis { affected: &asked, ..observed.basis() }) {
+            if places.is_none() {
+                return Ok(None);
+            }
+            let desired = self.all_desired().await?;
+            let observation = Observation { desired, ..observed.observation };
+            observed = self.reach(observation, selection).await?;
+        }
+        Ok(Some(Part { observed, endpoints }))
+    }
+
+    async fn all_desired(&self) -> Result<Desired, kubernetes::Error> {
+        let services = self.kubernetes.headless_services().await?;
+        Ok(desired::desired(&services, &self.reading))
+    }
+
+    /// Reads what the affected Services claim and where they were seen, which may show that others are affected too.
+    async fn reach(
+        &self,
+        mut observation: Observation,
+        selection: &Selection,
+    ) -> Result<Observed, Error> {
+        if plan::lacks_namespace(&observation) {
+            self.registry.look_for_namespaces(&mut observation.registry).await?;
+        }
+        observation.expect_namespaces();
+        let mut read = BTreeSet::new();
+        let places = self.registry.memory().places(&self.owner.cluster, selection);
+        let mut keys: BTreeSet<ServiceKey> = places.unwrap_or_default();
+        let mut observed = loop {
+            let observed = Observed::new(observation, selection);
+            keys.extend(observed.holders.claimed_by(&observed.affected).cloned());
+            keys.retain(|key| read.insert(key.clone()));
+            if keys.is_empty() {
+                break observed;
+            }
+            observation = observed.observation;
+            self.registry.read_services(&mut observation.registry, &keys).await?;
+            keys.clear();
+        };
+        // What would be changed of a service itself is not decided on what is remembered of it.
+        let differ = plan::tags_needed(observed.basis());
+        if !differ.is_empty() {
+            self.registry.look_up(&mut observed.observation.registry, &differ).await?;
+            observed.holders = Holders::decide(&observed.observation);
+        }
+        Ok(observed)
+    }
+
+    /// Remembers where Services of the cluster claim to be and where instances with their marks are.
+    pub(super) fn remember(&self, observed: &Observed, is_whole: bool) {
+        let Observed { observation, holders, .. } = observed;
+        let claims = observation.desired.services.keys().flat_map(|service| {
+            let keys = holders.claims(service).into_iter().flatten();
+            keys.map(move |key| (service.clone(), key.clone()))
+        });
+        let marks = observation.all_marked_services();
+        let marks = marks.map(|(key, service)| (service, key.clone()));
+        let (memory, cluster) = (self.registry.memory(), &self.owner.cluster);
+        memory.note_ours(plan::seen_as_ours(observation).map(|service| service.arn.clone()));
+        if is_whole {
+            memory.keep_places(cluster, claims.chain(marks), &plan::unread_keys(observation));
+        } else {
+            memory.add_places(cluster, claims.chain(marks));
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! Services whose instances could not be read: what this process remembers of them, and what their tags say, tell
+//! whether they may be ours.
+
+use super::World;
+use crate::model::{Registry, Tags};
+use crate::publish::plan::{self, Holders, Observation};
+
+impl World<'_> {
+    /// Says of services that could not be read whether something of ours was seen in them before.
+    pub(super) fn recall_ours(&self, registry: &mut Registry) {
+        let services = registry.services.values_mut();
+        for service in services.filter(|service| service.unreadable.is_some()) {
+            service.was_ours = self.registry.memory().was_ours(&service.arn);
+        }
+    }
+
+    /// Reads the tags of services that may not be read and may be ours, each once in a process.
+    pub(super) async fn read_tags_of_unread(
+        &self,
+        observation: &mut Observation,
+        holders: &Holders,
+    ) {
+        let mut keys = plan::tags_of_unread(observation, holders);
+        let (memory, registry) = (self.registry.memory(), &mut observation.registry);
+        keys.retain(|key| !memory.is_of_others(&registry.services[key].arn));
+        self.registry.cloud_map().read_tags(registry, &keys).await;
+        let read = keys.iter().filter_map(|key| registry.services.get(key));
+        let read = read.filter(|service| matches!(service.tags, Tags::Read { .. }));
+        for service in read.filter(|service| !service.is_tagged(&self.owner.id)) {
+            memory.note_others(&service.arn);
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! Which of the open changes of a turn are made next.
+
+use super::Turn;
+use crate::model::attributes::SIGHTING;
+use crate::publish::plan::{Change, Stage};
+
+impl Turn<'_> {
+    /// Takes out the changes that are made next: those of the first stage that has any.
+    pub(super) fn take_due(&mut self) -> Option<Vec<Change>> {
+        let is_contested = |stage| self.contested.iter().any(|change| change.stage() == stage);
+        if is_contested(Stage::Create) {
+            // What was to be registered there is decided again, on what is there now.
+            return None;
+        }
+        let (record, pass) = (&self.record, self.pass);
+        let registers = |change: &Change, other: &Change| {
+            other.stage() == Stage::Register && other.place() == change.place()
+        };
+        // Without an instance under a name that other clusters have, a cluster has no say in its TTL.
+        let is_refused =
+            |change: &Change| self.refused.iter().any(|refused| refused.place() == change.place());
+        let all = &self.open;
+        let is_due = |change: &Change| match change {
+            _ if record.is_settled(change) => false,
+            Change::CreateService { .. } => all.iter().any(|other| registers(change, other)),
+            Change::UpdateService { .. } => !is_refused(change),
+            Change::Deregister { waits_for, .. } => pass > 1 && waits_for.is_none(),
+            _ => pass > 1 || change.exchange().is_none(),
+        };
+        let mut due: Vec<bool> = self.open.iter().map(is_due).collect();
+        let first = |(change, due): (&Change, &bool)| due.then(|| change.stage());
+        let stage = self.open.iter().zip(&due).filter_map(first).min()?;
+        self.leave_notes_for_last(stage, &mut due);
+        if !due.contains(&true) {
+            return None;
+        }
+        let mut due = due.into_iter();
+        let taken = self
+            .open
+            .extract_if(.., |change| due.next().unwrap_or(false) && change.stage() == stage);
+        Some(taken.collect())
+    }
+
+    /// An instance with the guard's note goes after all others: if one of them is left, so is the note.
+    fn leave_notes_for_last(&self, stage: Stage, due: &mut [bool]) {
+        let is_noted = |change: &Change| {
+            let instance = change.instance().unwrap_or_default();
+            let present = self.observation.registry.instance(&change.place().key, instance);
+            present.is_some_and(|it| it.contains_key(SIGHTING))
+        };
+        let is_other = |(change, due): (&Change, &bool)| {
+            *due && change.stage() == Stage::Deregister && !is_noted(change)
+        };
+        let others_go = self.open.iter().zip(&*due).any(is_other);
+        if stage == Stage::Deregister && (others_go || self.record.has_failed_removal()) {
+            for (change, due) in self.open.iter().zip(due) {
+                *due &= !is_noted(change);
+            }
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! What a turn reads again, and the plan that it goes on with.
+
+use std::collections::BTreeSet;
+
+use super::Turn;
+use crate::model::ServiceRef;
+use crate::publish::plan::{
+    Basis, Change, HeldBack, Holders, Observation, Observed, Plan, Reason, RereadScope, Stage,
+};
+
+/// How often a turn is planned: for what adds, for what removes, and once more for what waited for that.
+const PASSES: usize = 3;
+/// How often at most while changes of other writers meet those of the turn.
+const CONTESTED_PASSES: usize = 10;
+/// How often at most while a renamed Service moves in a full namespace, a part of its instances at a time.
+const RENAMING_PASSES: usize = 64;
+
+impl Turn<'_> {
+    /// What is read before the next pass; `None` if there is none.
+    pub(super) fn next_read(&mut self) -> Option<RereadScope> {
+        let may_go_on = self.may_go_on();
+        let is_refused = self.contested.is_empty() && !self.refused.is_empty();
+        if !may_go_on && !is_refused {
+            return None;
+        }
+        let holders = Holders::decide(&self.observation);
+        if is_refused {
+            self.plan_refused(&holders, may_go_on);
+        }
+        (may_go_on && self.has_more_to_do()).then(|| self.reread(&holders))
+    }
+
+    fn may_go_on(&self) -> bool {
+        if !self.contested.is_empty() {
+            return !self.rechecked && self.pass < CONTESTED_PASSES;
+        }
+        let renames = !self.observation.registry.capacity.is_empty();
+        let passes = if renames { RENAMING_PASSES } else { PASSES };
+        !self.rechecked && self.pass < passes && (self.pass == 1 || self.progress)
+    }
+
+    /// Plans the refused registrations again on what is known: that says why they are not made, and another read is
+    /// made only if there is more to do.
+    fn plan_refused(&mut self, holders: &Holders, may_go_on: bool) {
+        let services = self.reread(holders).services;
+        let mut plan = self.plan_again(holders, &services);
+        self.adopt_lines(&mut plan);
+        if may_go_on {
+            self.adopt_changes(plan, holders);
+        }
+    }
+
+    fn has_more_to_do(&self) -> bool {
+        let may_be_due = |change: &Change| change.waits_for().is_none();
+        let first = self.pass == 1 && self.refused.is_empty();
+        !self.contested.is_empty()
+            || self.progress && self.observation.registry.capacity.has_freed()
+            || self.open.iter().any(|change| first || self.progress || may_be_due(change))
+    }
+
+    /// What the open changes rest on.
+    fn reread(&self, holders: &Holders) -> RereadScope {
+        let open = [self.open.clone(), self.contested.clone(), self.refused.clone()].concat();
+        let services = self.observation.services_of_turn(&self.services, &open, self.is_part);
+        RereadScope::of(holders, &services, &open)
+    }
+
+    fn plan_again(&self, holders: &Holders, affected: &BTreeSet<ServiceRef>) -> Plan {
+        self.intent.plan_again(Basis { observation: &self.observation, holders, affected })
+    }
+
+    /// What a [`Step::Read`](super::Step::Read) asked for was read: the next pass begins.
+    pub fn observed(&mut self, read: Observed) {
+        let plan = self.intent.plan_again(read.basis());
+        self.observation = read.observation;
+        let open: Vec<Change> = self.take_open();
+        self.fail_unreadable(open);
+        self.adopt_plan(plan, &read.holders);
+        self.pass += 1;
+        self.progress = false;
+    }
+
+    /// What the changes rest on was read again before the first of them was made.
+    pub fn refreshed(&mut self, read: Observed) {
+        self.observed(read);
+        self.pass = 1;
+    }
+
+    /// What has to be read again if the plan is old and registrations are still to be made, `changes` among them. A
+    /// Cloud Map service that did not exist when the plan was made needs no look: CreateService reports it.
+    pub fn refresh(&mut self, changes: Vec<Change>) -> RereadScope {
+        self.open.extend(changes);
+        let mut scope = self.reread(&Holders::decide(&self.observation));
+        let services = &self.observation.registry.services;
+        scope.keys.retain(|key| services.contains_key(key) && !self.created.contains(key));
+        scope
+    }
+
+    /// The endpoints that a [`Step::ReadEndpoints`](super::Step::ReadEndpoints) asked for were read: what is wanted again is registered.
+    pub fn endpoints_read(&mut self, observation: Observation) {
+        self.observation = observation;
+        self.rechecked = true;
+        let holders = Holders::decide(&self.observation);
+        let plan = self.plan_again(&holders, &self.services);
+        let left = self.take_open();
+        self.adopt_plan(plan, &holders);
+        let returns = |change: &Change| {
+            matches!(change, Change::Register { .. })
+                || matches!(change, Change::Rewrite { exchange: None, .. })
+        };
+        self.open.retain(returns);
+        self.open.extend(left);
+        self.pass = 1;
+    }
+
+    fn adopt_plan(&mut self, mut plan: Plan, holders: &Holders) {
+        self.adopt_lines(&mut plan);
+        self.adopt_changes(plan, holders);
+    }
+
+    /// Takes over what a later plan holds back.
+    fn adopt_lines(&mut self, plan: &mut Plan) {
+        let is_own = |it: &HeldBack| {
+            self.services.contains(&it.service) || matches!(it.reason, Reason::Guard { .. })
+        };
+        // The numbers of a full service are those of the first plan; what Cloud Map refused, the last one knows.
+        plan.held_back.retain(|it| is_own(it) && !matches!(it.reason, Reason::ServiceFull { .. }));
+        let results = &mut self.record.results;
+        results.held_back.retain(|it| !it.reason.is_about_capacity());
+        results.held_back.append(&mut plan.held_back);
+        results.guard =
+            plan.guard.take().filter(|status| status.state.holds()).or(results.guard.take());
+    }
+
+    /// Takes over the changes of a later plan, as far as this turn may make them.
+    fn adopt_changes(&mut self, mut plan: Plan, holders: &Holders) {
+        // A turn of all Services has the guard's note, too, which is on an instance that is marked for another Service
+        // than the holder that takes it out.
+        let has_all = self.keys.is_none();
+        plan.changes.retain(|service, _| has_all || self.services.contains(service));
+        let mut changes = self.record.remember(plan.changes);
+        changes.retain(|change| {
+            let is_shared = holders.holders(&change.place().key).len() > 1;
+            self.may_make(change, is_shared) && !self.record.is_settled(change)
+        });
+        let registers: BTreeSet<_> = changes
+            .iter()
+            .filter(|change| change.stage() == Stage::Register)
+            .map(|change| change.place().clone())
+            .collect();
+        changes.retain(|it| it.stage() != Stage::Create || registers.contains(it.place()));
+        self.open = changes;
+    }
+
+    /// Whether a change of a later plan belongs to this turn: it is about what was read for the first plan, and
+    /// nothing goes that this did not announce. Under a shared name nothing comes either: the places there were given
+    /// out among all who share it.
+    fn may_make(&self, change: &Change, is_shared: bool) -> bool {
+        let key = &change.place().key;
+        let was_read = self.keys.as_ref().is_none_or(|keys| keys.contains(key));
+        match change {
+            Change::Deregister { .. } | Change::Adopt { .. } => self.record.is_announced(change),
+            Change::Rewrite { exchange: Some(exchange), .. } => {
+                self.record.is_announced(change)
+                    || self.is_part && was_read && !self.observation.is_held(&exchange.marked)
+            }
+            Change::Register { .. } if is_shared => self.record.is_announced(change),
+            _ => was_read,
+        }
+    }
+
+    /// The Services that an endpoint may have come back to while its instance was deregistered.
+    pub(super) fn take_rechecked(&mut self) -> Option<BTreeSet<ServiceRef>> {
+        if self.rechecked || self.removed.is_empty() {
+            return None;
+        }
+        self.rechecked = true;
+        Some(std::mem::take(&mut self.removed))
+    }
+}
+
+impl Observation {
+    /// The Services that a turn of these changes is about: in a targeted sync also those whose instances stand under
+    /// the names that it registers, since one of them may be displaced.
+    pub(super) fn services_of_turn(
+        &self,
+        services: &BTreeSet<ServiceRef>,
+        changes: &[Change],
+        is_part: bool,
+    ) -> BTreeSet<ServiceRef> {
+        let registered = changes.iter().filter(|it| is_part && it.stage() == Stage::Register);
+        let displaced = registered.flat_map(|change| self.marked_services(&change.place().key));
+        services.iter().cloned().chain(displaced).collect()
+    }
+}

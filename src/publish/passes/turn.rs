@@ -1,0 +1,153 @@
+//! The turn of one Kubernetes Service, or of several that wait for one another.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::record::Record;
+use super::{Effect, Outcome, Results};
+use crate::model::{CloudMapService, ServiceKey, ServiceRef};
+use crate::publish::plan::{Change, Intent, Observation, RereadScope, Stage};
+
+/// Why something was not tried near the deadline.
+pub const NO_TIME: &str = "the time of this invocation is used up";
+
+/// What a turn needs next.
+#[derive(Debug)]
+pub enum Step {
+    /// Make these changes, side by side, and report the effect of each.
+    Make(Vec<Change>),
+    /// Read this again: the named Cloud Map services, then the Services with their endpoints.
+    Read(RereadScope),
+    /// Read the endpoints of these Services again.
+    ReadEndpoints(BTreeSet<ServiceRef>),
+    /// The turn is over.
+    Done,
+}
+
+/// The changes of one turn, on their way.
+#[derive(Clone, Debug)]
+pub struct Turn<'a> {
+    pub(super) intent: Intent<'a>,
+    pub(super) services: BTreeSet<ServiceRef>,
+    /// The Cloud Map services that were read for the first plan; `None` means all.
+    pub(super) keys: Option<BTreeSet<ServiceKey>>,
+    /// Whether the run is about a part of the cluster.
+    pub(super) is_part: bool,
+    pub(super) observation: Observation,
+    /// What is planned and not made yet.
+    pub(super) open: Vec<Change>,
+    /// The Cloud Map services that this turn created.
+    pub(super) created: BTreeSet<ServiceKey>,
+    /// What another writer was at.
+    pub(super) contested: Vec<Change>,
+    /// Registrations that Cloud Map had no place for.
+    pub(super) refused: Vec<Change>,
+    pub(super) pass: usize,
+    /// Whether a change was carried out in this pass.
+    pub(super) progress: bool,
+    /// Services of which an endpoint was deregistered and might be back.
+    pub(super) removed: BTreeSet<ServiceRef>,
+    /// Whether the endpoints were read once more after the removals.
+    pub(super) rechecked: bool,
+    pub(super) record: Record,
+}
+
+impl<'a> Turn<'a> {
+    /// A turn that makes `changes`, planned on `observation`, in which the Cloud Map services under `keys` were read,
+    /// `None` for all; `is_part` is whether the run is about a part of the cluster.
+    pub(super) fn new(
+        intent: Intent<'a>,
+        observation: Observation,
+        (keys, is_part): (Option<BTreeSet<ServiceKey>>, bool),
+        changes: BTreeMap<ServiceRef, Vec<Change>>,
+    ) -> Self {
+        let services = changes.keys().cloned().collect();
+        let mut record = Record::default();
+        let open = record.announce(changes);
+        Self {
+            intent,
+            services,
+            keys,
+            is_part,
+            created: BTreeSet::new(),
+            observation,
+            open,
+            contested: Vec::new(),
+            refused: Vec::new(),
+            pass: 1,
+            progress: false,
+            removed: BTreeSet::new(),
+            rechecked: false,
+            record,
+        }
+    }
+
+    /// What the turn knows of the world.
+    pub fn observation(&self) -> &Observation {
+        &self.observation
+    }
+
+    /// How many changes are open.
+    pub fn len(&self) -> usize {
+        self.open.len()
+    }
+
+    /// Whether no change is open.
+    pub fn is_empty(&self) -> bool {
+        self.open.is_empty()
+    }
+
+    /// What became of the turn, once it is over.
+    pub fn into_results(self) -> Results {
+        self.record.results
+    }
+
+    /// The next step; `has_time` is whether something new may begin.
+    pub fn next(&mut self, has_time: bool) -> Step {
+        if !has_time {
+            self.close(false);
+            return Step::Done;
+        }
+        if let Some(changes) = self.take_due() {
+            return Step::Make(changes);
+        }
+        if let Some(scope) = self.next_read() {
+            // A Cloud Map service that another writer changes is read as if it were new.
+            for change in self.contested.iter().filter(|change| change.stage() == Stage::Update) {
+                self.observation.registry.services.remove(&change.place().key);
+            }
+            return Step::Read(scope);
+        }
+        if let Some(services) = self.take_rechecked() {
+            return Step::ReadEndpoints(services);
+        }
+        self.close(true);
+        Step::Done
+    }
+
+    /// Takes note of what a change brought about.
+    pub fn record(&mut self, change: Change, effect: Effect) {
+        match effect {
+            Effect::Is(outcome) => self.settle(change, outcome),
+            Effect::Contested => self.contested.push(change),
+            Effect::Created(arn) => {
+                if let Change::CreateService { place, service } = &change {
+                    let name = service.name.as_str();
+                    let mut created = CloudMapService::created(arn, name, service.kind);
+                    created.custom_health = service.custom_health;
+                    self.observation.registry.services.insert(place.key.clone(), created);
+                    self.created.insert(place.key.clone());
+                }
+                self.settle(change, Outcome::Applied);
+            }
+            Effect::Full(message) => {
+                let (key, capacity) =
+                    (&change.place().key, &mut self.observation.registry.capacity);
+                // The registrations of one pass are under way together: only a later one took a freed place.
+                if capacity.refusal(key).is_none() || self.pass > 1 {
+                    capacity.refuse(&key.namespace, &message);
+                }
+                self.refused.push(change);
+            }
+        }
+    }
+}

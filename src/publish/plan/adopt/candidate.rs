@@ -1,0 +1,116 @@
+//! Which instance of others may become ours, and why another may not.
+
+use std::fmt;
+
+use crate::model::attributes::{EC2_INSTANCE, MARK_PREFIX, ORPHANED, SIGHTING};
+use crate::model::{Attributes, Owner};
+use crate::publish::plan::Foreign;
+use crate::publish::plan::instances::rewrite;
+use crate::publish::plan::instances::wanted::Wanted;
+use crate::publish::plan::ownership::{foreign, is_ecs};
+
+/// Which instances a person lets us take.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Adoption {
+    /// The `OWNER_ID` in their marks, one from before; none: those without marks.
+    pub owner: Option<String>,
+}
+
+/// Whose an adopted instance was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Former {
+    /// It had no marks of this function.
+    Unmarked(Foreign),
+    /// It was marked with this `OWNER_ID`, for the same cluster.
+    Owner(String),
+}
+
+/// Why an instance is not adopted.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
+pub enum NotAdopted {
+    /// ECS takes its own instances out by itself.
+    #[error("it is a task of ECS")]
+    Ecs,
+    /// It has marks, and no older owner was named.
+    #[error("it is marked as another cluster's or another owner's")]
+    Marked,
+    /// It is not marked as the named owner's for this cluster.
+    #[error("it is not marked as {0}'s for this cluster")]
+    NotOf(String),
+    /// Cloud Map takes nothing beside this attribute, so no marks either.
+    #[error("Cloud Map takes no marks beside its AWS_EC2_INSTANCE_ID")]
+    Ec2Instance,
+    /// The Service does not ask for it.
+    #[error("the Service has no ready endpoint with this address and port to register")]
+    NotWanted,
+    /// With our marks it would have more attributes than Cloud Map takes.
+    #[error("with our marks it would have {0}")]
+    BeyondLimits(String),
+    /// It changed between plan and call.
+    #[error("it was changed or taken out a moment ago")]
+    Changed,
+}
+
+impl Adoption {
+    /// Whose the instance was and what it becomes.
+    pub(super) fn of(
+        &self,
+        instance: &str,
+        present: &Attributes,
+        wanted: &Wanted,
+        owner: &Owner,
+    ) -> Result<(Former, Attributes), NotAdopted> {
+        let former = self.former(instance, present, owner)?;
+        if present.contains_key(EC2_INSTANCE) {
+            return Err(NotAdopted::Ec2Instance);
+        }
+        let identity = wanted.identity_of(present);
+        let mut instances = wanted.instances.values();
+        let (_, attributes) =
+            instances.find(|(wanted, _)| *wanted == identity).ok_or(NotAdopted::NotWanted)?;
+        let mut attributes = rewrite::carry_over(present, attributes);
+        // What another owner noted for itself is not ours to remember.
+        for note in [SIGHTING, ORPHANED] {
+            attributes.remove(note);
+        }
+        match rewrite::beyond_limits(&attributes) {
+            Some(problem) => Err(NotAdopted::BeyondLimits(problem)),
+            None => Ok((former, attributes)),
+        }
+    }
+
+    fn former(
+        &self,
+        instance: &str,
+        present: &Attributes,
+        owner: &Owner,
+    ) -> Result<Former, NotAdopted> {
+        if is_ecs(instance, present) {
+            return Err(NotAdopted::Ecs);
+        }
+        let marked = present.keys().any(|key| key.starts_with(MARK_PREFIX));
+        match (&self.owner, foreign(instance, present, owner)) {
+            (Some(id), _) => {
+                let before = Owner { id: id.clone(), cluster: owner.cluster.clone() };
+                let of_before = before.owns(present);
+                of_before
+                    .then(|| Former::Owner(id.clone()))
+                    .ok_or_else(|| NotAdopted::NotOf(id.clone()))
+            }
+            (None, Some(kind)) if !marked => Ok(Former::Unmarked(kind)),
+            (None, _) => Err(NotAdopted::Marked),
+        }
+    }
+}
+
+impl fmt::Display for Former {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unmarked(unknown @ Foreign::Unknown) => unknown.fmt(f),
+            Self::Unmarked(controller) => {
+                write!(f, "of the {controller}, which must not run any more")
+            }
+            Self::Owner(id) => write!(f, "of the owner {id}"),
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! What becomes of each endpoint of one Service under each name that it claims, for the person who asks
+//! why a pod is not found. Read off a plan and off what it was made from; it decides nothing.
+
+use std::net::IpAddr;
+
+use crate::model::attributes::{IPV4, IPV6, PORT};
+use crate::model::{
+    AnnotatedService, Attributes, Endpoint, NamespaceKind, Records, ServiceKind, ServiceRef, Verb,
+};
+use crate::publish::plan::{Basis, Change, Observation, Place, Plan};
+
+/// One Service under one name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// The name.
+    pub place: Place,
+    /// What the Cloud Map service serves, where it exists.
+    pub kind: Option<ServiceKind>,
+    /// Whether the Service holds the name.
+    pub held: bool,
+    /// Of each endpoint, with its pod and addresses.
+    pub endpoints: Vec<(Endpoint, Fate)>,
+    /// What a person may not expect.
+    pub remarks: Vec<Remark>,
+}
+
+/// What becomes of an endpoint.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Fate {
+    /// It is registered, as it should be.
+    #[error("registered as {}", .0.join(", "))]
+    Registered(Vec<String>),
+    /// It is registered, and a sync changes that.
+    #[error("registered as {instance}, and a sync would {verb} it: {detail}")]
+    Changes {
+        /// The instance.
+        instance: String,
+        /// What would be done.
+        verb: Verb,
+        /// How, or why.
+        detail: String,
+    },
+    /// A sync registers it.
+    #[error("a sync would register it as {0}")]
+    ToRegister(String),
+    /// It is on its way out.
+    #[error("not registered: its pod is terminating")]
+    Terminating,
+    /// It is not ready.
+    #[error("not registered: its pod is not ready")]
+    NotReady,
+    /// Something is held back.
+    #[error("not registered: see what is held back")]
+    HeldBack,
+}
+
+/// What a person may not expect of a name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Remark {
+    /// The hostname ends as the namespace is called.
+    #[error(
+        "the hostname repeats the namespace, so that DNS has it as {0}: write the hostname without the namespace"
+    )]
+    RepeatsNamespace(String),
+    /// Records without ports, for pods that listen elsewhere than the Service says.
+    #[error(
+        "{kind} records carry no port: clients connect to the pods themselves, which listen at {target}, and not to the Service's port {port}"
+    )]
+    TargetPort {
+        /// The records.
+        kind: ServiceKind,
+        /// The Service's port.
+        port: u16,
+        /// The pods'.
+        target: u16,
+    },
+}
+
+/// What becomes of the endpoints of a Service whose endpoints were read.
+pub fn found(basis: Basis<'_>, plan: &Plan, service: &ServiceRef) -> Vec<Found> {
+    let Basis { observation, holders, .. } = basis;
+    let Some(annotated) = observation.desired.services.get(service) else { return Vec::new() };
+    let keys = holders.claims(service).into_iter().flatten();
+    keys.map(|key| {
+        let place = Place::of(key, &observation.registry);
+        let kind = observation.registry.services.get(key).map(|it| it.kind);
+        let endpoints = annotated.endpoints.iter().flatten();
+        let fates =
+            endpoints.map(|endpoint| (endpoint.clone(), fate(observation, plan, &place, endpoint)));
+        Found {
+            held: holders.holds(key, service),
+            endpoints: fates.collect(),
+            remarks: remarks(observation, &place, kind, annotated),
+            place,
+            kind,
+        }
+    })
+    .collect()
+}
+
+fn fate(observation: &Observation, plan: &Plan, place: &Place, endpoint: &Endpoint) -> Fate {
+    let ours = observation.ours(&place.key).filter(|(_, attributes)| is_at(attributes, endpoint));
+    let registered: Vec<String> = ours.map(|(id, _)| id.clone()).collect();
+    let mut changes = plan.changes.values().flatten().filter(|change| change.place() == place);
+    let change = changes.clone().find(|change| {
+        change.instance().is_some_and(|id| registered.iter().any(|known| known == id))
+    });
+    if let Some((change, instance)) = change.and_then(|it| Some((it, it.instance()?))) {
+        let (instance, verb, detail) = (instance.to_owned(), change.verb(), change.detail());
+        return Fate::Changes { instance, verb, detail };
+    }
+    if !registered.is_empty() {
+        return Fate::Registered(registered);
+    }
+    let new = changes.find_map(|change| match change {
+        Change::Register { instance, attributes, .. } if is_at(attributes, endpoint) => {
+            Some(instance.clone())
+        }
+        _ => None,
+    });
+    match new {
+        Some(instance) => Fate::ToRegister(instance),
+        None if endpoint.terminating => Fate::Terminating,
+        None if !endpoint.ready => Fate::NotReady,
+        None => Fate::HeldBack,
+    }
+}
+
+fn is_at(attributes: &Attributes, endpoint: &Endpoint) -> bool {
+    let addresses = [IPV4, IPV6].into_iter().filter_map(|key| attributes.get(key)?.parse().ok());
+    let mut addresses = addresses.filter(|it: &IpAddr| endpoint.addresses().any(|own| own == *it));
+    let ports: Vec<String> = endpoint.ports.values().map(u16::to_string).collect();
+    let port = attributes.get(PORT).is_none_or(|port| ports.is_empty() || ports.contains(port));
+    port && addresses.next().is_some()
+}
+
+fn remarks(
+    observation: &Observation,
+    place: &Place,
+    kind: Option<ServiceKind>,
+    annotated: &AnnotatedService,
+) -> Vec<Remark> {
+    let namespace = observation.registry.namespaces.get(&place.key.namespace);
+    let dns = namespace.filter(|namespace| namespace.kind == NamespaceKind::Dns);
+    let repeats = dns.and_then(|namespace| {
+        let ending = format!(".{}", namespace.name.to_ascii_lowercase());
+        let repeats = place.name.to_ascii_lowercase().ends_with(&ending);
+        repeats.then(|| Remark::RepeatsNamespace(format!("{}.{}", place.name, namespace.name)))
+    });
+    let kind = kind.filter(|kind| matches!(kind, ServiceKind::Dns(Records { srv: false, .. })));
+    let target = kind.and_then(|kind| target_port(kind, annotated));
+    repeats.into_iter().chain(target).collect()
+}
+
+/// The first port that pods listen at under another number than the Service has for it.
+fn target_port(kind: ServiceKind, annotated: &AnnotatedService) -> Option<Remark> {
+    let endpoints = annotated.endpoints.as_deref().unwrap_or_default();
+    annotated.ports.iter().find_map(|port| {
+        let mut targets = endpoints.iter().filter_map(|endpoint| endpoint.ports.get(&port.name));
+        let target = *targets.find(|target| **target != port.number)?;
+        Some(Remark::TargetPort { kind, port: port.number, target })
+    })
+}

@@ -1,0 +1,76 @@
+//! Who has instances in each Cloud Map service, for people to read: every cluster of this function by its
+//! ARN, ECS by its services, other tools. It decides nothing.
+
+use std::collections::BTreeMap;
+
+use crate::model::{Attributes, CloudMapService, Registry, attributes};
+use crate::publish::plan::Foreign;
+use crate::publish::plan::Place;
+use crate::publish::plan::ownership::likely_owner;
+
+/// Who registered an instance, as far as can be told.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Party {
+    /// This function, or another installation of it, for a cluster.
+    Cluster {
+        /// The cluster's ARN.
+        cluster: String,
+        /// The installation's `OWNER_ID`.
+        owner: String,
+    },
+    /// Amazon ECS.
+    Ecs {
+        /// The ECS service and its cluster, where the instance says so.
+        service: Option<String>,
+    },
+    /// Another tool, or nobody known.
+    Other(Foreign),
+}
+
+impl Party {
+    /// Who registered the instance of this id.
+    pub fn of(id: &str, of_instance: &Attributes) -> Self {
+        if let Some((owner, cluster)) = attributes::marked(of_instance) {
+            return Self::Cluster { cluster: cluster.to_owned(), owner: owner.to_owned() };
+        }
+        let text = |key: &str| of_instance.get(key).map(String::as_str);
+        match likely_owner(id, of_instance) {
+            Foreign::Ecs => {
+                let service = text("ECS_SERVICE_NAME").map(|service| {
+                    let cluster = text("ECS_CLUSTER_NAME").unwrap_or("default");
+                    format!("{cluster}/{service}")
+                });
+                Self::Ecs { service }
+            }
+            other => Self::Other(other),
+        }
+    }
+}
+
+/// Everybody in one Cloud Map service, with the number of their instances.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parties<'a> {
+    /// Where.
+    pub place: Place,
+    /// The service.
+    pub service: &'a CloudMapService,
+    /// Who.
+    pub instances: BTreeMap<Party, usize>,
+}
+
+/// Everybody in every service of a registry, by the names of namespace and service.
+pub fn parties(registry: &Registry) -> Vec<Parties<'_>> {
+    let mut all: Vec<Parties<'_>> = registry
+        .services
+        .iter()
+        .map(|(key, service)| {
+            let mut instances = BTreeMap::new();
+            for (id, attributes) in registry.instances(key) {
+                *instances.entry(Party::of(id, attributes)).or_default() += 1;
+            }
+            Parties { place: Place::of(key, registry), service, instances }
+        })
+        .collect();
+    all.sort_by(|a, b| a.place.cmp(&b.place));
+    all
+}

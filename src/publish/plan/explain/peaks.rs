@@ -1,0 +1,58 @@
+//! How many instances there are at the most while a plan is carried out, against Cloud Map's quotas: new
+//! ones are registered before old ones go.
+
+use std::collections::BTreeMap;
+
+use crate::publish::plan::{Change, Observation, Place, Plan};
+
+/// Where instances come near a quota or past it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Peak {
+    /// The namespace, or the service in it.
+    pub of: String,
+    /// So many there are at the most.
+    pub count: usize,
+    /// And may be.
+    pub quota: Quota,
+}
+
+/// How many instances Cloud Map takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Quota {
+    /// In a service: fixed.
+    Service(usize),
+    /// In a namespace, unless AWS has raised it: no API reports that.
+    Namespace(usize),
+}
+
+/// AWS's default of the quota "instances per namespace".
+const DEFAULT_NAMESPACE_QUOTA: usize = 2000;
+
+/// The largest service and the largest namespace, of everybody's instances together.
+pub fn peaks(observation: &Observation, plan: &Plan) -> Vec<Peak> {
+    let registry = &observation.registry;
+    let mut services: BTreeMap<Place, usize> = BTreeMap::new();
+    for (key, service) in &registry.services {
+        let listed = usize::try_from(service.instance_count).unwrap_or(usize::MAX);
+        let known = service.instances.as_ref().map_or(listed, BTreeMap::len);
+        *services.entry(Place::of(key, registry)).or_default() += known;
+    }
+    for change in plan.changes.values().flatten() {
+        if let Change::Register { place, .. } = change {
+            *services.entry(place.clone()).or_default() += 1;
+        }
+    }
+    let mut namespaces: BTreeMap<&str, usize> = BTreeMap::new();
+    for (place, count) in &services {
+        *namespaces.entry(&place.namespace).or_default() += count;
+    }
+    let service = services.iter().max_by_key(|(_, count)| **count);
+    let service = service.map(|(place, count)| {
+        (place.to_string(), *count, Quota::Service(observation.rules.service_limit.0))
+    });
+    let namespace = namespaces.into_iter().max_by_key(|(_, count)| *count);
+    let namespace = namespace
+        .map(|(name, count)| (name.to_owned(), count, Quota::Namespace(DEFAULT_NAMESPACE_QUOTA)));
+    let peaks = service.into_iter().chain(namespace);
+    peaks.map(|(of, count, quota)| Peak { of, count, quota }).collect()
+}

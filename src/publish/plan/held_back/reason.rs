@@ -1,0 +1,217 @@
+//! Why something is held back, in sentences that say what would help.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use super::Setting;
+use super::text::{DNS_NOT_ALLOWED, ENDPOINTS_TRUNCATED, not_shared, stay, until_next};
+use crate::model::{BadAnnotation, PortReference, ServiceRef, UnresolvedNamespace};
+use crate::publish::plan::{Denial, GuardStatus, NotAdopted, Policy, SetBy};
+
+/// Why something is held back. [`Reason::code`] is stable; the sentence may be reworded.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
+pub enum Reason {
+    /// An annotation says nothing usable.
+    #[error("{0}; what is registered stays")]
+    BadAnnotation(BadAnnotation),
+    /// The Cloud Map namespace is missing or ambiguous.
+    #[error("{0}; what is registered stays")]
+    Namespace(UnresolvedNamespace),
+    /// Another Service of the cluster holds the name.
+    #[error(
+        "Service {holder} of this cluster holds the name; this one takes over when that ends{}",
+        not_shared(alone)
+    )]
+    DomainConflict {
+        /// The Service that holds it.
+        holder: ServiceRef,
+        /// Those who claim it for themselves alone, where others would share it.
+        alone: Vec<ServiceRef>,
+    },
+    /// `NAME_POLICY` does not allow the claim: it counts as ended.
+    #[error("{0}; the claim counts as ended")]
+    NotAllowed(Denial),
+    /// The Service asks for more names than it may claim.
+    #[error(
+        "{asked} names are asked for, and the first {maximum} are claimed: {}",
+        if *by_policy { "maxNames of NAME_POLICY says so" } else { "no Service claims more" }
+    )]
+    TooManyNames {
+        /// How many it asks for.
+        asked: usize,
+        /// How many it claims, of those that `NAME_POLICY` allows.
+        maximum: usize,
+        /// Whether a rule sets the number.
+        by_policy: bool,
+    },
+    /// `NAME_POLICY` does not allow the address.
+    #[error(
+        "address {address} is not published: NAME_POLICY allows this Service addresses in {ranges}"
+    )]
+    AddressNotAllowed {
+        /// The address.
+        address: IpAddr,
+        /// The ranges that are allowed.
+        ranges: String,
+    },
+    /// An endpoint has no address that the service's records can carry.
+    #[error("a service of {records} records takes no endpoint with the addresses {addresses}")]
+    RecordTypeMismatch {
+        /// The service's record types.
+        records: String,
+        /// The endpoint's addresses.
+        addresses: String,
+    },
+    /// An address that must never be published.
+    #[error(
+        "address {0} is not published: it is loopback, link-local, multicast, unspecified or IPv4-mapped"
+    )]
+    NotPublishable(IpAddr),
+    /// A port to register is no port of the Service, or the endpoints lack it.
+    #[error(
+        "port {port} is no port of the Service, or its endpoints lack it; the Service has: {available}"
+    )]
+    NoSuchPort {
+        /// As annotated.
+        port: PortReference,
+        /// What the Service has.
+        available: String,
+    },
+    /// The Cloud Map service as a whole is not as asked.
+    #[error(transparent)]
+    Setting(#[from] Setting),
+    /// SRV records and Route 53 health checks need a port, and nothing says which.
+    #[error(
+        "{needed_by} need a port: the Service has {ports} ports, so name one with the port annotation"
+    )]
+    PortNeeded {
+        /// What needs it, in the plural.
+        needed_by: &'static str,
+        /// How many ports the Service has.
+        ports: usize,
+    },
+    /// The Cloud Map service is an alias.
+    #[error("the Cloud Map service has a CNAME record and takes no addresses; choose another name")]
+    CnameService,
+    /// The function's role has no rights in Route 53, so every registration there would fail.
+    #[error("{}", DNS_NOT_ALLOWED)]
+    DnsNotAllowed,
+    /// ECS Service Connect manages the Cloud Map service.
+    #[error(
+        "ECS Service Connect manages this Cloud Map service (tag AmazonECSManaged); choose another name"
+    )]
+    ServiceConnect,
+    /// An instance has the id that a new one would get, and is not ours or is another endpoint's.
+    #[error("instance {0} exists and stands for something else; it is not overwritten")]
+    IdTaken(String),
+    /// More endpoints are ready than the Service wants registered.
+    #[error("{maximum} of {wanted} instances are registered, as {set_by} says")]
+    Maximum {
+        /// So many.
+        maximum: usize,
+        /// Whose number it is.
+        set_by: SetBy,
+        /// How many there would be.
+        wanted: usize,
+    },
+    /// The Cloud Map service takes no more.
+    #[error(
+        "{fit} of {wanted} instances fit: a Cloud Map service takes {limit}, and {others} in it are not ours"
+    )]
+    ServiceFull {
+        /// How many there would be.
+        wanted: usize,
+        /// How many there can be.
+        fit: usize,
+        /// What Cloud Map takes.
+        limit: usize,
+        /// How many belong to others.
+        others: usize,
+    },
+    /// No endpoint is ready, and the Service wants its last instances to stay.
+    #[error("no endpoint is ready; {} here, as when-none-ready says", stay(*kept))]
+    NoneReady {
+        /// How many stay.
+        kept: usize,
+    },
+    /// The cluster's list of endpoints is not whole.
+    #[error("{}", ENDPOINTS_TRUNCATED)]
+    EndpointsTruncated,
+    /// The attributes are more than Cloud Map takes.
+    #[error("instance {instance} would have {problem}; its attributes stay as they are")]
+    AttributeLimit {
+        /// The instance.
+        instance: String,
+        /// What is too much.
+        problem: String,
+    },
+    /// An instance of somebody else that a person did or would let us take.
+    #[error("instance {instance} is not adopted: {why}")]
+    NotAdopted {
+        /// The instance, which stays as it is.
+        instance: String,
+        /// Why.
+        why: NotAdopted,
+    },
+    /// The policy does not allow it.
+    #[error("POLICY={policy} does not allow this: {action}")]
+    Policy {
+        /// The policy in force.
+        policy: Policy,
+        /// What was to be done.
+        action: String,
+    },
+    /// Too much would be lost at once.
+    #[error("{} here: {status}", stay(*instances))]
+    Guard {
+        /// How many of this Service stay here.
+        instances: usize,
+        /// The loss as a whole.
+        status: Arc<GuardStatus>,
+    },
+    /// A removal waits until the names are served elsewhere.
+    #[error("instance {instance} stays {waits_for}")]
+    Waiting {
+        /// The instance that stays.
+        instance: String,
+        /// What it waits for.
+        waits_for: String,
+    },
+    /// Route 53 refused the record set of a registration.
+    #[error(
+        "instance {instance}: the DNS change was refused, since another instance may have the same address (INVALID_CHANGE_BATCH: {message})"
+    )]
+    AddressTaken {
+        /// The instance that is not registered.
+        instance: String,
+        /// Cloud Map's message: a limit of Route 53 has the same code.
+        message: String,
+    },
+    /// Cloud Map refuses a registration or a new service, and a retry would not help.
+    #[error("Cloud Map refuses this as long as it is asked for so: {0}")]
+    InvalidInput(String),
+    /// Cloud Map takes no more instances in the namespace.
+    #[error(
+        "{fit} of {wanted} instances fit, since Cloud Map takes no more: {message}; {}",
+        until_next(old.as_ref())
+    )]
+    LimitExceeded {
+        /// How many there would be.
+        wanted: usize,
+        /// How many there are.
+        fit: usize,
+        /// Cloud Map's words.
+        message: String,
+        /// The name that the Service had before, if its last instance under that one stays for this reason.
+        old: Option<String>,
+    },
+    /// A quota of Cloud Map for namespaces or services is used up.
+    #[error("{0}")]
+    QuotaExceeded(String),
+    /// Somebody registered an instance in a service that was to be deleted.
+    #[error("an instance was registered in it a moment ago")]
+    ServiceInUse,
+    /// The instances of the Cloud Map service could not be read: nothing in it is changed.
+    #[error("the instances of this Cloud Map service could not be read: {0}")]
+    Unreadable(String),
+}

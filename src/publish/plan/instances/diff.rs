@@ -1,0 +1,154 @@
+//! What a holder of a name asks for, against the instances of ours in that Cloud Map service: one [`InstanceDiff`] for
+//! each instance, by its id, and what follows from all of them. [`super::compare`] makes it.
+
+use std::collections::BTreeMap;
+
+use super::health::HealthDifference;
+use crate::model::{Attributes, ServiceKey, ServiceRef};
+use crate::publish::plan::{
+    Change, DeregisterReason, Difference, NewService, Note, Place, Reason, ServiceUpdate,
+};
+
+/// What becomes of one instance.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum InstanceDiff {
+    /// It is to be registered.
+    New(Attributes),
+    /// It is to be registered again.
+    Differs {
+        /// All its attributes.
+        attributes: Attributes,
+        /// Those that differ.
+        differences: Vec<Difference>,
+        /// Whether it has other addresses than its endpoint, which is not found there until that is put right.
+        stale_address: bool,
+    },
+    /// Its health alone is not as it should be.
+    HealthDiffers {
+        /// Its address, for the reader.
+        address: String,
+        /// What differs.
+        difference: HealthDifference,
+    },
+    /// It stays as it is.
+    Same,
+    /// No endpoint of the holder asks for it.
+    Surplus(DeregisterReason),
+}
+
+/// How one Cloud Map service differs from what one holder of the name asks for.
+#[derive(Clone, Debug, Default)]
+pub struct Comparison {
+    /// The service is to be created first.
+    pub create: Option<NewService>,
+    /// What of the service itself is to be changed.
+    pub update: Option<ServiceUpdate>,
+    /// What else is to be known of the service.
+    pub note: Option<Note>,
+    /// The instances by id.
+    pub instances: BTreeMap<String, InstanceDiff>,
+    /// Whether an endpoint asks for an instance here.
+    pub has_endpoints: bool,
+    /// Whether one of those is found here already, marked for a holder of the name.
+    pub has_registered: bool,
+    /// Whether another holder is to register an instance that this one asks for, too.
+    pub pending_elsewhere: bool,
+    /// What is held back, and why.
+    pub held_back: Vec<Reason>,
+}
+
+/// Every name that was compared, by those who hold it.
+#[derive(Clone, Debug, Default)]
+pub struct Compared(BTreeMap<ServiceKey, BTreeMap<ServiceRef, Comparison>>);
+
+impl Compared {
+    /// Adds a name.
+    pub fn insert(&mut self, key: ServiceKey, by_holder: BTreeMap<ServiceRef, Comparison>) {
+        self.0.insert(key, by_holder);
+    }
+
+    /// The comparisons of all who hold a name, if it was compared.
+    pub fn under(&self, key: &ServiceKey) -> Option<&BTreeMap<ServiceRef, Comparison>> {
+        self.0.get(key)
+    }
+
+    /// The comparison of one of them.
+    pub fn of(&self, key: &ServiceKey, holder: &ServiceRef) -> Option<&Comparison> {
+        self.0.get(key)?.get(holder)
+    }
+}
+
+impl Comparison {
+    /// Why an instance of ours goes; `None` if a holder has use for it.
+    pub fn surplus(&self, instance: &str) -> Option<&DeregisterReason> {
+        match self.instances.get(instance)? {
+            InstanceDiff::Surplus(because) => Some(because),
+            _ => None,
+        }
+    }
+
+    /// How many instances stay as they are.
+    pub fn unchanged(&self) -> usize {
+        self.count(|diff| *diff == InstanceDiff::Same)
+    }
+
+    /// How many instances stay here for the holder.
+    pub fn staying(&self) -> usize {
+        self.count(|diff| !matches!(diff, InstanceDiff::New(_) | InstanceDiff::Surplus(_)))
+    }
+
+    /// How many instances the holder wants here.
+    pub fn wanted(&self) -> usize {
+        self.count(|diff| !matches!(diff, InstanceDiff::Surplus(_)))
+    }
+
+    /// Whether every endpoint that can be found here is found here.
+    pub fn is_whole(&self) -> bool {
+        let is_missing = self.instances.values().any(InstanceDiff::is_missing);
+        !is_missing && !self.pending_elsewhere && !self.held_back.iter().any(Reason::keeps_out)
+    }
+
+    /// Whether something keeps endpoints out that does not end by itself.
+    pub fn is_blocked(&self) -> bool {
+        let passes = |reason: &&Reason| !matches!(reason, Reason::NoneReady { .. });
+        self.held_back.iter().filter(passes).any(Reason::keeps_out)
+    }
+
+    /// The changes, removals aside.
+    pub fn changes(&self, place: &Place) -> Vec<Change> {
+        let place = || place.clone();
+        let create = self.create.clone();
+        let create = create.map(|service| Change::CreateService { place: place(), service });
+        let update = self.update.clone();
+        let update = update.map(|update| Change::UpdateService { place: place(), update });
+        let instances = self.instances.iter();
+        let instances = instances.filter_map(|(id, diff)| diff.change(place(), id.clone()));
+        create.into_iter().chain(instances).chain(update).collect()
+    }
+
+    fn count(&self, counts: impl Fn(&InstanceDiff) -> bool) -> usize {
+        self.instances.values().filter(|diff| counts(diff)).count()
+    }
+}
+
+impl InstanceDiff {
+    /// Whether its endpoint is not found yet.
+    fn is_missing(&self) -> bool {
+        matches!(self, Self::New(_) | Self::Differs { stale_address: true, .. })
+    }
+
+    /// The change that puts it right. For a removal more has to be decided.
+    fn change(&self, place: Place, instance: String) -> Option<Change> {
+        match self.clone() {
+            Self::New(attributes) => Some(Change::Register { place, instance, attributes }),
+            Self::Differs { attributes, differences, .. } => {
+                Some(Change::Rewrite { place, instance, attributes, differences, exchange: None })
+            }
+            Self::HealthDiffers { address, difference } => {
+                let HealthDifference { present, wanted } = difference;
+                Some(Change::Health { place, instance, address, present, wanted })
+            }
+            Self::Same | Self::Surplus(_) => None,
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Makes of the claims and endpoints of all who hold a name the instances that they want there: one instance for
+//! everything that `shape` makes of each endpoint.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::health;
+use super::identity::new_id;
+use super::shape::{Fit, Shape};
+use super::wanted::{Surplus, Wanted};
+use crate::model::{
+    AnnotatedService, Claims, CloudMapService, Health, NewService, ServiceKey, ServiceKind,
+    ServiceRef,
+};
+use crate::publish::plan::maximum::smallest;
+use crate::publish::plan::service::{
+    may_register_in, new_service, overridden_settings, refusal, remarks, update,
+};
+use crate::publish::plan::{Observation, Reason};
+
+/// The instances that all who hold `key`, the oldest first, want in the Cloud Map service under it, existing or to be
+/// created as the oldest asks.
+///
+/// # Errors
+/// Returns the reason if nothing at all can be done there.
+pub fn wanted<'a>(
+    observation: &'a Observation,
+    key: &ServiceKey,
+    holders: &[ServiceRef],
+) -> Result<Vec<Wanted<'a>>, Reason> {
+    let wanted = holders.iter().map(|holder| wanted_by(observation, key, holder, &holders[0]));
+    wanted.collect()
+}
+
+fn wanted_by<'a>(
+    observation: &'a Observation,
+    key: &ServiceKey,
+    holder: &ServiceRef,
+    oldest: &ServiceRef,
+) -> Result<Wanted<'a>, Reason> {
+    let permit = observation.permit(holder, key).map_err(Reason::NotAllowed)?;
+    let (annotated, claims) = claims(observation, holder)?;
+    let existing = observation.registry.services.get(key);
+    let create = match existing {
+        Some(service) => {
+            may_register_in(service, key, observation)?;
+            None
+        }
+        None => new_service(observation, key, oldest),
+    };
+    let has_check = has_check(existing, create.as_ref());
+    let kind = existing.map(|service| service.kind).or(create.as_ref().map(|new| new.kind));
+    let kind = kind.unwrap_or(ServiceKind::Http);
+    let is_checked = existing.is_some_and(|service| service.health_check.is_some());
+    let shape = Shape { kind, is_checked, annotated, claims, permit };
+    let mut wanted = Wanted {
+        holder: holder.clone(),
+        create,
+        update: None,
+        note: None,
+        tells_ports_apart: shape.tells_ports_apart(),
+        instances: BTreeMap::new(),
+        owned_by_sharer: BTreeSet::new(),
+        unclear: BTreeSet::new(),
+        ready: false,
+        maximum: smallest(claims.maximum, permit.maximum()),
+        beyond_maximum: BTreeMap::new(),
+        permit,
+        withdrawn: !claims.publish,
+        surplus: surplus(annotated, claims),
+        refused: refusal(observation, shape.kind),
+        held_back: shape.remarks(),
+    };
+    if claims.publish {
+        wanted.add_endpoints(observation, &shape, has_check);
+    }
+    if let Some(service) = existing {
+        wanted.add_settings(service, key, observation, claims);
+    }
+    if holder != oldest {
+        (wanted.update, wanted.note) = (None, None);
+        wanted.held_back.extend(overridden_settings(observation, key, holder, oldest));
+    }
+    Ok(wanted)
+}
+
+fn has_check(existing: Option<&CloudMapService>, create: Option<&NewService>) -> bool {
+    let created = create.is_some_and(|create| create.custom_health);
+    existing.map_or(created, |service| service.custom_health)
+}
+
+fn surplus(annotated: &AnnotatedService, claims: &Claims) -> Surplus {
+    match claims.publish {
+        true if annotated.truncated => Surplus::Keep,
+        true if claims.keeps_last => Surplus::KeepIfNoneReady,
+        _ => Surplus::Deregister,
+    }
+}
+
+fn claims<'a>(
+    observation: &'a Observation,
+    holder: &ServiceRef,
+) -> Result<(&'a AnnotatedService, &'a Claims), Reason> {
+    let unread = || Reason::Unreadable("its claim was not read".to_owned());
+    let annotated = observation.desired.services.get(holder).ok_or_else(unread)?;
+    let claims = annotated.claims.as_ref().map_err(|_| unread())?;
+    if annotated.endpoints.is_none() {
+        return Err(Reason::Unreadable("the Service's endpoints were not read".to_owned()));
+    }
+    Ok((annotated, claims))
+}
+
+impl Wanted<'_> {
+    /// Adds the instances of the endpoints to be found.
+    fn add_endpoints(&mut self, observation: &Observation, shape: &Shape<'_>, has_check: bool) {
+        let Shape { annotated, claims, .. } = shape;
+        let custom = health::is_custom(claims, has_check).unwrap_or_else(|setting| {
+            self.held_back.push(setting.into());
+            false
+        });
+        for endpoint in annotated.endpoints.iter().flatten() {
+            let Some(health) = health::of_endpoint(endpoint, claims, custom) else { continue };
+            let mut fit = shape.fit(endpoint, &self.holder, &observation.owner);
+            if custom {
+                let instances = fit.instances.iter_mut();
+                instances.for_each(|(_, attributes)| attributes.extend(health::attributes(health)));
+            }
+            self.add_fit(observation, fit, health);
+        }
+    }
+
+    fn add_fit(&mut self, observation: &Observation, fit: Fit, health: Health) {
+        let Fit { instances, held_back, unclear } = fit;
+        let asks = !instances.is_empty() || !unclear.is_empty();
+        self.ready |= asks && health == Health::Healthy;
+        for (identity, attributes) in instances {
+            let id = new_id(&observation.owner, &self.holder, &identity);
+            self.add(id, (identity, attributes));
+        }
+        self.held_back.extend(held_back);
+        self.unclear.extend(unclear);
+    }
+
+    /// Compares the service itself with the annotations of its holder.
+    fn add_settings(
+        &mut self,
+        service: &CloudMapService,
+        key: &ServiceKey,
+        observation: &Observation,
+        claims: &Claims,
+    ) {
+        if let Some(namespace) = observation.registry.namespaces.get(&key.namespace) {
+            let remarks = remarks(service, namespace.kind, claims);
+            self.held_back.extend(remarks.into_iter().map(Reason::from));
+        }
+        match update(service, claims, &observation.owner) {
+            Ok((Some(_), note)) if self.refused.is_some() => {
+                self.note = note;
+                self.held_back.extend(self.refused.clone());
+            }
+            Ok((update, note)) => (self.update, self.note) = (update, note),
+            Err(setting) => self.held_back.push(setting.into()),
+        }
+    }
+}

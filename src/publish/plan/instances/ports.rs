@@ -1,0 +1,46 @@
+//! The ports that the instances of a Service are registered with.
+
+use super::shape::Shape;
+use crate::model::{Endpoint, PortReference};
+use crate::publish::plan::Reason;
+
+impl Shape<'_> {
+    /// The target ports to register an endpoint with: one for each annotated port that its Cloud Map
+    /// service tells apart. `None` stands for none.
+    pub(super) fn ports(&self, endpoint: &Endpoint) -> Vec<Result<Option<u16>, Reason>> {
+        let annotated = &self.claims.ports;
+        let served = if self.tells_ports_apart() { annotated.len() } else { 1 };
+        let targets = annotated.iter().take(served).map(|reference| {
+            let port = self.annotated.port(reference);
+            let target = port.and_then(|port| endpoint.ports.get(&port.name));
+            target.map(|target| Some(*target)).ok_or_else(|| self.no_such_port(reference))
+        });
+        if annotated.is_empty() { vec![self.only_port(endpoint)] } else { targets.collect() }
+    }
+
+    /// Without the annotation a port is written only if the service needs one and there is no choice.
+    fn only_port(&self, endpoint: &Endpoint) -> Result<Option<u16>, Reason> {
+        let needed_by = match self.records() {
+            Some(records) if records.srv => "SRV records",
+            _ if self.is_checked => "the Route 53 health checks of this Cloud Map service",
+            _ => return Ok(None),
+        };
+        match self.annotated.ports.as_slice() {
+            [port] => match endpoint.ports.get(&port.name) {
+                Some(target) => Ok(Some(*target)),
+                None => Err(self.no_such_port(&PortReference::Number(port.number))),
+            },
+            ports => Err(Reason::PortNeeded { needed_by, ports: ports.len() }),
+        }
+    }
+
+    pub(super) fn no_such_port(&self, port: &PortReference) -> Reason {
+        let names = self.annotated.ports.iter().map(|port| match port.name.as_str() {
+            "" => port.number.to_string(),
+            name => format!("{name} ({})", port.number),
+        });
+        let available: Vec<String> = names.collect();
+        let available = if available.is_empty() { "none".into() } else { available.join(", ") };
+        Reason::NoSuchPort { port: port.clone(), available }
+    }
+}

@@ -1,0 +1,187 @@
+//! What becomes an instance: fits one endpoint into one Cloud Map service, by the service's records,
+//! the annotated ports and the addresses that may be published.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use super::identity::Identity;
+use crate::model::attributes::{ANNOTATED, AVAILABILITY_ZONE, IPV4, IPV6, PORT, REGION};
+use crate::model::{
+    AnnotatedService, Attributes, Claims, Endpoint, Marks, Owner, Records, ServiceKind, ServiceRef,
+};
+use crate::publish::plan::{Permit, Reason, Setting};
+
+/// How the endpoints of one Service fit into one Cloud Map service.
+pub struct Shape<'a> {
+    /// What the Cloud Map service serves.
+    pub kind: ServiceKind,
+    /// Whether Route 53 checks the health of its instances, for which it needs their port.
+    pub is_checked: bool,
+    /// The Service.
+    pub annotated: &'a AnnotatedService,
+    /// What it claims.
+    pub claims: &'a Claims,
+    /// Which addresses may be published.
+    pub permit: Permit<'a>,
+}
+
+/// What one endpoint becomes.
+#[derive(Debug, Default)]
+pub struct Fit {
+    /// The instances: one, or one for each port.
+    pub instances: Vec<(Identity, Attributes)>,
+    /// What is held back, and why.
+    pub held_back: Vec<Reason>,
+    /// Addresses for which no instance could be shaped: what is registered for them stays.
+    pub unclear: Vec<IpAddr>,
+}
+
+/// The addresses of one instance.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Addresses {
+    ipv4: Option<Ipv4Addr>,
+    ipv6: Option<Ipv6Addr>,
+}
+
+impl Shape<'_> {
+    /// The instances of an endpoint. A pod is one instance that carries both families where the
+    /// records have room for both, and one instance for each port where ports are told apart.
+    pub fn fit(&self, endpoint: &Endpoint, service: &ServiceRef, owner: &Owner) -> Fit {
+        let (publishable, held_back) = self.publishable(endpoint);
+        let mut fit = Fit { held_back, ..Fit::default() };
+        if publishable.is_empty() {
+            return fit;
+        }
+        let marks = Marks { service: service.clone(), pod: endpoint.pod.clone() };
+        let carried = self.addresses(&publishable);
+        let mut unclear = publishable;
+        if !fit.held_back.is_empty() {
+            // Of an endpoint that may not be found here under its other address, nothing can stay here.
+            unclear.retain(|address| self.carries(*address));
+        }
+        for port in self.ports(endpoint) {
+            match carried.clone().and_then(|addresses| Ok((addresses, port?))) {
+                Ok((addresses, port)) => {
+                    let mut attributes =
+                        attributes(&marks.write(owner), addresses, port, endpoint, owner);
+                    attributes.extend(self.annotated_attributes());
+                    let port = port.filter(|_| self.tells_ports_apart());
+                    fit.instances.push((addresses.identity(port), attributes));
+                }
+                Err(reason) => {
+                    fit.held_back.push(reason);
+                    fit.unclear.clone_from(&unclear);
+                }
+            }
+        }
+        fit
+    }
+
+    /// The addresses of an endpoint that may be published, and why others may not. One that the records
+    /// have no room for is spoken of only where the endpoint has no other.
+    fn publishable(&self, endpoint: &Endpoint) -> (Vec<IpAddr>, Vec<Reason>) {
+        let (addresses, never): (Vec<IpAddr>, Vec<IpAddr>) =
+            endpoint.addresses().partition(|address| is_publishable(*address));
+        let (allowed, refused): (Vec<IpAddr>, Vec<IpAddr>) =
+            addresses.into_iter().partition(|address| self.permit.allows(*address));
+        let told = |address: &IpAddr| allowed.is_empty() || self.carries(*address);
+        let refused = refused.into_iter().filter(told);
+        let refused = refused
+            .map(|address| Reason::AddressNotAllowed { address, ranges: self.permit.ranges() });
+        let held_back = never.into_iter().map(Reason::NotPublishable).chain(refused).collect();
+        (allowed, held_back)
+    }
+
+    /// Whether instances that differ in their port alone are different instances.
+    pub fn tells_ports_apart(&self) -> bool {
+        self.records().is_none_or(|records| records.srv)
+    }
+
+    /// What is to be said of the Service as a whole.
+    pub fn remarks(&self) -> Vec<Reason> {
+        let unknown = self.claims.ports.iter().filter(|port| self.annotated.port(port).is_none());
+        let mut remarks: Vec<Reason> = unknown.map(|port| self.no_such_port(port)).collect();
+        if let (false, Some(port)) = (self.tells_ports_apart(), self.claims.ports.first()) {
+            let port = port.clone();
+            remarks.push(Setting::PortNotServed { records: self.kind, port }.into());
+        }
+        remarks
+    }
+
+    /// What annotations set, and the mark that says so.
+    fn annotated_attributes(&self) -> Attributes {
+        let mut attributes = self.claims.attributes.clone();
+        if !attributes.is_empty() {
+            let keys: Vec<String> = attributes.keys().cloned().collect();
+            attributes.insert(ANNOTATED.to_owned(), keys.join(","));
+        }
+        attributes
+    }
+
+    /// The records of the Cloud Map service, if it has any.
+    pub(super) fn records(&self) -> Option<Records> {
+        match self.kind {
+            ServiceKind::Http => None,
+            ServiceKind::Dns(records) => Some(records),
+        }
+    }
+
+    /// Whether the records have room for an address of this family.
+    fn carries(&self, address: IpAddr) -> bool {
+        match self.records() {
+            Some(records) if !records.srv && address.is_ipv4() => records.a,
+            Some(records) if !records.srv => records.aaaa,
+            _ => true,
+        }
+    }
+
+    /// The addresses that go into one instance: the family or families that the records carry.
+    fn addresses(&self, addresses: &[IpAddr]) -> Result<Addresses, Reason> {
+        let mut carried = Addresses::default();
+        for address in addresses.iter().filter(|address| self.carries(**address)) {
+            match address {
+                IpAddr::V4(v4) => carried.ipv4 = Some(*v4),
+                IpAddr::V6(v6) => carried.ipv6 = Some(*v6),
+            }
+        }
+        if carried == Addresses::default() {
+            let addresses: Vec<String> = addresses.iter().map(IpAddr::to_string).collect();
+            let (records, addresses) = (self.kind.to_string(), addresses.join(", "));
+            return Err(Reason::RecordTypeMismatch { records, addresses });
+        }
+        Ok(carried)
+    }
+}
+
+impl Addresses {
+    fn identity(self, port: Option<u16>) -> Identity {
+        Identity { ipv4: self.ipv4, ipv6: self.ipv6, port }
+    }
+}
+
+fn attributes(
+    marks: &Attributes,
+    addresses: Addresses,
+    port: Option<u16>,
+    endpoint: &Endpoint,
+    owner: &Owner,
+) -> Attributes {
+    let attributes = [
+        (IPV4, addresses.ipv4.map(|address| address.to_string())),
+        (IPV6, addresses.ipv6.map(|address| address.to_string())),
+        (PORT, port.map(|port| port.to_string())),
+        (AVAILABILITY_ZONE, endpoint.zone.clone()),
+        (REGION, Some(owner.cluster.region().to_owned())),
+    ];
+    let set = attributes.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?)));
+    marks.clone().into_iter().chain(set).collect()
+}
+
+/// Whether an address may stand in a registry that other hosts read.
+fn is_publishable(address: IpAddr) -> bool {
+    let special = address.is_loopback() || address.is_multicast() || address.is_unspecified();
+    let local = match address {
+        IpAddr::V4(v4) => v4.is_link_local() || v4.is_broadcast(),
+        IpAddr::V6(v6) => v6.is_unicast_link_local() || v6.to_ipv4_mapped().is_some(),
+    };
+    !special && !local
+}

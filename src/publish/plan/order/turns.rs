@@ -1,0 +1,169 @@
+//! Which changes are made together. Each Kubernetes Service takes a turn of its own, so that nobody
+//! waits for anybody else; only where a removal of one rests on registrations of another, or one
+//! registers in a service that another creates, do both take one turn.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::disjoint_sets::DisjointSets;
+use crate::model::ServiceRef;
+use crate::publish::plan::{Change, Place, Stage};
+
+/// The changes of the Services that take a turn together.
+pub type InTurn = BTreeMap<ServiceRef, Vec<Change>>;
+
+/// The changes of a plan in turns, by the first Service of each.
+pub fn in_turns(changes: BTreeMap<ServiceRef, Vec<Change>>) -> Vec<InTurn> {
+    let turns = number_turns(&changes);
+    let count = turns.iter().max().map_or(0, |last| last + 1);
+    let mut in_turns = vec![InTurn::new(); count];
+    for ((service, changes), turn) in changes.into_iter().zip(turns) {
+        in_turns[turn].insert(service, changes);
+    }
+    in_turns
+}
+
+/// The number of the turn of each Service that has changes, in their order.
+fn number_turns(changes: &BTreeMap<ServiceRef, Vec<Change>>) -> Vec<usize> {
+    let mut joined = join(changes);
+    let mut turns = BTreeMap::new();
+    let roots = (0..changes.len()).map(|service| joined.root(service));
+    roots
+        .map(|root| {
+            let next = turns.len();
+            *turns.entry(root).or_insert(next)
+        })
+        .collect()
+}
+
+/// Joins the Services that take a turn together. Their numbers are those of the Services that have changes, in
+/// their order, and after them those of Services that have none and that two others wait for.
+fn join(changes: &BTreeMap<ServiceRef, Vec<Change>>) -> DisjointSets {
+    let (creators, crowds) = (creators(changes), crowds(changes));
+    let mut numbers: BTreeMap<&ServiceRef, usize> = changes.keys().zip(0..).collect();
+    let mut pairs = Vec::new();
+    for (number, changes) in changes.values().enumerate() {
+        let places = changes.iter().map(Change::place);
+        let beside = places.flat_map(|place| [creators.get(place), crowds.get(place)]);
+        for service in waits_for(changes).chain(beside.flatten().copied()) {
+            let next = numbers.len();
+            pairs.push((number, *numbers.entry(service).or_insert(next)));
+        }
+    }
+    let mut joined = DisjointSets::new(numbers.len());
+    for (one, other) in pairs {
+        joined.join(one, other);
+    }
+    joined
+}
+
+/// Who creates each Cloud Map service that is missing.
+fn creators(changes: &BTreeMap<ServiceRef, Vec<Change>>) -> BTreeMap<&Place, &ServiceRef> {
+    let all =
+        changes.iter().flat_map(|(service, changes)| changes.iter().map(move |it| (it, service)));
+    let created = all.filter(|(change, _)| change.stage() == Stage::Create);
+    created.map(|(change, service)| (change.place(), service)).collect()
+}
+
+/// A Service that registers, for each Cloud Map service in which another one removes: an instance that goes may be
+/// displaced by one that comes.
+fn crowds(changes: &BTreeMap<ServiceRef, Vec<Change>>) -> BTreeMap<&Place, &ServiceRef> {
+    let all = || {
+        changes.iter().flat_map(|(service, changes)| changes.iter().map(move |it| (it, service)))
+    };
+    let of = |stage| all().filter(move |(change, _)| change.stage() == stage);
+    let removes: BTreeSet<&Place> = of(Stage::Deregister).map(|(it, _)| it.place()).collect();
+    let registers = of(Stage::Register).filter(|(change, _)| removes.contains(change.place()));
+    registers.map(|(change, service)| (change.place(), service)).collect()
+}
+
+/// The Services whose registrations must come before some of the changes.
+fn waits_for(changes: &[Change]) -> impl Iterator<Item = &ServiceRef> {
+    let waiting = changes.iter().filter_map(|change| match change {
+        Change::Deregister { waits_for, .. } => waits_for.as_ref(),
+        _ => None,
+    });
+    waiting.flat_map(|waits_for| waits_for.services())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::model::ServiceKey;
+    use crate::publish::plan::{DeregisterReason, WaitsFor};
+
+    fn numbered(number: usize) -> ServiceRef {
+        ServiceRef::new("shop", format!("web-{number:05}"))
+    }
+
+    /// A removal under the name of each Service, and the Service that it waits for.
+    fn removals(
+        of: impl Iterator<Item = (usize, Option<usize>)>,
+    ) -> BTreeMap<ServiceRef, Vec<Change>> {
+        let removal = |(number, waits_for): (usize, Option<usize>)| {
+            let marked = numbered(number);
+            let name = marked.name.clone();
+            let key = ServiceKey { namespace: "ns".into(), name: name.clone() };
+            let removal = Change::Deregister {
+                place: Place { namespace: "http".into(), name, key },
+                instance: "i".into(),
+                because: DeregisterReason::ServiceGone(marked.clone()),
+                marked: marked.clone(),
+                address: "10.0.0.1".into(),
+                waits_for: waits_for.map(|other| WaitsFor::Holder(numbered(other))),
+            };
+            (marked, vec![removal])
+        };
+        of.map(removal).collect()
+    }
+
+    #[test]
+    fn ten_thousand_services_are_joined_in_a_few_steps_each() {
+        const COUNT: usize = 10_000;
+        type Other = fn(usize) -> Option<usize>;
+        let waits_for: [(&str, Other, usize); 4] = [
+            ("each alone", |_| None, COUNT),
+            ("each for the next", |number| Some(number + 1), 1),
+            ("all for one without changes", |_| Some(COUNT), 1),
+            ("in pairs", |number| Some(number ^ 1), COUNT / 2),
+        ];
+        for (case, waits_for, turns) in waits_for {
+            let changes = removals((0..COUNT).map(|number| (number, waits_for(number))));
+            let mut joined = join(&changes);
+            for number in 0..COUNT {
+                joined.root(number);
+            }
+            assert!(joined.steps < 8 * COUNT, "{case}: {} steps", joined.steps);
+            assert_eq!(in_turns(changes).len(), turns, "{case}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn services_take_one_turn_if_a_way_of_waiting_leads_from_one_to_the_other(
+            waits_for in vec(prop::option::of(0..9_usize), 7),
+        ) {
+            let changes = removals(waits_for.iter().copied().enumerate());
+            let mut turns: Vec<BTreeSet<ServiceRef>> = (0..9).map(|it| [numbered(it)].into()).collect();
+            for (number, other) in waits_for.iter().enumerate() {
+                let pair = [Some(numbered(number)), other.map(numbered)];
+                let pair: BTreeSet<ServiceRef> = pair.into_iter().flatten().collect();
+                let meet = |turn: &mut BTreeSet<ServiceRef>| !turn.is_disjoint(&pair);
+                let joined = turns.extract_if(.., meet).flatten().collect();
+                turns.push(joined);
+            }
+            for turn in &mut turns {
+                turn.retain(|service| changes.contains_key(service));
+            }
+            turns.retain(|turn| !turn.is_empty());
+            turns.sort();
+            let found = in_turns(changes).into_iter();
+            let found: Vec<BTreeSet<ServiceRef>> = found.map(|turn| turn.into_keys().collect()).collect();
+            prop_assert_eq!(found, turns);
+        }
+    }
+}

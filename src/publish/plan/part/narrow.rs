@@ -1,0 +1,57 @@
+//! A plan for one turn again: what of an observation it rests on, so that only that is read and
+//! compared a second time.
+
+use std::collections::BTreeSet;
+
+use crate::model::{Desired, Registry, ServiceKey, ServiceRef};
+use crate::publish::plan::{Change, Extent, Holders, Observation};
+
+/// What is to be read again before the changes of one turn are decided for good.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RereadScope {
+    /// The Cloud Map services that the changes and claims are about.
+    pub keys: BTreeSet<ServiceKey>,
+    /// The Services of the turn, and those in the marks of what is to be removed.
+    pub services: BTreeSet<ServiceRef>,
+    /// Those, and whoever shares a name with them: a second plan needs the endpoints of all.
+    pub read: BTreeSet<ServiceRef>,
+}
+
+impl RereadScope {
+    /// What the changes of a turn of `services` rest on.
+    pub fn of<'a>(
+        holders: &Holders,
+        services: impl IntoIterator<Item = &'a ServiceRef>,
+        changes: &'a [Change],
+    ) -> Self {
+        let marked = changes.iter().filter_map(Change::loses);
+        let services: BTreeSet<ServiceRef> = services.into_iter().chain(marked).cloned().collect();
+        let changed = changes.iter().map(|change| change.place().key.clone());
+        let keys = changed.chain(holders.claimed_by(&services).cloned()).collect();
+        let read = holders.with_sharers(&services);
+        Self { keys, services, read }
+    }
+
+    /// The part of an observation that these keys and Services make up, every claimant included.
+    pub fn narrow(&self, observation: &Observation, holders: &Holders) -> Observation {
+        let services = self.keys.iter().filter_map(|key| {
+            let service = observation.registry.services.get(key)?;
+            Some((key.clone(), service.clone()))
+        });
+        let registry = Registry {
+            namespaces: observation.registry.namespaces.clone(),
+            services: services.collect(),
+            capacity: observation.registry.capacity.clone(),
+        };
+        let claimants = self.keys.iter().flat_map(|key| holders.claimants(key));
+        let concerned = claimants.chain(&self.services).filter_map(|service| {
+            let annotated = observation.desired.services.get(service)?;
+            Some((service.clone(), annotated.clone()))
+        });
+        let unannotated = self.services.intersection(&observation.desired.unannotated).cloned();
+        let desired = Desired { services: concerned.collect(), unannotated: unannotated.collect() };
+        let (owner, rules) = (observation.owner.clone(), observation.rules.clone());
+        let (now, extent, held) = (observation.now, Extent::Remainder, observation.held.clone());
+        Observation { owner, rules, now, extent, judged: None, held, desired, registry }
+    }
+}

@@ -1,0 +1,36 @@
+//! What a plan for part of a cluster rests on, where only that part was read.
+
+use std::collections::BTreeSet;
+
+use crate::model::{Claim, ServiceKey};
+use crate::publish::plan::{Basis, Observation};
+
+/// Whether a claim of the cluster names a namespace that is not to be found.
+pub fn lacks_namespace(observation: &Observation) -> bool {
+    let mut claims = observation.desired.all_claims();
+    claims.any(|claims| observation.registry.resolve(&claims.namespace).is_err())
+}
+
+/// The ids of the namespaces that claims of the cluster name.
+pub fn claimed_namespaces(observation: &Observation) -> BTreeSet<String> {
+    let claims = observation.desired.all_claims();
+    let found = claims.filter_map(|claims| observation.registry.resolve(&claims.namespace).ok());
+    found.map(|namespace| namespace.id.clone()).collect()
+}
+
+/// Whether each of the affected Services is known to hold all that it claims, and alone, whatever others ask for: its
+/// marks, and no other Service's, are on our instances under every key. For any other it matters who else
+/// claims the name, or what it has left behind elsewhere.
+pub fn hold_names_exclusively(basis: Basis<'_>) -> bool {
+    let Basis { observation, holders, affected } = basis;
+    affected.iter().all(|service| {
+        let claims = observation.desired.claims(service);
+        let exclusive = claims.is_some_and(|claims| claims.claim == Claim::Exclusive);
+        let clear = !holders.is_unclear(service) && holders.denied(service).is_empty();
+        let mut keys = holders.claims(service).into_iter().flatten();
+        let only = BTreeSet::from([service.clone()]);
+        let marked = |key: &ServiceKey| observation.marked_services(key).collect::<BTreeSet<_>>();
+        let alone = |key: &ServiceKey| marked(key) == only;
+        exclusive && clear && keys.all(alone)
+    })
+}

@@ -1,0 +1,29 @@
+//! A Cloud Map service under a name that several Services share: what is one for all of them, the oldest decides.
+
+use super::new_service;
+use crate::model::{ServiceKey, ServiceKind, ServiceRef};
+use crate::publish::plan::{Observation, Reason, Setting};
+
+/// The settings that `oldest` decides otherwise than `service`, which shares the name with it, asks for.
+pub fn overridden_settings(
+    observation: &Observation,
+    key: &ServiceKey,
+    service: &ServiceRef,
+    oldest: &ServiceRef,
+) -> Option<Reason> {
+    let (decided, asked) = match observation.registry.services.get(key) {
+        Some(existing) if existing.kind == ServiceKind::Http => return None,
+        Some(_) => {
+            let ttl = |service: &ServiceRef| observation.desired.claims(service)?.ttl;
+            let asked = format!("a TTL of {} s", ttl(service)?);
+            let decided = ttl(oldest).map(|ttl| format!("a TTL of {ttl} s"));
+            (decided.unwrap_or_else(|| "the TTL that the service has".to_owned()), asked)
+        }
+        None => {
+            let new = |service| new_service(observation, key, service).map(|new| new.to_string());
+            (new(oldest)?, new(service)?)
+        }
+    };
+    let oldest = oldest.clone();
+    (decided != asked).then_some(Setting::SharedName { oldest, decided, asked }.into())
+}

@@ -1,0 +1,93 @@
+//! Which TTL the records of a service should have. If other clusters of this installation have instances under the
+//! name, it is the smallest that any of them asks for. A run that has not read all of those only lowers it: else each
+//! cluster would set its own in turn, for ever.
+
+use std::collections::BTreeSet;
+
+use super::has_ours;
+use crate::model::{Claims, CloudMapService, ClusterArn, Owner, ServiceKind, seconds};
+use crate::publish::plan::{Change, Note, Observation, Place, Plan, Stage};
+
+/// What is asked of the TTL of an existing service.
+pub struct Ttl<'a> {
+    service: &'a CloudMapService,
+    /// The TTL that this cluster asks for.
+    own: Option<u32>,
+    /// The other clusters of this installation with instances under the name.
+    others: BTreeSet<ClusterArn>,
+}
+
+impl<'a> Ttl<'a> {
+    /// What the holder of a name asks for, and who else has a say; `None` if the service has no records.
+    pub fn of(service: &'a CloudMapService, claims: &Claims, owner: &Owner) -> Option<Self> {
+        if !matches!(service.kind, ServiceKind::Dns(_)) || service.ttls.is_empty() {
+            return None;
+        }
+        let (own, others) = (claims.ttl, other_clusters(service, owner));
+        Some(Self { service, own, others })
+    }
+
+    /// Whether the records have another TTL than this cluster asks for.
+    pub fn differs_from_own(&self) -> bool {
+        self.own.is_some_and(|own| self.service.ttls != BTreeSet::from([own]))
+    }
+
+    /// The TTL to set; `None` if it stays.
+    pub fn change(&self) -> Option<u32> {
+        let asked = &self.service.ttls_asked;
+        let others = self.others.iter().filter_map(|other| *asked.get(other)?);
+        let smallest = self.own.into_iter().chain(others).min()?;
+        let (lowest, highest) = (*self.service.ttls.first()?, *self.service.ttls.last()?);
+        let knows_all = self.others.iter().all(|other| asked.contains_key(other));
+        let wanted = if knows_all { smallest } else { smallest.min(lowest) };
+        // The cluster that asks for less lowers it itself, whoever is read first; the last one read raises it.
+        let is_ours = self.own == Some(smallest) || wanted > highest;
+        (is_ours && self.service.ttls != BTreeSet::from([wanted])).then_some(wanted)
+    }
+
+    /// What is said if this cluster does not get the TTL that it asks for, since others have a say.
+    pub fn note(&self, change: Option<u32>) -> Option<Note> {
+        let (wanted, ttls) = (self.own?, &self.service.ttls);
+        let result = change.map_or(ttls.clone(), |ttl| BTreeSet::from([ttl]));
+        let waits = !self.others.is_empty() && result != BTreeSet::from([wanted]);
+        waits.then(|| Note::TtlWaits {
+            wanted,
+            present: seconds(&result),
+            others: self.others.iter().map(|other| other.name().to_owned()).collect(),
+        })
+    }
+}
+
+/// The other clusters of this installation with instances in a service.
+fn other_clusters(service: &CloudMapService, owner: &Owner) -> BTreeSet<ClusterArn> {
+    let instances = service.instances.iter().flat_map(|instances| instances.values());
+    let marked = instances.filter_map(|attributes| Owner::marked(&owner.id, attributes));
+    marked.map(|marked| marked.cluster).filter(|it| *it != owner.cluster).collect()
+}
+
+impl Plan {
+    /// A cluster that has no instance under a name, and gets none by this plan, has no say in its TTL: other clusters do
+    /// not know of it, and would set theirs again at every run.
+    pub fn leave_ttls_to_others(&mut self, observation: &Observation) {
+        let has_say = |place: &Place| {
+            let mut changes = self.changes.values().flatten();
+            let gets_one =
+                changes.any(|it| it.place() == place && matches!(it, Change::Register { .. }));
+            gets_one || has_ours(observation, &place.key)
+        };
+        let updated = self.changes.values().flatten().filter(|it| it.stage() == Stage::Update);
+        let told = self.unchanged.iter().filter(|(_, it)| it.notes.iter().any(is_about_ttl));
+        let places = updated.map(Change::place).chain(told.map(|(place, _)| place));
+        let left: BTreeSet<Place> = places.filter(|place| !has_say(place)).cloned().collect();
+        for changes in self.changes.values_mut() {
+            changes.retain(|it| it.stage() != Stage::Update || !left.contains(it.place()));
+        }
+        for (_, unchanged) in self.unchanged.iter_mut().filter(|(place, _)| left.contains(place)) {
+            unchanged.notes.retain(|note| !is_about_ttl(note));
+        }
+    }
+}
+
+fn is_about_ttl(note: &Note) -> bool {
+    matches!(note, Note::TtlWaits { .. })
+}

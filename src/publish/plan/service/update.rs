@@ -1,0 +1,72 @@
+//! What an existing service says otherwise than its holder's annotations. The TTL of its records is
+//! repaired where the service carries our tag, and told where it does not; the rest is fixed when a
+//! service is created, and only told.
+
+use super::ttl::Ttl;
+use crate::model::{
+    Claims, CloudMapService, NamespaceKind, Owner, ServiceKind, ServiceUpdate, Tags, seconds,
+};
+use crate::publish::plan::{Note, Setting};
+
+/// Whether the tags of a service decide on an update, or on what is said of it.
+pub fn depends_on_tags(service: &CloudMapService, claims: &Claims, owner: &Owner) -> bool {
+    let ttl = Ttl::of(service, claims, owner);
+    ttl.is_some_and(|ttl| ttl.differs_from_own() || ttl.change().is_some())
+}
+
+/// The update that a service needs, and what is to be known of it besides.
+///
+/// # Errors
+/// The reason for which it is left as it is.
+pub fn update(
+    service: &CloudMapService,
+    claims: &Claims,
+    owner: &Owner,
+) -> Result<(Option<ServiceUpdate>, Option<Note>), Setting> {
+    let ttl = Ttl::of(service, claims, owner);
+    let ttl = ttl.filter(|ttl| ttl.differs_from_own() || ttl.change().is_some());
+    let (ServiceKind::Dns(records), Some(ttl)) = (service.kind, ttl) else {
+        return Ok((None, None));
+    };
+    let present = service.ttls.clone();
+    match (&service.tags, claims.ttl) {
+        (Tags::Unreadable(problem), _) => return Err(Setting::TagsUnreadable(problem.clone())),
+        (_, Some(wanted)) if !service.is_tagged(&owner.id) => {
+            return Err(Setting::TtlNotOurs { present: seconds(&present), wanted });
+        }
+        _ if !service.is_tagged(&owner.id) => return Ok((None, None)),
+        _ => {}
+    }
+    let change = ttl.change();
+    if change.is_some() && service.holds_instances_of_other_accounts() {
+        let holds = "it holds instances that other accounts registered";
+        return Err(Setting::UpdateRefused(holds.to_owned()));
+    }
+    let note = ttl.note(change);
+    let update = change.map(|ttl| ServiceUpdate {
+        description: service.description.clone(),
+        records,
+        ttl,
+        health_check: service.health_check.clone(),
+        present,
+    });
+    Ok((update, note))
+}
+
+/// What of a service cannot be changed any more and is not what its holder seems to expect.
+pub fn remarks(
+    service: &CloudMapService,
+    namespace: NamespaceKind,
+    claims: &Claims,
+) -> Vec<Setting> {
+    let mut remarks = Vec::new();
+    if (namespace, service.kind) == (NamespaceKind::Dns, ServiceKind::Http) {
+        remarks.push(Setting::NotInDns);
+    }
+    if let (Some(present), Some(wanted)) = (service.routing_policy, claims.routing_policy)
+        && present != wanted
+    {
+        remarks.push(Setting::RoutingPolicyFixed { present, wanted });
+    }
+    remarks
+}

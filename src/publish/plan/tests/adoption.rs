@@ -1,0 +1,210 @@
+//! Which instances of others are adopted, what they become, and which stay as they are, and why.
+
+use insta::assert_snapshot;
+
+use super::world::{
+    A, HTTP, World, foreign, named, of_other_cluster, ours, own, owner_of, pod, service, tagged,
+    tell, with, written,
+};
+use crate::model::attributes::{EC2_INSTANCE, INITIAL_HEALTH, PORT, SCHEMA, SIGHTING};
+use crate::model::{Attributes, Marks, Owner, Selection};
+use crate::publish::plan::{Adoption, Plan, Policy, Rules, adopt};
+
+const TASK: &str = "0123456789abcdef0123456789abcdef";
+
+impl World {
+    pub fn adoption(&self) -> Plan {
+        self.adoption_from(None)
+    }
+
+    fn adoption_from(&self, owner: Option<&str>) -> Plan {
+        let adoption = Adoption { owner: owner.map(str::to_owned) };
+        adopt(self.observed(&Selection::Everything).basis(), &adoption)
+    }
+}
+
+/// What an installation with another owner id registered for the Service.
+fn of_owner(id: &str, cluster: &str, addresses: &str) -> Attributes {
+    let owner = Owner { id: id.into(), ..owner_of(cluster) };
+    let mut attributes = Marks { service: named("shop/web"), pod: None }.write(&owner);
+    attributes.extend(foreign(addresses));
+    attributes
+}
+
+/// `shop/web` with three ready pods and one of every kind of instance under its name.
+fn crowded() -> World {
+    let pods = [pod("one", "10.0.0.1"), pod("two", "10.0.0.2"), pod("three", "10.0.0.3")];
+    World::new()
+        .service(service("shop/web", "http/web").ready(pods))
+        .cloud_map(
+            "http/web",
+            HTTP,
+            [
+                own("a", "shop/web", "10.0.0.1"),
+                ("b", with(foreign("10.0.0.2"), "color", "red")),
+                ("c", foreign("10.0.0.9")),
+                ("d", with(foreign("10.0.0.2"), "ECS_SERVICE_NAME", "web")),
+                ("e", of_other_cluster("shop/web", "10.0.0.2")),
+                ("f", of_owner("team-a", "blue", "10.0.0.2")),
+                ("g", of_owner("team-a", "green", "10.0.0.2")),
+                ("h", with(foreign("10.0.0.3"), EC2_INSTANCE, "i-0123")),
+                ("i", with(foreign("10.0.0.3"), "appmesh.k8s.aws/mesh", "shop")),
+                ("j", with(foreign("10.0.0.3"), PORT, "8080")),
+                (TASK, foreign("10.0.0.3")),
+            ],
+        )
+        .cloud_map("http/other", HTTP, [("k", foreign("10.0.0.1"))])
+}
+
+#[test]
+fn unmarked_instances_are_adopted_at_addresses_that_the_service_wants() {
+    assert_snapshot!(tell(&crowded().adoption()), @r"
+    shop/web: adopt http/web b: 10.0.0.2: of no known owner; REGION nothing -> eu-central-1
+    shop/web: adopt http/web i: 10.0.0.3: of the App Mesh controller, which must not run any more; REGION nothing -> eu-central-1
+    ! shop/web http/web: instance 0123456789abcdef0123456789abcdef is not adopted: it is a task of ECS (NotAdopted)
+    ! shop/web http/web: instance c is not adopted: the Service has no ready endpoint with this address and port to register (NotAdopted)
+    ! shop/web http/web: instance d is not adopted: it is a task of ECS (NotAdopted)
+    ! shop/web http/web: instance e is not adopted: it is marked as another cluster's or another owner's (NotAdopted)
+    ! shop/web http/web: instance f is not adopted: it is marked as another cluster's or another owner's (NotAdopted)
+    ! shop/web http/web: instance g is not adopted: it is marked as another cluster's or another owner's (NotAdopted)
+    ! shop/web http/web: instance h is not adopted: Cloud Map takes no marks beside its AWS_EC2_INSTANCE_ID (NotAdopted)
+    ! shop/web http/web: instance j is not adopted: the Service has no ready endpoint with this address and port to register (NotAdopted)
+    ");
+}
+
+#[test]
+fn instances_of_an_owner_from_before_are_adopted_where_it_is_named_and_no_others() {
+    assert_snapshot!(tell(&crowded().adoption_from(Some("team-a"))), @r"
+    shop/web: adopt http/web f: 10.0.0.2: of the owner team-a; REGION nothing -> eu-central-1
+    ! shop/web http/web: instance 0123456789abcdef0123456789abcdef is not adopted: it is a task of ECS (NotAdopted)
+    ! shop/web http/web: instance b is not adopted: it is not marked as team-a's for this cluster (NotAdopted)
+    ! shop/web http/web: instance c is not adopted: it is not marked as team-a's for this cluster (NotAdopted)
+    ! shop/web http/web: instance d is not adopted: it is a task of ECS (NotAdopted)
+    ! shop/web http/web: instance e is not adopted: it is not marked as team-a's for this cluster (NotAdopted)
+    ! shop/web http/web: instance g is not adopted: it is not marked as team-a's for this cluster (NotAdopted)
+    ! shop/web http/web: instance h is not adopted: it is not marked as team-a's for this cluster (NotAdopted)
+    ! shop/web http/web: instance i is not adopted: it is not marked as team-a's for this cluster (NotAdopted)
+    ! shop/web http/web: instance j is not adopted: it is not marked as team-a's for this cluster (NotAdopted)
+    ");
+}
+
+/// `shop/web` with one ready pod, in a service with one instance of somebody else.
+fn one(attributes: Attributes) -> World {
+    World::new().service(service("shop/web", "dns/web").ready([pod("one", "10.0.0.1")])).cloud_map(
+        "dns/web",
+        A,
+        [("theirs", attributes)],
+    )
+}
+
+#[test]
+fn what_others_set_is_kept_and_what_a_sync_would_repair_is_right_at_once() {
+    let theirs = with(foreign("10.0.0.1"), "color", "red");
+    let theirs = with(with(theirs, INITIAL_HEALTH, "HEALTHY"), PORT, "9");
+    let world = one(with(theirs, "REGION", "elsewhere"));
+    let mut adopted = written(&world.adoption(), "dns/web");
+    let expected = with(ours("shop/web", "10.0.0.1"), "color", "red");
+    let expected = with(with(expected, INITIAL_HEALTH, "HEALTHY"), "cloud-map-sync/pod", "one");
+    assert_eq!(adopted["theirs"], expected);
+    let adopted = adopted.remove("theirs").expect("adopted");
+    assert_eq!(one(adopted).told(), "");
+}
+
+/// Registering an instance again starts its health anew with this attribute.
+#[test]
+fn no_ready_endpoint_becomes_unhealthy_by_its_adoption() {
+    let world = one(with(foreign("10.0.0.1"), INITIAL_HEALTH, "UNHEALTHY"));
+    let adopted = written(&world.adoption(), "dns/web");
+    assert_eq!(adopted["theirs"][INITIAL_HEALTH], "HEALTHY");
+}
+
+#[test]
+fn marks_of_a_later_release_are_kept() {
+    let later = with(of_owner("team-a", "blue", "10.0.0.1"), SCHEMA, "7");
+    let later = with(later, SIGHTING, "2026-11-21T10:51:00Z 1 x");
+    let world = one(with(later, "cloud-map-sync/later", "x"));
+    let adopted = written(&world.adoption_from(Some("team-a")), "dns/web");
+    assert_eq!(adopted["theirs"].get(SIGHTING), None, "what their guard saw is not ours");
+    let kept = [SCHEMA, "cloud-map-sync/later"].map(|key| adopted["theirs"][key].as_str());
+    assert_eq!(kept, ["7", "x"]);
+}
+
+#[test]
+fn an_instance_without_room_for_our_marks_stays() {
+    let full = (0..26).fold(foreign("10.0.0.1"), |it, n| with(it, &format!("key-{n}"), "x"));
+    assert_snapshot!(tell(&one(full).adoption()), @"! shop/web dns/web: instance theirs is not adopted: with our marks it would have 33 attributes, and Cloud Map takes 30 (NotAdopted)");
+}
+
+#[test]
+fn of_an_adopted_instance_and_one_of_ours_beside_it_one_goes() {
+    let world = |theirs: &'static str| {
+        World::new()
+            .service(service("shop/web", "dns/web").ready([pod("one", "10.0.0.1")]))
+            .cloud_map(
+                "dns/web",
+                A,
+                [own("m", "shop/web", "10.0.0.1"), (theirs, foreign("10.0.0.1"))],
+            )
+            .cloud_map("dns/old", A, [own("x", "shop/gone", "10.0.0.1")])
+    };
+    assert_snapshot!(tell(&world("a").adoption()), @r"
+    shop/web: adopt dns/web a: 10.0.0.1: of no known owner; REGION nothing -> eu-central-1
+    shop/web: deregister dns/web m: 10.0.0.1: another instance of ours has the same address and port
+    ");
+    assert_snapshot!(tell(&world("z").adoption()), @r"
+    shop/web: adopt dns/web z: 10.0.0.1: of no known owner; REGION nothing -> eu-central-1
+    shop/web: deregister dns/web z: 10.0.0.1 (pod one): another instance of ours has the same address and port
+    ");
+}
+
+#[test]
+fn nothing_is_adopted_for_a_service_that_wants_nothing_there() {
+    let with_claim = |change: fn(super::world::Kubernetes) -> super::world::Kubernetes| {
+        let web = service("shop/web", "http/web").ready([pod("one", "10.0.0.1")]);
+        World::new().service(change(web)).cloud_map(
+            "http/web",
+            HTTP,
+            [("theirs", foreign("10.0.0.1"))],
+        )
+    };
+    let withdrawn = with_claim(|web| web.levers(false, None));
+    assert_snapshot!(tell(&withdrawn.adoption()), @"! shop/web http/web: instance theirs is not adopted: the Service has no ready endpoint with this address and port to register (NotAdopted)");
+    let idle = with_claim(|web| web.ready([]));
+    assert_snapshot!(tell(&idle.adoption()), @"! shop/web http/web: instance theirs is not adopted: the Service has no ready endpoint with this address and port to register (NotAdopted)");
+    let connect = with_claim(|web| web).with("http/web", |service| service.tags = tagged("ECS"));
+    assert_snapshot!(tell(&connect.adoption()), @"! shop/web http/web: ECS Service Connect manages this Cloud Map service (tag AmazonECSManaged); choose another name (ServiceConnect)");
+    let unread = with_claim(|web| web).with("http/web", |service| service.instances = None);
+    assert_snapshot!(tell(&unread.adoption()), @"! shop/web http/web: the instances of this Cloud Map service could not be read: they were not asked for (Unreadable)");
+}
+
+#[test]
+fn what_is_beyond_the_maximum_is_not_adopted() {
+    let pods = || [pod("one", "10.0.0.1"), pod("two", "10.0.0.2")];
+    let world = World::new()
+        .service(service("shop/web", "http/web").ready(pods()).levers(true, Some(1)))
+        .cloud_map(
+            "http/web",
+            HTTP,
+            [own("a", "shop/web", "10.0.0.1"), ("b", foreign("10.0.0.2"))],
+        );
+    assert_snapshot!(tell(&world.adoption()), @"! shop/web http/web: instance b is not adopted: the Service has no ready endpoint with this address and port to register (NotAdopted)");
+}
+
+#[test]
+fn an_instance_under_the_id_that_we_would_give_is_adopted() {
+    let empty = World::new()
+        .service(service("shop/web", "dns/web").ready([pod("one", "10.0.0.1")]))
+        .cloud_map("dns/web", A, []);
+    let id = empty.id_given("dns/web", "10.0.0.1");
+    let world = empty.cloud_map("dns/web", A, [(&id, foreign("10.0.0.1"))]);
+    assert!(written(&world.adoption(), "dns/web").contains_key(&id));
+}
+
+#[test]
+fn a_policy_that_rewrites_nothing_adopts_nothing() {
+    let under = |policy| {
+        tell(&one(foreign("10.0.0.1")).under(Rules { policy, ..Rules::default() }).adoption())
+    };
+    assert_snapshot!(under(Policy::UpsertOnly), @"shop/web: adopt dns/web theirs: 10.0.0.1: of no known owner; REGION nothing -> eu-central-1");
+    assert_snapshot!(under(Policy::CreateOnly), @"! shop/web dns/web: POLICY=create-only does not allow this: adopt theirs in dns/web (Policy)");
+}

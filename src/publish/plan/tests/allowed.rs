@@ -1,0 +1,58 @@
+//! What every call keeps under a policy of names, and what is right in the end.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use super::promises::publishable;
+use super::simulation::Simulation;
+use super::world::{World, tell};
+use crate::model::{Attributes, ServiceKey};
+use crate::publish::plan::instances::identity::Identity;
+use crate::publish::plan::{Change, HeldBack, Holders, Plan, Reason};
+
+impl Simulation {
+    /// What is registered is registered for a Service that may claim the name, with addresses that it
+    /// may have. What stays for a while may get another mark.
+    pub fn assert_allowed(&self, change: &Change, attributes: &Attributes) {
+        let of = |attributes: &Attributes| {
+            (self.world.0.owner.service_of(attributes), Identity::of(attributes, true))
+        };
+        let present = self.instance(&change.place().key, change.instance().expect("an instance"));
+        if present.is_some_and(|present| of(present) == of(attributes)) {
+            return;
+        }
+        let (service, identity) = of(attributes);
+        let permit = self.world.0.permit(&service.expect("our marks"), &change.place().key);
+        let permit = permit.unwrap_or_else(|denial| panic!("{change}: {denial}"));
+        assert!(permit.allows_all(&identity), "{change}: {identity:?} is not allowed");
+    }
+}
+
+/// What may not be there is not there, but for what waits until the name is served without it, and
+/// addresses that the holder of the name asks for in vain.
+pub fn assert_allowed(world: &World, plan: &Plan) {
+    let (holders, changes) = (Holders::decide(&world.0), plan.changes.values().flatten());
+    let waiting: BTreeSet<_> = changes
+        .map(|change| (&change.place().key, change.instance().unwrap_or_default()))
+        .collect();
+    let refused = |key: &ServiceKey| {
+        let here = |it: &&HeldBack| it.place.as_ref().is_some_and(|place| place.key == *key);
+        let mut reasons = plan.held_back.iter().filter(here).map(|it| &it.reason);
+        reasons.any(|it| matches!(it, Reason::CnameService | Reason::ServiceConnect))
+    };
+    for key in world.0.registry.services.keys().filter(|key| !refused(key)) {
+        for (id, attributes) in world.0.registry.instances(key) {
+            let Some(marked) = world.0.owner.service_of(attributes) else { continue };
+            let allowed = world.0.permit(&marked, key).is_ok();
+            let held = holders.holders(key).iter();
+            let held = held.flat_map(|holder| publishable(&world.0, holder, key));
+            let held: Vec<IpAddr> = held.flatten().collect();
+            let asked = Identity::of(attributes, true).addresses().any(|it| held.contains(&it));
+            assert!(
+                allowed || asked || waiting.contains(&(key, id.as_str())),
+                "{id} of {marked} is left under {key:?}:\n{}",
+                tell(plan)
+            );
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! A Cloud Map in memory: what each call does to the world, which is the truth. Every single call is
+//! checked against what must never happen.
+
+use std::collections::BTreeMap;
+
+use super::simulation::Simulation;
+use super::world::tagged;
+use crate::model::{
+    Attributes, CloudMapService, Health, InstanceKey, KnownHealth, ServiceKey, ServiceKind,
+};
+use crate::publish::passes::{Effect, Outcome};
+use crate::publish::plan::instances::health;
+use crate::publish::plan::{Change, NewService, ServiceUpdate};
+
+/// Cloud Map's words if a namespace is full.
+const FULL: &str = "ResourceLimitExceeded: the namespace is full";
+
+impl Simulation {
+    /// One call, and what came of it. It fails if the course says so, and if there is no service to call it for.
+    pub(super) fn make(&mut self, change: &Change, knows_full: bool) -> Effect {
+        self.interrupt();
+        let failed = || Effect::Is(Outcome::Failed("it fails".to_owned()));
+        let key = change.place().key.clone();
+        if !knows_full
+            && matches!(change, Change::Register { .. })
+            && self.refusals.contains(&key.namespace)
+        {
+            // As `Admissions` does, without a call.
+            return Effect::Full(FULL.to_owned());
+        }
+        let fails = self.course.failing.checked_shr(self.calls).unwrap_or(0) & 1 == 1;
+        self.calls += 1;
+        if fails {
+            return failed();
+        }
+        if let Some(name) = change.missing_namespace() {
+            self.create_namespace(name);
+        }
+        if let Change::CreateService { service, .. } = change {
+            // Another cluster may have been faster.
+            if self.world.0.registry.services.contains_key(&key) {
+                return Effect::Contested;
+            }
+            self.writes += 1;
+            return Effect::Created(self.create_service(key, service));
+        }
+        if !self.world.0.registry.services.contains_key(&key) {
+            return failed();
+        }
+        if matches!(change, Change::Register { .. }) && self.is_full(&key) {
+            let is_first = self.refusals.insert(key.namespace.clone());
+            assert!(is_first || knows_full, "{change}: refused twice");
+            return Effect::Full(FULL.to_owned());
+        }
+        match change {
+            Change::Register { instance, attributes, .. } => {
+                self.assert_allowed(change, attributes);
+                let present = self.instance(&key, instance);
+                assert_eq!(present, None, "{change}: somebody has that id");
+                self.instances(&key).insert(instance.clone(), attributes.clone());
+                self.set_health(&key, instance, Some(health::initial(attributes)));
+                self.fresh.insert(InstanceKey::new(&key, instance));
+                self.assert_within_limits(change);
+            }
+            Change::Rewrite { instance, attributes, exchange, .. } => {
+                if exchange.is_some() {
+                    self.assert_may_go(change);
+                }
+                self.assert_ours(change);
+                self.assert_allowed(change, attributes);
+                self.instances(&key).insert(instance.clone(), attributes.clone());
+                if self.course.resets {
+                    self.set_health(&key, instance, Some(health::initial(attributes)));
+                }
+            }
+            Change::Adopt { instance, present, attributes, .. } => {
+                self.assert_allowed(change, attributes);
+                assert_eq!(self.instance(&key, instance), Some(present), "{change}");
+                self.instances(&key).insert(instance.clone(), attributes.clone());
+                if self.course.resets {
+                    self.set_health(&key, instance, Some(health::initial(attributes)));
+                }
+            }
+            Change::Health { instance, wanted, .. } => {
+                self.assert_health_may_change(change, *wanted);
+                self.set_health(&key, instance, Some(*wanted));
+            }
+            Change::Deregister { instance, .. } => {
+                self.assert_may_go(change);
+                self.instances(&key).remove(instance);
+                self.set_health(&key, instance, None);
+                self.assert_still_served(change);
+            }
+            Change::UpdateService { update, .. } => self.update_service(&key, update),
+            Change::CreateNamespace { .. } | Change::CreateService { .. } => {}
+        }
+        self.writes += 1;
+        Effect::Is(Outcome::Applied)
+    }
+
+    /// Whether Cloud Map takes no more instances in the namespace.
+    pub fn is_full(&self, key: &ServiceKey) -> bool {
+        let services = self.world.0.registry.services.iter();
+        let here = services.filter(|(it, _)| it.namespace == key.namespace);
+        let held: usize = here.map(|(_, service)| service.held()).sum();
+        held >= self.course.namespace_quota
+    }
+
+    /// Whoever needs a missing namespace creates it, where nobody was faster.
+    fn create_namespace(&mut self, name: &str) {
+        assert!(self.course.rules.create_namespaces, "nobody allowed the namespace {name}");
+        let namespace = self.world.0.registry.namespaces.get_mut(name).expect("it is expected");
+        namespace.arn = Some(name.to_owned());
+    }
+
+    fn create_service(&mut self, key: ServiceKey, service: &NewService) -> String {
+        let (arn, name) = (format!("arn-{}", key.name), service.name.as_str());
+        let mut created = CloudMapService::created(arn.clone(), name, service.kind);
+        if service.kind != ServiceKind::Http {
+            created.ttls.insert(service.ttl);
+        }
+        created.tags = tagged(&self.world.0.owner.id);
+        created.custom_health = service.custom_health;
+        let former = self.world.0.registry.services.insert(key, created);
+        assert_eq!(former, None, "{name} exists");
+        arn
+    }
+
+    fn update_service(&mut self, key: &ServiceKey, update: &ServiceUpdate) {
+        let service = self.world.0.registry.services.get_mut(key).expect("the service is there");
+        assert_eq!(service.tags, tagged("cloud-map-sync"), "{key:?} is not ours to update");
+        assert_eq!(service.kind, ServiceKind::Dns(update.records), "{key:?} loses records");
+        service.ttls = [update.ttl].into();
+    }
+
+    fn instances(&mut self, key: &ServiceKey) -> &mut BTreeMap<String, Attributes> {
+        let service = self.world.0.registry.services.get_mut(key).expect("the service is there");
+        service.instances.as_mut().expect("its instances were read")
+    }
+
+    fn set_health(&mut self, key: &ServiceKey, id: &str, health: Option<Health>) {
+        let service = self.world.0.registry.services.get_mut(key).expect("the service is there");
+        let KnownHealth::Read(known) = &mut service.health else { panic!("it is the truth") };
+        known.remove(id);
+        known.extend(health.filter(|_| service.custom_health).map(|it| (id.to_owned(), it)));
+    }
+
+    pub fn instance(&self, key: &ServiceKey, id: &str) -> Option<&Attributes> {
+        self.world.0.registry.services[key].instances.as_ref()?.get(id)
+    }
+
+    /// Everything that is not ours.
+    pub fn foreign(&self) -> Vec<(ServiceKey, String, Attributes)> {
+        let registry = &self.world.0.registry;
+        let all = registry.services.keys().flat_map(|key| {
+            registry.instances(key).map(move |(id, attributes)| (key, id, attributes))
+        });
+        let foreign = all.filter(|(_, _, it)| !self.world.0.owner.owns(it));
+        foreign.map(|(key, id, it)| (key.clone(), id.clone(), it.clone())).collect()
+    }
+}

@@ -1,0 +1,152 @@
+//! A Cloud Map service at its limit: the registrations that get a place, the instances that they displace, and the
+//! lines about the rest.
+
+use insta::assert_snapshot;
+
+use super::health::{checked, registered};
+use super::world::{HTTP, Kubernetes, World, foreign, of_other_cluster, ours, pod, service, with};
+use crate::model::{Attributes, Health};
+use crate::publish::plan::{Policy, Rules, ServiceLimit};
+
+/// What a sync would do under these limits.
+pub fn told(world: &World, service: usize) -> String {
+    let service_limit = ServiceLimit(service);
+    world.clone().under(Rules { service_limit, ..Rules::default() }).told()
+}
+
+/// A Service `shop/<name>` that claims `http/<name>`, with pods at these last numbers of an address.
+pub fn ready(name: &str, pods: &[u8]) -> Kubernetes {
+    let pods = pods.iter().map(|last| pod("one", &format!("10.0.0.{last}")));
+    let pods = pods.collect::<Vec<_>>();
+    service(&format!("shop/{name}"), &format!("http/{name}")).ready(pods)
+}
+
+/// What stands there for one of them.
+pub fn stands(name: &str, last: u8) -> Attributes {
+    let service = format!("shop/{name}");
+    with(ours(&service, &format!("10.0.0.{last}")), "cloud-map-sync/pod", "one")
+}
+
+pub fn task(last: u8) -> Attributes {
+    foreign(&format!("10.0.9.{last}"))
+}
+
+#[test]
+fn a_service_takes_1000_whoever_registered_them_and_what_stands_stays() {
+    let world = World::new().service(ready("web", &[1, 2, 3, 4])).cloud_map(
+        "http/web",
+        HTTP,
+        [("a", stands("web", 1)), ("b", task(1)), ("c", of_other_cluster("shop/web", "10.0.8.1"))],
+    );
+    assert_snapshot!(told(&world, 4), @r"
+    shop/web: register http/web: 10.0.0.2 (pod one)
+    ! shop/web http/web: 2 of 4 instances fit: a Cloud Map service takes 4, and 2 in it are not ours (ServiceFull)
+    ");
+    assert_snapshot!(told(&world, 3), @"! shop/web http/web: 1 of 4 instances fit: a Cloud Map service takes 3, and 2 in it are not ours (ServiceFull)");
+    assert_snapshot!(told(&world, 2), @"! shop/web http/web: 1 of 4 instances fit: a Cloud Map service takes 2, and 2 in it are not ours (ServiceFull)");
+    assert_snapshot!(told(&world, 6), @r"
+    shop/web: register http/web: 10.0.0.2 (pod one)
+    shop/web: register http/web: 10.0.0.3 (pod one)
+    shop/web: register http/web: 10.0.0.4 (pod one)
+    ");
+}
+
+#[test]
+fn an_instance_that_goes_is_displaced_by_a_new_endpoint() {
+    let world = World::new().service(ready("web", &[1, 5])).cloud_map(
+        "http/web",
+        HTTP,
+        [("a", stands("web", 1)), ("b", stands("web", 2)), ("c", stands("web", 3))],
+    );
+    assert_snapshot!(told(&world, 3), @r"
+    shop/web: rewrite http/web b: 10.0.0.5 (pod one) in place of 10.0.0.2 (pod one): no ready endpoint has this address and port
+    shop/web: deregister http/web c: 10.0.0.3 (pod one): no ready endpoint has this address and port
+    ");
+    assert_snapshot!(told(&world, 4), @r"
+    shop/web: register http/web: 10.0.0.5 (pod one)
+    shop/web: deregister http/web b: 10.0.0.2 (pod one): no ready endpoint has this address and port
+    shop/web: deregister http/web c: 10.0.0.3 (pod one): no ready endpoint has this address and port
+    ");
+}
+
+#[test]
+fn the_last_instance_under_a_name_is_displaced_too() {
+    let world = World::new().service(ready("web", &[5, 6])).cloud_map(
+        "http/web",
+        HTTP,
+        [("a", stands("web", 1)), ("b", task(1))],
+    );
+    assert_snapshot!(told(&world, 2), @r"
+    shop/web: rewrite http/web a: 10.0.0.6 (pod one) in place of 10.0.0.1 (pod one): no ready endpoint has this address and port
+    ! shop/web http/web: 1 of 2 instances fit: a Cloud Map service takes 2, and 1 in it are not ours (ServiceFull)
+    ");
+    let world = world.with("http/web", |service| {
+        let instances = service.instances.as_mut().expect("they were read");
+        instances.insert("c".into(), stands("web", 2));
+    });
+    assert_snapshot!(told(&world, 3), @r"
+    shop/web: rewrite http/web a: 10.0.0.6 (pod one) in place of 10.0.0.1 (pod one): no ready endpoint has this address and port
+    shop/web: rewrite http/web c: 10.0.0.5 (pod one) in place of 10.0.0.2 (pod one): no ready endpoint has this address and port
+    ");
+}
+
+#[test]
+fn an_instance_of_a_gone_service_is_displaced_by_the_next_holders() {
+    let world = World::new().service(ready("web", &[5])).cloud_map(
+        "http/web",
+        HTTP,
+        [("a", stands("gone", 1)), ("b", stands("gone", 2)), ("c", stands("gone", 3))],
+    );
+    assert_snapshot!(told(&world, 3), @r"
+    shop/web: rewrite http/web a: 10.0.0.5 (pod one) in place of 10.0.0.1 (pod one): Service shop/gone is gone, or no longer annotated and headless
+    shop/web: deregister http/web b: 10.0.0.2 (pod one): Service shop/gone is gone, or no longer annotated and headless; stays until Service shop/web has an instance under this name
+    shop/web: deregister http/web c: 10.0.0.3 (pod one): Service shop/gone is gone, or no longer annotated and headless; stays until Service shop/web has an instance under this name
+    ");
+}
+
+#[test]
+fn a_policy_that_takes_nothing_out_displaces_nothing() {
+    let service_limit = ServiceLimit(2);
+    let world = World::new().service(ready("web", &[1, 5])).cloud_map(
+        "http/web",
+        HTTP,
+        [("a", stands("web", 1)), ("b", stands("web", 2))],
+    );
+    assert_snapshot!(world
+        .under(Rules { policy: Policy::CreateOnly, service_limit, ..Rules::default() })
+        .told(), @r"
+    ! shop/web http/web: 1 of 2 instances fit: a Cloud Map service takes 2, and 0 in it are not ours (ServiceFull)
+    ! shop/web http/web: POLICY=create-only does not allow this: deregister b in http/web (Policy)
+    ");
+}
+
+#[test]
+fn a_service_above_its_limit_exchanges_one_for_one() {
+    let world = World::new().service(ready("web", &[1, 5])).cloud_map(
+        "http/web",
+        HTTP,
+        [("a", stands("web", 1)), ("b", stands("web", 2)), ("c", stands("web", 3)), ("d", task(1))],
+    );
+    assert_snapshot!(told(&world, 2), @r"
+    shop/web: rewrite http/web b: 10.0.0.5 (pod one) in place of 10.0.0.2 (pod one): no ready endpoint has this address and port
+    shop/web: deregister http/web c: 10.0.0.3 (pod one): no ready endpoint has this address and port
+    ");
+    assert_snapshot!(told(&world, 3), @r"
+    shop/web: rewrite http/web b: 10.0.0.5 (pod one) in place of 10.0.0.2 (pod one): no ready endpoint has this address and port
+    shop/web: deregister http/web c: 10.0.0.3 (pod one): no ready endpoint has this address and port
+    ");
+}
+
+#[test]
+fn an_instance_of_which_only_the_health_is_told_stands() {
+    let pods = [pod("one", "10.0.0.1"), pod("two", "10.0.0.2"), pod("six", "10.0.0.6")];
+    let web = service("shop/web", "http/web").custom_health().ready(pods);
+    let present = registered("one", "10.0.0.1", "HEALTHY");
+    let known = [("a", Health::Unhealthy)];
+    let world = checked(World::new().service(web), [("a", present)], &known);
+    assert_snapshot!(told(&world, 2), @r"
+    shop/web: register http/web: 10.0.0.2 (pod two), HEALTHY
+    shop/web: health http/web a: 10.0.0.1 (pod one): UNHEALTHY -> HEALTHY, since it is ready
+    ! shop/web http/web: 2 of 3 instances fit: a Cloud Map service takes 2, and 0 in it are not ours (ServiceFull)
+    ");
+}

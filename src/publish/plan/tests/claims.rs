@@ -1,0 +1,158 @@
+//! Who holds a name, and which Services a sync of one Service is about.
+
+use insta::assert_snapshot;
+use serde_json::json;
+
+use super::name_policy::rules;
+use super::world::{A, HTTP, World, key, mistake, named, of_other_cluster, own, pod, service};
+use crate::model::{NamespaceKind, Selection, ServiceRef};
+use crate::publish::plan::{Holders, NamePolicy, RereadScope, Rules};
+
+fn holder(world: &World, place: &str) -> Option<String> {
+    Holders::decide(&world.0).holder(&key(place)).map(ToString::to_string)
+}
+
+#[test]
+fn the_holder_is_the_one_registered_then_the_older_then_the_first_by_name() {
+    let claimants = |created: [i64; 3]| {
+        World::new()
+            .service(service("ops/web", "http/web").created(created[0]))
+            .service(service("shop/api", "http/web").created(created[1]))
+            .service(service("shop/web", "http/web").created(created[2]))
+    };
+    let nobody = || ("x", of_other_cluster("shop/web", "10.0.0.1"));
+    let web = || own("a", "shop/web", "10.0.0.1");
+    let api = || own("b", "shop/api", "10.0.0.2");
+    let gone = || own("c", "shop/gone", "10.0.0.3");
+    let cases = [
+        ([1, 1, 1], [nobody(), nobody()], "ops/web"),
+        ([2, 1, 3], [nobody(), nobody()], "shop/api"),
+        ([1, 2, 3], [web(), nobody()], "shop/web"),
+        ([1, 2, 3], [web(), api()], "shop/api"),
+        ([1, 3, 2], [web(), api()], "shop/web"),
+        ([1, 2, 2], [web(), api()], "shop/api"),
+        ([1, 2, 3], [gone(), nobody()], "ops/web"),
+    ];
+    for (created, instances, expected) in cases {
+        let told = format!("{created:?} {instances:?}");
+        let world = claimants(created).cloud_map("http/web", HTTP, instances);
+        assert_eq!(holder(&world, "http/web").as_deref(), Some(expected), "{told}");
+    }
+}
+
+#[test]
+fn names_that_differ_in_case_are_contested_in_dns_namespaces_only() {
+    let world = |place: &str, other: &str| {
+        World::new()
+            .service(service("shop/web", place).created(1))
+            .service(service("shop/www", other).created(2))
+            .told()
+    };
+    assert_snapshot!(world("dns/web", "dns/Web"), @"! shop/www dns/web: Service shop/web of this cluster holds the name; this one takes over when that ends (DomainConflict)");
+    assert_snapshot!(world("http/web", "http/Web"), @"");
+}
+
+#[test]
+fn a_service_that_claims_a_name_twice_claims_it_once() {
+    let world = World::new().service(service("shop/web", "dns/web").also("Web"));
+    let claims = Holders::decide(&world.0).claims(&named("shop/web")).cloned();
+    assert_eq!((claims, world.told().as_str()), (Some([key("dns/web")].into()), ""));
+}
+
+#[test]
+fn every_name_of_a_service_is_served() {
+    let world = World::new()
+        .service(service("shop/web", "http/web").also("www").ready([pod("one", "10.0.0.1")]));
+    assert_snapshot!(world.told(), @r"
+    shop/web: create http/web: an HTTP service
+    shop/web: register http/web: 10.0.0.1 (pod one)
+    shop/web: create http/www: an HTTP service
+    shop/web: register http/www: 10.0.0.1 (pod one)
+    ");
+}
+
+#[test]
+fn a_claim_that_cannot_be_used_says_what_would_be_right() {
+    let world = World::new()
+        .namespace("ns-1", "twice", NamespaceKind::Http)
+        .namespace("ns-2", "twice", NamespaceKind::Http)
+        .service(service("shop/ambiguous", "twice/web"))
+        .service(service("shop/missing", "nowhere/web"))
+        .service(service("shop/mistaken", "http/web").mistaken());
+    assert_snapshot!(world.told(), @r#"
+    ! shop/ambiguous: several Cloud Map namespaces are named "twice"; name one by its id: ns-1, ns-2; what is registered stays (NamespaceAmbiguous)
+    ! shop/missing: no Cloud Map namespace "nowhere" is visible here; visible: twice, twice, dns, http; what is registered stays (NamespaceMissing)
+    ! shop/mistaken: annotation cloudmap.controller/ttl is "soon": it must be whole seconds; what is registered stays (BadAnnotation)
+    "#);
+    assert_eq!(world.plan().held_back.len(), 3);
+    assert!(world.told().contains(&mistake().to_string()));
+}
+
+#[test]
+fn a_sync_of_one_service_is_also_about_who_holds_its_names() {
+    let world = World::new()
+        .service(service("shop/web", "http/web").created(1))
+        .service(service("shop/young", "http/web").created(2))
+        .service(service("shop/next", "http/old").created(1))
+        .service(service("shop/apart", "http/apart"))
+        .cloud_map("http/old", HTTP, [own("a", "shop/renamed", "10.0.0.1")])
+        .cloud_map("http/free", HTTP, [own("b", "shop/gone", "10.0.0.1")]);
+    let cases = [
+        ("shop/web", vec!["shop/web"]),
+        ("shop/young", vec!["shop/web", "shop/young"]),
+        ("shop/renamed", vec!["shop/next", "shop/renamed"]),
+        ("shop/gone", vec!["shop/gone"]),
+        ("shop/unknown", vec![]),
+    ];
+    for (selected, expected) in cases {
+        let affected = world.observed(&Selection::service(named(selected))).affected;
+        let names: Vec<String> = affected.iter().map(ServiceRef::to_string).collect();
+        assert_eq!(names, expected, "{selected}");
+    }
+    assert_eq!(world.observed(&Selection::namespace("shop")).affected.len(), 6);
+    assert_eq!(world.observed(&Selection::Everything).affected.len(), 6);
+}
+
+#[test]
+fn what_is_decided_again_rests_on_the_names_and_services_of_its_changes() {
+    let world = World::new()
+        .service(service("shop/web", "dns/web").created(1).ready([pod("one", "10.0.0.1")]))
+        .service(service("shop/young", "dns/web").created(2))
+        .service(service("shop/renamed", "dns/new"))
+        .service(service("shop/apart", "dns/apart"))
+        .cloud_map("dns/web", A, [own("a", "shop/web", "10.0.0.1")])
+        .cloud_map(
+            "dns/old",
+            A,
+            [own("b", "shop/web", "10.0.0.1"), own("c", "shop/renamed", "10.0.0.2")],
+        )
+        .cloud_map("dns/apart", A, []);
+    let (holders, web) = (Holders::decide(&world.0), named("shop/web"));
+    let mut changes = world.plan().changes.into_values().flatten().collect::<Vec<_>>();
+    changes.retain(|change| change.place().key == key("dns/old"));
+    let again = RereadScope::of(&holders, [&web], &changes);
+    assert_eq!(again.keys, [key("dns/new"), key("dns/old"), key("dns/web")].into());
+    assert_eq!(again.services, [named("shop/renamed"), web].into());
+    let narrow = again.narrow(&world.0, &holders);
+    let keys: Vec<_> = narrow.registry.services.into_keys().collect();
+    assert_eq!(keys, [key("dns/old"), key("dns/web")]);
+    let services: Vec<_> = narrow.desired.services.keys().map(|it| it.name.as_str()).collect();
+    assert_eq!(services, ["renamed", "web", "young"]);
+}
+
+/// In the Kubernetes namespace `shop` names begin with `web`, in `ops` with anything.
+#[test]
+fn a_mistaken_annotation_keeps_no_name_that_its_service_may_not_have() {
+    let ops = rules(&[("kubernetesNamespaces", json!(["ops"])), ("names", json!(["*"]))]);
+    let both = rules(&[]).name_policy.zip(ops.name_policy);
+    let name_policy = both.map(|(shop, ops)| NamePolicy([shop.0, ops.0].concat()));
+    let world = World::new()
+        .service(service("shop/cart", "http/web").mistaken())
+        .service(service("ops/web", "http/web"))
+        .service(service("ops/api", "http/api"))
+        .cloud_map("http/web", HTTP, [own("a", "shop/cart", "10.0.0.1")])
+        .cloud_map("http/api", HTTP, [own("b", "shop/cart", "10.0.0.1")])
+        .under(Rules { name_policy, ..Rules::default() });
+    assert_eq!(holder(&world, "http/web").as_deref(), Some("shop/cart"));
+    assert_eq!(holder(&world, "http/api").as_deref(), Some("ops/api"));
+}

@@ -1,0 +1,332 @@
+//! Properties of every plan, on random clusters and registries: applying it leads to a world in which
+//! there is nothing left to do, and nothing is touched or lost on the way.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use proptest::prelude::*;
+
+use super::allowed::assert_allowed;
+use super::arbitrary;
+use super::promises::{findable, is_custom, our_addresses, publishable};
+use super::seeds::config;
+use super::simulation::{Course, Simulation};
+use super::world::{A, AAAA, BOTH, World, tell};
+use crate::model::attributes::MARK_PREFIX;
+use crate::model::{
+    Attributes, Endpoint, Health, Selection, ServiceKey, ServiceKind, ServiceRef, Tags,
+};
+use crate::publish::plan::instances::health;
+use crate::publish::plan::instances::identity::Identity;
+use crate::publish::plan::{
+    Adoption, Change, DeregisterReason, Holders, Plan, Policy, Reason, Rules, ServiceLimit,
+    Setting, Stage, WaitsFor,
+};
+
+/// After so many undisturbed syncs there is nothing left to do: what one of them brings about may
+/// be what a change of another Service waits for.
+pub const ROUNDS: usize = 4;
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn planning_after_applying_is_empty(world in arbitrary::world(), course in arbitrary::course()) {
+        let mut simulation = Simulation::new(world, course);
+        let foreign = simulation.foreign();
+        let holders = held(&simulation.world);
+        settle(&mut simulation, &[Selection::Everything]);
+        prop_assert_eq!(simulation.foreign(), foreign);
+        assert_kept(&simulation.world, &holders);
+        let (plan, _) = simulation.plan(&Selection::Everything);
+        assert_settled(&simulation, &plan);
+        prop_assert_eq!(simulation.sync(&Selection::Everything), 0);
+        if simulation.course.rules.policy == Policy::Sync {
+            assert_right(&simulation, &plan);
+            assert_allowed(&simulation.world, &plan);
+        }
+    }
+
+    #[test]
+    fn syncs_of_one_service_at_a_time_lead_to_the_same_registry(
+        world in arbitrary::world(),
+        course in arbitrary::course(),
+    ) {
+        // Where there is not room for all, who came first stays.
+        let service_limit = ServiceLimit::default();
+        let rules = Rules { guard: arbitrary::OFF, service_limit, ..course.rules.clone() };
+        let course = Course { failing: 0, rules, namespace_quota: 2000, ..course };
+        let selections: Vec<Selection> = services(&world).into_iter().map(Selection::service).collect();
+        let mut whole = Simulation::new(world.clone(), course.clone());
+        settle(&mut whole, &[Selection::Everything]);
+        let mut single = Simulation::new(world.clone(), course);
+        settle(&mut single, &selections);
+        let world = world.under(whole.course.rules.clone());
+        if !passes_on(&world) && !is_service_connect(&world) {
+            prop_assert_eq!(found(&whole.world), found(&single.world));
+        }
+    }
+
+    #[test]
+    fn what_is_adopted_is_nobodys_and_right_at_once(
+        world in arbitrary::world(),
+        course in arbitrary::course(),
+    ) {
+        // No guard, whose mark is a change too; and what adoption states of health is then so.
+        let rules = Rules { guard: arbitrary::OFF, ..course.rules };
+        let course = Course { rules, failing: 0, resets: true, ..course };
+        let mut simulation = Simulation::new(world, course);
+        let mut foreign = simulation.foreign();
+        let adopted = simulation.adopt(&Adoption::default());
+        for change in &adopted {
+            let Change::Adopt { place, instance, present, .. } = change else { continue };
+            let others = |key: &String| key.starts_with(MARK_PREFIX) || key.starts_with("ECS_");
+            prop_assert!(!present.keys().any(others), "{change}");
+            foreign.retain(|(key, id, _)| (key, id) != (&place.key, instance));
+        }
+        prop_assert_eq!(simulation.foreign(), foreign.clone());
+        prop_assert_eq!(simulation.adopt(&Adoption::default()), vec![]);
+        let (plan, _) = simulation.plan(&Selection::Everything);
+        for change in plan.changes.values().flatten() {
+            let is_adopted = adopted.iter().any(|it| {
+                (it.place(), it.instance()) == (change.place(), change.instance())
+            });
+            let because = match change {
+                Change::Deregister { because, .. } => Some(because),
+                other => other.exchange().map(|exchange| &exchange.because),
+            };
+            let duplicate = because == Some(&DeregisterReason::Duplicate);
+            prop_assert!(duplicate || !is_adopted, "{change}: {}", change.detail());
+        }
+        settle(&mut simulation, &[Selection::Everything]);
+        prop_assert_eq!(simulation.foreign(), foreign);
+    }
+
+    /// What a name left behind takes up is given to others by the next sync.
+    #[test]
+    fn one_undisturbed_sync_registers_all_that_there_is_room_for(
+        world in arbitrary::world(),
+        course in arbitrary::course(),
+    ) {
+        let rules = Rules { guard: arbitrary::OFF, ..course.rules };
+        let mut simulation = Simulation::new(world, Course { failing: 0, rules, ..course });
+        let passes_on = passes_on(&simulation.world);
+        let (plan, _) = simulation.plan(&Selection::Everything);
+        let mut waits = plan.changes.values().flatten().filter_map(Change::waits_for);
+        let moves = |wait: &WaitsFor| {
+            matches!(wait, WaitsFor::NewName(_) | WaitsFor::HolderAndNewName { .. })
+        };
+        if passes_on || waits.any(moves) {
+            return Ok(());
+        }
+        // What found no place in a namespace is tried again by the next sync.
+        while simulation.sync(&Selection::Everything) > 0 && !simulation.refusals.is_empty() {}
+        let (plan, _) = simulation.plan(&Selection::Everything);
+        let registers = |change: &Change| matches!(change, Change::Register { .. });
+        let fits = |it: &Change| registers(it) && !simulation.is_full(&it.place().key);
+        prop_assert!(!plan.changes.values().flatten().any(fits), "{}", tell(&plan));
+    }
+
+    #[test]
+    fn what_a_plan_registers_under_one_name_is_registered_once(world in arbitrary::world()) {
+        let plan = world.plan();
+        let written = plan.changes.values().flatten().filter_map(|change| match change {
+            Change::Register { place, instance, attributes, .. }
+            | Change::Rewrite { place, instance, attributes, .. } => {
+                let kind = world.0.registry.services.get(&place.key).map(|service| service.kind);
+                Some((place.key.clone(), instance.clone(), stated(attributes, kind)))
+            }
+            _ => None,
+        });
+        let written: Vec<_> = written.collect();
+        let ids: BTreeSet<_> = written.iter().map(|(key, id, _)| (key, id)).collect();
+        let identities: BTreeSet<_> = written.iter().map(|(key, _, it)| (key, it)).collect();
+        prop_assert_eq!((ids.len(), identities.len()), (written.len(), written.len()));
+    }
+
+    #[test]
+    fn the_same_world_gives_the_same_plan_whatever_the_order_of_endpoints(
+        world in arbitrary::world(),
+    ) {
+        let mut turned = world.clone();
+        for service in turned.0.desired.services.values_mut() {
+            service.endpoints.iter_mut().for_each(|endpoints| endpoints.reverse());
+        }
+        prop_assert_eq!(tell(&turned.plan()), tell(&world.plan()));
+    }
+}
+
+fn stated(attributes: &Attributes, kind: Option<ServiceKind>) -> Identity {
+    Identity::of(attributes, !matches!(kind, Some(A | AAAA | BOTH)))
+}
+
+/// Disturbed syncs first, then undisturbed ones. Where there is a guard, what it holds at one of them
+/// passes at the next.
+pub fn settle(simulation: &mut Simulation, selections: &[Selection]) {
+    let guarded = simulation.course.rules.guard != arbitrary::OFF;
+    let rounds = if guarded { 3 * ROUNDS } else { ROUNDS };
+    for round in 0..=rounds {
+        if guarded && round < rounds {
+            simulation.wait();
+        }
+        for selection in selections {
+            simulation.sync(selection);
+        }
+        if round == 0 {
+            simulation.course.failing = 0;
+        }
+    }
+}
+
+/// What is still open waits for something that does not come, and the plan says what hinders it.
+pub fn assert_settled(simulation: &Simulation, plan: &Plan) {
+    // That a namespace is full only a refused call shows.
+    let comes = |change: &&Change| matches!(change.stage(), Stage::Create | Stage::Register);
+    let is_refused = |it: &&Change| comes(it) && simulation.is_full(&it.place().key);
+    let holders = Holders::decide(&simulation.world.0);
+    for change in plan.changes.values().flatten().filter(|it| !is_refused(it)) {
+        let told = tell(plan);
+        let Change::Deregister { waits_for: Some(wait), .. } = change else {
+            panic!("{change} is left to do:\n{told}");
+        };
+        // Of those who share a name one may register for another, and find no room, or its id taken.
+        let for_all = |it: &Reason| it.is_about_capacity() || matches!(it, Reason::IdTaken(_));
+        let hinders = |service: &ServiceRef| {
+            plan.held_back.iter().any(|it| it.service == *service || for_all(&it.reason))
+        };
+        let shares =
+            |service: &ServiceRef, key: &ServiceKey| holders.holders(key).contains(service);
+        match wait {
+            WaitsFor::NewName(renamed)
+            | WaitsFor::HolderAndNewName { renamed, .. }
+            | WaitsFor::ContestedName { renamed, .. }
+            | WaitsFor::BlockedRename { renamed, .. } => {
+                let all = plan.changes.values().flatten().filter(is_refused);
+                let is_full = all.map(|it| &it.place().key).any(|key| shares(renamed, key));
+                assert!(is_full || hinders(renamed), "{change}:\n{told}");
+            }
+            WaitsFor::FirstRegistration => {
+                let hindered = change.marked().is_some_and(hinders);
+                assert!(hindered, "{change}:\n{told}");
+            }
+            WaitsFor::Holder(_) => {}
+        }
+    }
+}
+
+/// What stands under a name in the end is what its holders have ready, up to what is held back there.
+pub fn assert_right(simulation: &Simulation, plan: &Plan) {
+    let world = &simulation.world;
+    let holders = Holders::decide(&world.0);
+    let clear = |key: &&ServiceKey| !holders.holders(key).iter().any(|it| holders.is_unclear(it));
+    for key in holders.keys().filter(clear) {
+        let hindered = plan.held_back.iter().any(|held_back| {
+            let here = held_back.place.as_ref().is_some_and(|place| place.key == *key);
+            let remark = matches!(
+                held_back.reason,
+                Reason::Setting(Setting::SharedName { .. })
+                    | Reason::NotPublishable(_)
+                    | Reason::AddressNotAllowed { .. }
+            );
+            here && !remark
+        });
+        if hindered || plan.changes.values().flatten().any(|change| change.place().key == *key) {
+            continue;
+        }
+        let holders = holders.holders(key).iter();
+        let ready = holders.clone().flat_map(|it| publishable(&world.0, it, key));
+        let ready: Vec<Vec<IpAddr>> = ready.collect();
+        holders.for_each(|it| assert_healthy_when_serving(world, key, it));
+        let there: BTreeSet<_> = our_addresses(&world.0, key).collect();
+        for addresses in &ready {
+            let found = addresses.iter().any(|address| there.contains(address));
+            assert!(found, "{addresses:?} is ready and is not found under {key:?}");
+        }
+        for address in &there {
+            let wanted = ready.iter().flatten().any(|ready| ready == address);
+            assert!(wanted || is_anothers(world, key), "{address} is left under {key:?}");
+        }
+    }
+}
+
+/// Where health is ours to write, an instance is healthy when one of the pods behind it serves.
+fn assert_healthy_when_serving(world: &World, key: &ServiceKey, holder: &ServiceRef) {
+    let service = &world.0.desired.services[holder];
+    let there = world.0.registry.services.get(key).filter(|_| is_custom(&world.0, service, key));
+    if there.is_none() {
+        return;
+    }
+    let keeps = service.claims.as_ref().is_ok_and(|claims| claims.keeps_serving);
+    for (id, attributes) in world.0.registry.instances(key) {
+        let marked = world.0.owner.service_of(attributes);
+        let stated: Vec<_> = Identity::of(attributes, true).addresses().collect();
+        let behind = |endpoint: &&Endpoint| endpoint.addresses().any(|it| stated.contains(&it));
+        let behind = service.endpoints.iter().flatten().filter(behind);
+        let serves = |endpoint: &Endpoint| endpoint.serving && (keeps || !endpoint.terminating);
+        let serving: Vec<bool> = behind.map(serves).collect();
+        // Where several pods share an address in part, it is told by the cases in `health`.
+        let alike = serving.iter().all(|it| *it == serving[0]);
+        if marked.as_ref() == Some(holder) && !serving.is_empty() && alike {
+            let health = health::present(there, id, attributes);
+            assert_eq!(health, Health::when(serving[0]), "{id} under {key:?}");
+        }
+    }
+}
+
+/// Whether a name passes to another Service, since its holder has nothing ready. What the next holder
+/// takes over then depends on what is removed first.
+pub fn passes_on(world: &World) -> bool {
+    let holders = Holders::decide(&world.0);
+    holders.keys().any(|key| {
+        let [holder] = holders.holders(key) else { return false };
+        findable(&world.0, holder, key).is_empty() && holders.claimants(key).count() > 1
+    })
+}
+
+/// Whether something of ours is in a service of ECS Service Connect. Others of ours may come there until
+/// it goes.
+fn is_service_connect(world: &World) -> bool {
+    let mut services = world.0.registry.services.iter();
+    services.any(|(key, service)| {
+        let managed = matches!(service.tags, Tags::Read { managed_by_ecs: true, .. });
+        managed && world.0.marked_services(key).next().is_some()
+    })
+}
+
+/// What can be found of ours, and whose it is. Under which ids depends on the order of events: where a
+/// name passes to another Service, an instance that is still there is taken over.
+pub fn found(world: &World) -> BTreeSet<(ServiceKey, Identity, ServiceRef)> {
+    let keys = world.0.registry.services.keys();
+    let all = keys.flat_map(|key| world.0.registry.instances(key).map(move |(_, it)| (key, it)));
+    let ours = all.filter_map(|(key, it)| {
+        Some((key.clone(), Identity::of(it, true), world.0.owner.service_of(it)?))
+    });
+    ours.collect()
+}
+
+/// Whether somebody unclear left instances under the name: they stay.
+fn is_anothers(world: &World, key: &ServiceKey) -> bool {
+    let holders = Holders::decide(&world.0);
+    world.0.marked_services(key).any(|service| !holders.holds(key, &service))
+}
+
+/// Every Service that exists or left marks.
+fn services(world: &World) -> BTreeSet<ServiceRef> {
+    let marked = world.0.all_marked_services().map(|(_, service)| service);
+    marked.chain(world.0.desired.services.keys().cloned()).collect()
+}
+
+/// A Service that holds a name keeps it, unless it has nothing to show there: then nothing says that
+/// it held it.
+fn assert_kept(world: &World, before: &[(ServiceKey, ServiceRef)]) {
+    let holders = Holders::decide(&world.0);
+    for (key, former) in before.iter().filter(|(key, former)| !holders.holds(key, former)) {
+        let ready = findable(&world.0, former, key);
+        assert!(ready.is_empty(), "{former} lost {key:?} and has {ready:?} ready");
+    }
+}
+
+fn held(world: &World) -> Vec<(ServiceKey, ServiceRef)> {
+    let holders = Holders::decide(&world.0);
+    holders.held().map(|(key, holder)| (key.clone(), holder.clone())).collect()
+}

@@ -1,0 +1,105 @@
+//! Which Cloud Map services are deleted, and what keeps one.
+
+use super::world::{A, HTTP, World, foreign, key, own, service, tagged};
+use crate::model::{Attributes, Tags};
+use crate::publish::plan::{Claimed, Verdict, deletable, verdict};
+
+/// What a full sync of one cluster makes of `http/web`, whose tags and instances were read.
+fn web(world: &World, others: &Claimed) -> Option<Verdict> {
+    let plan = world.plan();
+    let mut observation = world.0.clone();
+    observation.expect_namespaces();
+    let claimed = Claimed::of(&observation, plan.leaving()).and(others.clone());
+    let registry = &world.0.registry;
+    let may = deletable(registry, &claimed).contains(&key("http/web"));
+    let service = &registry.services[&key("http/web")];
+    may.then(|| verdict(&key("http/web"), service, &claimed, "cloud-map-sync"))
+}
+
+/// `http/web` with these instances, tagged ours.
+fn world<const N: usize>(instances: [(&str, Attributes); N]) -> World {
+    let world = World::new().cloud_map("http/web", HTTP, instances);
+    world.with("http/web", |service| service.tags = tagged("cloud-map-sync"))
+}
+
+fn alone(world: &World) -> Option<Verdict> {
+    web(world, &Claimed::default())
+}
+
+#[test]
+fn a_service_of_ours_goes_where_nobody_claims_it_and_nothing_is_in_it() {
+    assert_eq!(alone(&world([])), Some(Verdict::Delete));
+    let unread = world([]).with("http/web", |service| service.instances = None);
+    assert_eq!(alone(&unread), Some(Verdict::Keep), "until its instances are read");
+}
+
+#[test]
+fn nothing_but_our_tag_makes_a_service_ours_to_delete() {
+    let untagged = Tags::Read { owner: None, managed_by_ecs: false };
+    for tags in [untagged, tagged("team-a"), tagged("ECS"), Tags::Unread] {
+        let world = world([]).with("http/web", |service| service.tags = tags.clone());
+        assert_eq!(alone(&world), Some(Verdict::Keep), "{tags:?}");
+    }
+    let unreadable = |service: &mut crate::model::CloudMapService| {
+        service.tags = Tags::Unreadable("denied".into());
+    };
+    let told = Some(Verdict::Unreadable("denied".into()));
+    assert_eq!(alone(&world([]).with("http/web", unreadable)), told);
+}
+
+#[test]
+fn what_is_registered_keeps_a_service_unless_all_of_it_goes() {
+    let gone = || own("a", "shop/gone", "10.0.0.1");
+    assert_eq!(alone(&world([gone()])), Some(Verdict::Delete));
+    assert_eq!(alone(&world([gone(), ("b", foreign("10.0.0.2"))])), None);
+    // After the run the same instance was not removed, say since a call failed.
+    let world = world([gone()]);
+    let claimed = Claimed::of(&world.0, world.plan().leaving()).carried_out();
+    assert!(deletable(&world.0.registry, &claimed).is_empty());
+}
+
+#[test]
+fn a_claim_keeps_a_service_with_or_without_anything_to_register() {
+    let claims = [
+        service("shop/web", "http/web"),
+        service("shop/web", "http/web").levers(false, None),
+        service("shop/api", "http/api").also("web"),
+    ];
+    for claim in claims {
+        assert_eq!(alone(&world([]).service(claim.clone())), None, "{claim:?}");
+    }
+    let other = service("shop/web", "dns/web");
+    assert_eq!(alone(&world([]).service(other)), Some(Verdict::Delete), "of another namespace");
+}
+
+#[test]
+fn a_claim_of_another_cluster_keeps_a_service() {
+    let green = World::new().service(service("ops/web", "http/web"));
+    let of_green = Claimed::of(&green.0, green.plan().leaving());
+    assert_eq!(web(&world([]), &of_green), None);
+}
+
+#[test]
+fn a_claim_in_a_namespace_that_is_not_found_keeps_every_service_of_that_name() {
+    let claims = |place| world([]).service(service("shop/web", place));
+    assert_eq!(alone(&claims("typo/Web")), None);
+    assert_eq!(alone(&claims("typo/api")), Some(Verdict::Delete));
+}
+
+#[test]
+fn a_service_whose_annotations_say_nothing_usable_is_named() {
+    let world = world([]).service(service("shop/api", "http/api").mistaken());
+    let claimed = Claimed::of(&world.0, world.plan().leaving());
+    assert_eq!(claimed.unclear(), ["shop/api of cluster blue"]);
+}
+
+#[test]
+fn a_service_that_could_not_be_read_stays() {
+    let unreadable = world([]).with("http/web", |service| {
+        (service.instances, service.unreadable) = (None, Some("throttled".into()));
+    });
+    assert_eq!(alone(&unreadable), None);
+    let dns = World::new().cloud_map("dns/web", A, []);
+    let claimed = Claimed::of(&dns.0, dns.plan().leaving());
+    assert!(deletable(&dns.0.registry, &claimed).contains(&key("dns/web")), "of any kind");
+}

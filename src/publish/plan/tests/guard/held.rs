@@ -1,0 +1,185 @@
+//! What is held, and what is said of it.
+
+use insta::assert_snapshot;
+
+use super::{Shop, at, held, lost, minutes, seen, shops, stand};
+use crate::model::{Held, Selection, ServiceRef};
+use crate::publish::plan::tests::world::{HTTP, NOW, World, named, own, pod, service, tell};
+use crate::publish::plan::{Extent, Holders, Observed, RereadScope, plan};
+
+#[test]
+fn a_loss_is_held_past_both_limits_unless_it_is_of_one_service_that_was_read() {
+    let cases: [(&[Shop<'_>], &[&str]); 10] = [
+        (&[("a", 4, Some(0)), ("b", 4, Some(0))], &["a", "b"]),
+        (&[("a", 4, Some(1)), ("b", 4, Some(2))], &["a", "b"]),
+        (&[("a", 4, Some(2)), ("b", 4, Some(2))], &[]),
+        (&[("a", 2, Some(0)), ("b", 2, None)], &["a", "b"]),
+        (&[("a", 2, Some(0)), ("b", 1, None)], &[]),
+        (&[("a", 8, Some(0)), ("b", 1, Some(1))], &[]),
+        (&[("a", 8, None), ("b", 1, Some(1))], &["a"]),
+        (&[("a", 8, Some(0)), ("b", 1, Some(0)), ("c", 1, Some(1))], &["a", "b"]),
+        (&[("a", 8, None), ("b", 8, Some(8))], &[]),
+        (&[("a", 3, None), ("b", 3, None), ("c", 3, None)], &["a", "b", "c"]),
+    ];
+    for (cluster, expected) in cases {
+        let plan = shops(cluster).plan();
+        assert_eq!(held(&plan), expected, "{cluster:?}:\n{}", tell(&plan));
+        let removals = cluster.iter().map(|(name, ..)| lost(&plan, name)).sum::<usize>();
+        assert_eq!(removals == 0, !expected.is_empty(), "{cluster:?}:\n{}", tell(&plan));
+    }
+}
+
+#[test]
+fn a_service_that_lost_its_annotation_was_read() {
+    let mut world = shops(&[("a", 8, None), ("b", 1, Some(1))]);
+    world.0.desired.unannotated.insert(named("shop/a"));
+    assert_eq!(lost(&world.plan(), "a"), 8);
+}
+
+#[test]
+fn what_goes_when_the_next_holder_is_found_is_lost_in_this_run() {
+    let next = service("shop/next", "http/a").ready([pod("new", "10.0.1.1")]);
+    let plan = shops(&[("a", 8, None), ("b", 1, Some(1))]).service(next).plan();
+    assert_eq!(held(&plan), ["a"], "{}", tell(&plan));
+}
+
+#[test]
+fn what_waits_for_one_who_does_not_come_is_not_lost_in_this_run() {
+    let withdrawn = |name, place| service(name, place).levers(false, None);
+    let left = ["w", "x", "y", "z"].map(|id| own(id, "shop/left", "10.0.1.1"));
+    let world = shops(&[("b", 1, Some(1)), ("c", 1, None)])
+        .service(withdrawn("shop/next", "http/a"))
+        .service(withdrawn("shop/left", "http/new"))
+        .cloud_map("http/a", HTTP, left);
+    let plan = world.plan();
+    assert_eq!((held(&plan), lost(&plan, "c"), lost(&plan, "left")), (vec![], 1, 4));
+    let waits = plan.changes.values().flatten().filter(|change| change.waits_for().is_some());
+    assert_eq!(waits.count(), 4, "{}", tell(&plan));
+}
+
+#[test]
+fn what_is_held_says_who_loses_since_when_and_what_ends_it() {
+    let world = shops(&[("a", 3, Some(1)), ("b", 3, None), ("c", 1, Some(1))]);
+    assert_snapshot!(world.told(), @r#"
+    shop/a: rewrite http/a a-1: cloud-map-sync/guard nothing -> 2026-11-21T10:51:00Z
+    ! shop/a http/a: 2 instances stay here: Services shop/a, shop/b would lose 5 of 7 instances at once, past GUARD_SHARE (50 %) and GUARD_MINIMUM (3); first seen 2026-11-21T10:51:00Z; the full sync lets the same loss pass from 2026-11-21T11:01:00Z on, {"action":"confirm","cluster":"arn:aws:eks:eu-central-1:111122223333:cluster/blue"} at once (Guard)
+    ! shop/b http/b: 3 instances stay here: Services shop/a, shop/b would lose 5 of 7 instances at once, past GUARD_SHARE (50 %) and GUARD_MINIMUM (3); first seen 2026-11-21T10:51:00Z; the full sync lets the same loss pass from 2026-11-21T11:01:00Z on, {"action":"confirm","cluster":"arn:aws:eks:eu-central-1:111122223333:cluster/blue"} at once (Guard)
+    "#);
+    let alone = shops(&[("a", 8, None), ("b", 1, Some(1))]);
+    assert_snapshot!(alone.plan().guard.expect("held").to_string(), @r#"Service shop/a, which is not in the cluster, would lose 8 of 9 instances at once, past GUARD_SHARE (50 %) and GUARD_MINIMUM (3); first seen 2026-11-21T10:51:00Z; the full sync lets the same loss pass from 2026-11-21T11:01:00Z on, {"action":"confirm","cluster":"arn:aws:eks:eu-central-1:111122223333:cluster/blue"} at once"#);
+    let many: Vec<String> = (0..9).map(|index| format!("s{index}")).collect();
+    let many: Vec<Shop<'_>> = many.iter().map(|name| (name.as_str(), 2, None)).collect();
+    assert_snapshot!(shops(&many).plan().guard.expect("held").to_string(), @r#"Services shop/s0, shop/s1, shop/s2 and 6 more would lose 18 of 18 instances at once, past GUARD_SHARE (50 %) and GUARD_MINIMUM (3); first seen 2026-11-21T10:51:00Z; the full sync lets the same loss pass from 2026-11-21T11:01:00Z on, {"action":"confirm","cluster":"arn:aws:eks:eu-central-1:111122223333:cluster/blue"} at once"#);
+}
+
+#[test]
+fn a_rolling_restart_and_a_rename_lose_nothing() {
+    let replaced = |index: usize| pod("two", &format!("10.0.1.{index}"));
+    let rolled =
+        ["a", "b"].into_iter().fold(shops(&[("a", 4, None), ("b", 4, None)]), |it, name| {
+            let pods: Vec<_> = (0..4).map(replaced).collect();
+            it.service(service(&format!("shop/{name}"), &format!("http/{name}")).ready(pods))
+        });
+    let renamed =
+        ["a", "b"].into_iter().fold(shops(&[("a", 4, None), ("b", 4, None)]), |it, name| {
+            let pods: Vec<_> = (0..4).map(|index| pod("one", &format!("10.0.0.{index}"))).collect();
+            it.service(service(&format!("shop/{name}"), &format!("http/new-{name}")).ready(pods))
+        });
+    for world in [rolled, renamed] {
+        let plan = world.plan();
+        assert_eq!((stand(&plan), lost(&plan, "a"), lost(&plan, "b")), (None, 4, 4));
+    }
+}
+
+#[test]
+fn an_instance_that_passes_to_another_service_is_not_lost() {
+    let world = shops(&[("a", 4, None), ("b", 4, None)]);
+    let world = ["a", "b"].into_iter().fold(world, |world, name| {
+        let pods: Vec<_> = (0..4).map(|index| pod("one", &format!("10.0.0.{index}"))).collect();
+        world.service(service(&format!("shop/new-{name}"), &format!("http/{name}")).ready(pods))
+    });
+    assert_eq!(stand(&world.plan()), None);
+}
+
+#[test]
+fn registrations_and_rewrites_go_on_while_removals_are_held() {
+    let mut world = shops(&[("a", 4, None), ("b", 4, Some(0))]);
+    let (name, ready) = ("shop/a", [pod("two", "10.0.0.0"), pod("three", "10.0.0.9")]);
+    world = world.service(service(name, "http/a").ready(ready));
+    assert_snapshot!(world.told(), @r#"
+    shop/a: rewrite http/a a-0: cloud-map-sync/pod one -> two
+    shop/a: rewrite http/a a-1: cloud-map-sync/guard nothing -> 2026-11-21T10:51:00Z
+    shop/a: register http/a: 10.0.0.9 (pod three)
+    ! shop/a http/a: 3 instances stay here: Services shop/a, shop/b would lose 6 of 8 instances at once, past GUARD_SHARE (50 %) and GUARD_MINIMUM (3); first seen 2026-11-21T10:51:00Z; the full sync lets the same loss pass from 2026-11-21T11:01:00Z on, {"action":"confirm","cluster":"arn:aws:eks:eu-central-1:111122223333:cluster/blue"} at once (Guard)
+    ! shop/b http/b: 4 instances stay here: Services shop/a, shop/b would lose 6 of 8 instances at once, past GUARD_SHARE (50 %) and GUARD_MINIMUM (3); first seen 2026-11-21T10:51:00Z; the full sync lets the same loss pass from 2026-11-21T11:01:00Z on, {"action":"confirm","cluster":"arn:aws:eks:eu-central-1:111122223333:cluster/blue"} at once (Guard)
+    "#);
+}
+
+#[test]
+fn a_second_look_neither_holds_nor_says_anything() {
+    let world = shops(&[("a", 4, Some(0)), ("b", 4, None), ("c", 4, Some(4))]);
+    let holders = Holders::decide(&world.0);
+    let changes = at(seen(world.clone()), NOW + minutes(10)).plan().changes;
+    let (service, changes) = changes.into_iter().next().expect("the loss passes");
+    let again = RereadScope::of(&holders, [&service], &changes);
+    let narrow = again.narrow(&world.0, &holders);
+    let second = plan(Observed::reread(narrow, &again).basis());
+    assert_eq!((stand(&second), lost(&second, "a")), (None, 4), "{}", tell(&second));
+    assert!(second.held_back.is_empty());
+}
+
+#[test]
+fn rest_of_a_run_holds_what_that_held_and_passes_nothing_for_it() {
+    let services = |names: &[&str]| {
+        Held::Services(names.iter().map(|name| ServiceRef::new("shop", *name)).collect())
+    };
+    let rest = |mut world: World, held: Held| {
+        (world.0.extent, world.0.held) = (Extent::Part, held);
+        let one = Selection::service(ServiceRef::new("shop", "a"));
+        let plan = plan(world.observed(&one).basis());
+        (lost(&plan, "a"), tell(&plan))
+    };
+    let world = || shops(&[("a", 5, None), ("b", 5, None), ("c", 9, Some(9))]);
+    let cases =
+        [(services(&[]), 5), (services(&["b"]), 5), (services(&["a", "b"]), 0), (Held::All, 0)];
+    for (held, expected) in cases {
+        let (lost, told) = rest(world(), held.clone());
+        assert_eq!(lost, expected, "{held:?}\n{told}");
+    }
+    assert_snapshot!(rest(world(), services(&["a"])).1, @"! shop/a http/a: 5 instances stay here: Service shop/a, which is not in the cluster, would lose 5 instances that the full sync holds (Guard)");
+    // To be held elsewhere lifts nothing that is held here.
+    let seen = seen(shops(&[("a", 5, None), ("b", 5, None)]));
+    for held in [services(&[]), services(&["b"])] {
+        assert_eq!(rest(seen.clone(), held).0, 0);
+    }
+    // What is back is not lost, and so not held.
+    let back = shops(&[("a", 5, Some(5))]).service(
+        service("shop/a", "http/a")
+            .ready((0..5).map(|index| pod("two", &format!("10.0.1.{index}"))).collect::<Vec<_>>()),
+    );
+    assert_eq!(rest(back, services(&["a"])).0, 5);
+}
+
+#[test]
+fn a_targeted_sync_leaves_what_is_too_much_for_it_to_the_full_sync() {
+    let part = |mut world: World, selection: &Selection| {
+        world.0.extent = Extent::Part;
+        plan(world.observed(selection).basis())
+    };
+    let one = |name| Selection::service(ServiceRef::new("shop", name));
+    let both = one("a").union(one("b"));
+    // `c` would make it a small share of the cluster, and is not what this sync is about.
+    let world = || shops(&[("a", 3, Some(0)), ("b", 3, Some(1)), ("c", 90, Some(90))]);
+    assert_snapshot!(tell(&part(world(), &both)), @r#"
+    ! shop/a http/a: 3 instances stay here: Services shop/a, shop/b would lose 5 of 6 instances at once, past GUARD_SHARE (50 %) and GUARD_MINIMUM (3); this targeted sync leaves it to the full sync (Guard)
+    ! shop/b http/b: 2 instances stay here: Services shop/a, shop/b would lose 5 of 6 instances at once, past GUARD_SHARE (50 %) and GUARD_MINIMUM (3); this targeted sync leaves it to the full sync (Guard)
+    "#);
+    assert_eq!(stand(&world().plan()), None);
+    assert_eq!(lost(&part(world(), &one("a")), "a"), 3);
+    assert_eq!(lost(&part(shops(&[("a", 3, None)]), &one("a")), "a"), 3);
+    // What a full sync holds is not taken out piece by piece.
+    let held_before = seen(shops(&[("a", 3, Some(0)), ("b", 3, Some(1)), ("c", 3, Some(3))]));
+    assert_snapshot!(tell(&part(held_before.clone(), &one("a"))), @r#"! shop/a http/a: 3 instances stay here: Service shop/a would lose 3 instances that the full sync holds; first seen 2026-11-21T10:51:00Z; the full sync lets the same loss pass from 2026-11-21T11:01:00Z on, {"action":"confirm","cluster":"arn:aws:eks:eu-central-1:111122223333:cluster/blue"} at once (Guard)"#);
+    let forgotten = at(held_before, NOW + minutes(61));
+    assert_eq!(lost(&part(forgotten, &one("a")), "a"), 3);
+}

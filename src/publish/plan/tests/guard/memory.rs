@@ -1,0 +1,125 @@
+//! What is remembered, where, and until when.
+
+use std::collections::BTreeMap;
+
+use insta::assert_snapshot;
+
+use super::{after, at, marks, minutes, seen, shops, stand};
+use crate::model::attributes::{HEALTH, INITIAL_HEALTH, SIGHTING};
+use crate::model::{Attributes, GuardState, Health, KnownHealth};
+use crate::publish::plan::tests::world::{
+    HTTP, NOW, World, foreign, key, of_other_cluster, ours, pod, service, tell, with, written,
+};
+use crate::publish::plan::{Policy, Rules};
+
+#[test]
+fn others_are_neither_counted_nor_marked() {
+    let others = [
+        ("x", of_other_cluster("shop/a", "10.0.2.1")),
+        ("y", foreign("10.0.2.2")),
+        ("z", with(of_other_cluster("shop/a", "10.0.2.3"), SIGHTING, &NOW.to_string())),
+    ];
+    let mut world = shops(&[("a", 2, None), ("b", 2, None)]);
+    for (id, attributes) in others.clone() {
+        world = world.with("http/a", |it| {
+            it.instances.as_mut().expect("read").insert(id.to_owned(), attributes);
+        });
+    }
+    let plan = world.plan();
+    assert_eq!(plan.guard.as_ref().map(|told| (told.loss, told.instances)), Some((4, 4)));
+    assert!(plan.guard.as_ref().is_some_and(|told| !told.later_look), "{}", tell(&plan));
+    let world = after(world, &plan);
+    for (id, attributes) in others {
+        assert_eq!(world.0.registry.instance(&key("http/a"), id), Some(&attributes));
+    }
+}
+
+#[test]
+fn what_was_seen_is_forgotten_when_the_loss_is_over() {
+    let world = seen(shops(&[("a", 4, Some(0)), ("b", 4, Some(0))]));
+    assert_eq!(marks(&world).len(), 1);
+    let back = |world: World, count: usize| {
+        ["a", "b"].into_iter().fold(world, |world, name| {
+            let pods = (0..count).map(|index| pod("one", &format!("10.0.0.{index}")));
+            let pods: Vec<_> = pods.collect();
+            world.service(service(&format!("shop/{name}"), &format!("http/{name}")).ready(pods))
+        })
+    };
+    let over = back(world, 4);
+    let plan = over.plan();
+    assert_snapshot!(tell(&plan), @"shop/a: rewrite http/a a-0: cloud-map-sync/guard 2026-11-21T10:51:00Z -> nothing");
+    let over = after(over, &plan);
+    assert!(marks(&over).is_empty() && over.plan().changes.is_empty());
+    let again = at(back(over, 0), NOW + minutes(20)).plan();
+    assert_eq!(again.guard.and_then(|told| told.first_seen), Some(NOW + minutes(20)));
+}
+
+#[test]
+fn the_mark_goes_where_there_is_room() {
+    let full: Attributes = (0..23).map(|index| (format!("k{index}"), "x".to_owned())).collect();
+    let world = shops(&[("a", 2, None), ("b", 2, None)]).with("http/a", |it| {
+        it.instances.as_mut().expect("read").values_mut().for_each(|it| it.extend(full.clone()));
+    });
+    let world = seen(world);
+    let marked = world.0.registry.instance(&key("http/b"), "b-0").expect("it is there");
+    assert_eq!((marks(&world).len(), marked.contains_key(SIGHTING)), (1, true));
+}
+
+#[test]
+fn a_rewrite_carries_the_mark_over_and_the_mark_alone_is_no_difference() {
+    let world = seen(shops(&[("a", 4, None), ("b", 4, None)]));
+    assert_eq!(world.plan().changes, BTreeMap::new());
+    // The marked instance is wanted again, by another pod.
+    let world = world.service(service("shop/a", "http/a").ready([pod("two", "10.0.0.0")]));
+    let plan = world.plan();
+    assert_eq!(stand(&plan), Some(GuardState::Held));
+    assert_eq!(marks(&after(world, &plan)).len(), 1, "{}", tell(&plan));
+}
+
+#[test]
+fn the_mark_is_taken_off_in_the_turn_in_which_its_instance_goes() {
+    let marked = with(ours("shop/left", "10.0.0.1"), SIGHTING, &NOW.to_string());
+    let world = shops(&[])
+        .service(service("ops/next", "http/a").ready([pod("two", "10.0.0.2")]))
+        .service(service("shop/left", "http/new").levers(false, None))
+        .cloud_map("http/a", HTTP, [("a-0", marked)]);
+    assert_snapshot!(world.told(), @r"
+    ops/next: rewrite http/a a-0: cloud-map-sync/guard 2026-11-21T10:51:00Z -> nothing
+    ops/next: register http/a: 10.0.0.2 (pod two)
+    ops/next: deregister http/a a-0: 10.0.0.1: Service shop/left asks for another name now; stays until Service ops/next has an instance under this name
+    ");
+}
+
+#[test]
+fn a_policy_that_rewrites_nothing_remembers_nothing() {
+    let world = seen(shops(&[("a", 4, None), ("b", 4, None)]));
+    for policy in Policy::ALL {
+        let rules = Rules { policy, ..(*world.0.rules).clone() };
+        let plan = world.clone().under(rules).plan();
+        let forgets = plan.changes.values().flatten().count();
+        assert_eq!(forgets, usize::from(policy == Policy::UpsertOnly), "{}", tell(&plan));
+        assert_eq!(stand(&plan).is_some(), policy == Policy::Sync, "{policy}");
+    }
+}
+
+/// A registration starts the health anew with what it says.
+#[test]
+fn to_remember_something_on_an_instance_does_not_change_its_health() {
+    let mut world = shops(&[("a", 4, None), ("b", 4, None)]);
+    for place in ["http/a", "http/b"] {
+        world = world.with(place, |it| {
+            it.custom_health = true;
+            let instances = it.instances.as_mut().expect("read");
+            for attributes in instances.values_mut() {
+                attributes.insert(INITIAL_HEALTH.to_owned(), "HEALTHY".to_owned());
+                attributes.insert(HEALTH.to_owned(), "custom".to_owned());
+            }
+            let known = instances.keys().map(|id| (id.clone(), Health::Unhealthy));
+            it.health = KnownHealth::Read(known.collect());
+        });
+    }
+    let plan = world.plan();
+    let marked = ["http/a", "http/b"].map(|place| written(&plan, place)).into_iter().flatten();
+    let health: Vec<String> = marked.map(|(_, it)| it[INITIAL_HEALTH].clone()).collect();
+    assert_eq!(health, ["UNHEALTHY"]);
+}

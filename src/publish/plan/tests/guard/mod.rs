@@ -1,0 +1,109 @@
+//! The guard against mass deletion: what it holds and says (`held`), what it lets pass (`passing`) and
+//! what it remembers (`memory`), in clusters that are told in one line, and in random ones
+//! (`convergence`).
+
+mod convergence;
+mod held;
+mod memory;
+mod passing;
+mod unread;
+
+use std::collections::BTreeSet;
+
+use super::world::{HTTP, World, ours, pod, service, tell, with};
+use crate::model::attributes::SIGHTING;
+use crate::model::{GuardState, ServiceRef, SignedDuration, Timestamp};
+use crate::publish::plan::{Change, Extent, Guard, Plan, Rules};
+
+/// A Service of `shop`: its name, how many instances it has, and how many of those are ready; `None`
+/// where the Service is gone.
+pub type Shop<'a> = (&'a str, usize, Option<usize>);
+
+/// A cluster of these Services under a guard of 50 % and 3 instances.
+pub fn shops(shops: &[Shop<'_>]) -> World {
+    let guard = Guard { share: 50, minimum: 3, ..Guard::default() };
+    let world = World::new().under(Rules { guard, ..Rules::default() });
+    shops.iter().fold(world, |world, (name, registered, ready)| {
+        let address = |index: usize| format!("10.0.0.{index}");
+        let of = format!("shop/{name}");
+        let place = format!("http/{name}");
+        let instance = |index| {
+            let marked = with(ours(&of, &address(index)), "cloud-map-sync/pod", "one");
+            (format!("{name}-{index}"), marked)
+        };
+        let instances = (0..*registered).map(instance).collect();
+        let world =
+            world.cloud_map(&place, HTTP, []).with(&place, |it| it.instances = Some(instances));
+        match ready {
+            Some(ready) => {
+                let pods: Vec<_> = (0..*ready).map(|index| pod("one", &address(index))).collect();
+                world.service(service(&of, &place).ready(pods))
+            }
+            None => world,
+        }
+    })
+}
+
+pub fn at(mut world: World, now: Timestamp) -> World {
+    world.0.now = now;
+    world
+}
+
+pub fn minutes(minutes: i64) -> SignedDuration {
+    SignedDuration::from_mins(minutes)
+}
+
+pub fn confirmed(mut world: World) -> World {
+    world.0.extent = Extent::Confirmed;
+    world
+}
+
+/// The world as the first look leaves it: what it rewrites and registers is done.
+pub fn after(mut world: World, plan: &Plan) -> World {
+    for change in plan.changes.values().flatten() {
+        match change {
+            Change::Register { place, instance, attributes, .. }
+            | Change::Rewrite { place, instance, attributes, .. } => {
+                let service = world.0.registry.services.get_mut(&place.key).expect("it is there");
+                let instances = service.instances.as_mut().expect("they were read");
+                instances.insert(instance.clone(), attributes.clone());
+            }
+            Change::Deregister { place, instance, .. } => {
+                let service = world.0.registry.services.get_mut(&place.key).expect("it is there");
+                service.instances.as_mut().expect("they were read").remove(instance);
+            }
+            _ => panic!("{change}"),
+        }
+    }
+    world
+}
+
+/// The world after a first look.
+pub fn seen(world: World) -> World {
+    let plan = world.plan();
+    assert_eq!(stand(&plan), Some(GuardState::Held), "{}", tell(&plan));
+    after(world, &plan)
+}
+
+pub fn stand(plan: &Plan) -> Option<GuardState> {
+    plan.guard.as_ref().map(|told| told.state)
+}
+
+/// The names of the Services that keep what they would lose.
+pub fn held(plan: &Plan) -> Vec<&str> {
+    let held = plan.held_back.iter().filter(|it| it.reason.code() == "Guard");
+    let names: BTreeSet<&str> = held.map(|it| it.service.name.as_str()).collect();
+    names.into_iter().collect()
+}
+
+/// How many instances of a Service go.
+pub fn lost(plan: &Plan, name: &str) -> usize {
+    let of = ServiceRef::new("shop", name);
+    plan.changes.values().flatten().filter(|change| change.marked() == Some(&of)).count()
+}
+
+pub fn marks(world: &World) -> Vec<String> {
+    let services = world.0.registry.services.keys();
+    let all = services.flat_map(|key| world.0.registry.instances(key));
+    all.filter_map(|(_, attributes)| attributes.get(SIGHTING).cloned()).collect()
+}

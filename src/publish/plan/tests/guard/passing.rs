@@ -1,0 +1,148 @@
+//! What is let pass, and when.
+
+use insta::assert_snapshot;
+
+use super::{after, at, confirmed, held, lost, marks, minutes, seen, shops, stand};
+use crate::model::{GuardState, SignedDuration};
+use crate::publish::plan::tests::world::{NOW, World, named, pod, service, tell};
+use crate::publish::plan::{Guard, Rules};
+
+#[test]
+fn what_passes_says_so() {
+    let world = || seen(shops(&[("a", 3, Some(1)), ("b", 3, None)]));
+    let lifted = at(world(), NOW + minutes(10)).plan();
+    assert_snapshot!(lifted.guard.expect("lifted").to_string(), @"Services shop/a, shop/b would lose 5 of 6 instances at once, past GUARD_SHARE (50 %) and GUARD_MINIMUM (3); the same was seen before, so they go");
+    let confirmed = confirmed(world()).plan();
+    assert_snapshot!(confirmed.guard.expect("confirmed").to_string(), @"Services shop/a, shop/b would lose 5 of 6 instances at once, past GUARD_SHARE (50 %) and GUARD_MINIMUM (3); confirmed, so they go");
+}
+
+#[test]
+fn the_same_loss_passes_between_one_wait_and_six() {
+    let first = seen(shops(&[("a", 3, Some(1)), ("b", 3, None)]));
+    let second = SignedDuration::from_secs(1);
+    let cases = [
+        (SignedDuration::ZERO, GuardState::Held, false),
+        (minutes(10) - second, GuardState::Held, false),
+        (minutes(10), GuardState::Lifted, false),
+        (minutes(60), GuardState::Lifted, false),
+        (minutes(60) + second, GuardState::Held, true),
+        (-minutes(10), GuardState::Held, false),
+        (-minutes(10) - second, GuardState::Held, true),
+    ];
+    for (later, expected, anew) in cases {
+        let plan = at(first.clone(), NOW + later).plan();
+        let told = plan.guard.clone().expect("past the limits");
+        assert_eq!(told.state, expected, "{later}");
+        let goes = if expected == GuardState::Lifted { (2, 3) } else { (0, 0) };
+        assert_eq!((lost(&plan, "a"), lost(&plan, "b")), goes, "{later}");
+        let first_seen = if anew { NOW + later } else { NOW };
+        assert_eq!(told.first_seen, Some(first_seen), "{later}");
+        assert_eq!(told.later_look, first_seen < NOW + later, "{later}");
+        let writes = plan.changes.values().flatten().filter(|it| it.marked().is_none()).count();
+        assert_eq!(writes == 1, anew, "{later}:\n{}", tell(&plan));
+    }
+}
+
+#[test]
+fn same_loss_passes_up_to_three_periods_if_six_waits_are_less() {
+    let world = shops(&[("a", 3, Some(1)), ("b", 3, None)]);
+    let guard = Guard { wait: minutes(2), period: minutes(30), ..world.0.rules.guard };
+    let rules = Rules { guard, ..(*world.0.rules).clone() };
+    let first = seen(world.under(rules));
+    let second = SignedDuration::from_secs(1);
+    for (later, expected) in [
+        (minutes(2) - second, GuardState::Held),
+        (minutes(2), GuardState::Lifted),
+        (minutes(30), GuardState::Lifted),
+        (minutes(90), GuardState::Lifted),
+        (minutes(90) + second, GuardState::Held),
+    ] {
+        let plan = at(first.clone(), NOW + later).plan();
+        assert_eq!(stand(&plan), Some(expected), "{later}");
+    }
+}
+
+#[test]
+fn pair_of_settings_that_lets_no_full_sync_come_in_time_is_a_warning() {
+    let guard =
+        |wait, period| Guard { wait: minutes(wait), period: minutes(period), ..Guard::default() };
+    for (wait, period) in [(10, 1), (10, 60), (1, 1), (60, 5)] {
+        assert_eq!(guard(wait, period).mismatch(), None, "{wait} {period}");
+    }
+    assert_eq!(Guard { share: 100, ..guard(2, 30) }.mismatch(), None, "it is off");
+    let warning = guard(2, 30).mismatch().expect("no run in 12 minutes");
+    assert_snapshot!(warning, @"GUARD_WAIT (2m) and SCHEDULE_MINUTES (30) do not go together: no full sync comes between one and six times GUARD_WAIT, so the next full sync lets pass what is held, if it comes within 1h 30m");
+}
+
+#[test]
+fn only_what_was_seen_passes_and_the_rest_is_judged_by_itself() {
+    let first = || seen(shops(&[("a", 5, Some(1)), ("b", 5, None), ("c", 4, Some(4))]));
+    let later = NOW + minutes(10);
+    let ready = |world: World, name: &str, count: usize| {
+        let pods: Vec<_> = (0..count).map(|index| pod("one", &format!("10.0.0.{index}"))).collect();
+        at(
+            world.service(service(&format!("shop/{name}"), &format!("http/{name}")).ready(pods)),
+            later,
+        )
+    };
+    // Less is lost than then: more is left.
+    let plan = ready(first(), "a", 2).plan();
+    assert_eq!(
+        (stand(&plan), lost(&plan, "a"), lost(&plan, "b")),
+        (Some(GuardState::Lifted), 3, 5)
+    );
+    // More is lost of one, which would pass by itself, since it was read.
+    let plan = ready(first(), "a", 0).plan();
+    assert_eq!(
+        (stand(&plan), lost(&plan, "a"), lost(&plan, "b")),
+        (Some(GuardState::Lifted), 5, 5)
+    );
+    // Another one, past the limits by itself, is seen for the first time.
+    let mut gone = at(first(), later);
+    gone.0.desired.services.remove(&named("shop/c"));
+    let plan = gone.plan();
+    assert_eq!((held(&plan), lost(&plan, "a"), lost(&plan, "b")), (vec!["c"], 4, 5));
+    let told = plan.guard.clone().expect("held");
+    assert_eq!((told.loss, told.instances, told.first_seen), (4, 5, Some(later)));
+    let marks = marks(&after(gone, &plan));
+    assert!(
+        matches!(marks.as_slice(), [one] if one.starts_with("2026-11-21T11:01:00Z ")),
+        "{marks:?}"
+    );
+}
+
+#[test]
+fn a_loss_that_has_grown_is_seen_anew() {
+    let later = NOW + minutes(10);
+    let none_ready = |world: World, name: &str| {
+        world.service(service(&format!("shop/{name}"), &format!("http/{name}")))
+    };
+    let first = seen(shops(&[("a", 5, Some(2)), ("b", 5, Some(2))]));
+    let grown = ["a", "b"].into_iter().fold(at(first, later), none_ready);
+    let plan = grown.plan();
+    assert_eq!((stand(&plan), held(&plan)), (Some(GuardState::Held), vec!["a", "b"]));
+    assert_eq!(plan.guard.and_then(|told| told.first_seen), Some(later));
+}
+
+#[test]
+fn a_loss_that_is_held_is_the_same_whatever_its_new_pods_are_registered_as() {
+    let world = seen(shops(&[("a", 4, Some(1)), ("b", 4, None)]));
+    let world = world.service(service("shop/a", "http/a").ready([pod("two", "10.0.0.9")]));
+    let world = after(world.clone(), &world.plan());
+    let plan = at(world, NOW + minutes(10)).plan();
+    assert_eq!(
+        (stand(&plan), lost(&plan, "a"), lost(&plan, "b")),
+        (Some(GuardState::Lifted), 4, 4)
+    );
+}
+
+#[test]
+fn a_confirmed_loss_goes_with_all_that_was_remembered() {
+    let world = confirmed(seen(shops(&[("a", 4, Some(1)), ("b", 4, None)])));
+    let plan = world.plan();
+    assert_eq!(
+        (stand(&plan), lost(&plan, "a"), lost(&plan, "b")),
+        (Some(GuardState::Confirmed), 3, 4)
+    );
+    assert!(marks(&after(world, &plan)).is_empty());
+}

@@ -1,0 +1,245 @@
+//! Which instance stands for which endpoint, what is rewritten in it, and what is not touched.
+
+use insta::assert_snapshot;
+
+use super::simulation::{Course, Simulation};
+use super::world::{
+    A, BOTH, HTTP, SRV, World, foreign, of_other_cluster, ours, pod, service, web_of, with, written,
+};
+use crate::model::attributes::{AVAILABILITY_ZONE, INITIAL_HEALTH, IPV4, PORT, REGION, SCHEMA};
+use crate::model::{Attributes, Selection, ServiceKind, ServiceRef};
+use crate::publish::plan::Foreign;
+
+/// A Service with one pod, and an instance of ours as it stands in Cloud Map.
+fn registered(instance: Attributes) -> World {
+    World::new().service(service("shop/web", "dns/web").ready([pod("one", "10.0.0.1")])).cloud_map(
+        "dns/web",
+        A,
+        [("a", instance)],
+    )
+}
+
+/// As the first release registers the pod of `registered`.
+fn right() -> Attributes {
+    with(ours("shop/web", "10.0.0.1"), "cloud-map-sync/pod", "one")
+}
+
+#[test]
+fn an_instance_keeps_the_id_that_it_has() {
+    let plan = registered(right()).plan();
+    assert!(plan.changes.is_empty());
+    assert_eq!(plan.unchanged.values().map(|it| it.ours).sum::<usize>(), 1);
+}
+
+#[test]
+fn what_we_set_is_repaired_and_what_others_added_is_no_difference() {
+    let mut unmarked = right();
+    unmarked.remove("cloud-map-sync/pod");
+    let cases = [
+        ("cloud-map-sync/pod", "two", "cloud-map-sync/pod two -> one"),
+        ("cloud-map-sync/service", "api", "cloud-map-sync/service api -> web"),
+        ("cloud-map-sync/namespace", "ops", "cloud-map-sync/namespace ops -> shop"),
+        (AVAILABILITY_ZONE, "eu-central-1a", "AVAILABILITY_ZONE eu-central-1a -> nothing"),
+        (REGION, "us-east-1", "REGION us-east-1 -> eu-central-1"),
+        (PORT, "8080", "AWS_INSTANCE_PORT 8080 -> nothing"),
+        ("AWS_ALIAS_DNS_NAME", "x", "AWS_ALIAS_DNS_NAME x -> nothing"),
+        (INITIAL_HEALTH, "UNHEALTHY", ""),
+        (SCHEMA, "7", ""),
+        (SCHEMA, "0", ""),
+        ("cloud-map-sync/later", "x", ""),
+        ("color", "red", ""),
+    ];
+    for (key, value, expected) in cases {
+        let told = registered(with(right(), key, value)).told();
+        let told = told.strip_prefix("shop/web: rewrite dns/web a: ").unwrap_or(&told);
+        assert_eq!(told, expected, "{key}={value}");
+    }
+    assert_snapshot!(registered(unmarked).told(), @"shop/web: rewrite dns/web a: cloud-map-sync/pod nothing -> one");
+}
+
+#[test]
+fn the_mark_of_a_pod_goes_where_no_pod_stands_behind_the_address() {
+    let mut bare = pod("", "10.0.0.1");
+    bare.pod = None;
+    let world = World::new().service(service("shop/web", "dns/web").ready([bare])).cloud_map(
+        "dns/web",
+        A,
+        [("a", right())],
+    );
+    assert_snapshot!(world.told(), @"shop/web: rewrite dns/web a: cloud-map-sync/pod one -> nothing");
+}
+
+#[test]
+fn a_rewrite_carries_over_what_others_added() {
+    let added = [
+        ("color", "red"),
+        (INITIAL_HEALTH, "UNHEALTHY"),
+        (SCHEMA, "7"),
+        ("cloud-map-sync/later", "x"),
+    ];
+    let present = added.into_iter().fold(right(), |it, (key, value)| with(it, key, value));
+    let plan = registered(with(present.clone(), REGION, "us-east-1")).plan();
+    let healthy = with(present, INITIAL_HEALTH, "HEALTHY");
+    assert_eq!(written(&plan, "dns/web")["a"], healthy, "its health begins anew, and it is ready");
+}
+
+#[test]
+fn the_port_tells_instances_apart_in_http_and_srv_services_only() {
+    let world =
+        |kind| {
+            let web = service("shop/web", web_of(kind)).ports([("http", 80)]).port(["http"]);
+            let registered = with(ours("shop/web", "10.0.0.1"), PORT, "8079");
+            World::new()
+                .service(web.ready([pod("one", "10.0.0.1").target("http", 8080)]))
+                .cloud_map(web_of(kind), kind, [("a", registered)])
+        };
+    assert_snapshot!(world(SRV).told(), @r"
+    shop/web: register dns/web: 10.0.0.1 port 8080 (pod one)
+    shop/web: deregister dns/web a: 10.0.0.1 port 8079: no ready endpoint has this address and port; stays until one of the ready endpoints is registered
+    ");
+    assert_snapshot!(world(HTTP).told(), @r"
+    shop/web: register http/web: 10.0.0.1 port 8080 (pod one)
+    shop/web: deregister http/web a: 10.0.0.1 port 8079: no ready endpoint has this address and port; stays until one of the ready endpoints is registered
+    ");
+    assert_snapshot!(world(A).told(), @r"
+    shop/web: rewrite dns/web a: AWS_INSTANCE_PORT 8079 -> 8080, cloud-map-sync/pod nothing -> one
+    ! shop/web dns/web: A records carry no port: http is kept as an attribute only (an SRV or HTTP service would serve it) (PortNotServed)
+    ");
+}
+
+#[test]
+fn an_instance_that_gains_a_second_address_keeps_its_id() {
+    let ready = |addresses| {
+        World::new().service(service("shop/web", "dns/web").ready([pod("one", addresses)]))
+    };
+    let id = ready("10.0.0.1").cloud_map("dns/web", BOTH, []).id_given("dns/web", "10.0.0.1");
+    let world = ready("10.0.0.1+fd00::1").cloud_map("dns/web", BOTH, [(&id, right())]);
+    assert_snapshot!(world.told(), @"shop/web: rewrite dns/web: AWS_INSTANCE_IPV6 nothing -> fd00::1");
+    assert_eq!(written(&world.plan(), "dns/web").into_keys().collect::<Vec<_>>(), [id]);
+}
+
+#[test]
+fn an_id_that_somebody_else_has_is_not_registered_over() {
+    let empty =
+        World::new().service(service("shop/web", "http/web").ready([pod("one", "10.0.0.1")]));
+    let id = empty.id_given("http/web", "10.0.0.1");
+    let others = [
+        foreign("10.0.0.1"),
+        foreign("10.0.0.9"),
+        of_other_cluster("shop/web", "10.0.0.1"),
+        with(right(), "cloud-map-sync/owner", "another"),
+    ];
+    for other in others {
+        let plan = empty.clone().cloud_map("http/web", HTTP, [(&id, other)]).plan();
+        assert!(plan.changes.is_empty());
+        assert_eq!(plan.held_back[0].reason.code(), "IdTaken");
+    }
+}
+
+#[test]
+fn an_id_that_stands_for_another_ready_endpoint_stays_and_the_endpoints_swap_ids() {
+    let both = [pod("one", "10.0.0.1"), pod("two", "10.0.0.2")];
+    let empty = World::new().service(service("shop/web", "http/web").ready(both));
+    let id = empty.id_given("http/web", "10.0.0.1");
+    let altered = with(with(right(), IPV4, "10.0.0.2"), "cloud-map-sync/pod", "two");
+    let other = empty.id_given("http/web", "10.0.0.2");
+    let swapped = empty.clone().cloud_map("http/web", HTTP, [(&id, altered.clone())]);
+    let swapped = written(&swapped.plan(), "http/web");
+    assert_eq!(swapped.keys().collect::<Vec<_>>(), [&other]);
+    assert_eq!(swapped[&other][IPV4], "10.0.0.1");
+    // Both stand for the second pod: the first one's id goes back to the first one.
+    let second = written(&empty.plan(), "http/web")[&other].clone();
+    let doubled =
+        empty.clone().cloud_map("http/web", HTTP, [(&id, altered.clone()), (&other, second)]);
+    assert_snapshot!(doubled.told().replace(&id, "ID"), @"shop/web: rewrite http/web: AWS_INSTANCE_IPV4 10.0.0.2 -> 10.0.0.1, cloud-map-sync/pod two -> one");
+    // An id that is free in no other way is not registered over.
+    let taken = empty.cloud_map("http/web", HTTP, [(&id, altered), (&other, foreign("10.0.0.9"))]);
+    assert_eq!(taken.plan().held_back[0].reason.code(), "IdTaken");
+}
+
+#[test]
+fn an_equal_address_of_somebody_else_does_not_stop_ours() {
+    let world = World::new()
+        .service(service("shop/web", "dns/web").ready([pod("one", "10.0.0.1")]))
+        .cloud_map("dns/web", A, [("a", foreign("10.0.0.1"))]);
+    assert_snapshot!(world.told(), @"shop/web: register dns/web: 10.0.0.1 (pod one)");
+}
+
+#[test]
+fn pods_that_share_the_address_of_their_host_are_one_instance() {
+    let shared = |kind: ServiceKind, first, second| {
+        let world = World::new()
+            .service(service("shop/web", "dns/web").ready([pod("one", first), pod("two", second)]))
+            .cloud_map("dns/web", kind, []);
+        world.told()
+    };
+    assert_snapshot!(shared(A, "10.0.0.1", "10.0.0.1"), @"shop/web: register dns/web: 10.0.0.1 (pod two)");
+    assert_snapshot!(shared(BOTH, "10.0.0.1", "10.0.0.1+fd00::1"), @"shop/web: register dns/web: 10.0.0.1 and fd00::1 (pod two)");
+    assert_snapshot!(shared(BOTH, "10.0.0.1+fd00::1", "10.0.0.1"), @"shop/web: register dns/web: 10.0.0.1 and fd00::1 (pod one)");
+}
+
+#[test]
+fn what_belongs_to_others_is_counted_by_kind() {
+    let world = World::new()
+        .service(service("shop/web", "http/web"))
+        .cloud_map(
+            "http/web",
+            HTTP,
+            [
+                ("a", of_other_cluster("shop/web", "10.0.0.1")),
+                ("b", with(foreign("10.0.0.2"), "ECS_SERVICE_NAME", "web")),
+                ("c", with(foreign("10.0.0.3"), "ECS_SERVICE_NAME", "web")),
+                ("d", foreign("10.0.0.4")),
+            ],
+        )
+        .cloud_map("http/unclaimed", HTTP, [("e", foreign("10.0.0.5"))]);
+    let unchanged = world.plan().unchanged;
+    let foreign: Vec<_> = unchanged.values().flat_map(|it| it.foreign.clone()).collect();
+    assert_eq!(foreign, [(Foreign::Ecs, 2), (Foreign::OtherCluster, 1), (Foreign::Unknown, 1)]);
+}
+
+#[test]
+fn a_new_instance_carries_marks_address_zone_and_region() {
+    let web = service("shop/web", "http/web").ports([("http", 80)]).port(["http"]);
+    let one = pod("one", "10.0.0.1+fd00::1").target("http", 8080).zone("eu-central-1a");
+    let plan = World::new().service(web.ready([one])).plan();
+    let (id, attributes) = written(&plan, "http/web").pop_first().expect("one instance");
+    let lines: Vec<String> =
+        attributes.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    assert_snapshot!(format!("{id}\n{}", lines.join("\n")), @r"
+    ip-10-0-0-1-8080-5131841101
+    AVAILABILITY_ZONE=eu-central-1a
+    AWS_INSTANCE_IPV4=10.0.0.1
+    AWS_INSTANCE_IPV6=fd00::1
+    AWS_INSTANCE_PORT=8080
+    REGION=eu-central-1
+    cloud-map-sync/cluster=arn:aws:eks:eu-central-1:111122223333:cluster/blue
+    cloud-map-sync/namespace=shop
+    cloud-map-sync/owner=cloud-map-sync
+    cloud-map-sync/pod=one
+    cloud-map-sync/schema=1
+    cloud-map-sync/service=web
+    ");
+    assert_eq!(plan.changes.keys().collect::<Vec<_>>(), [&ServiceRef::new("shop", "web")]);
+}
+
+#[test]
+fn addresses_edited_to_those_of_other_pods_are_put_right_in_one_sync() {
+    let addresses = ["10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.9"];
+    let pods = [("one", addresses[0]), ("two", addresses[1]), ("three", addresses[2])];
+    let pods = pods.map(|(name, address)| pod(name, address));
+    let empty = World::new().service(service("shop/web", "http/web").ready(pods));
+    let empty = empty.cloud_map("http/web", HTTP, []);
+    let ids = [0, 1, 2].map(|pod| empty.id_given("http/web", addresses[pod]));
+    for world in 0..125_usize {
+        let stated = [world % 5, world / 5 % 5, world / 25].map(|it| addresses.get(it));
+        let all = ids.iter().zip(stated).filter_map(|(id, stated)| Some((id, stated?)));
+        let all = all.map(|(id, stated)| (id.clone(), ours("shop/web", stated)));
+        let edited = empty.clone().with("http/web", |it| it.instances = Some(all.collect()));
+        let mut simulation = Simulation::new(edited, Course::undisturbed());
+        simulation.sync(&Selection::Everything);
+        assert_eq!(simulation.sync(&Selection::Everything), 0, "{stated:?}");
+        let told = simulation.world.told();
+        assert!(told.is_empty(), "{stated:?}: {told}");
+    }
+}

@@ -1,0 +1,166 @@
+//! A Service that leaves a name which another one takes over: the new holder is found there and the
+//! leaving one under its new name, both before the old instances go.
+
+use std::collections::BTreeMap;
+
+use insta::assert_snapshot;
+
+use super::promises::our_addresses;
+use super::simulation::{Course, Simulation};
+use super::world::{A, HTTP, Kubernetes, World, key, named, own, pod, service};
+use crate::model::{Attributes, Selection, ServiceRef};
+use crate::publish::plan::{Change, Holders, in_turns};
+
+/// `shop/web` left `dns/old` for `dns/new`, and `shop/next` takes it over.
+fn left(web: Kubernetes, old: &[(&str, Attributes)], new: &[(&str, Attributes)]) -> World {
+    let filled = |world: World, place: &str, instances: &[(&str, Attributes)]| {
+        let instances = instances.iter().map(|(id, it)| ((*id).to_owned(), it.clone())).collect();
+        world.cloud_map(place, A, []).with(place, |service| service.instances = Some(instances))
+    };
+    let world = World::new()
+        .service(web)
+        .service(service("shop/next", "dns/old").ready([pod("two", "10.0.0.2")]));
+    filled(filled(world, "dns/old", old), "dns/new", new)
+}
+
+fn web() -> Kubernetes {
+    service("shop/web", "dns/new").ready([pod("one", "10.0.0.1")])
+}
+
+/// What becomes of the instance that `shop/web` left.
+fn told(world: &World) -> String {
+    let told = world.told();
+    let mut lines = told.lines().filter_map(|line| line.split_once(" dns/old left: "));
+    lines.next().map(|(_, line)| line.to_owned()).unwrap_or_default()
+}
+
+#[test]
+fn what_a_renamed_service_left_waits_for_the_next_holder_and_for_the_new_name() {
+    let left_behind = || own("left", "shop/web", "10.0.0.1");
+    let next = || own("b", "shop/next", "10.0.0.2");
+    let moved = || own("c", "shop/web", "10.0.0.1");
+    let world = |old: &[_], new: &[_]| told(&left(web(), old, new));
+    assert_snapshot!(world(&[left_behind()], &[]), @"10.0.0.1: Service shop/web asks for another name now; stays until Service shop/next has an instance under this name and every endpoint is registered under the new name of Service shop/web");
+    assert_snapshot!(world(&[left_behind(), next()], &[]), @"10.0.0.1: Service shop/web asks for another name now; stays until every endpoint is registered under the new name of Service shop/web");
+    assert_snapshot!(world(&[left_behind()], &[moved()]), @"10.0.0.1: Service shop/web asks for another name now; stays until Service shop/next has an instance under this name");
+    assert_snapshot!(world(&[left_behind(), next()], &[moved()]), @"10.0.0.1: Service shop/web asks for another name now");
+}
+
+/// Nothing that may never come keeps a name mixed.
+#[test]
+fn what_a_renamed_service_left_does_not_wait_for_a_new_name_that_cannot_become_whole() {
+    let old = [own("left", "shop/web", "10.0.0.1"), own("b", "shop/next", "10.0.0.2")];
+    let misfit = web().ready([pod("one", "fd00::1")]);
+    assert_snapshot!(told(&left(misfit, &old, &[])), @"10.0.0.1: Service shop/web asks for another name now");
+    let contested = left(web().created(2), &old, &[]);
+    let contested = contested.service(service("shop/other", "dns/new").created(1));
+    assert_snapshot!(told(&contested), @"10.0.0.1: Service shop/web asks for another name now");
+    let none_ready = left(web().ready([]).keeps(false, true), &old, &[]);
+    assert_snapshot!(told(&none_ready), @"10.0.0.1: Service shop/web asks for another name now; stays until every endpoint is registered under the new name of Service shop/web");
+    let unreadable = left(web(), &old, &[]).with("dns/new", |service| {
+        service.instances = None;
+        service.unreadable = Some("throttled".into());
+    });
+    assert_snapshot!(told(&unreadable), @"10.0.0.1: Service shop/web asks for another name now; stays until every endpoint is registered under the new name of Service shop/web");
+}
+
+#[test]
+fn a_service_that_lost_a_name_which_it_still_asks_for_waits_for_no_other_name_of_its_own() {
+    let world = World::new()
+        .service(
+            service("shop/web", "dns/old").also("new").created(2).ready([pod("one", "10.0.0.1")]),
+        )
+        .service(service("shop/next", "dns/old").created(1).ready([pod("two", "10.0.0.2")]))
+        .cloud_map(
+            "dns/old",
+            A,
+            [own("left", "shop/web", "10.0.0.1"), own("b", "shop/next", "10.0.0.2")],
+        );
+    assert_eq!(told(&world), "10.0.0.1: Service shop/next holds the name now");
+}
+
+/// It belongs to others, who are found there; when its own name comes free is for the next sync to see.
+#[test]
+fn a_renamed_service_leaves_a_name_of_others_also_in_the_run_that_frees_its_new_one() {
+    let shared = |name, place| service(name, place).shared().created(1);
+    let world = World::new()
+        .service(shared("ops/web", "http/app").also("web").levers(false, None))
+        .service(shared("shop/cart", "http/web").ready([pod("two", "10.0.0.2")]))
+        .service(service("shop/api", "http/app").created(0).ready([pod("one", "10.0.0.1")]))
+        .cloud_map(
+            "http/app",
+            HTTP,
+            [own("a", "shop/cart", "10.0.0.2"), own("b", "ops/web", "10.0.0.3")],
+        )
+        .cloud_map("http/web", HTTP, [own("c", "shop/api", "10.0.0.1")]);
+    let mut simulation = Simulation::new(world, Course::undisturbed());
+    let found = |simulation: &Simulation| {
+        ["http/app", "http/web"].map(|place| {
+            let place = key(place);
+            let addresses = our_addresses(&simulation.world.0, &place);
+            addresses.map(|address| address.to_string()).collect::<Vec<_>>()
+        })
+    };
+    simulation.sync(&Selection::Everything);
+    assert_eq!(found(&simulation), [["10.0.0.2"], ["10.0.0.2"]]);
+    simulation.sync(&Selection::Everything);
+    assert_eq!(found(&simulation), [["10.0.0.1"], ["10.0.0.2"]]);
+}
+
+fn turns(world: &World) -> Vec<Vec<String>> {
+    let turns = in_turns(world.plan().changes).into_iter();
+    turns.map(|turn| turn.keys().map(ServiceRef::to_string).collect()).collect()
+}
+
+#[test]
+fn services_that_wait_for_one_another_take_one_turn_and_the_others_one_each() {
+    let apart = |world: World| {
+        let ready = |name, place| service(name, place).ready([pod("one", "10.0.0.9")]);
+        world.service(ready("ops/api", "dns/api")).service(ready("shop/x", "dns/x"))
+    };
+    let waiting = apart(left(web(), &[own("left", "shop/web", "10.0.0.1")], &[]));
+    assert_eq!(turns(&waiting), [vec!["ops/api"], vec!["shop/next", "shop/web"], vec!["shop/x"]]);
+    let old = [own("left", "shop/web", "10.0.0.1"), own("b", "shop/next", "10.0.0.2")];
+    let contested = left(web().created(2), &old, &[]);
+    let contested = contested.service(service("shop/other", "dns/new").created(1));
+    assert_eq!(turns(&contested), [["shop/next"]]);
+}
+
+#[test]
+fn a_turn_has_every_change_of_its_services_once() {
+    let world = left(web(), &[own("left", "shop/web", "10.0.0.1")], &[]);
+    let mut changes: Vec<Change> = world.plan().changes.into_values().flatten().collect();
+    let turns = in_turns(world.plan().changes).into_iter();
+    let mut in_turns: Vec<Change> = turns.flat_map(BTreeMap::into_values).flatten().collect();
+    for changes in [&mut changes, &mut in_turns] {
+        changes.sort_by(|a, b| a.order().cmp(&b.order()));
+    }
+    assert_eq!(in_turns, changes);
+}
+
+#[test]
+fn a_service_that_cannot_be_told_what_it_asks_for_keeps_the_names_that_it_has() {
+    let next = || service("shop/next", "dns/web").ready([pod("two", "10.0.0.2")]);
+    let instances = || [own("a", "shop/web", "10.0.0.1"), own("b", "shop/gone", "10.0.0.3")];
+    let mistaken = || service("shop/web", "dns/web").mistaken().created(200);
+    let nowhere = || service("shop/web", "nowhere/web").created(200);
+    let world = |unclear| {
+        let world = World::new().service(next()).service(unclear);
+        let told = world.cloud_map("dns/web", A, instances()).told();
+        let told = told.lines().filter(|line| !line.starts_with("! shop/web"));
+        told.collect::<Vec<_>>().join("\n")
+    };
+    assert_eq!(world(mistaken()), world(nowhere()));
+    assert_snapshot!(world(nowhere()), @r"
+    shop/gone: deregister dns/web b: 10.0.0.3: Service shop/gone is gone, or no longer annotated and headless
+    ! shop/next dns/web: Service shop/web of this cluster holds the name; this one takes over when that ends (DomainConflict)
+    ");
+    let nothing_there = World::new().service(next()).service(mistaken());
+    assert!(nothing_there.told().contains("shop/next: register dns/web"));
+    let stray = World::new().service(next()).service(mistaken()).cloud_map(
+        "dns/web",
+        A,
+        [own("a", "shop/web", "10.0.0.1"), own("b", "shop/next", "10.0.0.2")],
+    );
+    assert_eq!(Holders::decide(&stray.0).holder(&key("dns/web")), Some(&named("shop/next")));
+}

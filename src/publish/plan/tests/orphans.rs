@@ -1,0 +1,231 @@
+//! What is done with instances whose cluster is gone or dropped, by what EKS says, what the settings say
+//! and how long it has been so; and that a cluster which is there has no note left.
+
+use insta::assert_snapshot;
+
+use super::world::{
+    A, HTTP, NOW, World, foreign, of_other_cluster, ours, own, owner_of, pod, service, tell, with,
+};
+use crate::model::attributes::ORPHANED;
+use crate::model::{ClusterArn, Existence, SignedDuration, Timestamp};
+use crate::publish::plan::{Extent, Orphans, Policy, Rules, Step, marked_clusters, not_shown};
+
+const WEEK: SignedDuration = SignedDuration::from_hours(7 * 24);
+const DAY: SignedDuration = SignedDuration::from_hours(24);
+
+/// Three instances of `green` under two names, beside others; with the eyes of `green`'s owner.
+fn left_behind() -> World {
+    let mut world = World::new()
+        .cloud_map(
+            "dns/web",
+            A,
+            [
+                own("a", "shop/web", "10.0.0.1"),
+                ("b", of_other_cluster("shop/web", "10.0.0.2")),
+                ("c", with(foreign("10.0.0.3"), "ECS_SERVICE_NAME", "web")),
+            ],
+        )
+        .cloud_map(
+            "http/cart",
+            HTTP,
+            [
+                ("d", of_other_cluster("shop/cart", "10.0.0.4")),
+                ("e", of_other_cluster("shop/gone", "10.0.0.5")),
+            ],
+        );
+    world.0.owner = owner_of("green");
+    world.under(purging(Some(WEEK)))
+}
+
+fn purging(purge_dead_clusters_after: Option<SignedDuration>) -> Rules {
+    Rules { purge_dead_clusters_after, ..Rules::default() }
+}
+
+fn noted(world: World, at: &str) -> World {
+    noted_on("e", world, at)
+}
+
+fn noted_on(id: &str, world: World, at: &str) -> World {
+    world.with("http/cart", |service| {
+        let instances = service.instances.as_mut().expect("read");
+        let instance = instances.get_mut(id).expect("there");
+        instance.insert(ORPHANED.to_owned(), at.to_owned());
+    })
+}
+
+fn since(age: SignedDuration) -> String {
+    (NOW - age).to_string()
+}
+
+#[test]
+fn every_cluster_that_the_installation_marked_is_found_and_none_of_another() {
+    let theirs = with(ours("shop/web", "10.0.0.9"), "cloud-map-sync/owner", "team-a");
+    let broken = with(ours("shop/web", "10.0.0.8"), "cloud-map-sync/cluster", "blue");
+    let world = left_behind().cloud_map("http/x", HTTP, [("x", theirs), ("y", broken)]);
+    let found = marked_clusters(&world.0.registry, "cloud-map-sync");
+    let found: Vec<&str> = found.iter().map(ClusterArn::name).collect();
+    assert_eq!(found, ["blue", "green"]);
+}
+
+#[test]
+fn orphans_go_only_where_that_is_set_the_cluster_is_gone_and_the_time_has_passed() {
+    let gone = || Existence::Gone;
+    let unknown = || Existence::Unknown("denied".to_owned());
+    let (day, week) = (since(DAY), since(WEEK));
+    let purge = Step::Purge(NOW - WEEK);
+    let cases = [
+        (gone(), None, None, Step::Leave),
+        (gone(), None, Some(&week), Step::Leave),
+        (gone(), Some(WEEK), None, Step::Note),
+        (gone(), Some(SignedDuration::ZERO), None, Step::Note),
+        (gone(), Some(WEEK), Some(&day), Step::Leave),
+        (gone(), Some(WEEK), Some(&week), purge),
+        (Existence::Exists, Some(WEEK), Some(&week), Step::TakeNoteBack),
+        (Existence::Exists, None, Some(&week), Step::TakeNoteBack),
+        (Existence::Exists, Some(WEEK), None, Step::Leave),
+        (unknown(), Some(WEEK), Some(&week), Step::Leave),
+        (unknown(), Some(WEEK), None, Step::Leave),
+        (Existence::NotAsked, Some(WEEK), Some(&week), Step::Leave),
+    ];
+    for (existence, after, note, expected) in cases {
+        let world = left_behind().under(purging(after));
+        let world = note.into_iter().fold(world, |world, at| noted(world, at));
+        let told = format!("{existence:?} {after:?} {note:?}");
+        assert_eq!(Orphans::of(&world.0, existence).step, expected, "{told}");
+    }
+}
+
+#[test]
+fn a_note_that_says_no_time_or_one_that_lies_ahead_is_none() {
+    for text in ["", "yesterday", &since(-DAY)] {
+        let orphans = Orphans::of(&noted(left_behind(), text).0, Existence::Gone);
+        assert_eq!((orphans.step, orphans.since), (Step::Note, Some(NOW)), "{text}");
+    }
+}
+
+#[test]
+fn of_several_notes_the_latest_counts() {
+    let world = noted(noted_on("d", left_behind(), &since(DAY)), &since(WEEK));
+    let orphans = Orphans::of(&world.0, Existence::Gone);
+    assert_eq!((orphans.step, orphans.since), (Step::Leave, Some(NOW - DAY)));
+}
+
+#[test]
+fn a_policy_that_ends_no_claim_purges_nothing_and_notes_nothing() {
+    for policy in [Policy::UpsertOnly, Policy::CreateOnly] {
+        let world = noted(left_behind(), &since(WEEK));
+        let world = world.under(Rules { policy, ..purging(Some(WEEK)) });
+        let orphans = Orphans::of(&world.0, Existence::Gone);
+        assert_eq!(orphans.step, Step::Leave);
+        assert!(orphans.to_string().ends_with(&format!("they stay, as POLICY={policy} says")));
+    }
+}
+
+#[test]
+fn a_purge_takes_out_the_orphans_of_that_cluster_alone() {
+    let world = noted(left_behind(), &since(WEEK));
+    let plan = Orphans::of(&world.0, Existence::Gone).step.plan(&world.0);
+    assert_snapshot!(tell(&plan), @r"
+    shop/cart: deregister http/cart d: 10.0.0.4: its cluster is gone, first seen so 2026-11-14T10:51:00Z
+    shop/gone: deregister http/cart e: 10.0.0.5: its cluster is gone, first seen so 2026-11-14T10:51:00Z
+    shop/web: deregister dns/web b: 10.0.0.2: its cluster is gone, first seen so 2026-11-14T10:51:00Z
+    ");
+}
+
+#[test]
+fn the_time_is_noted_on_one_instance_of_the_dead_cluster() {
+    let world = left_behind();
+    let plan = Orphans::of(&world.0, Existence::Gone).step.plan(&world.0);
+    assert_snapshot!(tell(&plan), @"shop/web: rewrite dns/web b: cloud-map-sync/orphaned-since nothing -> 2026-11-21T10:51:00Z");
+    // Not where a registration would start the health of a dead pod anew, while there is another.
+    let checked = left_behind().with("dns/web", |service| service.custom_health = true);
+    assert_snapshot!(tell(&Step::Note.plan(&checked.0)), @"shop/cart: rewrite http/cart d: cloud-map-sync/orphaned-since nothing -> 2026-11-21T10:51:00Z");
+    assert_snapshot!(tell(&Step::Note.plan(&noted(world, &since(DAY)).0)), @"");
+}
+
+#[test]
+fn a_note_is_taken_back_where_the_cluster_is_there_and_nowhere_else() {
+    let world = noted(left_behind(), &since(DAY));
+    assert_snapshot!(tell(&Step::TakeNoteBack.plan(&world.0)), @"shop/gone: rewrite http/cart e: cloud-map-sync/orphaned-since 2026-11-20T10:51:00Z -> nothing");
+}
+
+#[test]
+fn orphans_are_told_in_a_sentence() {
+    let told = |existence, after| {
+        Orphans::of(&left_behind().under(purging(after)).0, existence).to_string()
+    };
+    assert_snapshot!(told(Existence::Gone, None), @"3 instances in dns/web, http/cart: EKS knows this cluster no more: they stay until somebody purges them");
+    assert_snapshot!(told(Existence::Gone, Some(WEEK)), @"3 instances in dns/web, http/cart: EKS knows this cluster no more, first seen so 2026-11-21T10:51:00Z: they go from 2026-11-28T10:51:00Z on");
+    assert_snapshot!(told(Existence::NotAsked, None), @"3 instances in dns/web, http/cart: this cluster is not in CLUSTERS: they stay until somebody purges them");
+    assert_snapshot!(told(Existence::Exists, Some(WEEK)), @"3 instances in dns/web, http/cart: this cluster is not in CLUSTERS, and EKS has it: they stay until somebody purges them");
+    assert_snapshot!(told(Existence::Unknown("denied".to_owned()), Some(WEEK)), @"3 instances in dns/web, http/cart: this cluster is not in CLUSTERS, and whether EKS has it is not known (denied): they stay until somebody purges them");
+    let due = Orphans::of(&noted(left_behind(), &since(WEEK)).0, Existence::Gone);
+    assert_snapshot!(due.to_string(), @"3 instances in dns/web, http/cart: EKS knows this cluster no more, first seen so 2026-11-14T10:51:00Z: they go");
+}
+
+#[test]
+fn what_a_cluster_left_in_its_former_cloud_map_is_told_and_never_purged() {
+    let world = noted(left_behind(), &since(WEEK));
+    let orphans = Orphans::of(&world.0, Existence::Exists).moved_to("in eu-west-1".to_owned());
+    assert_eq!((orphans.code(), orphans.step), ("ClusterMoved", Step::TakeNoteBack));
+    assert_snapshot!(orphans.to_string(), @"3 instances in dns/web, http/cart: this cluster is kept in another Cloud Map now (in eu-west-1): they stay until somebody purges them");
+    let gone = Orphans::of(&world.0, Existence::Gone).moved_to("in eu-west-1".to_owned());
+    assert_eq!(gone.code(), "ClusterGone");
+}
+
+#[test]
+fn what_another_cloud_map_shows_too_is_left_out_by_the_arn_of_its_namespace() {
+    let registry = left_behind().0.registry;
+    let arn = |id: &str| registry.namespaces[id].arn.clone().expect("an ARN");
+    let left = |shown: &[String]| {
+        let left = not_shown(&registry, &shown.iter().cloned().collect());
+        left.services.keys().map(|key| key.namespace.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(left(&[]), ["ns-dns", "ns-http"]);
+    assert_eq!(left(&[arn("ns-dns")]), ["ns-http"]);
+    assert_eq!(left(&[arn("ns-dns").replace("1111", "4444")]), ["ns-dns", "ns-http"]);
+    assert_eq!(left(&[arn("ns-dns"), arn("ns-http")]), [""; 0]);
+}
+
+/// A cluster that was made again under its name: one of its former instances was noted.
+fn made_again(attributes: crate::model::Attributes) -> World {
+    World::new().service(service("shop/web", "http/web").ready([pod("one", "10.0.0.1")])).cloud_map(
+        "http/web",
+        HTTP,
+        [(
+            "a",
+            with(with(attributes, "cloud-map-sync/pod", "one"), ORPHANED, "2026-11-01T00:00:00Z"),
+        )],
+    )
+}
+
+#[test]
+fn a_full_sync_of_a_cluster_that_is_there_takes_the_note_back() {
+    let wanted = made_again(ours("shop/web", "10.0.0.1"));
+    assert_snapshot!(wanted.told(), @"shop/web: rewrite http/web a: cloud-map-sync/orphaned-since 2026-11-01T00:00:00Z -> nothing");
+    let drifted = made_again(with(ours("shop/web", "10.0.0.1"), "REGION", "elsewhere"));
+    assert_snapshot!(drifted.told(), @"shop/web: rewrite http/web a: REGION elsewhere -> eu-central-1, cloud-map-sync/orphaned-since 2026-11-01T00:00:00Z -> nothing");
+    let unwanted = made_again(ours("shop/web", "10.0.0.2"));
+    assert_snapshot!(unwanted.told(), @r"
+    shop/web: rewrite http/web a: cloud-map-sync/orphaned-since 2026-11-01T00:00:00Z -> nothing
+    shop/web: register http/web: 10.0.0.1 (pod one)
+    shop/web: deregister http/web a: 10.0.0.2 (pod one): no ready endpoint has this address and port; stays until one of the ready endpoints is registered
+    ");
+    assert_snapshot!(tell(&wanted.plan_of("shop/web")), @"shop/web: rewrite http/web a: cloud-map-sync/orphaned-since 2026-11-01T00:00:00Z -> nothing");
+}
+
+#[test]
+fn what_stays_though_nobody_asks_for_it_loses_its_note_too() {
+    let mut keeps = made_again(ours("shop/web", "10.0.0.2"));
+    keeps.0.extent = Extent::Everything;
+    let keeps = keeps.service(service("shop/web", "http/web").keeps(false, true));
+    assert_snapshot!(keeps.told(), @r"
+    shop/web: rewrite http/web a: cloud-map-sync/orphaned-since 2026-11-01T00:00:00Z -> nothing
+    ! shop/web http/web: no endpoint is ready; 1 instance stays here, as when-none-ready says (NoneReady)
+    ");
+}
+
+#[test]
+fn a_time_is_noted_as_people_write_it() {
+    assert_eq!(NOW.to_string().parse::<Timestamp>().ok(), Some(NOW));
+}

@@ -1,0 +1,221 @@
+//! What every single call keeps, whatever happens: only ours is touched, and no name of ours goes empty
+//! while something is ready for it.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use super::simulation::Simulation;
+use crate::model::attributes::{IPV4, IPV6};
+use crate::model::{
+    AnnotatedService, Endpoint, Health, HealthSource, InstanceKey, ServiceKey, ServiceRef,
+};
+use crate::publish::plan::instances::health;
+use crate::publish::plan::instances::identity::Identity;
+use crate::publish::plan::{Basis, Change, Holders, Observation, Plan, plan};
+
+impl Simulation {
+    pub fn assert_ours(&self, change: &Change) -> ServiceRef {
+        let present = self.instance(&change.place().key, change.instance().expect("an instance"));
+        let marked = present.and_then(|present| self.world.0.owner.service_of(present));
+        marked.unwrap_or_else(|| panic!("{change}: it is not ours: {present:?}"))
+    }
+
+    /// A removal is of ours, of a Service that can be told what it asks for, and in case of a rename
+    /// the Service is found under all its new names. Where another one holds the old name, that is so
+    /// as far as nothing hinders it.
+    pub fn assert_may_go(&self, change: &Change) {
+        let marked = self.assert_ours(change);
+        let holders = Holders::decide(&self.world.0);
+        let key = &change.place().key;
+        let Ok(permit) = self.world.0.permit(&marked, key) else { return };
+        assert!(!holders.is_unclear(&marked), "{change}: {marked} is unclear");
+        let lost = holders.holder(key).is_some() && !holders.holds(key, &marked);
+        let present = self.instance(key, change.instance().expect("an instance"));
+        let allowed = present.is_some_and(|it| permit.allows_all(&Identity::of(it, true)));
+        let known = lost || !allowed || !is_truncated(&self.world.0, &marked);
+        assert!(known, "{change}: the endpoints of {marked} are known in part only");
+        let Some(names) = holders.claims(&marked).filter(|names| !names.contains(key)) else {
+            return;
+        };
+        if holders.holder(key).is_some() && self.is_hindered(&marked, names) {
+            return;
+        }
+        if self.refusals.contains(&key.namespace) {
+            // It moves one for one, and is never without an instance.
+            let mut wanted = names.iter().map(|name| findable(&self.world.0, &marked, name));
+            let is_last = self.count_of(&marked) == 1;
+            assert!(
+                !is_last || wanted.all(|it| it.is_empty()),
+                "{change}: it is the last instance of {marked}"
+            );
+            return;
+        }
+        let maximum = has_maximum(&self.world.0, &marked);
+        for name in names {
+            let ready = if maximum { publishable } else { findable };
+            let ready = ready(&self.world.0, &marked, name);
+            let there: Vec<IpAddr> = our_addresses(&self.world.0, name).collect();
+            let found = |addresses: &&Vec<IpAddr>| addresses.iter().any(|it| there.contains(it));
+            let enough = if maximum { 1 } else { ready.len() };
+            let found = ready.iter().filter(found).count();
+            assert!(
+                found >= enough.min(ready.len()),
+                "{change}: {found} of {ready:?} of {marked} are found under {name:?}: {there:?}"
+            );
+        }
+    }
+
+    fn count_of(&self, service: &ServiceRef) -> usize {
+        self.world.0.all_marked_services().filter(|(_, marked)| marked == service).count()
+    }
+
+    /// Whether a Service cannot be found whole under the names that it asks for. A name that comes free
+    /// while the sync is at it is the next sync's to fill.
+    fn is_hindered(&self, service: &ServiceRef, names: &BTreeSet<ServiceKey>) -> bool {
+        let holders = Holders::decide(&self.world.0);
+        let at_first = |name| self.holders.get(name).is_none_or(|them| them.contains(service));
+        let mut held = names.iter().map(|name| holders.holds(name, service) && at_first(name));
+        let (observation, affected) = (&self.world.0, &BTreeSet::from([service.clone()]));
+        let plan = plan(Basis { observation, holders: &holders, affected });
+        held.any(|held| !held) || plan.held_back.iter().any(|it| it.reason.keeps_out())
+    }
+
+    /// Health is reported of ours only, where there is a check to report it to, and while none is ready
+    /// nothing gets worse where the last ones stay.
+    pub fn assert_health_may_change(&self, change: &Change, wanted: Health) {
+        let marked = self.assert_ours(change);
+        let key = &change.place().key;
+        assert!(self.world.0.registry.services[key].custom_health, "{change}: there is no check");
+        let service = &self.world.0.desired.services[&marked];
+        let keeps = service.claims.as_ref().is_ok_and(|claims| claims.keeps_last);
+        let serving = service.endpoints.iter().flatten().any(|endpoint| endpoint.serving);
+        assert!(!keeps || serving || wanted == Health::Healthy, "{change}: none is ready");
+    }
+
+    /// A registration leaves its service with no more instances than that takes.
+    pub fn assert_within_limits(&self, change: &Change) {
+        let held = self.world.0.registry.services[&change.place().key].held();
+        assert!(held <= self.course.rules.service_limit.0, "{change}: {held} in the service");
+    }
+
+    /// A name of ours goes empty only where none who holds it has anything that could be found there.
+    pub fn assert_still_served(&self, change: &Change) {
+        let key = &change.place().key;
+        let empty = our_addresses(&self.world.0, key).next().is_none();
+        for holder in self.holders.get(key).into_iter().flatten().filter(|_| empty) {
+            let ready = findable(&self.world.0, holder, key);
+            assert!(ready.is_empty(), "{change}: empty, and {holder} has {ready:?} ready");
+        }
+    }
+
+    /// The instances of the Services that the guard holds.
+    pub fn held(&self, plan: &Plan) -> Vec<InstanceKey> {
+        let told = plan.guard.iter().filter(|told| told.state.holds());
+        let services = told.flat_map(|told| told.losses.iter().map(|it| it.service.clone()));
+        let services: BTreeSet<ServiceRef> = services.collect();
+        let keys = self.world.0.registry.services.keys();
+        let all = keys.flat_map(|key| self.world.0.marked(key).map(move |it| (key, it)));
+        let of_held = all.filter(|(_, it)| services.contains(&it.service));
+        of_held.map(|(key, it)| InstanceKey::new(key, it.id)).collect()
+    }
+
+    /// What the guard holds is there when the run is over.
+    pub fn assert_that_they_stay(&self, held: &[InstanceKey]) {
+        for it in held {
+            let is_there = self.instance(&it.service, &it.id).is_some();
+            assert!(is_there, "{it:?} was held, and is gone");
+        }
+    }
+}
+
+/// Whether a Service publishes endpoints and the cluster tells of a part of them only.
+fn is_truncated(observation: &Observation, service: &ServiceRef) -> bool {
+    let service = observation.desired.services.get(service);
+    let truncated = service.filter(|service| service.truncated);
+    truncated.is_some_and(|it| it.claims.as_ref().is_ok_and(|claims| claims.publish))
+}
+
+/// Whether the readiness of a Service's pods shows as their health under a name.
+pub fn is_custom(observation: &Observation, service: &AnnotatedService, key: &ServiceKey) -> bool {
+    let there = observation.registry.services.get(key).map(|service| service.custom_health);
+    let checked = there.unwrap_or_else(|| is_created_with_check(observation, key));
+    service.claims.as_ref().is_ok_and(|claims| health::is_custom(claims, checked) == Ok(true))
+}
+
+/// Whether the oldest of those who hold a name asks for a custom health check.
+fn is_created_with_check(observation: &Observation, key: &ServiceKey) -> bool {
+    let holders = Holders::decide(observation);
+    let oldest = holders.holder(key).and_then(|holder| observation.desired.services.get(holder));
+    let claims = oldest.and_then(|oldest| oldest.claims.as_ref().ok());
+    claims.is_some_and(|claims| claims.health == HealthSource::Custom)
+}
+
+/// Whether a Service wants fewer instances than it may have endpoints.
+fn has_maximum(observation: &Observation, service: &ServiceRef) -> bool {
+    let claims = observation.desired.services.get(service).map(|service| &service.claims);
+    let rule = observation.rule(service).ok().flatten();
+    rule.is_some_and(|rule| rule.max_instances.is_some())
+        || claims.is_some_and(|claims| claims.as_ref().is_ok_and(|it| it.maximum.is_some()))
+}
+
+/// The addresses of endpoints that are to be found under a name and may be published, by endpoint.
+pub fn publishable(
+    observation: &Observation,
+    service: &ServiceRef,
+    key: &ServiceKey,
+) -> Vec<Vec<IpAddr>> {
+    let Ok(rule) = observation.rule(service) else { return Vec::new() };
+    let allowed = |address: &IpAddr| rule.is_none_or(|rule| rule.allows_address(*address));
+    let mut found = to_be_found(observation, service, key);
+    for addresses in &mut found {
+        addresses.retain(allowed);
+    }
+    found.retain(|addresses| !addresses.is_empty());
+    found
+}
+
+/// Those of endpoints none of whose addresses is refused. What an endpoint has left otherwise may be
+/// of the family that the records have no room for.
+pub fn findable(
+    observation: &Observation,
+    service: &ServiceRef,
+    key: &ServiceKey,
+) -> Vec<Vec<IpAddr>> {
+    let found = to_be_found(observation, service, key);
+    let mut publishable = publishable(observation, service, key);
+    publishable.retain(|addresses| found.contains(addresses));
+    publishable
+}
+
+/// The addresses of endpoints that are to be found, without those that nobody may publish.
+fn to_be_found(
+    observation: &Observation,
+    service: &ServiceRef,
+    key: &ServiceKey,
+) -> Vec<Vec<IpAddr>> {
+    let service = observation.desired.services.get(service);
+    let custom = service.is_some_and(|service| is_custom(observation, service, key));
+    let published =
+        |service: &&AnnotatedService| service.claims.as_ref().map_or(true, |claims| claims.publish);
+    let service = service.filter(published);
+    let keeps = service
+        .is_some_and(|service| service.claims.as_ref().is_ok_and(|claims| claims.keeps_serving));
+    let endpoints = service.and_then(|service| service.endpoints.as_ref()).into_iter().flatten();
+    let endpoints = endpoints.filter(|endpoint| {
+        if endpoint.terminating { keeps && endpoint.serving } else { custom || endpoint.ready }
+    });
+    let addresses = endpoints.map(|endpoint: &Endpoint| {
+        let addresses = endpoint.addresses();
+        addresses.filter(|address| !address.is_loopback()).collect::<Vec<_>>()
+    });
+    addresses.filter(|addresses| !addresses.is_empty()).collect()
+}
+
+/// The addresses of our instances in one Cloud Map service.
+pub fn our_addresses(observation: &Observation, key: &ServiceKey) -> impl Iterator<Item = IpAddr> {
+    let instances = observation.registry.instances(key);
+    let ours = instances.filter(|(_, attributes)| observation.owner.owns(attributes));
+    ours.flat_map(|(_, attributes)| {
+        [IPV4, IPV6].into_iter().filter_map(|key| attributes.get(key)?.parse().ok())
+    })
+}

@@ -1,0 +1,20 @@
+//! How many instances there are at the most, against the quotas.
+
+use super::world::{A, HTTP, World, foreign, own, pod, service};
+use crate::publish::plan::{Peak, Quota, peaks};
+
+#[test]
+fn new_instances_count_before_old_ones_go_and_those_of_others_do_too() {
+    let world = World::new()
+        .service(service("shop/web", "http/web").ready([pod("two", "10.0.0.2")]))
+        .cloud_map("http/web", HTTP, [own("a", "shop/web", "10.0.0.1"), ("b", foreign("10.0.0.9"))])
+        .cloud_map("http/cart", HTTP, [])
+        .with("http/cart", |cart| (cart.instances, cart.instance_count) = (None, 2))
+        .cloud_map("dns/web", A, [("c", foreign("10.0.0.1"))]);
+    let peaks: Vec<(String, usize, Quota)> = peaks(&world.0, &world.plan())
+        .into_iter()
+        .map(|Peak { of, count, quota }| (of, count, quota))
+        .collect();
+    let expected = [("http/web", 3, Quota::Service(1000)), ("http", 5, Quota::Namespace(2000))];
+    assert_eq!(peaks, expected.map(|(of, count, quota)| (of.to_owned(), count, quota)));
+}

@@ -1,0 +1,130 @@
+//! Cloud Map services: which are created and how, and in which nothing is registered.
+
+use insta::assert_snapshot;
+
+use super::world::{A, CNAME, HTTP, Kubernetes, World, foreign, own, pod, service, tagged};
+use crate::model::Family::{self, V4, V6};
+use crate::model::Tags;
+use crate::publish::plan::Rules;
+
+fn web(place: &str) -> Kubernetes {
+    service("shop/web", place).ready([pod("one", "10.0.0.1")])
+}
+
+#[test]
+fn a_new_service_fits_its_namespace_the_families_and_the_port() {
+    let created = |place: &str, families: &[Family], port: Option<&str>| {
+        let ready = pod("one", "10.0.0.1+fd00::1").target("http", 8080);
+        let web = service("shop/web", place).ports([("http", 80)]).port(port).ready([ready]);
+        let plan = World::new().service(web.families(families.iter().copied())).plan();
+        plan.changes.into_values().flatten().next().expect("a change").detail()
+    };
+    let cases = [
+        ("http/web", vec![V4], None, "an HTTP service"),
+        ("http/web", vec![V4, V6], Some("http"), "an HTTP service"),
+        ("dns/web", vec![V4], None, "a DNS service of A records, TTL 60 s"),
+        ("dns/web", vec![V6], None, "a DNS service of AAAA records, TTL 60 s"),
+        ("dns/web", vec![V4, V6], None, "a DNS service of A+AAAA records, TTL 60 s"),
+        ("dns/web", vec![], None, "a DNS service of A records, TTL 60 s"),
+        ("dns/web", vec![V4, V6], Some("http"), "a DNS service of SRV records, TTL 60 s"),
+    ];
+    for (place, families, port, expected) in cases {
+        assert_eq!(created(place, &families, port), expected, "{place} {families:?} {port:?}");
+    }
+}
+
+#[test]
+fn a_new_service_has_the_name_as_written_and_the_annotated_ttl() {
+    let world = World::new().service(web("dns/Web").ttl(15));
+    assert_snapshot!(world.told(), @r"
+    shop/web: create dns/web: a DNS service of A records, TTL 15 s
+    shop/web: register dns/web: 10.0.0.1 (pod one)
+    ");
+    let changes = format!("{:?}", world.plan().changes);
+    assert!(changes.contains("name: ServiceName(\"Web\")"), "{changes}");
+}
+
+#[test]
+fn a_service_is_created_together_with_a_first_registration_only() {
+    let nothing_ready = World::new().service(service("shop/web", "dns/web"));
+    assert_snapshot!(nothing_ready.told(), @"");
+    let nothing_fits = service("shop/web", "dns/web").ready([pod("one", "fd00::1")]);
+    assert_snapshot!(World::new().service(nothing_fits).told(), @"! shop/web dns/web: a service of A records takes no endpoint with the addresses fd00::1 (RecordTypeMismatch)");
+}
+
+#[test]
+fn an_existing_service_keeps_its_records() {
+    let world = World::new().service(web("dns/web").families([V6])).cloud_map("dns/web", A, []);
+    assert_snapshot!(world.told(), @"shop/web: register dns/web: 10.0.0.1 (pod one)");
+}
+
+#[test]
+fn an_existing_service_is_called_as_it_is_written() {
+    let world = World::new().service(web("dns/web")).cloud_map("dns/web", A, []);
+    let world = world.with("dns/web", |service| service.name = "Web".into());
+    assert_snapshot!(world.told(), @"shop/web: register dns/Web: 10.0.0.1 (pod one)");
+}
+
+#[test]
+fn an_alias_takes_no_instances() {
+    let world = World::new().service(web("dns/web")).cloud_map(
+        "dns/web",
+        CNAME,
+        [("a", foreign("10.0.0.9"))],
+    );
+    assert_snapshot!(world.told(), @"! shop/web dns/web: the Cloud Map service has a CNAME record and takes no addresses; choose another name (CnameService)");
+}
+
+#[test]
+fn without_rights_to_records_nothing_is_registered_or_rewritten() {
+    let under =
+        |world: World| world.under(Rules { lacks_dns_rights: true, ..Rules::default() }).told();
+    let there = |kind, place: &str, address: &str| {
+        let world = World::new().service(web(place)).cloud_map(
+            place,
+            kind,
+            [own("a", "shop/web", address)],
+        );
+        under(world)
+    };
+    assert_snapshot!(under(World::new().service(web("dns/web"))), @"! shop/web dns/web: the function's role may not write DNS records (DNS_NAMESPACES is false), so it registers nothing in a Cloud Map service that has them; deploy with DnsNamespaces=yes (DnsNotAllowed)");
+    assert_snapshot!(under(World::new().service(web("http/web"))), @r"
+    shop/web: create http/web: an HTTP service
+    shop/web: register http/web: 10.0.0.1 (pod one)
+    ");
+    assert_snapshot!(there(A, "dns/web", "10.0.0.1"), @"! shop/web dns/web: the function's role may not write DNS records (DNS_NAMESPACES is false), so it registers nothing in a Cloud Map service that has them; deploy with DnsNamespaces=yes (DnsNotAllowed)");
+    assert_snapshot!(there(A, "dns/web", "10.0.0.9"), @r"
+    shop/web: deregister dns/web a: 10.0.0.9: no ready endpoint has this address and port; stays until one of the ready endpoints is registered
+    ! shop/web dns/web: the function's role may not write DNS records (DNS_NAMESPACES is false), so it registers nothing in a Cloud Map service that has them; deploy with DnsNamespaces=yes (DnsNotAllowed)
+    ");
+    assert_snapshot!(there(HTTP, "dns/web", "10.0.0.9"), @r"
+    shop/web: register dns/web: 10.0.0.1 (pod one)
+    shop/web: deregister dns/web a: 10.0.0.9: no ready endpoint has this address and port; stays until one of the ready endpoints is registered
+    ! shop/web dns/web: this Cloud Map service is of the type HTTP: its instances are found by DiscoverInstances calls, and by no DNS query (NotInDns)
+    ");
+}
+
+#[test]
+fn a_service_of_service_connect_takes_no_first_instance_of_ours() {
+    let managed = |instances| {
+        let world = World::new().service(web("http/web")).cloud_map("http/web", HTTP, instances);
+        world.with("http/web", |service| service.tags = tagged("ECS")).told()
+    };
+    assert_snapshot!(managed([("a", foreign("10.0.0.9"))]), @"! shop/web http/web: ECS Service Connect manages this Cloud Map service (tag AmazonECSManaged); choose another name (ServiceConnect)");
+    assert_snapshot!(managed([own("a", "shop/web", "10.0.0.9")]), @r"
+    shop/web: register http/web: 10.0.0.1 (pod one)
+    shop/web: deregister http/web a: 10.0.0.9: no ready endpoint has this address and port; stays until one of the ready endpoints is registered
+    ");
+}
+
+#[test]
+fn nothing_is_registered_where_something_was_not_read() {
+    let unasked = World::new().service(web("http/web")).cloud_map("http/web", HTTP, []);
+    let untold = unasked
+        .clone()
+        .with("http/web", |service| service.tags = Tags::Unreadable("throttled".into()));
+    assert_snapshot!(untold.told(), @"! shop/web http/web: the instances of this Cloud Map service could not be read: throttled (Unreadable)");
+    assert_snapshot!(unasked.with("http/web", |service| service.instances = None).told(), @"! shop/web http/web: the instances of this Cloud Map service could not be read: they were not asked for (Unreadable)");
+    let unread = World::new().service(web("http/web").unread());
+    assert_snapshot!(unread.cloud_map("http/web", HTTP, [own("a", "shop/web", "10.0.0.9")]).told(), @"! shop/web http/web: the instances of this Cloud Map service could not be read: the Service's endpoints were not read (Unreadable)");
+}

@@ -1,0 +1,100 @@
+//! Those who share a name in their turns: what each waits for of the others, who takes one turn together,
+//! and what room one leaves to another.
+
+use insta::assert_snapshot;
+
+use super::shared::{old, world, young};
+use super::world::{World, foreign, named, own, tell};
+use crate::model::ServiceRef;
+use crate::publish::plan::{Rules, ServiceLimit, in_turns};
+
+#[test]
+fn a_sync_of_one_of_them_leaves_the_instances_of_the_other_alone() {
+    let present = || [own("a", "shop/old", "10.0.0.1"), own("b", "shop/young", "10.0.0.2")];
+    let changed = world([old(&["10.0.0.3"]), young(&["10.0.0.4"])], present());
+    assert_snapshot!(tell(&changed.plan_of("shop/young")), @r"
+    shop/young: register dns/web: 10.0.0.4
+    shop/young: deregister dns/web b: 10.0.0.2: no ready endpoint has this address and port; stays until one of the ready endpoints is registered
+    ");
+    let handed_over = world([old(&["10.0.0.2"]), young(&["10.0.0.4"])], present());
+    assert_snapshot!(tell(&handed_over.plan_of("shop/young")), @"shop/young: register dns/web: 10.0.0.4");
+    let missing = World::new().service(old(&["10.0.0.1"])).service(young(&["10.0.0.2"]));
+    assert_snapshot!(tell(&missing.plan_of("shop/young")), @r"
+    shop/young: create dns/web: a DNS service of A records, TTL 60 s
+    shop/young: register dns/web: 10.0.0.2
+    ");
+}
+
+#[test]
+fn a_sync_of_one_that_left_the_name_is_about_those_who_share_it() {
+    let affected = |world: &World, name: &str| {
+        let selection = crate::model::Selection::service(named(name));
+        world.observed(&selection).affected.iter().map(ServiceRef::to_string).collect::<Vec<_>>()
+    };
+    let world = world([old(&[]), young(&[])], [own("a", "shop/gone", "10.0.0.9")]);
+    assert_eq!(affected(&world, "shop/young"), ["shop/young"]);
+    assert_eq!(affected(&world, "shop/gone"), ["shop/gone", "shop/old", "shop/young"]);
+}
+
+#[test]
+fn each_takes_its_own_turn_unless_one_registers_where_another_creates_or_removes() {
+    let turns = |world: &World| {
+        let turns = in_turns(world.plan().changes).into_iter();
+        turns.map(|turn| turn.into_keys().map(|it| it.name).collect()).collect::<Vec<Vec<_>>>()
+    };
+    let changed = [old(&["10.0.0.3"]), young(&["10.0.0.4"])];
+    let present = || [own("a", "shop/old", "10.0.0.1"), own("b", "shop/young", "10.0.0.2")];
+    assert_eq!(turns(&world(changed.clone(), present())), [["old", "young"]]);
+    let more = [old(&["10.0.0.1", "10.0.0.3"]), young(&["10.0.0.2", "10.0.0.4"])];
+    assert_eq!(turns(&world(more, present())), [["old"], ["young"]]);
+    let missing = changed.into_iter().fold(World::new(), World::service);
+    assert_eq!(turns(&missing), [["old", "young"]]);
+}
+
+fn of_at_most(service: usize) -> Rules {
+    Rules { service_limit: ServiceLimit(service), ..Rules::default() }
+}
+
+#[test]
+fn what_one_of_them_leaves_is_displaced_by_an_endpoint_of_another() {
+    let leaves = [own("a", "shop/old", "10.0.0.9")];
+    let world = world([old(&[]), young(&["10.0.0.1", "10.0.0.2"])], leaves);
+    assert_snapshot!(world.clone().under(of_at_most(2)).told(), @r"
+    shop/young: rewrite dns/web a: 10.0.0.1 in place of 10.0.0.9: no ready endpoint has this address and port
+    shop/young: register dns/web: 10.0.0.2
+    ");
+}
+
+#[test]
+fn the_last_instance_of_one_without_pods_stays_until_another_who_shares_the_name_has_one() {
+    let waiting = world([old(&[]), young(&["10.0.0.2"])], [own("a", "shop/old", "10.0.0.1")]);
+    assert_snapshot!(waiting.told(), @r"
+    shop/old: deregister dns/web a: 10.0.0.1: no ready endpoint has this address and port; stays until Service shop/young has an instance under this name
+    shop/young: register dns/web: 10.0.0.2
+    ");
+    let present = [own("a", "shop/old", "10.0.0.1"), own("b", "shop/young", "10.0.0.2")];
+    let served = world([old(&[]), young(&["10.0.0.2"])], present);
+    assert_snapshot!(served.told(), @"shop/old: deregister dns/web a: 10.0.0.1: no ready endpoint has this address and port");
+}
+
+#[test]
+fn an_instance_to_rewrite_is_kept_and_another_one_displaced() {
+    let left = [own("a", "shop/left", "10.0.0.1"), own("b", "shop/gone", "10.0.0.2")];
+    let full = world([old(&["10.0.0.3"]), young(&["10.0.0.2"])], left).under(of_at_most(2));
+    assert_snapshot!(full.told(), @r"
+    shop/old: rewrite dns/web a: 10.0.0.3 in place of 10.0.0.1: Service shop/left is gone, or no longer annotated and headless
+    shop/young: rewrite dns/web b: cloud-map-sync/service gone -> young
+    ");
+}
+
+#[test]
+fn the_last_places_go_to_those_with_the_fewest_instances() {
+    let left = || [("ecs", foreign("10.0.0.8")), own("b", "shop/gone", "10.0.0.9")];
+    for (first, second) in [("10.0.0.1", "10.0.0.2"), ("10.0.0.2", "10.0.0.1")] {
+        let full = world([old(&[first]), young(&[second])], left()).under(of_at_most(3));
+        let told = full.told();
+        let written =
+            told.matches("register").count() + told.matches("in place of 10.0.0.9").count();
+        assert_eq!((written, full.plan().held_back.len()), (2, 0), "{told}");
+    }
+}

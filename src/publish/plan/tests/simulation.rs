@@ -1,0 +1,206 @@
+//! The pass machine on a Cloud Map in memory (`calls`), in place of `apply`: what it asks for is read from the world as
+//! it is, and what it hands out is done to that world.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::clusters::Interruption;
+use super::world::World;
+use crate::model::{InstanceKey, KnownHealth, Selection, ServiceKey, ServiceRef};
+use crate::publish::passes::{self, Step, Turn};
+use crate::publish::plan::{
+    Adoption, Change, Extent, Holders, Intent, Judged, Observation, Observed, Plan, Rules, Stage,
+    adopt, health_needed, plan,
+};
+
+/// How a sync goes on.
+#[derive(Clone, Debug)]
+pub struct Course {
+    pub rules: Rules,
+    /// All Services take their turns at the same time, or one after the other.
+    pub side_by_side: bool,
+    /// Which calls fail, by their number from 0: those whose bit is set.
+    pub failing: u64,
+    /// A registration over an instance starts its health anew; if it does not, that is seen later.
+    pub resets: bool,
+    /// The health of what this sync registered is not told before the next one.
+    pub late: bool,
+    /// How many instances Cloud Map takes in a namespace.
+    pub namespace_quota: usize,
+}
+
+impl Course {
+    /// Nothing comes between, and whoever is first by name takes its turn first.
+    pub fn undisturbed() -> Self {
+        let rules = Rules::default();
+        let (resets, namespace_quota) = (true, 2000);
+        Self { rules, side_by_side: false, failing: 0, resets, late: false, namespace_quota }
+    }
+}
+
+/// The world as it is: what it says of endpoints and instances is the truth.
+#[derive(Clone, Debug)]
+pub struct Simulation {
+    pub world: World,
+    pub course: Course,
+    pub(super) calls: u32,
+    pub(super) writes: u32,
+    /// What the present sync registered.
+    pub(super) fresh: BTreeSet<InstanceKey>,
+    /// The namespaces in which Cloud Map refused a registration of the present sync.
+    pub(super) refusals: BTreeSet<String>,
+    /// Who held each name when the present sync began.
+    pub holders: BTreeMap<ServiceKey, Vec<ServiceRef>>,
+    /// Another cluster's sync that comes in the middle of this one's.
+    pub interruption: Option<Interruption>,
+}
+
+impl Simulation {
+    pub fn new(world: World, course: Course) -> Self {
+        let mut world = world.under(course.rules.clone());
+        world.0.expect_namespaces();
+        let (fresh, refusals, holders, interruption) = Default::default();
+        Self { world, course, calls: 0, writes: 0, fresh, refusals, holders, interruption }
+    }
+
+    /// What a run sees: services that are empty and unclaimed are not read, nor are the endpoints of
+    /// Services that it is not about, nor is health where nobody asks for it.
+    pub fn observe(&self, selection: &Selection) -> Observed {
+        let mut observation = self.world.0.clone();
+        observation.extent = match selection {
+            Selection::Everything => Extent::Everything,
+            Selection::Only { .. } => Extent::Part,
+        };
+        let holders = Holders::decide(&observation);
+        for (key, service) in &mut observation.registry.services {
+            if holders.holder(key).is_none() {
+                service.instances.take_if(|instances| instances.is_empty());
+            }
+        }
+        let mut observed = Observed::new(observation, selection);
+        let read = observed.holders.with_sharers(&observed.affected);
+        for (name, service) in &mut observed.observation.desired.services {
+            service.endpoints.take_if(|_| !read.contains(name));
+        }
+        self.read_health(&mut observed);
+        observed
+    }
+
+    fn read_health(&self, observed: &mut Observed) {
+        let asked = health_needed(observed.basis());
+        for (key, service) in &mut observed.observation.registry.services {
+            if !asked.contains(key) {
+                service.health = KnownHealth::Unread;
+            } else if let KnownHealth::Read(known) = &mut service.health {
+                let is_fresh = |id: &String| self.fresh.contains(&InstanceKey::new(key, id));
+                known.retain(|id, _| !(self.course.late && is_fresh(id)));
+            }
+        }
+    }
+
+    pub fn plan(&self, selection: &Selection) -> (Plan, BTreeSet<ServiceRef>) {
+        let observed = self.observe(selection);
+        (plan(observed.basis()), observed.affected)
+    }
+
+    /// One adoption, as far as it takes instances of others. Returns them.
+    pub fn adopt(&mut self, adoption: &Adoption) -> Vec<Change> {
+        let plan = adopt(self.observe(&Selection::Everything).basis(), adoption);
+        let changes = plan.changes.into_values().flatten();
+        let changes: Vec<Change> = changes.filter(|it| it.stage() == Stage::Adopt).collect();
+        for change in &changes {
+            self.make(change, false);
+        }
+        changes
+    }
+
+    /// One sync. Returns how many calls changed something.
+    pub fn sync(&mut self, selection: &Selection) -> u32 {
+        let before = self.writes;
+        self.fresh.clear();
+        self.refusals.clear();
+        let observed = self.observe(selection);
+        let (plan, affected) = (plan(observed.basis()), &observed.affected);
+        let strangers: Vec<_> = plan.changes.keys().filter(|it| !affected.contains(*it)).collect();
+        assert!(strangers.is_empty(), "{strangers:?} are changed by a sync of {affected:?}");
+        let held = self.held(&plan);
+        let holders = &observed.holders;
+        self.holders =
+            holders.keys().map(|key| (key.clone(), holders.holders(key).to_vec())).collect();
+        let judged = Judged::of(observed.basis(), &plan);
+        let mut turns = passes::turns(Intent::Sync, observed.basis(), plan.changes, judged);
+        self.take(&mut turns);
+        self.assert_that_they_stay(&held);
+        self.writes - before
+    }
+
+    fn take(&mut self, turns: &mut [Turn]) {
+        let mut is_over = vec![false; turns.len()];
+        while is_over.iter().any(|is_over| !is_over) {
+            for (turn, is_over) in turns.iter_mut().zip(&mut is_over) {
+                while !*is_over {
+                    *is_over = self.step(turn);
+                    if self.course.side_by_side {
+                        break;
+                    }
+                }
+            }
+        }
+    }
+
+    /// One step of a turn; returns whether that is over.
+    fn step(&mut self, turn: &mut Turn) -> bool {
+        match turn.next(true) {
+            Step::Make(changes) => {
+                // Those of one pass are under way together.
+                let known = turn.observation().registry.capacity.clone();
+                for change in changes {
+                    let knows_full = known.refusal(&change.place().key).is_some();
+                    let effect = self.make(&change, knows_full);
+                    turn.record(change, effect);
+                }
+            }
+            Step::Read(again) => {
+                let mut seen = turn.observation().clone();
+                self.read_again(&mut seen, &again.keys, &again.read);
+                let mut seen = Observed::reread(seen, &again);
+                self.read_health(&mut seen);
+                turn.observed(seen);
+            }
+            Step::ReadEndpoints(services) => {
+                let mut seen = turn.observation().clone();
+                self.read_again(&mut seen, &BTreeSet::new(), &services);
+                turn.endpoints_read(seen);
+            }
+            Step::Done => return true,
+        }
+        false
+    }
+
+    /// Reads what `World::observe_again` does.
+    fn read_again(
+        &self,
+        seen: &mut Observation,
+        keys: &BTreeSet<ServiceKey>,
+        services: &BTreeSet<ServiceRef>,
+    ) {
+        let truth = &self.world.0;
+        seen.registry.namespaces.extend(truth.registry.namespaces.clone());
+        for key in keys {
+            if let Some(service) = truth.registry.services.get(key) {
+                seen.registry.services.insert(key.clone(), service.clone());
+            }
+        }
+        for service in services {
+            match truth.desired.services.get(service) {
+                Some(it) => _ = seen.desired.services.insert(service.clone(), it.clone()),
+                None => _ = seen.desired.services.remove(service),
+            }
+        }
+    }
+
+    /// Time passes between two syncs.
+    pub fn wait(&mut self) {
+        let wait = self.course.rules.guard.wait;
+        self.world.0.now = self.world.0.now.saturating_add(wait).expect("a time");
+    }
+}

@@ -1,0 +1,63 @@
+//! Cloud Map services that could not be read: which leave a run incomplete, and which are another party's.
+
+use super::world::{HTTP, World, key, own, pod, service, tagged};
+use crate::model::{CloudMapService, Selection, Tags};
+use crate::publish::plan::{Holders, Plan, tags_of_unread};
+
+/// `web` in step, beside `http/other`, which could not be read.
+fn world(change: impl FnOnce(&mut CloudMapService)) -> World {
+    World::new()
+        .service(service("shop/web", "http/web").ready([pod("one", "10.0.0.1")]))
+        .cloud_map("http/web", HTTP, [own("a", "shop/web", "10.0.0.1")])
+        .cloud_map("http/other", HTTP, [])
+        .with("http/other", |service| {
+            (service.instances, service.instance_count) = (None, 4);
+            (service.unreadable, service.is_denied) = (Some("denied".into()), true);
+            change(service);
+        })
+}
+
+/// Whether the run is incomplete for it, or says only that it was not read.
+fn is_incomplete(plan: &Plan) -> bool {
+    let of_other = plan.unchanged.iter().find(|(place, _)| place.key == key("http/other"));
+    let (_, unchanged) = of_other.expect("something is said of it");
+    assert_eq!(unchanged.unreadable.is_some(), unchanged.notes.is_empty());
+    unchanged.unreadable.is_some()
+}
+
+#[test]
+fn only_what_may_not_be_read_and_was_never_ours_leaves_a_run_complete() {
+    let untagged = Tags::Read { owner: None, managed_by_ecs: false };
+    let denied = |tags: Tags| world(move |service| service.tags = tags);
+    let cases = [
+        (world(|service| service.is_denied = false), true),
+        (world(|service| service.was_ours = true), true),
+        (denied(tagged("cloud-map-sync")), true),
+        (denied(tagged("team-a")), false),
+        (denied(untagged), false),
+        (denied(Tags::Unreadable("denied".into())), false),
+    ];
+    for (index, (world, expected)) in cases.into_iter().enumerate() {
+        assert_eq!(is_incomplete(&world.plan()), expected, "{index}");
+        let part = world.plan_for(&Selection::namespace("shop"));
+        assert_eq!(is_incomplete(&part), expected, "{index}");
+    }
+}
+
+#[test]
+fn what_is_claimed_is_held_back_and_said_once() {
+    let plan = world(|_| ()).service(service("shop/other", "http/other")).plan();
+    let reasons: Vec<&str> = plan.held_back.iter().map(|it| it.reason.code()).collect();
+    assert_eq!(reasons, ["Unreadable"]);
+    let mut unchanged = plan.unchanged.values();
+    assert!(unchanged.all(|it| it.unreadable.is_none() && it.notes.is_empty()));
+}
+
+#[test]
+fn its_tag_is_asked_for_only_where_that_decides() {
+    let asked = |world: World| !tags_of_unread(&world.0, &Holders::decide(&world.0)).is_empty();
+    assert!(asked(world(|_| ())));
+    assert!(!asked(world(|service| service.is_denied = false)));
+    assert!(!asked(world(|service| service.was_ours = true)));
+    assert!(!asked(world(|_| ()).service(service("shop/other", "http/other"))));
+}

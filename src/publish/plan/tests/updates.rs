@@ -1,0 +1,131 @@
+//! What of an existing Cloud Map service is changed, and what is only told.
+
+use insta::assert_snapshot;
+
+use super::world::{A, HTTP, Kubernetes, World, own, pod, service, tagged};
+use crate::model::{
+    CloudMapService, Endpoint, HealthCheck, RoutingPolicy, Selection, ServiceKind, Tags,
+};
+use crate::publish::plan::{Change, tags_needed};
+
+/// A service of A records as the list shows it, with these tags.
+fn with_ttl(claim: Kubernetes, tags: Tags, ttls: &[u32]) -> World {
+    World::new().service(claim).cloud_map("dns/web", A, [own("a", "shop/web", "10.0.0.1")]).with(
+        "dns/web",
+        |service| {
+            service.ttls = ttls.iter().copied().collect();
+            service.tags = tags;
+        },
+    )
+}
+
+fn bare(place: &str) -> Kubernetes {
+    let pod = Endpoint { pod: None, ..pod("", "10.0.0.1") };
+    service("shop/web", place).ready([pod])
+}
+
+#[test]
+fn another_ttl_is_repaired_where_the_service_carries_our_tag() {
+    let told = |tags, ttls: &[u32]| with_ttl(bare("dns/web").ttl(15), tags, ttls).told();
+    let ours = || tagged("cloud-map-sync");
+    assert_snapshot!(told(ours(), &[60]), @"shop/web: update dns/web: ttl 60 -> 15");
+    assert_snapshot!(told(ours(), &[15, 60]), @"shop/web: update dns/web: ttl 15 and 60 -> 15");
+    assert_snapshot!(told(ours(), &[15]), @"");
+    let left = "! shop/web dns/web: the records have TTL 60 s and the annotation says 15: the TTL stays, since the Cloud Map service does not carry our tag (TtlNotOurs)";
+    let untagged = Tags::Read { owner: None, managed_by_ecs: false };
+    for foreign in [untagged, tagged("team-a"), tagged("ECS"), Tags::Unread] {
+        assert_eq!(told(foreign, &[60]), left);
+    }
+    assert_snapshot!(told(Tags::Unreadable("denied".into()), &[60]), @"! shop/web dns/web: the service's settings stay as they are: denied (TagsUnreadable)");
+}
+
+#[test]
+fn without_the_annotation_no_ttl_differs() {
+    assert_snapshot!(with_ttl(bare("dns/web"), tagged("cloud-map-sync"), &[60]).told(), @"");
+    let http = World::new().service(bare("http/web").ttl(15));
+    let http = http.cloud_map("http/web", HTTP, [own("a", "shop/web", "10.0.0.1")]);
+    assert_snapshot!(http.told(), @"");
+}
+
+#[test]
+fn of_those_who_share_a_name_the_oldest_decides_on_the_ttl_of_a_service_of_ours() {
+    let told = |old: Option<u32>| {
+        let sharing = |name, created| service(name, "dns/web").shared().created(created);
+        let endpoint = Endpoint { pod: None, ..pod("", "10.0.0.1") };
+        let (older, young) = (sharing("shop/old", 1), sharing("shop/young", 2).ttl(90));
+        let older = older.ready([endpoint]);
+        let older = old.into_iter().fold(older, Kubernetes::ttl);
+        let world = World::new().service(older).service(young);
+        let world = world.cloud_map("dns/web", A, [own("a", "shop/old", "10.0.0.1")]);
+        let ours = |it: &mut CloudMapService| {
+            (it.tags, it.ttls) = (tagged("cloud-map-sync"), [60].into());
+        };
+        world.with("dns/web", ours).told()
+    };
+    assert_snapshot!(told(Some(15)), @r"
+    shop/old: update dns/web: ttl 60 -> 15
+    ! shop/young dns/web: Service shop/old shares the name, is older, and so decides: a TTL of 15 s; this one asks for a TTL of 90 s (SharedName)
+    ");
+    assert_snapshot!(told(None), @"! shop/young dns/web: Service shop/old shares the name, is older, and so decides: the TTL that the service has; this one asks for a TTL of 90 s (SharedName)");
+}
+
+#[test]
+fn an_update_says_again_what_it_would_delete() {
+    let check = HealthCheck { kind: "TCP".into(), path: None, threshold: Some(3) };
+    let world = with_ttl(bare("dns/web").ttl(15), tagged("cloud-map-sync"), &[60]);
+    let world = world.with("dns/web", |service| {
+        (service.description, service.health_check) = (Some("of ours".into()), Some(check.clone()));
+    });
+    let plan = world.plan();
+    let Some(Change::UpdateService { update, .. }) = plan.changes.values().flatten().next() else {
+        panic!("an update in {plan:?}");
+    };
+    assert_eq!(ServiceKind::Dns(update.records), A);
+    assert_eq!(update.description.as_deref(), Some("of ours"));
+    assert_eq!(update.health_check, Some(check));
+}
+
+#[test]
+fn tags_are_asked_for_only_where_something_depends_on_them() {
+    let needed =
+        |world: World| !tags_needed(world.observed(&Selection::Everything).basis()).is_empty();
+    let first = |kind| World::new().service(bare("dns/web")).cloud_map("dns/web", kind, []);
+    let cases = [
+        ("a first instance in an HTTP service", first(HTTP), true),
+        ("a first instance in another", first(A), false),
+        ("another TTL", with_ttl(bare("dns/web").ttl(15), Tags::Unread, &[60]), true),
+        ("the annotated TTL", with_ttl(bare("dns/web").ttl(60), Tags::Unread, &[60]), false),
+        ("a TTL that nothing asks for", with_ttl(bare("dns/web"), Tags::Unread, &[60]), false),
+    ];
+    for (case, world, expected) in cases {
+        assert_eq!(needed(world), expected, "{case}");
+    }
+}
+
+#[test]
+fn a_new_service_answers_as_annotated_and_an_existing_one_as_it_did() {
+    let weighted = || bare("dns/web").routing(RoutingPolicy::Weighted);
+    assert_snapshot!(World::new().service(weighted()).told(), @r"
+    shop/web: create dns/web: a DNS service of A records, TTL 60 s, WEIGHTED
+    shop/web: register dns/web: 10.0.0.1
+    ");
+    let answering = |policy, claim| {
+        let world = World::new().service(claim).cloud_map("dns/web", A, []);
+        world.with("dns/web", |service| service.routing_policy = Some(policy)).told()
+    };
+    assert_snapshot!(answering(RoutingPolicy::Multivalue, weighted()), @r"
+    shop/web: register dns/web: 10.0.0.1
+    ! shop/web dns/web: the Cloud Map service answers DNS queries as MULTIVALUE and the annotation says WEIGHTED: that is fixed when a service is created (RoutingPolicyFixed)
+    ");
+    assert_snapshot!(answering(RoutingPolicy::Weighted, weighted()), @"shop/web: register dns/web: 10.0.0.1");
+    assert_snapshot!(answering(RoutingPolicy::Weighted, bare("dns/web")), @"shop/web: register dns/web: 10.0.0.1");
+}
+
+#[test]
+fn an_http_service_in_a_dns_namespace_is_used_and_said_to_be_out_of_dns() {
+    let world = World::new().service(bare("dns/web")).cloud_map("dns/web", HTTP, []);
+    assert_snapshot!(world.told(), @r"
+    shop/web: register dns/web: 10.0.0.1
+    ! shop/web dns/web: this Cloud Map service is of the type HTTP: its instances are found by DiscoverInstances calls, and by no DNS query (NotInDns)
+    ");
+}

@@ -1,0 +1,252 @@
+//! Small worlds, told in few words: Kubernetes Services with their ready endpoints on one side, Cloud
+//! Map services with their instances on the other. Cloud Map always has a namespace `http` and a
+//! namespace `dns`, and everything in it is addressed as `namespace/name`.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+pub use super::kubernetes::{Kubernetes, mistake, pod, service};
+use crate::model::attributes::{IPV4, IPV6, REGION};
+use crate::model::{
+    Attributes, CloudMapService, ClusterArn, Held, Marks, Namespace, NamespaceKind, Owner, Records,
+    Selection, ServiceKey, ServiceKind, ServiceRef, Tags, Timestamp,
+};
+use crate::publish::plan::{Extent, Observation, Observed, Plan, Rules, plan};
+
+/// When plans are made, unless a test says otherwise.
+pub const NOW: Timestamp = Timestamp::constant(1_795_258_260, 0);
+
+pub const HTTP: ServiceKind = ServiceKind::Http;
+pub const A: ServiceKind = dns(true, false, false);
+pub const AAAA: ServiceKind = dns(false, true, false);
+pub const BOTH: ServiceKind = dns(true, true, false);
+pub const SRV: ServiceKind = dns(false, false, true);
+pub const CNAME: ServiceKind =
+    ServiceKind::Dns(Records { a: false, aaaa: false, srv: false, cname: true });
+
+const fn dns(a: bool, aaaa: bool, srv: bool) -> ServiceKind {
+    ServiceKind::Dns(Records { a, aaaa, srv, cname: false })
+}
+
+/// The cluster that plans are made for, or another one.
+pub fn owner_of(cluster: &str) -> Owner {
+    let arn = format!("arn:aws:eks:eu-central-1:111122223333:cluster/{cluster}");
+    Owner { id: "cloud-map-sync".into(), cluster: ClusterArn::parse(&arn).expect("an ARN") }
+}
+
+/// What one cluster and Cloud Map contain.
+#[derive(Clone)]
+pub struct World(pub Observation);
+
+/// In as few lines as a failing property needs.
+impl fmt::Debug for World {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (name, service) in &self.0.desired.services {
+            writeln!(f, "\nService {name} of {}: {:?}", service.created, service.claims)?;
+            let (ports, families) = (&service.ports, &service.families);
+            writeln!(f, "  {ports:?} {families:?} truncated: {}", service.truncated)?;
+            for endpoint in service.endpoints.iter().flatten() {
+                writeln!(f, "  {endpoint:?}")?;
+            }
+        }
+        for (key, service) in &self.0.registry.services {
+            let (kind, ttls, unreadable) = (service.kind, &service.ttls, &service.unreadable);
+            writeln!(f, "{key:?}: {kind} {ttls:?}, {:?}, {unreadable:?}", service.tags)?;
+            for (id, attributes) in self.0.registry.instances(key) {
+                writeln!(f, "  {id}: {attributes:?}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl World {
+    pub fn new() -> Self {
+        let (desired, registry) = Default::default();
+        let world = Self(Observation {
+            owner: owner_of("blue"),
+            rules: Arc::default(),
+            now: NOW,
+            extent: Extent::Everything,
+            judged: None,
+            held: Held::default(),
+            desired,
+            registry,
+        });
+        world.namespace("ns-http", "http", NamespaceKind::Http).namespace(
+            "ns-dns",
+            "dns",
+            NamespaceKind::Dns,
+        )
+    }
+
+    pub fn namespace(mut self, id: &str, name: &str, kind: NamespaceKind) -> Self {
+        let arn = format!("arn:aws:servicediscovery:eu-central-1:111122223333:namespace/{id}");
+        let (arn, owner) = (Some(arn), None);
+        let namespace =
+            Namespace { id: id.into(), arn, name: name.into(), kind, http_name: None, owner };
+        self.0.registry.namespaces.insert(id.into(), namespace);
+        self
+    }
+
+    /// Adds a Kubernetes Service.
+    pub fn service(mut self, service: Kubernetes) -> Self {
+        self.0.desired.services.insert(service.name, service.annotated);
+        self
+    }
+
+    /// Adds a Cloud Map service with the instances given, each with its id.
+    pub fn cloud_map<const N: usize>(
+        mut self,
+        place: &str,
+        kind: ServiceKind,
+        instances: [(&str, Attributes); N],
+    ) -> Self {
+        let name = split(place).1;
+        let arn = format!("arn:aws:servicediscovery:eu-central-1:111122223333:service/srv-{name}");
+        let mut service = CloudMapService::created(arn, &name, kind);
+        service.instances = Some(instances.map(|(id, it)| (id.to_owned(), it)).into());
+        self.0.registry.services.insert(key(place), service);
+        self
+    }
+
+    /// Changes a Cloud Map service that is there.
+    pub fn with(mut self, place: &str, change: impl FnOnce(&mut CloudMapService)) -> Self {
+        change(self.0.registry.services.get_mut(&key(place)).expect("the service is there"));
+        self
+    }
+
+    /// The plan of a full sync.
+    pub fn plan(&self) -> Plan {
+        self.plan_for(&Selection::Everything)
+    }
+
+    /// The plan of a sync of one Service.
+    pub fn plan_of(&self, service: &str) -> Plan {
+        self.plan_for(&Selection::service(named(service)))
+    }
+
+    /// The same world under other rules.
+    pub fn under(mut self, rules: Rules) -> Self {
+        self.0.rules = Arc::new(rules);
+        self
+    }
+
+    /// The plan of a sync of the selected Services.
+    pub fn plan_for(&self, selection: &Selection) -> Plan {
+        let mut world = self.clone();
+        world.0.expect_namespaces();
+        plan(world.observed(selection).basis())
+    }
+
+    /// All that a plan for the selected Services is made from.
+    pub fn observed(&self, selection: &Selection) -> Observed {
+        Observed::new(self.0.clone(), selection)
+    }
+
+    /// The id under which a full sync would register an address.
+    pub fn id_given(&self, place: &str, address: &str) -> String {
+        let written = written(&self.plan(), place).into_iter();
+        let mut at = written.filter(|(_, attributes)| attributes.values().any(|it| it == address));
+        at.next().expect("the address is registered").0
+    }
+
+    /// What a full sync would do, one line for each change and for each thing held back.
+    pub fn told(&self) -> String {
+        tell(&self.plan())
+    }
+}
+
+/// The tags of a service of ours, of another installation's, or of ECS Service Connect's.
+pub fn tagged(by: &str) -> Tags {
+    let owner = Some(by.to_owned()).filter(|_| by != "ECS");
+    Tags::Read { owner, managed_by_ecs: by == "ECS" }
+}
+
+/// What this installation registered for a Service at these addresses.
+pub fn ours(service: &str, addresses: &str) -> Attributes {
+    marked(&owner_of("blue"), service, addresses)
+}
+
+/// The same, with the id that it has.
+pub fn own<'a>(id: &'a str, service: &str, addresses: &str) -> (&'a str, Attributes) {
+    (id, ours(service, addresses))
+}
+
+/// What it registered for the same Service of another cluster.
+pub fn of_other_cluster(service: &str, addresses: &str) -> Attributes {
+    marked(&owner_of("green"), service, addresses)
+}
+
+fn marked(owner: &Owner, service: &str, addresses: &str) -> Attributes {
+    let mut attributes = Marks { service: named(service), pod: None }.write(owner);
+    attributes.extend(foreign(addresses));
+    attributes.insert(REGION.into(), "eu-central-1".into());
+    attributes
+}
+
+/// What somebody else registered at these addresses.
+pub fn foreign(addresses: &str) -> Attributes {
+    let addresses = addresses.split('+');
+    let keyed = addresses.map(|text| (if text.contains(':') { IPV6 } else { IPV4 }, text));
+    keyed.map(|(key, text)| (key.to_owned(), text.to_owned())).collect()
+}
+
+/// The attributes with one more, or with another value.
+pub fn with(mut attributes: Attributes, key: &str, value: &str) -> Attributes {
+    attributes.insert(key.to_owned(), value.to_owned());
+    attributes
+}
+
+/// The service `web` in the namespace that services of this kind usually are in.
+pub fn web_of(kind: ServiceKind) -> &'static str {
+    if kind == HTTP { "http/web" } else { "dns/web" }
+}
+
+pub fn key(place: &str) -> ServiceKey {
+    let (namespace, name) = split(place);
+    ServiceKey { namespace: format!("ns-{namespace}"), name }
+}
+
+pub fn named(service: &str) -> ServiceRef {
+    let (namespace, name) = split(service);
+    ServiceRef::new(namespace, name)
+}
+
+pub fn split(text: &str) -> (String, String) {
+    let (namespace, name) = text.split_once('/').expect("a namespace and a name");
+    (namespace.to_owned(), name.to_owned())
+}
+
+/// A plan in lines: each change under the Service whose turn it is, then what is held back.
+pub fn tell(plan: &Plan) -> String {
+    let changes = plan.changes.iter().flat_map(|(service, changes)| {
+        changes.iter().map(move |change| {
+            let (verb, place, detail) = (change.verb(), change.place(), change.detail());
+            let instance = change.instance().filter(|id| !id.starts_with("ip-"));
+            let instance = instance.map(|id| format!(" {id}")).unwrap_or_default();
+            format!("{service}: {verb} {place}{instance}: {detail}")
+        })
+    });
+    let held_back = plan.held_back.iter().map(|held_back| {
+        let place = held_back.place.as_ref().map(|place| format!(" {place}")).unwrap_or_default();
+        let reason = &held_back.reason;
+        format!("! {}{place}: {} ({})", held_back.service, reason, reason.code())
+    });
+    changes.chain(held_back).collect::<Vec<_>>().join("\n")
+}
+
+/// The instances that a plan registers or rewrites in one Cloud Map service, by id.
+pub fn written(plan: &Plan, place: &str) -> BTreeMap<String, Attributes> {
+    use crate::publish::plan::Change::{Adopt, Register, Rewrite};
+    let changes = plan.changes.values().flatten();
+    let here = changes.filter(|change| change.place().key == key(place));
+    here.filter_map(|change| match change {
+        Register { instance, attributes, .. }
+        | Rewrite { instance, attributes, .. }
+        | Adopt { instance, attributes, .. } => Some((instance.clone(), attributes.clone())),
+        _ => None,
+    })
+    .collect()
+}
