@@ -1,5 +1,5 @@
-//! Makes of the claims and endpoints of all who hold a name the instances that they want there: one instance for
-//! everything that `shape` makes of each endpoint.
+//! Turns the claims and endpoints of all holders of a name into the instances that they want there, each endpoint as
+//! `shape` says.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ use crate::plan::service::{
 };
 use crate::plan::{Observation, Reason};
 
-/// The instances that all who hold `key`, the oldest first, want in the Cloud Map service under it, existing or to be
+/// The instances that all holders of `key`, the oldest first, want in the Cloud Map service under it, existing or to be
 /// created as the oldest asks.
 ///
 /// # Errors
