@@ -9,7 +9,7 @@ impl Turn<'_> {
     pub(super) fn take_due(&mut self) -> Option<Vec<Change>> {
         let is_contested = |stage| self.contested.iter().any(|change| change.stage() == stage);
         if is_contested(Stage::Create) {
-            // What was to be registered there is decided again, on what is there now.
+            // The registrations there are decided again, on the instances that are there now.
             return None;
         }
         let (record, pass) = (&self.record, self.pass);

@@ -1,4 +1,4 @@
-//! What became of changes: of one call, of one change, and of a plan.
+//! Outcomes: of one call, of one change, and of a plan.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use crate::model::ServiceRef;
 use crate::publish::plan::{Change, GuardStatus, HeldBack, Reason};
 use crate::report::ChangeResult;
 
-/// What became of a change.
+/// The outcome of a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// Not tried: a plan, or a dry run.
@@ -37,7 +37,7 @@ impl Outcome {
     }
 }
 
-/// What became of one call.
+/// The outcome of one call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// The change has this outcome.
@@ -50,30 +50,30 @@ pub enum Effect {
     Full(String),
 }
 
-/// A change of one Kubernetes Service and what became of it.
+/// A change of one Kubernetes Service with its outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Applied {
     /// The Service whose turn it was.
     pub service: ServiceRef,
     /// The change.
     pub change: Change,
-    /// What became of it.
+    /// Its outcome.
     pub outcome: Outcome,
 }
 
-/// What became of a plan.
+/// The outcomes of a plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Results {
     /// Every change with its outcome.
     pub applied: Vec<Applied>,
-    /// What turned out to be held back when it was decided again.
+    /// The lines that later plans of the run hold back.
     pub held_back: Vec<HeldBack>,
     /// The guard's judgement between the passes, if it holds a loss then.
     pub guard: Option<Arc<GuardStatus>>,
 }
 
 impl Results {
-    /// What Cloud Map refused for good.
+    /// The changes that Cloud Map refused for good.
     pub fn refused(&self) -> Vec<HeldBack> {
         let refused = self.applied.iter().filter_map(|applied| match &applied.outcome {
             Outcome::HeldBack(reason) => Some(HeldBack {

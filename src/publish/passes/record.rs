@@ -1,4 +1,4 @@
-//! What a turn keeps of its changes: the removals that the first plan announced, the Service that each change is made
+//! The record of a turn's changes: the removals that the first plan announced, the Service that each change is made
 //! for, and the outcomes. A change that has an outcome is not made again.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,7 +17,7 @@ struct ChangeKey {
     newcomer: Option<String>,
 }
 
-/// The changes of one turn, and what became of them.
+/// The changes of one turn with their outcomes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Record {
     made_for: BTreeMap<ChangeKey, ServiceRef>,

@@ -1,4 +1,4 @@
-//! What a turn reads again, and the plan that it goes on with.
+//! The reads between the passes of a turn, and the plans made on them.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use crate::publish::plan::{
     Basis, Change, HeldBack, Holders, Observation, Observed, Plan, Reason, RereadScope, Stage,
 };
 
-/// How often a turn is planned: for what adds, for what removes, and once more for what waited for that.
+/// How often a turn is planned: to add, to remove, and once more for changes that waited for those.
 const PASSES: usize = 3;
 /// How often at most while changes of other writers meet those of the turn.
 const CONTESTED_PASSES: usize = 10;
@@ -16,7 +16,7 @@ const CONTESTED_PASSES: usize = 10;
 const RENAMING_PASSES: usize = 64;
 
 impl Turn<'_> {
-    /// What is read before the next pass; `None` if there is none.
+    /// The scope of the read before the next pass; `None` if no pass follows.
     pub(super) fn next_read(&mut self) -> Option<RereadScope> {
         let may_go_on = self.may_go_on();
         let is_refused = self.contested.is_empty() && !self.refused.is_empty();
@@ -58,7 +58,7 @@ impl Turn<'_> {
             || self.open.iter().any(|change| first || self.progress || may_be_due(change))
     }
 
-    /// What the open changes rest on.
+    /// The scope that the open changes rest on.
     fn reread(&self, holders: &Holders) -> RereadScope {
         let open = [self.open.clone(), self.contested.clone(), self.refused.clone()].concat();
         let services = self.observation.services_of_turn(&self.services, &open, self.is_part);
@@ -69,7 +69,7 @@ impl Turn<'_> {
         self.intent.plan_again(Basis { observation: &self.observation, holders, affected })
     }
 
-    /// What a [`Step::Read`](super::Step::Read) asked for was read: the next pass begins.
+    /// Begins the next pass, on the result of a [`Step::Read`](super::Step::Read).
     pub fn observed(&mut self, read: Observed) {
         let plan = self.intent.plan_again(read.basis());
         self.observation = read.observation;
@@ -80,13 +80,13 @@ impl Turn<'_> {
         self.progress = false;
     }
 
-    /// What the changes rest on was read again before the first of them was made.
+    /// Plans the first pass again, on a read that was made before its first change.
     pub fn refreshed(&mut self, read: Observed) {
         self.observed(read);
         self.pass = 1;
     }
 
-    /// What has to be read again if the plan is old and registrations are still to be made, `changes` among them. A
+    /// The scope to read again if the plan is old and registrations are still to be made, `changes` among them. A
     /// Cloud Map service that did not exist when the plan was made needs no look: CreateService reports it.
     pub fn refresh(&mut self, changes: Vec<Change>) -> RereadScope {
         self.open.extend(changes);
@@ -96,7 +96,7 @@ impl Turn<'_> {
         scope
     }
 
-    /// The endpoints that a [`Step::ReadEndpoints`](super::Step::ReadEndpoints) asked for were read: what is wanted again is registered.
+    /// Registers what is wanted again, on the result of a [`Step::ReadEndpoints`](super::Step::ReadEndpoints).
     pub fn endpoints_read(&mut self, observation: Observation) {
         self.observation = observation;
         self.rechecked = true;
@@ -118,12 +118,12 @@ impl Turn<'_> {
         self.adopt_changes(plan, holders);
     }
 
-    /// Takes over what a later plan holds back.
+    /// Takes over the lines that a later plan holds back.
     fn adopt_lines(&mut self, plan: &mut Plan) {
         let is_own = |it: &HeldBack| {
             self.services.contains(&it.service) || matches!(it.reason, Reason::Guard { .. })
         };
-        // The numbers of a full service are those of the first plan; what Cloud Map refused, the last one knows.
+        // The numbers of a full service are those of the first plan; the last one knows the refusals of Cloud Map.
         plan.held_back.retain(|it| is_own(it) && !matches!(it.reason, Reason::ServiceFull { .. }));
         let results = &mut self.record.results;
         results.held_back.retain(|it| !it.reason.is_about_capacity());

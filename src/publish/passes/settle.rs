@@ -25,7 +25,7 @@ impl Turn<'_> {
         }
     }
 
-    /// What the open changes rest on could not be read: none of them is made.
+    /// Gives up the open changes, since the read that they rest on failed.
     pub fn fail(&mut self, outcome: &Outcome) {
         for change in self.take_open() {
             self.settle(change, outcome.clone());

@@ -10,7 +10,7 @@ use crate::publish::plan::{Change, Intent, Observation, RereadScope, Stage};
 /// Why something was not tried near the deadline.
 pub const NO_TIME: &str = "the time of this invocation is used up";
 
-/// What a turn needs next.
+/// The next step of a turn.
 #[derive(Debug)]
 pub enum Step {
     /// Make these changes, side by side, and report the effect of each.
@@ -33,11 +33,11 @@ pub struct Turn<'a> {
     /// Whether the run is about a part of the cluster.
     pub(super) is_part: bool,
     pub(super) observation: Observation,
-    /// What is planned and not made yet.
+    /// The changes that are planned and not made yet.
     pub(super) open: Vec<Change>,
     /// The Cloud Map services that this turn created.
     pub(super) created: BTreeSet<ServiceKey>,
-    /// What another writer was at.
+    /// The changes that met another writer.
     pub(super) contested: Vec<Change>,
     /// Registrations that Cloud Map had no place for.
     pub(super) refused: Vec<Change>,
@@ -81,7 +81,7 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// What the turn knows of the world.
+    /// The last observation, with the changes made since.
     pub fn observation(&self) -> &Observation {
         &self.observation
     }
@@ -96,7 +96,7 @@ impl<'a> Turn<'a> {
         self.open.is_empty()
     }
 
-    /// What became of the turn, once it is over.
+    /// The outcomes of the turn, once it is over.
     pub fn into_results(self) -> Results {
         self.record.results
     }
@@ -124,7 +124,7 @@ impl<'a> Turn<'a> {
         Step::Done
     }
 
-    /// Takes note of what a change brought about.
+    /// Records the effect of a change.
     pub fn record(&mut self, change: Change, effect: Effect) {
         match effect {
             Effect::Is(outcome) => self.settle(change, outcome),

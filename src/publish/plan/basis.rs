@@ -1,5 +1,5 @@
-//! All that a plan is made from. Who holds each name is decided once for an observation, and handed on with it; whoever
-//! changes an observation decides it again.
+//! All that a plan is made from. The holders of names are decided once for an observation and handed on with it; code
+//! that changes an observation decides them again.
 
 use std::collections::BTreeSet;
 
@@ -9,9 +9,9 @@ use crate::model::{Selection, ServiceRef};
 /// All that a plan is made from.
 #[derive(Clone, Copy, Debug)]
 pub struct Basis<'a> {
-    /// What was read.
+    /// The observation.
     pub observation: &'a Observation,
-    /// Who holds each name in it.
+    /// The holders of each name in it.
     pub holders: &'a Holders,
     /// The Services that the plan is about.
     pub affected: &'a BTreeSet<ServiceRef>,
@@ -20,9 +20,9 @@ pub struct Basis<'a> {
 /// An observation with all else that a plan is made from.
 #[derive(Debug)]
 pub struct Observed {
-    /// What was read.
+    /// The observation.
     pub observation: Observation,
-    /// Who holds each name in it.
+    /// The holders of each name in it.
     pub holders: Holders,
     /// The Services that a plan is about.
     pub affected: BTreeSet<ServiceRef>,
@@ -36,7 +36,7 @@ impl Observed {
         Self { observation, holders, affected }
     }
 
-    /// What was read again for a turn.
+    /// An observation that was read again for a turn.
     pub fn reread(observation: Observation, scope: &RereadScope) -> Self {
         let holders = Holders::decide(&observation);
         Self { observation, holders, affected: scope.services.clone() }

@@ -1,4 +1,4 @@
-//! What the function notes for its later runs: a mark on an instance of ours, set and taken away by
+//! Notes of the function for its later runs: a mark on an instance of ours, set and taken away by
 //! changes of the plan like any other. Never on anything of others.
 
 use super::instances::health;
@@ -75,7 +75,7 @@ fn set(attributes: &mut Attributes, mark: &str, text: Option<&str>) {
     }
 }
 
-/// What a person wants to know of a mark: the time that it begins with.
+/// The difference that a report shows of a mark: the time that it begins with.
 fn difference(present: &Attributes, mark: &str, text: Option<&str>) -> Difference {
     let time = |text: &str| text.split(' ').next().unwrap_or_default().to_owned();
     Difference {

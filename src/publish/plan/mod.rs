@@ -85,16 +85,16 @@ pub use service::{
 pub use unchanged::Unchanged;
 pub use unread::{seen_as_ours, tags_of_unread, unread_keys};
 
-/// What to do, and what not.
+/// The changes to make, and all that is held back.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
     /// The changes of each Kubernetes Service, by Cloud Map service and stage.
     pub changes: BTreeMap<ServiceRef, Vec<Change>>,
-    /// What was asked for and is not done, with the reason.
+    /// The requests that are not carried out, each with its reason.
     pub held_back: Vec<HeldBack>,
-    /// What stays as it is, by Cloud Map service.
+    /// The instances that stay as they are, by Cloud Map service.
     pub unchanged: BTreeMap<Place, Unchanged>,
-    /// What the guard says, where a loss is past its limits.
+    /// The status of the guard, if a loss is past its limits.
     pub guard: Option<Arc<GuardStatus>>,
 }
 
@@ -123,14 +123,14 @@ pub fn plan(basis: Basis<'_>) -> Plan {
 }
 
 impl Plan {
-    /// Adds what was found to be held back while the plan was carried out.
+    /// Adds the reasons that were found while the plan was carried out.
     pub fn add_held_back(&mut self, held_back: Vec<HeldBack>) {
         self.held_back.extend(held_back);
         self.held_back.sort();
         self.held_back.dedup();
     }
 
-    /// Compares every name that an affected Service holds, and adds what that takes but the removals.
+    /// Compares every name that an affected Service holds, and adds all changes but the removals.
     fn add_names(&mut self, basis: Basis<'_>) -> Compared {
         let Basis { observation, holders, affected } = basis;
         let mut all = Compared::default();

@@ -1,5 +1,5 @@
-//! What was read of a cluster and of Cloud Map, with all else that a plan is made from. The marks of our instances are
-//! read here for every rule.
+//! One read of a cluster and of Cloud Map, with the rules that it is looked at under. The marks of our instances are read
+//! here for every rule.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use super::change::describe;
 use super::{Change, DeregisterReason, Extent, Judged, Place, Rules, WaitsFor};
 use crate::model::{Attributes, Desired, Held, Owner, Registry, ServiceKey, ServiceRef, Timestamp};
 
-/// What was read, and under which rules it is looked at.
+/// One read of a cluster and of Cloud Map, with the rules that it is looked at under.
 #[derive(Clone, Debug)]
 pub struct Observation {
     /// Whose instances are ours.
@@ -18,7 +18,7 @@ pub struct Observation {
     pub now: Timestamp,
     /// How much of the cluster the plan is about.
     pub extent: Extent,
-    /// What the guard measures a loss against between the passes, if it judges there again.
+    /// The baseline of the guard between the passes, if it judges there again.
     pub judged: Option<Arc<Judged>>,
     /// The Services that the run held of which this is the rest.
     pub held: Held,

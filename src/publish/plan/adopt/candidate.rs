@@ -16,7 +16,7 @@ pub struct Adoption {
     pub owner: Option<String>,
 }
 
-/// Whose an adopted instance was.
+/// The owner of an instance before its adoption.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Former {
     /// It had no marks of this function.
@@ -52,7 +52,7 @@ pub enum NotAdopted {
 }
 
 impl Adoption {
-    /// Whose the instance was and what it becomes.
+    /// The former owner of the instance, and its attributes after the adoption.
     pub(super) fn of(
         &self,
         instance: &str,
@@ -69,7 +69,7 @@ impl Adoption {
         let (_, attributes) =
             instances.find(|(wanted, _)| *wanted == identity).ok_or(NotAdopted::NotWanted)?;
         let mut attributes = rewrite::carry_over(present, attributes);
-        // What another owner noted for itself is not ours to remember.
+        // The notes of another owner are about its own runs.
         for note in [SIGHTING, ORPHANED] {
             attributes.remove(note);
         }

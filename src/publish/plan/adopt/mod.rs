@@ -1,8 +1,8 @@
-//! Which instances of others become ours: a person asks for it, and it happens to no other. What an
-//! instance must be is in `candidate`; all others are named with the reason for which they stay.
+//! Which instances of others become ours, if a person asks for it. `candidate` has the conditions; every instance that
+//! does not meet them is named with its reason.
 //!
-//! An adopted instance keeps its id and counts as ours from then on. Where one of ours stands beside
-//! it with the same address, one of the two goes after the adoption, as any duplicate does.
+//! An adopted instance keeps its id and counts as ours from then on. If another one of ours has the same address, one of
+//! the two is deregistered after the adoption, as any duplicate is.
 
 mod candidate;
 
@@ -45,7 +45,7 @@ struct Adopting<'a> {
     observation: &'a Observation,
     adoption: &'a Adoption,
     plan: Plan,
-    /// What will be there after it.
+    /// The observation after it.
     after: Observation,
     /// The Cloud Map services in which something is adopted.
     adopted: BTreeSet<ServiceKey>,
@@ -75,7 +75,7 @@ impl<'a> Adopting<'a> {
         }
     }
 
-    /// Adopts an instance of others for whoever may have it. Where nobody can, the oldest hears why.
+    /// Adopts an instance of others for the first holder that may have it. If none may, the oldest gets the reason.
     fn look_at(&mut self, place: &Place, other: (&String, &Attributes), all: &[Wanted]) {
         let owner = &self.observation.owner;
         let of = |wanted| self.adoption.of(other.0, other.1, wanted, owner);
@@ -93,7 +93,7 @@ impl<'a> Adopting<'a> {
         }
     }
 
-    /// What the holders of a name may have registered there.
+    /// The instances that the holders of a name may have registered there.
     fn wanted(&self, key: &ServiceKey, holders: &[ServiceRef]) -> Result<Vec<Wanted<'a>>, Reason> {
         let mut all = wanted(self.observation, key, holders)?;
         if let Some(tells_ports_apart) = all.first().map(|wanted| wanted.tells_ports_apart) {

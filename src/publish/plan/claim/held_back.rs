@@ -51,7 +51,7 @@ impl Holders {
         reasons
     }
 
-    /// The Services that claim a key for themselves alone, where others would share it.
+    /// The Services that claim a key for themselves alone, if others would share it.
     fn alone(&self, observation: &Observation, key: &ServiceKey) -> Vec<ServiceRef> {
         let claimants = self.claimants(key).filter(|service| !self.is_unclear(service));
         let (sharing, alone): (Vec<_>, Vec<_>) =

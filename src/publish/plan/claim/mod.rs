@@ -1,6 +1,6 @@
-//! Who claims a name in Cloud Map, and who holds it. One Kubernetes Service of a cluster holds a key
-//! and the others wait, or all of them share it, where all of them say so. The same cluster and registry
-//! contents always give the same holders. The names of a Service that are too many are not claimed.
+//! The claimants of each name in Cloud Map, and its holders. One Kubernetes Service of a cluster holds a key and the
+//! others wait, or all of them share it if all of them ask for that. The same cluster and registry contents always give
+//! the same holders. The names beyond the maximum of a Service are not claimed.
 
 mod asked_names;
 mod held_back;
@@ -26,7 +26,7 @@ struct Claimants {
     holders: Vec<ServiceRef>,
 }
 
-/// What one Service claims, and what of its annotations leads to no claim.
+/// The claims of one Service, and the parts of its annotations that lead to no claim.
 #[derive(Debug, Default)]
 struct ServiceClaims {
     keys: BTreeSet<ServiceKey>,
@@ -37,9 +37,8 @@ struct ServiceClaims {
 }
 
 impl Holders {
-    /// Settles who holds each claimed key: the present holder while it still claims the key, or may
-    /// for all that can be told, with or without registered instances of this run; else the oldest
-    /// claimant. A key that all of them share they hold together.
+    /// Decides the holders of each claimed key: the present holder while it still claims the key, or may claim it as
+    /// far as its annotations can be read; else the oldest claimant. If all claimants share a key, all hold it.
     pub fn decide(observation: &Observation) -> Self {
         let services = observation.desired.services.iter().map(|(service, annotated)| {
             (service.clone(), ServiceClaims::of(observation, service, annotated))
@@ -57,12 +56,12 @@ impl Holders {
         all
     }
 
-    /// Who holds a key: of those who share it the oldest, who decides where they differ.
+    /// The holder of a key: of those that share it the oldest, which decides if they differ.
     pub fn holder(&self, key: &ServiceKey) -> Option<&ServiceRef> {
         self.holders(key).first()
     }
 
-    /// All who hold a key, the oldest first.
+    /// All holders of a key, the oldest first.
     pub fn holders(&self, key: &ServiceKey) -> &[ServiceRef] {
         self.names.get(key).map_or(&[], |claimants| &claimants.holders)
     }
@@ -83,13 +82,13 @@ impl Holders {
         self.names.keys()
     }
 
-    /// Who of the `affected` Services holds a key, as far as it can be told what they ask for.
+    /// The `affected` Services that hold a key and whose annotations can be read.
     pub fn asking(&self, key: &ServiceKey, affected: &BTreeSet<ServiceRef>) -> Vec<&ServiceRef> {
         let asks = |it: &&ServiceRef| affected.contains(*it) && !self.is_unclear(it);
         self.holders(key).iter().filter(asks).collect()
     }
 
-    /// The Services and those who share a name with them: what one of them leaves another may want.
+    /// The Services and those that share a name with them: an instance that one leaves another may want.
     pub fn with_sharers(&self, services: &BTreeSet<ServiceRef>) -> BTreeSet<ServiceRef> {
         let shared = self.claimed_by(services).map(|key| self.holders(key));
         let shared = shared.filter(|holders| holders.len() > 1);
@@ -104,7 +103,7 @@ impl Holders {
         services.iter().filter_map(|service| self.claims(service)).flatten()
     }
 
-    /// The keys that a Service claims; `None` where it is no annotated headless Service.
+    /// The keys that a Service claims; `None` if it is no annotated headless Service.
     pub fn claims(&self, service: &ServiceRef) -> Option<&BTreeSet<ServiceKey>> {
         self.services.get(service).map(|claims| &claims.keys)
     }
@@ -114,7 +113,7 @@ impl Holders {
         self.names.get(key).into_iter().flat_map(|claimants| &claimants.all)
     }
 
-    /// What the Service claims and may not; without a key: whatever it claims.
+    /// The denied claims of a Service; without a key: all of its claims.
     pub fn denied(&self, service: &ServiceRef) -> &[(Option<ServiceKey>, Denial)] {
         self.services.get(service).map_or(&[], |claims| &claims.denied)
     }
@@ -128,7 +127,7 @@ impl Holders {
 
 impl ServiceClaims {
     fn of(observation: &Observation, service: &ServiceRef, annotated: &AnnotatedService) -> Self {
-        // One that may claim nothing: it does not matter what it asks for.
+        // It may claim nothing, so its annotations do not matter.
         if let Err(denial) = observation.rule(service) {
             return Self { denied: vec![(None, denial)], ..Self::default() };
         }
@@ -141,7 +140,7 @@ impl ServiceClaims {
 }
 
 impl Claimants {
-    /// Decides who of them holds the key. An unclear Service that has instances there may claim it, too.
+    /// Decides which of them hold the key. An unclear Service with instances there may claim it, too.
     fn settle(
         &mut self,
         observation: &Observation,
@@ -152,7 +151,7 @@ impl Claimants {
         let unclear = marked.iter().filter(|it| is_unclear(it));
         let unclear = unclear.filter(|it| observation.permit(it, key).is_ok());
         let unclear: Vec<ServiceRef> = unclear.cloned().collect();
-        // Who came under the name before stays, though one of them cannot be told any more.
+        // Those that came under the name before stay, though the annotations of one cannot be read any more.
         let settled = unclear.is_empty() || !self.all.is_disjoint(&marked);
         if settled && self.all.iter().all(|service| shares(observation, service)) {
             self.holders = self.all.iter().cloned().collect();
@@ -166,7 +165,7 @@ impl Claimants {
     }
 }
 
-/// What the older of two Services has less of; of the same age the first by name counts as older.
+/// The sort key of the oldest first; of the same age the first by name counts as older.
 fn age(observation: &Observation, service: &ServiceRef) -> (i64, ServiceRef) {
     (observation.desired.services[service].created, service.clone())
 }

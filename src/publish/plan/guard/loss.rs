@@ -44,58 +44,12 @@ pub enum Offset<'a> {
 }
 
 impl Losses {
-    /// What a plan would lose.
+    /// The losses of a plan.
     pub fn of(observation: &Observation, plan: &Plan, offset: Offset) -> Self {
-        let marked = |attributes: &Attributes| observation.owner.service_of(attributes);
-        let mut tallies: BTreeMap<ServiceRef, Tally> = BTreeMap::new();
-        for (_, service) in observation.all_marked_services() {
-            tallies.entry(service).or_default().present += 1;
-        }
-        let mut tally = |service: Option<ServiceRef>, count: fn(&mut Tally) -> &mut usize| {
-            if let Some(service) = service {
-                *count(tallies.entry(service).or_default()) += 1;
-            }
-        };
-        for change in plan.changes.values().flatten() {
-            match change {
-                Change::Deregister { marked, waits_for, .. }
-                    if offset.counts(waits_for.as_ref(), marked, plan) =>
-                {
-                    tally(Some(marked.clone()), |tally| &mut tally.gone);
-                }
-                Change::Register { attributes, .. } => {
-                    tally(marked(attributes), |tally| &mut tally.came);
-                }
-                Change::Rewrite { attributes, exchange: Some(exchange), .. } => {
-                    tally(Some(exchange.marked.clone()), |tally| &mut tally.gone);
-                    tally(marked(attributes), |tally| &mut tally.came);
-                    tally(marked(attributes), |tally| &mut tally.displaced);
-                }
-                Change::Rewrite { place, instance, attributes, .. } => {
-                    let before = observation.registry.instance(&place.key, instance);
-                    let (before, after) = (before.and_then(&marked), marked(attributes));
-                    if before != after {
-                        tally(before, |tally| &mut tally.passed_on);
-                        tally(after, |tally| &mut tally.came);
-                    }
-                }
-                _ => {}
-            }
-        }
-        let losses = tallies.into_iter().filter_map(|(service, mut tally)| {
-            let mut before = tally.present;
-            match offset {
-                Offset::Planned => {}
-                Offset::Nothing => (tally.came, tally.passed_on) = (tally.displaced, 0),
-                Offset::Registered(counts) => {
-                    (tally.came, tally.passed_on) = (tally.displaced, 0);
-                    before = counts.get(&service).copied().unwrap_or_default();
-                }
-            }
-            let after = (before + tally.gone).checked_sub(tally.present + tally.came);
-            let lost = after.filter(|lost| *lost > 0)?;
-            let left = (tally.present + tally.came).saturating_sub(tally.gone + tally.passed_on);
-            Some((service, Loss { lost, left }))
+        let tallies = tallies(observation, plan, offset).into_iter();
+        let losses = tallies.filter_map(|(service, tally)| {
+            let loss = tally.loss(&service, offset)?;
+            Some((service, loss))
         });
         Self(losses.collect())
     }
@@ -133,6 +87,63 @@ impl Losses {
         let all = self.0.clone().into_iter();
         let (these, others) = all.partition(|(service, loss)| belongs(service, *loss));
         (Self(these), Self(others))
+    }
+}
+
+/// Counts the instances that each Service has and loses, and those that make up for them.
+fn tallies(observation: &Observation, plan: &Plan, offset: Offset) -> BTreeMap<ServiceRef, Tally> {
+    let marked = |attributes: &Attributes| observation.owner.service_of(attributes);
+    let mut tallies: BTreeMap<ServiceRef, Tally> = BTreeMap::new();
+    for (_, service) in observation.all_marked_services() {
+        tallies.entry(service).or_default().present += 1;
+    }
+    let mut tally = |service: Option<ServiceRef>, count: fn(&mut Tally) -> &mut usize| {
+        if let Some(service) = service {
+            *count(tallies.entry(service).or_default()) += 1;
+        }
+    };
+    for change in plan.changes.values().flatten() {
+        match change {
+            Change::Deregister { marked, waits_for, .. }
+                if offset.counts(waits_for.as_ref(), marked, plan) =>
+            {
+                tally(Some(marked.clone()), |tally| &mut tally.gone);
+            }
+            Change::Register { attributes, .. } => {
+                tally(marked(attributes), |tally| &mut tally.came);
+            }
+            Change::Rewrite { attributes, exchange: Some(exchange), .. } => {
+                tally(Some(exchange.marked.clone()), |tally| &mut tally.gone);
+                tally(marked(attributes), |tally| &mut tally.came);
+                tally(marked(attributes), |tally| &mut tally.displaced);
+            }
+            Change::Rewrite { place, instance, attributes, .. } => {
+                let before = observation.registry.instance(&place.key, instance);
+                let (before, after) = (before.and_then(&marked), marked(attributes));
+                if before != after {
+                    tally(before, |tally| &mut tally.passed_on);
+                    tally(after, |tally| &mut tally.came);
+                }
+            }
+            _ => {}
+        }
+    }
+    tallies
+}
+
+impl Tally {
+    fn loss(mut self, service: &ServiceRef, offset: Offset) -> Option<Loss> {
+        let mut before = self.present;
+        if !matches!(offset, Offset::Planned) {
+            (self.came, self.passed_on) = (self.displaced, 0);
+        }
+        if let Offset::Registered(counts) = offset {
+            before = counts.get(service).copied().unwrap_or_default();
+        }
+        let lost = (before + self.gone).checked_sub(self.present + self.came);
+        let lost = lost.filter(|lost| *lost > 0)?;
+        let left = (self.present + self.came).saturating_sub(self.gone + self.passed_on);
+        Some(Loss { lost, left })
     }
 }
 

@@ -14,7 +14,7 @@ use crate::model::{Attributes, Health, ServiceKey, ServiceRef};
 use crate::publish::plan::change::describe;
 use crate::publish::plan::{DeregisterReason, Difference, Observation, Reason, Setting};
 
-/// Compares what each holder asks for, the oldest first, with what is registered under `key`.
+/// Compares the instances that each holder wants, the oldest first, with those registered under `key`.
 pub fn compare(
     observation: &Observation,
     key: &ServiceKey,
@@ -35,14 +35,14 @@ pub fn compare(
 
 struct Comparing<'a> {
     present: &'a Present<'a>,
-    /// What each holder wants, the oldest first.
+    /// The instances that each holder wants, the oldest first.
     all: &'a [Wanted<'a>],
     /// The instance of ours that is kept for each wanted one, by the latter's new id.
     kept: BTreeMap<&'a String, &'a String>,
 }
 
 impl Comparing<'_> {
-    /// Compares what one holder wants.
+    /// Compares the instances that one holder wants.
     fn of_holder(&self, wanted: &Wanted) -> Comparison {
         let mut comparison =
             Comparison { has_endpoints: wanted.has_endpoints(), ..Comparison::default() };

@@ -1,5 +1,5 @@
-//! What a holder of a name asks for, against the instances of ours in that Cloud Map service: one [`InstanceDiff`] for
-//! each instance, by its id, and what follows from all of them. [`super::compare`] makes it.
+//! The instances that a holder of a name asks for, against those of ours in that Cloud Map service: one
+//! [`InstanceDiff`] for each, by its id, and all that follows from them. [`super::compare`] makes it.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::publish::plan::{
     Change, DeregisterReason, Difference, NewService, Note, Place, Reason, ServiceUpdate,
 };
 
-/// What becomes of one instance.
+/// The fate of one instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InstanceDiff {
     /// It is to be registered.
@@ -27,7 +27,7 @@ pub enum InstanceDiff {
     HealthDiffers {
         /// Its address, for the reader.
         address: String,
-        /// What differs.
+        /// The present and the wanted health.
         difference: HealthDifference,
     },
     /// It stays as it is.
@@ -36,14 +36,14 @@ pub enum InstanceDiff {
     Surplus(DeregisterReason),
 }
 
-/// How one Cloud Map service differs from what one holder of the name asks for.
+/// How one Cloud Map service differs from the claim and endpoints of one holder of the name.
 #[derive(Clone, Debug, Default)]
 pub struct Comparison {
     /// The service is to be created first.
     pub create: Option<NewService>,
-    /// What of the service itself is to be changed.
+    /// The change of the service itself.
     pub update: Option<ServiceUpdate>,
-    /// What else is to be known of the service.
+    /// A remark on the service for the report.
     pub note: Option<Note>,
     /// The instances by id.
     pub instances: BTreeMap<String, InstanceDiff>,
@@ -53,11 +53,11 @@ pub struct Comparison {
     pub has_registered: bool,
     /// Whether another holder is to register an instance that this one asks for, too.
     pub pending_elsewhere: bool,
-    /// What is held back, and why.
+    /// Why something is held back.
     pub held_back: Vec<Reason>,
 }
 
-/// Every name that was compared, by those who hold it.
+/// Every name that was compared, by holder.
 #[derive(Clone, Debug, Default)]
 pub struct Compared(BTreeMap<ServiceKey, BTreeMap<ServiceRef, Comparison>>);
 
@@ -67,7 +67,7 @@ impl Compared {
         self.0.insert(key, by_holder);
     }
 
-    /// The comparisons of all who hold a name, if it was compared.
+    /// The comparisons of all holders of a name, if it was compared.
     pub fn under(&self, key: &ServiceKey) -> Option<&BTreeMap<ServiceRef, Comparison>> {
         self.0.get(key)
     }

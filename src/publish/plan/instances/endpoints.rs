@@ -1,5 +1,5 @@
-//! Makes of the claims and endpoints of all who hold a name the instances that they want there: one instance for
-//! everything that `shape` makes of each endpoint.
+//! Turns the claims and endpoints of all holders of a name into the instances that they want there, each endpoint as
+//! `shape` says.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,9 +15,9 @@ use crate::publish::plan::maximum::smallest;
 use crate::publish::plan::service::{
     may_register_in, new_service, overridden_settings, refusal, remarks, update,
 };
-use crate::publish::plan::{Observation, Reason};
+use crate::publish::plan::{Observation, Permit, Reason};
 
-/// The instances that all who hold `key`, the oldest first, want in the Cloud Map service under it, existing or to be
+/// The instances that all holders of `key`, the oldest first, want in the Cloud Map service under it, existing or to be
 /// created as the oldest asks.
 ///
 /// # Errors
@@ -48,13 +48,41 @@ fn wanted_by<'a>(
         None => new_service(observation, key, oldest),
     };
     let has_check = has_check(existing, create.as_ref());
-    let kind = existing.map(|service| service.kind).or(create.as_ref().map(|new| new.kind));
+    let shape = shape(existing, create.as_ref(), (annotated, claims), permit);
+    let refused = refusal(observation, shape.kind);
+    let mut wanted = Wanted { create, refused, ..nothing_wanted(holder, &shape) };
+    if claims.publish {
+        wanted.add_endpoints(observation, &shape, has_check);
+    }
+    if let Some(service) = existing {
+        wanted.add_settings(service, key, observation, claims);
+    }
+    if holder != oldest {
+        (wanted.update, wanted.note) = (None, None);
+        wanted.held_back.extend(overridden_settings(observation, key, holder, oldest));
+    }
+    Ok(wanted)
+}
+
+/// How endpoints fit into the Cloud Map service, existing or to be created.
+fn shape<'a>(
+    existing: Option<&CloudMapService>,
+    create: Option<&NewService>,
+    (annotated, claims): (&'a AnnotatedService, &'a Claims),
+    permit: Permit<'a>,
+) -> Shape<'a> {
+    let kind = existing.map(|service| service.kind).or(create.map(|new| new.kind));
     let kind = kind.unwrap_or(ServiceKind::Http);
     let is_checked = existing.is_some_and(|service| service.health_check.is_some());
-    let shape = Shape { kind, is_checked, annotated, claims, permit };
-    let mut wanted = Wanted {
+    Shape { kind, is_checked, annotated, claims, permit }
+}
+
+/// A holder's settings for a name, and no instance yet.
+fn nothing_wanted<'a>(holder: &ServiceRef, shape: &Shape<'a>) -> Wanted<'a> {
+    let Shape { annotated, claims, permit, .. } = *shape;
+    Wanted {
         holder: holder.clone(),
-        create,
+        create: None,
         update: None,
         note: None,
         tells_ports_apart: shape.tells_ports_apart(),
@@ -67,20 +95,9 @@ fn wanted_by<'a>(
         permit,
         withdrawn: !claims.publish,
         surplus: surplus(annotated, claims),
-        refused: refusal(observation, shape.kind),
+        refused: None,
         held_back: shape.remarks(),
-    };
-    if claims.publish {
-        wanted.add_endpoints(observation, &shape, has_check);
     }
-    if let Some(service) = existing {
-        wanted.add_settings(service, key, observation, claims);
-    }
-    if holder != oldest {
-        (wanted.update, wanted.note) = (None, None);
-        wanted.held_back.extend(overridden_settings(observation, key, holder, oldest));
-    }
-    Ok(wanted)
 }
 
 fn has_check(existing: Option<&CloudMapService>, create: Option<&NewService>) -> bool {

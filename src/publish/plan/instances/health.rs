@@ -15,13 +15,13 @@ use crate::publish::plan::{Basis, Difference, Setting};
 /// The health of an instance of ours that is not as it should be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HealthDifference {
-    /// What Cloud Map knows.
+    /// The health that Cloud Map knows.
     pub present: Health,
-    /// What the endpoint says.
+    /// The health of the endpoint.
     pub wanted: Health,
 }
 
-/// The health with which an endpoint becomes an instance; `None` where it becomes none.
+/// The health with which an endpoint becomes an instance; `None` if it becomes none.
 pub fn of_endpoint(endpoint: &Endpoint, claims: &Claims, custom: bool) -> Option<Health> {
     match (endpoint.terminating, custom) {
         (true, _) => (claims.keeps_serving && endpoint.serving).then_some(Health::Healthy),
@@ -30,7 +30,7 @@ pub fn of_endpoint(endpoint: &Endpoint, claims: &Claims, custom: bool) -> Option
     }
 }
 
-/// What an instance carries whose health is ours to write.
+/// The attributes of an instance whose health is ours to write.
 pub fn attributes(health: Health) -> [(String, String); 2] {
     [(INITIAL_HEALTH.into(), health.to_string()), (HEALTH.into(), "custom".into())]
 }
@@ -98,7 +98,7 @@ pub fn as_it_is(
     again
 }
 
-/// How the health differs from what the attributes say, where it is ours to write.
+/// How the health differs from the attributes, if it is ours to write.
 pub fn difference(attributes: &Attributes, present: Health) -> Option<HealthDifference> {
     let wanted = initial(attributes);
     let ours = attributes.contains_key(HEALTH);

@@ -1,11 +1,11 @@
-//! What makes two instances of one Cloud Map service the same, and the id of a new one.
+//! The identity of an instance in a Cloud Map service, and the id of a new one.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::model::attributes::{IPV4, IPV6, PORT};
 use crate::model::{Attributes, Owner, ServiceRef, fingerprint};
 
-/// An instance's address or addresses, and its port where the service tells ports apart.
+/// An instance's address or addresses, and its port if the service tells ports apart.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Identity {
     /// Its IPv4 address.

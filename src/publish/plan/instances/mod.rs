@@ -1,6 +1,6 @@
-//! The instances of one name: those that its holders want (`endpoints` makes `wanted` of `shape`,
-//! chosen as `subset` says if there are too many, each with an `identity`), those that are registered (`present`), who of several holders
-//! gets which (`sharing`), and what lies between (`compare` makes a `diff`, with `rewrite` and `health`).
+//! The instances of one name: those that its holders want (`endpoints` makes `wanted` of `shape` and `ports`, chosen by
+//! `subset` if there are too many, each with an `identity`), those that are registered (`present`), which of several
+//! holders gets which (`sharing`), and the difference (`compare` makes a `diff`, with `rewrite` and `health`).
 
 pub mod compare;
 pub mod diff;

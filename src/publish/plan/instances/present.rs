@@ -12,7 +12,7 @@ use crate::model::{
 };
 use crate::publish::plan::Observation;
 
-/// What is registered under a key.
+/// The instances of ours under a key.
 pub struct Present<'a> {
     owner: &'a Owner,
     service: Option<&'a CloudMapService>,
@@ -35,7 +35,7 @@ pub struct Ours<'a> {
 type ByNewId<'w> = BTreeMap<&'w String, (&'w Identity, &'w ServiceRef)>;
 
 impl<'a> Present<'a> {
-    /// What was read under a key.
+    /// The instances that were read under a key.
     pub fn of(observation: &'a Observation, key: &ServiceKey, tells_ports_apart: bool) -> Self {
         let mut ours = BTreeMap::new();
         let mut by_identity: BTreeMap<Identity, Vec<&String>> = BTreeMap::new();
@@ -80,7 +80,7 @@ impl<'a> Present<'a> {
         instances.any(|instances| instances.contains_key(id))
     }
 
-    /// What is known of the health of an instance of ours.
+    /// The health of an instance of ours, as far as it is known.
     pub fn health(&self, id: &String) -> Health {
         health::present(self.service, id, self.ours[id].attributes)
     }

@@ -1,24 +1,24 @@
-//! What is registered over an instance of ours, and whether Cloud Map takes that.
+//! The attributes to register over an instance of ours, and whether Cloud Map takes them.
 
 use crate::model::attributes::{
     self, ANNOTATED, AVAILABILITY_ZONE, INITIAL_HEALTH, REGION, SCHEMA,
 };
 use crate::model::{Attributes, Health};
 
-/// Whether we set and repair an attribute of an instance of ours: what annotations set says a mark.
-/// Anything else somebody added.
+/// Whether we set and repair an attribute of an instance of ours. A mark lists those that annotations set; any other
+/// attribute was added by hand.
 fn is_managed(key: &str, present: &Attributes) -> bool {
     let aws = key.starts_with("AWS_") && key != INITIAL_HEALTH;
     let annotated = present.get(ANNOTATED).is_some_and(|keys| keys.split(',').any(|it| it == key));
     aws || annotated || attributes::is_known_mark(key) || [AVAILABILITY_ZONE, REGION].contains(&key)
 }
 
-/// What to register: `RegisterInstance` replaces the whole map, so what others added is sent again.
+/// The attributes to register: `RegisterInstance` replaces the whole map, so attributes added by hand are sent again.
 pub fn carry_over(present: &Attributes, wanted: &Attributes) -> Attributes {
     let others = present.iter().filter(|(key, _)| !is_managed(key, present));
     let mut rewritten: Attributes =
         others.map(|(key, value)| (key.clone(), value.clone())).collect();
-    // A registration starts the health anew, and what is found by being registered is ready.
+    // A registration starts the health anew, and an instance that is found by being registered is ready.
     if let Some(initial) = rewritten.get_mut(INITIAL_HEALTH) {
         *initial = Health::Healthy.to_string();
     }
@@ -27,7 +27,7 @@ pub fn carry_over(present: &Attributes, wanted: &Attributes) -> Attributes {
     rewritten
 }
 
-/// What is beyond Cloud Map's limits: 30 attributes that are not its own, 5,000 characters in all.
+/// The excess over Cloud Map's limits: 30 attributes that are not its own, 5,000 characters in all.
 pub fn beyond_limits(attributes: &Attributes) -> Option<String> {
     let own = attributes.keys().filter(|key| !key.starts_with("AWS_")).count();
     let size: usize = attributes.iter().map(|(key, value)| key.len() + value.len()).sum();

@@ -1,4 +1,4 @@
-//! What becomes an instance: fits one endpoint into one Cloud Map service, by the service's records,
+//! The shape of an instance: fits one endpoint into one Cloud Map service, by the service's records,
 //! the annotated ports and the addresses that may be published.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -12,26 +12,26 @@ use crate::publish::plan::{Permit, Reason, Setting};
 
 /// How the endpoints of one Service fit into one Cloud Map service.
 pub struct Shape<'a> {
-    /// What the Cloud Map service serves.
+    /// The kind of the Cloud Map service.
     pub kind: ServiceKind,
     /// Whether Route 53 checks the health of its instances, for which it needs their port.
     pub is_checked: bool,
     /// The Service.
     pub annotated: &'a AnnotatedService,
-    /// What it claims.
+    /// Its claims.
     pub claims: &'a Claims,
     /// Which addresses may be published.
     pub permit: Permit<'a>,
 }
 
-/// What one endpoint becomes.
+/// The instances of one endpoint.
 #[derive(Debug, Default)]
 pub struct Fit {
     /// The instances: one, or one for each port.
     pub instances: Vec<(Identity, Attributes)>,
-    /// What is held back, and why.
+    /// Why something is held back.
     pub held_back: Vec<Reason>,
-    /// Addresses for which no instance could be shaped: what is registered for them stays.
+    /// Addresses for which no instance could be shaped: instances registered for them stay.
     pub unclear: Vec<IpAddr>,
 }
 
@@ -96,7 +96,7 @@ impl Shape<'_> {
         self.records().is_none_or(|records| records.srv)
     }
 
-    /// What is to be said of the Service as a whole.
+    /// The remarks on the Service as a whole.
     pub fn remarks(&self) -> Vec<Reason> {
         let unknown = self.claims.ports.iter().filter(|port| self.annotated.port(port).is_none());
         let mut remarks: Vec<Reason> = unknown.map(|port| self.no_such_port(port)).collect();
@@ -107,7 +107,7 @@ impl Shape<'_> {
         remarks
     }
 
-    /// What annotations set, and the mark that says so.
+    /// The attributes that annotations set, and the mark that lists them.
     fn annotated_attributes(&self) -> Attributes {
         let mut attributes = self.claims.attributes.clone();
         if !attributes.is_empty() {

@@ -1,4 +1,4 @@
-//! Which instances come first where not all of them fit. Those that are present do, so that nothing is
+//! Which instances come first if not all of them fit. Those that are present do, so that nothing is
 //! exchanged without need; among the others the hashes in their ids decide, so that the same ones are
 //! chosen from run to run, whatever the order of lists.
 

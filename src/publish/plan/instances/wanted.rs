@@ -1,5 +1,5 @@
-//! The instances that one holder of a name wants in a Cloud Map service, and what of the service itself. [`super::endpoints`]
-//! makes them of the claim and the endpoints of its Service.
+//! The instances that one holder of a name wants in a Cloud Map service, with the changes of the service itself.
+//! [`super::endpoints`] makes them of the claim and the endpoints of its Service.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -21,7 +21,7 @@ pub struct Wanted<'a> {
     pub create: Option<NewService>,
     /// The changes of an existing Cloud Map service.
     pub update: Option<ServiceUpdate>,
-    /// What else is to be known of it.
+    /// A remark on it for the report.
     pub note: Option<Note>,
     /// Whether instances that differ in their port alone are different instances.
     pub tells_ports_apart: bool,
@@ -29,11 +29,11 @@ pub struct Wanted<'a> {
     pub instances: BTreeMap<String, (Identity, Attributes)>,
     /// Those that it asks for, too, and that are another holder's.
     pub owned_by_sharer: BTreeSet<Identity>,
-    /// Addresses of endpoints that could not be shaped: what is registered for them stays.
+    /// Addresses of endpoints that could not be shaped: instances registered for them stay.
     pub unclear: BTreeSet<IpAddr>,
     /// Whether one of the endpoints is ready, also one that could not be shaped.
     pub ready: bool,
-    /// The most instances to keep or register, and who sets that.
+    /// The most instances to keep or register, and its source.
     pub maximum: Option<Maximum>,
     /// The instances of ours that are beyond it.
     pub beyond_maximum: BTreeMap<String, SetBy>,
@@ -41,15 +41,15 @@ pub struct Wanted<'a> {
     pub permit: Permit<'a>,
     /// Whether the Service wants none, and keeps its claim.
     pub withdrawn: bool,
-    /// What becomes of instances that no endpoint asks for.
+    /// The fate of instances that no endpoint asks for.
     pub surplus: Surplus,
     /// Why no registration can succeed here, if none can.
     pub refused: Option<Reason>,
-    /// What is held back, and why.
+    /// Why something is held back.
     pub held_back: Vec<Reason>,
 }
 
-/// What becomes of instances that no endpoint asks for.
+/// The fate of instances that no endpoint asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Surplus {
     /// They are deregistered.
@@ -74,7 +74,7 @@ impl Wanted<'_> {
         }
     }
 
-    /// Takes out what is beyond the maximum, healthy ones last, and of those that are equally healthy
+    /// Takes out the instances beyond the maximum, healthy ones last, and of those that are equally healthy
     /// those that are `present` last. Returns the ids taken out.
     pub fn keep_within_maximum(&mut self, present: impl Fn(&String) -> bool) -> BTreeSet<String> {
         let exceeded = |maximum: &Maximum| self.instances.len() > maximum.count;

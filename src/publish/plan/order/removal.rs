@@ -1,5 +1,5 @@
-//! Which of our instances go, in whose turn, and what must be seen before. No path through here lets
-//! a name go empty while ready endpoints exist for it.
+//! Which of our instances are deregistered, in the turn of which Service, and what each waits for. No path through here
+//! lets a name go empty while ready endpoints exist for it.
 
 use super::new_name::waits_for_new_name;
 use crate::model::{ServiceKey, ServiceRef};
@@ -7,8 +7,8 @@ use crate::publish::plan::instances::diff::Compared;
 use crate::publish::plan::observation::MarkedInstance;
 use crate::publish::plan::{Basis, DeregisterReason, Place, Plan, WaitsFor};
 
-/// Adds the removals to a plan. A removal stands among the changes of the Service in the marks, where
-/// that holds the name or nobody does, else of the holder, whose registrations it follows.
+/// Adds the removals to a plan. A removal is among the changes of the Service in the marks if that holds the name or no
+/// Service does, else of the holder, since it follows the holder's registrations.
 pub fn removals(basis: Basis<'_>, compared: &Compared, plan: &mut Plan) {
     let observation = basis.observation;
     let removals = Removals { basis, compared };
@@ -63,8 +63,8 @@ impl<'a> Removals<'a> {
         }
     }
 
-    /// An endpoint that is gone. Where none of the ready endpoints is registered yet, or can be, the
-    /// last instance stays until one is; where others share the name, until one of theirs is.
+    /// An endpoint that is gone. If none of the ready endpoints is registered yet, or can be, the last instance stays
+    /// until one is; if others share the name, until one of theirs is.
     fn of_a_holder(
         &self,
         key: &ServiceKey,
@@ -81,8 +81,8 @@ impl<'a> Removals<'a> {
         Some((candidate.service.clone(), because, waits_for.filter(|_| is_last)))
     }
 
-    /// Who of those that hold a name and have ready endpoints will be found under it first, where nobody
-    /// is yet: rather one with an instance to rewrite, which needs no room.
+    /// The holder with ready endpoints that will be found under a name first, if none is yet: rather one with an instance
+    /// to rewrite, which needs no room.
     fn first_to_serve(&self, key: &ServiceKey) -> Option<ServiceRef> {
         let compared = self.compared.under(key)?;
         if compared.values().any(|comparison| comparison.has_registered) {
@@ -93,10 +93,10 @@ impl<'a> Removals<'a> {
         asking.min_by_key(|holder| compared[*holder].staying() == 0).cloned()
     }
 
-    /// An instance of a Service that lost or left the name to another: it goes after a holder has one,
-    /// and where its Service left, after that is whole under its new name, as far as it can be. Where
-    /// the claim is ended and no holder asks for any, there is nothing to wait for. What an unclear
-    /// Service has stays, unless it may not be there.
+    /// An instance of a Service that lost or left the name to another. It is deregistered after a holder has one, and if
+    /// its Service left, after that is whole under its new name, as far as it can be. If the claim is ended and no
+    /// holder asks for any, there is nothing to wait for. The instances of an unclear Service stay, unless
+    /// `NAME_POLICY` denies them.
     fn of_another(&self, key: &ServiceKey, marked: &ServiceRef) -> Option<Decision> {
         let ended = self.ended(key, marked);
         if ended.is_none() && self.basis.holders.is_unclear(marked) {
@@ -136,8 +136,7 @@ impl<'a> Removals<'a> {
         denied.then(|| DeregisterReason::NotAllowed(marked.clone()))
     }
 
-    /// An instance under a name that no Service of the cluster claims, or only one of which nobody can
-    /// tell.
+    /// An instance under a name that no Service of the cluster claims, or only an unclear one.
     fn of_nobody(&self, key: &ServiceKey, marked: &ServiceRef) -> Option<Decision> {
         if let Some(because) = self.ended(key, marked) {
             return Some((marked.clone(), because, None));

@@ -1,6 +1,6 @@
-//! Which changes are made together. Each Kubernetes Service takes a turn of its own, so that nobody
-//! waits for anybody else; only where a removal of one rests on registrations of another, or one
-//! registers in a service that another creates, do both take one turn.
+//! Which changes are made together. Each Kubernetes Service takes a turn of its own, so that none waits for another; only
+//! if a removal of one rests on registrations of another, or one registers in a service that another creates, do both
+//! take one turn.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -56,7 +56,7 @@ fn join(changes: &BTreeMap<ServiceRef, Vec<Change>>) -> DisjointSets {
     joined
 }
 
-/// Who creates each Cloud Map service that is missing.
+/// The Service that creates each missing Cloud Map service.
 fn creators(changes: &BTreeMap<ServiceRef, Vec<Change>>) -> BTreeMap<&Place, &ServiceRef> {
     let all =
         changes.iter().flat_map(|(service, changes)| changes.iter().map(move |it| (it, service)));
