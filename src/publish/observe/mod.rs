@@ -1,25 +1,23 @@
-//! Observe: reads clusters and Cloud Map into what a plan is made from: all of both, or for a message the part
-//! that it is about (`part`), with the help of what the process remembers (`memory`). Only reads. A cluster or a
-//! registry that could not be read whole is an error; a single Cloud Map service that could not be
-//! read is marked, and nothing will be changed in it.
+//! Observe: reads clusters and Cloud Map into the observation that a plan is made from. A full sync reads all of both
+//! (`whole`), a message the part that it is about (`part`) with the help of the process's `memory`, and a turn reads
+//! again what its open changes rest on (`again`). Reads never write. A cluster or a registry that cannot be read whole
+//! is an error; a single Cloud Map service that cannot be read is marked (`unread`), and nothing is changed in it.
 
+mod again;
 mod memory;
 mod part;
 mod registry;
 mod unread;
+mod whole;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use futures_util::{StreamExt, TryStreamExt, stream};
-
 use crate::cloud_map;
 use crate::kubernetes::desired::{self, Reading};
 use crate::kubernetes::{self, Endpoints, Kubernetes};
-use crate::model::{Desired, Owner, Registry, Selection, ServiceKey, ServiceRef, Timestamp};
-use crate::publish::plan::{
-    self, Basis, Extent, Holders, Observation, Observed, RereadScope, Rules,
-};
+use crate::model::{Owner, Selection, ServiceRef, Timestamp};
+use crate::publish::plan::{self, Basis, Extent, Observation, Observed, Rules};
 
 pub use memory::Memory;
 use part::Part;
@@ -149,66 +147,6 @@ impl World<'_> {
         Ok(observed)
     }
 
-    /// All Services of the cluster, all of Cloud Map.
-    async fn observe_whole(&self, selection: &Selection) -> Result<Part, Error> {
-        let (services, registry) =
-            tokio::join!(self.kubernetes.headless_services(), self.read_registry());
-        let desired = desired::desired(&services?, &self.reading);
-        let mut observation = self.observation(selection, desired, registry?);
-        if plan::lacks_namespace(&observation) {
-            self.registry.look_for_namespaces(&mut observation.registry).await?;
-        }
-        observation.expect_namespaces();
-        let named = plan::claimed_namespaces(&observation);
-        self.registry.read_shared(&mut observation.registry, &named).await?;
-        self.complete(&mut observation).await;
-        Ok(Part::new(Observed::new(observation, selection)))
-    }
-
-    async fn read_registry(&self) -> Result<Registry, Arc<cloud_map::Error>> {
-        match self.read_by {
-            ReadBy::List => self.registry.read().await,
-            ReadBy::Discover => self.registry.glance().await,
-        }
-    }
-
-    fn observation(
-        &self,
-        selection: &Selection,
-        desired: Desired,
-        registry: Registry,
-    ) -> Observation {
-        let (owner, rules) = (self.owner.clone(), self.rules.clone());
-        let (now, extent, held) = (self.now, self.extent(selection), selection.held());
-        Observation { owner, rules, now, extent, judged: None, held, desired, registry }
-    }
-
-    fn extent(&self, selection: &Selection) -> Extent {
-        match selection {
-            Selection::Everything if self.confirmed => Extent::Confirmed,
-            Selection::Everything => Extent::Everything,
-            Selection::Only { .. } => Extent::Part,
-        }
-    }
-
-    /// Reads the instances of claimed services that the list of services called empty: its counts lag.
-    async fn complete(&self, observation: &mut Observation) {
-        let holders = Holders::decide(observation);
-        let services = &observation.registry.services;
-        let unread = |key: &&ServiceKey| {
-            let service = services.get(key);
-            service.is_some_and(|it| it.instances.is_none() && it.unreadable.is_none())
-        };
-        let unread: BTreeSet<ServiceKey> = holders.keys().filter(unread).cloned().collect();
-        match self.read_by {
-            ReadBy::List => {
-                let cloud_map = self.registry.cloud_map();
-                cloud_map.read_instances(&mut observation.registry, &unread).await;
-            }
-            ReadBy::Discover => self.registry.discover(&mut observation.registry, &unread).await,
-        }
-    }
-
     async fn read_endpoints(
         &self,
         observation: &mut Observation,
@@ -219,50 +157,6 @@ impl World<'_> {
             services.iter().filter(|service| annotated.contains_key(*service)).cloned().collect();
         take_endpoints(observation, self.kubernetes.endpoints(&wanted).await?);
         Ok(())
-    }
-
-    /// Reads again what a removal rests on: the named Cloud Map services, then the Services themselves
-    /// with their endpoints. Whatever was true before, this is what is true after.
-    ///
-    /// # Errors
-    /// Where the cluster could not be read.
-    pub async fn observe_again(
-        &self,
-        mut observation: Observation,
-        scope: &RereadScope,
-    ) -> Result<Observed, Error> {
-        let services = &scope.read;
-        self.registry.read_again(&mut observation.registry, &scope.keys).await?;
-        let reads = services.iter().map(|service| self.kubernetes.headless_service(service));
-        let reads = stream::iter(reads).buffered(SERVICES_SIDE_BY_SIDE);
-        for (service, read) in services.iter().zip(reads.try_collect::<Vec<_>>().await?) {
-            let annotated = read.and_then(|read| desired::annotated(&read, &self.reading));
-            match annotated {
-                Some(annotated) => {
-                    observation.desired.services.insert(service.clone(), annotated);
-                }
-                None => _ = observation.desired.services.remove(service),
-            }
-        }
-        let mut read = Observed::reread(observation, scope);
-        let health = plan::health_needed(Basis { affected: services, ..read.basis() });
-        let cloud_map = self.registry.cloud_map();
-        cloud_map.read_health(&mut read.observation.registry, &health).await;
-        self.read_endpoints(&mut read.observation, services).await?;
-        Ok(read)
-    }
-
-    /// Reads the endpoints of `services` again.
-    ///
-    /// # Errors
-    /// Returns an error if the cluster could not be read.
-    pub async fn observe_endpoints(
-        &self,
-        mut observation: Observation,
-        services: &BTreeSet<ServiceRef>,
-    ) -> Result<Observation, Error> {
-        self.read_endpoints(&mut observation, services).await?;
-        Ok(observation)
     }
 }
 

@@ -1,0 +1,56 @@
+//! Observes again what the open changes of a turn rest on.
+
+use std::collections::BTreeSet;
+
+use futures_util::{StreamExt, TryStreamExt, stream};
+
+use super::{Error, SERVICES_SIDE_BY_SIDE, World};
+use crate::kubernetes::desired;
+use crate::model::ServiceRef;
+use crate::publish::plan::{self, Basis, Observation, Observed, RereadScope};
+
+impl World<'_> {
+    /// Reads again what a removal rests on: the named Cloud Map services, then the Services themselves
+    /// with their endpoints. Whatever was true before, this is what is true after.
+    ///
+    /// # Errors
+    /// Where the cluster could not be read.
+    pub async fn observe_again(
+        &self,
+        mut observation: Observation,
+        scope: &RereadScope,
+    ) -> Result<Observed, Error> {
+        let services = &scope.read;
+        self.registry.read_again(&mut observation.registry, &scope.keys).await?;
+        let reads = services.iter().map(|service| self.kubernetes.headless_service(service));
+        let reads = stream::iter(reads).buffered(SERVICES_SIDE_BY_SIDE);
+        for (service, read) in services.iter().zip(reads.try_collect::<Vec<_>>().await?) {
+            let annotated = read.and_then(|read| desired::annotated(&read, &self.reading));
+            match annotated {
+                Some(annotated) => {
+                    observation.desired.services.insert(service.clone(), annotated);
+                }
+                None => _ = observation.desired.services.remove(service),
+            }
+        }
+        let mut read = Observed::reread(observation, scope);
+        let health = plan::health_needed(Basis { affected: services, ..read.basis() });
+        let cloud_map = self.registry.cloud_map();
+        cloud_map.read_health(&mut read.observation.registry, &health).await;
+        self.read_endpoints(&mut read.observation, services).await?;
+        Ok(read)
+    }
+
+    /// Reads the endpoints of `services` again.
+    ///
+    /// # Errors
+    /// Returns an error if the cluster could not be read.
+    pub async fn observe_endpoints(
+        &self,
+        mut observation: Observation,
+        services: &BTreeSet<ServiceRef>,
+    ) -> Result<Observation, Error> {
+        self.read_endpoints(&mut observation, services).await?;
+        Ok(observation)
+    }
+}

@@ -1,0 +1,73 @@
+//! Observes a whole cluster and all of Cloud Map, for a full sync.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::part::Part;
+use super::{Error, ReadBy, World};
+use crate::cloud_map;
+use crate::kubernetes::desired;
+use crate::model::{Desired, Registry, Selection, ServiceKey};
+use crate::publish::plan::{self, Extent, Holders, Observation, Observed};
+
+impl World<'_> {
+    /// All Services of the cluster, all of Cloud Map.
+    pub(super) async fn observe_whole(&self, selection: &Selection) -> Result<Part, Error> {
+        let (services, registry) =
+            tokio::join!(self.kubernetes.headless_services(), self.read_registry());
+        let desired = desired::desired(&services?, &self.reading);
+        let mut observation = self.observation(selection, desired, registry?);
+        if plan::lacks_namespace(&observation) {
+            self.registry.look_for_namespaces(&mut observation.registry).await?;
+        }
+        observation.expect_namespaces();
+        let named = plan::claimed_namespaces(&observation);
+        self.registry.read_shared(&mut observation.registry, &named).await?;
+        self.complete(&mut observation).await;
+        Ok(Part::new(Observed::new(observation, selection)))
+    }
+
+    async fn read_registry(&self) -> Result<Registry, Arc<cloud_map::Error>> {
+        match self.read_by {
+            ReadBy::List => self.registry.read().await,
+            ReadBy::Discover => self.registry.glance().await,
+        }
+    }
+
+    pub(super) fn observation(
+        &self,
+        selection: &Selection,
+        desired: Desired,
+        registry: Registry,
+    ) -> Observation {
+        let (owner, rules) = (self.owner.clone(), self.rules.clone());
+        let (now, extent, held) = (self.now, self.extent(selection), selection.held());
+        Observation { owner, rules, now, extent, judged: None, held, desired, registry }
+    }
+
+    fn extent(&self, selection: &Selection) -> Extent {
+        match selection {
+            Selection::Everything if self.confirmed => Extent::Confirmed,
+            Selection::Everything => Extent::Everything,
+            Selection::Only { .. } => Extent::Part,
+        }
+    }
+
+    /// Reads the instances of claimed services that the list of services called empty: its counts lag.
+    async fn complete(&self, observation: &mut Observation) {
+        let holders = Holders::decide(observation);
+        let services = &observation.registry.services;
+        let unread = |key: &&ServiceKey| {
+            let service = services.get(key);
+            service.is_some_and(|it| it.instances.is_none() && it.unreadable.is_none())
+        };
+        let unread: BTreeSet<ServiceKey> = holders.keys().filter(unread).cloned().collect();
+        match self.read_by {
+            ReadBy::List => {
+                let cloud_map = self.registry.cloud_map();
+                cloud_map.read_instances(&mut observation.registry, &unread).await;
+            }
+            ReadBy::Discover => self.registry.discover(&mut observation.registry, &unread).await,
+        }
+    }
+}
