@@ -59,7 +59,7 @@ impl Turn<'_> {
                     let (instance, waits_for) = (instance.clone(), wait.to_string());
                     Outcome::HeldBack(Reason::Waiting { instance, waits_for })
                 }
-                _ if has_time => Outcome::Undone("what comes before it was not done".to_owned()),
+                _ if has_time => Outcome::Undone("an earlier change was not made".to_owned()),
                 _ => Outcome::Undone(NO_TIME.to_owned()),
             };
             self.settle(change, outcome);

@@ -178,7 +178,7 @@ impl fmt::Display for Orphans {
             write!(f, " and {} more", self.names.len() - NAMED)?;
         }
         match (&self.existence, &self.moved_to) {
-            (Existence::Gone, _) => f.write_str(": EKS knows this cluster no more")?,
+            (Existence::Gone, _) => f.write_str(": not found in EKS")?,
             (_, Some(registry)) => {
                 write!(f, ": this cluster is kept in another Cloud Map now ({registry})")?;
             }
@@ -199,9 +199,9 @@ impl fmt::Display for Orphans {
                 write!(f, ", first seen so {since}: they go from {from} on")
             }
             _ if self.policy != Policy::Sync => {
-                write!(f, ": they stay, as POLICY={} says", self.policy)
+                write!(f, ": they stay because of POLICY={}", self.policy)
             }
-            _ => f.write_str(": they stay until somebody purges them"),
+            _ => f.write_str(": they stay until they are purged"),
         }
     }
 }

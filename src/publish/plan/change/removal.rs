@@ -93,9 +93,7 @@ pub enum WaitsFor {
         renamed: ServiceRef,
     },
     /// Not every endpoint can be found under the new name: nothing comes of it until somebody helps.
-    #[error(
-        "until what is held back under {name}, the new name of Service {renamed}, is put right"
-    )]
+    #[error("until the problem under {name}, the new name of Service {renamed}, is solved")]
     BlockedRename {
         /// The Service that asks for another name.
         renamed: ServiceRef,

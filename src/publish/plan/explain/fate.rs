@@ -50,7 +50,7 @@ pub enum Fate {
     #[error("not registered: its pod is not ready")]
     NotReady,
     /// Something is held back.
-    #[error("not registered: see what is held back")]
+    #[error("not registered: see the held back lines")]
     HeldBack,
 }
 

@@ -12,10 +12,10 @@ use crate::publish::plan::{Denial, GuardStatus, NotAdopted, Policy, SetBy};
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 pub enum Reason {
     /// An annotation says nothing usable.
-    #[error("{0}; what is registered stays")]
+    #[error("{0}; registered instances stay")]
     BadAnnotation(BadAnnotation),
     /// The Cloud Map namespace is missing or ambiguous.
-    #[error("{0}; what is registered stays")]
+    #[error("{0}; registered instances stay")]
     Namespace(UnresolvedNamespace),
     /// Another Service of the cluster holds the name.
     #[error(
@@ -102,10 +102,10 @@ pub enum Reason {
     )]
     ServiceConnect,
     /// An instance has the id that a new one would get, and is not ours or is another endpoint's.
-    #[error("instance {0} exists and stands for something else; it is not overwritten")]
+    #[error("instance {0} exists and belongs to another endpoint; it is not overwritten")]
     IdTaken(String),
     /// More endpoints are ready than the Service wants registered.
-    #[error("{maximum} of {wanted} instances are registered, as {set_by} says")]
+    #[error("{maximum} of {wanted} instances are registered, the limit of {set_by}")]
     Maximum {
         /// So many.
         maximum: usize,
@@ -129,7 +129,7 @@ pub enum Reason {
         others: usize,
     },
     /// No endpoint is ready, and the Service wants its last instances to stay.
-    #[error("no endpoint is ready; {} here, as when-none-ready says", stay(*kept))]
+    #[error("no endpoint is ready; {} here because of when-none-ready", stay(*kept))]
     NoneReady {
         /// How many stay.
         kept: usize,
@@ -192,7 +192,7 @@ pub enum Reason {
     InvalidInput(String),
     /// Cloud Map takes no more instances in the namespace.
     #[error(
-        "{fit} of {wanted} instances fit, since Cloud Map takes no more: {message}; {}",
+        "{fit} of {wanted} instances fit, since Cloud Map accepts no more: {message}; {}",
         until_next(old.as_ref())
     )]
     LimitExceeded {

@@ -29,7 +29,7 @@ pub enum Setting {
     },
     /// The records of a service that is not ours have another TTL.
     #[error(
-        "the records have TTL {present} s and the annotation says {wanted}: the TTL stays, since the Cloud Map service does not carry our tag"
+        "the records have TTL {present} s and the annotation asks for {wanted}: the TTL stays, since the Cloud Map service does not carry our tag"
     )]
     TtlNotOurs {
         /// What they have.
@@ -39,7 +39,7 @@ pub enum Setting {
     },
     /// How a service answers DNS queries is fixed.
     #[error(
-        "the Cloud Map service answers DNS queries as {present} and the annotation says {wanted}: that is fixed when a service is created"
+        "the routing policy of the Cloud Map service is {present} and the annotation asks for {wanted}: it is fixed when a service is created"
     )]
     RoutingPolicyFixed {
         /// How it answers.

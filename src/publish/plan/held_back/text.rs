@@ -4,7 +4,7 @@ use crate::model::ServiceRef;
 
 pub(super) const DNS_NOT_ALLOWED: &str = "the function's role may not write DNS records (DNS_NAMESPACES is false), so it registers nothing in a Cloud Map service that has them; deploy with DnsNamespaces=yes";
 
-pub(super) const ENDPOINTS_TRUNCATED: &str = "the cluster tells of a part of the endpoints only (endpoints.kubernetes.io/over-capacity: truncated): those are registered, and none is taken out";
+pub(super) const ENDPOINTS_TRUNCATED: &str = "the cluster lists only a part of the endpoints (endpoints.kubernetes.io/over-capacity: truncated): those are registered, and none is deregistered";
 
 /// Why a name that some would share is not shared.
 pub(super) fn not_shared(alone: &[ServiceRef]) -> String {
@@ -14,7 +14,7 @@ pub(super) fn not_shared(alone: &[ServiceRef]) -> String {
     let alone: Vec<String> = alone.iter().map(ServiceRef::to_string).collect();
     let alone = alone.join(", ");
     format!(
-        "; it would be shared if all who claim it said claim: shared, and these do not: {alone}"
+        "; it would be shared if every Service that claims it had claim: shared; without it: {alone}"
     )
 }
 

@@ -80,9 +80,9 @@ fn a_claim_that_cannot_be_used_says_what_would_be_right() {
         .service(service("shop/missing", "nowhere/web"))
         .service(service("shop/mistaken", "http/web").mistaken());
     assert_snapshot!(world.told(), @r#"
-    ! shop/ambiguous: several Cloud Map namespaces are named "twice"; name one by its id: ns-1, ns-2; what is registered stays (NamespaceAmbiguous)
-    ! shop/missing: no Cloud Map namespace "nowhere" is visible here; visible: twice, twice, dns, http; what is registered stays (NamespaceMissing)
-    ! shop/mistaken: annotation cloudmap.controller/ttl is "soon": it must be whole seconds; what is registered stays (BadAnnotation)
+    ! shop/ambiguous: several Cloud Map namespaces are named "twice"; name one by its id: ns-1, ns-2; registered instances stay (NamespaceAmbiguous)
+    ! shop/missing: no Cloud Map namespace "nowhere" is visible here; visible: twice, twice, dns, http; registered instances stay (NamespaceMissing)
+    ! shop/mistaken: annotation cloudmap.controller/ttl is "soon": it must be whole seconds; registered instances stay (BadAnnotation)
     "#);
     assert_eq!(world.plan().held_back.len(), 3);
     assert!(world.told().contains(&mistake().to_string()));

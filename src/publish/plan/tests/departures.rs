@@ -73,7 +73,7 @@ fn the_old_name_stays_while_an_endpoint_cannot_be_registered_under_the_new_one()
         [own("a", "shop/web", "fd00::1")],
     );
     assert_snapshot!(world.told(), @r"
-    shop/web: deregister dns/old a: fd00::1: Service shop/web asks for another name now; stays until what is held back under dns/new, the new name of Service shop/web, is put right
+    shop/web: deregister dns/old a: fd00::1: Service shop/web asks for another name now; stays until the problem under dns/new, the new name of Service shop/web, is solved
     ! shop/web dns/new: a service of A records takes no endpoint with the addresses fd00::1 (RecordTypeMismatch)
     ");
 }
@@ -136,7 +136,7 @@ fn nothing_of_a_service_with_a_mistaken_annotation_goes() {
         );
     assert_snapshot!(world.told(), @r#"
     shop/next: rewrite dns/api c: cloud-map-sync/pod nothing -> two
-    ! shop/web: annotation cloudmap.controller/ttl is "soon": it must be whole seconds; what is registered stays (BadAnnotation)
+    ! shop/web: annotation cloudmap.controller/ttl is "soon": it must be whole seconds; registered instances stay (BadAnnotation)
     "#);
 }
 
@@ -147,7 +147,7 @@ fn nothing_of_a_service_goes_while_its_namespace_is_not_to_be_found() {
         A,
         [own("a", "shop/web", "10.0.0.1")],
     );
-    assert_snapshot!(world.told(), @r#"! shop/web: no Cloud Map namespace "missing" is visible here; visible: dns, http; what is registered stays (NamespaceMissing)"#);
+    assert_snapshot!(world.told(), @r#"! shop/web: no Cloud Map namespace "missing" is visible here; visible: dns, http; registered instances stay (NamespaceMissing)"#);
 }
 
 #[test]
@@ -175,9 +175,9 @@ fn what_a_list_that_is_cut_short_does_not_name_stays() {
         world.cloud_map("dns/old", A, [own("c", "shop/web", "10.0.0.1")]).told()
     };
     assert_snapshot!(world(Kubernetes::truncated), @r"
-    shop/web: deregister dns/old c: 10.0.0.1: Service shop/web asks for another name now; stays until what is held back under dns/web, the new name of Service shop/web, is put right
+    shop/web: deregister dns/old c: 10.0.0.1: Service shop/web asks for another name now; stays until the problem under dns/web, the new name of Service shop/web, is solved
     shop/web: register dns/web: 10.0.0.3 (pod new)
-    ! shop/web dns/web: the cluster tells of a part of the endpoints only (endpoints.kubernetes.io/over-capacity: truncated): those are registered, and none is taken out (EndpointsTruncated)
+    ! shop/web dns/web: the cluster lists only a part of the endpoints (endpoints.kubernetes.io/over-capacity: truncated): those are registered, and none is deregistered (EndpointsTruncated)
     ");
     assert_snapshot!(world(|web| web.truncated().levers(false, None)), @r"
     shop/web: deregister dns/old c: 10.0.0.1: Service shop/web asks for another name now
@@ -197,6 +197,6 @@ fn the_holder_takes_over_from_another_though_its_list_is_cut_short() {
     assert_snapshot!(world.told(), @r"
     shop/web: rewrite dns/web a: cloud-map-sync/pod nothing -> one
     shop/web: deregister dns/web b: 10.0.0.2: Service shop/gone is gone, or no longer annotated and headless
-    ! shop/web dns/web: the cluster tells of a part of the endpoints only (endpoints.kubernetes.io/over-capacity: truncated): those are registered, and none is taken out (EndpointsTruncated)
+    ! shop/web dns/web: the cluster lists only a part of the endpoints (endpoints.kubernetes.io/over-capacity: truncated): those are registered, and none is deregistered (EndpointsTruncated)
     ");
 }

@@ -45,7 +45,7 @@ fn a_refused_registration_displaces_an_instance_that_goes_or_waits() {
         .cloud_map("http/web", HTTP, [("c", task(1))]);
     assert_snapshot!(refused(&world), @r"
     shop/api: rewrite http/api b: 10.0.0.5 (pod one) in place of 10.0.0.2 (pod one): no ready endpoint has this address and port
-    ! shop/web http/web: 0 of 1 instances fit, since Cloud Map takes no more: the namespace holds 3 instances; the next run tries again (LimitExceeded)
+    ! shop/web http/web: 0 of 1 instances fit, since Cloud Map accepts no more: the namespace holds 3 instances; the next run tries again (LimitExceeded)
     ");
     // Where a single replica moves, the name is not without an instance.
     let single = World::new().service(ready("web", &[2])).cloud_map(
@@ -130,7 +130,7 @@ fn a_renamed_service_of_one_instance_waits_with_both_names() {
         .cloud_map("http/new", HTTP, []);
     assert_snapshot!(refused(&world), @r"
     shop/web: deregister http/old a: 10.0.0.1: Service shop/web asks for another name now; stays until every endpoint is registered under the new name of Service shop/web
-    ! shop/web http/new: 0 of 1 instances fit, since Cloud Map takes no more: the namespace holds 3 instances; the instance under the former name http/old stays until one is registered under this name, which every run tries again (LimitExceeded)
+    ! shop/web http/new: 0 of 1 instances fit, since Cloud Map accepts no more: the namespace holds 3 instances; the instance under the former name http/old stays until one is registered under this name, which every run tries again (LimitExceeded)
     ");
     let mut simulation = full(world);
     assert_eq!(simulation.sync(&Selection::Everything), 0);

@@ -121,7 +121,7 @@ fn what_may_not_be_there_goes_though_its_service_cannot_be_understood() {
     ops/web: deregister http/web a: 10.0.0.9: NAME_POLICY does not allow Service ops/web this name
     shop/web: deregister http/other c: 10.0.0.1: NAME_POLICY does not allow Service shop/web this name
     ! ops/web: no rule of NAME_POLICY is for Kubernetes namespace ops of cluster blue; the claim counts as ended (NotAllowed)
-    ! shop/web: no Cloud Map namespace "missing" is visible here; visible: dns, http; what is registered stays (NamespaceMissing)
+    ! shop/web: no Cloud Map namespace "missing" is visible here; visible: dns, http; registered instances stay (NamespaceMissing)
     "#);
 }
 
@@ -137,7 +137,7 @@ fn a_mistake_holds_no_name_that_is_not_allowed() {
     shop/web: register http/web: 10.0.0.1 (pod one)
     shop/web: deregister http/web a: 10.0.0.9: NAME_POLICY does not allow Service ops/web this name; stays until Service shop/web has an instance under this name
     ! ops/web: no rule of NAME_POLICY is for Kubernetes namespace ops of cluster blue; the claim counts as ended (NotAllowed)
-    ! shop/cart: annotation cloudmap.controller/ttl is "soon": it must be whole seconds; what is registered stays (BadAnnotation)
+    ! shop/cart: annotation cloudmap.controller/ttl is "soon": it must be whole seconds; registered instances stay (BadAnnotation)
     ! shop/web http/website: Service shop/cart of this cluster holds the name; this one takes over when that ends (DomainConflict)
     "#);
 }
@@ -150,7 +150,7 @@ fn a_service_that_asks_for_a_name_it_may_not_have_keeps_the_one_it_had() {
         [own("a", "shop/web", "10.0.0.1")],
     );
     assert_snapshot!(world.under(rules(&[])).told(), @r"
-    shop/web: deregister http/web a: 10.0.0.1: Service shop/web asks for another name now; stays until what is held back under http/other, the new name of Service shop/web, is put right
+    shop/web: deregister http/web a: 10.0.0.1: Service shop/web asks for another name now; stays until the problem under http/other, the new name of Service shop/web, is solved
     ! shop/web http/other: NAME_POLICY lets Services of Kubernetes namespace shop claim web* in the Cloud Map namespaces http; the claim counts as ended (NotAllowed)
     ");
 }
@@ -255,7 +255,7 @@ fn the_last_instances_of_a_name_do_not_outlive_their_ranges() {
     let rules = rules(&[("cidrs", json!(["10.0.0.0/16"]))]);
     assert_snapshot!(world.under(rules).told(), @r"
     shop/web: deregister http/web b: 10.9.0.1: NAME_POLICY does not allow the Service this address
-    ! shop/web http/web: no endpoint is ready; 1 instance stays here, as when-none-ready says (NoneReady)
+    ! shop/web http/web: no endpoint is ready; 1 instance stays here because of when-none-ready (NoneReady)
     ");
 }
 
@@ -274,14 +274,14 @@ fn of_two_maxima_the_smaller_wins_and_it_is_said_whose_it_is() {
     assert_snapshot!([told(Some(2), 1), told(Some(1), 2), told(None, 1)].join("\n\n"), @r"
     shop/web: rewrite http/web: cloud-map-sync/pod nothing -> one
     shop/web: deregister http/web: 10.0.0.1: maxInstances of NAME_POLICY leaves it out
-    ! shop/web http/web: 1 of 3 instances are registered, as maxInstances of NAME_POLICY says (MaxInstances)
+    ! shop/web http/web: 1 of 3 instances are registered, the limit of maxInstances of NAME_POLICY (MaxInstances)
 
     shop/web: rewrite http/web: cloud-map-sync/pod nothing -> one
     shop/web: deregister http/web: 10.0.0.1: max-instances of the Service leaves it out
-    ! shop/web http/web: 1 of 3 instances are registered, as max-instances of the Service says (MaxInstances)
+    ! shop/web http/web: 1 of 3 instances are registered, the limit of max-instances of the Service (MaxInstances)
 
     shop/web: rewrite http/web: cloud-map-sync/pod nothing -> one
     shop/web: deregister http/web: 10.0.0.1: maxInstances of NAME_POLICY leaves it out
-    ! shop/web http/web: 1 of 3 instances are registered, as maxInstances of NAME_POLICY says (MaxInstances)
+    ! shop/web http/web: 1 of 3 instances are registered, the limit of maxInstances of NAME_POLICY (MaxInstances)
     ");
 }

@@ -29,8 +29,8 @@ fn a_missing_namespace_is_created_once_for_all_services_that_need_it() {
     shop/web: register prod/web: 10.0.0.1 (pod one)
     ");
     assert_snapshot!(told(&places, Rules::default()), @r#"
-    ! shop/api: no Cloud Map namespace "prod" is visible here; visible: dns, http; what is registered stays (NamespaceMissing)
-    ! shop/web: no Cloud Map namespace "prod" is visible here; visible: dns, http; what is registered stays (NamespaceMissing)
+    ! shop/api: no Cloud Map namespace "prod" is visible here; visible: dns, http; registered instances stay (NamespaceMissing)
+    ! shop/web: no Cloud Map namespace "prod" is visible here; visible: dns, http; registered instances stay (NamespaceMissing)
     "#);
 }
 
@@ -64,9 +64,9 @@ fn a_namespace_is_not_created_where_its_name_may_mean_another_one() {
         Rules { namespaces: vec![named], ..creating() }
     };
     let arn = "arn:aws:servicediscovery:eu-central-1:111122223333:namespace/ns-1";
-    assert_snapshot!(reason("prod.local", creating()), @"it may be a DNS name, and HTTP namespaces answer no DNS query; what is registered stays (NamespaceMissing)");
-    assert_snapshot!(reason("ns-abcdefghijklmnop", creating()), @"it may be the id of a namespace; what is registered stays (NamespaceMissing)");
-    assert_snapshot!(reason(arn, creating()), @"an ARN names a namespace that exists; what is registered stays (NamespaceMissing)");
-    assert_snapshot!(reason("prod", only("other")), @"CLOUD_MAP_NAMESPACES leaves it out; what is registered stays (NamespaceMissing)");
+    assert_snapshot!(reason("prod.local", creating()), @"it may be a DNS name, and HTTP namespaces answer no DNS query; registered instances stay (NamespaceMissing)");
+    assert_snapshot!(reason("ns-abcdefghijklmnop", creating()), @"it may be the id of a namespace; registered instances stay (NamespaceMissing)");
+    assert_snapshot!(reason(arn, creating()), @"an ARN names a namespace that exists; registered instances stay (NamespaceMissing)");
+    assert_snapshot!(reason("prod", only("other")), @"CLOUD_MAP_NAMESPACES leaves it out; registered instances stay (NamespaceMissing)");
     assert!(reason("prod", only("prod")).contains("create-namespace"));
 }

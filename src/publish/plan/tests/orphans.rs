@@ -117,7 +117,9 @@ fn a_policy_that_ends_no_claim_purges_nothing_and_notes_nothing() {
         let world = world.under(Rules { policy, ..purging(Some(WEEK)) });
         let orphans = Orphans::of(&world.0, Existence::Gone);
         assert_eq!(orphans.step, Step::Leave);
-        assert!(orphans.to_string().ends_with(&format!("they stay, as POLICY={policy} says")));
+        assert!(
+            orphans.to_string().ends_with(&format!("they stay because of POLICY={policy} says"))
+        );
     }
 }
 
@@ -154,13 +156,13 @@ fn orphans_are_told_in_a_sentence() {
     let told = |existence, after| {
         Orphans::of(&left_behind().under(purging(after)).0, existence).to_string()
     };
-    assert_snapshot!(told(Existence::Gone, None), @"3 instances in dns/web, http/cart: EKS knows this cluster no more: they stay until somebody purges them");
-    assert_snapshot!(told(Existence::Gone, Some(WEEK)), @"3 instances in dns/web, http/cart: EKS knows this cluster no more, first seen so 2026-11-21T10:51:00Z: they go from 2026-11-28T10:51:00Z on");
-    assert_snapshot!(told(Existence::NotAsked, None), @"3 instances in dns/web, http/cart: this cluster is not in CLUSTERS: they stay until somebody purges them");
-    assert_snapshot!(told(Existence::Exists, Some(WEEK)), @"3 instances in dns/web, http/cart: this cluster is not in CLUSTERS, and EKS has it: they stay until somebody purges them");
-    assert_snapshot!(told(Existence::Unknown("denied".to_owned()), Some(WEEK)), @"3 instances in dns/web, http/cart: this cluster is not in CLUSTERS, and whether EKS has it is not known (denied): they stay until somebody purges them");
+    assert_snapshot!(told(Existence::Gone, None), @"3 instances in dns/web, http/cart: not found in EKS: they stay until they are purged");
+    assert_snapshot!(told(Existence::Gone, Some(WEEK)), @"3 instances in dns/web, http/cart: not found in EKS, first seen so 2026-11-21T10:51:00Z: they go from 2026-11-28T10:51:00Z on");
+    assert_snapshot!(told(Existence::NotAsked, None), @"3 instances in dns/web, http/cart: this cluster is not in CLUSTERS: they stay until they are purged");
+    assert_snapshot!(told(Existence::Exists, Some(WEEK)), @"3 instances in dns/web, http/cart: this cluster is not in CLUSTERS, and EKS has it: they stay until they are purged");
+    assert_snapshot!(told(Existence::Unknown("denied".to_owned()), Some(WEEK)), @"3 instances in dns/web, http/cart: this cluster is not in CLUSTERS, and whether EKS has it is not known (denied): they stay until they are purged");
     let due = Orphans::of(&noted(left_behind(), &since(WEEK)).0, Existence::Gone);
-    assert_snapshot!(due.to_string(), @"3 instances in dns/web, http/cart: EKS knows this cluster no more, first seen so 2026-11-14T10:51:00Z: they go");
+    assert_snapshot!(due.to_string(), @"3 instances in dns/web, http/cart: not found in EKS, first seen so 2026-11-14T10:51:00Z: they go");
 }
 
 #[test]
@@ -168,7 +170,7 @@ fn what_a_cluster_left_in_its_former_cloud_map_is_told_and_never_purged() {
     let world = noted(left_behind(), &since(WEEK));
     let orphans = Orphans::of(&world.0, Existence::Exists).moved_to("in eu-west-1".to_owned());
     assert_eq!((orphans.code(), orphans.step), ("ClusterMoved", Step::TakeNoteBack));
-    assert_snapshot!(orphans.to_string(), @"3 instances in dns/web, http/cart: this cluster is kept in another Cloud Map now (in eu-west-1): they stay until somebody purges them");
+    assert_snapshot!(orphans.to_string(), @"3 instances in dns/web, http/cart: this cluster is kept in another Cloud Map now (in eu-west-1): they stay until they are purged");
     let gone = Orphans::of(&world.0, Existence::Gone).moved_to("in eu-west-1".to_owned());
     assert_eq!(gone.code(), "ClusterGone");
 }
@@ -221,7 +223,7 @@ fn what_stays_though_nobody_asks_for_it_loses_its_note_too() {
     let keeps = keeps.service(service("shop/web", "http/web").keeps(false, true));
     assert_snapshot!(keeps.told(), @r"
     shop/web: rewrite http/web a: cloud-map-sync/orphaned-since 2026-11-01T00:00:00Z -> nothing
-    ! shop/web http/web: no endpoint is ready; 1 instance stays here, as when-none-ready says (NoneReady)
+    ! shop/web http/web: no endpoint is ready; 1 instance stays here because of when-none-ready (NoneReady)
     ");
 }
 

@@ -91,7 +91,7 @@ fn while_none_is_ready_the_last_ones_stay_as_healthy_as_they_are_where_the_servi
     let keeping = || World::new().service(web(endpoints()).keeps(false, true));
     assert_snapshot!(checked(keeping(), instances(), &known).told(), @r"
     shop/web: register http/web: 10.0.0.4 (pod new), UNHEALTHY
-    ! shop/web http/web: no endpoint is ready; 3 instances stay here, as when-none-ready says (NoneReady)
+    ! shop/web http/web: no endpoint is ready; 3 instances stay here because of when-none-ready (NoneReady)
     ");
     let drifted = instances().map(|(id, it)| (id, with(it, REGION, "us-east-1")));
     let plan = checked(keeping(), drifted, &known).plan();
@@ -150,6 +150,6 @@ fn of_more_than_are_wanted_the_healthy_ones_come_first() {
     assert_snapshot!(checked(world, instances, &[]).told(), @r"
     shop/web: register http/web: 10.0.0.2 (pod two), HEALTHY
     shop/web: deregister http/web a: 10.0.0.1 (pod one): max-instances of the Service leaves it out; stays until one of the ready endpoints is registered
-    ! shop/web http/web: 1 of 2 instances are registered, as max-instances of the Service says (MaxInstances)
+    ! shop/web http/web: 1 of 2 instances are registered, the limit of max-instances of the Service (MaxInstances)
     ");
 }

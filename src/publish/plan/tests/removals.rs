@@ -45,7 +45,7 @@ fn the_last_instance_waits_where_no_ready_endpoint_can_be_registered() {
         .cloud_map("dns/web", A, [own("a", "shop/web", "10.0.0.1"), (&id, foreign("10.0.0.3"))]);
     assert_snapshot!(world.told(), @r"
     shop/web: deregister dns/web a: 10.0.0.1: no ready endpoint has this address and port; stays until one of the ready endpoints is registered
-    ! shop/web dns/web: instance ip-10-0-0-3-9ef7fb3628 exists and stands for something else; it is not overwritten (IdTaken)
+    ! shop/web dns/web: instance ip-10-0-0-3-9ef7fb3628 exists and belongs to another endpoint; it is not overwritten (IdTaken)
     ");
 }
 

@@ -59,8 +59,8 @@ fn a_name_that_one_of_its_claimants_does_not_share_is_held_by_one_and_the_others
     let (_, told) = mixed(old(&[]), young(&["10.0.0.2"]));
     assert_snapshot!(told, @r"
     shop/old: deregister dns/web a: 10.0.0.1: no ready endpoint has this address and port
-    ! ops/web dns/web: Service shop/old of this cluster holds the name; this one takes over when that ends; it would be shared if all who claim it said claim: shared, and these do not: ops/web (DomainConflict)
-    ! shop/young dns/web: Service shop/old of this cluster holds the name; this one takes over when that ends; it would be shared if all who claim it said claim: shared, and these do not: ops/web (DomainConflict)
+    ! ops/web dns/web: Service shop/old of this cluster holds the name; this one takes over when that ends; it would be shared if every Service that claims it had claim: shared; without it: ops/web (DomainConflict)
+    ! shop/young dns/web: Service shop/old of this cluster holds the name; this one takes over when that ends; it would be shared if every Service that claims it had claim: shared; without it: ops/web (DomainConflict)
     ");
     let alone = |name| service(name, "dns/web");
     let (holders, told) = mixed(alone("shop/old").created(1), young(&[]));
@@ -115,11 +115,11 @@ fn levers_count_for_each_of_them_alone() {
     assert_snapshot!(told(old(&["10.0.0.1"]).levers(false, None), young(&pods)), @"shop/old: deregister dns/web a: 10.0.0.1: publish of the Service is false");
     assert_snapshot!(told(old(&["10.0.0.1"]), young(&pods).levers(true, Some(1))), @r"
     shop/young: deregister dns/web c: 10.0.0.3: max-instances of the Service leaves it out
-    ! shop/young dns/web: 1 of 2 instances are registered, as max-instances of the Service says (MaxInstances)
+    ! shop/young dns/web: 1 of 2 instances are registered, the limit of max-instances of the Service (MaxInstances)
     ");
     assert_snapshot!(told(old(&[]).keeps(false, true), young(&["10.0.0.2"])), @r"
     shop/young: deregister dns/web c: 10.0.0.3: no ready endpoint has this address and port
-    ! shop/old dns/web: no endpoint is ready; 1 instance stays here, as when-none-ready says (NoneReady)
+    ! shop/old dns/web: no endpoint is ready; 1 instance stays here because of when-none-ready (NoneReady)
     ");
 }
 
@@ -165,7 +165,7 @@ fn a_name_is_shared_from_when_all_say_so_until_one_says_otherwise() {
     let after = world([exclusive(old(&one)), young(&two)], both());
     assert_snapshot!(after.told(), @r"
     shop/old: deregister dns/web b: 10.0.0.2: Service shop/old holds the name now
-    ! shop/young dns/web: Service shop/old of this cluster holds the name; this one takes over when that ends; it would be shared if all who claim it said claim: shared, and these do not: shop/old (DomainConflict)
+    ! shop/young dns/web: Service shop/old of this cluster holds the name; this one takes over when that ends; it would be shared if every Service that claims it had claim: shared; without it: shop/old (DomainConflict)
     ");
 }
 

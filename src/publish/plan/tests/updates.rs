@@ -31,7 +31,7 @@ fn another_ttl_is_repaired_where_the_service_carries_our_tag() {
     assert_snapshot!(told(ours(), &[60]), @"shop/web: update dns/web: ttl 60 -> 15");
     assert_snapshot!(told(ours(), &[15, 60]), @"shop/web: update dns/web: ttl 15 and 60 -> 15");
     assert_snapshot!(told(ours(), &[15]), @"");
-    let left = "! shop/web dns/web: the records have TTL 60 s and the annotation says 15: the TTL stays, since the Cloud Map service does not carry our tag (TtlNotOurs)";
+    let left = "! shop/web dns/web: the records have TTL 60 s and the annotation asks for 15: the TTL stays, since the Cloud Map service does not carry our tag (TtlNotOurs)";
     let untagged = Tags::Read { owner: None, managed_by_ecs: false };
     for foreign in [untagged, tagged("team-a"), tagged("ECS"), Tags::Unread] {
         assert_eq!(told(foreign, &[60]), left);
@@ -115,7 +115,7 @@ fn a_new_service_answers_as_annotated_and_an_existing_one_as_it_did() {
     };
     assert_snapshot!(answering(RoutingPolicy::Multivalue, weighted()), @r"
     shop/web: register dns/web: 10.0.0.1
-    ! shop/web dns/web: the Cloud Map service answers DNS queries as MULTIVALUE and the annotation says WEIGHTED: that is fixed when a service is created (RoutingPolicyFixed)
+    ! shop/web dns/web: the routing policy of the Cloud Map service is MULTIVALUE and the annotation asks for WEIGHTED: it is fixed when a service is created (RoutingPolicyFixed)
     ");
     assert_snapshot!(answering(RoutingPolicy::Weighted, weighted()), @"shop/web: register dns/web: 10.0.0.1");
     assert_snapshot!(answering(RoutingPolicy::Weighted, bare("dns/web")), @"shop/web: register dns/web: 10.0.0.1");
