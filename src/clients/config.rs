@@ -12,8 +12,8 @@ use crate::settings::Role;
 
 use super::Clients;
 
-/// The attempts of one AWS call, with a backoff between them. The SDK's adaptive mode is not used: after one throttle it
-/// limits all calls to about one per second.
+/// The attempts of one AWS call, with a backoff between them. The SDK's adaptive mode is not used: after one throttle
+/// it limits all calls to about one per second.
 const MAX_ATTEMPTS: u32 = 8;
 const MAX_BACKOFF: Duration = Duration::from_secs(5);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);

@@ -62,7 +62,8 @@ impl Bucket {
         Duration::from_secs_f64(1.0 / self.per_second).max(SHORTEST_WAIT)
     }
 
-    /// Takes a token for a call that does not wait for one, such as a retry of the SDK. The balance may become negative.
+    /// Takes a token for a call that does not wait for one, such as a retry of the SDK. The balance may become
+    /// negative.
     pub(super) fn overdraw(&mut self, now: Instant) {
         self.refill(now);
         self.tokens -= 1.0;

@@ -1,5 +1,5 @@
-//! Reads the tags of Cloud Map services: our owner tag, which a change of a service requires, and the tag of ECS Service
-//! Connect. Each service takes one call, so tags are read only if a decision depends on them.
+//! Reads the tags of Cloud Map services: our owner tag, which a change of a service requires, and the tag of ECS
+//! Service Connect. Each service takes one call, so tags are read only if a decision depends on them.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,5 @@
-//! Registers and deregisters an instance: one call each, whose result is returned. The plan has decided whether the call
-//! may be made.
+//! Registers and deregisters an instance: one call each, whose result is returned. The plan has decided whether the
+//! call may be made.
 
 use aws_sdk_servicediscovery::error::SdkError;
 use aws_sdk_servicediscovery::operation::deregister_instance::DeregisterInstanceError;

@@ -13,14 +13,14 @@ use crate::model::{ClusterArn, Existence};
 pub async fn existence(eks: &Client, sts: &aws_sdk_sts::Client, cluster: &ClusterArn) -> Existence {
     match describe(eks, cluster.name()).await {
         Ok(found) if found.arn != *cluster => {
-            Existence::Unknown(format!("EKS was asked in the account of {}", found.arn))
+            Existence::Unknown(format!("EKS was called in the account of {}", found.arn))
         }
         Ok(_) | Err(Error::Incomplete { .. }) => Existence::Exists,
         Err(error @ Error::Describe { .. }) => Existence::Unknown(error.to_string()),
         Err(Error::NotFound { .. }) => match caller_account(sts).await {
             Ok(account) if account == cluster.account() => Existence::Gone,
             Ok(account) => Existence::Unknown(format!(
-                "EKS was asked in the account {account}, not in its own"
+                "EKS was called in the account {account}, not in its own"
             )),
             Err(problem) => Existence::Unknown(problem),
         },
@@ -30,10 +30,7 @@ pub async fn existence(eks: &Client, sts: &aws_sdk_sts::Client, cluster: &Cluste
 async fn caller_account(sts: &aws_sdk_sts::Client) -> Result<String, String> {
     let answer = sts.get_caller_identity().send().await;
     let identity = answer.map_err(|error| {
-        format!(
-            "STS did not return the account that EKS was asked in: {}",
-            DisplayErrorContext(&error)
-        )
+        format!("STS did not return the account that called EKS: {}", DisplayErrorContext(&error))
     })?;
     Ok(identity.account.unwrap_or_default())
 }

@@ -1,5 +1,5 @@
-//! Signs the bearer token of an EKS cluster: `k8s-aws-v1.` and a presigned `GetCallerIdentity` request to STS, which the
-//! cluster sends to identify the caller. Signing needs no call and no IAM permission.
+//! Signs the bearer token of an EKS cluster: `k8s-aws-v1.` and a presigned `GetCallerIdentity` request to STS, which
+//! the cluster sends to identify the caller. Signing needs no call and no IAM permission.
 //!
 //! aws-iam-authenticator accepts a fixed set of query parameters and of STS hosts and refuses
 //! anything else, so the URL is built here and not by an SDK operation, which would add its own

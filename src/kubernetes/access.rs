@@ -40,7 +40,7 @@ impl Kubernetes {
         };
         let review = SelfSubjectAccessReview { spec, ..SelfSubjectAccessReview::default() };
         let answer = api.create(&PostParams::default(), &review).await;
-        let answer = answer.map_err(|error| Error::new("ask for the rights", error))?;
+        let answer = answer.map_err(|error| Error::new("review the permissions", error))?;
         Ok(answer.status.is_some_and(|status| status.allowed))
     }
 }

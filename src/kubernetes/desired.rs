@@ -19,7 +19,8 @@ const OVER_CAPACITY: &str = "endpoints.kubernetes.io/over-capacity";
 pub struct Reading {
     /// The prefix of our annotations.
     pub prefix: String,
-    /// The Cloud Map namespace of Services without a namespace annotation; `None`: the name of the Kubernetes namespace.
+    /// The Cloud Map namespace of Services without a namespace annotation; `None`: the name of the Kubernetes
+    /// namespace.
     pub default_namespace: Option<NamespaceReference>,
 }
 

@@ -52,7 +52,6 @@ pub struct Metadata {
 pub struct Service {
     #[serde(deserialize_with = "from_object")]
     pub metadata: Metadata,
-
     #[serde(deserialize_with = "from_object")]
     pub spec: ServiceSpec,
 }

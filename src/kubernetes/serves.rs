@@ -1,6 +1,6 @@
-//! Finds the API of endpoints that a server has, from its API discovery. v1 Endpoints have neither zones nor terminating
-//! pods, so they are read only from a server whose discovery document lists no `EndpointSlices`. A 404 on a list of
-//! slices is otherwise an error.
+//! Finds the API of endpoints that a server has, from its API discovery. v1 Endpoints have neither zones nor
+//! terminating pods, so they are read only from a server whose discovery document lists no `EndpointSlices`. A 404 on a
+//! list of slices is otherwise an error.
 
 use kube::core::Status;
 use tokio::sync::OnceCell;

@@ -1,5 +1,5 @@
-//! The log: JSON lines with the keys of Powertools for AWS Lambda, or plain text. Level and format are those of Lambda's
-//! logging controls (`AWS_LAMBDA_LOG_LEVEL`, `AWS_LAMBDA_LOG_FORMAT`).
+//! The log: JSON lines with the keys of Powertools for AWS Lambda, or plain text. Level and format are those of
+//! Lambda's logging controls (`AWS_LAMBDA_LOG_LEVEL`, `AWS_LAMBDA_LOG_FORMAT`).
 
 use json_subscriber::JsonLayer;
 use serde_json::json;

@@ -1,5 +1,5 @@
-//! The remaining capacity of Cloud Map's namespaces, as a run has seen it. No API reports the quota of a namespace, so a
-//! namespace is full when Cloud Map refuses a registration in it, for the rest of the run.
+//! The remaining capacity of Cloud Map's namespaces, as a run has seen it. No API reports the quota of a namespace, so
+//! a namespace is full when Cloud Map refuses a registration in it, for the rest of the run.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,8 @@ pub struct Capacity {
     refused: BTreeMap<String, String>,
     /// Places in full namespaces that a Service freed for its own new instances, by namespace id.
     freed: BTreeMap<(ServiceRef, String), usize>,
-    /// Full namespaces that refused a registration for a freed place: another writer took it, or Cloud Map's count lags.
+    /// Full namespaces that refused a registration for a freed place: another writer took it, or Cloud Map's count
+    /// lags.
     closed: BTreeSet<String>,
 }
 

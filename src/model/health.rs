@@ -1,5 +1,5 @@
-//! The health of instances, which Cloud Map keeps apart from their attributes: a registration sets it, and reports change
-//! it.
+//! The health of instances, which Cloud Map keeps apart from their attributes: a registration sets it, and reports
+//! change it.
 
 use std::collections::BTreeMap;
 use std::fmt;

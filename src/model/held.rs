@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn union_holds_what_either_holds() {
+    fn union_contains_the_services_of_both() {
         let service = |name| ServiceRef::new("shop", name);
         let one = |name| Held::Services(BTreeSet::from([service(name)]));
         let both = one("a").union(one("b"));

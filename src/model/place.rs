@@ -1,4 +1,4 @@
-//! A Cloud Map service in messages: the key that identifies it, and the names that a user knows.
+//! A Cloud Map service in messages: the key that identifies it, and the names for users.
 
 use std::fmt;
 

@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_union_selects_what_either_selects() {
+    fn union_contains_the_services_of_both() {
         let web = ServiceRef::new("shop", "web");
         let cart = ServiceRef::new("shop", "cart");
         let other = ServiceRef::new("other", "web");

@@ -18,7 +18,8 @@ pub struct Cluster {
     pub registry_role: Option<Role>,
     /// The Region of the cluster's Cloud Map; `None`: the function's own.
     pub registry_region: Option<String>,
-    /// The Cloud Map namespace of Services without a namespace annotation; `None`: the name of the Kubernetes namespace.
+    /// The Cloud Map namespace of Services without a namespace annotation; `None`: the name of the Kubernetes
+    /// namespace.
     pub default_namespace: Option<NamespaceReference>,
 }
 

@@ -275,9 +275,9 @@ mod tests {
         let none = stored(&[]);
         let wrong = stored(&[("/c/a", "a/b"), ("/p/1", rule), ("/p/2", "[{}]")]);
         let twice = stored(&[("/c/a", "blue"), ("/c/b", "blue"), ("/p/1", rule)]);
-        let told = [none, wrong, twice].map(|it| it.expect_err("mistakes").0);
-        let told = told.iter().flatten().map(|it| format!("{}: {}", it.variable, it.problem));
-        insta::assert_snapshot!(told.collect::<Vec<_>>().join("\n"), @r#"
+        let mistakes = [none, wrong, twice].map(|it| it.expect_err("mistakes").0);
+        let lines = mistakes.iter().flatten().map(|it| format!("{}: {}", it.variable, it.problem));
+        insta::assert_snapshot!(lines.collect::<Vec<_>>().join("\n"), @r#"
         CLUSTERS: Parameter Store has nothing as the parameters under /c/
         NAME_POLICY: Parameter Store has nothing as the parameters under /p/
         CLUSTERS: parameter /c/a: "a/b" is neither the name nor the ARN of an EKS cluster

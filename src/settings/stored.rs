@@ -1,6 +1,6 @@
-//! Settings in Systems Manager's Parameter Store, since Lambda limits the environment to 4 KB: `ssm:/name` references one
-//! parameter, `ssm:/path/` all parameters directly under a path. `parameter_store` reads their values; here they replace
-//! the text of the variable.
+//! Settings in Systems Manager's Parameter Store, since Lambda limits the environment to 4 KB: `ssm:/name` references
+//! one parameter, `ssm:/path/` all parameters directly under a path. `parameter_store` reads their values; here they
+//! replace the text of the variable.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

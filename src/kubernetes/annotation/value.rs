@@ -112,7 +112,7 @@ pub fn parse_attributes(value: &str) -> Result<Attributes, String> {
         check_key(key)?;
         check_value(key, value)?;
         if all.insert(key.to_owned(), value.to_owned()).is_some() {
-            return Err(format!("the key {key:?} stands in it twice"));
+            return Err(format!("the key {key:?} occurs twice"));
         }
     }
     let keys: usize = all.keys().map(|key| key.len() + 1).sum();
@@ -164,7 +164,7 @@ mod tests {
             ("", Err("\"\" is no key=value")),
             ("=a", Err("the key \"\" is not 1 to 255 printable ASCII characters")),
             ("te am=a", Err("the key \"te am\" is not 1 to 255 printable ASCII characters")),
-            ("a=1,a=2", Err("the key \"a\" stands in it twice")),
+            ("a=1,a=2", Err("the key \"a\" occurs twice")),
             ("AWS_INSTANCE_IPV4=1", Err("the key \"AWS_INSTANCE_IPV4\" is reserved")),
             ("ECS_SERVICE_NAME=1", Err("the key \"ECS_SERVICE_NAME\" is reserved")),
             (
