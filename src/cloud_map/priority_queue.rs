@@ -20,14 +20,14 @@ pub struct Gate(Arc<PriorityQueue>);
 pub struct Planned<'a>(#[expect(dead_code, reason = "counted until it is dropped")] Waiting<'a>);
 
 impl Gate {
-    pub(super) fn new(lane: Arc<PriorityQueue>) -> Self {
-        Self(lane)
+    pub(super) fn new(queue: Arc<PriorityQueue>) -> Self {
+        Self(queue)
     }
 }
 
 impl Drop for Gate {
     fn drop(&mut self) {
-        self.0.bucket().return_token();
+        self.0.lock_bucket().return_token();
         self.0.tokens_added.notify_waiters();
     }
 }
@@ -89,7 +89,7 @@ impl PriorityQueue {
         loop {
             let tokens_added = self.tokens_added.notified();
             let taken = {
-                let mut bucket = self.bucket();
+                let mut bucket = self.lock_bucket();
                 if has_to_yield() {
                     Err(bucket.time_to_next())
                 } else {
@@ -102,11 +102,11 @@ impl PriorityQueue {
     }
 
     pub(super) fn record_success(&self) {
-        self.bucket().record_success(Instant::now());
+        self.lock_bucket().record_success(Instant::now());
         self.tokens_added.notify_waiters();
     }
 
-    pub(super) fn bucket(&self) -> MutexGuard<'_, Bucket> {
+    pub(super) fn lock_bucket(&self) -> MutexGuard<'_, Bucket> {
         self.bucket.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -56,9 +56,9 @@ impl Default for QuotaShare {
 /// The priority of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Urgency {
-    /// A sync of single Services, which delays their traffic.
+    /// A targeted sync, or a full sync with few changes.
     Urgent,
-    /// A full sync.
+    /// A full sync with many changes.
     Bulk,
 }
 
@@ -93,7 +93,7 @@ impl Quotas {
     }
 
     /// Waits until no other call has priority and a token is free. The gate returns the token when it is dropped. So a
-    /// turn reads its endpoints just before its calls, not long before.
+    /// turn begins just before its calls, not long before.
     pub async fn gate(&self, call: Call, urgency: Urgency) -> Gate {
         let queue = self.queues[&call].clone();
         queue.take_token_last(urgency).await;
@@ -121,7 +121,7 @@ impl Quotas {
 
     /// A retry of the SDK, which does not wait for a token.
     pub(super) fn record_retry(&self, call: Call) {
-        self.queues[&call].bucket().overdraw(Instant::now());
+        self.queues[&call].lock_bucket().overdraw(Instant::now());
     }
 
     pub(super) fn record_success(&self, call: Call) {
@@ -130,7 +130,7 @@ impl Quotas {
 
     pub(super) fn record_throttle(&self, call: Call) {
         self.meter.count_throttle();
-        self.queues[&call].bucket().record_throttle(Instant::now());
+        self.queues[&call].lock_bucket().record_throttle(Instant::now());
     }
 }
 

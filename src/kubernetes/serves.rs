@@ -25,7 +25,7 @@ impl Kubernetes {
     /// Whether the server serves `EndpointSlices`.
     ///
     /// # Errors
-    /// Returns an error if discovery does not answer with a list of API groups.
+    /// Returns an error if discovery does not return a list of API groups.
     pub(super) async fn serves_slices(&self) -> Result<bool, Error> {
         self.serves.0.get_or_try_init(|| self.discover_slices()).await.copied()
     }
