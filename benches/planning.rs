@@ -1,8 +1,6 @@
 //! How long deciding takes, without any call: `cargo bench --bench planning`. A world of annotated Services with
 //! ready pods, against an empty Cloud Map (everything is registered) and against one that says all of it.
 
-#![allow(missing_docs, reason = "criterion's macros")]
-
 use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::net::Ipv4Addr;

@@ -1,9 +1,9 @@
-//! An error with its causes in one line, as it is logged and reported: once, where it is handled.
+//! Formats an error with its causes in one line. An error is logged or reported once, where it is handled.
 
 use std::error::Error;
 
-/// The error and its causes, joined by colons. A cause whose text is contained in what comes before it is left out,
-/// since some libraries repeat their sources.
+/// The error and its causes, joined by colons. A cause is omitted if the text before it already contains it, since some
+/// libraries repeat their sources.
 pub fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
@@ -22,7 +22,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cause_is_said_once() {
+    fn repeated_cause_is_printed_once() {
         #[derive(Debug, thiserror::Error)]
         #[error("{0}")]
         struct Layer(&'static str, #[source] Option<Box<Layer>>);

@@ -1,5 +1,5 @@
-//! The Lambda function: cold start, then one invocation after another. No decisions. What keeps it from
-//! starting is told to Lambda, which tells whoever invokes the function.
+//! The Lambda function: a cold start, then one invocation after another. No decisions are made here. An error at the
+//! start is reported to Lambda, which returns it to the caller of the function.
 
 use cloud_map_sync::error::chain;
 use std::io;
@@ -19,7 +19,7 @@ use serde_json::Value;
 use tracing::Instrument;
 use tracing_subscriber::util::SubscriberInitExt;
 
-/// What Lambda sets wherever it starts a function, and cargo-lambda too.
+/// Lambda and cargo-lambda set this variable when they start a function.
 const RUNTIME_API: &str = "AWS_LAMBDA_RUNTIME_API";
 
 #[tokio::main(flavor = "current_thread")]
@@ -35,7 +35,7 @@ async fn main() -> ExitCode {
     let config = sdk_config().load().await;
     let served = match Box::pin(settings::load(|name| std::env::var(name).ok(), &config)).await {
         Ok(settings) => Box::pin(serve(settings, config)).await,
-        Err(error) => refuse(error).await,
+        Err(error) => report_start_error(error).await,
     };
     match served {
         Ok(()) => ExitCode::SUCCESS,
@@ -64,19 +64,19 @@ async fn invoke(
     let deadline = Deadline::after(time_left(context.deadline(), SystemTime::now()));
     let answer = Box::pin(function.invoke(&payload, deadline)).await;
     if let Some(report) = &answer.report {
-        tell_metrics(report, &context.env_config.function_name);
+        write_metrics(report, &context.env_config.function_name);
     }
     answer.response.map_err(|error| diagnostic(&error))
 }
 
 /// Metrics are lines of the log, in the embedded metric format.
-fn tell_metrics(report: &Report, function: &str) {
+fn write_metrics(report: &Report, function: &str) {
     if let Err(error) = metrics::write(report, function, SystemTime::now(), &mut io::stdout()) {
         tracing::error!("metrics are not written: {}", chain(&error));
     }
 }
 
-async fn refuse(error: LoadError) -> Result<(), BoxError> {
+async fn report_start_error(error: LoadError) -> Result<(), BoxError> {
     let (error_type, error_message) = (error.kind().to_owned(), chain(&error));
     let reason = Diagnostic { error_type, error_message };
     if let Err(error) = lambda::refuse_to_start(&reason).await {

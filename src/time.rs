@@ -1,5 +1,5 @@
-//! Time: a clock, and the deadline of an invocation. Decisions are given the time as a value. It comes from the system's
-//! clock, or in tests from one that stands still until it is put forward.
+//! The clock, and the deadline of an invocation. Decisions take the time as a value. The clock is the system's; tests
+//! have one that they advance.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,29 +9,27 @@ use tokio::time::Instant;
 
 use crate::model::Timestamp;
 
-/// The least time kept for finishing what is under way and for answering.
-const RESERVE: Duration = Duration::from_secs(3);
-/// No invocation is given more.
-const LONGEST_INVOCATION: Duration = Duration::from_hours(2);
-/// The time kept for answering alone.
-const ANSWERING: Duration = Duration::from_secs(1);
+/// The minimum time that is reserved for the calls under way and the answer.
+const MIN_RESERVE: Duration = Duration::from_secs(3);
+/// An upper bound of Lambda's timeouts.
+const MAX_INVOCATION: Duration = Duration::from_hours(2);
+/// The time that is reserved for the answer alone.
+const ANSWER_TIME: Duration = Duration::from_secs(1);
 
-/// A clock; clones tell the same time.
+/// A clock; clones share its time.
 #[derive(Clone)]
 pub struct Clock(Arc<dyn Fn() -> SystemTime + Send + Sync>);
 
 impl Clock {
-    /// The system's clock.
     pub fn system() -> Self {
         Self::new(SystemTime::now)
     }
 
-    /// A clock that is read by `read`.
     pub fn new(read: impl Fn() -> SystemTime + Send + Sync + 'static) -> Self {
         Self(Arc::new(read))
     }
 
-    /// The present time in whole seconds, which is all that is ever written down of it.
+    /// The present time in whole seconds, the precision of every timestamp that is stored.
     pub fn now(&self) -> Timestamp {
         let since_1970 = (self.0)().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let seconds = i64::try_from(since_1970.as_secs()).unwrap_or(i64::MAX);
@@ -45,8 +43,8 @@ impl fmt::Debug for Clock {
     }
 }
 
-/// The moment after which nothing new is started: the end of the time given, less 15 % of it and at
-/// least three seconds. Lambda ends a function that is late in the middle of whatever it does.
+/// The time after which nothing new is started: the end of the invocation's time less 15 % of it, at least three
+/// seconds. Lambda kills a late function in the middle of its work.
 #[derive(Clone, Copy, Debug)]
 pub struct Deadline {
     stop: Instant,
@@ -54,36 +52,35 @@ pub struct Deadline {
 }
 
 impl Deadline {
-    /// The deadline of an invocation that was given `time` from now on.
+    /// The deadline of an invocation that has `time` left.
     pub fn after(time: Duration) -> Self {
-        let reserve = RESERVE.max(time * 15 / 100);
+        let reserve = MIN_RESERVE.max(time * 15 / 100);
         let now = Instant::now();
-        let end = now + time.saturating_sub(ANSWERING);
+        let end = now + time.saturating_sub(ANSWER_TIME);
         Self { stop: now + time.saturating_sub(reserve), end }
     }
 
-    /// Whether something new may be started.
+    /// Whether new work may be started.
     pub fn is_open(&self) -> bool {
         Instant::now() < self.stop
     }
 
-    /// The last moment to wait for the answer to what was started: after it only the answer of the
-    /// invocation itself is left.
+    /// The latest time to wait for work that was started. The rest is for the answer of the invocation.
     pub fn end(&self) -> Instant {
         self.end
     }
 
-    /// The last moment to start or to wait for anything.
+    /// The latest time to start work.
     pub fn stop(&self) -> Instant {
         self.stop
     }
 }
 
-/// The time until a deadline as Lambda gives it, by wall clock. `cargo lambda watch` gives the time
-/// that is left in its place (600,000 ms), which would be a deadline in 1970.
+/// The time until Lambda's deadline, which is a wall clock time. `cargo lambda watch` sends the remaining time instead
+/// (600,000 ms), which would be a deadline in 1970.
 pub fn time_left(deadline: SystemTime, now: SystemTime) -> Duration {
     let since_1970 = deadline.duration_since(UNIX_EPOCH).unwrap_or_default();
-    if since_1970 < LONGEST_INVOCATION {
+    if since_1970 < MAX_INVOCATION {
         return since_1970;
     }
     deadline.duration_since(now).unwrap_or_default()
@@ -94,22 +91,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_clock_tells_whole_seconds_whatever_it_is_set_to() {
+    fn clock_returns_whole_seconds_at_any_time() {
         let cases = [
             (Duration::from_millis(1_795_258_260_900), "2026-11-21T10:51:00Z"),
             (Duration::ZERO, "1970-01-01T00:00:00Z"),
             (Duration::from_secs(u64::MAX >> 2), "9999-12-30T22:00:00.999999999Z"),
         ];
-        for (since_1970, told) in cases {
+        for (since_1970, expected) in cases {
             let clock = Clock::new(move || SystemTime::UNIX_EPOCH + since_1970);
-            assert_eq!(clock.now().to_string(), told);
+            assert_eq!(clock.now().to_string(), expected);
         }
         let before_1970 = SystemTime::UNIX_EPOCH - Duration::from_secs(1);
         assert_eq!(Clock::new(move || before_1970).now(), Timestamp::UNIX_EPOCH);
     }
 
     #[test]
-    fn time_left_is_told_by_wall_clock_or_by_an_emulator_in_itself() {
+    fn deadline_is_wall_clock_or_the_remaining_time_of_an_emulator() {
         let at = |seconds| UNIX_EPOCH + Duration::from_secs(seconds);
         let now = 1_795_000_000;
         for (deadline, left) in [(now + 300, 300), (now, 0), (now - 5, 0), (600, 600), (0, 0)] {

@@ -4,8 +4,6 @@
 //! prints their tables. `CLOUD_MAP_SYNC_BINARY` names a function that is built; `EXTERNAL_DNS_BINARY` names an
 //! ExternalDNS that is measured beside it.
 
-#![allow(missing_docs, reason = "a program")]
-
 #[path = "../../tests/end_to_end/runtime_api.rs"]
 #[allow(dead_code, unreachable_pub, reason = "shared with the tests, which use other parts")]
 mod runtime_api;

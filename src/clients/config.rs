@@ -1,4 +1,4 @@
-//! The SDK's configuration: its retries and time limits, and the roles that are assumed for other accounts.
+//! The SDK configuration: retries, timeouts, and the roles that are assumed in other accounts.
 
 use std::time::Duration;
 
@@ -12,19 +12,17 @@ use crate::settings::Role;
 
 use super::Clients;
 
-/// Tries of one AWS call. The SDK backs off between them. Its adaptive mode would besides hold all
-/// calls to about one per second after a single throttle of any of them.
-const ATTEMPTS: u32 = 8;
-/// The longest pause between two tries.
-const LONGEST_BACKOFF: Duration = Duration::from_secs(5);
+/// The attempts of one AWS call, with a backoff between them. The SDK's adaptive mode is not used: after one throttle
+/// it limits all calls to about one per second.
+const MAX_ATTEMPTS: u32 = 8;
+const MAX_BACKOFF: Duration = Duration::from_secs(5);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// The SDK's configuration with the function's retries and time limits, to be loaded from the
-/// environment.
+/// The SDK configuration with the function's retries and timeouts, to be loaded from the environment.
 pub fn sdk_config() -> ConfigLoader {
     let retries =
-        RetryConfig::standard().with_max_attempts(ATTEMPTS).with_max_backoff(LONGEST_BACKOFF);
+        RetryConfig::standard().with_max_attempts(MAX_ATTEMPTS).with_max_backoff(MAX_BACKOFF);
     let timeouts = TimeoutConfig::builder()
         .connect_timeout(CONNECT_TIMEOUT)
         .operation_attempt_timeout(ATTEMPT_TIMEOUT)

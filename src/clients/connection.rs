@@ -1,4 +1,4 @@
-//! The connection to a cluster: where EKS says that it is, with a client for its API server.
+//! The connection to a cluster: its description by EKS, and a client for its API server. Connections are cached.
 
 use crate::eks;
 use crate::eks::token::TokenSource;
@@ -10,52 +10,42 @@ use super::{Clients, lock};
 
 /// A described cluster with a client for its API server.
 pub struct Connection {
-    /// What EKS says of it.
     pub cluster: EksCluster,
-    /// Its Kubernetes API.
     pub kubernetes: Kubernetes,
-    /// Whether it was there before this invocation, and so may be out of date.
+    /// Whether the connection is from the cache, and so may be stale.
     pub reused: bool,
 }
 
-/// Why a cluster could not be connected to.
+/// A connection to a cluster could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// EKS did not tell where it is.
     #[error(transparent)]
     Describe(#[from] eks::Error),
-    /// The ARN in the settings is another cluster's than the one that EKS told of.
+    /// The settings have another ARN than EKS returned.
     #[error(
         "EKS returned the cluster {described}, but CLUSTERS names {configured}: is the role right?"
     )]
-    OtherCluster {
-        /// As configured.
-        configured: ClusterArn,
-        /// As described.
-        described: ClusterArn,
-    },
-    /// There is nobody to sign tokens as.
+    OtherCluster { configured: ClusterArn, described: ClusterArn },
     #[error("no AWS credentials are configured to sign a token for the cluster {0:?}")]
     NoCredentials(String),
-    /// No client could be made of what EKS told.
     #[error(transparent)]
     Connect(#[from] kubernetes::connect::Error),
 }
 
 impl Clients {
-    /// The connection to a cluster: the one that is known, or a new one.
+    /// The cached connection to a cluster, or a new one.
     ///
     /// # Errors
-    /// Where EKS does not tell where the cluster is.
+    /// Returns an error if EKS cannot describe the cluster.
     pub async fn connect(&self, cluster: &Cluster) -> Result<Connection, Error> {
-        let known = lock(&self.clusters).get(cluster.label()).cloned();
-        if let Some((cluster, kubernetes)) = known {
+        let cached = lock(&self.clusters).get(cluster.label()).cloned();
+        if let Some((cluster, kubernetes)) = cached {
             return Ok(Connection { cluster, kubernetes, reused: true });
         }
         self.reconnect(cluster).await
     }
 
-    /// A new connection to a cluster, made from a new description of it.
+    /// A new connection, from a new description of the cluster.
     ///
     /// # Errors
     /// As [`Clients::connect`].

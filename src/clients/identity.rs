@@ -1,4 +1,4 @@
-//! Who the function is to AWS, and which of its clusters exist.
+//! The AWS identity of the function, and the existence of its clusters.
 
 use aws_sdk_sts::error::DisplayErrorContext;
 
@@ -9,21 +9,21 @@ use crate::settings::{Cluster, Role};
 use super::{Clients, RegistryKey};
 
 impl Clients {
-    /// Who asks EKS for a cluster, as STS tells it.
+    /// The ARN of the identity that calls EKS for a cluster.
     ///
     /// # Errors
-    /// What STS or the connection said.
+    /// Returns the error message of STS or of the connection.
     pub async fn identity(&self, cluster: &Cluster) -> Result<String, String> {
         let config = self.config(cluster.role.as_ref(), Some(&cluster.region)).await;
-        let asked = aws_sdk_sts::Client::new(&config).get_caller_identity().send().await;
-        let answer = asked.map_err(|error| DisplayErrorContext(&error).to_string())?;
+        let reply = aws_sdk_sts::Client::new(&config).get_caller_identity().send().await;
+        let answer = reply.map_err(|error| DisplayErrorContext(&error).to_string())?;
         Ok(answer.arn.unwrap_or_default())
     }
 
-    /// The account and Region of a Cloud Map. That of the function itself STS tells.
+    /// The account and Region of a Cloud Map. The function's own account is read from STS.
     ///
     /// # Errors
-    /// What STS or the connection said.
+    /// Returns the error message of STS or of the connection.
     pub async fn name_of(&self, key: &RegistryKey) -> Result<RegistryName, String> {
         let own = || self.base.region().map(|region| region.as_ref().to_owned());
         let region = key.region.clone().or_else(own).unwrap_or_default();
@@ -31,12 +31,12 @@ impl Clients {
             return Ok(RegistryName { account: account.to_owned(), region });
         }
         let config = self.config(None, Some(&region)).await;
-        let asked = aws_sdk_sts::Client::new(&config).get_caller_identity().send().await;
-        let answer = asked.map_err(|error| DisplayErrorContext(&error).to_string())?;
+        let reply = aws_sdk_sts::Client::new(&config).get_caller_identity().send().await;
+        let answer = reply.map_err(|error| DisplayErrorContext(&error).to_string())?;
         Ok(RegistryName { account: answer.account.unwrap_or_default(), region })
     }
 
-    /// Whether a cluster is there, asked as `role`, or as the function itself.
+    /// Finds out if a cluster exists, with `role` or as the function itself.
     pub async fn existence(&self, cluster: &ClusterArn, role: Option<&Role>) -> Existence {
         let config = self.config(role, Some(cluster.region())).await;
         let (eks, sts) = (aws_sdk_eks::Client::new(&config), aws_sdk_sts::Client::new(&config));

@@ -1,6 +1,6 @@
 //! Every client of an outside system, built once and kept for the life of the process: Cloud Map by account and Region,
-//! and the connection to each cluster (`connection`). `identity` asks who the function is there. The SDK configuration
-//! that comes in (`config`) is the one seam: its endpoints, credentials and Region are used as they are.
+//! and the connection to each cluster (`connection`). `identity` reads the AWS identity of the function. The SDK
+//! configuration (`config`) is passed in: its endpoints, credentials and Region are used unchanged.
 
 mod config;
 mod connection;
@@ -25,7 +25,7 @@ pub use connection::{Connection, Error};
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RegistryKey {
     role: Option<Role>,
-    /// None: the function's own.
+    /// `None`: the function's own.
     region: Option<String>,
 }
 
@@ -39,41 +39,38 @@ impl fmt::Display for RegistryKey {
     }
 }
 
-/// An account and a Region, in which the rates of calls hold. None: the function's own.
-type Place = (Option<String>, Option<String>);
+/// The account and Region of a rate limit. `None`: the function's own.
+type QuotaKey = (Option<String>, Option<String>);
 
-/// All clients.
 pub struct Clients {
     base: SdkConfig,
     quota_share: QuotaShare,
-    quotas: Mutex<BTreeMap<Place, Arc<Quotas>>>,
+    quotas: Mutex<BTreeMap<QuotaKey, Arc<Quotas>>>,
     registries: Mutex<BTreeMap<RegistryKey, CloudMap>>,
     clusters: Mutex<BTreeMap<String, (EksCluster, Kubernetes)>>,
 }
 
 impl Clients {
-    /// Clients that are configured by `base` and use so much of each account's rates.
+    /// Clients with the configuration `base`, which use this share of each account's rate limits.
     pub fn new(base: SdkConfig, quota_share: QuotaShare) -> Self {
         let (quotas, registries, clusters) = Default::default();
         Self { base, quota_share, quotas, registries, clusters }
     }
 
-    /// Which Cloud Map a cluster's Services are kept in. The function's own Region is the same whether
-    /// the settings spell it out or not.
+    /// The Cloud Map of a cluster. The function's own Region gives the same key whether the settings contain it or not.
     pub fn registry_of(&self, cluster: &Cluster) -> RegistryKey {
         let own = self.base.region().map(Region::as_ref);
         let other = cluster.registry_region.clone().filter(|region| Some(region.as_str()) != own);
         RegistryKey { role: cluster.registry_role.clone(), region: other }
     }
 
-    /// The client of a Cloud Map.
     pub async fn cloud_map(&self, key: &RegistryKey) -> CloudMap {
         if let Some(known) = lock(&self.registries).get(key) {
             return known.clone();
         }
         let config = self.config(key.role.as_ref(), key.region.as_deref()).await;
-        // Retries are budgeted by partition. Without its own, an account that throttles would use up
-        // those of every other account in the Region. How many are made the quotas say.
+        // The SDK limits retries by partition. In a shared partition an account that throttles would use up the retries
+        // of every other account in the Region. The quotas limit the calls instead.
         let config = aws_sdk_servicediscovery::config::Builder::from(&config).retry_partition(
             RetryPartition::custom("cloud-map").token_bucket(TokenBucket::unlimited()).build(),
         );
@@ -81,21 +78,21 @@ impl Clients {
         lock(&self.registries).entry(key.clone()).or_insert(cloud_map).clone()
     }
 
-    /// The quotas of a Cloud Map. Roles of one account share them.
+    /// The quotas of a Cloud Map, which all roles of one account share.
     fn quotas(&self, key: &RegistryKey) -> Arc<Quotas> {
         let account = key.role.as_ref().and_then(Role::account).map(str::to_owned);
         let mut quotas = lock(&self.quotas);
-        let place = (account, key.region.clone());
-        quotas.entry(place).or_insert_with(|| Arc::new(Quotas::new(self.quota_share))).clone()
+        let quota_key = (account, key.region.clone());
+        quotas.entry(quota_key).or_insert_with(|| Arc::new(Quotas::new(self.quota_share))).clone()
     }
 
-    /// What was asked of Cloud Map since the process began, in all accounts and Regions.
+    /// The calls to Cloud Map since the process started, in all accounts and Regions.
     pub fn traffic(&self) -> Traffic {
         lock(&self.quotas).values().map(|quotas| quotas.traffic()).sum()
     }
 }
 
-/// The maps are whole after every step, so a panic elsewhere leaves nothing half done in them.
+/// Ignores poisoning: each map is changed in one step, so a panic cannot leave it inconsistent.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,6 +1,6 @@
-//! Admits registrations of new instances to namespaces. No API reports how many instances a namespace takes, and each
-//! refused call counts against the account's rates: so the first registration in a namespace goes alone, each accepted
-//! one lets one more go at the same time, and after a refusal none is made in this invocation.
+//! Admits registrations of new instances to namespaces. No API reports the remaining capacity of a namespace, and a
+//! refused call counts against the rate limit of the account. So the first registration in a namespace is made alone,
+//! each accepted one raises the concurrency by one, and after a refusal this invocation makes no more.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,17 +8,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// How many go at the same time at most; more calls than these are never under way.
-const MOST: usize = 64;
+/// The concurrency limit of all calls, see `quota`.
+const MAX_CONCURRENCY: usize = 64;
 
-/// The namespaces of one invocation.
+/// The admissions of one invocation, by namespace.
 #[derive(Debug, Default)]
 pub struct Admissions {
     namespaces: Mutex<BTreeMap<String, Arc<Namespace>>>,
     met_another: AtomicBool,
 }
 
-/// One namespace.
 #[derive(Debug)]
 struct Namespace {
     slots: Arc<Semaphore>,
@@ -27,11 +26,11 @@ struct Namespace {
 
 #[derive(Debug)]
 struct State {
-    width: usize,
+    concurrency: usize,
     refused: Option<String>,
 }
 
-/// Leave to register one instance; dropped when the call is answered.
+/// A permit to register one instance; dropped when the call has ended.
 #[derive(Debug)]
 pub struct Admission {
     namespace: Arc<Namespace>,
@@ -42,10 +41,10 @@ impl Admissions {
     /// Waits until an instance may be registered in the namespace with this id.
     ///
     /// # Errors
-    /// Returns Cloud Map's words if it has refused one there in this invocation.
+    /// Returns the error message of Cloud Map if it has refused a registration there in this invocation.
     pub async fn admit(&self, namespace: &str) -> Result<Admission, String> {
         let namespace = self.namespace(namespace);
-        // The semaphore is never closed, so the error, which would only mean that, is no slot and no harm.
+        // The semaphore is never closed, so there is no error to handle.
         let slot = namespace.slots.clone().acquire_owned().await.ok();
         if let Some(refusal) = &namespace.state().refused {
             return Err(refusal.clone());
@@ -53,12 +52,12 @@ impl Admissions {
         Ok(Admission { namespace, _slot: slot })
     }
 
-    /// This invocation was at the same instance or service as another writer.
+    /// Records that another writer changed an instance or service of this invocation.
     pub fn meet_another(&self) {
         self.met_another.store(true, Ordering::Relaxed);
     }
 
-    /// Whether this invocation was at the same instance or service as another writer.
+    /// Whether another writer changed an instance or service of this invocation.
     pub fn met_another(&self) -> bool {
         self.met_another.load(Ordering::Relaxed)
     }
@@ -66,7 +65,8 @@ impl Admissions {
     fn namespace(&self, id: &str) -> Arc<Namespace> {
         let mut all = self.namespaces.lock().unwrap_or_else(PoisonError::into_inner);
         let new = || {
-            let (slots, state) = (Arc::new(Semaphore::new(1)), State { width: 1, refused: None });
+            let (slots, state) =
+                (Arc::new(Semaphore::new(1)), State { concurrency: 1, refused: None });
             Arc::new(Namespace { slots, state: Mutex::new(state) })
         };
         all.entry(id.to_owned()).or_insert_with(new).clone()
@@ -74,16 +74,15 @@ impl Admissions {
 }
 
 impl Admission {
-    /// Cloud Map accepted the registration.
     pub fn accepted(self) {
         let mut state = self.namespace.state();
-        if state.width < MOST {
-            state.width += 1;
+        if state.concurrency < MAX_CONCURRENCY {
+            state.concurrency += 1;
             self.namespace.slots.add_permits(1);
         }
     }
 
-    /// Cloud Map takes no more, and says so.
+    /// Cloud Map refused the registration because the namespace is full.
     pub fn refused(self, message: &str) {
         self.namespace.state().refused.get_or_insert_with(|| message.to_owned());
     }
@@ -112,7 +111,7 @@ mod tests {
         assert!(admit().is_none());
         one.expect("admitted").refused("the namespace is full");
         assert_eq!(admit().expect("at once").expect_err("refused"), "the namespace is full");
-        // A call that was under way may still be accepted: it was not new to Cloud Map.
+        // A concurrent call may still be accepted, for instance if it replaces an instance.
         other.expect("admitted").accepted();
         assert!(admit().expect("at once").is_err());
         assert!(admissions.admit("ns-2").now_or_never().is_some_and(|it| it.is_ok()));

@@ -1,7 +1,8 @@
-//! The token bucket of one kind of call. It fills at a rate, up to a burst; a call takes a token. A new process does
-//! not know what others, or the process before it, have left of the account's burst: it begins with a few tokens, and
-//! goes at twice the rate until it has used the burst or is throttled. Where Cloud Map throttles all the same, since
-//! others make calls too, first the burst is taken for gone, and then the rate is halved and grows back.
+//! The token bucket of one kind of call. It refills at a rate up to a burst, and each call takes a token.
+//!
+//! A new process does not know how much of the account's burst is left. It starts with a few tokens and calls at twice
+//! the rate until it has used the burst or is throttled. Other clients of the account can cause a throttle too: the
+//! first one discards the assumed burst, later ones halve the rate, which then recovers.
 
 use std::time::Duration;
 
@@ -9,48 +10,45 @@ use tokio::time::Instant;
 
 use super::call::Rate;
 
-/// So much of the burst is used. Calls arrive closer together than they were sent; what is left makes up for it.
-const USED: f64 = 0.9;
-/// With so many tokens a new bucket begins: their answers tell whether there are more.
-const FIRST: f64 = 2.0;
-/// So many more an answer tells of. At a half, calls go at twice the rate, and few are under way when a throttle ends it.
-const MORE: f64 = 0.5;
-/// Timers tell no shorter times apart.
+/// The part of the burst that is used. Calls arrive closer together than they are sent, so a reserve is needed.
+const BURST_SHARE: f64 = 0.9;
+/// The tokens of a new bucket. The replies to these calls show whether more of the burst is left.
+const INITIAL_TOKENS: f64 = 2.0;
+/// How many assumed tokens of the burst a successful call releases. With one half, calls go at twice the rate, and few
+/// are in flight when a throttle ends the burst.
+const TOKENS_PER_SUCCESS: f64 = 0.5;
+/// The resolution of tokio's timers.
 const SHORTEST_WAIT: Duration = Duration::from_millis(1);
-/// A throttle tells of others, and calls that are under way tell of the same: it counts once in this time.
-const COUNTED_ONCE_IN: Duration = Duration::from_secs(1);
-/// The rate is never less than this part of the whole.
-const LEAST: f64 = 1.0 / 16.0;
-/// The time in which the whole rate would grow back from nothing.
-const RECOVERY: Duration = Duration::from_secs(20);
-
-/// The tokens of one kind of call.
+/// Concurrent calls are throttled for the same cause, so throttles within this time count once.
+const THROTTLE_WINDOW: Duration = Duration::from_secs(1);
+/// The rate never falls below this part of the full rate.
+const MIN_RATE_SHARE: f64 = 1.0 / 16.0;
+/// The time in which the rate recovers from zero to the full rate.
+const RECOVERY_TIME: Duration = Duration::from_secs(20);
 #[derive(Debug)]
 pub(super) struct Bucket {
-    whole: Rate,
+    full_rate: Rate,
     per_second: f64,
     tokens: f64,
-    /// Tokens of the burst that are there if nobody else has used them.
+    /// Tokens of the burst that are left if no other client of the account has used them.
     unproven: f64,
-    filled: Instant,
-    throttled: Option<Instant>,
+    refilled: Instant,
+    last_throttle: Option<Instant>,
 }
 
 impl Bucket {
-    /// A bucket that may be full.
+    /// Assumes a full burst, of which the first calls have to show that it is left.
     pub(super) fn new(rate: Rate, now: Instant) -> Self {
-        let whole = Rate { burst: (rate.burst * USED).max(1.0), ..rate };
-        let (per_second, tokens) = (whole.per_second, whole.burst.min(FIRST));
-        let unproven = whole.burst - tokens;
-        Self { whole, per_second, tokens, unproven, filled: now, throttled: None }
+        let full_rate = Rate { burst: (rate.burst * BURST_SHARE).max(1.0), ..rate };
+        let (per_second, tokens) = (full_rate.per_second, full_rate.burst.min(INITIAL_TOKENS));
+        let unproven = full_rate.burst - tokens;
+        Self { full_rate, per_second, tokens, unproven, refilled: now, last_throttle: None }
     }
 
-    /// Takes a token.
-    ///
     /// # Errors
-    /// Where there is none, the time until there may be one.
-    pub(super) fn take(&mut self, now: Instant) -> Result<(), Duration> {
-        self.fill(now);
+    /// Returns the time until the next token if there is none.
+    pub(super) fn take_token(&mut self, now: Instant) -> Result<(), Duration> {
+        self.refill(now);
         let missing = 1.0 - self.tokens;
         if missing > 0.0 {
             let wait = Duration::from_secs_f64(missing / self.per_second);
@@ -60,51 +58,54 @@ impl Bucket {
         Ok(())
     }
 
-    /// The time until there may be a token.
     pub(super) fn time_to_next(&self) -> Duration {
         Duration::from_secs_f64(1.0 / self.per_second).max(SHORTEST_WAIT)
     }
 
-    /// Takes a token for a call that is made in any case; the next ones wait the longer.
-    pub(super) fn owe(&mut self, now: Instant) {
-        self.fill(now);
+    /// Takes a token for a call that does not wait for one, such as a retry of the SDK. The balance may become
+    /// negative.
+    pub(super) fn overdraw(&mut self, now: Instant) {
+        self.refill(now);
         self.tokens -= 1.0;
     }
 
-    /// Gives a token back that was taken for a call and not used.
-    pub(super) fn give_back(&mut self) {
-        self.tokens = (self.tokens + 1.0).min(self.whole.burst);
+    /// Returns a token that was taken and not used.
+    pub(super) fn return_token(&mut self) {
+        self.tokens = (self.tokens + 1.0).min(self.full_rate.burst);
     }
 
-    /// A call was let pass: there was a token, and there may be more.
-    pub(super) fn passed(&mut self, now: Instant) {
-        self.fill(now);
-        let more = self.unproven.min(MORE);
-        self.unproven -= more;
-        self.tokens += more;
+    /// A call was not throttled, so more of the burst may be left.
+    pub(super) fn record_success(&mut self, now: Instant) {
+        self.refill(now);
+        let proven = self.unproven.min(TOKENS_PER_SUCCESS);
+        self.unproven -= proven;
+        self.tokens += proven;
     }
 
-    /// A call was throttled. Where tokens were left, others have used them; where none were, the rate is too high.
-    pub(super) fn throttled(&mut self, now: Instant) {
-        self.fill(now);
-        if self.throttled.is_some_and(|throttled| now - throttled < COUNTED_ONCE_IN) {
+    /// A call was throttled. If tokens were left, other clients of the account have used them; if none were, the rate
+    /// is too high.
+    pub(super) fn record_throttle(&mut self, now: Instant) {
+        self.refill(now);
+        if self.last_throttle.is_some_and(|last| now - last < THROTTLE_WINDOW) {
             return;
         }
-        self.throttled = Some(now);
+        self.last_throttle = Some(now);
         if self.tokens + self.unproven < 1.0 {
-            self.per_second = (self.per_second / 2.0).max(self.whole.per_second * LEAST);
+            self.per_second =
+                (self.per_second / 2.0).max(self.full_rate.per_second * MIN_RATE_SHARE);
         }
         self.unproven = 0.0;
-        self.tokens = self.tokens.min(self.whole.burst * (1.0 - 1.0 / USED));
+        self.tokens = self.tokens.min(self.full_rate.burst * (1.0 - 1.0 / BURST_SHARE));
     }
 
-    fn fill(&mut self, now: Instant) {
-        let time = now.saturating_duration_since(self.filled);
-        self.filled = self.filled.max(now);
-        self.tokens = (self.tokens + time.as_secs_f64() * self.per_second).min(self.whole.burst);
-        self.unproven = self.unproven.min(self.whole.burst - self.tokens);
-        let grown = self.whole.per_second * time.as_secs_f64() / RECOVERY.as_secs_f64();
-        self.per_second = (self.per_second + grown).min(self.whole.per_second);
+    fn refill(&mut self, now: Instant) {
+        let time = now.saturating_duration_since(self.refilled);
+        self.refilled = self.refilled.max(now);
+        self.tokens =
+            (self.tokens + time.as_secs_f64() * self.per_second).min(self.full_rate.burst);
+        self.unproven = self.unproven.min(self.full_rate.burst - self.tokens);
+        let grown = self.full_rate.per_second * time.as_secs_f64() / RECOVERY_TIME.as_secs_f64();
+        self.per_second = (self.per_second + grown).min(self.full_rate.per_second);
     }
 }
 
@@ -114,25 +115,25 @@ mod tests {
 
     const TEN_A_SECOND: Rate = Rate { per_second: 10.0, burst: 20.0 };
 
-    /// How many calls a bucket allows in so many seconds from `start`, asked for every millisecond.
+    /// The number of calls that a bucket allows in `seconds` from `start`, with a try every millisecond.
     fn allowed(bucket: &mut Bucket, start: Instant, seconds: u64) -> usize {
         let moments = (1..=seconds * 1000).map(|ms| start + Duration::from_millis(ms));
-        moments.map(|now| std::iter::from_fn(|| bucket.take(now).ok()).count()).sum()
+        moments.map(|now| std::iter::from_fn(|| bucket.take_token(now).ok()).count()).sum()
     }
 
-    /// A bucket all of whose burst is known to be there.
+    /// A bucket whose full burst is proven.
     fn full(start: Instant) -> Bucket {
         let mut bucket = Bucket::new(TEN_A_SECOND, start);
-        (0..100).for_each(|_| bucket.passed(start));
+        (0..100).for_each(|_| bucket.record_success(start));
         bucket
     }
 
-    /// Takes all that there is.
+    /// Takes all tokens.
     fn drain(bucket: &mut Bucket, now: Instant) -> usize {
-        std::iter::from_fn(|| bucket.take(now).ok()).count()
+        std::iter::from_fn(|| bucket.take_token(now).ok()).count()
     }
 
-    /// A bucket all of whose burst was there, and was taken.
+    /// A bucket whose full burst was proven and used.
     fn empty(start: Instant) -> Bucket {
         let mut bucket = full(start);
         drain(&mut bucket, start);
@@ -146,7 +147,7 @@ mod tests {
         assert_eq!(drain(&mut bucket, start), 18);
         let all = allowed(&mut bucket, start, 10);
         assert!((99..=100).contains(&all), "{all} in ten seconds");
-        assert!(bucket.take(start + Duration::from_secs(10)).is_err());
+        assert!(bucket.take_token(start + Duration::from_secs(10)).is_err());
     }
 
     #[test]
@@ -156,9 +157,9 @@ mod tests {
         assert_eq!(drain(&mut bucket, start), 2);
         let mut calls = 2;
         let mut after = |ms: u64| {
-            // What was taken is answered at the next moment.
+            // The replies come a millisecond after the calls.
             let now = start + Duration::from_millis(ms);
-            (0..std::mem::take(&mut calls)).for_each(|_| bucket.passed(now));
+            (0..std::mem::take(&mut calls)).for_each(|_| bucket.record_success(now));
             calls = drain(&mut bucket, now);
             calls
         };
@@ -169,24 +170,24 @@ mod tests {
     }
 
     #[test]
-    fn burst_that_others_have_used_is_waited_for_and_the_rate_stays() {
+    fn used_burst_is_waited_for_at_the_full_rate() {
         let start = Instant::now();
         let mut bucket = Bucket::new(TEN_A_SECOND, start);
         for _ in 0..50 {
-            bucket.throttled(start);
+            bucket.record_throttle(start);
         }
-        bucket.passed(start);
+        bucket.record_success(start);
         let all = allowed(&mut bucket, start, 2);
         assert!((17..=18).contains(&all), "{all} calls in two seconds");
     }
 
     #[test]
-    fn a_throttle_halves_the_rate_once_however_many_calls_it_meets_and_it_grows_back() {
+    fn throttles_of_one_second_halve_the_rate_once_and_it_recovers() {
         let start = Instant::now();
         let after = |seconds| start + Duration::from_secs(seconds);
         let mut bucket = empty(start);
         for _ in 0..50 {
-            bucket.throttled(start);
+            bucket.record_throttle(start);
         }
         let first = allowed(&mut bucket, start, 2);
         assert!((8..=9).contains(&first), "{first} calls in the first two seconds");
@@ -196,24 +197,24 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_that_is_halved_again_and_again_never_ends() {
+    fn repeated_throttles_leave_a_minimum_rate() {
         let start = Instant::now();
         let mut bucket = empty(start);
         for second in 0..100 {
             let now = start + Duration::from_secs(second);
             drain(&mut bucket, now);
-            bucket.throttled(now);
+            bucket.record_throttle(now);
         }
-        let least = bucket.take(start + Duration::from_secs(100));
+        let least = bucket.take_token(start + Duration::from_secs(100));
         assert!(least.is_err_and(|wait| wait < Duration::from_secs(5)));
     }
 
     #[test]
-    fn what_is_owed_the_next_calls_wait_for() {
+    fn next_calls_wait_for_an_overdrawn_token() {
         let start = Instant::now();
         let mut bucket = Bucket::new(Rate { per_second: 1.0, burst: 1.0 }, start);
-        bucket.take(start).expect("the first");
-        bucket.owe(start);
-        assert_eq!(bucket.take(start), Err(Duration::from_secs(2)));
+        bucket.take_token(start).expect("the first");
+        bucket.overdraw(start);
+        assert_eq!(bucket.take_token(start), Err(Duration::from_secs(2)));
     }
 }

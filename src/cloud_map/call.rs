@@ -1,11 +1,9 @@
-//! What Cloud Map is asked for, and how often an account may ask in one Region. AWS publishes no rates of
-//! the control plane: those here are what its own engineers coded as the default limits in the MCS controller
-//! (aws-cloud-map-mcs-controller-for-k8s, pkg/cloudmap/ratelimiter.go), and of the calls that are not
-//! named there, those of the call that is most like it.
+//! The calls of Cloud Map and the rate limits of an account in one Region. AWS publishes no limits of the control
+//! plane: these are the default limits of its own MCS controller (aws-cloud-map-mcs-controller-for-k8s,
+//! pkg/cloudmap/ratelimiter.go). A call that is not listed there has the limit of the most similar call.
 
-/// One kind of call.
+/// One kind of call, by the name of its operation in Cloud Map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[expect(missing_docs, reason = "Cloud Map's own names")]
 pub enum Call {
     ListNamespaces,
     ListServices,
@@ -24,17 +22,14 @@ pub enum Call {
     UpdateInstanceCustomHealthStatus,
 }
 
-/// How often a call may be made.
+/// A rate limit: calls per second over time, and at once after a pause.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rate {
-    /// In the long run.
     pub per_second: f64,
-    /// At once, after a rest.
     pub burst: f64,
 }
 
 impl Call {
-    /// Every kind.
     pub const ALL: [Self; 15] = [
         Self::ListNamespaces,
         Self::ListServices,
@@ -53,12 +48,11 @@ impl Call {
         Self::UpdateInstanceCustomHealthStatus,
     ];
 
-    /// The call that Cloud Map knows by this name.
-    pub fn named(name: &str) -> Option<Self> {
+    pub(super) fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|call| format!("{call:?}") == name)
     }
 
-    /// What an account may do.
+    /// The limit of an account in one Region.
     pub fn rate(self) -> Rate {
         let (per_second, burst) = match self {
             Self::ListNamespaces | Self::CreateHttpNamespace => (0.5, 5.0),
@@ -68,7 +62,7 @@ impl Call {
             | Self::GetInstance
             | Self::GetInstancesHealthStatus => (50.0, 50.0),
             Self::GetOperation => (100.0, 200.0),
-            // The only one that AWS publishes, as a quota.
+            // The only limit that AWS publishes, as a quota.
             Self::DiscoverInstances => (1000.0, 2000.0),
             Self::CreateService | Self::UpdateService | Self::DeleteService => (5.0, 50.0),
             Self::RegisterInstance

@@ -1,5 +1,5 @@
-//! What clients of Cloud Map are told: shown to a person, and a first look at services that may need nothing. It may be
-//! late, so nothing is ever changed because of it.
+//! Reads instances by `DiscoverInstances`, the call of Cloud Map's clients: to show them to a user, and to find
+//! services that are in sync. Discovery is eventually consistent, so it never justifies a change.
 
 use std::collections::BTreeMap;
 
@@ -12,36 +12,36 @@ use http::Uri;
 use super::{Call, CloudMap, Error};
 use crate::model::{Attributes, Namespace, NamespaceKind};
 
-/// The most that one answer holds, and the most instances that a service can have. There are no pages.
-const MOST: u16 = 1000;
+/// The most instances of a reply and of a service. There are no pages.
+const MAX_RESULTS: u16 = 1000;
 
-/// An instance as discovery tells it: its health.
+/// The health of discovered instances, by instance id.
 pub type Discovered = BTreeMap<String, String>;
 
 impl CloudMap {
-    /// The health of the instances of a service, as `DiscoverInstances` tells it.
-    ///
     /// # Errors
-    /// Where Cloud Map does not tell.
+    /// Returns an error if the call fails.
     pub async fn discover(&self, namespace: &Namespace, name: &str) -> Result<Discovered, Error> {
-        let found = self.find(namespace, name).await?.into_iter().filter_map(|instance| {
-            let health = instance.health_status.map_or("unknown".to_owned(), |it| it.to_string());
-            Some((instance.instance_id?, health))
-        });
+        let found =
+            self.find_instances(namespace, name).await?.into_iter().filter_map(|instance| {
+                let health =
+                    instance.health_status.map_or("unknown".to_owned(), |it| it.to_string());
+                Some((instance.instance_id?, health))
+            });
         Ok(found.collect())
     }
 
-    /// The instances of a service, as `DiscoverInstances` tells them; `None` where there may be more.
+    /// The attributes of the instances of a service; `None` if the reply may be incomplete.
     ///
     /// # Errors
-    /// Where Cloud Map does not tell.
+    /// Returns an error if the call fails.
     pub async fn discovered(
         &self,
         namespace: &Namespace,
         name: &str,
     ) -> Result<Option<BTreeMap<String, Attributes>>, Error> {
-        let found = self.find(namespace, name).await?;
-        let is_all = found.len() < usize::from(MOST);
+        let found = self.find_instances(namespace, name).await?;
+        let is_all = found.len() < usize::from(MAX_RESULTS);
         let instances = found.into_iter().filter_map(|instance| {
             let attributes = instance.attributes.unwrap_or_default();
             Some((instance.instance_id?, attributes.into_iter().collect()))
@@ -49,8 +49,8 @@ impl CloudMap {
         Ok(is_all.then(|| instances.collect()))
     }
 
-    /// Instances in whatever health: without the filter only healthy ones may be told.
-    async fn find(
+    /// All instances: without the health filter `ALL`, Cloud Map may return only healthy ones.
+    async fn find_instances(
         &self,
         namespace: &Namespace,
         name: &str,
@@ -59,23 +59,23 @@ impl CloudMap {
         let action = format!("discover the instances of {}/{name}", namespace.name);
         let known_as = namespace.http_name.as_ref().unwrap_or(&namespace.name);
         let call = self.client.discover_instances().namespace_name(known_as).service_name(name);
-        let call = call.health_status(HealthStatusFilter::All).max_results(MOST.into());
+        let call = call.health_status(HealthStatusFilter::All).max_results(MAX_RESULTS.into());
         let call = call.set_owner_account(namespace.owner.clone());
         let answer = call.customize().interceptor(LocalHost).send().await;
         let answer = answer.map_err(|error| Error::new(&action, &error))?;
-        answer.instances.ok_or_else(|| Error::lacking(&action, "Instances"))
+        answer.instances.ok_or_else(|| Error::missing_member(&action, "Instances"))
     }
 }
 
 impl Namespace {
-    /// The name that DNS queries ask for, where they find anything.
+    /// The DNS name of a service; `None` in an HTTP namespace.
     pub fn dns_name(&self, service: &str) -> Option<String> {
         (self.kind == NamespaceKind::Dns).then(|| format!("{service}.{}", self.name))
     }
 }
 
-/// The SDK asks the host `data-…` for discovery. No such name leads to an endpoint that is given by its
-/// address or is this machine.
+/// The SDK puts `data-` before the host of a discovery request. With an IP address or `localhost` such a host cannot be
+/// resolved, so the prefix is removed.
 #[derive(Debug)]
 struct LocalHost;
 
@@ -98,7 +98,7 @@ impl Intercept for LocalHost {
     }
 }
 
-/// The same address on the host itself, where that is an IP address or this machine.
+/// The URI without the prefix; `None` if the host is neither an IP address nor `localhost`.
 fn without_prefix(uri: &str) -> Option<String> {
     let parsed: Uri = uri.parse().ok()?;
     let host = parsed.host()?.strip_prefix("data-")?;
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_prefix_goes_where_no_name_could_have_it() {
+    fn prefix_is_removed_from_addresses_and_localhost() {
         let rows = [
             ("http://data-127.0.0.1:4566/", Some("http://127.0.0.1:4566/")),
             ("http://data-localhost:4566/", Some("http://localhost:4566/")),

@@ -1,4 +1,4 @@
-//! What a failed call to Cloud Map means for the next step.
+//! The errors of Cloud Map's calls, classed by the next step: retry, skip, hold back or stop.
 
 use std::fmt;
 
@@ -8,44 +8,41 @@ use aws_sdk_servicediscovery::error::{DisplayErrorContext, ProvideErrorMetadata,
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {action}")]
 pub struct Error {
-    /// What was being done to what.
+    /// A verb with its object, such as "register web-1 in prod/web".
     pub action: String,
-    /// What to do next.
     pub class: Class,
-    /// What Cloud Map or the connection said.
     #[source]
     pub source: Cause,
 }
 
-/// What a failure means.
+/// The kind of a failure, which decides the next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// Too many calls; the client has retried and backed off already.
+    /// Rate limit exceeded; the client has already retried with backoff.
     Throttled,
     /// Not allowed by IAM.
     Denied,
     /// The namespace, service, instance or operation does not exist.
     NotFound,
-    /// A service of that name exists already.
+    /// A service or namespace of that name exists already.
     Exists,
     /// An operation on the same instance is under way.
     Duplicate,
-    /// A service that still holds instances, or an instance that is being changed.
+    /// A service that still has instances, or an instance with an operation under way.
     InUse,
     /// A quota is used up; a retry in this run cannot help.
     LimitExceeded,
-    /// Cloud Map refuses the input.
+    /// Invalid input.
     Invalid,
-    /// No connection, a time-out, an error of the service.
+    /// No connection, a timeout, or an internal error of Cloud Map.
     Unavailable,
 }
 
-/// What Cloud Map or the connection said.
+/// The error of Cloud Map or of the connection.
 #[derive(Debug)]
 pub struct Cause {
-    /// Cloud Map's error code, where it answered at all.
+    /// Cloud Map's error code; `None` if there was no reply.
     pub code: Option<String>,
-    /// The message.
     pub message: String,
 }
 
@@ -61,8 +58,8 @@ impl fmt::Display for Cause {
 impl std::error::Error for Cause {}
 
 impl Error {
-    /// Classes what the SDK reports. Control-plane throttling is no modelled error, so codes are
-    /// compared as text.
+    /// Classes an error of the SDK. The SDK does not model throttling of the control plane, so codes are compared as
+    /// text.
     pub fn new<E, R>(action: impl Into<String>, error: &SdkError<E, R>) -> Self
     where
         E: std::error::Error + ProvideErrorMetadata + Send + Sync + 'static,
@@ -80,18 +77,18 @@ impl Error {
         Self { action: action.into(), class, source }
     }
 
-    /// An input that could not be built, or an answer that lacks what it must have.
+    /// An input that could not be built, or an incomplete reply.
     pub fn input(action: impl Into<String>, problem: &dyn fmt::Display) -> Self {
         let source = Cause { code: None, message: problem.to_string() };
         Self { action: action.into(), class: Class::Unavailable, source }
     }
 
-    /// An answer that lacks a member which it must have: it says nothing, and so not that there is nothing.
-    pub fn lacking(action: impl Into<String>, member: &str) -> Self {
+    /// A reply without a required member. It must not be read as an empty list, which would deregister instances.
+    pub fn missing_member(action: impl Into<String>, member: &str) -> Self {
         Self::input(action, &format!("Cloud Map's answer has no member {member}"))
     }
 
-    /// The error and its cause in one line, for a report.
+    /// The error with its cause in one line, for a report.
     pub fn in_full(&self) -> String {
         format!("{self}: {}", self.source)
     }

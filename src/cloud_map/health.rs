@@ -1,9 +1,8 @@
-//! The health of instances: what Cloud Map tells of it, and what is reported to a service's custom
-//! check.
+//! The health of instances: reads it, and reports readiness to the custom health check of a service.
 //!
-//! A report takes about 30 s to show, and until then a read tells what was before. A warm process
-//! remembers its reports for that long and takes them for what is coming, so that it neither repeats
-//! itself nor overlooks a pod that changes back meanwhile. A cold one repeats them, which changes nothing.
+//! Cloud Map shows a reported health after about 30 s, and the previous health until then. A warm process remembers its
+//! recent reports and prefers them to the health that it reads. So it neither repeats a report nor misses a pod that
+//! changes back within that time. A cold process repeats reports, which has no effect.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
@@ -17,28 +16,29 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use super::{Call, CloudMap, Error, Permit, SIDE_BY_SIDE};
 use crate::model::{Health, KnownHealth, Place, Registry, ServiceKey};
 
-/// How long a report may take to show; twice what is usual.
-const COMING: Duration = Duration::from_mins(1);
+/// How long a report may take until Cloud Map shows it; twice the usual time.
+const PROPAGATION_TIME: Duration = Duration::from_mins(1);
 
-/// What this process has reported lately, by service ARN and instance.
+/// The recent reports of this process, by service ARN and instance id.
 #[derive(Debug, Default)]
 pub(super) struct Reported(Mutex<BTreeMap<(String, String), (Health, SystemTime)>>);
 
 impl Reported {
-    /// Lays what is coming over what was read.
-    fn lay_over(&self, arn: &str, known: &mut BTreeMap<String, Health>, now: SystemTime) {
+    /// Replaces the health that was read by the health that was recently reported.
+    fn overlay(&self, arn: &str, known: &mut BTreeMap<String, Health>, now: SystemTime) {
         let mut reported = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        reported.retain(|_, (_, at)| now.duration_since(*at).is_ok_and(|age| age < COMING));
+        reported
+            .retain(|_, (_, at)| now.duration_since(*at).is_ok_and(|age| age < PROPAGATION_TIME));
         let here = reported.iter().filter(|((service, _), _)| service == arn);
         known.extend(here.map(|((_, instance), (health, _))| (instance.clone(), *health)));
     }
 
-    fn note(&self, arn: &str, instance: &str, health: Health) {
+    fn remember(&self, arn: &str, instance: &str, health: Health) {
         let mut reported = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         reported.insert((arn.to_owned(), instance.to_owned()), (health, SystemTime::now()));
     }
 
-    /// A registration starts the health anew.
+    /// Called at a registration, which resets the health of an instance.
     pub(super) fn forget(&self, arn: &str, instance: &str) {
         let mut reported = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         reported.remove(&(arn.to_owned(), instance.to_owned()));
@@ -46,8 +46,8 @@ impl Reported {
 }
 
 impl CloudMap {
-    /// Reads the health of the instances of the services under `keys` into `registry`. What cannot be
-    /// read is marked so, and stops nothing else.
+    /// Reads the health of the instances of the services under `keys` into `registry`. A service that cannot be read is
+    /// marked as unreadable; the others are read.
     pub async fn read_health(&self, registry: &mut Registry, keys: &BTreeSet<ServiceKey>) {
         let services = keys.iter().filter_map(|key| Some((key, registry.services.get(key)?)));
         let reads: Vec<(ServiceKey, KnownHealth)> = stream::iter(services)
@@ -68,8 +68,8 @@ impl CloudMap {
         }
     }
 
-    /// The health of every instance of a service, as far as Cloud Map knows it: of one that was
-    /// registered a moment ago it may say UNKNOWN, or nothing.
+    /// The health of the instances of a service. Cloud Map may return UNKNOWN or nothing for an instance that was
+    /// registered a moment ago.
     async fn health(&self, arn: &str, name: &str) -> Result<BTreeMap<String, Health>, Error> {
         let action = || format!("get the health of the instances of Cloud Map service {name}");
         let pages = self.client.get_instances_health_status().service_id(arn).into_paginator();
@@ -81,14 +81,14 @@ impl CloudMap {
         let mut known: BTreeMap<String, Health> = all
             .filter_map(|(instance, status)| Some((instance, Health::parse(status.as_str())?)))
             .collect();
-        self.reported.lay_over(arn, &mut known, SystemTime::now());
+        self.reported.overlay(arn, &mut known, SystemTime::now());
         Ok(known)
     }
 
     /// Reports the health of an instance to the custom check of its service.
     ///
     /// # Errors
-    /// What Cloud Map refuses: it may not know an instance yet that was registered a moment ago.
+    /// Returns an error if the call fails. Cloud Map may not find an instance that was registered a moment ago.
     pub async fn report_health(
         &self,
         _permit: Permit<'_>,
@@ -106,7 +106,7 @@ impl CloudMap {
         answer.map_err(|error| {
             Error::new(format!("report {instance} in {place} as {health}"), &error)
         })?;
-        self.reported.note(service, instance, health);
+        self.reported.remember(service, instance, health);
         Ok(())
     }
 }
@@ -116,25 +116,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_report_stands_for_what_is_read_until_it_must_show() {
+    fn recent_report_replaces_the_health_that_is_read() {
         let reported = Reported::default();
-        reported.note("arn", "a", Health::Unhealthy);
-        reported.note("arn", "b", Health::Unhealthy);
-        reported.note("arn", "b", Health::Healthy);
-        reported.note("other", "c", Health::Unhealthy);
-        reported.note("arn", "d", Health::Unhealthy);
+        reported.remember("arn", "a", Health::Unhealthy);
+        reported.remember("arn", "b", Health::Unhealthy);
+        reported.remember("arn", "b", Health::Healthy);
+        reported.remember("other", "c", Health::Unhealthy);
+        reported.remember("arn", "d", Health::Unhealthy);
         reported.forget("arn", "d");
         let read = || {
             let names = ["a", "b", "c", "d"].into_iter();
             names.map(|name| (name.to_owned(), Health::Healthy)).collect::<BTreeMap<_, _>>()
         };
-        let laid_over = |later: Duration| {
+        let overlaid = |later: Duration| {
             let mut known = read();
-            reported.lay_over("arn", &mut known, SystemTime::now() + later);
+            reported.overlay("arn", &mut known, SystemTime::now() + later);
             known.into_values().map(Health::as_str).collect::<Vec<_>>()
         };
-        assert_eq!(laid_over(Duration::ZERO), ["UNHEALTHY", "HEALTHY", "HEALTHY", "HEALTHY"]);
-        assert_eq!(laid_over(COMING), ["HEALTHY"; 4]);
-        assert_eq!(laid_over(Duration::ZERO), ["HEALTHY"; 4], "it is forgotten");
+        assert_eq!(overlaid(Duration::ZERO), ["UNHEALTHY", "HEALTHY", "HEALTHY", "HEALTHY"]);
+        assert_eq!(overlaid(PROPAGATION_TIME), ["HEALTHY"; 4]);
+        assert_eq!(overlaid(Duration::ZERO), ["HEALTHY"; 4], "it is forgotten");
     }
 }

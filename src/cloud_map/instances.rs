@@ -1,4 +1,4 @@
-//! Reads the instances of Cloud Map's services. All pages or an error; never writes.
+//! Reads the instances of Cloud Map services. A read returns all pages or an error.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,27 +18,25 @@ pub struct Unread {
 }
 
 impl Unread {
-    /// The service under this key.
     pub fn new(key: &ServiceKey, service: &CloudMapService) -> Self {
         Self { key: key.clone(), arn: service.arn.clone(), name: service.name.clone() }
     }
 }
 
-/// What was read of the instances of several services.
+/// The instances of several services, as read.
 pub struct Reads(Vec<(ServiceKey, Instances)>);
 
-/// The instances of one service, or why they are not known.
+/// `None` if the service does not exist.
 type Instances = Result<Option<Held>, Error>;
 
-/// What a service holds.
 struct Held {
     instances: BTreeMap<String, Attributes>,
     registered_by: BTreeSet<String>,
 }
 
 impl Reads {
-    /// Puts the instances into their services. A service that could not be read is marked so, and stops no other;
-    /// one that is gone is taken out.
+    /// Puts the instances into their services. A service that could not be read is marked as unreadable; one that does
+    /// not exist is removed.
     pub fn enter(self, services: &mut BTreeMap<ServiceKey, CloudMapService>) {
         for (key, read) in self.0 {
             let Some(service) = services.get_mut(&key) else { continue };
@@ -66,7 +64,7 @@ impl CloudMap {
         self.instances_of(services).await.enter(&mut registry.services);
     }
 
-    /// Reads the instances of services as they become known.
+    /// Reads the instances of services while the services are still being listed.
     pub async fn instances_of(&self, services: impl Stream<Item = Unread>) -> Reads {
         let reads = services.map(|Unread { key, arn, name }| async move {
             (key, self.instances(&arn, &name).await)
@@ -74,7 +72,7 @@ impl CloudMap {
         Reads(reads.buffer_unordered(SIDE_BY_SIDE).collect().await)
     }
 
-    /// Every instance of a service, read from the control plane; `None` where the service is gone.
+    /// All instances of a service, from the control plane; `None` if the service does not exist.
     async fn instances(&self, arn: &str, name: &str) -> Result<Option<Held>, Error> {
         let action = || format!("list the instances of Cloud Map service {name}");
         let failed = |error: &SdkError<_, _>| Error::new(action(), error);
@@ -85,8 +83,8 @@ impl CloudMap {
             Err(error) if error.class == Class::NotFound => return Ok(None),
             pages => pages?,
         };
-        let lacking = || Error::lacking(action(), "Instances");
-        let lists = pages.into_iter().map(|page| page.instances.ok_or_else(lacking));
+        let missing = || Error::missing_member(action(), "Instances");
+        let lists = pages.into_iter().map(|page| page.instances.ok_or_else(missing));
         let lists = lists.collect::<Result<Vec<_>, _>>()?;
         let mut registered_by = BTreeSet::new();
         let instances = lists.into_iter().flatten().filter_map(|instance| {
@@ -98,10 +96,11 @@ impl CloudMap {
         Ok(Some(Held { instances, registered_by }))
     }
 
-    /// The attributes of one instance, for somebody who has a permit; `None` where it does not exist.
+    /// The attributes of one instance; `None` if it does not exist. The caller already has a permit, so only the rate
+    /// limit is waited for.
     ///
     /// # Errors
-    /// Where Cloud Map does not tell.
+    /// Returns an error if the call fails.
     pub async fn instance(
         &self,
         _permit: &Permit<'_>,
@@ -109,7 +108,7 @@ impl CloudMap {
         place: &Place,
         instance: &str,
     ) -> Result<Option<Attributes>, Error> {
-        self.quotas.take(Call::GetInstance, self.urgency).await;
+        self.quotas.wait_for_token(Call::GetInstance, self.urgency).await;
         let answer = self.client.get_instance().service_id(service).instance_id(instance).send();
         let failed = || format!("get the instance {instance} of {place}");
         match answer.await.map_err(|error| Error::new(failed(), &error)) {

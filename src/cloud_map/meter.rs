@@ -1,12 +1,11 @@
-//! How much is asked of Cloud Map: every try of every call, also those that the SDK repeats by itself, and
-//! how many of them are throttled. Counted for as long as the process lives; what one invocation asked is
-//! the difference.
+//! Counts the calls to Cloud Map, including the retries of the SDK, and how many of them are throttled. The counters
+//! never reset while the process lives; the traffic of one invocation is a difference of two reads.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::model::Traffic;
 
-/// The counts of one account in one Region.
+/// The counters of one account in one Region.
 #[derive(Debug, Default)]
 pub(super) struct Meter {
     calls: AtomicUsize,
@@ -14,11 +13,11 @@ pub(super) struct Meter {
 }
 
 impl Meter {
-    pub(super) fn call(&self) {
+    pub(super) fn count_call(&self) {
         self.calls.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(super) fn throttle(&self) {
+    pub(super) fn count_throttle(&self) {
         self.throttles.fetch_add(1, Ordering::Relaxed);
     }
 

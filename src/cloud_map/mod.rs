@@ -1,9 +1,9 @@
-//! One account's AWS Cloud Map in one Region: [`read`], [`instances`] and [`tag`] ask, [`namespace`], [`service`] and
-//! [`mod@write`] make one change each, [`operation`] waits for what a change set in motion, `health` both
-//! asks and reports. Nothing here decides anything. Every call waits for its leave (`quota`).
+//! One account's AWS Cloud Map in one Region. [`read`], [`instances`] and [`tag`] read; [`namespace`], [`service`] and
+//! [`mod@write`] make one change each; [`operation`] waits for the operation that a change starts; `health` reads and
+//! reports. Nothing here decides anything. Every call waits for a permit of its rate limit ([`quota`]).
 //!
-//! Services and namespaces are named by ARN throughout: it is accepted wherever an id is, and for
-//! namespaces shared from another account it is the only way.
+//! Services and namespaces are referenced by ARN: it is accepted in place of an id, and a namespace that is shared by
+//! another account has no other reference.
 
 pub mod admission;
 mod bucket;
@@ -12,11 +12,11 @@ pub mod discover;
 mod error;
 mod health;
 pub mod instances;
-mod lane;
 mod meter;
 pub mod namespace;
 pub mod operation;
 mod page;
+mod priority_queue;
 pub mod quota;
 pub mod read;
 pub mod service;
@@ -32,13 +32,13 @@ use aws_sdk_servicediscovery::{Client, config};
 
 pub use call::Call;
 pub use error::{Class, Error};
-pub use lane::{Gate, Planned};
+pub use priority_queue::{Gate, Planned};
 pub use quota::{Permit, QuotaShare, Quotas, Urgency};
 
-/// How many services are read side by side at most; their quotas bound the calls.
+/// The concurrency limit of reads of services; the quotas limit the calls.
 pub const SIDE_BY_SIDE: usize = 128;
 
-/// A Cloud Map client. Clones share the account's quotas, and what was reported and learnt lately.
+/// A Cloud Map client. Clones share the account's quotas, its recent health reports and its operation timings.
 #[derive(Clone, Debug)]
 pub struct CloudMap {
     client: Client,
@@ -49,9 +49,8 @@ pub struct CloudMap {
 }
 
 impl CloudMap {
-    /// Calls by a client of this configuration, within these quotas.
     pub fn new(config: config::Builder, quotas: Arc<Quotas>) -> Self {
-        let config = config.interceptor(throttle::Tries(quotas.clone())).build();
+        let config = config.interceptor(throttle::AttemptObserver(quotas.clone())).build();
         Self {
             client: Client::from_conf(config),
             quotas,
@@ -61,23 +60,23 @@ impl CloudMap {
         }
     }
 
-    /// The same client, whose calls go first or after others.
+    /// The same client with this priority.
     #[must_use]
     pub fn with(&self, urgency: Urgency) -> Self {
         Self { urgency, ..self.clone() }
     }
 
-    /// Waits until calls of a turn would be made at once.
+    /// Waits until a call of a new turn would be made at once.
     pub async fn gate(&self, call: Call) -> Gate {
         self.quotas.gate(call, self.urgency).await
     }
 
-    /// Counts a call that waits for something else first.
+    /// Counts a call that waits for something else first, so that no turn begins before it.
     pub fn plan(&self, call: Call) -> Planned<'_> {
         self.quotas.plan(call)
     }
 
-    /// Leave to make one call.
+    /// Waits for a permit to make one call.
     pub async fn permit(&self, call: Call) -> Permit<'_> {
         self.quotas.permit(call, self.urgency).await
     }

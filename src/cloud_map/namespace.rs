@@ -1,5 +1,5 @@
-//! Missing HTTP namespaces: created, waited for and found, each at most once in an invocation, whoever
-//! needs it first. What came of it holds for all who need it.
+//! Creates missing HTTP namespaces, each at most once in an invocation. The Services that need the same namespace share
+//! the result.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,7 +20,7 @@ use crate::model::NamespaceKind;
 
 type Created = OnceCell<Result<String, Arc<Error>>>;
 
-/// What came of the namespaces that an invocation wanted to create, by name.
+/// The results of an invocation, by namespace name.
 #[derive(Debug, Default)]
 pub struct NewNamespaces(Mutex<BTreeMap<String, Arc<Created>>>);
 
@@ -30,17 +30,17 @@ impl NewNamespaces {
         cells.entry(name.to_owned()).or_default().clone()
     }
 
-    /// The ARN of a namespace that is there now.
+    /// The ARN of a namespace that this invocation has created or found.
     pub fn arn(&self, name: &str) -> Option<String> {
         self.cell(name).get()?.as_ref().ok().cloned()
     }
 }
 
 impl CloudMap {
-    /// The ARN of the HTTP namespace `name`, which is created where nobody has done so by now.
+    /// The ARN of the HTTP namespace `name`, which is created if it does not exist.
     ///
     /// # Errors
-    /// Why there is none.
+    /// Returns an error if the namespace could not be created or found before `until`.
     pub async fn ensure_namespace(
         &self,
         created: &NewNamespaces,
@@ -67,8 +67,8 @@ impl CloudMap {
             Err(error) if error.class == Class::Exists => Ended::Success,
             Err(error) => return Err(error),
         };
-        // That somebody else was faster may show only in a failed operation. What is there counts.
-        let found = self.http_namespace(name).await?;
+        // If another client created it first, the operation may fail, so the list decides.
+        let found = self.find_http_namespace(name).await?;
         found.ok_or_else(|| {
             let problem = match ended {
                 Ended::Success => "it is not in the list of namespaces".to_owned(),
@@ -94,8 +94,7 @@ impl CloudMap {
         }
     }
 
-    /// The ARN of the HTTP namespace of that name.
-    async fn http_namespace(&self, name: &str) -> Result<Option<String>, Error> {
+    async fn find_http_namespace(&self, name: &str) -> Result<Option<String>, Error> {
         let action = || format!("find the Cloud Map namespace {name}");
         let filter =
             NamespaceFilter::builder().name(NamespaceFilterName::Name).values(name).build();
@@ -105,8 +104,8 @@ impl CloudMap {
         let failed = |error: &SdkError<_, _>| Error::new(action(), error);
         let pages = self.pages(Call::ListNamespaces, pages, token, failed);
         let pages: Vec<ListNamespacesOutput> = pages.try_collect().await?;
-        let lacking = || Error::lacking(action(), "Namespaces");
-        let lists = pages.into_iter().map(|page| page.namespaces.ok_or_else(lacking));
+        let missing = || Error::missing_member(action(), "Namespaces");
+        let lists = pages.into_iter().map(|page| page.namespaces.ok_or_else(missing));
         let mut found = lists.collect::<Result<Vec<_>, _>>()?.into_iter().flatten();
         let found = found.find(|found| found.r#type == Some(NamespaceType::Http));
         Ok(found.and_then(|found| found.arn))

@@ -1,5 +1,5 @@
-//! Registrations and deregistrations are accepted first and carried out later: "accepted" is not
-//! "done", and an accepted one can still fail. This waits for the outcome.
+//! Waits for operations. Cloud Map accepts a registration or deregistration first and carries it out later, and an
+//! accepted one can still fail.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,11 +12,11 @@ use super::timing::OperationTiming;
 use super::{Call, CloudMap, Error, Permit};
 use crate::model::NamespaceKind;
 
-/// How long one operation is waited for.
-const PATIENCE: Duration = Duration::from_mins(1);
+/// The longest time to wait for one operation.
+const MAX_WAIT: Duration = Duration::from_mins(1);
 
-/// The timing of each kind of operation: the call that began it, and the kind of its namespace, since Route 53's
-/// records take longer than a line in Cloud Map.
+/// The timing of operations by call and kind of namespace: records in Route 53 take longer than an instance of an HTTP
+/// namespace.
 #[derive(Debug, Default)]
 pub(super) struct Timings(Mutex<BTreeMap<(Call, NamespaceKind), Arc<OperationTiming>>>);
 
@@ -27,28 +27,26 @@ impl Timings {
     }
 }
 
-/// How an operation ended.
+/// The result of an operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// It was carried out.
     Success,
-    /// It failed, with Cloud Map's code and message.
     Fail {
         /// For instance `INVALID_CHANGE_BATCH`.
         code: String,
-        /// What Cloud Map says of it.
         message: String,
     },
-    /// It is still under way, and there is no more time to wait for it.
+    /// Still under way at the end of the waiting time.
     Pending,
 }
 
 impl CloudMap {
-    /// Waits until an operation that `call` began in a namespace of this kind has ended, at most 60 seconds and not
-    /// past `until`. `owner` is the account of the namespace: without it Cloud Map knows no operation in a shared one.
+    /// Waits for the end of an operation that `call` started in a namespace of this kind, for at most 60 seconds and
+    /// not past `until`. `owner` is the account of the namespace: without it Cloud Map does not find an operation in a
+    /// shared namespace.
     ///
     /// # Errors
-    /// Where Cloud Map does not tell how it goes.
+    /// Returns an error if `GetOperation` fails.
     pub async fn wait(
         &self,
         operation: &str,
@@ -56,13 +54,13 @@ impl CloudMap {
         owner: Option<&str>,
         until: Instant,
     ) -> Result<Ended, Error> {
-        let until = until.min(Instant::now() + PATIENCE);
+        let until = until.min(Instant::now() + MAX_WAIT);
         let timing = self.timings.get(call, kind);
-        let ended = timeout_at(until, self.follow(operation, &timing, owner));
+        let ended = timeout_at(until, self.poll_until_ended(operation, &timing, owner));
         ended.await.unwrap_or(Ok(Ended::Pending))
     }
 
-    async fn follow(
+    async fn poll_until_ended(
         &self,
         operation: &str,
         timing: &OperationTiming,
@@ -71,7 +69,7 @@ impl CloudMap {
         let start = Instant::now();
         let _probe = timing.first_poll(start).await;
         loop {
-            // Thousands wait for this leave at once.
+            // Boxed to keep the future small: thousands of them wait for this permit at once.
             let permit = self.permit(Call::GetOperation).await;
             let polled = Box::pin(self.poll(permit, operation, owner)).await?;
             if let Some((ended, duration)) = polled {
@@ -82,7 +80,7 @@ impl CloudMap {
         }
     }
 
-    /// How an operation has ended, and after how long.
+    /// The result and the duration of an operation; `None` while it is under way.
     async fn poll(
         &self,
         _permit: Permit<'_>,
@@ -107,7 +105,7 @@ impl CloudMap {
     }
 }
 
-/// From its acceptance to its end, by Cloud Map's clock.
+/// From acceptance to end by Cloud Map's clock, which leaves out the time between two polls.
 fn duration(operation: &Operation) -> Option<Duration> {
     let (accepted, ended) = (operation.create_date?, operation.update_date?);
     Duration::try_from_secs_f64(ended.as_secs_f64() - accepted.as_secs_f64()).ok()

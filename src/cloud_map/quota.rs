@@ -1,5 +1,5 @@
-//! Leave to make calls, as an account's rates allow it: one bucket for each kind of call, shared by all clients of
-//! that account and Region in this process. Who is urgent goes first; otherwise first come, first served.
+//! Permits to make calls within the rate limits of an account: one token bucket for each kind of call, shared by all
+//! clients of that account and Region in this process. Urgent calls come first; otherwise calls are served in order.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,36 +9,35 @@ use tokio::time::Instant;
 
 use super::bucket::Bucket;
 use super::call::{Call, Rate};
-use super::lane::{Gate, Lane, Planned};
 use super::meter::Meter;
+use super::priority_queue::{Gate, Planned, PriorityQueue};
 use crate::model::Traffic;
 
-/// How many calls are under way at once, whatever their rates. Each has a connection of its own, and a function
-/// on Lambda has 1,024 file descriptors.
-const UNDER_WAY: usize = 64;
-/// A rate that nobody reaches.
+/// The concurrency limit of all calls together. Each has its own connection, and a function on Lambda has 1,024 file
+/// descriptors.
+const MAX_CONCURRENCY: usize = 64;
+/// A rate beyond reach.
 const UNLIMITED: Rate = Rate { per_second: 1e6, burst: 1e6 };
 
-/// The part of an account's rates that this process may use, in thousandths. More than all of it is no limit.
+/// The share of an account's rate limits that this process may use, in thousandths. Above 1,000 there is no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct QuotaShare(u32);
 
 impl QuotaShare {
-    /// All of it.
     pub const WHOLE: Self = Self(1000);
 
-    /// A share as a number, where 1 is all of it.
+    /// Returns `None` if the share is not from 0.001 to 1,000,000, where 1 is the whole limit.
     pub fn new(share: f64) -> Option<Self> {
         let thousandths = (share * 1000.0).round();
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
-            reason = "it is in range"
+            reason = "the range is checked"
         )]
         (1.0..=1e9).contains(&thousandths).then_some(Self(thousandths as u32))
     }
 
-    fn of(self, rate: Rate) -> Rate {
+    fn apply_to(self, rate: Rate) -> Rate {
         if self > Self::WHOLE {
             return UNLIMITED;
         }
@@ -48,94 +47,90 @@ impl QuotaShare {
 }
 
 impl Default for QuotaShare {
-    /// The rates are the account's, and ECS lives from them too.
+    /// One half: the limits are those of the account, and ECS uses them too.
     fn default() -> Self {
         Self(500)
     }
 }
 
-/// Who goes first.
+/// The priority of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Urgency {
-    /// A change of a single Service: somebody waits for it.
+    /// A targeted sync, or a full sync with few changes.
     Urgent,
-    /// What there is a lot of.
+    /// A full sync with many changes.
     Bulk,
 }
 
-/// The buckets of one account in one Region.
+/// The rate limits of one account in one Region.
 #[derive(Debug)]
 pub struct Quotas {
-    lanes: BTreeMap<Call, Arc<Lane>>,
-    under_way: Semaphore,
+    queues: BTreeMap<Call, Arc<PriorityQueue>>,
+    concurrency: Semaphore,
     meter: Meter,
 }
 
-/// Leave to make one call; held until the call is answered.
+/// A permit to make one call; held until the call has ended.
 #[derive(Debug)]
 pub struct Permit<'a> {
     _held: Option<SemaphorePermit<'a>>,
 }
 
 impl Quotas {
-    /// Buckets of this share.
     pub fn new(share: QuotaShare) -> Self {
         let now = Instant::now();
-        let lane =
-            |call: Call| (call, Arc::new(Lane::new(Bucket::new(share.of(call.rate()), now))));
-        let lanes = Call::ALL.into_iter().map(lane).collect();
-        Self { lanes, under_way: Semaphore::new(UNDER_WAY), meter: Meter::default() }
+        let queue = |call: Call| {
+            (call, Arc::new(PriorityQueue::new(Bucket::new(share.apply_to(call.rate()), now))))
+        };
+        let queues = Call::ALL.into_iter().map(queue).collect();
+        Self { queues, concurrency: Semaphore::new(MAX_CONCURRENCY), meter: Meter::default() }
     }
 
-    /// Leave to make a call. The semaphore is never closed, so the error, which would only mean that, is no
-    /// permit and no harm.
     pub(super) async fn permit(&self, call: Call, urgency: Urgency) -> Permit<'_> {
-        self.take(call, urgency).await;
-        Permit { _held: self.under_way.acquire().await.ok() }
+        self.wait_for_token(call, urgency).await;
+        // The semaphore is never closed, so there is no error to handle.
+        Permit { _held: self.concurrency.acquire().await.ok() }
     }
 
-    /// Waits until nobody goes first and the rate allows a call, which the gate gives back when it is dropped: a turn
-    /// begins when its calls would be made at once, and not long before.
+    /// Waits until no other call has priority and a token is free. The gate returns the token when it is dropped. So a
+    /// turn begins just before its calls, not long before.
     pub async fn gate(&self, call: Call, urgency: Urgency) -> Gate {
-        let lane = self.lanes[&call].clone();
-        lane.enter(urgency).await;
-        Gate::new(lane)
+        let queue = self.queues[&call].clone();
+        queue.take_token_last(urgency).await;
+        Gate::new(queue)
     }
 
-    /// Counts a call that waits for something else first: no further turn begins before it.
+    /// Counts a call that waits for something else first, so that no turn begins before it.
     pub(super) fn plan(&self, call: Call) -> Planned<'_> {
-        self.lanes[&call].plan()
+        self.queues[&call].plan()
     }
 
-    /// Waits until the rate allows a call, for somebody who has a permit already.
-    pub(super) async fn take(&self, call: Call, urgency: Urgency) {
-        self.lanes[&call].take(urgency).await;
+    /// Waits for the rate limit only, not for the concurrency limit.
+    pub(super) async fn wait_for_token(&self, call: Call, urgency: Urgency) {
+        self.queues[&call].take_token(urgency).await;
     }
 
-    /// What was asked within these quotas.
+    /// The calls of this process since its start.
     pub fn traffic(&self) -> Traffic {
         self.meter.read()
     }
 
-    /// A call is made.
-    pub(super) fn tried(&self) {
-        self.meter.call();
+    pub(super) fn record_attempt(&self) {
+        self.meter.count_call();
     }
 
-    /// The SDK makes a call once more.
-    pub(super) fn repeated(&self, call: Call) {
-        self.lanes[&call].bucket().owe(Instant::now());
+    /// A retry of the SDK, which does not wait for a token.
+    pub(super) fn record_retry(&self, call: Call) {
+        self.queues[&call].lock_bucket().overdraw(Instant::now());
     }
 
-    /// Cloud Map has answered one.
-    pub(super) fn passed(&self, call: Call) {
-        self.lanes[&call].passed();
+    pub(super) fn record_success(&self, call: Call) {
+        self.queues[&call].record_success();
     }
 
-    /// Cloud Map said that there are too many of them.
-    pub(super) fn throttled(&self, call: Call) {
-        self.meter.throttle();
-        self.lanes[&call].bucket().throttled(Instant::now());
+    pub(super) fn record_throttle(&self, call: Call) {
+        self.meter.count_throttle();
+        self.queues[&call].lock_bucket().record_throttle(Instant::now());
     }
 }
 
@@ -147,12 +142,12 @@ mod tests {
 
     use super::*;
 
-    /// So many calls at once, and after how many seconds the last of them had its leave.
+    /// The seconds until the last of this number of calls has its permit.
     async fn seconds(share: QuotaShare, call: Call, calls: usize) -> u64 {
         let (quotas, start) = (Quotas::new(share), Instant::now());
         let all = (0..calls).map(|_| async {
             drop(quotas.permit(call, Urgency::Bulk).await);
-            quotas.passed(call);
+            quotas.record_success(call);
         });
         futures_util::future::join_all(all).await;
         start.elapsed().as_secs()
@@ -169,40 +164,41 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_urgent_goes_before_all_that_waited_before_it() {
+    async fn urgent_call_is_served_before_waiting_bulk_calls() {
         let quotas = Arc::new(Quotas::new(QuotaShare::WHOLE));
         let order = Arc::new(Mutex::new(Vec::new()));
-        let ask = |name: &'static str, urgency| {
+        let spawn_call = |name: &'static str, urgency| {
             let (quotas, order) = (quotas.clone(), order.clone());
             tokio::spawn(async move {
-                quotas.take(Call::CreateService, urgency).await;
-                quotas.passed(Call::CreateService);
+                quotas.wait_for_token(Call::CreateService, urgency).await;
+                quotas.record_success(Call::CreateService);
                 order.lock().expect("no panic").push(name);
             })
         };
-        let mut asked: Vec<_> = (0..60).map(|_| ask("bulk", Urgency::Bulk)).collect();
+        let mut calls: Vec<_> = (0..60).map(|_| spawn_call("bulk", Urgency::Bulk)).collect();
         sleep(std::time::Duration::from_millis(1)).await;
-        asked.push(ask("urgent", Urgency::Urgent));
-        for task in asked {
+        calls.push(spawn_call("urgent", Urgency::Urgent));
+        for task in calls {
             task.await.expect("no panic");
         }
         let order = order.lock().expect("no panic");
-        // The first tokens had gone when it came.
+        // The first tokens were taken before it arrived.
         assert_eq!(order.iter().position(|name| *name == "urgent"), Some(3), "{order:?}");
         assert_eq!(order.len(), 61);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_gives_up_holds_up_nobody() {
+    async fn cancelled_call_delays_no_other() {
         let quotas = Quotas::new(QuotaShare::WHOLE);
         let wait = std::time::Duration::from_millis(10);
         for urgency in [Urgency::Urgent, Urgency::Bulk] {
-            while tokio::time::timeout(wait, quotas.take(Call::ListServices, urgency)).await.is_ok()
-            {
-            }
+            while tokio::time::timeout(wait, quotas.wait_for_token(Call::ListServices, urgency))
+                .await
+                .is_ok()
+            {}
         }
         let start = Instant::now();
-        quotas.take(Call::ListServices, Urgency::Bulk).await;
+        quotas.wait_for_token(Call::ListServices, Urgency::Bulk).await;
         assert!(start.elapsed() <= std::time::Duration::from_millis(500));
     }
 }

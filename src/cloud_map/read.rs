@@ -1,4 +1,4 @@
-//! Reads the namespaces of Cloud Map, and the services of one. All pages or an error; never writes.
+//! Reads the namespaces of Cloud Map, and the services of a namespace. A read returns all pages or an error.
 
 use std::collections::BTreeMap;
 use std::pin::pin;
@@ -14,10 +14,10 @@ use super::{Call, CloudMap, Error};
 use crate::model::{CloudMapService, Namespace, NamespaceReference, ServiceKey};
 
 impl CloudMap {
-    /// The namespaces: all that are visible, or those of `only`.
+    /// The visible namespaces by id, or those of `only` if it is not empty.
     ///
     /// # Errors
-    /// Where the list could not be read to its end.
+    /// Returns an error if a page could not be read.
     pub async fn namespaces(
         &self,
         only: &[NamespaceReference],
@@ -27,24 +27,25 @@ impl CloudMap {
         let token = ListNamespacesOutput::next_token;
         let pages = self.pages(Call::ListNamespaces, pages, token, failed);
         let pages: Vec<ListNamespacesOutput> = pages.try_collect().await?;
-        let lacking = || Error::lacking("list the namespaces of Cloud Map", "Namespaces");
-        let lists = pages.into_iter().map(|page| page.namespaces.ok_or_else(lacking));
+        let missing = || Error::missing_member("list the namespaces of Cloud Map", "Namespaces");
+        let lists = pages.into_iter().map(|page| page.namespaces.ok_or_else(missing));
         let lists = lists.collect::<Result<Vec<_>, _>>()?;
         let namespaces = lists.into_iter().flatten().filter_map(namespace);
         let namespaces = namespaces.filter(|namespace| {
-            only.is_empty() || only.iter().any(|reference| means(reference, namespace))
+            only.is_empty() || only.iter().any(|reference| matches(reference, namespace))
         });
         Ok(namespaces.map(|namespace| (namespace.id.clone(), namespace)).collect())
     }
 
-    /// The services of one namespace, without instances; each is told of as soon as its page is there.
+    /// The services of one namespace, without instances; `on_service` is called as soon as the page of a service has
+    /// arrived.
     ///
     /// # Errors
-    /// Where the list could not be read to its end.
+    /// Returns an error if a page could not be read.
     pub async fn services(
         &self,
         namespace: &Namespace,
-        tell: impl Fn(&ServiceKey, &CloudMapService),
+        on_service: impl Fn(&ServiceKey, &CloudMapService),
     ) -> Result<Vec<(ServiceKey, CloudMapService)>, Error> {
         let failed = || format!("list the services of the Cloud Map namespace {}", namespace.name);
         let filter = ServiceFilter::builder()
@@ -58,11 +59,12 @@ impl CloudMap {
         let mut pages = pin!(self.pages(Call::ListServices, pages, token, failed_call));
         let mut services = Vec::new();
         while let Some(page) = pages.try_next().await? {
-            let listed = page.services.ok_or_else(|| Error::lacking(failed(), "Services"))?;
+            let listed =
+                page.services.ok_or_else(|| Error::missing_member(failed(), "Services"))?;
             let listed = listed.into_iter().filter_map(service);
             for service in listed {
                 let key = ServiceKey::new(namespace, &service.name);
-                tell(&key, &service);
+                on_service(&key, &service);
                 services.push((key, service));
             }
         }
@@ -70,7 +72,7 @@ impl CloudMap {
     }
 }
 
-fn means(reference: &NamespaceReference, namespace: &Namespace) -> bool {
+fn matches(reference: &NamespaceReference, namespace: &Namespace) -> bool {
     let text = reference.to_string();
     namespace.arn.as_ref() == Some(&text) || [&namespace.id, &namespace.name].contains(&&text)
 }

@@ -1,12 +1,11 @@
-//! One change of a service itself, one call. What is returned is what Cloud Map said; whether a call
-//! may be made was decided in the plan.
+//! Creates, updates and deletes a service: one call each, whose result is returned. The plan has decided whether the
+//! call may be made.
 
 use aws_sdk_servicediscovery::error::{BuildError, SdkError};
 use aws_sdk_servicediscovery::operation::update_service::UpdateServiceError;
 use aws_sdk_servicediscovery::types::{
     DnsConfig, DnsConfigChange, DnsRecord, HealthCheckConfig, HealthCheckCustomConfig,
-    HealthCheckType, RecordType, RoutingPolicy as WrittenPolicy, ServiceChange, ServiceTypeOption,
-    Tag,
+    HealthCheckType, RecordType, RoutingPolicy as ApiPolicy, ServiceChange, ServiceTypeOption, Tag,
 };
 
 use super::tag::OWNER_TAG;
@@ -21,7 +20,7 @@ impl CloudMap {
     /// Creates a service in the namespace with the ARN `namespace`, and returns its ARN.
     ///
     /// # Errors
-    /// Of class [`super::Class::Exists`] where somebody else was faster.
+    /// Returns an error of class [`super::Class::Exists`] if another client created it first.
     pub async fn create_service(
         &self,
         _permit: Permit<'_>,
@@ -54,11 +53,11 @@ impl CloudMap {
         arn.ok_or_else(|| Error::input(failed(), &"Cloud Map returned no ARN"))
     }
 
-    /// Changes the TTL of a service's records. What such a call leaves out is deleted, so all that the
-    /// service has is said again; only `HealthCheckCustomConfig` cannot be said and stays.
+    /// Changes the TTL of a service's records. Cloud Map deletes every setting that such a call leaves out, so all
+    /// settings are sent again. Only `HealthCheckCustomConfig` is no part of the call, and stays.
     ///
     /// # Errors
-    /// What Cloud Map refuses; an operation under way is none.
+    /// Returns an error if Cloud Map refuses the call; an operation that is under way is no error.
     pub async fn update_service(
         &self,
         _permit: Permit<'_>,
@@ -77,10 +76,8 @@ impl CloudMap {
         }
     }
 
-    /// Deletes a service.
-    ///
     /// # Errors
-    /// Of class [`super::Class::InUse`] where somebody registered an instance meanwhile.
+    /// Returns an error of class [`super::Class::InUse`] if another client has registered an instance meanwhile.
     pub async fn delete_service(
         &self,
         _permit: Permit<'_>,
@@ -120,8 +117,8 @@ fn health_check(check: &HealthCheck) -> Result<HealthCheckConfig, BuildError> {
 
 fn dns_config(records: Records, service: &NewService) -> Result<DnsConfig, BuildError> {
     let policy = match service.routing_policy {
-        RoutingPolicy::Multivalue => WrittenPolicy::Multivalue,
-        RoutingPolicy::Weighted => WrittenPolicy::Weighted,
+        RoutingPolicy::Multivalue => ApiPolicy::Multivalue,
+        RoutingPolicy::Weighted => ApiPolicy::Weighted,
     };
     DnsConfig::builder()
         .routing_policy(policy)

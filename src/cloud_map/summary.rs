@@ -1,10 +1,10 @@
-//! Entries of Cloud Map's lists into the model's namespaces and services.
+//! Converts the summaries of Cloud Map's lists into the namespaces and services of the model.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use aws_sdk_servicediscovery::types::{
     DnsConfig, DnsRecord, HealthCheckConfig, NamespaceSummary, NamespaceType, RecordType,
-    RoutingPolicy as ListedPolicy, ServiceSummary,
+    RoutingPolicy as ApiPolicy, ServiceSummary,
 };
 
 use crate::model::{
@@ -12,7 +12,7 @@ use crate::model::{
     ServiceKind, Tags,
 };
 
-/// A namespace out of the list; `None` where the entry lacks what identifies it.
+/// Returns `None` if the summary has no id, ARN or name.
 pub(super) fn namespace(summary: NamespaceSummary) -> Option<Namespace> {
     let kind = match summary.r#type {
         Some(NamespaceType::Http) => NamespaceKind::Http,
@@ -29,10 +29,10 @@ pub(super) fn namespace(summary: NamespaceSummary) -> Option<Namespace> {
     })
 }
 
-/// A service out of the list, its instances and tags unread.
+/// A service whose instances, health and tags are unread; `None` if the summary has no ARN or name.
 pub(super) fn service(summary: ServiceSummary) -> Option<CloudMapService> {
     let listed = || summary.dns_config.iter().flat_map(DnsConfig::dns_records);
-    let records = listed().map(DnsRecord::r#type).fold(Records::default(), with);
+    let records = listed().map(DnsRecord::r#type).fold(Records::default(), with_record);
     let is_http = records == Records::default();
     let ttls = listed().filter_map(|record| record.ttl().try_into().ok());
     let policy = summary.dns_config.as_ref().and_then(DnsConfig::routing_policy);
@@ -58,7 +58,7 @@ pub(super) fn service(summary: ServiceSummary) -> Option<CloudMapService> {
     })
 }
 
-fn with(mut records: Records, kind: &RecordType) -> Records {
+fn with_record(mut records: Records, kind: &RecordType) -> Records {
     match kind {
         RecordType::A => records.a = true,
         RecordType::Aaaa => records.aaaa = true,
@@ -69,10 +69,10 @@ fn with(mut records: Records, kind: &RecordType) -> Records {
     records
 }
 
-fn routing_policy(policy: &ListedPolicy) -> Option<RoutingPolicy> {
+fn routing_policy(policy: &ApiPolicy) -> Option<RoutingPolicy> {
     match policy {
-        ListedPolicy::Multivalue => Some(RoutingPolicy::Multivalue),
-        ListedPolicy::Weighted => Some(RoutingPolicy::Weighted),
+        ApiPolicy::Multivalue => Some(RoutingPolicy::Multivalue),
+        ApiPolicy::Weighted => Some(RoutingPolicy::Weighted),
         _ => None,
     }
 }

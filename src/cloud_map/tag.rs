@@ -1,5 +1,5 @@
-//! Tags of Cloud Map services: ours, by which a service is ours to change, and that of ECS Service
-//! Connect. They are read one service at a time, so only where something depends on them.
+//! Reads the tags of Cloud Map services: our owner tag, which a change of a service requires, and the tag of ECS
+//! Service Connect. Each service takes one call, so tags are read only if a decision depends on them.
 
 use std::collections::BTreeSet;
 
@@ -8,14 +8,14 @@ use futures_util::{StreamExt, stream};
 use super::{Call, Class, CloudMap, Error, SIDE_BY_SIDE};
 use crate::model::{Registry, ServiceKey, Tags};
 
-/// The tag on services and namespaces that we create; its value is the owner's id.
+/// The tag on services and namespaces that we create; its value is the owner id.
 pub const OWNER_TAG: &str = "cloud-map-sync/owner";
-/// The tag by which ECS marks the services that Service Connect manages.
+/// The tag of ECS on the services of Service Connect.
 const MANAGED_BY_ECS: &str = "AmazonECSManaged";
 
 impl CloudMap {
-    /// Reads the tags of the services under `keys` into `registry`, or why they cannot be read. A service
-    /// that is gone is taken out.
+    /// Reads the tags of the services under `keys` into `registry`, or the error that prevented it. A service that does
+    /// not exist is removed.
     pub async fn read_tags(&self, registry: &mut Registry, keys: &BTreeSet<ServiceKey>) {
         let services = keys.iter().filter_map(|key| Some((key, registry.services.get(key)?)));
         let reads: Vec<(ServiceKey, Option<Tags>)> = stream::iter(services)
@@ -43,7 +43,7 @@ impl CloudMap {
             Err(error) if error.class == Class::NotFound => return Ok(None),
             answer => answer?,
         };
-        let tags = answer.tags.ok_or_else(|| Error::lacking(action(), "Tags"))?;
+        let tags = answer.tags.ok_or_else(|| Error::missing_member(action(), "Tags"))?;
         let tag = |key: &str| tags.iter().find(|tag| tag.key() == key);
         Ok(Some(Tags::Read {
             owner: tag(OWNER_TAG).map(|tag| tag.value().to_owned()),

@@ -1,5 +1,5 @@
-//! What the SDK does by itself, told to the buckets: each of its retries is a call, and each throttle says that there
-//! were too many. The SDK backs off for the one call; the buckets slow down those that follow.
+//! Reports the retries and throttles of the SDK to the token buckets. The SDK's backoff delays one call; the buckets
+//! slow down the calls that follow.
 
 use std::sync::Arc;
 
@@ -14,15 +14,15 @@ use aws_smithy_runtime_api::client::retries::RequestAttempts;
 use super::call::Call;
 use super::quota::Quotas;
 
-/// How Cloud Map says that there are too many calls: none of it is an error of the model but for discovery.
+/// Cloud Map's error codes of throttling. The SDK models them for discovery only.
 const THROTTLES: [&str; 3] =
     ["ThrottlingException", "RequestLimitExceeded", "TooManyRequestsException"];
 
-/// Looks at every try of every call.
+/// Observes every attempt of every call.
 #[derive(Debug)]
-pub(super) struct Tries(pub(super) Arc<Quotas>);
+pub(super) struct AttemptObserver(pub(super) Arc<Quotas>);
 
-impl Intercept for Tries {
+impl Intercept for AttemptObserver {
     fn name(&self) -> &'static str {
         "CloudMapQuotas"
     }
@@ -33,10 +33,10 @@ impl Intercept for Tries {
         _: &RuntimeComponents,
         config: &mut ConfigBag,
     ) -> Result<(), BoxError> {
-        self.0.tried();
-        let again = config.load::<RequestAttempts>().is_some_and(|tries| tries.attempts() > 1);
-        if let Some(call) = call(config).filter(|_| again) {
-            self.0.repeated(call);
+        self.0.record_attempt();
+        let is_retry = config.load::<RequestAttempts>().is_some_and(|it| it.attempts() > 1);
+        if let Some(call) = call(config).filter(|_| is_retry) {
+            self.0.record_retry(call);
         }
         Ok(())
     }
@@ -48,8 +48,8 @@ impl Intercept for Tries {
         config: &mut ConfigBag,
     ) -> Result<(), BoxError> {
         match (call(config), context.response()) {
-            (Some(call), Some(response)) if is_throttle(response) => self.0.throttled(call),
-            (Some(call), Some(_)) => self.0.passed(call),
+            (Some(call), Some(response)) if is_throttle(response) => self.0.record_throttle(call),
+            (Some(call), Some(_)) => self.0.record_success(call),
             _ => {}
         }
         Ok(())
@@ -57,11 +57,11 @@ impl Intercept for Tries {
 }
 
 fn call(config: &ConfigBag) -> Option<Call> {
-    Call::named(config.load::<Metadata>()?.name())
+    Call::parse(config.load::<Metadata>()?.name())
 }
 
 fn is_throttle(response: &HttpResponse) -> bool {
-    let says = |text: &str| THROTTLES.iter().any(|throttle| text.contains(throttle));
+    let has_code = |text: &str| THROTTLES.iter().any(|throttle| text.contains(throttle));
     !response.status().is_success()
-        && response.body().bytes().is_some_and(|body| says(&String::from_utf8_lossy(body)))
+        && response.body().bytes().is_some_and(|body| has_code(&String::from_utf8_lossy(body)))
 }

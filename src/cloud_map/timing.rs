@@ -1,5 +1,6 @@
-//! How long the operations of one kind take, learnt from those that ended lately: an operation is polled when it
-//! has probably ended, twice on average. If nothing is known yet, one operation is polled early for all.
+//! Decides when to poll an operation, from the durations of recent operations of its kind: at the time when it has
+//! probably ended, which takes less than two polls on average. If no duration is known, one operation is polled early,
+//! and the others wait for its result.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,17 +9,17 @@ use std::time::Duration;
 use tokio::sync::{Mutex as Queue, MutexGuard as Probe};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-/// How many durations are remembered: few enough to follow Cloud Map when it gets slower or faster.
-const REMEMBERED: usize = 20;
-/// From so many durations on, their median is relied on.
-const ENOUGH: usize = 10;
-/// Until then no operation waits longer for its first poll.
+/// The number of recent durations: few enough to follow a change of Cloud Map's speed.
+const MAX_DURATIONS: usize = 20;
+/// The number of durations from which their median is used.
+const MIN_DURATIONS: usize = 10;
+/// The longest wait for a first poll while there are fewer durations.
 const UNKNOWN: Duration = Duration::from_secs(5);
-/// The least time before the first poll, and the first poll of an operation that is polled for all.
+/// The shortest wait for a first poll, and the wait of the operation that is polled early.
 const SHORTEST: Duration = Duration::from_millis(100);
-/// A poll comes so much later than expected, since durations vary a little.
+/// The factor by which a poll comes after the expected end, since durations vary.
 const MARGIN: f64 = 1.1;
-/// When an operation is polled that has outlasted all that are remembered.
+/// The polls of an operation that takes longer than all recent ones.
 const LATER: [Duration; 6] = [
     Duration::from_secs(1),
     UNKNOWN,
@@ -33,14 +34,14 @@ const LAST: Duration = Duration::from_secs(57);
 /// The timing of one kind of operation.
 #[derive(Debug, Default)]
 pub(super) struct OperationTiming {
-    /// The last durations, oldest first, each with its margin.
+    /// Oldest first, each multiplied by `MARGIN`.
     durations: Mutex<VecDeque<Duration>>,
     probe: Queue<()>,
 }
 
 impl OperationTiming {
-    /// Waits until an operation that was accepted at `start` should be polled for the first time. The operation that
-    /// gets a guard is polled for all others, which wait until it has ended, but not longer than `UNKNOWN`.
+    /// Waits until the first poll of an operation that was accepted at `start`. The operation that gets the guard is
+    /// the probe: the others wait until it has ended, but not longer than `UNKNOWN`.
     pub(super) async fn first_poll(&self, start: Instant) -> Option<Probe<'_, ()>> {
         let due = start + UNKNOWN;
         while self.median().is_none() {
@@ -50,7 +51,7 @@ impl OperationTiming {
                 return Some(probe);
             }
         }
-        // What is learnt while it waits may bring the poll forward or put it off.
+        // Operations that end during the wait may move the poll.
         loop {
             let median = self.median().unwrap_or(UNKNOWN);
             sleep_until(start + median).await;
@@ -60,8 +61,8 @@ impl OperationTiming {
         }
     }
 
-    /// At which age to poll an operation again that had not ended at this one: after the median of those that took
-    /// longer still, so that half of them have ended. A single slow one may not put that off by more than the age.
+    /// The age of the next poll of an operation that had not ended at `age`: the median of the durations above it, when
+    /// half of such operations have ended. A single slow one cannot delay the poll by more than `age`.
     pub(super) fn next_poll(&self, age: Duration) -> Duration {
         let soonest = age.mul_f64(MARGIN);
         let longer: Vec<Duration> = self.sorted().into_iter().filter(|it| *it > soonest).collect();
@@ -73,19 +74,18 @@ impl OperationTiming {
         next.map_or(last, |next| next.min(last))
     }
 
-    /// An operation has ended after this time.
     pub(super) fn record(&self, duration: Duration) {
         let mut durations = self.durations();
-        if durations.len() == REMEMBERED {
+        if durations.len() == MAX_DURATIONS {
             durations.pop_front();
         }
         durations.push_back(duration.mul_f64(MARGIN));
     }
 
-    /// When to poll first; `None` if nothing is known.
+    /// The wait for a first poll; `None` if no duration is known.
     fn median(&self) -> Option<Duration> {
         let sorted = self.sorted();
-        let longest = if sorted.len() < ENOUGH { UNKNOWN } else { Duration::MAX };
+        let longest = if sorted.len() < MIN_DURATIONS { UNKNOWN } else { Duration::MAX };
         median(&sorted).map(|median| median.clamp(SHORTEST, longest))
     }
 
@@ -116,7 +116,7 @@ mod tests {
         Duration::from_secs_f64(seconds)
     }
 
-    /// Follows operations of these durations, all begun at once. Returns the polls, and when the last end was seen.
+    /// Polls operations of these durations, all started at once. Returns the polls and the time of the last one.
     async fn follow(timing: &OperationTiming, durations: &[Duration]) -> (usize, Duration) {
         let start = Instant::now();
         let follow = async |duration: Duration| {
@@ -133,7 +133,6 @@ mod tests {
         (polls.into_iter().sum(), start.elapsed())
     }
 
-    /// The timing after operations of these durations.
     fn after(durations: &[f64]) -> OperationTiming {
         let timing = OperationTiming::default();
         for duration in durations {
@@ -196,11 +195,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_end_is_seen_soon_after_it() {
         for (known, duration, polls, seen) in [
-            // Unlike all that are remembered: once more after a second, then after five.
+            // Slower than all recent ones: polled again after one second and after five.
             (vec![0.1; 20], 3.0, 3, 5.0),
-            // Like the slow ones of two sorts.
+            // One of two groups, the slow one.
             ([vec![0.1; 12], vec![3.0; 8]].concat(), 3.0, 2, 3.3),
-            // A single slow one tells nothing of another one.
+            // A single slow operation does not predict another one.
             ([vec![2.0; 19], vec![55.0]].concat(), 3.0, 2, 7.2),
             (vec![2.0; 20], 4.0, 2, 5.0),
             (vec![2.0; 20], 55.0, 6, 57.0),

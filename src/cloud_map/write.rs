@@ -1,5 +1,5 @@
-//! One change of an instance, one call. What is returned is what Cloud Map said; whether a call may be
-//! made was decided in the plan.
+//! Registers and deregisters an instance: one call each, whose result is returned. The plan has decided whether the
+//! call may be made.
 
 use aws_sdk_servicediscovery::error::SdkError;
 use aws_sdk_servicediscovery::operation::deregister_instance::DeregisterInstanceError;
@@ -8,20 +8,20 @@ use aws_sdk_servicediscovery::operation::register_instance::RegisterInstanceErro
 use super::{CloudMap, Error, Permit};
 use crate::model::{Attributes, Place};
 
-/// What Cloud Map does with a change that takes its time.
+/// The id of the operation that a call returns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Accepted {
-    /// It carries it out as this operation.
+    /// The operation of this call.
     Operation(String),
-    /// Another operation on the same thing is under way.
+    /// Another operation on the same object is under way.
     Busy(String),
 }
 
 impl CloudMap {
-    /// Registers an instance, or replaces all attributes of the one that has the id.
+    /// Registers an instance, or replaces all attributes of an existing one with this id.
     ///
     /// # Errors
-    /// What Cloud Map refuses; an operation under way is none.
+    /// Returns an error if Cloud Map refuses the call; an operation that is under way is no error.
     pub async fn register(
         &self,
         _permit: Permit<'_>,
@@ -44,10 +44,8 @@ impl CloudMap {
         }
     }
 
-    /// Takes an instance out.
-    ///
     /// # Errors
-    /// What Cloud Map refuses; an operation under way is none.
+    /// Returns an error if Cloud Map refuses the call; an operation that is under way is no error.
     pub async fn deregister(
         &self,
         _permit: Permit<'_>,
@@ -68,7 +66,6 @@ impl CloudMap {
     }
 }
 
-/// The operation that a call was answered with.
 pub(super) fn operation(
     id: Option<String>,
     action: impl Fn() -> String,

@@ -1,6 +1,6 @@
-//! Whether a cluster still exists. "Not found" is the one answer that takes something away, so it
-//! counts only where the cluster's own account was asked: `DescribeCluster` knows names, and a name
-//! that another account has never heard of says nothing.
+//! Finds out if a cluster still exists. "Not found" is the one reply that can lead to a deregistration.
+//! `DescribeCluster` finds a cluster by name in the account of its caller, so the reply counts only if that account is
+//! the cluster's own.
 
 use aws_sdk_eks::Client;
 use aws_sdk_sts::error::DisplayErrorContext;
@@ -8,33 +8,29 @@ use aws_sdk_sts::error::DisplayErrorContext;
 use super::{Error, describe};
 use crate::model::{ClusterArn, Existence};
 
-/// Asks EKS, and where it knows no such cluster, STS whom it was asked as. Both clients are of the
-/// cluster's Region.
+/// Calls EKS, and if the cluster is not found, STS for the account of the call. Both clients are of the cluster's
+/// Region.
 pub async fn existence(eks: &Client, sts: &aws_sdk_sts::Client, cluster: &ClusterArn) -> Existence {
     match describe(eks, cluster.name()).await {
         Ok(found) if found.arn != *cluster => {
-            Existence::Unknown(format!("EKS was asked in the account of {}", found.arn))
+            Existence::Unknown(format!("EKS was called in the account of {}", found.arn))
         }
         Ok(_) | Err(Error::Incomplete { .. }) => Existence::Exists,
         Err(error @ Error::Describe { .. }) => Existence::Unknown(error.to_string()),
-        Err(Error::NotFound { .. }) => match account(sts).await {
+        Err(Error::NotFound { .. }) => match caller_account(sts).await {
             Ok(account) if account == cluster.account() => Existence::Gone,
             Ok(account) => Existence::Unknown(format!(
-                "EKS was asked in the account {account}, not in its own"
+                "EKS was called in the account {account}, not in its own"
             )),
             Err(problem) => Existence::Unknown(problem),
         },
     }
 }
 
-/// The account that a client's calls are made in.
-async fn account(sts: &aws_sdk_sts::Client) -> Result<String, String> {
+async fn caller_account(sts: &aws_sdk_sts::Client) -> Result<String, String> {
     let answer = sts.get_caller_identity().send().await;
     let identity = answer.map_err(|error| {
-        format!(
-            "STS did not return the account that EKS was asked in: {}",
-            DisplayErrorContext(&error)
-        )
+        format!("STS did not return the account that called EKS: {}", DisplayErrorContext(&error))
     })?;
     Ok(identity.account.unwrap_or_default())
 }

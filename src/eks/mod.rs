@@ -1,6 +1,5 @@
-//! What Amazon EKS tells of a cluster: its ARN, its API server's address and certificate authority
-//! ([`describe`]), whether it is still there ([`existence()`]), and how to sign a bearer token that the
-//! cluster accepts ([`token`]).
+//! Amazon EKS: [`describe`] reads a cluster's ARN with the address and certificate authority of its API server,
+//! [`existence()`] finds out if a cluster still exists, and [`token`] signs the bearer tokens that a cluster accepts.
 
 mod existence;
 pub mod token;
@@ -16,41 +15,29 @@ use crate::model::{ClusterArn, EksCluster};
 
 pub use existence::existence;
 
-/// Why a cluster's address is not known.
+/// A cluster could not be described.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// EKS knows no such cluster.
     #[error("EKS knows no cluster {cluster:?} in {region}")]
-    NotFound {
-        /// Its name.
-        cluster: String,
-        /// The Region asked.
-        region: String,
-    },
-    /// `DescribeCluster` failed.
+    NotFound { cluster: String, region: String },
     #[error("cannot describe the EKS cluster {cluster:?}: {message}")]
     Describe {
-        /// Its name.
         cluster: String,
-        /// What EKS or the connection said.
+        /// The error message of EKS or of the connection.
         message: String,
     },
-    /// The answer lacks what is needed, as while a cluster is being created.
-    #[error("the EKS cluster {cluster:?} (status {status}) has no usable {what}")]
+    /// The reply is incomplete, for instance while a cluster is being created.
+    #[error("the EKS cluster {cluster:?} (status {status}) has no usable {member}")]
     Incomplete {
-        /// Its name.
         cluster: String,
-        /// Its status.
         status: String,
-        /// What is missing or not well formed.
-        what: &'static str,
+        /// The member that is missing or malformed.
+        member: &'static str,
     },
 }
 
-/// Asks EKS for a cluster's address.
-///
 /// # Errors
-/// Where EKS does not answer, knows no such cluster, or does not tell all that is needed.
+/// Returns an error if EKS cannot be reached, does not find the cluster, or returns an incomplete description.
 pub async fn describe(client: &Client, name: &str) -> Result<EksCluster, Error> {
     let answer = client.describe_cluster().name(name).send().await;
     let answer = answer.map_err(|error| match error.as_service_error() {
@@ -70,14 +57,14 @@ pub async fn describe(client: &Client, name: &str) -> Result<EksCluster, Error> 
     })?;
     let description = answer.cluster.unwrap_or_else(|| Description::builder().build());
     let status = description.status.as_ref().map_or("unknown", |status| status.as_str()).to_owned();
-    usable(name, &description).map_err(|what| Error::Incomplete {
+    parse_description(name, &description).map_err(|member| Error::Incomplete {
         cluster: name.to_owned(),
         status,
-        what,
+        member,
     })
 }
 
-fn usable(name: &str, description: &Description) -> Result<EksCluster, &'static str> {
+fn parse_description(name: &str, description: &Description) -> Result<EksCluster, &'static str> {
     let arn = description.arn().and_then(ClusterArn::parse).ok_or("ARN")?;
     let endpoint: http::Uri =
         description.endpoint().and_then(|text| text.parse().ok()).ok_or("endpoint")?;

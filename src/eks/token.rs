@@ -1,5 +1,5 @@
-//! The bearer token of an EKS cluster: `k8s-aws-v1.` and a presigned `GetCallerIdentity` request to
-//! STS, which the cluster sends to learn who is asking. Signing needs no call and no IAM permission.
+//! Signs the bearer token of an EKS cluster: `k8s-aws-v1.` and a presigned `GetCallerIdentity` request to STS, which
+//! the cluster sends to identify the caller. Signing needs no call and no IAM permission.
 //!
 //! aws-iam-authenticator accepts a fixed set of query parameters and of STS hosts and refuses
 //! anything else, so the URL is built here and not by an SDK operation, which would add its own
@@ -22,46 +22,38 @@ use crate::model::BearerTokens;
 
 type Cause = Box<dyn std::error::Error + Send + Sync>;
 
-/// Clusters accept a token for 15 minutes from its date, whatever `X-Amz-Expires` says. It is signed
-/// anew after ten, by wall clock: a monotonic clock may stand still while Lambda is frozen.
+/// Clusters accept a token for 15 minutes from its date and ignore `X-Amz-Expires`. A new one is signed after ten
+/// minutes of wall clock: a monotonic clock may stop while Lambda is frozen.
 const RENEW_AFTER: Duration = Duration::from_mins(10);
 
-/// What `X-Amz-Expires` says, as aws-iam-authenticator's own client sets it.
+/// The value of `X-Amz-Expires`, as in aws-iam-authenticator's own client.
 const EXPIRES: Duration = Duration::from_mins(1);
 
-/// Why no token could be made.
+/// A token could not be signed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// There is no STS host known for the Region.
+    /// The SDK has no STS host for the Region.
     #[error("no STS endpoint is known for the Region {region}")]
     Endpoint {
-        /// The cluster's Region.
         region: String,
-        /// What the resolver said.
         #[source]
         source: Cause,
     },
-    /// The credentials to sign with could not be had.
     #[error("cannot get credentials to sign a token for the cluster {cluster:?}")]
     Credentials {
-        /// The cluster's name.
         cluster: String,
-        /// What the provider said.
         #[source]
         source: aws_credential_types::provider::error::CredentialsError,
     },
-    /// Signing failed.
     #[error("cannot sign a token for the cluster {cluster:?}")]
     Sign {
-        /// The cluster's name.
         cluster: String,
-        /// What the signer said.
         #[source]
         source: Cause,
     },
 }
 
-/// Makes the tokens of one cluster and keeps the last while it is fresh.
+/// Signs the tokens of one cluster and caches the last one while it is fresh.
 #[derive(Debug)]
 pub struct TokenSource {
     cluster: String,
@@ -71,7 +63,7 @@ pub struct TokenSource {
 }
 
 impl TokenSource {
-    /// Tokens for the cluster `cluster` in `region`, signed as whom `credentials` give.
+    /// Tokens for the cluster `cluster` in `region`, signed with `credentials`.
     pub fn new(cluster: &str, region: &str, credentials: SharedCredentialsProvider) -> Self {
         let (cluster, region) = (cluster.to_owned(), region.to_owned());
         Self { cluster, region, credentials, last: Mutex::new(None) }
@@ -80,18 +72,18 @@ impl TokenSource {
     /// A token that is accepted for at least five more minutes.
     ///
     /// # Errors
-    /// Where there are no credentials, or the Region has no STS.
+    /// Returns an error if there are no credentials, or if the Region has no STS host.
     pub async fn token(&self) -> Result<String, Error> {
         let now = SystemTime::now();
-        if let Some(token) = self.fresh(now) {
+        if let Some(token) = self.fresh_token(now) {
             return Ok(token);
         }
         let token = self.sign(now).await?;
-        *self.last() = Some((now, token.clone()));
+        *self.lock_last() = Some((now, token.clone()));
         Ok(token)
     }
 
-    /// The same as a value for a client.
+    /// Converts the source into the value that a Kubernetes client needs.
     pub fn into_tokens(self) -> BearerTokens {
         let source = Arc::new(self);
         BearerTokens::new(move || {
@@ -100,15 +92,15 @@ impl TokenSource {
         })
     }
 
-    fn fresh(&self, now: SystemTime) -> Option<String> {
-        let last = self.last();
+    fn fresh_token(&self, now: SystemTime) -> Option<String> {
+        let last = self.lock_last();
         let (signed, token) = last.as_ref()?;
-        // A clock that was set back makes the age an error: sign again.
+        // If the clock was set back there is no age, and a new token is signed.
         let age = now.duration_since(*signed).ok()?;
         (age < RENEW_AFTER).then(|| token.clone())
     }
 
-    fn last(&self) -> std::sync::MutexGuard<'_, Option<(SystemTime, String)>> {
+    fn lock_last(&self) -> std::sync::MutexGuard<'_, Option<(SystemTime, String)>> {
         self.last.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
@@ -123,8 +115,8 @@ impl TokenSource {
     }
 }
 
-/// The Region's own STS host, from the SDK's table of partitions and Regions. Endpoint overrides are
-/// left aside: it is the cluster that calls this URL, and it accepts the real hosts only.
+/// The STS host of the Region, from the SDK's table of partitions and Regions. Endpoint overrides are ignored: the
+/// cluster calls this URL, and accepts the real hosts only.
 async fn sts_url(region: &str) -> Result<String, Error> {
     let failed = |source: Cause| Error::Endpoint { region: region.to_owned(), source };
     let params = Params::builder().region(region).use_global_endpoint(false).build();
@@ -154,7 +146,7 @@ fn presign(
         .build()?;
     let host = host.trim_end_matches('/');
     let url = format!("{host}/?Action=GetCallerIdentity&Version=2011-06-15");
-    // The signed header binds the token to this cluster: no other accepts it.
+    // The signed header binds the token to this cluster.
     let headers = [("x-k8s-aws-id", cluster)];
     let request = SignableRequest::new("GET", &url, headers.into_iter(), SignableBody::Bytes(&[]))?;
     let (instructions, _signature) = sign(request, &params.into())?.into_parts();
@@ -225,8 +217,8 @@ mod tests {
         let source = source("eu-central-1");
         let token = source.token().await.expect("signed");
         let signed = SystemTime::now();
-        assert_eq!(source.fresh(signed), Some(token));
-        assert_eq!(source.fresh(signed + RENEW_AFTER), None);
-        assert_eq!(source.fresh(signed - Duration::from_hours(1)), None);
+        assert_eq!(source.fresh_token(signed), Some(token));
+        assert_eq!(source.fresh_token(signed + RENEW_AFTER), None);
+        assert_eq!(source.fresh_token(signed - Duration::from_hours(1)), None);
     }
 }

@@ -1,4 +1,4 @@
-//! What the function may do in a cluster, asked of the cluster itself.
+//! Checks the permissions of the function in a cluster, by a review that the cluster's API server makes.
 
 use k8s_openapi::api::authorization::v1::{
     ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
@@ -10,7 +10,7 @@ use super::{Error, Kubernetes};
 /// A verb on a resource of an API group.
 pub type Right = (&'static str, &'static str, &'static str);
 
-/// What the function cannot do without: verb, API group, resource.
+/// The permissions that a sync requires: verb, API group, resource.
 pub const NEEDED: [Right; 4] = [
     ("list", "", "services"),
     ("get", "", "services"),
@@ -18,14 +18,14 @@ pub const NEEDED: [Right; 4] = [
     ("get", "", "endpoints"),
 ];
 
-/// What it tells the owners of Services with.
+/// The optional permission to create Events on Services.
 pub const EVENTS: Right = ("create", "events.k8s.io", "events");
 
 impl Kubernetes {
-    /// Whether the cluster allows something, in all namespaces. Everybody who is known there may ask.
+    /// Whether the function has a permission in all namespaces. Every authenticated identity may create this review.
     ///
     /// # Errors
-    /// Where the server does not answer, or does not know who asks.
+    /// Returns an error if the server cannot be reached or does not accept the token.
     pub async fn may(&self, (verb, group, resource): Right) -> Result<bool, Error> {
         let api: Api<SelfSubjectAccessReview> = Api::all(self.client.clone());
         let attributes = ResourceAttributes {
@@ -40,7 +40,7 @@ impl Kubernetes {
         };
         let review = SelfSubjectAccessReview { spec, ..SelfSubjectAccessReview::default() };
         let answer = api.create(&PostParams::default(), &review).await;
-        let answer = answer.map_err(|error| Error::new("ask for the rights", error))?;
+        let answer = answer.map_err(|error| Error::new("review the permissions", error))?;
         Ok(answer.status.is_some_and(|status| status.allowed))
     }
 }

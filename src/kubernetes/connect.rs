@@ -1,5 +1,5 @@
-//! A Kubernetes client for an EKS cluster: TLS against the cluster's own certificate authority, and a
-//! bearer token on every request that is signed when it is needed, so a client outlives its tokens.
+//! Makes the Kubernetes client of an EKS cluster. It verifies TLS against the cluster's own certificate authority, and
+//! puts a fresh bearer token on every request, so a client outlives its tokens.
 
 use std::time::Duration;
 
@@ -17,45 +17,38 @@ use tower::retry::RetryLayer;
 
 use crate::model::{BearerTokens, EksCluster};
 
-/// How long the API server may take to accept a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long it may be silent while it answers.
+/// The longest pause within a reply.
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
-/// The pause before the first retry of an answer 429, 503 or 504; it doubles from there.
-const FIRST_RETRY: Duration = Duration::from_millis(100);
-/// The longest pause between two tries, unless the server asks for more (`Retry-After`).
-const LAST_RETRY: Duration = Duration::from_secs(2);
-/// How often such an answer is retried.
-const RETRIES: u32 = 5;
+/// The backoff before the first retry of a reply 429, 503 or 504; it doubles with each retry.
+const INITIAL_BACKOFF: Duration = Duration::from_millis(100);
+/// The longest backoff, unless the server requests more (`Retry-After`).
+const MAX_BACKOFF: Duration = Duration::from_secs(2);
+const MAX_RETRIES: u32 = 5;
 /// How many requests may wait for the connection.
-const BUFFERED: usize = 256;
+const MAX_BUFFERED: usize = 256;
 
-/// Why no client could be made.
+/// A client could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The certificate authority is no PEM with certificates.
+    /// The certificate authority contains no certificate in PEM.
     #[error("the certificate authority of the cluster {0:?} holds no certificate in PEM")]
     CertificateAuthority(String),
-    /// The pauses between retries do not go together.
+    /// The backoff limits contradict each other.
     #[error("cannot retry requests to a cluster with these pauses")]
     Retries(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// The client refused its configuration.
     #[error("cannot make a client for the cluster {cluster:?}")]
     Client {
-        /// The cluster's name.
         cluster: String,
-        /// What the client said.
         #[source]
         source: Box<kube::Error>,
     },
 }
 
-/// A client for `cluster` with tokens from `tokens`.
-///
 /// # Errors
-/// Where the certificate authority cannot be used.
+/// Returns an error if the certificate authority is invalid.
 pub fn connect(cluster: &EksCluster, tokens: BearerTokens) -> Result<Client, Error> {
-    let roots = certificates(&cluster.certificate_authority);
+    let roots = parse_certificates(&cluster.certificate_authority);
     if roots.is_empty() {
         return Err(Error::CertificateAuthority(cluster.name.clone()));
     }
@@ -63,22 +56,21 @@ pub fn connect(cluster: &EksCluster, tokens: BearerTokens) -> Result<Client, Err
     config.root_cert = Some(roots);
     config.connect_timeout = Some(CONNECT_TIMEOUT);
     config.read_timeout = Some(READ_TIMEOUT);
-    // The client's own retries go on for minutes, longer than an invocation may last.
+    // The client's own retries continue for minutes, longer than an invocation may take.
     config.default_retry = false;
-    let retries = RetryPolicy::new(FIRST_RETRY, LAST_RETRY, RETRIES, true)
+    let retries = RetryPolicy::new(INITIAL_BACKOFF, MAX_BACKOFF, MAX_RETRIES, true)
         .map_err(|source| Error::Retries(Box::new(source)))?;
     let builder = ClientBuilder::try_from(config).map_err(|source| Error::Client {
         cluster: cluster.name.clone(),
         source: Box::new(source),
     })?;
-    // Retry and filter need a service that can be cloned, which a buffer is.
-    let buffered = builder.with_layer(&BufferLayer::new(BUFFERED));
+    // Retry and filter require a service that can be cloned, such as a buffer.
+    let buffered = builder.with_layer(&BufferLayer::new(MAX_BUFFERED));
     let retrying = buffered.with_layer(&RetryLayer::new(retries));
     Ok(retrying.with_layer(&AsyncFilterLayer::new(BearerToken(tokens))).build())
 }
 
-/// The DER certificates of a PEM text.
-fn certificates(pem: &[u8]) -> Vec<Vec<u8>> {
+fn parse_certificates(pem: &[u8]) -> Vec<Vec<u8>> {
     let text = String::from_utf8_lossy(pem);
     let blocks = text.split("-----BEGIN CERTIFICATE-----").skip(1);
     let bodies = blocks.filter_map(|block| block.split("-----END").next());

@@ -1,4 +1,4 @@
-//! Kubernetes objects into what the plan compares: annotated Services, and their endpoints.
+//! Converts Kubernetes objects into the input of the plan: annotated Services and their endpoints.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,20 +10,21 @@ use crate::model::{
     AnnotatedService, Desired, Endpoint, Family, NamespaceReference, ServicePort, ServiceRef,
 };
 
-/// What the endpoints controller notes on an Endpoints object that lacks addresses. Before Kubernetes
-/// 1.22 it said `warning` there, and cut nothing.
+/// The annotation of an Endpoints object whose addresses are truncated (value `truncated`). Before Kubernetes 1.22 its
+/// value was `warning`, and nothing was truncated.
 const OVER_CAPACITY: &str = "endpoints.kubernetes.io/over-capacity";
 
-/// How annotations are read in one cluster.
+/// The settings for reading annotations in one cluster.
 #[derive(Clone, Debug)]
 pub struct Reading {
-    /// What our annotations begin with.
+    /// The prefix of our annotations.
     pub prefix: String,
-    /// The Cloud Map namespace of Services that name none; none: the Kubernetes namespace's name.
+    /// The Cloud Map namespace of Services without a namespace annotation; `None`: the name of the Kubernetes
+    /// namespace.
     pub default_namespace: Option<NamespaceReference>,
 }
 
-/// What headless Services ask for, the endpoints of the annotated ones still unread.
+/// The desired state of headless Services; the endpoints are unread.
 pub fn desired(services: &[Service], reading: &Reading) -> Desired {
     let mut desired = Desired::default();
     for service in services {
@@ -36,7 +37,7 @@ pub fn desired(services: &[Service], reading: &Reading) -> Desired {
     desired
 }
 
-/// A headless Service as the plan sees it; `None` where it is not annotated.
+/// Converts a headless Service; `None` if it is not annotated.
 pub fn annotated(service: &Service, reading: &Reading) -> Option<AnnotatedService> {
     let Service { metadata, spec } = service;
     let own = || NamespaceReference::NameOrId(metadata.namespace.clone());
@@ -58,15 +59,15 @@ pub fn annotated(service: &Service, reading: &Reading) -> Option<AnnotatedServic
     })
 }
 
-/// The endpoints in what was read of a Service.
+/// The endpoints of a Service, from its slices or its Endpoints object.
 pub fn all_endpoints(read: &Endpoints) -> Vec<Endpoint> {
     match read {
-        Endpoints::Slices(slices) => endpoints::of_slices(slices),
-        Endpoints::Core(core) => endpoints::of_core(core),
+        Endpoints::Slices(slices) => endpoints::from_slices(slices),
+        Endpoints::Core(core) => endpoints::from_core(core),
     }
 }
 
-/// Whether the endpoints that were read are a part of them only.
+/// Whether the cluster has truncated the endpoints.
 pub fn is_truncated(read: &Endpoints) -> bool {
     match read {
         Endpoints::Slices(slices) => {
@@ -76,8 +77,8 @@ pub fn is_truncated(read: &Endpoints) -> bool {
     }
 }
 
-/// The endpoints controller stops at 1,000 addresses and says so. Slices have no such limit, but those
-/// mirrored from an Endpoints object carry its annotations.
+/// The endpoints controller truncates at 1,000 addresses and annotates the object. Slices have no such limit, but a
+/// slice that is mirrored from an Endpoints object has its annotations.
 fn is_over_capacity(annotations: Option<&BTreeMap<String, String>>) -> bool {
     let capacity = annotations.and_then(|all| all.get(OVER_CAPACITY));
     capacity.is_some_and(|capacity| capacity == "truncated")

@@ -1,5 +1,5 @@
-//! Tells a cluster what is held back, as Events on the Services concerned. The only thing that is
-//! ever written to a cluster, and never needed: a refusal fails nothing.
+//! Creates Events on the Services of which something is held back. Events are the only objects that are written to a
+//! cluster. They are optional, so a refused one does not fail the run.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -14,48 +14,48 @@ use kube::api::{Api, PostParams};
 use super::{Error, Kubernetes};
 use crate::model::Notice;
 
-/// How long a warm process does not repeat itself. The API server forgets Events after an hour or so,
-/// and then a notice that still holds becomes an Event again.
-const QUIET: Duration = Duration::from_mins(15);
+/// How long a warm process does not create an Event again. The API server deletes Events after about an hour; a notice
+/// that still holds then becomes a new Event.
+const REPEAT_AFTER: Duration = Duration::from_mins(15);
 
-/// The Events that this process created, with the time. Losing one costs a refused call.
+/// The Events that this process created, with the time. A lost entry costs one refused call.
 #[derive(Debug, Default)]
 pub(super) struct RecentEvents(Mutex<BTreeMap<String, SystemTime>>);
 
 impl RecentEvents {
-    fn has(&self, name: &str, now: SystemTime) -> bool {
+    fn contains(&self, name: &str, now: SystemTime) -> bool {
         let mut events = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        events.retain(|_, at| now.duration_since(*at).is_ok_and(|age| age < QUIET));
+        events.retain(|_, at| now.duration_since(*at).is_ok_and(|age| age < REPEAT_AFTER));
         events.contains_key(name)
     }
 
-    fn add(&self, name: String, now: SystemTime) {
+    fn insert(&self, name: String, now: SystemTime) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(name, now);
     }
 }
 
 impl Kubernetes {
-    /// Creates the Event of a notice, where it is not there already.
+    /// Creates the Event of a notice if it does not exist.
     ///
     /// # Errors
-    /// Where the cluster refuses it.
+    /// Returns an error if the cluster refuses it.
     pub async fn create_event(&self, notice: &Notice) -> Result<(), Error> {
         let (name, now) = (notice.name(), SystemTime::now());
         let key = format!("{}/{name}", notice.service.namespace);
-        if self.recent_events.has(&key, now) {
+        if self.recent_events.contains(&key, now) {
             return Ok(());
         }
         let api: Api<Event> = Api::namespaced(self.client.clone(), &notice.service.namespace);
         match api.create(&PostParams::default(), &event(name, notice)).await {
             Ok(_) => {}
-            // 409: it exists already.
+            // 409: the Event exists.
             Err(kube::Error::Api(status)) if status.code == 409 => {}
             Err(error) => {
                 let action = format!("create an Event about Service {}", notice.service);
                 return Err(Error::new(action, error));
             }
         }
-        self.recent_events.add(key, now);
+        self.recent_events.insert(key, now);
         Ok(())
     }
 }
@@ -94,9 +94,9 @@ mod tests {
     #[test]
     fn an_event_is_not_created_again_for_a_quarter_of_an_hour() {
         let (recent, now) = (RecentEvents::default(), SystemTime::now());
-        assert!(!recent.has("shop/web.1", now));
-        recent.add("shop/web.1".to_owned(), now);
-        assert!(recent.has("shop/web.1", now) && !recent.has("shop/web.2", now));
-        assert!(!recent.has("shop/web.1", now + QUIET));
+        assert!(!recent.contains("shop/web.1", now));
+        recent.insert("shop/web.1".to_owned(), now);
+        assert!(recent.contains("shop/web.1", now) && !recent.contains("shop/web.2", now));
+        assert!(!recent.contains("shop/web.1", now + REPEAT_AFTER));
     }
 }

@@ -1,5 +1,5 @@
-//! Lists one resource to the end or fails. A partial list must never reach the plan: what is missing
-//! from it would be deregistered. Of each page only what is asked for is kept.
+//! Reads all pages of a list, or fails. A partial list must never reach the plan, which would deregister the missing
+//! objects. Only the needed fields of each page are kept in memory.
 
 use kube::api::ListParams;
 use kube::core::{Request, Status};
@@ -10,22 +10,21 @@ use serde::{Deserialize, Deserializer};
 use super::Error;
 use super::object::FromObject;
 
-/// How often a list is begun again after its continue token expired.
-const RESTARTS: usize = 3;
+/// How often a list is restarted after its continue token has expired.
+const MAX_RESTARTS: usize = 3;
 
-/// Which list to ask for.
+/// The request of a list.
 pub struct List<'a> {
-    /// Its path.
     pub path: &'a str,
-    /// What it is narrowed to.
+    /// The selectors.
     pub params: ListParams,
-    /// How many objects to ask for at a time.
+    /// The number of objects of a page.
     pub page: u32,
-    /// What it is called in an error.
-    pub what: &'a str,
+    /// The noun for error messages.
+    pub name: &'a str,
 }
 
-/// A page. One without items is none, for an empty list would say that everything is gone.
+/// A page of a list. `items` is required: a reply without it must not be read as an empty list.
 #[derive(Deserialize)]
 struct Page<K> {
     #[serde(default)]
@@ -40,8 +39,8 @@ struct PageMetadata {
     r#continue: Option<String>,
 }
 
-/// What `keep` makes of every object of a list. The resource version is left unset, so that the server
-/// answers with its most recent state.
+/// Reads a list and maps each object by `keep`, which may drop it. The resource version is not set, so that the server
+/// returns its most recent state.
 pub async fn list_all<K, T>(
     client: &Client,
     list: &List<'_>,
@@ -53,10 +52,12 @@ where
     let mut restarts = 0;
     loop {
         match list_once(client, list, &keep).await {
-            // 410: the token is older than what the server keeps. Going on with the one it offers
-            // would mix two states, so the list begins anew.
-            Err(Cause::Api(status)) if status.code == 410 && restarts < RESTARTS => restarts += 1,
-            Err(source) => return Err(Error::new(format!("list {}", list.what), source)),
+            // 410: the server has compacted the revision of the token. The token that it offers would mix two
+            // revisions, so the list is restarted.
+            Err(Cause::Api(status)) if status.code == 410 && restarts < MAX_RESTARTS => {
+                restarts += 1
+            }
+            Err(source) => return Err(Error::new(format!("list {}", list.name), source)),
             Ok(items) => return Ok(items),
         }
     }
@@ -89,7 +90,7 @@ where
     }
 }
 
-/// An empty list may come as null.
+/// An empty list may be null.
 fn items<'de, D, K>(deserializer: D) -> Result<Vec<K>, D::Error>
 where
     D: Deserializer<'de>,

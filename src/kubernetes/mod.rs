@@ -1,7 +1,6 @@
-//! One cluster's Kubernetes API: [`mod@connect`] makes a client that signs its own tokens,
-//! [`read`] lists Services and their endpoints whole or not at all, from the API that `serves` finds,
-//! [`annotation`] and [`desired`] turn them into what the plan compares, and `tell` creates Events about
-//! what is held back.
+//! The Kubernetes API of one cluster. [`mod@connect`] makes a client that signs its own tokens. [`read`] lists Services
+//! and their endpoints completely or fails; `serves` finds the API of the endpoints. [`annotation`] and [`desired`]
+//! convert them into the input of the plan. `events` creates Events about changes that are held back.
 
 pub mod access;
 pub mod annotation;
@@ -19,51 +18,42 @@ mod tests;
 pub use connect::connect;
 pub use read::{Endpoints, Kubernetes};
 
-/// Why a cluster could not be read.
+/// A request to a cluster failed.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot {action} of the cluster: {}", explain(*class))]
+#[error("cannot {action} of the cluster: {}", describe_class(*class))]
 pub struct Error {
-    /// What was being done to what.
+    /// A verb with its object, such as "list the Services".
     pub action: String,
-    /// What to do next.
     pub class: Class,
-    /// What the API server or the connection said.
     #[source]
     pub source: Cause,
 }
 
-/// What the API server or the connection said.
+/// The error of the API server or of the connection.
 #[derive(Debug, thiserror::Error)]
 pub enum Cause {
-    /// The server's own word.
+    /// The `Status` object of the server.
     #[error("{code} {reason}: {message}")]
-    Status {
-        /// The HTTP status.
-        code: u16,
-        /// The machine-readable reason.
-        reason: String,
-        /// The message.
-        message: String,
-    },
-    /// No whole answer came.
+    Status { code: u16, reason: String, message: String },
+    /// There was no complete reply.
     #[error(transparent)]
     Client(Box<kube::Error>),
 }
 
-/// What a failed read means for the next step.
+/// The kind of a failure, which decides the next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// 401: the token was not accepted, or nobody in the cluster is mapped to its identity.
+    /// 401: the token was refused, or no access entry of the cluster matches its identity.
     Unauthenticated,
-    /// 403: authenticated, and not allowed.
+    /// 403: authenticated, but not allowed.
     Forbidden,
-    /// No connection, no TLS, or an answer that broke off.
+    /// No connection, no TLS, or an interrupted reply.
     Unreachable,
-    /// The server answered with an error, or with something else than asked for.
+    /// The server returned an error or an unexpected object.
     Failed,
 }
 
-fn explain(class: Class) -> &'static str {
+fn describe_class(class: Class) -> &'static str {
     match class {
         Class::Unauthenticated => {
             "the token was refused (401): is there an access entry for the function's role?"
@@ -91,13 +81,12 @@ impl Error {
         Self { action: action.into(), class, source }
     }
 
-    /// Whether the server answered with this HTTP status.
     fn is_status(&self, expected: u16) -> bool {
         matches!(self.source, Cause::Status { code, .. } if code == expected)
     }
 
-    /// Whether a new connection, made from a new description of the cluster, may do better: the
-    /// cluster may have been made again under its name.
+    /// Whether a new connection may help: the cluster may have been recreated under its name, with another address and
+    /// certificate authority.
     pub fn may_be_stale(&self) -> bool {
         matches!(self.class, Class::Unauthenticated | Class::Unreachable)
     }

@@ -1,5 +1,5 @@
-//! Reads a cluster: headless Services, and the endpoints of those that matter. Never writes, never
-//! answers with a part.
+//! Reads a cluster: its headless Services, and the endpoints of selected ones. A read returns everything that was
+//! requested, or an error.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,15 +18,14 @@ use super::object::{EndpointSlice, FromObject, Service};
 use super::serves::Serves;
 use crate::model::ServiceRef;
 
-/// How many Services to ask for at a time.
-const SERVICES: u32 = 500;
-/// How many slices: one may hold a thousand endpoints, and usually holds up to a hundred.
-const SLICES: u32 = 100;
-/// How many requests run at once against one API server.
+const SERVICES_PER_PAGE: u32 = 500;
+/// A slice may have a thousand endpoints, and usually has up to a hundred.
+const SLICES_PER_PAGE: u32 = 100;
+/// The concurrency limit of requests to one API server.
 const CONCURRENCY: usize = 16;
-/// Up to so many Services of a namespace are named in a selector; beyond that, all slices of the
-/// namespace are listed. It keeps the request line short of what proxies take.
-const NAMED: usize = 40;
+/// The most Services that are named in a selector or read one by one. For more of them, all slices of the namespace or
+/// all Services of the cluster are listed. It keeps the request line below the limits of proxies.
+const MAX_NAMED: usize = 40;
 /// The label that ties an `EndpointSlice` to its Service.
 pub const SERVICE_NAME: &str = "kubernetes.io/service-name";
 
@@ -38,17 +37,15 @@ pub struct Kubernetes {
     pub(super) serves: Arc<Serves>,
 }
 
-/// What the API server holds of the endpoints of one Service.
+/// The endpoints of one Service, as the API server stores them.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Endpoints {
-    /// All its slices.
     Slices(Vec<EndpointSlice>),
-    /// The v1 Endpoints object, of a server that serves no slices.
+    /// The v1 Endpoints object, from a server without slices.
     Core(Box<CoreEndpoints>),
 }
 
 impl Kubernetes {
-    /// Reads through `client`.
     pub fn new(client: Client) -> Self {
         Self { client, recent_events: Arc::default(), serves: Arc::default() }
     }
@@ -56,51 +53,51 @@ impl Kubernetes {
     /// Every headless Service of the cluster, annotated or not.
     ///
     /// # Errors
-    /// Where the list could not be read to its end.
+    /// Returns an error if a page could not be read.
     pub async fn headless_services(&self) -> Result<Vec<Service>, Error> {
-        self.headless("/api/v1/services").await
+        self.list_headless("/api/v1/services").await
     }
 
-    /// The headless Services of these namespaces, and these single ones: each by itself, or where there are
-    /// many, all of the cluster.
+    /// The headless Services of these namespaces and these single ones. If there are many, all Services of the cluster
+    /// are returned.
     ///
     /// # Errors
-    /// Where not all could be read.
+    /// Returns an error if one of them could not be read.
     pub async fn selected(
         &self,
         namespaces: &BTreeSet<String>,
         services: &BTreeSet<ServiceRef>,
     ) -> Result<Vec<Service>, Error> {
-        if namespaces.len() + services.len() > NAMED {
+        if namespaces.len() + services.len() > MAX_NAMED {
             return self.headless_services().await;
         }
         let lists = namespaces
             .iter()
-            .map(|namespace| async move { self.headless(&services_in(namespace)).await });
+            .map(|namespace| async move { self.list_headless(&services_path(namespace)).await });
         let single = services.iter().map(|service| self.headless_service(service));
         let (lists, single) = tokio::try_join!(try_join_all(lists), try_join_all(single))?;
         Ok(lists.into_iter().flatten().chain(single.into_iter().flatten()).collect())
     }
 
-    async fn headless(&self, path: &str) -> Result<Vec<Service>, Error> {
-        let keep = |service: Service| is_headless(&service).then(|| trimmed(service));
+    async fn list_headless(&self, path: &str) -> Result<Vec<Service>, Error> {
+        let keep = |service: Service| is_headless(&service).then(|| without_labels(service));
         let params = ListParams::default().fields("spec.clusterIP=None");
-        let list = List { path, params, page: SERVICES, what: "the headless Services" };
+        let list = List { path, params, page: SERVICES_PER_PAGE, name: "the headless Services" };
         match list_all(&self.client, &list, keep).await {
             // Servers before Kubernetes 1.31 refuse the selector with 400.
             Err(error) if error.is_status(400) => {
                 let params = ListParams::default();
-                let list = List { params, what: "the Services", ..list };
+                let list = List { params, name: "the Services", ..list };
                 list_all(&self.client, &list, keep).await
             }
             services => services,
         }
     }
 
-    /// One Service, `None` where it is gone, not headless, or named as no Service can be.
+    /// One Service; `None` if it does not exist, is not headless, or has an invalid name.
     ///
     /// # Errors
-    /// Where the server does not answer; only its own 404 says that a Service is gone.
+    /// Returns an error on any reply but the Service or a 404 of the API server.
     pub async fn headless_service(&self, service: &ServiceRef) -> Result<Option<Service>, Error> {
         Ok(self.service(service).await?.filter(is_headless))
     }
@@ -108,18 +105,18 @@ impl Kubernetes {
     /// One Service, headless or not.
     ///
     /// # Errors
-    /// Where the server does not answer.
+    /// Returns an error on any reply but the Service or a 404 of the API server.
     pub async fn service(&self, service: &ServiceRef) -> Result<Option<Service>, Error> {
         if !service.can_exist() {
             return Ok(None);
         }
         let failed = |source| Error::new(format!("get Service {service}"), source);
-        let path = services_in(&service.namespace);
+        let path = services_path(&service.namespace);
         let request = Request::new(path).get(&service.name, &GetParams::default());
         let request = request.map_err(|error| failed(kube::Error::BuildRequest(error)))?;
         match self.client.request::<FromObject<Service>>(request).await {
             Ok(FromObject(found)) if found.metadata.name == service.name => {
-                Ok(Some(trimmed(found)))
+                Ok(Some(without_labels(found)))
             }
             Ok(_) => {
                 let other = Status::failure("the answer is another object", "NotTheService");
@@ -130,31 +127,31 @@ impl Kubernetes {
         }
     }
 
-    /// The endpoints of `services`, read together. A Service without any is there with none.
+    /// The endpoints of `services`. A Service without endpoints has an empty entry.
     ///
     /// # Errors
-    /// Where one of the lists could not be read to its end.
+    /// Returns an error if one of the lists could not be read completely.
     pub async fn endpoints(
         &self,
         services: &BTreeSet<ServiceRef>,
     ) -> Result<BTreeMap<ServiceRef, Endpoints>, Error> {
         if self.serves.lacks_slices() {
-            return self.core_endpoints(services).await;
+            return self.read_core_endpoints(services).await;
         }
-        let lists = stream::iter(selectors(services))
-            .map(|(namespace, selector)| self.slices(services, namespace, selector))
+        let lists = stream::iter(slice_selectors(services))
+            .map(|(namespace, selector)| self.list_slices(services, namespace, selector))
             .buffer_unordered(CONCURRENCY);
         match lists.try_collect::<Vec<_>>().await {
-            Ok(slices) => Ok(by_service(services, slices.into_iter().flatten())),
-            // A proxy or an overloaded server answers 404, too: only API discovery shows which it is.
+            Ok(slices) => Ok(group_by_service(services, slices.into_iter().flatten())),
+            // A proxy or an overloaded server can return 404 too, so API discovery decides.
             Err(error) if error.is_status(404) && !self.serves_slices().await? => {
-                self.core_endpoints(services).await
+                self.read_core_endpoints(services).await
             }
             Err(error) => Err(error),
         }
     }
 
-    async fn slices(
+    async fn list_slices(
         &self,
         services: &BTreeSet<ServiceRef>,
         namespace: String,
@@ -162,8 +159,8 @@ impl Kubernetes {
     ) -> Result<Vec<(ServiceRef, EndpointSlice)>, Error> {
         let path = format!("/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices");
         let params = ListParams::default().labels(&selector);
-        let what = format!("the EndpointSlices in {namespace}");
-        let list = List { path: &path, params, page: SLICES, what: &what };
+        let name = format!("the EndpointSlices in {namespace}");
+        let list = List { path: &path, params, page: SLICES_PER_PAGE, name: &name };
         let keep = |mut slice: EndpointSlice| {
             let name = slice.metadata.labels.remove(SERVICE_NAME).unwrap_or_default();
             slice.metadata.labels.clear();
@@ -173,8 +170,8 @@ impl Kubernetes {
         list_all(&self.client, &list, keep).await
     }
 
-    /// Only if API discovery lists no `EndpointSlices`.
-    async fn core_endpoints(
+    /// Called only if API discovery lists no `EndpointSlices`.
+    async fn read_core_endpoints(
         &self,
         services: &BTreeSet<ServiceRef>,
     ) -> Result<BTreeMap<ServiceRef, Endpoints>, Error> {
@@ -189,36 +186,35 @@ impl Kubernetes {
     }
 }
 
-fn services_in(namespace: &str) -> String {
+fn services_path(namespace: &str) -> String {
     format!("/api/v1/namespaces/{namespace}/services")
 }
 
-/// Whether a Service has no address of its own.
 pub fn is_headless(service: &Service) -> bool {
     service.spec.cluster_ip.as_deref() == Some("None")
 }
 
-/// Nobody asks for the labels of a Service.
-fn trimmed(mut service: Service) -> Service {
+/// Drops the labels, which are not used, to save memory.
+fn without_labels(mut service: Service) -> Service {
     service.metadata.labels.clear();
     service
 }
 
-/// Which lists to ask for: a namespace and a label selector each.
-fn selectors(services: &BTreeSet<ServiceRef>) -> Vec<(String, String)> {
+/// The lists of slices to read: a namespace and a label selector each.
+fn slice_selectors(services: &BTreeSet<ServiceRef>) -> Vec<(String, String)> {
     let mut names: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for service in services {
         names.entry(&service.namespace).or_default().push(&service.name);
     }
     let selector = |names: Vec<&str>| match names.as_slice() {
         [name] => format!("{SERVICE_NAME}={name}"),
-        names if names.len() <= NAMED => format!("{SERVICE_NAME} in ({})", names.join(",")),
+        names if names.len() <= MAX_NAMED => format!("{SERVICE_NAME} in ({})", names.join(",")),
         _ => SERVICE_NAME.to_owned(),
     };
     names.into_iter().map(|(namespace, names)| (namespace.to_owned(), selector(names))).collect()
 }
 
-fn by_service(
+fn group_by_service(
     services: &BTreeSet<ServiceRef>,
     slices: impl Iterator<Item = (ServiceRef, EndpointSlice)>,
 ) -> BTreeMap<ServiceRef, Endpoints> {
@@ -237,10 +233,10 @@ mod tests {
     #[test]
     fn few_services_are_named_and_many_are_not() {
         let service = |index: usize| ServiceRef::new("shop", format!("web-{index:02}"));
-        let of = |count: usize| selectors(&(0..count).map(service).collect());
+        let selectors = |count: usize| slice_selectors(&(0..count).map(service).collect());
         let one = |text: &str| vec![("shop".to_owned(), text.to_owned())];
-        assert_eq!(of(1), one("kubernetes.io/service-name=web-00"));
-        assert_eq!(of(2), one("kubernetes.io/service-name in (web-00,web-01)"));
-        assert_eq!(of(NAMED + 1), one("kubernetes.io/service-name"));
+        assert_eq!(selectors(1), one("kubernetes.io/service-name=web-00"));
+        assert_eq!(selectors(2), one("kubernetes.io/service-name in (web-00,web-01)"));
+        assert_eq!(selectors(MAX_NAMED + 1), one("kubernetes.io/service-name"));
     }
 }

@@ -1,6 +1,6 @@
-//! Which API of endpoints a server has, from its API discovery. v1 Endpoints know neither zones nor terminating pods,
-//! so they are read only from a server whose discovery document does not list `EndpointSlices`; a 404 on a list of
-//! slices alone is an error like any other.
+//! Finds the API of endpoints that a server has, from its API discovery. v1 Endpoints have neither zones nor
+//! terminating pods, so they are read only from a server whose discovery document lists no `EndpointSlices`. A 404 on a
+//! list of slices is otherwise an error.
 
 use kube::core::Status;
 use tokio::sync::OnceCell;
@@ -10,7 +10,7 @@ use super::{Error, Kubernetes};
 /// The group of `EndpointSlices` with its version.
 const SLICES: &str = "discovery.k8s.io/v1";
 
-/// The answer of API discovery, which is requested once for a connection, and not before a list of slices has failed.
+/// The result of API discovery, which is requested once for a connection, and only after a list of slices has failed.
 #[derive(Debug, Default)]
 pub(super) struct Serves(OnceCell<bool>);
 
@@ -25,7 +25,7 @@ impl Kubernetes {
     /// Whether the server serves `EndpointSlices`.
     ///
     /// # Errors
-    /// Returns an error if discovery does not answer with a list of API groups.
+    /// Returns an error if discovery does not return a list of API groups.
     pub(super) async fn serves_slices(&self) -> Result<bool, Error> {
         self.serves.0.get_or_try_init(|| self.discover_slices()).await.copied()
     }
@@ -33,7 +33,7 @@ impl Kubernetes {
     async fn discover_slices(&self) -> Result<bool, Error> {
         let failed = |source| Error::new("list the API groups", source);
         let groups = self.client.list_api_groups().await.map_err(failed)?.groups;
-        // Every server has groups, so a document without any is no answer.
+        // Every server has groups, so a document without groups is an error.
         if groups.is_empty() {
             let status = Status::failure("API discovery lists no group", "NoGroups");
             return Err(failed(kube::Error::Api(status.boxed())));

@@ -1,5 +1,5 @@
-//! The log: JSON lines whose keys are those of Powertools for AWS Lambda, or plain text, at the level
-//! and in the format of Lambda's logging controls (`AWS_LAMBDA_LOG_LEVEL`, `AWS_LAMBDA_LOG_FORMAT`).
+//! The log: JSON lines with the keys of Powertools for AWS Lambda, or plain text. Level and format are those of
+//! Lambda's logging controls (`AWS_LAMBDA_LOG_LEVEL`, `AWS_LAMBDA_LOG_FORMAT`).
 
 use json_subscriber::JsonLayer;
 use serde_json::json;
@@ -9,14 +9,14 @@ use tracing_subscriber::fmt::{self, MakeWriter, time::SystemTime};
 use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::registry::{LookupSpan, Registry};
 
-/// The log that the environment asks for, as `variable` answers for it, written to `output`.
+/// The log as the environment configures it, written to `output`. `variable` reads an environment variable.
 pub fn subscriber<W>(variable: impl Fn(&str) -> Option<String>, output: W) -> impl Subscriber
 where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
 {
     let level = variable("AWS_LAMBDA_LOG_LEVEL").or_else(|| variable("RUST_LOG"));
     let level = level.and_then(|text| text.parse().ok()).unwrap_or(LevelFilter::INFO);
-    // The signer is kept quiet: at TRACE it tells the session token of each presigned URL.
+    // At TRACE the signer logs the session token of each presigned URL.
     let filter = Targets::new().with_default(level).with_target("aws_sigv4", LevelFilter::INFO);
     let json = variable("AWS_LAMBDA_LOG_FORMAT").is_some_and(|it| it.eq_ignore_ascii_case("json"));
     let lines = if json {
@@ -72,7 +72,7 @@ mod tests {
         }
     }
 
-    fn said(variables: &'static [(&str, &str)]) -> String {
+    fn log_lines(variables: &'static [(&str, &str)]) -> String {
         let written = Written::default();
         let output = written.clone();
         let variable = move |name: &str| {
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn json_lines_have_the_keys_of_powertools_on_top() {
-        let text = said(&[
+        let text = log_lines(&[
             ("AWS_LAMBDA_LOG_FORMAT", "JSON"),
             ("AWS_LAMBDA_FUNCTION_NAME", "sync"),
             ("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "256"),
@@ -116,8 +116,8 @@ mod tests {
 
     #[test]
     fn level_and_format_are_lambdas() {
-        assert!(said(&[("AWS_LAMBDA_LOG_LEVEL", "WARN"), ("RUST_LOG", "debug")]).is_empty());
-        let text = said(&[("RUST_LOG", "debug")]);
+        assert!(log_lines(&[("AWS_LAMBDA_LOG_LEVEL", "WARN"), ("RUST_LOG", "debug")]).is_empty());
+        let text = log_lines(&[("RUST_LOG", "debug")]);
         assert_eq!(text.lines().count(), 2);
         assert!(serde_json::from_str::<Value>(text.lines().next().expect("a line")).is_err());
     }

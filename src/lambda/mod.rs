@@ -1,5 +1,5 @@
-//! What the process is in Lambda's hands: its log in the form of Lambda's logging controls (`log`),
-//! the span that every line of an invocation stands in, and the reason for which it does not start.
+//! The process in Lambda's runtime: its log (`log`), the span around every line of an invocation, and the report of an
+//! error at the start.
 
 pub mod log;
 
@@ -10,8 +10,8 @@ use lambda_runtime_api_client::body::Body;
 use lambda_runtime_api_client::{BoxError, PooledClient, build_request};
 use tracing::{Span, error_span};
 
-/// The span of an invocation, with the keys that users of Powertools for AWS Lambda search by. Its level
-/// is the highest, so that it is there whatever the log leaves out.
+/// The span of an invocation, with the keys that users of Powertools for AWS Lambda search by. It has the level ERROR,
+/// so that no log level removes it.
 pub fn span(context: &Context) -> Span {
     static WARM: AtomicBool = AtomicBool::new(false);
     error_span!(
@@ -23,11 +23,10 @@ pub fn span(context: &Context) -> Span {
     )
 }
 
-/// Tells Lambda the reason for which the function does not start, of which it would otherwise only
-/// see that the process ended.
+/// Reports to Lambda the reason why the function does not start. Otherwise Lambda reports only that the process ended.
 ///
 /// # Errors
-/// Where Lambda cannot be reached.
+/// Returns an error if Lambda cannot be reached.
 pub async fn refuse_to_start(reason: &Diagnostic) -> Result<(), BoxError> {
     let request = build_request()
         .method("POST")

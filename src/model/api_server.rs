@@ -1,5 +1,5 @@
-//! The address of a cluster's API server, and the bearer tokens that it accepts: values that EKS gives and a Kubernetes
-//! client needs, so that neither has to know the other.
+//! The address of a cluster's API server, and its bearer tokens. `eks` returns these values and `kubernetes` uses them,
+//! so that neither imports the other.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,13 +12,13 @@ use super::ClusterArn;
 /// setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EksCluster {
-    /// Its name, which tokens are bound to.
+    /// Tokens are bound to this name.
     pub name: String,
-    /// Its ARN: the identity in the marks.
+    /// The identity of the cluster in the marks.
     pub arn: ClusterArn,
-    /// The address of its API server, https.
+    /// Always https.
     pub endpoint: http::Uri,
-    /// The certificate authority of its API server, PEM.
+    /// PEM.
     pub certificate_authority: Vec<u8>,
 }
 
@@ -30,13 +30,10 @@ type Token = BoxFuture<'static, Result<String, Cause>>;
 pub struct BearerTokens(Arc<dyn Fn() -> Token + Send + Sync>);
 
 impl BearerTokens {
-    /// The tokens that `source` returns.
     pub fn new(source: impl Fn() -> Token + Send + Sync + 'static) -> Self {
         Self(Arc::new(source))
     }
 
-    /// A token.
-    ///
     /// # Errors
     /// Returns an error if it could not be signed.
     pub async fn token(&self) -> Result<String, Cause> {

@@ -1,33 +1,32 @@
-//! An instance's attributes, and the marks among them that say whose the instance is. Both
-//! directions stand side by side: [`Marks::write`] and [`Owner::service_of`].
+//! The attributes of an instance, and the marks among them: the attributes that identify its owner. [`Marks::write`]
+//! writes them and [`Owner::service_of`] reads them.
 //!
-//! Marks are additive: a later release may add some, under a higher `schema`, and this release
-//! reads past what it does not know.
+//! Marks are additive: a later release may add marks under a higher `schema`, and this release ignores unknown ones.
 
 use super::{Attributes, ClusterArn, ServiceRef};
 
-/// The instance's IPv4 address: what an A record answers.
+/// The IPv4 address, the value of an A record.
 pub const IPV4: &str = "AWS_INSTANCE_IPV4";
-/// The instance's IPv6 address: what an AAAA record answers.
+/// The IPv6 address, the value of an AAAA record.
 pub const IPV6: &str = "AWS_INSTANCE_IPV6";
-/// The instance's port: part of an SRV record, plain information elsewhere.
+/// The port: part of an SRV record, and without effect otherwise.
 pub const PORT: &str = "AWS_INSTANCE_PORT";
-/// Health at registration. Cloud Map never updates it, so it is never compared.
+/// The health at registration. Cloud Map never updates it, so it is never compared.
 pub const INITIAL_HEALTH: &str = "AWS_INIT_HEALTH_STATUS";
-/// An EC2 instance that stands for its address; Cloud Map takes no other attribute beside it.
+/// The EC2 instance whose address is used. Cloud Map accepts no other attribute with it.
 pub const EC2_INSTANCE: &str = "AWS_EC2_INSTANCE_ID";
 /// The availability zone, under the name that ECS uses.
 pub const AVAILABILITY_ZONE: &str = "AVAILABILITY_ZONE";
 /// The Region, under the name that ECS uses.
 pub const REGION: &str = "REGION";
 
-/// The keys that annotations set, separated by commas: they are ours to repair and to take away.
+/// The keys that annotations set, separated by commas. Only these attributes may be repaired or removed.
 pub const ANNOTATED: &str = "cloud-map-sync/attributes";
 
-/// When the guard against mass deletion first saw a loss, and what: on an instance that it holds.
+/// The time and size of a loss that the guard against mass deletion first saw, on an instance that it holds.
 pub const SIGHTING: &str = "cloud-map-sync/guard";
 
-/// What all marks begin with.
+/// The prefix of all marks.
 pub const MARK_PREFIX: &str = "cloud-map-sync/";
 /// The version of the marks.
 pub const SCHEMA: &str = "cloud-map-sync/schema";
@@ -38,31 +37,29 @@ const NAMESPACE: &str = "cloud-map-sync/namespace";
 const SERVICE: &str = "cloud-map-sync/service";
 /// The name of the pod behind the instance.
 pub const POD: &str = "cloud-map-sync/pod";
-/// Says that the instance's health is ours to write. Without it nobody could tell, when the annotation
-/// goes, which instances we left unhealthy.
+/// Marks an instance whose health we write. When the annotation is removed, it shows which instances we left unhealthy.
 pub const HEALTH: &str = "cloud-map-sync/health";
 
-/// Since when the cluster of an instance of ours is known to be gone.
+/// The time since which the cluster of an instance of ours is known not to exist.
 pub const ORPHANED: &str = "cloud-map-sync/orphaned-since";
 
-/// One installation's claim to what it registered for one cluster.
+/// The owner of instances: one installation, for one cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
     /// `OWNER_ID`.
     pub id: String,
-    /// The cluster's ARN.
     pub cluster: ClusterArn,
 }
 
 impl Owner {
-    /// The owner, of the same installation, that an instance is marked with: of whichever cluster.
+    /// The owner in the marks of an instance if its installation is `id`, for any cluster.
     pub fn marked(id: &str, attributes: &Attributes) -> Option<Self> {
         let cluster = ClusterArn::parse(attributes.get(CLUSTER)?)?;
         let is_marked = attributes.get(OWNER).is_some_and(|owner| owner == id);
         is_marked.then(|| Self { id: id.to_owned(), cluster })
     }
 
-    /// Whether the instance is ours: owner and cluster match exactly. Nothing else makes it so.
+    /// Whether the instance is ours: owner and cluster match exactly. There is no other rule.
     pub fn owns(&self, attributes: &Attributes) -> bool {
         attributes.get(OWNER).is_some_and(|owner| *owner == self.id)
             && attributes.get(CLUSTER).is_some_and(|cluster| cluster == self.cluster.as_str())
@@ -76,7 +73,7 @@ impl Owner {
     }
 }
 
-/// The installation and the cluster in an instance's marks, whichever they are.
+/// The installation and the cluster in the marks of an instance of any owner.
 pub fn marked(attributes: &Attributes) -> Option<(&str, &str)> {
     Some((attributes.get(OWNER)?, attributes.get(CLUSTER)?))
 }
@@ -84,14 +81,13 @@ pub fn marked(attributes: &Attributes) -> Option<(&str, &str)> {
 /// The marks of an instance of ours.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Marks {
-    /// The Kubernetes Service it was registered for.
+    /// The Service that it was registered for.
     pub service: ServiceRef,
-    /// The pod behind it, where there is one.
+    /// The pod of the endpoint, if it has one.
     pub pod: Option<String>,
 }
 
 impl Marks {
-    /// The marks as attributes.
     pub fn write(&self, owner: &Owner) -> Attributes {
         let mut attributes = Attributes::from([
             (SCHEMA.to_owned(), SCHEMA_VERSION.to_string()),
@@ -105,13 +101,12 @@ impl Marks {
     }
 }
 
-/// Whether a mark is one that this release knows, and so repairs.
+/// Whether this release knows the mark, and so repairs it.
 pub fn is_known_mark(key: &str) -> bool {
     [OWNER, CLUSTER, NAMESPACE, SERVICE, POD, HEALTH, ANNOTATED].contains(&key)
 }
 
-/// The schema version to write over `present`: never lower than what stands there, since a later
-/// release's marks are carried over with it.
+/// The schema version to write over `present`, never a lower one: the marks of a later release are kept with it.
 pub fn schema_over(present: Option<&String>) -> String {
     let version = present.and_then(|text| text.parse().ok()).unwrap_or(0);
     SCHEMA_VERSION.max(version).to_string()
@@ -135,7 +130,7 @@ mod tests {
         assert_eq!(owner().service_of(&marks().write(&owner())), Some(marks().service));
     }
 
-    /// What the first release recorded. It must be read by every later one.
+    /// The marks of the first release, which every later one must read.
     #[test]
     fn recorded_marks_of_schema_1_are_ours() {
         let recorded = [
@@ -178,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn an_instance_of_the_installation_tells_its_cluster() {
+    fn cluster_is_read_from_marks_of_the_installation_only() {
         let ours = marks().write(&owner());
         assert_eq!(Owner::marked("cloud-map-sync", &ours), Some(owner()));
         assert_eq!(Owner::marked("cloud-map-sync2", &ours), None);

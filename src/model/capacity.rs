@@ -1,23 +1,24 @@
-//! What a run learnt of the places for instances in Cloud Map's namespaces. No API reports the quota of a namespace,
-//! so a namespace is full when Cloud Map refuses a registration in it, and only for the run that saw the refusal.
+//! The remaining capacity of Cloud Map's namespaces, as a run has seen it. No API reports the quota of a namespace, so
+//! a namespace is full when Cloud Map refuses a registration in it, for the rest of the run.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{ServiceKey, ServiceRef};
 
-/// The namespaces that are full, as this run saw it.
+/// The full namespaces, as this run has seen them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Capacity {
-    /// Cloud Map's words, by the namespace's id.
+    /// Cloud Map's error messages, by namespace id.
     refused: BTreeMap<String, String>,
-    /// Places in full namespaces that a Service freed for its own new instances, by the namespace's id.
+    /// Places in full namespaces that a Service freed for its own new instances, by namespace id.
     freed: BTreeMap<(ServiceRef, String), usize>,
-    /// Full namespaces in which a freed place could not be taken: another writer did, or Cloud Map's count is late.
+    /// Full namespaces that refused a registration for a freed place: another writer took it, or Cloud Map's count
+    /// lags.
     closed: BTreeSet<String>,
 }
 
 impl Capacity {
-    /// Records that Cloud Map takes no more instances in a namespace. A second time it refused a freed place.
+    /// Records that a namespace is full. A second refusal was for a freed place and closes the namespace.
     pub fn refuse(&mut self, namespace: &str, message: &str) {
         let known = self.refused.insert(namespace.to_owned(), message.to_owned());
         if known.is_some() {
@@ -26,29 +27,28 @@ impl Capacity {
         }
     }
 
-    /// Whether no more places are to be freed in a full namespace in this run.
+    /// Whether this run frees no more places in the namespace.
     pub fn is_closed(&self, key: &ServiceKey) -> bool {
         self.closed.contains(&key.namespace)
     }
 
-    /// Whether no namespace is known to be full.
     pub fn is_empty(&self) -> bool {
         self.refused.is_empty()
     }
 
-    /// Cloud Map's words if the namespace of `key` is full.
+    /// Cloud Map's error message if the namespace of `key` is full.
     pub fn refusal(&self, key: &ServiceKey) -> Option<&String> {
         self.refused.get(&key.namespace)
     }
 
-    /// Records that a Service gave up a place for one of its own new instances.
+    /// Records that a Service deregistered an instance to free its place for a new one.
     pub fn free(&mut self, service: &ServiceRef, key: &ServiceKey) {
         if self.refusal(key).is_some() {
             *self.freed.entry((service.clone(), key.namespace.clone())).or_default() += 1;
         }
     }
 
-    /// Whether a freed place is still to be taken.
+    /// Whether a freed place has not been taken yet.
     pub fn has_freed(&self) -> bool {
         self.freed.values().any(|places| *places > 0)
     }

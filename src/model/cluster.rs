@@ -1,4 +1,4 @@
-//! An EKS cluster as identity: the ARN alone says which cluster an instance belongs to.
+//! The identity of an EKS cluster: the ARN alone identifies the cluster of an instance.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use serde::Serialize;
 pub struct ClusterArn(String);
 
 impl ClusterArn {
-    /// Reads an ARN; `None` where the text is no EKS cluster's.
+    /// Returns `None` if the text is not the ARN of an EKS cluster.
     pub fn parse(text: &str) -> Option<Self> {
         let parts: Vec<&str> = text.splitn(6, ':').collect();
         let [arn, partition, service, region, account, resource] = parts.as_slice() else {
@@ -26,22 +26,19 @@ impl ClusterArn {
         well_formed.then(|| Self(text.to_owned()))
     }
 
-    /// The cluster's name, unique in its account and Region.
+    /// Unique in its account and Region.
     pub fn name(&self) -> &str {
         self.0.rsplit_once('/').map_or("", |(_, name)| name)
     }
 
-    /// The Region the cluster runs in.
     pub fn region(&self) -> &str {
         self.0.split(':').nth(3).unwrap_or("")
     }
 
-    /// The account that the cluster belongs to.
     pub fn account(&self) -> &str {
         self.0.split(':').nth(4).unwrap_or("")
     }
 
-    /// The whole ARN.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -53,7 +50,7 @@ impl fmt::Display for ClusterArn {
     }
 }
 
-/// Whether a text can be an EKS cluster's name: `^[0-9A-Za-z][A-Za-z0-9\-_]*$`, at most 100 long.
+/// EKS's pattern: `^[0-9A-Za-z][A-Za-z0-9\-_]*$`, at most 100 characters.
 pub(crate) fn is_cluster_name(text: &str) -> bool {
     let first = text.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric());
     let rest =

@@ -1,5 +1,5 @@
-//! What a cluster asks for: its annotated headless Services, what each claims in Cloud Map, and
-//! the endpoints behind it, ready or not.
+//! The desired state of a cluster: its annotated headless Services, their claims in Cloud Map, and their endpoints,
+//! ready or not.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -7,13 +7,12 @@ use std::sync::Arc;
 
 use super::{Attributes, NamespaceReference, RoutingPolicy, ServiceName, ServiceRef};
 
-/// Every annotated headless Service of one cluster. Only ever built from complete lists: a cluster
-/// that could not be read whole is an error, never a smaller `Desired`.
+/// The headless Services of one cluster. It is built from complete lists only: a cluster that could not be read
+/// completely is an error, never a smaller `Desired`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Desired {
-    /// By namespace and name.
     pub services: BTreeMap<ServiceRef, AnnotatedService>,
-    /// The headless Services that were read and ask for nothing.
+    /// The headless Services without our annotation.
     pub unannotated: BTreeSet<ServiceRef>,
 }
 
@@ -22,78 +21,75 @@ pub struct Desired {
 pub struct AnnotatedService {
     /// `metadata.uid`.
     pub uid: String,
-    /// `metadata.creationTimestamp`, seconds since 1970: of two claimants of a name the older holds it.
+    /// `metadata.creationTimestamp`, seconds since 1970: of two claimants of a name the older one holds it.
     pub created: i64,
-    /// What the annotations say, or every annotation that says nothing usable.
+    /// The claims, or every invalid annotation.
     pub claims: Result<Claims, Vec<BadAnnotation>>,
-    /// The Service's own ports, in its order.
     pub ports: Vec<ServicePort>,
-    /// The IP families of the Service (`spec.ipFamilies`).
+    /// `spec.ipFamilies`.
     pub families: BTreeSet<Family>,
-    /// Its endpoints in whatever condition; `None` where this run had no reason to read them.
+    /// The endpoints in any condition; `None` if this run did not need to read them.
     pub endpoints: Option<Vec<Endpoint>>,
-    /// Whether the cluster cut that list short, so that who is missing from it may be there nevertheless.
+    /// Whether the cluster truncated that list, so that a missing endpoint may exist.
     pub truncated: bool,
 }
 
-/// What a Service's annotations claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claims {
-    /// The names of Cloud Map services under which the endpoints shall be found.
+    /// The names of the Cloud Map services in which the endpoints are registered.
     pub names: Vec<ServiceName>,
-    /// Whether other Services of the cluster may have the names, too.
+    /// Whether other Services of the cluster may share the names.
     pub claim: Claim,
     /// The Cloud Map namespace of those services.
     pub namespace: NamespaceReference,
-    /// TTL in seconds for the records of a DNS service.
+    /// Seconds.
     pub ttl: Option<u32>,
-    /// How DNS queries for a service that is created for this claim are answered.
+    /// The policy of a DNS service that is created for this claim.
     pub routing_policy: Option<RoutingPolicy>,
-    /// Which ports are registered; none: addresses alone.
+    /// The ports to register; if empty, addresses only.
     pub ports: Vec<PortReference>,
-    /// Whether instances are registered at all; the claim to the name stands either way.
+    /// Whether instances are registered. If not, the Service still holds the names.
     pub publish: bool,
-    /// What every instance carries besides.
+    /// Additional attributes of every instance.
     pub attributes: Attributes,
-    /// The most instances to register under a name.
+    /// The maximum number of instances of a name.
     pub maximum: Option<usize>,
-    /// Whether readiness shows in which pods are registered, or in their health.
     pub health: HealthSource,
     /// Whether a terminating pod stays registered while it serves.
     pub keeps_serving: bool,
-    /// Whether the last instances stay while no endpoint is ready, rather than an empty name.
+    /// Whether the last instances stay registered while no endpoint is ready.
     pub keeps_last: bool,
 }
 
-/// How the readiness of pods shows in Cloud Map.
+/// The way in which the readiness of pods is published.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HealthSource {
-    /// Only ready ones are registered.
+    /// Only ready pods are registered.
     #[default]
     Membership,
-    /// All are registered, and those that are not ready as unhealthy.
+    /// All pods are registered, and those that are not ready are reported as unhealthy.
     Custom,
 }
 
-/// Whether names are claimed for the Service alone.
+/// Whether a Service shares its names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Claim {
-    /// Of several that claim a name one holds it.
+    /// One of several claimants holds a name.
     #[default]
     Exclusive,
-    /// All who claim it hold it together, where all of them say so.
+    /// All claimants hold a name together, if all of them share it.
     Shared,
 }
 
-/// An annotation whose value cannot be used.
+/// An annotation with an invalid value.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 #[error("annotation {annotation} is {value:?}: {problem}")]
 pub struct BadAnnotation {
-    /// The annotation's key, with its prefix.
+    /// The key with its prefix.
     pub annotation: String,
-    /// Its value, cut where it is long.
+    /// The value, shortened if it is long.
     pub value: String,
-    /// What is wrong, and what would be right.
+    /// The problem, with the expected form.
     pub problem: String,
 }
 
@@ -102,7 +98,6 @@ pub struct BadAnnotation {
 pub enum PortReference {
     /// The Service's port number (not the target port).
     Number(u16),
-    /// The Service port's name.
     Name(String),
 }
 
@@ -118,45 +113,37 @@ impl std::fmt::Display for PortReference {
 /// A port of a Kubernetes Service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServicePort {
-    /// Its name; empty for the unnamed port. `EndpointSlice` ports carry the same name.
+    /// Empty for the unnamed port. The ports of an `EndpointSlice` have the same names.
     pub name: String,
-    /// Its number.
     pub number: u16,
 }
 
-/// An IP family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Family {
-    /// IPv4.
     V4,
-    /// IPv6.
     V6,
 }
 
-/// An endpoint: a pod with its addresses, or a bare address where no pod stands behind it. The three
-/// conditions are those of an `EndpointSlice`.
+/// An endpoint: a pod with its addresses, or an address without a pod. The three conditions are those of an
+/// `EndpointSlice`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
-    /// The pod's name, where the endpoint has one.
     pub pod: Option<String>,
-    /// Its IPv4 address.
     pub ipv4: Option<Ipv4Addr>,
-    /// Its IPv6 address.
     pub ipv6: Option<Ipv6Addr>,
-    /// The availability zone of its node.
+    /// The availability zone of the node.
     pub zone: Option<String>,
-    /// Whether it is to be found, which `publishNotReadyAddresses` says of every endpoint.
+    /// With `publishNotReadyAddresses`, true for every endpoint.
     pub ready: bool,
-    /// Whether its pod is ready, terminating or not.
+    /// Whether the pod is ready, terminating or not.
     pub serving: bool,
-    /// Whether it is on its way out.
     pub terminating: bool,
-    /// Target ports by the name of the Service's port; those of one slice share them.
+    /// Target ports by the name of the Service's port, shared by all endpoints of a slice.
     pub ports: Arc<BTreeMap<String, u16>>,
 }
 
 impl Default for Endpoint {
-    /// A ready endpoint, as the API means one that says nothing else.
+    /// A ready endpoint: the API's meaning of missing conditions.
     fn default() -> Self {
         Self {
             pod: None,
@@ -172,7 +159,7 @@ impl Default for Endpoint {
 }
 
 impl Endpoint {
-    /// The endpoint's addresses, IPv4 first.
+    /// IPv4 first.
     pub fn addresses(&self) -> impl Iterator<Item = IpAddr> {
         self.ipv4.map(IpAddr::V4).into_iter().chain(self.ipv6.map(IpAddr::V6))
     }
@@ -189,14 +176,13 @@ impl Desired {
         self.services.values().filter_map(|service| service.claims.as_ref().ok())
     }
 
-    /// Whether the Service itself was read, whatever it asks for.
+    /// Whether the Service was read, annotated or not.
     pub fn was_read(&self, service: &ServiceRef) -> bool {
         self.services.contains_key(service) || self.unannotated.contains(service)
     }
 }
 
 impl AnnotatedService {
-    /// The Service's port that a reference names.
     pub fn port(&self, reference: &PortReference) -> Option<&ServicePort> {
         self.ports.iter().find(|port| match reference {
             PortReference::Number(number) => port.number == *number,

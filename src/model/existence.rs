@@ -1,14 +1,13 @@
-//! Whether a cluster that instances of ours carry is still there.
+//! The existence of a cluster that the marks of our instances name.
 
-/// What EKS says of a cluster.
+/// The existence of a cluster in EKS.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Existence {
-    /// It is there.
     Exists,
-    /// There is none such, and the cluster's own account and Region were asked.
+    /// Not found in the cluster's own account and Region.
     Gone,
-    /// It cannot be told, for this reason.
+    /// Unknown, for this reason.
     Unknown(String),
-    /// It was not asked, since nothing depends on it.
+    /// Not requested, since no decision depends on it.
     NotAsked,
 }

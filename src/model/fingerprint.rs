@@ -1,9 +1,9 @@
-//! A short text that stands for several longer ones.
+//! A short hash that identifies several texts, for names that must be the same in every run.
 
 use sha2::{Digest, Sha256};
 
-/// The first `BYTES` bytes of a SHA-256 over the parts, in hexadecimal digits. Each part is hashed
-/// with its length before it, so that `a/b` + `c` is not `a` + `b/c`.
+/// The first `BYTES` bytes of a SHA-256 of the parts, in hexadecimal digits. Each part is hashed after its length, so
+/// that `a/b` + `c` differs from `a` + `b/c`.
 pub fn fingerprint<const BYTES: usize>(parts: &[&str]) -> String {
     let mut hash = Sha256::new();
     for part in parts {

@@ -1,10 +1,10 @@
-//! The kinds of parties whose instances are not ours.
+//! The kinds of owners of instances that are not ours.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Whose a foreign instance seems to be.
+/// The likely owner of a foreign instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Foreign {
@@ -16,7 +16,7 @@ pub enum Foreign {
     McsController,
     /// The App Mesh controller for Kubernetes.
     AppMesh,
-    /// Somebody else's, or nobody's known: a person, Terraform, another controller.
+    /// Any other owner: a user, Terraform, another controller.
     Unknown,
 }
 

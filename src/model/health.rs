@@ -1,31 +1,28 @@
-//! The health of instances, which Cloud Map keeps beside their attributes: what a registration says at
-//! first, and what is reported of it later.
+//! The health of instances, which Cloud Map keeps apart from their attributes: a registration sets it, and reports
+//! change it.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// What Cloud Map knows of one instance. Clients that ask for healthy instances do not find the others,
-/// as long as there is a healthy one.
+/// The health of one instance. A client that requests healthy instances gets unhealthy ones only if there is no healthy
+/// one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Health {
-    /// To be found.
     Healthy,
-    /// Registered, and not to be found.
     Unhealthy,
 }
 
 impl Health {
-    /// Healthy where `is` holds.
     pub fn when(is: bool) -> Self {
         if is { Self::Healthy } else { Self::Unhealthy }
     }
 
-    /// Reads Cloud Map's word; `None` for any other, such as `UNKNOWN`.
+    /// Returns `None` for any other value, such as `UNKNOWN`.
     pub fn parse(text: &str) -> Option<Self> {
         [Self::Healthy, Self::Unhealthy].into_iter().find(|health| health.as_str() == text)
     }
 
-    /// Cloud Map's word.
+    /// The value in Cloud Map's API.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Healthy => "HEALTHY",
@@ -40,14 +37,13 @@ impl fmt::Display for Health {
     }
 }
 
-/// What was read of the health of a service's instances.
+/// The health of a service's instances, as far as it was read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum KnownHealth {
-    /// Nothing: nobody asked.
     #[default]
     Unread,
-    /// By instance. One that was registered a moment ago may be missing.
+    /// By instance id. An instance that was registered a moment ago may be missing.
     Read(BTreeMap<String, Health>),
-    /// Nothing, and why.
+    /// The error of the read.
     Unreadable(String),
 }

@@ -1,15 +1,14 @@
-//! The Services from which a run takes no instances, because the run that it continues held them.
+//! The Services whose instances a run must not deregister, because the run that it continues held them.
 
 use std::collections::BTreeSet;
 
 use super::ServiceRef;
 
-/// Holds that a run inherits. They only add to those that it finds itself.
+/// The holds that a run inherits. They add to the holds of its own guard.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Held {
-    /// Those of these Services.
     Services(BTreeSet<ServiceRef>),
-    /// Those of all Services: there were too many to name.
+    /// All Services, since there were too many for a message.
     All,
 }
 
@@ -20,7 +19,6 @@ impl Default for Held {
 }
 
 impl Held {
-    /// Whether the Service keeps its instances.
     pub fn contains(&self, service: &ServiceRef) -> bool {
         match self {
             Self::Services(services) => services.contains(service),
@@ -28,7 +26,6 @@ impl Held {
         }
     }
 
-    /// Both together.
     #[must_use]
     pub fn union(self, other: Self) -> Self {
         match (self, other) {
@@ -57,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn union_holds_what_either_holds() {
+    fn union_contains_the_services_of_both() {
         let service = |name| ServiceRef::new("shop", name);
         let one = |name| Held::Services(BTreeSet::from([service(name)]));
         let both = one("a").union(one("b"));

@@ -1,16 +1,15 @@
-//! The attributes of one Cloud Map instance. What is observed, planned, made and reported speaks of the same thousands
-//! of instances, so copies share their attributes until one of them is changed.
+//! The attributes of one Cloud Map instance. An observation, its plan and its report contain the same thousands of
+//! instances, so copies share their attributes until one is changed (copy-on-write).
 
 use std::collections::{BTreeMap, btree_map};
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-/// The attributes of one Cloud Map instance.
+/// The attributes of one Cloud Map instance, by key.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Attributes(Arc<BTreeMap<String, String>>);
 
 impl Attributes {
-    /// None.
     pub fn new() -> Self {
         Self::default()
     }

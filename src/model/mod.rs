@@ -1,7 +1,6 @@
-//! The shared nouns, pure data without a client: what the clusters say ([`Desired`]), what Cloud Map
-//! holds ([`Registry`]), whose an instance is ([`Owner`] and the marks in its attributes), and which
-//! Services an invocation is about ([`Selection`]). Kubernetes and Cloud Map are read into these
-//! types, the plan compares them, and nothing here asks or tells the world anything.
+//! The shared nouns, pure data without a client: the desired state of a cluster ([`Desired`]), the content of Cloud Map
+//! ([`Registry`]), the owner of an instance ([`Owner`] and the marks in its attributes), and the Services of an
+//! invocation ([`Selection`]). `kubernetes` and `cloud_map` read into these types, and the plan compares them.
 
 mod api_server;
 pub mod attributes;

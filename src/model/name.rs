@@ -1,5 +1,5 @@
-//! Names: a Kubernetes Service's, a Cloud Map service's, and a reference to a Cloud Map namespace.
-//! Parsed once at the border, so a value of these types is known to be well formed.
+//! Names: of a Kubernetes Service and of a Cloud Map service, and references to a Cloud Map namespace. They are parsed
+//! when they are read, so a value of these types is well formed.
 
 use std::fmt;
 
@@ -8,27 +8,24 @@ use serde::{Deserialize, Serialize};
 /// A Kubernetes Service, by namespace and name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ServiceRef {
-    /// The Kubernetes namespace.
     pub namespace: String,
-    /// The Service's `metadata.name`.
     pub name: String,
 }
 
 impl ServiceRef {
-    /// The Service `name` in the Kubernetes namespace `namespace`.
     pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
         Self { namespace: namespace.into(), name: name.into() }
     }
 
-    /// Whether Kubernetes would take these names. Marks are attributes that anybody with access to
-    /// Cloud Map can write, so they may name a Service that cannot be asked for.
+    /// Whether Kubernetes accepts these names. Every client of Cloud Map can write marks, so they may contain a Service
+    /// that cannot be requested.
     pub fn can_exist(&self) -> bool {
         is_dns_label(&self.namespace) && is_dns_label(&self.name)
     }
 }
 
-/// RFC 1123: what Kubernetes demands of namespaces; of Services it demands a letter in front besides,
-/// which newer versions have dropped.
+/// A label of RFC 1123, which Kubernetes requires of namespaces. Older versions also require a letter at the start of a
+/// Service's name.
 pub(crate) fn is_dns_label(text: &str) -> bool {
     let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     (1..=63).contains(&text.len())
@@ -43,22 +40,20 @@ impl fmt::Display for ServiceRef {
     }
 }
 
-/// The name of a Cloud Map service: 1 to 127 characters, dot-separated labels of letters, digits,
-/// `_` and `-`, each 1 to 63 long and neither beginning nor ending with `-` (the pattern of
-/// Cloud Map's `ServiceName`; its special name `.` is not offered).
+/// The name of a Cloud Map service: 1 to 127 characters, dot-separated labels of letters, digits, `_` and `-`, each 1
+/// to 63 long and without `-` at either end (the pattern of Cloud Map's `ServiceName`, except its special name `.`).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct ServiceName(String);
 
-/// Why a text is no name of a Cloud Map service.
+/// A text is not a valid name of a Cloud Map service.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidServiceName {
-    /// Nothing was given.
     #[error("it is empty")]
     Empty,
-    /// Longer than Cloud Map takes.
+    /// The number of characters is above Cloud Map's limit.
     #[error("it has {0} characters and Cloud Map takes 127")]
     TooLong(usize),
-    /// One of the dot-separated labels is not well formed.
+    /// One of the dot-separated labels is malformed.
     #[error(
         "its label {0:?} is not 1 to 63 letters, digits, '_' or '-', with no '-' at either end"
     )]
@@ -66,10 +61,8 @@ pub enum InvalidServiceName {
 }
 
 impl ServiceName {
-    /// Reads a name.
-    ///
     /// # Errors
-    /// Says which of Cloud Map's rules the text breaks.
+    /// Returns the rule of Cloud Map that the text breaks.
     pub fn parse(text: &str) -> Result<Self, InvalidServiceName> {
         if text.is_empty() {
             return Err(InvalidServiceName::Empty);
@@ -83,7 +76,6 @@ impl ServiceName {
         }
     }
 
-    /// The name as Cloud Map writes it.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -102,18 +94,18 @@ fn is_label(label: &str) -> bool {
         && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
 }
 
-/// How an annotation or a setting names a Cloud Map namespace.
+/// A reference of an annotation or a setting to a Cloud Map namespace.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(untagged)]
 pub enum NamespaceReference {
-    /// By ARN, as a namespace shared from another account must be.
+    /// Required for a namespace that another account shares.
     Arn(String),
-    /// By its id, `ns-…`, or by its name: names may look like ids, so an id is tried first.
+    /// An id, `ns-…`, or a name. Names may look like ids, so the id is tried first.
     NameOrId(String),
 }
 
 impl NamespaceReference {
-    /// Reads a reference; `None` where the text can be no namespace's name, id or ARN.
+    /// Returns `None` if the text cannot be the name, id or ARN of a namespace.
     pub fn parse(text: &str) -> Option<Self> {
         let printable = text.bytes().all(|byte| (b'!'..=b'~').contains(&byte));
         if text.is_empty() || text.len() > 1024 || !printable {

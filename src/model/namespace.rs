@@ -1,31 +1,30 @@
-//! A Cloud Map namespace, and why a reference may lead to none.
+//! A Cloud Map namespace, and the errors of a reference to one.
 
 /// A Cloud Map namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Namespace {
     /// `ns-…`
     pub id: String,
-    /// Its ARN; none where it is yet to be created, and then its name stands for its id.
+    /// `None` if the namespace is to be created; its name is then used as its id.
     pub arn: Option<String>,
-    /// Its name; private DNS namespaces of several VPCs may share one.
+    /// Not unique: private DNS namespaces of several VPCs may have the same name.
     pub name: String,
-    /// How its services can be discovered.
     pub kind: NamespaceKind,
-    /// What discovery calls it, where that was told: unlike the name it is unique.
+    /// The name for discovery calls, if Cloud Map returned it. Unlike `name` it is unique.
     pub http_name: Option<String>,
-    /// The account that it belongs to, which may share it with this one.
+    /// The account of the namespace, which may share it with this one.
     pub owner: Option<String>,
 }
 
 impl Namespace {
-    /// An HTTP namespace that is yet to be created.
+    /// An HTTP namespace that is to be created.
     pub fn missing(name: &str) -> Self {
         let (id, kind) = (name.to_owned(), NamespaceKind::Http);
         Self { name: id.clone(), id, arn: None, kind, http_name: None, owner: None }
     }
 }
 
-/// How the services of a namespace can be discovered.
+/// The ways to discover the services of a namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum NamespaceKind {
     /// By the `DiscoverInstances` call only.
@@ -34,37 +33,34 @@ pub enum NamespaceKind {
     Dns,
 }
 
-/// Why a reference leads to no single namespace.
+/// A reference does not resolve to exactly one namespace.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 pub enum UnresolvedNamespace {
-    /// None has that name, id or ARN.
     #[error(
-        "no Cloud Map namespace {reference:?} is visible here; visible: {}{}", one_of(visible),
+        "no Cloud Map namespace {reference:?} is visible here; visible: {}{}", join_names(visible),
         not_created.map(|why| format!("; it is not created: {why}")).unwrap_or_default()
     )]
     Missing {
-        /// As annotated.
         reference: String,
-        /// The names of those that are there.
+        /// The names of the visible namespaces.
         visible: Vec<String>,
-        /// Why it is not created, where missing ones are.
+        /// The reason why it is not created, if missing namespaces are created.
         not_created: Option<&'static str>,
     },
-    /// Several have that name.
+
     #[error(
         "several Cloud Map namespaces are named {reference:?}; name one by its id: {}",
-        one_of(candidates)
+        join_names(candidates)
     )]
     Ambiguous {
-        /// As annotated.
         reference: String,
-        /// Their ids.
+        /// Ids.
         candidates: Vec<String>,
     },
 }
 
-/// A list for a sentence, cut where it would fill the screen.
-fn one_of(names: &[String]) -> String {
+/// A list for a sentence, at most ten entries.
+fn join_names(names: &[String]) -> String {
     match names.len() {
         0 => "none".to_owned(),
         1..=10 => names.join(", "),

@@ -1,22 +1,21 @@
-//! A warning for the owner of a Service: what becomes an Event on the Service itself.
+//! A warning about a Service, which becomes an Event on the Service.
 
 use super::{ServiceRef, fingerprint};
 
 /// A Warning about a Service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice {
-    /// The Service.
     pub service: ServiceRef,
-    /// Its UID: a Service that is made again hears again.
+    /// The UID of the Service: one that is recreated gets a new Event.
     pub uid: String,
-    /// The reason's stable name.
+    /// The stable name of the reason.
     pub reason: &'static str,
-    /// What would help.
+    /// A message with a remedy.
     pub note: String,
 }
 
 impl Notice {
-    /// The name of the Event: the same notice has the same name, so that it is created once.
+    /// The name of the Event. The same notice always has the same name, so that its Event is created once.
     pub fn name(&self) -> String {
         let digits = fingerprint::<8>(&[self.reason, &self.note, &self.uid]);
         format!("{}.{digits}", self.service.name)

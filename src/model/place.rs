@@ -1,4 +1,4 @@
-//! A Cloud Map service: the key that identifies it, and the names that a person knows it by.
+//! A Cloud Map service in messages: the key that identifies it, and the names for users.
 
 use std::fmt;
 
@@ -7,16 +7,14 @@ use super::{Registry, ServiceKey};
 /// A Cloud Map service, whether it exists yet or not.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place {
-    /// The Cloud Map namespace's name.
     pub namespace: String,
-    /// The service's name, as it is written where the service exists.
+    /// The name, spelled as in Cloud Map if the service exists.
     pub name: String,
-    /// What identifies it.
     pub key: ServiceKey,
 }
 
 impl Place {
-    /// The place of a key, named as the registry writes it.
+    /// The place of a key, with the names of the registry.
     pub fn of(key: &ServiceKey, registry: &Registry) -> Self {
         let namespace = registry.namespaces.get(&key.namespace);
         let namespace = namespace.map_or(&key.namespace, |namespace| &namespace.name).clone();

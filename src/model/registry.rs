@@ -1,4 +1,4 @@
-//! What Cloud Map holds: namespaces, their services, and the instances in them.
+//! The content of Cloud Map: namespaces, their services, and the instances in them.
 
 use std::collections::BTreeMap;
 
@@ -7,29 +7,25 @@ use super::{
     ServiceName, UnresolvedNamespace,
 };
 
-/// The part of one account's Cloud Map in one Region that the function may see.
+/// The part of one account's Cloud Map in one Region that the function may read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Registry {
     /// By id.
     pub namespaces: BTreeMap<String, Namespace>,
-    /// By namespace and name.
     pub services: BTreeMap<ServiceKey, CloudMapService>,
-    /// Which namespaces take no more instances, as far as this run has seen.
     pub capacity: Capacity,
 }
 
-/// Identifies a Cloud Map service: its namespace's id and its name, in lower case in DNS namespaces,
-/// where Cloud Map takes names that differ in case alone for the same.
+/// Identifies a Cloud Map service by the id of its namespace and its name. In DNS namespaces the name is in lower case,
+/// since Cloud Map ignores its case there.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ServiceKey {
-    /// The namespace's id.
+    /// The id of the namespace.
     pub namespace: String,
-    /// The name, as compared.
     pub name: String,
 }
 
 impl ServiceKey {
-    /// The key of the service `name` in `namespace`.
     pub fn new(namespace: &Namespace, name: &str) -> Self {
         let name = match namespace.kind {
             NamespaceKind::Http => name.to_owned(),
@@ -56,10 +52,10 @@ impl InstanceKey {
 }
 
 impl Registry {
-    /// The one namespace that a reference means.
+    /// The namespace of a reference.
     ///
     /// # Errors
-    /// Where none or several fit, with the candidates.
+    /// Returns an error with the candidates if no namespace matches, or several.
     pub fn resolve(
         &self,
         reference: &NamespaceReference,
@@ -90,7 +86,7 @@ impl Registry {
         UnresolvedNamespace::Missing { reference, visible, not_created: None }
     }
 
-    /// The key of `name` in the namespace that `reference` means.
+    /// The key of `name` in the namespace of `reference`.
     ///
     /// # Errors
     /// As [`Registry::resolve`].
@@ -102,12 +98,12 @@ impl Registry {
         Ok(ServiceKey::new(self.resolve(reference)?, name.as_str()))
     }
 
-    /// The attributes of an instance that was read.
+    /// The attributes of an instance; `None` if it was not read.
     pub fn instance(&self, key: &ServiceKey, id: &str) -> Option<&Attributes> {
         self.services.get(key)?.instances.as_ref()?.get(id)
     }
 
-    /// The instances read from a service; none where it does not exist or was not read.
+    /// The instances of a service; empty if it does not exist or was not read.
     pub fn instances(&self, key: &ServiceKey) -> impl Iterator<Item = (&String, &Attributes)> {
         self.services.get(key).and_then(|service| service.instances.as_ref()).into_iter().flatten()
     }

@@ -1,18 +1,16 @@
-//! How a person names a Cloud Map: by its account and Region.
+//! The name of a registry for users: its account and Region.
 
 use std::fmt;
 
-/// A Cloud Map, as `ACCOUNT/REGION`.
+/// A registry, as `ACCOUNT/REGION`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RegistryName {
-    /// The account.
     pub account: String,
-    /// The Region.
     pub region: String,
 }
 
 impl RegistryName {
-    /// Reads a name; `None` where it is none.
+    /// Returns `None` if the text is not `ACCOUNT/REGION`.
     pub fn parse(text: &str) -> Option<Self> {
         let (account, region) = text.split_once('/')?;
         let is_account = account.len() == 12 && account.bytes().all(|byte| byte.is_ascii_digit());

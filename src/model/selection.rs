@@ -1,53 +1,48 @@
-//! Which Kubernetes Services of one cluster an invocation is about.
+//! The Kubernetes Services of one cluster that an invocation reconciles.
 
 use std::collections::BTreeSet;
 
 use super::{Held, ServiceRef, Shard};
 
-/// The Services to reconcile in one cluster. A Service is selected by name whether it exists or not,
-/// so one that is gone is cleaned up by what its instances' marks say.
+/// The Services to reconcile in one cluster. A Service is selected by name even if it does not exist: the marks of its
+/// instances name it, so they are deregistered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Selection {
-    /// All of them: a full sync.
+    /// All Services: a full sync.
     Everything,
-    /// Those named, and all of the namespaces named: a targeted sync.
+    /// The Services of these fields together: a targeted sync.
     Only {
-        /// Kubernetes namespaces selected whole.
+        /// Whole Kubernetes namespaces.
         namespaces: BTreeSet<String>,
-        /// Single Services.
         services: BTreeSet<ServiceRef>,
-        /// Parts of the cluster.
         shards: BTreeSet<Shard>,
-        /// The Services that a run before held.
+        /// The holds of the run that this one continues.
         held: Held,
     },
 }
 
 impl Selection {
-    /// A whole Kubernetes namespace.
     pub fn namespace(name: impl Into<String>) -> Self {
         let (namespaces, services, shards) = (BTreeSet::from([name.into()]), [].into(), [].into());
         Self::Only { namespaces, services, shards, held: Held::default() }
     }
 
-    /// One Service.
     pub fn service(service: ServiceRef) -> Self {
         let (namespaces, services, shards) = ([].into(), [service].into(), [].into());
         Self::Only { namespaces, services, shards, held: Held::default() }
     }
 
-    /// A part of the cluster.
     pub fn shard(shard: Shard) -> Self {
         Self::rest(shard, Held::default())
     }
 
-    /// A part of the cluster that a run before has left, with what that run held.
+    /// A part of the cluster that an earlier run left unfinished, with the holds of that run.
     pub fn rest(shard: Shard, held: Held) -> Self {
         let (namespaces, services, shards) = ([].into(), [].into(), [shard].into());
         Self::Only { namespaces, services, shards, held }
     }
 
-    /// What a run over it inherits. All of a cluster is judged anew.
+    /// The holds that a run inherits. A full sync inherits none.
     pub fn held(&self) -> Held {
         match self {
             Self::Everything => Held::default(),
@@ -55,7 +50,6 @@ impl Selection {
         }
     }
 
-    /// Whether the Service is among those to reconcile.
     pub fn contains(&self, service: &ServiceRef) -> bool {
         match self {
             Self::Everything => true,
@@ -67,7 +61,6 @@ impl Selection {
         }
     }
 
-    /// Both selections together.
     #[must_use]
     pub fn union(self, other: Self) -> Self {
         match (self, other) {
@@ -96,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_union_selects_what_either_selects() {
+    fn union_contains_the_services_of_both() {
         let web = ServiceRef::new("shop", "web");
         let cart = ServiceRef::new("shop", "cart");
         let other = ServiceRef::new("other", "web");

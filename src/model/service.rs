@@ -1,5 +1,4 @@
-//! A Cloud Map service: what it serves, what is registered in it, and what else its entry in the list
-//! of services says.
+//! A Cloud Map service: its entry in the list of services, its records, instances, health and tags.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -9,52 +8,49 @@ use super::{Attributes, ClusterArn, KnownHealth};
 /// A Cloud Map service and the instances in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CloudMapService {
-    /// Its ARN.
     pub arn: String,
-    /// Its name as written.
+    /// The name as spelled in Cloud Map.
     pub name: String,
-    /// What it serves.
     pub kind: ServiceKind,
-    /// What the list says of it.
     pub description: Option<String>,
-    /// The TTLs of its records in seconds: one, unless somebody gave each type its own.
+    /// The TTLs of its records in seconds; several if another client gave each record type its own.
     pub ttls: BTreeSet<u32>,
-    /// The TTL that each other cluster which this run has read asks for under its name, if it asks for any.
+    /// The TTL that each other cluster of this run requests for its name; `None` if it requests no TTL.
     pub ttls_asked: BTreeMap<ClusterArn, Option<u32>>,
-    /// How DNS queries are answered, where it has records.
+    /// `None` if it has no records.
     pub routing_policy: Option<RoutingPolicy>,
-    /// Its Route 53 health check.
+    /// A health check of Route 53.
     pub health_check: Option<HealthCheck>,
-    /// How many instances the list of services told of; it may lag behind registrations.
+    /// The number of instances in the list of services, which may lag behind registrations.
     pub instance_count: u32,
-    /// Every instance by id; `None` where they were not read, because nothing asked for it.
+    /// The instances by id; `None` if they were not read.
     pub instances: Option<BTreeMap<String, Attributes>>,
-    /// The account that created it, if the list of services says so.
+    /// The account that created it, if the list of services contains it.
     pub created_by: Option<String>,
-    /// The accounts that registered them: more than one only where the namespace is shared.
+    /// The accounts that registered its instances; several only if the namespace is shared.
     pub registered_by: BTreeSet<String>,
-    /// Why the instances could not be read, where that was tried in vain.
+    /// The error if the instances could not be read.
     pub unreadable: Option<String>,
-    /// Whether they could not be read because IAM does not allow it.
+    /// Whether IAM denied reading the instances.
     pub is_denied: bool,
-    /// Whether this process has seen our marks or our tag on it, where the instances could not be read.
+    /// If the instances could not be read: whether this process has seen our marks or our tag on the service.
     pub was_ours: bool,
-    /// Whether health can be reported to it (`HealthCheckCustomConfig`); fixed when it is created.
+    /// Whether it has a custom health check (`HealthCheckCustomConfig`), which cannot be changed after its creation.
     pub custom_health: bool,
-    /// The health of its instances; read only where a Service wants its own written.
+    /// The health of its instances, which is read only if a Service publishes its readiness as health.
     pub health: KnownHealth,
-    /// Its tags, read only where something is to be done that depends on them.
+    /// Read only if a decision depends on them.
     pub tags: Tags,
 }
 
 impl CloudMapService {
-    /// How many instances it holds, as far as is known.
+    /// The number of instances: those that were read, or the number in the list.
     pub fn held(&self) -> usize {
         let counted = usize::try_from(self.instance_count).unwrap_or(usize::MAX);
         self.instances.as_ref().map_or(counted, BTreeMap::len)
     }
 
-    /// The entry of a newer list, with what was read of the service beside the list.
+    /// Replaces the data of the list by those of a newer list, and keeps all other data.
     #[must_use]
     pub fn listed_anew(self, listed: Self) -> Self {
         let Self { instances, registered_by, health, tags, .. } = self;
@@ -63,7 +59,7 @@ impl CloudMapService {
         Self { ttls_asked, unreadable, is_denied, was_ours, ..read }
     }
 
-    /// A service that was created a moment ago, and so has no instances.
+    /// A service that was just created, so it has no instances.
     pub fn created(arn: String, name: &str, kind: ServiceKind) -> Self {
         Self {
             arn,
@@ -95,41 +91,37 @@ impl CloudMapService {
         self.registered_by.len() > 1 || self.registered_by.iter().any(other)
     }
 
-    /// Whether it carries the tag of this owner: nothing else makes it ours to change or delete.
+    /// Whether it has the tag of this owner, without which it is never changed or deleted.
     pub fn is_tagged(&self, owner: &str) -> bool {
         matches!(&self.tags, Tags::Read { owner: Some(tag), .. } if tag == owner)
     }
 }
 
-/// What is known of the tags of a Cloud Map service.
+/// The tags of a Cloud Map service, as far as they were read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Tags {
-    /// Nobody asked.
     #[default]
     Unread,
-    /// They could not be read, for this reason.
+    /// The error of the read.
     Unreadable(String),
-    /// What they say.
     Read {
-        /// The id of the installation that created it, or that was given it.
+        /// The owner id of the installation that created it, or of a later owner.
         owner: Option<String>,
-        /// Whether ECS Service Connect manages it.
         managed_by_ecs: bool,
     },
 }
 
-/// How DNS queries for a service are answered. It is fixed when the service is created.
+/// The way in which DNS queries are answered. It cannot be changed after the creation of a service.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RoutingPolicy {
-    /// With up to eight instances, picked at random.
+    /// Up to eight random instances.
     #[default]
     Multivalue,
-    /// With one instance, picked at random.
+    /// One random instance.
     Weighted,
 }
 
 impl RoutingPolicy {
-    /// Every policy.
     pub const ALL: [Self; 2] = [Self::Multivalue, Self::Weighted];
 }
 
@@ -142,37 +134,33 @@ impl fmt::Display for RoutingPolicy {
     }
 }
 
-/// A Route 53 health check, in Cloud Map's own words.
+/// A health check of Route 53, with the values of Cloud Map's API.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HealthCheck {
     /// `HTTP`, `HTTPS` or `TCP`.
     pub kind: String,
-    /// The path that is asked for.
+    /// The path of the request.
     pub path: Option<String>,
-    /// After how many failures an instance counts as unhealthy.
+    /// The number of failures after which an instance is unhealthy.
     pub threshold: Option<i32>,
 }
 
-/// What a Cloud Map service serves.
+/// The ways to discover the instances of a service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ServiceKind {
-    /// Discovery calls only.
+    /// By discovery calls only.
     Http,
-    /// DNS records.
+    /// By discovery calls and DNS records.
     Dns(Records),
 }
 
-/// The record types of a DNS service. They are fixed when the service is created.
+/// The record types of a DNS service. They cannot be changed after its creation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[expect(clippy::struct_excessive_bools, reason = "a set of four record types")]
 pub struct Records {
-    /// IPv4 addresses.
     pub a: bool,
-    /// IPv6 addresses.
     pub aaaa: bool,
-    /// Addresses with ports.
     pub srv: bool,
-    /// An alias of another name.
     pub cname: bool,
 }
 

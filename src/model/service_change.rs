@@ -8,32 +8,26 @@ use super::{HealthCheck, Namespace, Records, RoutingPolicy, ServiceKind, Service
 /// A Cloud Map service to create.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewService {
-    /// The namespace it goes into.
     pub namespace: Namespace,
-    /// Its name.
     pub name: ServiceName,
-    /// What it serves.
     pub kind: ServiceKind,
-    /// TTL of its records in seconds; without meaning for an HTTP service.
+    /// Seconds; without effect for an HTTP service.
     pub ttl: u32,
-    /// How DNS queries for it are answered; without meaning for an HTTP service.
+    /// Without effect for an HTTP service.
     pub routing_policy: RoutingPolicy,
-    /// Whether health can be reported to it.
+    /// Whether it gets a custom health check.
     pub custom_health: bool,
 }
 
-/// A new TTL for the records of a service, with all that would be deleted if it were not said again.
+/// A new TTL for the records of a service, with all settings that Cloud Map deletes if the call leaves them out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServiceUpdate {
-    /// The service's description.
     pub description: Option<String>,
-    /// Its records.
     pub records: Records,
-    /// Their new TTL in seconds.
+    /// The new TTL in seconds.
     pub ttl: u32,
-    /// Its Route 53 health check.
     pub health_check: Option<HealthCheck>,
-    /// The TTLs that its records have.
+    /// The present TTLs in seconds.
     pub present: BTreeSet<u32>,
 }
 

@@ -1,12 +1,12 @@
-//! A part of a cluster's Services: each belongs to one of so many parts, by its name alone, so that any process
-//! divides a cluster in the same way.
+//! A part of a cluster's Services. The hash of its name decides the part of a Service, so that every process divides a
+//! cluster in the same way.
 
 use std::fmt;
 
 use super::ServiceRef;
 use super::fingerprint::fingerprint;
 
-/// One of so many parts, as `0/4`.
+/// One of `count` parts, in text form `0/4`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Shard {
     index: u8,
@@ -14,22 +14,20 @@ pub struct Shard {
 }
 
 impl Shard {
-    /// The most parts.
     pub const MOST: u8 = 64;
 
-    /// All of so many parts.
+    /// All parts of a division into `count`.
     pub fn all(count: u8) -> impl Iterator<Item = Self> {
         (0..count).map(move |index| Self { index, count })
     }
 
-    /// Reads what `Display` writes.
+    /// Parses the text form.
     pub fn parse(text: &str) -> Option<Self> {
         let (index, count) = text.split_once('/')?;
         let (index, count) = (index.parse().ok()?, count.parse().ok()?);
         (index < count && count <= Self::MOST).then_some(Self { index, count })
     }
 
-    /// Whether a Service belongs to it.
     pub fn contains(self, service: &ServiceRef) -> bool {
         let hash = fingerprint::<2>(&[&service.namespace, &service.name]);
         let number = u16::from_str_radix(&hash, 16).unwrap_or_default();

@@ -1,18 +1,16 @@
-//! How much was asked of Cloud Map.
+//! The number of calls to Cloud Map.
 
 use std::iter::Sum;
 
-/// Tries of calls.
+/// Attempts of calls, including retries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// All of them.
     pub calls: usize,
-    /// Those that Cloud Map throttled.
     pub throttles: usize,
 }
 
 impl Traffic {
-    /// What has come since `earlier`.
+    /// The difference to an earlier count.
     #[must_use]
     pub fn since(self, earlier: Self) -> Self {
         let (calls, throttles) = (self.calls - earlier.calls, self.throttles - earlier.throttles);

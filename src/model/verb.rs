@@ -1,35 +1,33 @@
-//! What a change does, in one word for tables, logs, counts and metrics.
+//! The kind of a change, one word for tables, logs, counts and metrics.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What a change does.
+/// The kind of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verb {
-    /// Create a Cloud Map namespace.
     CreateNamespace,
     /// Create a Cloud Map service.
     Create,
-    /// Change the settings of a Cloud Map service.
+    /// Change the TTL of a Cloud Map service.
     Update,
     /// Register a new instance.
     Register,
-    /// Register an instance of ours again with other attributes.
+    /// Replace the attributes of an instance of ours.
     Rewrite,
     /// Report the health of an instance.
     Health,
-    /// Put our marks on an instance that another party registered.
+    /// Put our marks on an instance of another owner.
     Adopt,
-    /// Deregister an instance.
     Deregister,
     /// Delete a Cloud Map service.
     Delete,
 }
 
 impl Verb {
-    /// The word, as in JSON and logs.
+    /// The value in JSON and logs.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::CreateNamespace => "create-namespace",
@@ -44,7 +42,7 @@ impl Verb {
         }
     }
 
-    /// The sign of its lines in a table, as users of Terraform know it.
+    /// The sign of its lines in a table, as in Terraform.
     pub fn sign(self) -> char {
         match self {
             Self::CreateNamespace | Self::Create | Self::Register => '+',

@@ -1,4 +1,4 @@
-//! `CLUSTERS`: which EKS clusters, with which roles, and which account's and Region's Cloud Map.
+//! The setting `CLUSTERS`: the EKS clusters, their roles, and the account and Region of their Cloud Map.
 
 use serde::Deserialize;
 
@@ -6,49 +6,45 @@ use super::stored::Text;
 use crate::model::cluster::is_cluster_name;
 use crate::model::{ClusterArn, NamespaceReference};
 
-/// One configured cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cluster {
-    /// Its name.
     pub name: String,
-    /// The Region it runs in.
     pub region: String,
-    /// Its ARN, where the setting gives it; else `DescribeCluster` tells.
+    /// `None` if the setting has a name only; `DescribeCluster` returns the ARN.
     pub arn: Option<ClusterArn>,
-    /// The role to describe and read the cluster with; none: the function's own.
+    /// The role to describe and read the cluster with; `None`: the function's own.
     pub role: Option<Role>,
-    /// The role to read and write Cloud Map with; none: the function's own.
+    /// The role to read and write Cloud Map with; `None`: the function's own.
     pub registry_role: Option<Role>,
-    /// The Region of the Cloud Map that the cluster's Services are kept in; none: the function's own.
+    /// The Region of the cluster's Cloud Map; `None`: the function's own.
     pub registry_region: Option<String>,
-    /// The Cloud Map namespace of Services that name none; none: the Kubernetes namespace's name.
+    /// The Cloud Map namespace of Services without a namespace annotation; `None`: the name of the Kubernetes
+    /// namespace.
     pub default_namespace: Option<NamespaceReference>,
 }
 
 /// A role to assume through STS.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Role {
-    /// Its ARN.
     pub arn: String,
-    /// The external id that its trust policy asks for.
+    /// The external id that the trust policy of the role requires.
     pub external_id: Option<String>,
 }
 
 impl Role {
-    /// The account that it is in.
     pub fn account(&self) -> Option<&str> {
         self.arn.split(':').nth(4)
     }
 }
 
 impl Cluster {
-    /// Whether an event's word for a cluster means this one: its ARN or its name.
+    /// Whether an event's name for a cluster, a name or an ARN, means this one.
     pub fn is_called(&self, text: &str) -> bool {
         self.name == text || self.arn.as_ref().is_some_and(|arn| arn.as_str() == text)
     }
 
-    /// Whether it is configured by its name alone, and an ARN has that name and Region. Its account is that of its
-    /// role; without a role only EKS can tell it.
+    /// Whether an ARN can be that of a cluster which is configured by name only: name and Region match, and the account
+    /// of the role. Without a role only EKS knows the account.
     pub fn may_be(&self, arn: &ClusterArn) -> bool {
         let account = self.role.as_ref().and_then(Role::account);
         self.arn.is_none()
@@ -57,8 +53,8 @@ impl Cluster {
             && account.is_none_or(|account| account == arn.account())
     }
 
-    /// The account of the Cloud Map that the cluster is kept in, if its role names one. Without any role it is the
-    /// function's own, which is then the cluster's, too.
+    /// The account of the cluster's Cloud Map; `None` if the roles do not determine it. Without roles it is the
+    /// function's own account, which is then also the cluster's.
     pub fn registry_account<'a>(&'a self, arn: &'a ClusterArn) -> Option<&'a str> {
         match (&self.registry_role, &self.role) {
             (Some(registry), _) => registry.account(),
@@ -67,16 +63,16 @@ impl Cluster {
         }
     }
 
-    /// The cluster as messages call it: by ARN where the setting gives one.
+    /// The name in messages: the ARN if the setting has one.
     pub fn label(&self) -> &str {
         self.arn.as_ref().map_or(&self.name, ClusterArn::as_str)
     }
 }
 
-/// A cluster as the setting spells it.
+/// An entry of the setting.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Spelled {
+enum Entry {
     Text(String),
     Object(Box<Object>),
 }
@@ -92,46 +88,50 @@ struct Object {
     default_namespace: Option<String>,
 }
 
-/// Reads the setting: in each text names or ARNs separated by commas, a JSON list, or one object.
+/// Parses the setting. Each text is a list of names or ARNs separated by commas, a JSON list, or one JSON object.
 pub fn parse(texts: &[Text<'_>], region: Option<&str>) -> Result<Vec<Cluster>, String> {
     if texts.is_empty() {
         return Err("it is not set, and there is nothing to keep in step without it".to_owned());
     }
     let mut clusters = Vec::new();
     for text in texts {
-        let found = parse_one(text.text, region, &clusters);
+        let found = parse_text(text.text, region, &clusters);
         clusters.extend(found.map_err(|problem| text.problem(&problem))?);
     }
     Ok(clusters)
 }
 
-/// The clusters of one text, none of which may be among those `before`.
-fn parse_one(text: &str, region: Option<&str>, before: &[Cluster]) -> Result<Vec<Cluster>, String> {
-    let spelled = spelled(text)?.into_iter().map(|spelled| cluster(spelled, region));
-    let clusters = spelled.collect::<Result<Vec<_>, _>>()?;
+/// The clusters of one text. A repetition of a cluster of `before` is an error.
+fn parse_text(
+    text: &str,
+    region: Option<&str>,
+    before: &[Cluster],
+) -> Result<Vec<Cluster>, String> {
+    let entries = parse_entries(text)?.into_iter().map(|entry| parse_cluster(entry, region));
+    let clusters = entries.collect::<Result<Vec<_>, _>>()?;
     if clusters.is_empty() {
         return Err("it names no cluster".to_owned());
     }
-    match first_repeated(before, &clusters) {
+    match find_repetition(before, &clusters) {
         Some(name) => Err(format!("cluster {name:?} is named twice")),
         None => Ok(clusters),
     }
 }
 
-fn spelled(text: &str) -> Result<Vec<Spelled>, String> {
+fn parse_entries(text: &str) -> Result<Vec<Entry>, String> {
     if text.starts_with('[') {
         return serde_json::from_str(text).map_err(|error| explain(text, &error));
     }
     if text.starts_with('{') {
         let object: Result<Object, _> = serde_json::from_str(text);
         let object = object.map_err(|error| format!("it is no object of a cluster: {error}"))?;
-        return Ok(vec![Spelled::Object(Box::new(object))]);
+        return Ok(vec![Entry::Object(Box::new(object))]);
     }
     let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
-    Ok(items.map(|item| Spelled::Text(item.to_owned())).collect())
+    Ok(items.map(|item| Entry::Text(item.to_owned())).collect())
 }
 
-/// An untagged enum's error says nothing of the object's fields, so the objects are read once more.
+/// The error of an untagged enum lacks the fields of the object, so the objects are parsed again.
 fn explain(text: &str, error: &serde_json::Error) -> String {
     let items: Result<Vec<serde_json::Value>, _> = serde_json::from_str(text);
     let objects = items.into_iter().flatten().filter(serde_json::Value::is_object);
@@ -140,10 +140,10 @@ fn explain(text: &str, error: &serde_json::Error) -> String {
     format!("it is no JSON list of names, ARNs and objects: {error}")
 }
 
-fn cluster(spelled: Spelled, region: Option<&str>) -> Result<Cluster, String> {
-    let object = match spelled {
-        Spelled::Object(object) => *object,
-        Spelled::Text(cluster) => Object {
+fn parse_cluster(entry: Entry, region: Option<&str>) -> Result<Cluster, String> {
+    let object = match entry {
+        Entry::Object(object) => *object,
+        Entry::Text(cluster) => Object {
             cluster,
             role_arn: None,
             external_id: None,
@@ -155,7 +155,7 @@ fn cluster(spelled: Spelled, region: Option<&str>) -> Result<Cluster, String> {
     let (arn, name, region) = identify(&object.cluster, region)?;
     let role = |arn: Option<String>| {
         let role = arn.map(|arn| Role { arn, external_id: object.external_id.clone() });
-        role.map(checked).transpose()
+        role.map(check_role).transpose()
     };
     let namespace = object.default_namespace.as_deref().map(|text| {
         let problem = || format!("defaultNamespace {text:?} is no name, id or ARN of a namespace");
@@ -189,12 +189,12 @@ fn identify(
     Ok((None, text.to_owned(), region.to_owned()))
 }
 
-fn checked(role: Role) -> Result<Role, String> {
+fn check_role(role: Role) -> Result<Role, String> {
     let well_formed = role.arn.starts_with("arn:aws") && role.arn.contains(":role/");
     if well_formed { Ok(role) } else { Err(format!("{:?} is no ARN of a role", role.arn)) }
 }
 
-fn first_repeated<'a>(before: &[Cluster], clusters: &'a [Cluster]) -> Option<&'a str> {
+fn find_repetition<'a>(before: &[Cluster], clusters: &'a [Cluster]) -> Option<&'a str> {
     let same = |a: &Cluster, b: &Cluster| {
         let account = |cluster: &Cluster| cluster.arn.clone().map(|arn| arn.as_str().to_owned());
         a.name == b.name && a.region == b.region && account(a) == account(b)
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn mistakes_name_the_wrong_entry() {
         let cases = [
             (None, "it is not set, and there is nothing to keep in step without it"),
             (Some(","), "it names no cluster"),

@@ -1,15 +1,13 @@
-//! Every setting as the documentation lists it; messages take their examples from here.
+//! The documentation of every setting, from which the tables of the docs and the examples in messages are made.
 
-/// One setting as the documentation lists it.
+/// A setting in the documentation.
 #[derive(Clone, Copy, Debug)]
 pub struct Documented {
     /// The environment variable.
     pub variable: &'static str,
-    /// What it does.
     pub meaning: &'static str,
-    /// What holds where it is not set.
+    /// The value or effect if it is not set.
     pub default: &'static str,
-    /// A value that is right.
     pub example: &'static str,
 }
 
@@ -147,6 +145,6 @@ pub const DOCUMENTED: &[Documented] = &[
     },
 ];
 
-/// Settings of earlier releases, each with the reason for which it has no effect any more.
+/// Settings of earlier releases, each with the reason why it no longer has an effect.
 pub const RETIRED: &[(&str, &str)] =
     &[("NAMESPACE_INSTANCE_LIMIT", "Cloud Map itself reports that a namespace is full")];

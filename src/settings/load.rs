@@ -1,22 +1,20 @@
-//! Reads the settings at a cold start: from the environment, and from the parameters that it points at.
+//! Reads the settings at a cold start: from the environment, and from the parameters that it references.
 
 use aws_config::SdkConfig;
 
 use super::{Mistakes, Settings, parameter_store, stored};
 
-/// Why the settings cannot be used.
+/// The settings could not be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Settings that cannot be used.
     #[error(transparent)]
     Mistakes(#[from] Mistakes),
-    /// Settings that cannot be read.
     #[error(transparent)]
     Unreadable(#[from] parameter_store::Error),
 }
 
 impl Error {
-    /// The error's stable name, as Lambda and alarms see it.
+    /// The stable name of the error, for Lambda and alarms.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Mistakes(_) => "InvalidSettings",
@@ -25,11 +23,11 @@ impl Error {
     }
 }
 
-/// The settings as `variable` answers for the environment, with what they point at in the Parameter
-/// Store that `config` reaches.
+/// Loads the settings. `variable` reads an environment variable; `config` is the configuration of the Parameter Store
+/// client.
 ///
 /// # Errors
-/// Where they cannot be read, or have mistakes.
+/// Returns an error if a setting cannot be read or is invalid.
 pub async fn load(
     variable: impl Fn(&str) -> Option<String>,
     config: &SdkConfig,

@@ -1,7 +1,8 @@
-//! The function's own settings: environment variables, read once at cold start into one typed value.
-//! All mistakes are reported together, each with the variable's name, what was wrong and an example.
-//! This is the only reader of these variables; `AWS_*` are read by the SDK and the Lambda runtime.
-//! Pure: what a variable points at in Parameter Store (`stored`) is handed in.
+//! The settings of the function: environment variables, parsed once at a cold start into one typed value.
+//!
+//! `load` reads the variables and the parameters that they reference (`parameter_store`); the rest is pure. `value`,
+//! `clusters` and `name_policy` parse one setting each, from its variable or its parameters (`stored`). `reader` collects
+//! all mistakes, each with the variable, the problem and an example. The SDK and the Lambda runtime read `AWS_*`.
 
 mod clusters;
 mod documented;
@@ -25,7 +26,7 @@ pub(crate) use reader::Reader;
 pub use reader::{Mistake, Mistakes};
 use stored::Parameters;
 
-/// Everything an installation can set.
+/// Every setting of an installation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// `CLUSTERS`: the EKS clusters to keep in step, at least one.
@@ -34,27 +35,27 @@ pub struct Settings {
     pub owner_id: String,
     /// `ANNOTATION_PREFIX`: the prefix of the annotations on Services, `/` included.
     pub annotation_prefix: String,
-    /// What a plan obeys: all other settings.
+    /// All other settings: the rules of a plan.
     pub rules: Arc<Rules>,
     /// `DRY_RUN`: plan and report, write nothing.
     pub dry_run: bool,
-    /// `FAN_OUT`: the URL of the function's own queue, where it hands work on.
+    /// `FAN_OUT`: the URL of the function's own queue, to which it sends work.
     pub fan_out: Option<String>,
-    /// `QUEUE_URL`: the URL of the function's own queue, where it postpones messages that failed.
+    /// `QUEUE_URL`: the URL of the function's own queue, in which it postpones failed messages.
     pub queue_url: Option<String>,
-    /// `QUOTA_SHARE`: the part of Cloud Map's rates that this process may use.
+    /// `QUOTA_SHARE`: the share of Cloud Map's rate limits that this process may use.
     pub quota_share: QuotaShare,
     /// `REGISTRY_READ`: how a full sync reads the instances of Cloud Map first.
     pub read_by: ReadBy,
-    /// What is set and has no effect any more.
+    /// A warning for each setting that no longer has an effect.
     pub retired: Vec<String>,
 }
 
 impl Settings {
-    /// Reads settings that all stand in the environment: [`Settings::read_with`] no parameters.
+    /// Reads settings without parameters, see [`Settings::read_with`].
     ///
     /// # Errors
-    /// With every mistake at once.
+    /// Returns all mistakes.
     pub fn read(
         variable: impl Fn(&str) -> Option<String>,
         region: Option<&str>,
@@ -62,12 +63,11 @@ impl Settings {
         Self::read_with(variable, &Parameters::new(), region)
     }
 
-    /// Reads the settings through `variable`, which answers with an environment variable's value, and
-    /// what they point at from `parameters`. `region` is the function's own, for clusters named without
-    /// one.
+    /// Reads the settings. `variable` returns an environment variable, `parameters` are the values that the settings
+    /// reference, and `region` is the function's own, for clusters without a Region.
     ///
     /// # Errors
-    /// With every mistake at once.
+    /// Returns all mistakes.
     pub fn read_with(
         variable: impl Fn(&str) -> Option<String>,
         parameters: &Parameters,
@@ -86,14 +86,14 @@ impl Settings {
             queue_url: reader.read("QUEUE_URL", value::queue_url),
             quota_share: reader.read("QUOTA_SHARE", value::quota_share),
             read_by: reader.read("REGISTRY_READ", value::read_by),
-            retired: reader.retired(),
+            retired: reader.find_retired(),
         };
         reader.finish(settings)
     }
 }
 
 impl Settings {
-    /// What in the settings has no effect, or does not go together and what holds instead.
+    /// Warnings about settings that have no effect, or contradict each other.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         self.retired.iter().cloned().chain(self.rules.guard.mismatch()).collect()
@@ -275,9 +275,9 @@ mod tests {
         let none = stored(&[]);
         let wrong = stored(&[("/c/a", "a/b"), ("/p/1", rule), ("/p/2", "[{}]")]);
         let twice = stored(&[("/c/a", "blue"), ("/c/b", "blue"), ("/p/1", rule)]);
-        let told = [none, wrong, twice].map(|it| it.expect_err("mistakes").0);
-        let told = told.iter().flatten().map(|it| format!("{}: {}", it.variable, it.problem));
-        insta::assert_snapshot!(told.collect::<Vec<_>>().join("\n"), @r#"
+        let mistakes = [none, wrong, twice].map(|it| it.expect_err("mistakes").0);
+        let lines = mistakes.iter().flatten().map(|it| format!("{}: {}", it.variable, it.problem));
+        insta::assert_snapshot!(lines.collect::<Vec<_>>().join("\n"), @r#"
         CLUSTERS: Parameter Store has nothing as the parameters under /c/
         NAME_POLICY: Parameter Store has nothing as the parameters under /p/
         CLUSTERS: parameter /c/a: "a/b" is neither the name nor the ARN of an EKS cluster

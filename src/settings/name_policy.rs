@@ -1,14 +1,14 @@
-//! `NAME_POLICY`: the rules as JSON. A mistake is told with where in the text it is.
+//! The setting `NAME_POLICY`: rules as JSON. A mistake is reported with its path in the text.
 
 use super::stored::Text;
 use crate::publish::plan::{NamePolicy, Rule};
 
-/// Reads the setting: in each text a JSON list of rules, one list after the other. Not set: everything
-/// is allowed.
+/// Parses the setting. Each text is a JSON list of rules; the lists are joined. Without the setting everything is
+/// allowed.
 pub fn parse(texts: &[Text<'_>]) -> Result<Option<NamePolicy>, String> {
     let mut policy = Vec::new();
     for text in texts {
-        policy.extend(rules(text.text).map_err(|problem| text.problem(&problem))?);
+        policy.extend(parse_rules(text.text).map_err(|problem| text.problem(&problem))?);
     }
     if policy.is_empty() && !texts.is_empty() {
         return Err("it has no rule and would allow nothing; not set, it allows everything".into());
@@ -16,7 +16,7 @@ pub fn parse(texts: &[Text<'_>]) -> Result<Option<NamePolicy>, String> {
     Ok(if texts.is_empty() { None } else { Some(NamePolicy(policy)) })
 }
 
-fn rules(text: &str) -> Result<Vec<Rule>, String> {
+fn parse_rules(text: &str) -> Result<Vec<Rule>, String> {
     let whole = |error: &serde_json::Error| format!("it is no JSON list of rules: {error}");
     let mut json = serde_json::Deserializer::from_str(text);
     let rules: Vec<Rule> = serde_path_to_error::deserialize(&mut json).map_err(|error| {
@@ -24,14 +24,15 @@ fn rules(text: &str) -> Result<Vec<Rule>, String> {
         if path == "." { whole(error) } else { format!("{path}: {error}") }
     })?;
     json.end().map_err(|error| whole(&error))?;
-    match rules.iter().enumerate().find_map(|(number, rule)| Some((number, empty_list(rule)?))) {
+    match rules.iter().enumerate().find_map(|(number, rule)| Some((number, find_empty_list(rule)?)))
+    {
         Some((number, (list, hint))) => Err(format!("[{number}].{list}: it is empty; {hint}")),
         None => Ok(rules),
     }
 }
 
-/// A list that would match nothing. Only `names` may: such a rule says that nothing is allowed.
-fn empty_list(rule: &Rule) -> Option<(&'static str, &'static str)> {
+/// The first empty list of a rule, which would match nothing. Only `names` may be empty: such a rule allows no name.
+fn find_empty_list(rule: &Rule) -> Option<(&'static str, &'static str)> {
     let everything = "\"*\" matches everything, and \"names\": [] allows nothing";
     let lists = [
         ("clusters", rule.clusters.is_empty(), everything),
@@ -70,9 +71,9 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told_with_their_place_and_what_would_be_right() {
+    fn mistakes_name_their_path_and_the_expected_form() {
         let changed = |from: &str, to: &str| parse(Some(&format!("[{}]", RULE.replace(from, to))));
-        let told = [
+        let mistakes = [
             parse(Some("")),
             parse(Some("[]")),
             parse(Some(RULE)),
@@ -87,8 +88,8 @@ mod tests {
             changed("10}", "0}"),
             changed("10}", "10, \"maxNames\": 0}"),
         ];
-        let told = told.map(|result| result.expect_err("a mistake"));
-        insta::assert_snapshot!(told.join("\n"), @r#"
+        let mistakes = mistakes.map(|result| result.expect_err("a mistake"));
+        insta::assert_snapshot!(mistakes.join("\n"), @r#"
         it is no JSON list of rules: EOF while parsing a value at line 1 column 0
         it has no rule and would allow nothing; not set, it allows everything
         it is no JSON list of rules: invalid type: map, expected a sequence at line 1 column 0

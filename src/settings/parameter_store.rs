@@ -1,5 +1,5 @@
-//! Systems Manager's Parameter Store, which holds settings that are too long for the environment. Only
-//! reads, once at cold start: one call for a parameter, one for each page of those under a path.
+//! Reads Systems Manager's Parameter Store, which holds the settings that are too long for the environment. It is read
+//! once at a cold start: one call for a parameter, and one for each page of the parameters under a path.
 
 use std::time::Duration;
 
@@ -11,62 +11,57 @@ use tokio::time::{Instant, timeout_at};
 
 use super::stored::{Parameter, Parameters, Reference};
 
-/// All reads together. Lambda gives a cold start ten seconds, and forgets what was said after that.
-const TIME: Duration = Duration::from_secs(8);
+/// The time for all reads together. Lambda limits a cold start to ten seconds and then drops its error.
+const MAX_TIME: Duration = Duration::from_secs(8);
 
-/// Parameters that could not be read.
+/// A parameter could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Parameter Store refuses, or cannot be reached.
     #[error("cannot read {reference} from Parameter Store: {message}")]
     Read {
-        /// Which.
         reference: Reference,
-        /// What Parameter Store or the connection said.
+        /// The error message of Parameter Store or of the connection.
         message: String,
     },
-    /// No answer in time.
     #[error(
-        "cannot read {0} from Parameter Store: no answer in {TIME:?}; where the function is in a \
+        "cannot read {0} from Parameter Store: no answer in {MAX_TIME:?}; if the function is in a \
          VPC, is there a NAT gateway or an interface endpoint for ssm?"
     )]
-    Silent(Reference),
+    Timeout(Reference),
 }
 
-/// Reads everything that the references mean, by name in each path. A path without parameters is
-/// empty.
+/// Reads the parameters of each reference, sorted by name. A path without parameters gives an empty list.
 ///
 /// # Errors
-/// Where one of them cannot be read.
+/// Returns an error if one of them cannot be read.
 pub async fn read(
     config: &SdkConfig,
     references: impl IntoIterator<Item = Reference>,
 ) -> Result<Parameters, Error> {
-    let (client, until) = (Client::new(config), Instant::now() + TIME);
+    let (client, until) = (Client::new(config), Instant::now() + MAX_TIME);
     let mut parameters = Parameters::new();
     for reference in references {
         let found = match &reference {
-            Reference::Parameter(name) => timeout_at(until, one(&client, name)).await,
-            Reference::Path(path) => timeout_at(until, under(&client, path)).await,
+            Reference::Parameter(name) => timeout_at(until, read_parameter(&client, name)).await,
+            Reference::Path(path) => timeout_at(until, read_path(&client, path)).await,
         };
         match found {
             Ok(Ok(found)) => parameters.insert(reference, found),
             Ok(Err(message)) => return Err(Error::Read { reference, message }),
-            Err(_) => return Err(Error::Silent(reference)),
+            Err(_) => return Err(Error::Timeout(reference)),
         };
     }
     Ok(parameters)
 }
 
-async fn one(client: &Client, name: &str) -> Result<Vec<Parameter>, String> {
+async fn read_parameter(client: &Client, name: &str) -> Result<Vec<Parameter>, String> {
     let answer = client.get_parameter().name(name).with_decryption(true).send().await;
     let answer = answer.map_err(|error| explain(&error))?;
     Ok(answer.parameter.into_iter().filter_map(parameter).collect())
 }
 
-/// The path is sent as it stands in the setting: IAM compares it, slash and all, with the policy's
-/// resource.
-async fn under(client: &Client, path: &str) -> Result<Vec<Parameter>, String> {
+/// The path is sent unchanged: IAM compares it, including the last slash, with the resource of the policy.
+async fn read_path(client: &Client, path: &str) -> Result<Vec<Parameter>, String> {
     let request = client.get_parameters_by_path().path(path).with_decryption(true);
     let mut pages = request.into_paginator().send();
     let mut found = Vec::new();
@@ -103,7 +98,7 @@ mod tests {
     use crate::clients::sdk_config;
 
     #[tokio::test(start_paused = true)]
-    async fn a_parameter_store_that_is_silent_is_an_error_while_lambda_still_listens() {
+    async fn timeout_comes_before_the_end_of_lambdas_cold_start() {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a loopback port");
         let address = listener.local_addr().expect("bound");
         let config = sdk_config()
@@ -116,8 +111,8 @@ mod tests {
 
         let (before, found) = (Instant::now(), read(&config, references).await);
 
-        let said = found.expect_err("nobody answers").to_string();
-        assert!(said.contains("/a") && said.contains("endpoint for ssm"), "{said}");
+        let error = found.expect_err("no answer").to_string();
+        assert!(error.contains("/a") && error.contains("endpoint for ssm"), "{error}");
         assert!(before.elapsed() < Duration::from_secs(10), "{:?}", before.elapsed());
     }
 }

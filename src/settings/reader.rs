@@ -1,18 +1,16 @@
-//! Environment variables, read one by one into typed values; the mistakes are kept and told together.
+//! Parses environment variables one by one into typed values, and collects the mistakes.
 
 use std::fmt;
 
 use super::Documented;
 use super::documented::RETIRED;
 
-/// One environment variable that cannot be used.
+/// An invalid environment variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistake {
-    /// The variable's name.
     pub variable: &'static str,
-    /// What is wrong with its value.
     pub problem: String,
-    /// A value that would be right.
+    /// A valid value.
     pub example: &'static str,
 }
 
@@ -31,7 +29,6 @@ impl fmt::Display for Mistakes {
     }
 }
 
-/// Reads one variable after another and keeps the mistakes.
 pub(crate) struct Reader<F> {
     variable: F,
     documented: &'static [Documented],
@@ -39,12 +36,12 @@ pub(crate) struct Reader<F> {
 }
 
 impl<F: Fn(&str) -> Option<String>> Reader<F> {
-    /// Reads through `variable`; examples are those of `documented`.
+    /// `variable` returns an environment variable; `documented` has the examples for mistakes.
     pub(crate) fn new(variable: F, documented: &'static [Documented]) -> Self {
         Self { variable, documented, mistakes: Vec::new() }
     }
 
-    /// A variable that is set to white space counts as not set: templates pass empty parameters on.
+    /// A variable with white space only is not set: templates pass empty parameters on.
     pub(crate) fn read<T: Default>(
         &mut self,
         variable: &'static str,
@@ -60,14 +57,14 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
         })
     }
 
-    /// A warning for each setting of an earlier release that is still there.
-    pub(crate) fn retired(&self) -> Vec<String> {
+    /// A warning for each setting of an earlier release that is still set.
+    pub(crate) fn find_retired(&self) -> Vec<String> {
         let is_set = |name: &str| (self.variable)(name).is_some_and(|text| !text.trim().is_empty());
         let set = RETIRED.iter().filter(|(name, _)| is_set(name));
         set.map(|(name, why)| format!("{name} is ignored, since {why}: remove it")).collect()
     }
 
-    /// What was read, unless there was a mistake.
+    /// Returns the settings, or all mistakes.
     pub(crate) fn finish<T>(self, settings: T) -> Result<T, Mistakes> {
         if self.mistakes.is_empty() { Ok(settings) } else { Err(Mistakes(self.mistakes)) }
     }

@@ -1,43 +1,40 @@
-//! Settings whose text is not in the environment, which ends at 4 KB, but in Systems Manager's Parameter
-//! Store: `ssm:/name` is one parameter, `ssm:/path/` all that are directly under a path. What they say
-//! is read elsewhere (`parameter_store`); here it takes the place of the variable's own text.
+//! Settings in Systems Manager's Parameter Store, since Lambda limits the environment to 4 KB: `ssm:/name` references
+//! one parameter, `ssm:/path/` all parameters directly under a path. `parameter_store` reads their values; here they
+//! replace the text of the variable.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// The settings that may stand in Parameter Store.
+/// The settings that may be in Parameter Store.
 pub const STORABLE: [&str; 2] = ["CLUSTERS", "NAME_POLICY"];
 const SCHEME: &str = "ssm:";
-/// A parameter's name with its path.
-const LONGEST_NAME: usize = 1011;
+/// The limit of a parameter's name with its path.
+const MAX_NAME: usize = 1011;
 
-/// What a setting points at.
+/// A reference of a setting to Parameter Store.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reference {
-    /// One parameter, by its name.
     Parameter(String),
     /// Every parameter directly under a path, which ends in `/`.
     Path(String),
 }
 
-/// One parameter.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Parameter {
-    /// Its whole name.
+    /// The name with its path.
     pub name: String,
-    /// Its value, decrypted.
+    /// Decrypted.
     pub value: String,
 }
 
-/// What Parameter Store says under each reference.
+/// The parameters of each reference.
 pub type Parameters = BTreeMap<Reference, Vec<Parameter>>;
 
-/// A setting's text, or one of several.
+/// One of the texts of a setting.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Text<'a> {
-    /// The parameter that holds it; none: the variable itself.
+    /// The parameter that contains it; `None`: the variable itself.
     pub parameter: Option<&'a str>,
-    /// Without white space around it.
     pub text: &'a str,
 }
 
@@ -51,15 +48,15 @@ impl fmt::Display for Reference {
 }
 
 impl Reference {
-    /// What a setting's text points at; none where the text is the setting itself.
+    /// The reference in a text; `None` if the text is the setting itself.
     ///
     /// # Errors
-    /// Where it points at nothing that can be a parameter.
+    /// Returns an error if the reference is malformed.
     pub fn parse(text: &str) -> Result<Option<Self>, String> {
         let Some(name) = text.trim().strip_prefix(SCHEME) else { return Ok(None) };
         let allowed = |c: char| c.is_ascii_alphanumeric() || "_.-/".contains(c);
         let whole = name.starts_with('/') && name.len() > 1 && !name.contains("//");
-        if !whole || name.len() > LONGEST_NAME || !name.chars().all(allowed) {
+        if !whole || name.len() > MAX_NAME || !name.chars().all(allowed) {
             return Err(format!(
                 "{text:?} is neither ssm:/NAME, a parameter, nor ssm:/PATH/, all directly under a path"
             ));
@@ -69,13 +66,13 @@ impl Reference {
     }
 }
 
-/// Everything that the settings point at.
+/// All references of the settings.
 pub fn references(variable: impl Fn(&str) -> Option<String>) -> BTreeSet<Reference> {
     let texts = STORABLE.into_iter().filter_map(variable);
     texts.filter_map(|text| Reference::parse(&text).ok().flatten()).collect()
 }
 
-/// The texts of a setting: its own, or those that it points at.
+/// The texts of a setting: its own, or those of its parameters.
 pub(super) fn texts<'a>(
     own: Option<&'a str>,
     parameters: &'a Parameters,
@@ -93,7 +90,7 @@ pub(super) fn texts<'a>(
 }
 
 impl Text<'_> {
-    /// What is wrong with it, with the parameter where it stands in one.
+    /// A problem of the text, with the name of its parameter.
     pub fn problem(&self, problem: &str) -> String {
         match self.parameter {
             Some(name) => format!("parameter {name}: {problem}"),

@@ -1,4 +1,4 @@
-//! The values of single settings, each with its rule. `None` is a variable that is not set.
+//! Parses the value of each setting. `None` is a variable that is not set.
 
 use crate::cloud_map::QuotaShare;
 use crate::model::{NamespaceReference, SignedDuration};
@@ -16,7 +16,7 @@ pub fn namespaces(text: Option<&str>) -> Result<Vec<NamespaceReference>, String>
         .collect()
 }
 
-/// The id becomes an attribute's value and a tag's value: printable ASCII, at most 256 characters.
+/// The id becomes the value of an attribute and of a tag, so it is at most 256 printable ASCII characters.
 pub fn owner_id(text: Option<&str>) -> Result<String, String> {
     let text = text.unwrap_or("cloud-map-sync");
     let printable = text.bytes().all(|byte| (b'!'..=b'~').contains(&byte));
@@ -27,7 +27,7 @@ pub fn owner_id(text: Option<&str>) -> Result<String, String> {
     }
 }
 
-/// The prefix must be one that Kubernetes accepts in a key: a DNS subdomain and `/`.
+/// Kubernetes requires a DNS subdomain and `/` as the prefix of a key.
 pub fn annotation_prefix(text: Option<&str>) -> Result<String, String> {
     let text = text.unwrap_or("cloudmap.controller/");
     let domain = text.strip_suffix('/').unwrap_or(text);
@@ -42,7 +42,6 @@ pub fn annotation_prefix(text: Option<&str>) -> Result<String, String> {
     }
 }
 
-/// One of the policies' names.
 pub fn policy(text: Option<&str>) -> Result<Policy, String> {
     let Some(text) = text else {
         return Ok(Policy::default());
@@ -51,7 +50,6 @@ pub fn policy(text: Option<&str>) -> Result<Policy, String> {
     found.ok_or_else(|| format!("{text:?} is none of sync, upsert-only, create-only"))
 }
 
-/// How the registry is read.
 pub fn read_by(text: Option<&str>) -> Result<ReadBy, String> {
     match text {
         None | Some("list") => Ok(ReadBy::List),
@@ -60,7 +58,7 @@ pub fn read_by(text: Option<&str>) -> Result<ReadBy, String> {
     }
 }
 
-/// Whole per cent; the sign may be there.
+/// Whole per cent, with or without the sign.
 pub fn per_cent(text: Option<&str>, default: u8) -> Result<u8, String> {
     let Some(text) = text else { return Ok(default) };
     let number = text.strip_suffix('%').unwrap_or(text).trim_end().parse();
@@ -68,7 +66,6 @@ pub fn per_cent(text: Option<&str>, default: u8) -> Result<u8, String> {
     share.ok_or_else(|| format!("{text:?} is no whole number from 0 to 100"))
 }
 
-/// How many.
 pub fn count(text: Option<&str>, default: usize) -> Result<usize, String> {
     let Some(text) = text else { return Ok(default) };
     text.parse().map_err(|_| format!("{text:?} is no whole number"))
@@ -88,14 +85,14 @@ pub fn minutes(text: Option<&str>, default: SignedDuration) -> Result<SignedDura
     minutes.map(SignedDuration::from_mins).ok_or_else(problem)
 }
 
-/// The same, or nothing.
+/// A time, or `off`.
 pub fn duration_or_off(text: Option<&str>) -> Result<Option<SignedDuration>, String> {
     let Some(text) = text.filter(|text| *text != "off") else { return Ok(None) };
     let problem = || format!("{text:?} is neither off nor a time such as 12h or 7d");
     parse_duration(text).map(Some).ok_or_else(problem)
 }
 
-/// A day is taken for 24 hours.
+/// A day has 24 hours.
 fn parse_duration(text: &str) -> Option<SignedDuration> {
     const YEAR: SignedDuration = SignedDuration::from_hours(24 * 365);
     let days = text.strip_suffix('d').and_then(|days| days.parse::<u16>().ok());
@@ -104,7 +101,6 @@ fn parse_duration(text: &str) -> Option<SignedDuration> {
     time.filter(|time| (SignedDuration::from_secs(1)..=YEAR).contains(time))
 }
 
-/// `true` or `false`.
 pub fn boolean(text: Option<&str>) -> Result<bool, String> {
     match text {
         None | Some("false") => Ok(false),
@@ -113,12 +109,12 @@ pub fn boolean(text: Option<&str>) -> Result<bool, String> {
     }
 }
 
-/// Whether it is `false`; what is not set is `true`.
+/// Whether the value is `false`; the default is `true`.
 pub fn is_false(text: Option<&str>) -> Result<bool, String> {
     boolean(text.or(Some("true"))).map(|is_true| !is_true)
 }
 
-/// A part as a number, where 1 is the whole.
+/// A number from 0.001, where 1 is the whole limit.
 pub fn quota_share(text: Option<&str>) -> Result<QuotaShare, String> {
     let Some(text) = text else { return Ok(QuotaShare::default()) };
     let share = text.parse().ok().and_then(QuotaShare::new);

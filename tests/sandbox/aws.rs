@@ -1,6 +1,6 @@
-//! One HTTP server that plays the AWS endpoint for every service, as `AWS_ENDPOINT_URL` expects. It
-//! checks each request's signature, then hands it to EKS, Lambda, Parameter Store, SQS, STS or the Cloud
-//! Map of the caller's account and Region.
+//! One HTTP server for the AWS endpoint of every service, as `AWS_ENDPOINT_URL` expects. It checks the signature of
+//! each request, then passes it to EKS, Lambda, Parameter Store, SQS, STS or the Cloud Map of the caller's account and
+//! Region.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

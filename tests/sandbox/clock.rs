@@ -1,4 +1,4 @@
-//! A clock for the function that stands still until a test puts it forward, so that no test waits.
+//! A clock for the function that only a test advances, so that no test waits.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};

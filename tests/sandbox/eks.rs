@@ -1,5 +1,5 @@
-//! The EKS stand-in: DescribeCluster over the running Kubernetes servers, the sandbox's own and
-//! others, found by the caller's account and Region as the service does.
+//! The EKS stand-in: DescribeCluster for the running Kubernetes servers, found by the caller's account and Region as in
+//! the service.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};

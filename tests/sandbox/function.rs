@@ -1,5 +1,5 @@
-//! The function under the sandbox's settings: the real handler, its AWS clients pointed at the
-//! stand-ins by the SDK's own configuration. Nothing in it is replaced.
+//! The function with the sandbox's settings: the real handler, whose AWS clients use the stand-ins by the SDK's own
+//! configuration. Nothing in it is replaced.
 
 use std::time::Duration;
 

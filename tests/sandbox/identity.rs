@@ -1,6 +1,5 @@
-//! Who holds which AWS access key in the sandbox: the function's own role session, and sessions
-//! that AssumeRole hands out. The signature check, the STS stand-in and the Kubernetes token check
-//! all ask here.
+//! The AWS access keys of the sandbox with their identities: the function's own role session, and the sessions of
+//! AssumeRole. The signature check, the STS stand-in and the Kubernetes token check use it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};

@@ -1,5 +1,5 @@
-//! A kubeconfig for a served sandbox: one context per cluster, with its authority and its
-//! administrator's token; the cluster is named by its ARN, as `aws eks update-kubeconfig` does. It is written as JSON, which kubectl reads as the YAML that it is.
+//! A kubeconfig for a served sandbox: one context per cluster, with its certificate authority and its administrator's
+//! token. The cluster has its ARN as name, as from `aws eks update-kubeconfig`. The file is JSON, which is also YAML.
 
 use std::path::Path;
 

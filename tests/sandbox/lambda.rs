@@ -1,6 +1,5 @@
-//! The Lambda stand-in: Invoke and GetFunctionConfiguration of the functions that a test deploys, for
-//! the roles that it lets. A function is whatever answers a payload: the handler in the test's process,
-//! or the binary behind a runtime API.
+//! The Lambda stand-in: Invoke and GetFunctionConfiguration of the functions that a test deploys, for the roles that it
+//! allows. A function is the handler in the process of the test, or the binary behind a runtime API.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};

@@ -1,6 +1,5 @@
-//! docs/ecs-to-eks.md, played step by step: a name moves from ECS tasks to pods, one step is taken back,
-//! and at the end the whole move. After each step it is told who is registered under the name, and it
-//! is never nobody.
+//! The steps of docs/ecs-to-eks.md: a name moves from ECS tasks to pods, one step is reverted, and at the end the whole
+//! move. After each step the registered instances of the name are printed; there is always at least one.
 
 use std::process::ExitCode;
 

@@ -1,6 +1,5 @@
-//! Which operation an AWS request is for, read from what each protocol names it by: a target header
-//! for Cloud Map, Parameter Store and SQS, the path for EKS and Lambda, a form member for STS. Refusals
-//! come back in the protocol of that service.
+//! Finds the operation of an AWS request: in a target header for Cloud Map, Parameter Store and SQS, in the path for
+//! EKS and Lambda, in a form member for STS. Errors are returned in the protocol of the service.
 
 use axum::body::{Body, Bytes};
 use axum::extract::Query;

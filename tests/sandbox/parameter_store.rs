@@ -1,6 +1,5 @@
-//! The stand-in of Systems Manager's Parameter Store: GetParameter and GetParametersByPath in AWS JSON
-//! 1.1, with pages of at most ten, values that stay encrypted unless asked otherwise, and the rights
-//! that a test gives by the resource that IAM compares.
+//! The stand-in of Systems Manager's Parameter Store: GetParameter and GetParametersByPath in AWS JSON 1.1, with pages
+//! of at most ten, values that are encrypted by default, and the permissions that a test grants for IAM resources.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard};

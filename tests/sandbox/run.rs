@@ -1,9 +1,6 @@
-//! The sandbox command, `cargo run --example sandbox`: starts stand-ins for EKS, STS, Cloud Map and
-//! two Kubernetes API servers on loopback, seeds them, and plays `events/` through the real handler.
-//! With `--serve` the servers stay up, and the command prints how other programs reach them; with
-//! `--migration` it plays docs/ecs-to-eks.md instead.
-
-#![allow(missing_docs, reason = "the stand-ins are documented for who writes tests")]
+//! The sandbox command, `cargo run --example sandbox`: starts stand-ins for EKS, STS, Cloud Map and two Kubernetes API
+//! servers on loopback, seeds them, and sends `events/` to the real handler. With `--serve` the servers keep running,
+//! and the command prints their addresses for other programs; with `--migration` it plays docs/ecs-to-eks.md instead.
 
 #[path = "mod.rs"]
 #[allow(dead_code, unused_imports, reason = "shared with the tests, which use other parts")]

@@ -1,5 +1,5 @@
-//! The world that the sandbox command begins with: two clusters whose Services are on their way from
-//! ECS, and a registry in which ECS tasks and others stand beside them.
+//! The initial state of the sandbox command: two clusters whose Services migrate from ECS, and a registry with the
+//! instances of ECS tasks and of other clients.
 
 use crate::sandbox::Sandbox;
 use crate::sandbox::cloud_map::{NamespaceKind, RecordType, ServiceKind};

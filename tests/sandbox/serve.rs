@@ -1,4 +1,4 @@
-//! `--serve`: the seeded world stays up for `cargo lambda`, the AWS CLI, kubectl and its plugin.
+//! `--serve`: the seeded servers keep running for `cargo lambda`, the AWS CLI, kubectl and its plugin.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

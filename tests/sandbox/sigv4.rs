@@ -1,6 +1,5 @@
-//! AWS Signature Version 4 from the server's side, written from the specification and not with the
-//! crate that the product signs with: the signature is recomputed with the secret that the sandbox
-//! issued and must be the same.
+//! Verifies AWS Signature Version 4: the signature is recomputed with the secret that the sandbox issued, and must
+//! match. It is written from the specification, without the crate that the product signs with.
 
 use std::collections::BTreeMap;
 

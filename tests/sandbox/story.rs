@@ -1,5 +1,5 @@
-//! The story that the sandbox command tells: what happens in the clusters, the event that says where
-//! to look, and what the function did. It ends with a look at everything that is not ours.
+//! The output of the sandbox command: each change in the clusters with its event, and the report of the function. At
+//! the end it shows that all foreign instances are unchanged.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;

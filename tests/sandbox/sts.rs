@@ -1,6 +1,5 @@
-//! The STS stand-in: AssumeRole and GetCallerIdentity in the query protocol. The keys that
-//! AssumeRole hands out are known to the signature check, so what is signed with them counts as the
-//! role's.
+//! The STS stand-in: AssumeRole and GetCallerIdentity in the query protocol. The signature check accepts the keys of
+//! AssumeRole, so a request that is signed with them has the identity of the role.
 
 use std::time::Duration;
 

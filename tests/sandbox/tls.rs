@@ -1,6 +1,5 @@
-//! Certificates of the Kubernetes stand-ins: one authority per cluster, as every EKS cluster has
-//! one, and server certificates for the loopback names. `TlsListener` hands finished TLS
-//! connections to `axum::serve`.
+//! Certificates of the Kubernetes stand-ins: one certificate authority per cluster, as in EKS, and server certificates
+//! for the loopback names. `TlsListener` passes TLS connections to `axum::serve` after their handshake.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};

@@ -1,5 +1,5 @@
-//! The annotations on a Service, parsed into what they claim. A value that cannot be used is told
-//! with what would be right, and never stops another Service.
+//! Parses the annotations of a Service into its claims. An invalid value is reported with the expected form and affects
+//! this Service only.
 
 mod value;
 
@@ -7,16 +7,14 @@ use std::collections::BTreeMap;
 
 use crate::model::{BadAnnotation, Claims, NamespaceReference};
 
-/// One annotation as the documentation lists it.
+/// An annotation in the documentation.
 #[derive(Clone, Copy, Debug)]
 pub struct Documented {
     /// The key after the prefix.
     pub name: &'static str,
-    /// What it does.
     pub meaning: &'static str,
-    /// What holds without it.
+    /// The value or effect if the annotation is not set.
     pub default: &'static str,
-    /// A value that is right.
     pub example: &'static str,
 }
 
@@ -115,10 +113,10 @@ pub const DOCUMENTED: [Documented; 12] = [
     },
 ];
 
-/// What a Service's annotations claim; `None` where the Service is not annotated with a hostname.
+/// The claims of a Service; `None` if it has no hostname annotation.
 ///
 /// # Errors
-/// With every annotation that cannot be used.
+/// Returns every invalid annotation.
 pub fn claims(
     annotations: &BTreeMap<String, String>,
     prefix: &str,
@@ -127,20 +125,20 @@ pub fn claims(
     let mut reader = Reader { annotations, prefix, mistakes: Vec::new() };
     reader.value(HOSTNAME)?;
     let claims = Claims {
-        names: reader.read(HOSTNAME, value::names).unwrap_or_default(),
+        names: reader.read(HOSTNAME, value::parse_names).unwrap_or_default(),
         namespace: reader
-            .read(NAMESPACE, value::namespace)
+            .read(NAMESPACE, value::parse_namespace)
             .unwrap_or_else(|| default_namespace.clone()),
-        ttl: reader.read(TTL, value::ttl),
-        routing_policy: reader.read(ROUTING_POLICY, value::routing_policy),
-        ports: reader.read(PORT, value::ports).unwrap_or_default(),
-        claim: reader.read(CLAIM, value::claim).unwrap_or_default(),
-        publish: reader.read(PUBLISH, value::boolean).unwrap_or(true),
-        attributes: reader.read(ATTRIBUTES, value::attributes).unwrap_or_default(),
-        maximum: reader.read(MAX_INSTANCES, value::maximum),
-        health: reader.read(HEALTH, value::health).unwrap_or_default(),
-        keeps_serving: reader.read(TERMINATING, value::keeps_serving).unwrap_or_default(),
-        keeps_last: reader.read(WHEN_NONE_READY, value::keeps_last).unwrap_or_default(),
+        ttl: reader.read(TTL, value::parse_ttl),
+        routing_policy: reader.read(ROUTING_POLICY, value::parse_routing_policy),
+        ports: reader.read(PORT, value::parse_ports).unwrap_or_default(),
+        claim: reader.read(CLAIM, value::parse_claim).unwrap_or_default(),
+        publish: reader.read(PUBLISH, value::parse_boolean).unwrap_or(true),
+        attributes: reader.read(ATTRIBUTES, value::parse_attributes).unwrap_or_default(),
+        maximum: reader.read(MAX_INSTANCES, value::parse_maximum),
+        health: reader.read(HEALTH, value::parse_health).unwrap_or_default(),
+        keeps_serving: reader.read(TERMINATING, value::parse_keeps_serving).unwrap_or_default(),
+        keeps_last: reader.read(WHEN_NONE_READY, value::parse_keeps_last).unwrap_or_default(),
     };
     let mistakes = reader.mistakes;
     Some(if mistakes.is_empty() { Ok(claims) } else { Err(mistakes) })
@@ -157,13 +155,13 @@ impl Reader<'_> {
         self.annotations.get(&format!("{}{name}", self.prefix))
     }
 
-    /// The annotation's value; `None` where it is not set, or is a mistake and so is kept.
+    /// The parsed value; `None` if the annotation is not set or invalid. An invalid value is recorded.
     fn read<T>(&mut self, name: &str, parse: impl Fn(&str) -> Result<T, String>) -> Option<T> {
         let value = self.value(name)?;
         match parse(value.trim()) {
             Ok(parsed) => Some(parsed),
             Err(problem) => {
-                let (annotation, value) = (format!("{}{name}", self.prefix), shortened(value));
+                let (annotation, value) = (format!("{}{name}", self.prefix), shorten(value));
                 self.mistakes.push(BadAnnotation { annotation, value, problem });
                 None
             }
@@ -171,8 +169,8 @@ impl Reader<'_> {
     }
 }
 
-/// Long values are somebody's mistake; a report shows where they begin.
-fn shortened(value: &str) -> String {
+/// The start of a value, so that a very long one does not fill a report.
+fn shorten(value: &str) -> String {
     match value.char_indices().nth(80) {
         Some((end, _)) => format!("{}…", &value[..end]),
         None => value.to_owned(),
@@ -217,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn every_mistake_says_what_would_be_right() {
+    fn every_mistake_names_the_expected_form() {
         let mistakes =
             claimed(&[("hostname", "web,,x"), ("namespace", "a b"), ("ttl", "-1"), ("port", "0")]);
         let mistakes = mistakes.expect("annotated").expect_err("all are wrong");

@@ -1,4 +1,4 @@
-//! The values of single annotations, each with its rule and with what would be right.
+//! Parses the value of each annotation. An error describes the expected form.
 
 use std::collections::BTreeSet;
 
@@ -7,14 +7,14 @@ use crate::model::{
     Attributes, Claim, HealthSource, NamespaceReference, PortReference, RoutingPolicy, ServiceName,
 };
 
-/// Cloud Map takes 30 attributes beside its own; the rest are our marks, the zone and the Region.
-const MOST_ATTRIBUTES: usize = 20;
+/// Cloud Map's limit is 30 custom attributes; our marks, the zone and the Region take the others.
+const MAX_ATTRIBUTES: usize = 20;
 
-/// The longest TTL that Cloud Map takes, in seconds.
-const MAXIMUM_TTL: u32 = 2_147_483_647;
+/// Cloud Map's limit, in seconds.
+const MAX_TTL: u32 = 2_147_483_647;
 
 /// Names of Cloud Map services, separated by commas.
-pub fn names(value: &str) -> Result<Vec<ServiceName>, String> {
+pub fn parse_names(value: &str) -> Result<Vec<ServiceName>, String> {
     let (mut names, mut seen) = (Vec::new(), BTreeSet::new());
     for text in value.split(',').map(str::trim) {
         let name = ServiceName::parse(text)
@@ -26,29 +26,26 @@ pub fn names(value: &str) -> Result<Vec<ServiceName>, String> {
     Ok(names)
 }
 
-/// A Cloud Map namespace.
-pub fn namespace(value: &str) -> Result<NamespaceReference, String> {
+pub fn parse_namespace(value: &str) -> Result<NamespaceReference, String> {
     let problem = "it must be the name, id or ARN of a Cloud Map namespace";
     NamespaceReference::parse(value).ok_or_else(|| problem.to_owned())
 }
 
-/// Seconds.
-pub fn ttl(value: &str) -> Result<u32, String> {
-    let seconds: Option<u32> = value.parse().ok().filter(|seconds| *seconds <= MAXIMUM_TTL);
-    seconds.ok_or_else(|| format!("it must be whole seconds from 0 to {MAXIMUM_TTL}"))
+pub fn parse_ttl(value: &str) -> Result<u32, String> {
+    let seconds: Option<u32> = value.parse().ok().filter(|seconds| *seconds <= MAX_TTL);
+    seconds.ok_or_else(|| format!("it must be whole seconds from 0 to {MAX_TTL}"))
 }
 
-/// One of Cloud Map's routing policies, in its own words.
-pub fn routing_policy(value: &str) -> Result<RoutingPolicy, String> {
+pub fn parse_routing_policy(value: &str) -> Result<RoutingPolicy, String> {
     let found = RoutingPolicy::ALL.into_iter().find(|policy| policy.to_string() == value);
     found.ok_or_else(|| "it must be MULTIVALUE or WEIGHTED".to_owned())
 }
 
 /// Ports of the Service, separated by commas.
-pub fn ports(value: &str) -> Result<Vec<PortReference>, String> {
+pub fn parse_ports(value: &str) -> Result<Vec<PortReference>, String> {
     let mut ports = Vec::new();
     for text in value.split(',').map(str::trim) {
-        let port = port(text).ok_or_else(|| {
+        let port = parse_port(text).ok_or_else(|| {
             format!("{text:?} is neither a port number from 1 to 65535 nor a port's name")
         })?;
         if !ports.contains(&port) {
@@ -58,8 +55,8 @@ pub fn ports(value: &str) -> Result<Vec<PortReference>, String> {
     Ok(ports)
 }
 
-/// A number is a port number; a port's name has at least one letter, as Kubernetes demands.
-fn port(text: &str) -> Option<PortReference> {
+/// Digits are a port number: Kubernetes requires at least one letter in a port's name.
+fn parse_port(text: &str) -> Option<PortReference> {
     if text.bytes().all(|byte| byte.is_ascii_digit()) {
         return text.parse().ok().filter(|port| *port > 0).map(PortReference::Number);
     }
@@ -67,60 +64,59 @@ fn port(text: &str) -> Option<PortReference> {
     (inner && text.len() <= 63).then(|| PortReference::Name(text.to_owned()))
 }
 
-/// `true` or `false`.
-pub fn boolean(value: &str) -> Result<bool, String> {
-    one_of(value, "false", "true")
+pub fn parse_boolean(value: &str) -> Result<bool, String> {
+    parse_choice(value, "false", "true")
 }
 
-/// How readiness shows: `membership` or `custom`.
-pub fn health(value: &str) -> Result<HealthSource, String> {
-    let custom = one_of(value, "membership", "custom")?;
+/// `membership` or `custom`.
+pub fn parse_health(value: &str) -> Result<HealthSource, String> {
+    let custom = parse_choice(value, "membership", "custom")?;
     Ok(if custom { HealthSource::Custom } else { HealthSource::Membership })
 }
 
-/// Whether other Services may have the name, too: `exclusive` or `shared`.
-pub fn claim(value: &str) -> Result<Claim, String> {
-    let shared = one_of(value, "exclusive", "shared")?;
+/// `exclusive` or `shared`.
+pub fn parse_claim(value: &str) -> Result<Claim, String> {
+    let shared = parse_choice(value, "exclusive", "shared")?;
     Ok(if shared { Claim::Shared } else { Claim::Exclusive })
 }
 
-/// What becomes of terminating pods: `drop` or `keep-serving`.
-pub fn keeps_serving(value: &str) -> Result<bool, String> {
-    one_of(value, "drop", "keep-serving")
+/// Whether terminating pods stay registered: `drop` or `keep-serving`.
+pub fn parse_keeps_serving(value: &str) -> Result<bool, String> {
+    parse_choice(value, "drop", "keep-serving")
 }
 
-/// What becomes of a name for which no endpoint is ready: `empty` or `keep`.
-pub fn keeps_last(value: &str) -> Result<bool, String> {
-    one_of(value, "empty", "keep")
+/// Whether a name keeps its last instances if no endpoint is ready: `empty` or `keep`.
+pub fn parse_keeps_last(value: &str) -> Result<bool, String> {
+    parse_choice(value, "empty", "keep")
 }
 
-/// Whether it is the second word, where it must be one of two.
-fn one_of(value: &str, no: &str, yes: &str) -> Result<bool, String> {
+/// Whether the value is `yes`, if it must be `no` or `yes`.
+fn parse_choice(value: &str, no: &str, yes: &str) -> Result<bool, String> {
     let known = value == no || value == yes;
     known.then_some(value == yes).ok_or_else(|| format!("it must be {no:?} or {yes:?}"))
 }
 
-/// How many instances a service may have, which is Cloud Map's limit, too.
-pub fn maximum(value: &str) -> Result<usize, String> {
+/// A number of instances up to 1,000, Cloud Map's limit for a service.
+pub fn parse_maximum(value: &str) -> Result<usize, String> {
     let number = value.parse().ok().filter(|number| (1..=1000).contains(number));
     number.ok_or_else(|| "it must be a whole number from 1 to 1000".to_owned())
 }
 
 /// Attributes for every instance, `key=value` separated by commas. Cloud Map's limits are checked here, so that every
 /// mistake is reported by its key, and none comes back as a refused registration.
-pub fn attributes(value: &str) -> Result<Attributes, String> {
+pub fn parse_attributes(value: &str) -> Result<Attributes, String> {
     let (mut all, mut mistakes) = (Attributes::new(), Vec::new());
     for pair in value.split(',').map(str::trim) {
         match attribute(pair) {
             Ok((key, value)) if all.insert(key.to_owned(), value.to_owned()).is_none() => {}
-            Ok((key, _)) => mistakes.push(format!("the key {key:?} stands in it twice")),
+            Ok((key, _)) => mistakes.push(format!("the key {key:?} occurs twice")),
             Err(mistake) => mistakes.push(mistake),
         }
     }
     let keys: usize = all.keys().map(|key| key.len() + 1).sum();
-    if all.len() > MOST_ATTRIBUTES || keys > 1024 {
+    if all.len() > MAX_ATTRIBUTES || keys > 1024 {
         mistakes.push(format!(
-            "it has {} keys of {keys} characters together; {MOST_ATTRIBUTES} keys and 1,024 characters are the most",
+            "it has {} keys of {keys} characters together; {MAX_ATTRIBUTES} keys and 1,024 characters are the most",
             all.len()
         ));
     }
@@ -173,7 +169,7 @@ mod tests {
             ("", Err("\"\" is no key=value")),
             ("=a", Err("the key \"\" is not 1 to 255 printable ASCII characters")),
             ("te am=a", Err("the key \"te am\" is not 1 to 255 printable ASCII characters")),
-            ("a=1,a=2", Err("the key \"a\" stands in it twice")),
+            ("a=1,a=2", Err("the key \"a\" occurs twice")),
             (
                 "AWS_A=1,team,b=2,REGION=x",
                 Err(
@@ -192,18 +188,18 @@ mod tests {
             ("cloud-map-sync/owner=1", Err("the key \"cloud-map-sync/owner\" is reserved")),
         ];
         for (value, expected) in cases {
-            let found = attributes(value).map(|attributes| attributes.len());
+            let found = parse_attributes(value).map(|attributes| attributes.len());
             assert_eq!(found, expected.map_err(str::to_owned), "{value}");
         }
         for value in [long_key.as_str(), &long_value, "k= x", "k=\u{e9}", "k=a\nb"] {
-            assert!(attributes(value).is_err(), "{value:?}");
+            assert!(parse_attributes(value).is_err(), "{value:?}");
         }
     }
 
     #[test]
     fn a_maximum_is_a_number_of_instances() {
         for (value, expected) in [("1", Some(1)), ("1000", Some(1000)), ("0", None), ("x", None)] {
-            assert_eq!(maximum(value).ok(), expected);
+            assert_eq!(parse_maximum(value).ok(), expected);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Annotated Services out of Service objects.
+//! Annotated Services from Service objects.
 
 use serde_json::{Value, json};
 
@@ -81,7 +81,7 @@ fn endpoints_that_were_read_are_known_to_be_none() {
 }
 
 #[test]
-fn endpoints_are_cut_short_where_the_cluster_says_so() {
+fn endpoints_are_truncated_if_the_cluster_annotates_it() {
     let annotated = |capacity: &str| {
         json!({
             "annotations": { "endpoints.kubernetes.io/over-capacity": capacity },

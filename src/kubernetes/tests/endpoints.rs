@@ -1,10 +1,10 @@
-//! Endpoints out of slices and out of v1 Endpoints.
+//! Endpoints from slices and from v1 Endpoints.
 
 use insta::assert_snapshot;
 use k8s_openapi::api::core::v1::Endpoints;
 use serde_json::{Value, json};
 
-use crate::kubernetes::endpoints::{of_core, of_slices};
+use crate::kubernetes::endpoints::{from_core, from_slices};
 use crate::kubernetes::object::EndpointSlice;
 use crate::model::Endpoint;
 
@@ -24,7 +24,7 @@ fn pod(name: &str, address: &str) -> Value {
 }
 
 /// One line for each endpoint: pod, addresses, zone, ports.
-fn tell(endpoints: &[Endpoint]) -> String {
+fn format_endpoints(endpoints: &[Endpoint]) -> String {
     let lines = endpoints.iter().map(|endpoint| {
         let addresses: Vec<String> = endpoint.addresses().map(|it| it.to_string()).collect();
         let (pod, zone) = (endpoint.pod.as_deref(), endpoint.zone.as_deref());
@@ -35,7 +35,7 @@ fn tell(endpoints: &[Endpoint]) -> String {
 }
 
 #[test]
-fn a_condition_holds_unless_it_says_otherwise_and_what_is_not_ready_does_not_serve() {
+fn missing_conditions_have_defaults() {
     let cases = [
         (json!(null), "ready serving"),
         (json!({}), "ready serving"),
@@ -44,7 +44,7 @@ fn a_condition_holds_unless_it_says_otherwise_and_what_is_not_ready_does_not_ser
         (json!({ "ready": null, "serving": false }), "ready"),
         (json!({ "ready": false, "serving": false, "terminating": false }), ""),
         (json!({ "ready": false, "serving": true }), "serving"),
-        // With publishNotReadyAddresses every endpoint is called ready, also one on its way out.
+        // With publishNotReadyAddresses every endpoint is marked as ready, also a terminating one.
         (
             json!({ "ready": true, "serving": true, "terminating": true }),
             "ready serving terminating",
@@ -58,7 +58,7 @@ fn a_condition_holds_unless_it_says_otherwise_and_what_is_not_ready_does_not_ser
     for (conditions, expected) in cases {
         let mut endpoint = pod("one", "10.0.0.1");
         endpoint["conditions"] = conditions.clone();
-        let found = of_slices(&[ipv4(&json!([endpoint]))]);
+        let found = from_slices(&[ipv4(&json!([endpoint]))]);
         assert_eq!(found.iter().map(condition).collect::<Vec<_>>(), [expected], "{conditions}");
     }
 }
@@ -77,7 +77,7 @@ fn a_pod_in_slices_of_both_families_is_one_endpoint() {
         slice("IPv6", &http, &json!([pod("one", "fd00::1"), pod("two", "fd00::2")])),
         slice("IPv4", &http, &json!([pod("one", "10.0.0.1")])),
     ];
-    assert_snapshot!(tell(&of_slices(&slices)), @r#"
+    assert_snapshot!(format_endpoints(&from_slices(&slices)), @r#"
     one 10.0.0.1+fd00::1 a {"http": 8080}
     two fd00::2 a {"http": 8080}
     "#);
@@ -90,7 +90,7 @@ fn a_pod_in_slices_of_several_port_sets_has_them_all() {
         ipv4(&json!([pod("one", "10.0.0.1")])),
         slice("IPv4", &grpc, &json!([pod("one", "10.0.0.1")])),
     ];
-    assert_snapshot!(tell(&of_slices(&slices)), @r#"one 10.0.0.1 a {"grpc": 9090, "http": 8080}"#);
+    assert_snapshot!(format_endpoints(&from_slices(&slices)), @r#"one 10.0.0.1 a {"grpc": 9090, "http": 8080}"#);
 }
 
 #[test]
@@ -98,12 +98,12 @@ fn one_ready_entry_is_enough_while_a_pod_moves_between_slices() {
     let mut stale = pod("one", "10.0.0.1");
     stale["conditions"] = json!({ "ready": false });
     let slices = [ipv4(&json!([stale])), ipv4(&json!([pod("one", "10.0.0.1")]))];
-    let found = of_slices(&slices);
+    let found = from_slices(&slices);
     assert_eq!(found.iter().map(condition).collect::<Vec<_>>(), ["ready serving"]);
 }
 
 #[test]
-fn an_entry_that_does_not_serve_adds_to_one_that_does_and_replaces_nothing() {
+fn entry_that_is_not_serving_only_adds_addresses_and_ports() {
     let mut stale = pod("one", "10.0.0.9");
     stale["conditions"] = json!({ "ready": false });
     let mut other = pod("one", "fd00::1");
@@ -114,13 +114,13 @@ fn an_entry_that_does_not_serve_adds_to_one_that_does_and_replaces_nothing() {
         slice("IPv6", &http(9999), &json!([other])),
         slice("IPv4", &http(8080), &json!([pod("one", "10.0.0.1")])),
     ];
-    let found = of_slices(&slices);
-    assert_snapshot!(tell(&found), @r#"one 10.0.0.1+fd00::1 a {"http": 8080}"#);
+    let found = from_slices(&slices);
+    assert_snapshot!(format_endpoints(&found), @r#"one 10.0.0.1+fd00::1 a {"http": 8080}"#);
     assert_eq!(condition(&found[0]), "ready serving");
 }
 
 #[test]
-fn a_pod_of_which_no_entry_serves_is_terminating_when_all_say_so() {
+fn pod_is_terminating_if_all_its_entries_are() {
     let entry = |terminating: bool| {
         let mut entry = pod("one", "10.0.0.1");
         entry["conditions"] =
@@ -128,13 +128,13 @@ fn a_pod_of_which_no_entry_serves_is_terminating_when_all_say_so() {
         ipv4(&json!([entry]))
     };
     for (others, expected) in [(false, ""), (true, "terminating")] {
-        let found = of_slices(&[entry(true), entry(others)]);
+        let found = from_slices(&[entry(true), entry(others)]);
         assert_eq!(found.iter().map(condition).collect::<Vec<_>>(), [expected]);
     }
 }
 
 #[test]
-fn what_no_pod_stands_behind_is_told_apart_by_its_address() {
+fn endpoints_without_a_pod_are_identified_by_address() {
     let node = json!({ "kind": "Node", "name": "n1" });
     let entries = json!([
         { "addresses": ["10.0.0.1"] },
@@ -142,7 +142,7 @@ fn what_no_pod_stands_behind_is_told_apart_by_its_address() {
         { "addresses": ["10.0.0.2"], "targetRef": { "kind": "Pod" } },
         { "addresses": ["10.0.0.3"], "targetRef": node },
     ]);
-    assert_snapshot!(tell(&of_slices(&[ipv4(&entries)])), @r#"
+    assert_snapshot!(format_endpoints(&from_slices(&[ipv4(&entries)])), @r#"
     - 10.0.0.3 - {"http": 8080}
     - 10.0.0.1 - {"http": 8080}
     - 10.0.0.2 - {"http": 8080}
@@ -150,9 +150,9 @@ fn what_no_pod_stands_behind_is_told_apart_by_its_address() {
 }
 
 #[test]
-fn pods_on_the_hosts_network_are_told_apart_though_they_share_its_address() {
+fn pods_on_the_network_of_a_host_are_separate_endpoints() {
     let slices = [ipv4(&json!([pod("one", "10.0.0.1"), pod("two", "10.0.0.1")]))];
-    assert_snapshot!(tell(&of_slices(&slices)), @r#"
+    assert_snapshot!(format_endpoints(&from_slices(&slices)), @r#"
     one 10.0.0.1 a {"http": 8080}
     two 10.0.0.1 a {"http": 8080}
     "#);
@@ -162,11 +162,11 @@ fn pods_on_the_hosts_network_are_told_apart_though_they_share_its_address() {
 fn only_the_first_address_of_an_entry_counts() {
     let mut two = pod("one", "10.0.0.1");
     two["addresses"] = json!(["10.0.0.1", "10.0.0.2"]);
-    assert_snapshot!(tell(&of_slices(&[ipv4(&json!([two]))])), @r#"one 10.0.0.1 a {"http": 8080}"#);
+    assert_snapshot!(format_endpoints(&from_slices(&[ipv4(&json!([two]))])), @r#"one 10.0.0.1 a {"http": 8080}"#);
 }
 
 #[test]
-fn slices_without_endpoints_ports_or_addresses_say_nothing() {
+fn slices_without_endpoints_or_addresses_are_empty() {
     let none = json!(null);
     let nothing = [
         ipv4(&none),
@@ -175,16 +175,16 @@ fn slices_without_endpoints_ports_or_addresses_say_nothing() {
         ipv4(&json!([{ "addresses": ["pod.example.com"] }])),
         slice("FQDN", &none, &json!([{ "addresses": ["10.0.0.1"] }])),
     ];
-    assert_eq!(of_slices(&nothing), []);
+    assert_eq!(from_slices(&nothing), []);
     let portless = [slice("IPv4", &none, &json!([pod("one", "10.0.0.1")]))];
-    assert_snapshot!(tell(&of_slices(&portless)), @"one 10.0.0.1 a {}");
+    assert_snapshot!(format_endpoints(&from_slices(&portless)), @"one 10.0.0.1 a {}");
 }
 
 #[test]
 fn a_port_without_a_name_or_a_number_is_read_as_such() {
     let ports = json!([{ "port": 8080 }, { "name": "all", "port": null }, { "name": "odd", "port": 70000 }]);
     let slices = [slice("IPv4", &ports, &json!([pod("one", "10.0.0.1")]))];
-    assert_snapshot!(tell(&of_slices(&slices)), @r#"one 10.0.0.1 a {"": 8080}"#);
+    assert_snapshot!(format_endpoints(&from_slices(&slices)), @r#"one 10.0.0.1 a {"": 8080}"#);
 }
 
 #[test]
@@ -193,12 +193,12 @@ fn the_order_of_slices_and_entries_does_not_matter() {
         ipv4(&json!([pod("one", "10.0.0.1"), pod("two", "10.0.0.2")])),
         slice("IPv6", &json!([{ "name": "grpc", "port": 9090 }]), &json!([pod("one", "fd00::1")])),
     ];
-    let endpoints = of_slices(&slices);
+    let endpoints = from_slices(&slices);
     slices.reverse();
     for slice in &mut slices {
         slice.endpoints.reverse();
     }
-    assert_eq!(of_slices(&slices), endpoints);
+    assert_eq!(from_slices(&slices), endpoints);
 }
 
 #[test]
@@ -214,13 +214,13 @@ fn core_endpoints_give_the_addresses_of_all_subsets() {
         { "notReadyAddresses": [{ "ip": "10.0.0.2" }, { "ip": "10.0.0.3" }] },
     ]});
     let core: Endpoints = serde_json::from_value(core).expect("Endpoints");
-    let found = of_core(&core);
-    assert_snapshot!(tell(&found), @r#"
+    let found = from_core(&core);
+    assert_snapshot!(format_endpoints(&found), @r#"
     one 10.0.0.1 - {"grpc": 9090, "http": 8080}
     - 10.0.0.2 - {"http": 8080}
     - 10.0.0.3 - {"http": 8080}
     "#);
     let conditions: Vec<String> = found.iter().map(condition).collect();
     assert_eq!(conditions, ["ready serving", "ready serving", ""]);
-    assert_eq!(of_core(&Endpoints::default()), []);
+    assert_eq!(from_core(&Endpoints::default()), []);
 }

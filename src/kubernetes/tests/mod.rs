@@ -1,4 +1,4 @@
-//! Kubernetes objects as an API server writes them, and what is made of them.
+//! The conversion of Kubernetes objects, from the JSON of an API server.
 
 mod desired;
 mod endpoints;

@@ -1,5 +1,5 @@
-//! ARNs of namespaces and services. Wherever the API takes an id it takes the ARN too. What is in a namespace that
-//! another account shares with this one bears that account's number, and goes by its ARN alone.
+//! ARNs of namespaces and services. The API accepts an ARN in place of every id. The ARN of an object in a namespace
+//! that another account shares contains the number of that account, and is the only reference to the object.
 
 use super::state::State;
 

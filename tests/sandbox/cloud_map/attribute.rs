@@ -1,5 +1,5 @@
-//! The rules for the attributes of an instance: what a service requires of every instance, what excludes what, and
-//! how much there may be. All of it is checked before RegisterInstance is accepted.
+//! The rules for the attributes of an instance: those that a service requires, those that exclude each other, and the
+//! limits. All are checked before RegisterInstance is accepted.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr};

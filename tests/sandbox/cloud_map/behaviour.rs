@@ -1,5 +1,5 @@
-//! How fast, how late and how freely the stand-in answers: the dials of a test. The defaults are short times, so
-//! that a test in real time is quick; the real service needs seconds for an operation and publishes no bound.
+//! The settings of the stand-in for a test: durations, delays and limits. The defaults are short, so that a test in
+//! real time is fast; the real service takes seconds for an operation and publishes no limit.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

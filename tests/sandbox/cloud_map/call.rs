@@ -1,4 +1,4 @@
-//! The record of calls: one entry for each request that named an operation, whatever became of it.
+//! The record of calls: one entry for each request that named an operation, with any result.
 
 /// One call over the wire.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,5 +1,5 @@
-//! The discovery plane: DiscoverInstances and its revision. It names things by HttpName and service name, has no
-//! pages, gives 100 instances unless asked for more, in no order, and may see changes later than the control plane.
+//! The discovery plane: DiscoverInstances and its revision. It finds services by HttpName and service name, has no
+//! pages, returns 100 instances by default, in random order, and may show changes later than the control plane.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

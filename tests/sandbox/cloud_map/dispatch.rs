@@ -1,6 +1,5 @@
-//! One call from the accepted request to the answer: guard, fault, rate, the operation itself, record, guard.
-//! The order is the real one where it shows: a call that is throttled has no effect, a call that is refused was made
-//! all the same and is in the record.
+//! One call from the accepted request to the reply: guard, fault, rate limit, the operation itself, record, guard. As
+//! in the real service, a throttled call has no effect, and a refused call counts as made and is in the record.
 
 use std::time::Duration;
 

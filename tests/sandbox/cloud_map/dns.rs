@@ -1,4 +1,4 @@
-//! The DNS and health settings of a service, and which of them go together with which namespace.
+//! The DNS and health settings of a service, and the kinds of namespace that accept them.
 
 use serde_json::{Value, json};
 

@@ -1,5 +1,5 @@
-//! What an asynchronous operation changes when its time has come, and how it can fail only then: the world may have
-//! changed since it was accepted.
+//! The effect of an asynchronous operation when it ends. It can fail at that time only, since the registry may have
+//! changed after it was accepted.
 
 use std::sync::Arc;
 

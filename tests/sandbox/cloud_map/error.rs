@@ -1,6 +1,6 @@
-//! The error answers of Cloud Map: a name, an HTTP status, a message and sometimes members that say more.
-//! `body` renders one as the JSON protocol carries it. Modelled errors spell the text `Message`, throttles and
-//! other errors of the front end `message`; both are sent, since clients read either.
+//! The error replies of Cloud Map: a name, an HTTP status, a message and sometimes further members. `body` formats one
+//! for the JSON protocol. Modelled errors have the member `Message`, throttles and other errors of the front end
+//! `message`; both are sent, since clients read either.
 
 use serde_json::{Map, Value};
 

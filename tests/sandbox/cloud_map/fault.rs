@@ -1,5 +1,5 @@
-//! Faults that a test asks for: which calls, how many of them, and what goes wrong. Some answer in place of the
-//! service, some after it has done what was asked, and one lets the operation fail later.
+//! Faults that a test injects: the calls, their number and the fault. Some faults reply instead of the service, some
+//! after it has executed the call, and one makes the operation fail later.
 
 use std::time::Duration;
 

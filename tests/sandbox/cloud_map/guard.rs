@@ -1,6 +1,6 @@
 //! The stand-in's own check of the ownership rule, after every call: an instance whose marks are not exactly ours is
-//! byte for byte what it was, no call aims at one, and no registration carries marks that are not ours. It knows the
-//! mark keys by itself, so that a mistake in the function's codec is not repeated here.
+//! unchanged, no call names one, and no registration has marks that are not ours. It has its own copy of the mark keys,
+//! so that it does not repeat a mistake of the function.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,6 +1,6 @@
-//! The health of instances, which is not an attribute: AWS_INIT_HEALTH_STATUS stays as it was written while the status
-//! moves on. A status reported for a custom check takes effect after a while, and repeating it does not hasten it. A
-//! registration starts the status anew; that of a new instance is known a moment later than the instance.
+//! The health of instances, which is not an attribute: AWS_INIT_HEALTH_STATUS never changes while the status does. A
+//! status that is reported to a custom health check takes effect after a delay, which a repetition does not shorten. A
+//! registration resets the status. The status of a new instance is shown a moment later than the instance.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! The versions of one instance id. A change is true when its operation ends; the two planes begin to show it at
-//! times of their own, so each reader asks for the newest version that has reached it.
+//! The versions of one instance id. A change takes effect when its operation ends. Each of the two planes shows it with
+//! its own delay, so a reader gets the newest version that has reached its plane.
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
-//! Ids as the service makes them: `ns-` and `srv-` with 16 lower-case letters or digits, operations of 32 and 8.
-//! They come from a counter for each kind through a hash, so the third service has the same id in every run, however
-//! often a client polled meanwhile, and nobody can guess it.
+//! Ids in the form of the service: `ns-` and `srv-` with 16 lower-case letters or digits, operations with 32 and 8.
+//! Each is the hash of a counter for its kind. So the third service has the same id in every run, and no test can guess
+//! an id.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! Registering and deregistering instances: accepted now, done when the operation ends. A registration under an id
-//! that exists replaces the whole instance; one under an id that is busy is refused with the operation in its way.
+//! Registers and deregisters instances: accepted now, done when the operation ends. A registration under an existing id
+//! replaces the whole instance. One under an id with an operation under way is refused with the id of that operation.
 
 use std::sync::Arc;
 

@@ -1,10 +1,11 @@
 //! A stand-in for AWS Cloud Map: one account in one Region, served in the JSON 1.1 protocol. It behaves like the
-//! service and not like a map: changes are operations that end later or fail, lists are cut into pages and then
-//! filtered, a registration replaces, limits and patterns refuse. After every call it checks by itself that nothing
-//! foreign was touched and panics when a test ends with a violation.
+//! service: changes are operations that end later or fail, lists are divided into pages and then filtered, a
+//! registration replaces, and limits and patterns are enforced. After every call it checks that no foreign instance was
+//! changed, and panics if a test ends with a violation.
 //!
-//! A request goes through `wire` (protocol) and `dispatch` (fault, rate, guard) to the file of its noun; `state` holds
-//! everything; `seed` is what tests do and `view` what they see without a wire. It fakes a server only: it shares no code with `src/`.
+//! A request passes through `wire` (protocol) and `dispatch` (fault, rate limit, guard) to the file of its noun;
+//! `state` holds everything. Tests change it by `seed` and read it by `view` without HTTP. It shares no code with
+//! `src/`.
 
 mod arn;
 mod attribute;

@@ -1,5 +1,5 @@
-//! Creating namespaces: asynchronous, so a namespace is there only when its operation has ended, and a clash that
-//! arises meanwhile shows as a failed operation.
+//! Creates namespaces, asynchronously: a namespace exists when its operation has ended. If another client creates the
+//! same one meanwhile, the operation fails.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Changing and deleting namespaces, as operations. What a change does not mention stays, unlike with services.
+//! Changes and deletes namespaces, as operations. A change keeps the settings that it omits, unlike that of a service.
 
 use super::dispatch::Output;
 use super::effect::Effect;

@@ -1,4 +1,4 @@
-//! GetNamespace and ListNamespaces, and the shape in which a namespace is shown.
+//! GetNamespace and ListNamespaces, and the JSON of a namespace.
 
 use serde_json::{Value, json};
 

@@ -1,6 +1,6 @@
-//! Asynchronous operations: accepted at once, done later. Nothing runs in the background: whoever looks at the state
-//! first settles the operations whose time has come, in the order in which they fell due. So the same calls at the
-//! same times give the same registry, with tokio's clock paused too.
+//! Asynchronous operations: accepted at once, done later. Nothing runs in the background: the next access to the state
+//! completes the operations that are due, in order of their time. So the same calls at the same times give the same
+//! registry, also with tokio's clock paused.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

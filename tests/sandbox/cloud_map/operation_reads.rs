@@ -1,4 +1,4 @@
-//! GetOperation and ListOperations. A listed operation is only its id and status.
+//! GetOperation and ListOperations. A list contains only the id and status of an operation.
 
 use std::collections::BTreeMap;
 

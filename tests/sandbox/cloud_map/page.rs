@@ -1,5 +1,5 @@
-//! Pages and filters of the List calls. A page is cut first and filtered afterwards, as the real service does it, so a
-//! page can be empty and still lead on. A token says after which key the next page begins and of which list it is.
+//! Pages and filters of the List calls. As in the real service, a page is filtered after it was cut, so an empty page
+//! can have a next token. A token contains its list and the last key of its page.
 
 use super::error::ApiError;
 use super::input::{Input, absent};

@@ -1,5 +1,5 @@
-//! What the registry holds: namespaces, services and their instances. Every instance id has a history, since the
-//! control plane and the discovery plane may see a finished change later than it happened, and at different times.
+//! The content of the registry: namespaces, services and their instances. Every instance id has a history, since the
+//! control plane and the discovery plane show a finished change with different delays.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! How full services and namespaces are: what is there, and what accepted registrations will add. It is counted as it
-//! changes, since a registry of 20,000 instances is asked at each registration.
+//! The number of instances of services and namespaces, including those of accepted registrations. It is updated with
+//! each change: counting 20,000 instances at each registration would be too slow.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Seeding without a wire: what ECS, Terraform or a person did before or beside the function. Names that a test got
-//! wrong panic, since the test itself is then wrong.
+//! Changes the registry without HTTP, as ECS, Terraform or a user does beside the function. A wrong name panics, since
+//! the test itself is then wrong.
 
 use std::sync::Arc;
 

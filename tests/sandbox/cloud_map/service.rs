@@ -1,5 +1,5 @@
-//! Creating, changing and deleting services. Creation and deletion are synchronous; a change is an operation, and it
-//! deletes what it does not mention.
+//! Creates, changes and deletes services. Creation and deletion are synchronous; a change is an operation, and it
+//! deletes the settings that it omits.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Attributes of a service itself (not of its instances): at most 30, upserted, gone with the service.
+//! Attributes of a service itself (not of its instances): at most 30, upserted, deleted with the service.
 
 use serde_json::json;
 

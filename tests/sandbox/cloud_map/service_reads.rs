@@ -1,5 +1,5 @@
-//! GetService and ListServices, and the shape in which a service is shown. A list does not say of which namespace a
-//! service is, and it cannot be filtered by name.
+//! GetService and ListServices, and the JSON of a service. A list does not contain the namespace of a service, and
+//! cannot be filtered by name.
 
 use serde_json::{Value, json};
 

@@ -1,5 +1,5 @@
-//! Everything the stand-in knows, behind one lock: the registry, the operations in flight, the dials, the faults still
-//! due, the record of calls and the guard. `touch` brings it up to the present before anyone looks or acts.
+//! The state of the stand-in, behind one lock: the registry, the operations under way, the settings, the remaining
+//! faults, the record of calls and the guard. `touch` completes the operations that are due before each access.
 
 use std::collections::BTreeMap;
 use std::time::SystemTime;

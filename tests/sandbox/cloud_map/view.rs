@@ -1,5 +1,4 @@
-//! Looking without a wire: what is in the registry now. Names that a test got wrong panic, since the test itself is
-//! then wrong.
+//! Reads the present content of the registry without HTTP. A wrong name panics, since the test itself is then wrong.
 
 use std::collections::BTreeMap;
 

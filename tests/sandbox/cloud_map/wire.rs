@@ -1,5 +1,5 @@
-//! The JSON 1.1 protocol: what a request must carry before it is looked at, and how answers and broken answers go
-//! back. Every operation is a POST to `/` whose `x-amz-target` names it.
+//! The JSON 1.1 protocol: checks the headers of a request, and formats replies and damaged replies. Every operation is
+//! a POST to `/` whose `x-amz-target` names it.
 
 use std::io;
 use std::time::Duration;

@@ -1,6 +1,5 @@
-//! Who may do what: bearer tokens become users through the cluster's access entries, and the rules
-//! are those that `deploy/rbac.yaml` gives its group, nothing more. Everything else is forbidden in
-//! RBAC's words.
+//! Authorisation: the cluster's access entries map bearer tokens to users, and the rules are those of the group in
+//! `deploy/rbac.yaml`. Every other request is forbidden with RBAC's error message.
 
 use std::collections::BTreeMap;
 

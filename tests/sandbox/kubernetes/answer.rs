@@ -1,5 +1,5 @@
-//! One request after another: fault, authentication, authorisation, then the resource, in the order
-//! in which a real API server refuses. Every request ends in the request log with its status.
+//! Handles one request: fault, authentication, authorisation, then the resource, in the order of a real API server.
+//! Every request is in the request log with its status.
 
 use std::sync::{Arc, Mutex};
 

@@ -1,4 +1,4 @@
-//! What is not a resource: version, health and the discovery documents that kubectl reads first.
+//! The paths without a resource: version, health and the discovery documents that kubectl reads first.
 
 use serde_json::{Value, json};
 

@@ -1,6 +1,5 @@
-//! EndpointSlices as the endpoint-slice controller writes them (k8s.io/endpointslice): one set per
-//! address family and port set, at most 100 endpoints in each, and an empty placeholder where a
-//! family has none.
+//! EndpointSlices as the endpoint-slice controller writes them (k8s.io/endpointslice): one set per address family and
+//! port set, at most 100 endpoints in each, and an empty placeholder if a family has none.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! The v1 Endpoints object as the endpoints controller writes it: one family, not-ready addresses
-//! in a list of their own, terminating pods left out, cut at 1,000 addresses.
+//! The v1 Endpoints object as the endpoints controller writes it: one family, not-ready addresses in a separate list,
+//! no terminating pods, truncated at 1,000 addresses.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,5 @@
-//! Creation of events.k8s.io/v1 Events under the server's strict rules (k8s.io/kubernetes
-//! pkg/apis/core/validation events.go): what is missing or too long is told field by field in one
-//! 422.
+//! Creates events.k8s.io/v1 Events under the server's strict rules (k8s.io/kubernetes pkg/apis/core/validation
+//! events.go): one 422 reports all fields that are missing or too long.
 
 use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;

@@ -1,5 +1,5 @@
-//! Injected faults: what a cluster's API does on a bad day. A fault hits the next requests whose
-//! path begins as told, then wears out.
+//! Injected faults of a cluster's API. A fault applies to the next requests with its path prefix, for a given number of
+//! requests.
 
 use std::time::Duration;
 

@@ -1,7 +1,6 @@
-//! A stand-in Kubernetes API server for one cluster, over real TLS with an authority of its own.
-//! Tests change its world with the verbs here; clients see it through HTTP alone: `answer` serves
-//! from `world`, which `store` keeps. Tokens are checked as an EKS cluster checks them, and RBAC
-//! grants what `deploy/rbac.yaml` grants.
+//! A stand-in Kubernetes API server for one cluster, over real TLS with its own certificate authority. Tests change its
+//! state with `verbs`; clients read it by HTTP only: `answer` serves the objects of `world`, which `store` keeps.
+//! Tokens are checked as in an EKS cluster, and RBAC grants the rules of `deploy/rbac.yaml`.
 
 mod access;
 mod answer;

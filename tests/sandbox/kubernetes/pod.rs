@@ -1,4 +1,4 @@
-//! The pods behind a Service, as far as the endpoint controllers look at them.
+//! The pods of a Service, with the fields that the endpoint controllers read.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;

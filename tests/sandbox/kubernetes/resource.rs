@@ -1,6 +1,5 @@
-//! The resources that the stand-in stores, and request paths read as an API server reads them:
-//! group, version, namespace, resource, name. RBAC speaks of paths before the server knows whether
-//! such a resource exists.
+//! The resources that the stand-in stores, and the parser of request paths: group, version, namespace, resource, name.
+//! RBAC judges a path before the server checks if the resource exists.
 
 use axum::http::Method;
 

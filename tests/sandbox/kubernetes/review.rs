@@ -1,5 +1,5 @@
-//! SelfSubjectAccessReview: a user asks what the rules let it do. Whoever has a name may ask, as the
-//! ClusterRole `system:basic-user` of every cluster says.
+//! SelfSubjectAccessReview: checks the permissions of the caller. Every authenticated user may create one, by the
+//! ClusterRole `system:basic-user` of every cluster.
 
 use serde_json::{Value, json};
 

@@ -1,5 +1,5 @@
-//! Field and label selectors. Both are read before anything is listed; what cannot be read is a 400
-//! in the server's own words.
+//! Field and label selectors. Both are parsed before a list is made; an invalid one is a 400 with the error message of
+//! a real server.
 
 use serde_json::Value;
 

@@ -1,5 +1,5 @@
-//! The server itself: a TLS listener, the lock around its world, and what tests ask of it as a
-//! server - address, certificates, request log.
+//! The server itself: a TLS listener, the lock around its state, and its address, certificates and request log for
+//! tests.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

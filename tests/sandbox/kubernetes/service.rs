@@ -1,5 +1,5 @@
-//! The builder of Services for tests: a headless Service unless told otherwise, in the shape that a
-//! real server returns after defaulting.
+//! The builder of Services for tests: a headless Service by default, with the fields that a real server sets by
+//! default.
 
 use serde_json::{Map, Value, json};
 

@@ -1,5 +1,4 @@
-//! Failures as the API server words them: `Status` objects with code, reason and details, and the
-//! few answers that are plain text.
+//! The API server's error replies: `Status` objects with code, reason and details, and a few plain texts.
 
 use axum::http::StatusCode;
 use serde_json::{Value, json};

@@ -1,5 +1,5 @@
-//! The objects of one cluster with their revisions. Objects are plain JSON; the map is shared
-//! copy-on-write, so keeping an old revision for a paged list costs nothing.
+//! The objects of one cluster with their revisions. Objects are plain JSON. The map is copy-on-write, so an old
+//! revision for a paged list costs nothing.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;

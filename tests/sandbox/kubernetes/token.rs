@@ -1,6 +1,5 @@
-//! Checks a bearer token as aws-iam-authenticator's verifier does (pkg/token/token.go), then, in
-//! place of its call to STS, recomputes the signature of the URL inside the token. The order of the
-//! checks is the verifier's.
+//! Checks a bearer token like aws-iam-authenticator's verifier (pkg/token/token.go), in the same order. Instead of
+//! calling STS it recomputes the signature of the URL in the token.
 
 use axum::extract::Query;
 use axum::http::{HeaderMap, Uri};

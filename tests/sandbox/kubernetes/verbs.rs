@@ -1,5 +1,5 @@
-//! The verbs with which tests change a cluster: its Services and pods, who has access, what is
-//! served and how it fails.
+//! The verbs with which tests change a cluster: its Services and pods, its access entries, the APIs that it serves and
+//! its faults.
 
 use std::time::Duration;
 

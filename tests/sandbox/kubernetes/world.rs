@@ -1,6 +1,5 @@
-//! The state of one cluster: objects, the pods behind its Services, and the switches that tests
-//! turn. Every change of a Service or of its pods is followed by what the endpoint controllers
-//! would write.
+//! The state of one cluster: objects, the pods of its Services, and the switches for tests. After every change of a
+//! Service or of its pods the objects of the endpoint controllers are updated.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

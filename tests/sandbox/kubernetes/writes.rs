@@ -1,6 +1,5 @@
-//! Writes by the administrator, so that kubectl can change a served cluster: create, replace,
-//! merge-patch, delete. The controllers that follow a Service then run as they do after a test's
-//! own change.
+//! Writes by the administrator, so that kubectl can change a served cluster: create, replace, merge-patch, delete. The
+//! endpoint controllers then run as after a change by a test.
 
 use axum::http::Method;
 use serde_json::{Value, json};

@@ -1,5 +1,5 @@
-//! How SQS refuses a whole request: its error's name in JSON, and where the older query protocol had
-//! another, that one in a header.
+//! The errors of SQS for a whole request: the name of the error in JSON, and its name in the older query protocol, if
+//! it differs, in a header.
 
 use axum::http::{HeaderValue, StatusCode};
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Messages as Lambda's event source mapping hands them to a function.
+//! Messages in the form of Lambda's event source mapping.
 
 use serde_json::{Value, json};
 

@@ -1,7 +1,6 @@
-//! The SQS stand-in: standard queues that take messages by SendMessage and SendMessageBatch and hold them back by
-//! ChangeMessageVisibility and its batch, in AWS JSON 1.0, with the service's limits and its ways to refuse (`send`,
-//! `receive`, `error`). A test makes a `queue`, lets roles use it, and takes the messages out as Lambda's event source
-//! mapping does (`lambda`).
+//! The SQS stand-in: standard queues with SendMessage, ChangeMessageVisibility and their batches in AWS JSON 1.0, with
+//! the limits and errors of the service (`send`, `receive`, `error`). A test makes a `queue`, grants roles access to
+//! it, and receives the messages like Lambda's event source mapping (`lambda`).
 
 pub mod error;
 pub mod lambda;

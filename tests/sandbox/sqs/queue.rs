@@ -1,4 +1,4 @@
-//! One standard queue: who may send to it, what is in it, and the bad moments that a test gives it.
+//! One standard queue: its permissions, its messages, and the faults that a test injects.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};

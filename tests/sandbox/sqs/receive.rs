@@ -1,6 +1,6 @@
-//! Messages out of a queue and back: who receives one has it for the queue's visibility timeout, or as long as
-//! ChangeMessageVisibility says; a message that was received too often goes to the dead letters. The queue has a clock
-//! of its own, which tests put forward.
+//! Receives messages. A received message is hidden for the queue's visibility timeout, or for that of
+//! ChangeMessageVisibility; one that was received too often goes to the dead-letter queue. The queue has its own clock,
+//! which tests advance.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! SendMessage and SendMessageBatch. A batch that breaks a rule of its own is refused whole; a message
-//! in it that breaks one fails alone, beside others that are in the queue.
+//! SendMessage and SendMessageBatch. A batch that breaks a rule for batches is refused as a whole. An invalid message
+//! in it fails alone, and the others are sent.
 
 use std::collections::BTreeSet;
 

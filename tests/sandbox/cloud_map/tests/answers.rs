@@ -1,4 +1,4 @@
-//! What a request must carry, what an instance may carry, and how answers go wrong on their way.
+//! The required members of a request, the limits of an instance's attributes, and damaged replies.
 
 use axum::body::to_bytes;
 use serde_json::{Map, Value, json};

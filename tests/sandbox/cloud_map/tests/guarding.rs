@@ -1,4 +1,4 @@
-//! The guard of the ownership rule: what it lets pass, what it sees, and that a test cannot overlook it.
+//! The guard of the ownership rule: allowed changes, violations, and the panic at the end of a test.
 
 use serde_json::{Value, json};
 use tokio::time::Instant;

@@ -1,4 +1,4 @@
-//! Lists: pages are cut before they are filtered, and services of a DNS namespace collide without regard to case.
+//! Lists: pages are cut before they are filtered, and names in a DNS namespace conflict regardless of case.
 
 use serde_json::json;
 

@@ -1,5 +1,5 @@
-//! The stand-in's own rules that would surprise, asked for as a client asks: one request in, one answer out, with
-//! tokio's clock paused. Grouped by subject; the calls here know no client library.
+//! Tests of the stand-in's surprising rules, by request and reply with tokio's clock paused. They are grouped by
+//! subject and use no client library.
 
 mod answers;
 mod guarding;

@@ -1,4 +1,4 @@
-//! Asynchronous operations: accepted is not done, one at a time for each instance, and failing only later.
+//! Asynchronous operations: accepted is not done, one at a time for each instance, and a failure shows later.
 
 use std::time::Duration;
 

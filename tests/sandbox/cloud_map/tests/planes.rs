@@ -1,4 +1,4 @@
-//! The two planes: what List, Get and Discover show when, health that is no attribute, and the `data-` host.
+//! The two planes: the delays of List, Get and Discover, health that is not an attribute, and the `data-` host.
 
 use std::time::Duration;
 

@@ -1,0 +1,133 @@
+//! A priority queue before the token bucket of one kind of call. Urgent calls come before bulk calls, and both before
+//! turns that have not begun, which wait at a gate. Within a priority, calls are served in order of arrival: the first
+//! one polls the bucket and the others wait for its lock.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::{Mutex as FairMutex, Notify};
+use tokio::time::{Instant, timeout};
+
+use super::bucket::Bucket;
+use super::quota::Urgency;
+
+/// A token that is reserved until a turn begins, and returned when this is dropped.
+#[derive(Debug)]
+pub struct Gate(Arc<PriorityQueue>);
+
+/// A call that waits for something else before it waits for its token.
+#[derive(Debug)]
+pub struct Planned<'a>(#[expect(dead_code, reason = "counted until it is dropped")] Waiting<'a>);
+
+impl Gate {
+    pub(super) fn new(queue: Arc<PriorityQueue>) -> Self {
+        Self(queue)
+    }
+}
+
+impl Drop for Gate {
+    fn drop(&mut self) {
+        self.0.lock_bucket().return_token();
+        self.0.tokens_added.notify_waiters();
+    }
+}
+
+/// A token bucket with the calls that wait for it.
+#[derive(Debug)]
+pub(super) struct PriorityQueue {
+    bucket: Mutex<Bucket>,
+    urgent: FairMutex<()>,
+    bulk: FairMutex<()>,
+    urgent_waiting: AtomicUsize,
+    bulk_waiting: AtomicUsize,
+    /// The number of calls that wait for something else first.
+    planned: AtomicUsize,
+    gates: [FairMutex<()>; 2],
+    /// Notifies waiting calls of a token that arrives before the time that they computed.
+    tokens_added: Notify,
+}
+
+impl PriorityQueue {
+    pub(super) fn new(bucket: Bucket) -> Self {
+        let (urgent, bulk) = (FairMutex::default(), FairMutex::default());
+        let (urgent_waiting, bulk_waiting) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let (bucket, planned) = (Mutex::new(bucket), AtomicUsize::new(0));
+        let (gates, tokens_added) = (Default::default(), Notify::new());
+        Self { bucket, urgent, bulk, urgent_waiting, bulk_waiting, planned, gates, tokens_added }
+    }
+
+    pub(super) async fn take_token(&self, urgency: Urgency) {
+        let _waiting = Waiting::new(match urgency {
+            Urgency::Urgent => &self.urgent_waiting,
+            Urgency::Bulk => &self.bulk_waiting,
+        });
+        let _first = match urgency {
+            Urgency::Urgent => self.urgent.lock().await,
+            Urgency::Bulk => self.bulk.lock().await,
+        };
+        let has_to_yield = || urgency == Urgency::Bulk && has_any(&self.urgent_waiting);
+        self.take_token_unless(has_to_yield).await;
+    }
+
+    pub(super) fn plan(&self) -> Planned<'_> {
+        Planned(Waiting::new(&self.planned))
+    }
+
+    /// Takes a token after all waiting calls of the same or a higher priority, and after all planned calls.
+    pub(super) async fn take_token_last(&self, urgency: Urgency) {
+        let _first = self.gates[usize::from(urgency == Urgency::Bulk)].lock().await;
+        let has_to_yield = || {
+            let is_bulk = urgency == Urgency::Bulk;
+            let before = [&self.urgent_waiting, &self.planned];
+            before.into_iter().any(has_any) || is_bulk && has_any(&self.bulk_waiting)
+        };
+        self.take_token_unless(has_to_yield).await;
+    }
+
+    /// Waits for a token. While `has_to_yield` holds, a call of a higher priority is served first.
+    async fn take_token_unless(&self, has_to_yield: impl Fn() -> bool) {
+        loop {
+            let tokens_added = self.tokens_added.notified();
+            let taken = {
+                let mut bucket = self.lock_bucket();
+                if has_to_yield() {
+                    Err(bucket.time_to_next())
+                } else {
+                    bucket.take_token(Instant::now())
+                }
+            };
+            let Err(wait) = taken else { return };
+            _ = timeout(wait, tokens_added).await;
+        }
+    }
+
+    pub(super) fn record_success(&self) {
+        self.lock_bucket().record_success(Instant::now());
+        self.tokens_added.notify_waiters();
+    }
+
+    pub(super) fn lock_bucket(&self) -> MutexGuard<'_, Bucket> {
+        self.bucket.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn has_any(count: &AtomicUsize) -> bool {
+    count.load(Ordering::Relaxed) > 0
+}
+
+/// Counts a call until this is dropped: when it has its token, or is cancelled.
+#[derive(Debug)]
+struct Waiting<'a>(&'a AtomicUsize);
+
+impl<'a> Waiting<'a> {
+    fn new(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
