@@ -61,7 +61,7 @@ impl Function {
         let mut checkups = Vec::new();
         for (index, cluster) in clusters {
             let registry = &registries[&self.clients.registry_of(cluster)];
-            let mut checks = invocation.check_up(cluster, registry).await;
+            let mut checks = invocation.check_cluster(cluster, registry).await;
             if let Some(contradiction) = configured.contradiction(index) {
                 let fix = "name the cluster once in CLUSTERS, by its ARN";
                 checks.insert(0, Check::failed("settings", chain(&contradiction), fix));

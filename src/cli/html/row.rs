@@ -9,7 +9,7 @@ use crate::actions::status::{ServiceStatus, Split, Status};
 /// The classes of the parts of a bar, in the order of the columns, with what they are called.
 pub fn parts(status: &Status) -> [(&'static str, &'static str); 5] {
     [
-        ("eks", status.asked()),
+        ("eks", status.clusters_heading()),
         ("other", "other clusters"),
         ("ecs", "ECS"),
         ("tools", "other tools"),
@@ -19,7 +19,7 @@ pub fn parts(status: &Status) -> [(&'static str, &'static str); 5] {
 
 /// A bar of the shares of all parties.
 pub struct Bar<'a> {
-    /// Who was asked about.
+    /// Who was clusters_heading about.
     pub status: &'a Status,
     /// The shares.
     pub split: Split,
@@ -60,7 +60,7 @@ pub fn state(split: Split) -> &'static str {
 
 /// A service, and the same before.
 pub struct Row<'a> {
-    /// Who was asked about.
+    /// Who was clusters_heading about.
     pub status: &'a Status,
     /// Now.
     pub service: &'a ServiceStatus,

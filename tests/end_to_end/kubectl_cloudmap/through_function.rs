@@ -110,7 +110,7 @@ async fn a_service_is_explained_down_to_what_clients_are_told() {
     assert_eq!((explained.code, explained.errors.as_str()), (Some(0), ""), "{explained:?}");
     for line in [
         "+ endpoint   10.0.1.1 (web-a, ready): a sync would register it as ip-10-0-1-1-22162b0180",
-        "= discovery  answers none of this cluster and 1 HEALTHY of others; DNS has it as web.prod.local",
+        "= discovery  returns none of this cluster and 1 HEALTHY of other owners; DNS name web.prod.local",
     ] {
         assert!(explained.output.contains(line), "{line}\n{}", explained.output);
     }
