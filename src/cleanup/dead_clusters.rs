@@ -1,5 +1,5 @@
 //! The orphans in one Cloud Map: finds instances with marks of clusters that are not synced, looks up these clusters in
-//! EKS, and reports or purges the instances as the settings say. Wiring only; the rules are in [`crate::plan::Orphans`].
+//! EKS, and reports or purges the instances according to the settings. Wiring only; the rules are in [`crate::plan::Orphans`].
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -12,7 +12,6 @@ use crate::actions::doctor::Checkup;
 use crate::actions::explain::Explanation;
 use crate::report::{GuardState, Mode, Report};
 
-/// The exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Code {
     /// There are no changes to make.
@@ -51,12 +50,10 @@ pub struct Error(#[source] pub serde_json::Error);
 #[derive(Debug)]
 pub struct Answer<T> {
     value: Value,
-    /// The parsed form.
     pub parsed: T,
 }
 
 impl<T: DeserializeOwned> Answer<T> {
-    /// Parses a response.
     pub fn read(value: Value) -> Result<Self, Error> {
         let parsed = T::deserialize(&value).map_err(Error)?;
         Ok(Self { value, parsed })
@@ -82,11 +79,9 @@ impl Answer<Report> {
     }
 }
 
-/// The text forms of an answer.
 pub trait Shown {
     /// A table; `wide` has more columns.
     fn table(&self, wide: bool) -> String;
-    /// Markdown, for a pull request.
     fn markdown(&self) -> String;
 }
 

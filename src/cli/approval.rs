@@ -9,7 +9,6 @@ use super::command::Command;
 use super::{Error, format, place, run_and_print};
 use crate::report::Report;
 
-/// Adopts instances of other owners.
 pub async fn adopt(adopt: Adopt) -> Result<Code, Error> {
     let Targeted { place, aws, output } = adopt.targeted;
     let plan = Command { owner: adopt.owner, ..Command::new("adopt", place::resolve(&place)?) };
@@ -24,7 +23,6 @@ pub async fn adopt(adopt: Adopt) -> Result<Code, Error> {
     carry_out(&aws, &command, output.format).await
 }
 
-/// Deregisters all instances of a cluster.
 pub async fn purge(Purge { registry, approved: purge }: Purge) -> Result<Code, Error> {
     let place = place::resolve(&purge.whole.into())?;
     let plan = Command { registry, ..Command::new("purge", place) };

@@ -9,7 +9,6 @@ const GREEN: &str = "\x1b[32m";
 const YELLOW: &str = "\x1b[33m";
 const MAGENTA: &str = "\x1b[35m";
 
-/// Colours each line of a table.
 pub fn colour_lines(table: &str) -> String {
     table.split_inclusive('\n').map(colour_line).collect()
 }

@@ -6,12 +6,9 @@ use serde_json::{Map, Value};
 
 use super::place::Place;
 
-/// One direct invocation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Command {
-    /// The action's word.
     pub action: &'static str,
-    /// The scope.
     pub place: Place,
     /// The former owner id of the instances to adopt.
     pub owner: Option<String>,

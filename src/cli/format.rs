@@ -8,28 +8,22 @@ use serde_json::Value;
 use super::arguments::Format;
 use super::colour;
 
-/// The error of an answer that was not written.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The answer has no form in YAML.
     #[error("cannot write the answer as YAML")]
     Yaml(#[source] Box<serde_saphyr::SerializeError>),
-    /// Standard output returned an error.
     #[error("cannot write to standard output")]
     Output(#[source] io::Error),
 }
 
-/// A value with every output format.
 pub trait Shown {
     /// The JSON as received from the function.
     fn value(&self) -> &Value;
     /// The table; `wide` has more columns.
     fn table(&self, wide: bool) -> String;
-    /// Markdown, for a pull request.
     fn markdown(&self) -> String;
 }
 
-/// Writes a value to standard output.
 pub fn print(shown: &impl Shown, format: Format) -> Result<(), Error> {
     let text = match format {
         Format::Table | Format::Wide => {

@@ -16,49 +16,20 @@ use serde_json::Value;
 /// Lambda's longest timeout of a function, and some time for the response.
 const LONGEST_RUN: Duration = Duration::from_secs(15 * 60 + 30);
 
-/// The error of a function that returned no response.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Lambda rejected the request, or was unreachable.
     #[error("cannot {action} the function {name}: {problem}{hint}")]
-    Refused {
-        /// The attempted action.
-        action: &'static str,
-        /// Its name.
-        name: String,
-        /// The error of Lambda or the connection.
-        problem: String,
-        /// The remedy.
-        hint: &'static str,
-    },
-    /// The function returned an error.
+    Refused { action: &'static str, name: String, problem: String, hint: &'static str },
     #[error("the function {name} failed with {kind}: {message}")]
-    Failed {
-        /// Its name.
-        name: String,
-        /// The error's stable name.
-        kind: String,
-        /// The error's message.
-        message: String,
-    },
-    /// The response is not JSON.
+    Failed { name: String, kind: String, message: String },
     #[error("the response of the function {0} is not JSON")]
     NotJson(String, #[source] serde_json::Error),
-    /// Lambda did not return the function's settings.
     #[error("Lambda did not return the settings of the function {name}: {problem}")]
-    Settings {
-        /// Its name.
-        name: String,
-        /// Lambda's error.
-        problem: String,
-    },
+    Settings { name: String, problem: String },
 }
 
-/// The settings of a function.
 pub struct Configuration {
-    /// Its environment variables.
     pub environment: BTreeMap<String, String>,
-    /// Its timeout.
     pub timeout: Option<Duration>,
 }
 
@@ -85,7 +56,6 @@ impl Default for Failure {
 }
 
 impl Function {
-    /// The function, invoked with this configuration.
     pub fn new(config: &SdkConfig, name: &str, qualifier: Option<&str>) -> Self {
         // The connection has no traffic while the function runs.
         let timeouts = config.timeout_config().map_or_else(TimeoutConfig::builder, |timeouts| {
@@ -99,7 +69,6 @@ impl Function {
         Self { client: Client::from_conf(config), name, qualifier }
     }
 
-    /// Invokes the function and waits for its response.
     pub async fn invoke(&self, payload: &Value) -> Result<Value, Error> {
         let invoke = self.client.invoke().function_name(&self.name);
         let invoke = invoke.set_qualifier(self.qualifier.clone());
@@ -114,7 +83,6 @@ impl Function {
         serde_json::from_slice(payload).map_err(|error| Error::NotJson(self.name.clone(), error))
     }
 
-    /// Reads the function's settings.
     pub async fn configuration(&self) -> Result<Configuration, Error> {
         let read = self.client.get_function_configuration().function_name(&self.name);
         let read = read.set_qualifier(self.qualifier.clone()).send().await;

@@ -5,10 +5,8 @@ use kube::config::{ExecConfig, Kubeconfig};
 
 use crate::model::ClusterArn;
 
-/// A context.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Context {
-    /// Its name.
     pub name: String,
     /// The EKS cluster's ARN, or its name.
     pub cluster: Option<String>,

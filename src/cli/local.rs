@@ -15,22 +15,16 @@ use crate::time::Deadline;
 /// The timeout without a deployed function.
 const TIMEOUT: Duration = Duration::from_mins(5);
 
-/// The error of a local run.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The settings are invalid or cannot be read.
     #[error("the settings {source_of} cannot be used")]
     Settings {
-        /// Their source.
         source_of: String,
-        /// The error in them.
         #[source]
         source: LoadError,
     },
-    /// The settings of the deployed function cannot be read.
     #[error(transparent)]
     Function(#[from] function::Error),
-    /// The run returned an error.
     #[error("{}", .0.kind())]
     Failed(#[source] FunctionError),
 }
@@ -54,7 +48,6 @@ pub async fn invoke(
     answer.response.map_err(Error::Failed)
 }
 
-/// The environment of this process.
 fn process_environment() -> Configuration {
     let text = |variable: (OsString, OsString)| {
         let (name, value) = variable;

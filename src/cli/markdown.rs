@@ -11,7 +11,6 @@ use crate::report::{
 const HEADINGS: &str =
     "| | Cloud Map service | Instance | Kubernetes Service | Detail |\n|---|---|---|---|---|";
 
-/// A report to print as Markdown.
 pub struct Page<'a>(pub &'a Report);
 
 impl Display for Page<'_> {

@@ -110,7 +110,7 @@ async fn run(arguments: Arguments) -> Result<Code, Error> {
     }
 }
 
-/// Runs a verb whose answer is a report.
+/// Runs a verb that returns a report.
 async fn run_report(action: &'static str, targeted: Targeted) -> Result<Code, Error> {
     let Targeted { place, aws, output } = targeted;
     let command = Command::new(action, place::resolve(&place)?);

@@ -11,38 +11,27 @@ use super::kubeconfig::{self, Context};
 /// The scope of a command. Without a name it covers everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Place {
-    /// The EKS cluster's name or ARN.
     pub cluster: Option<String>,
-    /// The Kubernetes namespace.
     pub namespace: Option<String>,
-    /// The Service.
     pub service: Option<String>,
 }
 
-/// The error of an unknown scope.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The kubeconfig cannot be read.
     #[error("cannot read the kubeconfig; --cluster NAME needs none")]
     Kubeconfig(#[source] Box<KubeconfigError>),
-    /// The kubeconfig has no such context.
     #[error("the kubeconfig has no context {0:?}")]
     NoContext(String),
-    /// The kubeconfig has no current context.
     #[error("the kubeconfig has no current context: set --context or --cluster")]
     NoCurrentContext,
-    /// The context does not name an EKS cluster.
     #[error("the context {0:?} does not name an EKS cluster: set --cluster")]
     NotEks(String),
-    /// The Service to explain is missing.
     #[error("the Service to explain is missing: add service/NAME")]
     NoService,
-    /// The Service's namespace is missing.
     #[error("the namespace of the Service is missing: add -n NAMESPACE")]
     NoNamespace,
 }
 
-/// Resolves the arguments to a place.
 pub fn resolve(arguments: &arguments::Place) -> Result<Place, Error> {
     if arguments.all_clusters {
         return Ok(Place::default());

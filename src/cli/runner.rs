@@ -17,7 +17,6 @@ pub struct Runner {
 }
 
 impl Runner {
-    /// The runner that the options select.
     pub async fn new(aws: &Aws) -> Self {
         let config = sdk_config(aws).await;
         let named = aws.function.as_ref();
@@ -25,7 +24,6 @@ impl Runner {
         Self { config, function, local: aws.local }
     }
 
-    /// Runs a payload.
     pub async fn run(&self, payload: &Value) -> Result<Value, Error> {
         match &self.function {
             Some(function) if !self.local => Ok(function.invoke(payload).await?),

@@ -1,4 +1,4 @@
-//! The kinds of Kubernetes objects whose changes can change a registration, by the names that senders use. Other kinds, such
+//! The kinds of Kubernetes objects that can change a registration, by the names that senders use. Other kinds, such
 //! as Deployment or Node, are not followed: their effect on a Service is a change of its EndpointSlices.
 
 use super::{Unusable, name};
@@ -6,7 +6,7 @@ use super::{Unusable, name};
 const CORE: &str = "";
 const DISCOVERY: &str = "discovery.k8s.io";
 
-/// A kind of object whose changes are followed.
+/// A kind of object that is followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Followed {
     Service,

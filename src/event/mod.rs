@@ -65,7 +65,7 @@ pub enum Error {
          send to the function's SQS queue"
     )]
     RecordsNotFromSqs,
-    /// A CloudWatch Logs subscription whose data cannot be unpacked.
+    /// A CloudWatch Logs subscription with unreadable data.
     #[error("the payload's awslogs.data is not a gzipped batch of log events from CloudWatch Logs")]
     LogsNotReadable,
     /// A CloudWatch Logs subscription of another log group than an EKS cluster's control plane.

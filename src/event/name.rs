@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use super::Unusable;
 use crate::model::name::is_dns_label;
 
-/// A little more than the longest ARN of an EKS cluster, whose name may have 100 characters.
+/// A little more than the longest ARN of an EKS cluster with its name of up to 100 characters.
 const LONGEST_CLUSTER: usize = 160;
 const LABEL: &str = "at most 63 of a-z, 0-9 and -, a letter or digit at both ends";
 const CLUSTER: &str = "an EKS cluster's name or ARN, at most 160 printable ASCII characters";

@@ -25,7 +25,6 @@ enum Duplicate {
     Contradicts(usize),
 }
 
-/// The configured clusters.
 pub struct Configured<'a> {
     clusters: &'a [Cluster],
     /// By their index in the settings.
@@ -70,7 +69,6 @@ impl<'a> Configured<'a> {
             .filter(|index| !matches!(self.duplicates.get(index), Some(Duplicate::SameAs(_))))
     }
 
-    /// The clusters to sync.
     pub fn clusters(&self) -> impl Iterator<Item = &'a Cluster> {
         self.indexes().map(|index| &self.clusters[index])
     }
@@ -87,7 +85,6 @@ impl<'a> Configured<'a> {
         !indexes.is_empty() && unique <= 1
     }
 
-    /// The names of the clusters, for an error.
     pub fn labels(&self) -> String {
         self.clusters().map(Cluster::label).collect::<Vec<_>>().join(", ")
     }

@@ -31,7 +31,7 @@ impl Function {
         let (mut served, mut attempts, configured) =
             (Vec::new(), Attempts::new(), self.configured());
         for (scope, ids) in requested {
-            match Selections::of(&scope, &configured) {
+            match Selections::resolve(&scope, &configured) {
                 Ok(of_scope) => {
                     selections = selections.union(&of_scope);
                     fan_out::count_attempts(&mut attempts, &scope, &of_scope);

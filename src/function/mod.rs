@@ -46,7 +46,7 @@ pub struct Function {
     memories: Mutex<BTreeMap<RegistryKey, Arc<Memory>>>,
     /// The queue for requeued work, with `FAN_OUT`.
     own_queue: Option<OwnQueue>,
-    /// The queue whose failed messages are postponed.
+    /// The queue for postponing failed messages.
     queue: Option<OwnQueue>,
     out_of_step: OutOfStep,
     described: Described,
@@ -54,7 +54,7 @@ pub struct Function {
 }
 
 impl Function {
-    /// The function with `settings`, whose AWS clients are configured by `config`.
+    /// The function with `settings`; `config` is that of its AWS clients.
     pub fn new(settings: Settings, config: SdkConfig) -> Self {
         let queue = |url: Option<&String>| url.map(|url| OwnQueue::new(&config, url));
         let own_queue = queue(settings.fan_out.as_ref());

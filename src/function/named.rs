@@ -12,7 +12,7 @@ impl Function {
     /// The clusters and Services of a scope.
     pub(super) async fn selections(&self, scope: &Scope) -> Result<Selections, UnknownCluster> {
         let configured = self.configured();
-        let unknown = match Selections::of(scope, &configured) {
+        let unknown = match Selections::resolve(scope, &configured) {
             Err(unknown @ UnknownCluster::NotConfigured { .. }) => unknown,
             resolved => return resolved,
         };
@@ -25,7 +25,7 @@ impl Function {
             return Err(unknown);
         }
         let cluster = ClusterName::Named(cluster.label().to_owned());
-        Selections::of(&Scope { cluster, ..scope.clone() }, &configured)
+        Selections::resolve(&Scope { cluster, ..scope.clone() }, &configured)
     }
 
     pub(super) async fn arn_of(&self, cluster: &Cluster) -> Result<ClusterArn, UnknownCluster> {

@@ -22,18 +22,14 @@ const BATCH: usize = 10;
 /// The number of concurrent requests.
 const CONCURRENCY: usize = 8;
 
-/// The error of a message that was not sent.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot send a message to the function's own queue {url}")]
 pub struct Error {
-    /// The queue.
     pub url: String,
-    /// The error of SQS or the connection.
     #[source]
     pub source: Box<SdkError<SendMessageError>>,
 }
 
-/// The queue.
 #[derive(Clone, Debug)]
 pub struct OwnQueue {
     client: Client,
@@ -48,7 +44,6 @@ pub fn delay(receives: u32) -> Duration {
 }
 
 impl OwnQueue {
-    /// The queue at `url`.
     pub fn new(config: &SdkConfig, url: &str) -> Self {
         Self { client: Client::new(config), url: url.to_owned() }
     }

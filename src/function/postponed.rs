@@ -13,7 +13,6 @@ use crate::time::Deadline;
 /// The receipts by message id. A batch may contain a message twice.
 pub(super) type Receipts = BTreeMap<String, Vec<Receipt>>;
 
-/// Collects the receipts of a batch.
 pub(super) fn receipts(messages: &[Message]) -> Receipts {
     let mut receipts = Receipts::new();
     for message in messages {

@@ -11,41 +11,23 @@ use crate::model::{Selection, ServiceRef};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selections(BTreeMap<usize, Selection>);
 
-/// The error of a scope whose cluster is not configured or ambiguous.
+/// The error of a scope with an unknown or ambiguous cluster.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnknownCluster {
-    /// No configured cluster has this name or ARN.
     #[error("no configured cluster has this name or ARN; configured: {configured}")]
-    NotConfigured {
-        /// The configured ones.
-        configured: String,
-    },
+    NotConfigured { configured: String },
     /// No configured cluster has this name. A purge accepts any ARN.
     #[error(
         "no configured cluster has this name; use the ARN if the cluster is not configured; configured: {configured}"
     )]
-    NoArn {
-        /// The configured ones.
-        configured: String,
-    },
+    NoArn { configured: String },
     /// EKS did not return the ARN of a cluster that is configured by its name.
     #[error("EKS did not return the cluster's ARN; select the cluster by its ARN: {problem}")]
-    ArnUnknown {
-        /// The error.
-        problem: String,
-    },
-    /// Several configured clusters have this name.
+    ArnUnknown { problem: String },
     #[error("several configured clusters have this name; use the ARN; configured: {configured}")]
-    Ambiguous {
-        /// The configured ones.
-        configured: String,
-    },
-    /// The scope names no cluster, and several are configured.
+    Ambiguous { configured: String },
     #[error("no cluster is named and several are configured: {configured}")]
-    NotNamed {
-        /// The configured ones.
-        configured: String,
-    },
+    NotNamed { configured: String },
 }
 
 impl UnknownCluster {
@@ -62,21 +44,19 @@ impl UnknownCluster {
 }
 
 impl Selections {
-    /// Every Service of every cluster.
     pub fn everything(clusters: &Configured<'_>) -> Self {
         Self(clusters.indexes().map(|index| (index, Selection::Everything)).collect())
     }
 
-    /// Whether this is every Service of every cluster.
     pub fn is_everything(&self, clusters: &Configured<'_>) -> bool {
         *self == Self::everything(clusters)
     }
 
-    /// The clusters and Services of a scope.
+    /// Resolves a scope to configured clusters and their Services.
     ///
     /// # Errors
     /// Returns an error if the scope matches no configured cluster, or more than one.
-    pub fn of(scope: &Scope, clusters: &Configured<'_>) -> Result<Self, UnknownCluster> {
+    pub fn resolve(scope: &Scope, clusters: &Configured<'_>) -> Result<Self, UnknownCluster> {
         let configured = || clusters.labels();
         let indexes = match &scope.cluster {
             ClusterName::Every => return Ok(Self::everything(clusters)),
@@ -96,7 +76,6 @@ impl Selections {
         })
     }
 
-    /// The union of both.
     #[must_use]
     pub fn union(mut self, other: &Self) -> Self {
         for (index, selection) in &other.0 {
@@ -163,7 +142,7 @@ mod tests {
         for (configured, cluster, expected) in cases {
             let clusters = clusters(configured);
             let configured = Configured::new(&clusters, &BTreeMap::new(), |_, _| true);
-            assert_eq!(indexes(Selections::of(&scope(cluster), &configured)), expected);
+            assert_eq!(indexes(Selections::resolve(&scope(cluster), &configured)), expected);
         }
     }
 
@@ -183,7 +162,7 @@ mod tests {
         ];
         for (described, alike, expected, count) in cases {
             let configured = Configured::new(&clusters, &described, |_, _| alike);
-            assert_eq!(indexes(Selections::of(&blue(), &configured)), expected);
+            assert_eq!(indexes(Selections::resolve(&blue(), &configured)), expected);
             assert_eq!(Selections::everything(&configured).iter().count(), count);
             let refused = configured.contradiction(0).map(|it| it.to_string());
             assert_eq!(refused.is_some(), !alike, "{refused:?}");

@@ -35,7 +35,7 @@ pub struct Counts {
     pub unchanged: usize,
     /// Instances of other owners under the same names, left alone.
     pub foreign: usize,
-    /// Orphans: our instances whose cluster is gone or no longer configured.
+    /// Orphans: our instances of clusters that are gone or no longer configured.
     pub orphaned: usize,
     /// Requests held back.
     pub held_back: usize,

@@ -11,7 +11,7 @@ use super::{ClusterReport, Report, ServiceReport};
 /// Below Lambda's limit of 6 MB for a response.
 const LARGEST_ANSWER: usize = 5_000_000;
 
-/// A response whose lists can be shortened.
+/// A response with lists that can be shortened.
 pub trait Shorten: Serialize {
     /// The length of the longest list.
     fn longest(&self) -> usize;

@@ -15,7 +15,7 @@ pub struct Unfinished {
     failed: BTreeSet<ServiceRef>,
     /// The Services with changes left at the deadline.
     undone: BTreeSet<ServiceRef>,
-    /// The Services whose instances the guard kept.
+    /// The Services with instances that the guard kept.
     held: BTreeSet<ServiceRef>,
 }
 

@@ -78,7 +78,7 @@ pub enum ShareOf {
     Cluster,
     /// Amazon ECS.
     Ecs,
-    /// An installation of this function whose marks cannot be read.
+    /// An installation of this function with invalid marks.
     OtherCluster,
     /// The AWS MCS controller for Kubernetes.
     McsController,

@@ -1,4 +1,4 @@
-//! `report --html`: one self-contained page without a script, for people who move services from ECS to EKS. It shows the
+//! `report --html`: one self-contained page without a script, about the move of services from ECS to EKS. It shows the
 //! answers of `status` and `plan`, and with an earlier status the changes since then.
 
 mod page;
@@ -20,24 +20,17 @@ use crate::report;
 use crate::time::Clock;
 use page::Page;
 
-/// The error of an earlier status that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Before {
-    /// The file cannot be read.
     #[error("cannot read the earlier status {file}")]
     Unreadable {
-        /// Its path.
         file: String,
-        /// The system's error.
         #[source]
         source: std::io::Error,
     },
-    /// The file is not a status.
     #[error("{file} is not an output of `kubectl cloudmap status -o json`")]
     NoStatus {
-        /// Its path.
         file: String,
-        /// The parser's error.
         #[source]
         source: serde_json::Error,
     },

@@ -10,13 +10,9 @@ use crate::report::{HeldBackLine, Report, ServiceReport};
 
 const STYLE: &str = include_str!("style.css");
 
-/// The data of the page.
 pub struct Page<'a> {
-    /// The status.
     pub status: &'a Status,
-    /// The earlier status.
     pub before: Option<&'a Status>,
-    /// The plan.
     pub plan: &'a Report,
     /// The time of both.
     pub now: Timestamp,

@@ -19,9 +19,7 @@ pub fn parts(status: &Status) -> [(&'static str, &'static str); 5] {
 
 /// A bar with the share of each kind of party.
 pub struct Bar<'a> {
-    /// Who was clusters_heading about.
     pub status: &'a Status,
-    /// The shares.
     pub split: Split,
     /// A further CSS class, with a leading space.
     pub class: &'a str,
@@ -60,11 +58,8 @@ pub fn state(split: Split) -> &'static str {
 
 /// A service, with its earlier status.
 pub struct Row<'a> {
-    /// Who was clusters_heading about.
     pub status: &'a Status,
-    /// The service.
     pub service: &'a ServiceStatus,
-    /// The earlier status.
     pub before: Option<&'a Status>,
 }
 

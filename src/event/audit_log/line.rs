@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use crate::event::object::{self, Metadata};
 use crate::event::{Scope, Unusable, name};
 
-/// The resources whose writes can change a registration.
+/// The resources of which a write can change a registration.
 const FOLLOWED: [&str; 3] = ["services", "endpoints", "endpointslices"];
 const WRITES: [&str; 5] = ["create", "update", "patch", "delete", "deletecollection"];
 

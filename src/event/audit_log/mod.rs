@@ -59,7 +59,7 @@ fn unpack(payload: &Map<String, Value>) -> Option<Batch> {
     serde_json::from_str(&text).ok()
 }
 
-/// The cluster whose control plane writes to a log group: `/aws/eks/NAME/cluster`.
+/// The cluster of a log group: `/aws/eks/NAME/cluster`.
 fn cluster(log_group: &str) -> Option<String> {
     let cluster = log_group.strip_prefix("/aws/eks/")?.strip_suffix("/cluster")?;
     name::cluster(cluster).ok()
