@@ -1,4 +1,5 @@
-//! One cluster of an invocation: connect, publish, report Events.
+//! The run of one cluster of an invocation: connects to it, publishes its Services (observe, plan, apply), and creates
+//! Kubernetes Events for the notices. Returns the cluster's report and its claims.
 
 use std::sync::Arc;
 
@@ -18,29 +19,29 @@ use crate::report::{ClusterReport, Mode};
 use crate::settings::{Cluster, Settings};
 use crate::time::Deadline;
 
-/// How many Events are created at once.
+/// The number of Events that are created at once.
 const EVENTS_SIDE_BY_SIDE: usize = 8;
 
-/// Why a cluster was not reconciled. Nothing was changed.
+/// The error of a cluster that was not reconciled. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// It could not be connected to.
+    /// The connection failed.
     #[error(transparent)]
     Connect(#[from] clients::Error),
-    /// It or its registry could not be read.
+    /// The cluster or its registry could not be read.
     #[error(transparent)]
     Observe(#[from] observe::Error),
 }
 
 impl Error {
-    /// Whether EKS says that there is no such cluster where it was asked.
-    pub fn says_gone(&self) -> bool {
+    /// Whether EKS has no such cluster in the configured account and Region.
+    pub fn is_cluster_not_found(&self) -> bool {
         let not_found = |error: &eks::Error| matches!(error, eks::Error::NotFound { .. });
         matches!(self, Self::Connect(clients::Error::Describe(error)) if not_found(error))
     }
 }
 
-/// What all clusters of an invocation share.
+/// The values that all clusters of an invocation share.
 pub struct Invocation<'a> {
     /// The function's settings.
     pub settings: &'a Settings,
@@ -48,22 +49,21 @@ pub struct Invocation<'a> {
     pub clients: &'a Clients,
     /// Whether to write.
     pub mode: Mode,
-    /// Which instances of others are to become ours, where that is all that is asked for.
+    /// The instances to adopt, if the invocation is an adoption.
     pub adoption: Option<Adoption>,
-    /// Whether a loss that the guard would hold is let pass.
+    /// Whether a loss that the guard would hold is confirmed.
     pub confirmed: bool,
-    /// When it began.
+    /// The start of the invocation.
     pub now: Timestamp,
-    /// Until when.
+    /// The end of the invocation.
     pub deadline: Deadline,
 }
 
 impl Invocation<'_> {
-    /// Makes Cloud Map say what the selected Services of a cluster say, or plans it. Returns what the
-    /// cluster claims, too.
+    /// Syncs the selected Services of a cluster to Cloud Map, or plans it. Returns the report and the cluster's claims.
     ///
     /// # Errors
-    /// Where the cluster or the registry could not be read whole.
+    /// Returns an error if the cluster or the registry could not be read completely.
     pub async fn reconcile(
         &self,
         cluster: &Cluster,
@@ -74,7 +74,7 @@ impl Invocation<'_> {
         let connected = timeout_at(stop, self.clients.connect(cluster)).await;
         let connection = connected.map_err(|_| observe::Error::Deadline)??;
         match self.run(cluster, &connection, registry, selection).await {
-            // The cluster may have been made again under its name: look once where it is now.
+            // The cluster may have been created again under its name: describe it again, once.
             Err(Error::Observe(observe::Error::Kubernetes(error)))
                 if connection.reused && error.may_be_stale() =>
             {
@@ -110,14 +110,14 @@ impl Invocation<'_> {
         Ok((report, claimed))
     }
 
-    /// How a plan is carried out that rests on what is read from now on.
+    /// The options for a plan that is made from reads that begin now.
     pub(crate) fn options(&self) -> Options {
         let Self { mode, deadline, now, .. } = *self;
         Options { mode, deadline, now, urgency: Urgency::Bulk, observed: Instant::now() }
     }
 
-    /// What a read of Cloud Map tells, where it ends before the deadline.
-    pub(crate) async fn in_time(
+    /// Limits a read of Cloud Map to the deadline.
+    pub(crate) async fn read_in_time(
         &self,
         read: impl Future<Output = Result<Registry, Arc<cloud_map::Error>>>,
     ) -> Result<Registry, Error> {
@@ -126,11 +126,11 @@ impl Invocation<'_> {
         Ok(read.map_err(observe::Error::from)?)
     }
 
-    /// How many Services of a cluster claim names to register instances under.
+    /// The number of Services of a cluster that claim names for their instances.
     ///
     /// # Errors
-    /// Where the cluster could not be read.
-    pub async fn claimants(&self, cluster: &Cluster) -> Result<usize, Error> {
+    /// Returns an error if the cluster could not be read.
+    pub async fn count_claimants(&self, cluster: &Cluster) -> Result<usize, Error> {
         let read = async {
             let connection = self.clients.connect(cluster).await?;
             let services = connection.kubernetes.headless_services().await;
@@ -141,7 +141,7 @@ impl Invocation<'_> {
         timeout_at(self.deadline.stop(), read).await.map_err(|_| observe::Error::Deadline)?
     }
 
-    /// Creates an Event for each notice. Nothing waits for them, and a refusal is no failure.
+    /// Creates an Event for each notice. An error is only logged, since no change depends on an Event.
     async fn create_events(&self, world: &World<'_>, notices: &[Notice]) {
         let created = stream::iter(notices)
             .map(|notice| world.kubernetes.create_event(notice))
@@ -169,7 +169,7 @@ impl Invocation<'_> {
             now: self.now,
             confirmed: self.confirmed,
             registry,
-            // An adoption is about what is not in step.
+            // Discovery shows only which services are in sync; an adoption changes the others.
             read_by: match self.adoption {
                 Some(_) => ReadBy::List,
                 None => self.settings.read_by,

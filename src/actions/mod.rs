@@ -1,5 +1,5 @@
-//! Actions that a person asks for and that sync nothing, one folder each: what is read and done, and the answer as data
-//! and as text.
+//! The actions besides a sync, one folder each. Each reads the cluster or Cloud Map, `purge` also writes, and returns its
+//! answer as data that prints itself as text.
 
 pub mod doctor;
 pub mod explain;

@@ -1,4 +1,4 @@
-//! The forwarder's process: settings, clients, then forwarding until Kubernetes ends the pod. No
+//! The forwarder's process: reads the settings, builds the clients, and forwards until Kubernetes ends the pod. No
 //! decisions.
 
 use cloud_map_sync::error::chain;
@@ -21,14 +21,14 @@ async fn main() -> ExitCode {
     match run().await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            error!("the forwarder does not start: {}", chain(&*error));
+            error!("the forwarder cannot start: {}", chain(&*error));
             ExitCode::FAILURE
         }
     }
 }
 
-/// JSON lines with the function's fields, and the time, which Lambda adds by itself. kube is kept
-/// quiet: what it says of a watch that broke off is said here.
+/// JSON lines with the function's fields and the time, which Lambda adds itself. The targets of kube are off, since the
+/// forwarder logs the errors of its watches.
 fn start_log() {
     let level = std::env::var("RUST_LOG").ok().and_then(|text| text.parse().ok());
     let filter = Targets::new()

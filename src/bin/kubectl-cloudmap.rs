@@ -1,4 +1,5 @@
-//! `kubectl cloudmap`: kubectl runs this binary from the PATH. No decisions.
+//! The process of `kubectl cloudmap`, which kubectl runs from the PATH. `cli` parses the arguments and returns the exit code.
+//! No decisions.
 
 use std::process::ExitCode;
 

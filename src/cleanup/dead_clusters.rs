@@ -1,6 +1,5 @@
-//! What the installation left behind for clusters that it does not keep in step any more, in one Cloud
-//! Map: find it, ask EKS about its clusters, and do with it what the settings say. Wiring only; the
-//! rules are in [`crate::publish::plan::Orphans`].
+//! The orphans in one Cloud Map: finds instances with marks of clusters that are not synced, looks up these clusters in
+//! EKS, and reports or purges the instances according to the settings. Wiring only; the rules are in [`crate::publish::plan::Orphans`].
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,20 +16,20 @@ use crate::reconcile::{Error, Invocation};
 use crate::report::{ClusterReport, OrphanReport};
 use crate::settings::Cluster;
 
-/// A configured cluster, as this run found it.
+/// A configured cluster, with the facts of this run.
 pub struct Kept<'a> {
     /// Its settings.
     pub cluster: &'a Cluster,
-    /// The Cloud Map that it is kept in.
+    /// Its Cloud Map.
     pub registry: RegistryKey,
-    /// Its ARN, as far as it is known.
+    /// Its ARN, if it is known.
     pub arn: Option<ClusterArn>,
-    /// Whether it was read, and so is there.
+    /// Whether it was read, so it exists.
     pub was_read: bool,
 }
 
 impl Kept<'_> {
-    fn is(&self, other: &ClusterArn) -> bool {
+    fn is_cluster(&self, other: &ClusterArn) -> bool {
         match &self.arn {
             Some(arn) => arn == other,
             None => self.cluster.name == other.name() && self.cluster.region == other.region(),
@@ -39,11 +38,11 @@ impl Kept<'_> {
 }
 
 impl Invocation<'_> {
-    /// Looks for orphans in the Cloud Map `key`, and purges those that are due. `kept` are all configured clusters;
-    /// `shown` are the ARNs of the namespaces that each Cloud Map shows which was read whole.
+    /// Finds the orphans in the Cloud Map `key`, and purges those that are due. `kept` are all configured clusters;
+    /// `shown` are the ARNs of the namespaces in each completely read Cloud Map.
     ///
     /// # Errors
-    /// Where namespaces or services could not be listed to the end.
+    /// Returns an error if namespaces or services could not be listed completely.
     pub async fn orphans(
         &self,
         (key, registry): (&RegistryKey, &SharedRegistry),
@@ -51,22 +50,22 @@ impl Invocation<'_> {
         shown: &BTreeMap<RegistryKey, BTreeSet<String>>,
     ) -> Result<Vec<OrphanReport>, Error> {
         let is_kept_here = |cluster: &ClusterArn| {
-            kept.iter().any(|it| it.was_read && it.is(cluster) && it.registry == *key)
+            kept.iter().any(|it| it.was_read && it.is_cluster(cluster) && it.registry == *key)
         };
         if self.settings.read_by == ReadBy::Discover {
-            let seen = self.in_time(registry.glance()).await?;
+            let seen = self.read_in_time(registry.glance()).await?;
             if marked_clusters(&seen, &self.settings.owner_id).iter().all(is_kept_here) {
                 return Ok(Vec::new());
             }
         }
-        let read = self.in_time(registry.read()).await?;
+        let read = self.read_in_time(registry.read()).await?;
         let mut reports = Vec::new();
         for cluster in marked_clusters(&read, &self.settings.owner_id) {
             if is_kept_here(&cluster) {
                 continue;
             }
-            let judged = self.judge(cluster, &read, kept, shown).await?;
-            let Some((observed, orphans)) = judged.filter(|(_, it)| it.instances > 0) else {
+            let found = self.find_orphans(cluster, &read, kept, shown).await?;
+            let Some((observed, orphans)) = found.filter(|(_, it)| it.instances > 0) else {
                 continue;
             };
             let task = Task::Orphans(registry, orphans.step);
@@ -76,33 +75,34 @@ impl Invocation<'_> {
         Ok(reports)
     }
 
-    /// The orphans of a cluster that is not kept here; `None` if it cannot be told whether they are orphans.
-    async fn judge(
+    /// The orphans of a cluster that is not synced here; `None` if it is unknown whether they are orphans.
+    async fn find_orphans(
         &self,
         cluster: ClusterArn,
         read: &Registry,
         kept: &[Kept<'_>],
         shown: &BTreeMap<RegistryKey, BTreeSet<String>>,
     ) -> Result<Option<(Observed, Orphans)>, Error> {
-        let known = kept.iter().find(|kept| kept.is(&cluster));
+        let known = kept.iter().find(|kept| kept.is_cluster(&cluster));
         if let Some(kept) = known.filter(|kept| kept.was_read) {
             let Some(shown) = shown.get(&kept.registry) else { return Ok(None) };
-            let observed = self.of_cluster(cluster, &not_shown(read, shown));
+            let observed = self.observation_for(cluster, &not_shown(read, shown));
             let orphans = Orphans::of(&observed.observation, Existence::Exists);
             return Ok(Some((observed, orphans.moved_to(kept.registry.to_string()))));
         }
-        let asked = timeout_at(self.deadline.stop(), self.existence(&cluster, known, kept)).await;
-        let existence = asked.map_err(|_| observe::Error::Deadline)?;
+        let existence =
+            timeout_at(self.deadline.stop(), self.existence(&cluster, known, kept)).await;
+        let existence = existence.map_err(|_| observe::Error::Deadline)?;
         if known.is_some() && existence != Existence::Gone {
             return Ok(None);
         }
-        let observed = self.of_cluster(cluster, read);
+        let observed = self.observation_for(cluster, read);
         let orphans = Orphans::of(&observed.observation, existence);
         Ok(Some((observed, orphans)))
     }
 
-    /// What EKS says of a cluster, where something depends on it. One that is not configured is asked
-    /// for by whoever is configured for its account.
+    /// Whether EKS has the cluster, if the result matters. A cluster that is not configured is looked up with a role that
+    /// is configured for its account.
     async fn existence(
         &self,
         cluster: &ClusterArn,
@@ -122,8 +122,8 @@ impl Invocation<'_> {
         self.clients.existence(cluster, role).await
     }
 
-    /// A Cloud Map with the eyes of a cluster's owner, who asks for nothing in it.
-    pub(crate) fn of_cluster(&self, cluster: ClusterArn, registry: &Registry) -> Observed {
+    /// An observation for the owner of a cluster that claims nothing in this Cloud Map.
+    pub(crate) fn observation_for(&self, cluster: ClusterArn, registry: &Registry) -> Observed {
         Observed::of_no_claims(Observation {
             owner: Owner { id: self.settings.owner_id.clone(), cluster },
             rules: self.settings.rules.clone(),

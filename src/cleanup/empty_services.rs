@@ -1,5 +1,5 @@
-//! After all clusters: the Cloud Map services of ours that nobody needs any more. Observe, plan, apply
-//! and report once more, for what belongs to no cluster. Wiring only.
+//! The deletion of our Cloud Map services without instances and without a claim, after all clusters: each candidate is
+//! read once more, deleted and reported. Wiring only; the rules are in [`crate::publish::plan`].
 
 use std::collections::BTreeSet;
 
@@ -14,19 +14,19 @@ use crate::publish::plan::{Claimed, Policy, Verdict, deletable, verdict};
 use crate::reconcile::Invocation;
 use crate::report::{Deletion, EmptyServices, Mode};
 
-/// How many services are looked at side by side. The calls themselves are bounded by the client.
-const SIDE_BY_SIDE: usize = 8;
+/// The number of services that are processed at once. The client limits the calls themselves.
+const CONCURRENCY: usize = 8;
 
 impl Invocation<'_> {
-    /// Whether the installation lets services be deleted, and this invocation is about all that there is.
+    /// Whether the settings allow the deletion of services, and the invocation is no adoption.
     pub fn may_delete_services(&self) -> bool {
         let rules = &self.settings.rules;
         rules.delete_empty_services && rules.policy == Policy::Sync && self.adoption.is_none()
     }
 
-    /// Deletes the services of a registry that nobody needs, or plans it. `claimed` is what all
-    /// configured clusters say; `unknown` is why that is not known of all of them. `seen` are the ARNs of
-    /// services that were looked at in another registry: two roles may lead to one account.
+    /// Deletes the unneeded services of a registry, or plans it. `claimed` are the claims of all configured clusters;
+    /// `unknown` are the reasons why some claims are unknown. `seen` are the ARNs of services that were processed in
+    /// another registry, since two roles may belong to one account.
     pub async fn delete_empty_services(
         &self,
         registry: &SharedRegistry,
@@ -39,22 +39,24 @@ impl Invocation<'_> {
         let mut candidates = deletable(&known, claimed);
         candidates.retain(|key| seen.insert(known.services[key].arn.clone()));
         let unclear = claimed.unclear().into_iter().map(|service| {
-            format!("the annotations of Service {service} do not show which names it claims")
+            format!(
+                "the claims of Service {service} are unknown, since its annotations are invalid"
+            )
         });
-        let hinders: Vec<String> = unknown.iter().cloned().chain(unclear).collect();
-        if candidates.is_empty() || !hinders.is_empty() {
-            report.kept.extend(hinders.into_iter().filter(|_| !candidates.is_empty()));
+        let obstacles: Vec<String> = unknown.iter().cloned().chain(unclear).collect();
+        if candidates.is_empty() || !obstacles.is_empty() {
+            report.kept.extend(obstacles.into_iter().filter(|_| !candidates.is_empty()));
             return report;
         }
-        // Removals were carried out by now, or are only planned.
+        // A sync has made its removals by now; a plan has not.
         let claimed = match self.mode {
             Mode::Sync => claimed.clone().carried_out(),
             Mode::Plan | Mode::DryRun => claimed.clone(),
         };
-        let mut looks = stream::iter(candidates)
+        let mut deletions = stream::iter(candidates)
             .map(|key| self.delete_if_empty(registry, &known, key, &claimed))
-            .buffer_unordered(SIDE_BY_SIDE);
-        while let Some(outcome) = looks.next().await {
+            .buffer_unordered(CONCURRENCY);
+        while let Some(outcome) = deletions.next().await {
             if let Some((place, outcome)) = outcome {
                 match outcome.into_result() {
                     Ok(result) => {
@@ -68,7 +70,7 @@ impl Invocation<'_> {
         report.in_order()
     }
 
-    /// Looks at one service just before it would be deleted.
+    /// Reads one service again just before its deletion.
     async fn delete_if_empty(
         &self,
         registry: &SharedRegistry,
@@ -77,11 +79,12 @@ impl Invocation<'_> {
         claimed: &Claimed,
     ) -> Option<(Place, Outcome)> {
         let place = Place::of(&key, known);
-        let looked = self.look_at(registry, known.services.get(&key)?.clone(), &key, claimed);
-        let Ok(looked) = timeout_at(self.deadline.stop(), looked).await else {
-            return Some((place, Outcome::Undone("there was no time to look at it".to_owned())));
+        let read = self.read_service(registry, known.services.get(&key)?.clone(), &key, claimed);
+        let Ok(read) = timeout_at(self.deadline.stop(), read).await else {
+            let reason = "it was not read again before the deadline".to_owned();
+            return Some((place, Outcome::Undone(reason)));
         };
-        let (service, verdict) = looked?;
+        let (service, verdict) = read?;
         let outcome = match verdict {
             Verdict::Keep => return None,
             Verdict::Unreadable(problem) => Outcome::Failed(problem),
@@ -93,8 +96,8 @@ impl Invocation<'_> {
         Some((place, outcome))
     }
 
-    /// Reads the tags, then where the service is ours its instances; `None` where it is gone.
-    async fn look_at(
+    /// Reads the tags, and if the service is ours its instances; `None` if it is gone.
+    async fn read_service(
         &self,
         registry: &SharedRegistry,
         service: CloudMapService,

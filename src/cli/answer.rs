@@ -1,5 +1,5 @@
-//! The answers of the function to a command, and the exit codes that they make, as `terraform plan -detailed-exitcode`
-//! has them.
+//! The response of the function to a command: the JSON as received, and its parsed form for tables and Markdown. The exit
+//! code is derived from it, as in `terraform plan -detailed-exitcode`.
 
 use std::process::ExitCode;
 
@@ -13,20 +13,19 @@ use crate::actions::explain::Explanation;
 use crate::model::GuardState;
 use crate::report::{Mode, Report};
 
-/// What a script learns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Code {
-    /// Nothing is to be done.
+    /// There are no changes to make.
     InStep,
-    /// Something went wrong.
+    /// The command failed, or its answer is incomplete.
     Error,
     /// There are changes to make.
     Changes,
 }
 
 impl Code {
-    /// Whether something that makes no plan went well.
-    pub fn of_success(success: bool) -> Self {
+    /// The code of a command without a plan.
+    pub fn from_success(success: bool) -> Self {
         if success { Self::InStep } else { Self::Error }
     }
 }
@@ -41,40 +40,38 @@ impl From<Code> for ExitCode {
     }
 }
 
-/// Why an answer cannot be shown.
+/// The response is not in the format of this release.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "the answer is not one that this release understands; is the function of another? -o json shows it"
+    "cannot read the function's response: the function may run another version than this plugin"
 )]
 pub struct Error(#[source] pub serde_json::Error);
 
-/// An answer of the function: as it was written, and as this release reads it.
+/// A response of the function: the JSON as received, and its parsed form.
 #[derive(Debug)]
 pub struct Answer<T> {
     value: Value,
-    /// What it says.
-    pub read: T,
+    pub parsed: T,
 }
 
 impl<T: DeserializeOwned> Answer<T> {
-    /// Reads an answer.
     pub fn read(value: Value) -> Result<Self, Error> {
-        let read = T::deserialize(&value).map_err(Error)?;
-        Ok(Self { value, read })
+        let parsed = T::deserialize(&value).map_err(Error)?;
+        Ok(Self { value, parsed })
     }
 }
 
 impl Answer<Report> {
-    /// Whether the guard holds a loss that a confirmation lets pass.
+    /// Whether the guard holds a loss that a confirmation carries out.
     pub fn is_held(&self) -> bool {
         use GuardState::{Held, HeldByFullSync, HeldUntilRead};
-        let mut guards = self.read.clusters.iter().filter_map(|cluster| cluster.guard.as_ref());
+        let mut guards = self.parsed.clusters.iter().filter_map(|cluster| cluster.guard.as_ref());
         guards.any(|guard| matches!(guard.state, Held | HeldByFullSync | HeldUntilRead))
     }
 
-    /// The exit code: a plan reports whether there are changes, a sync whether they were made.
+    /// The exit code: that of a plan shows whether there are changes, that of a sync whether they were made.
     pub fn code(&self) -> Code {
-        let Report { mode, ok, counts, .. } = self.read;
+        let Report { mode, ok, counts, .. } = self.parsed;
         match mode {
             _ if !ok => Code::Error,
             Mode::Plan | Mode::DryRun if counts.changes() > 0 => Code::Changes,
@@ -83,11 +80,9 @@ impl Answer<Report> {
     }
 }
 
-/// The forms in which a person reads an answer.
 pub trait Shown {
     /// A table; `wide` has more columns.
     fn table(&self, wide: bool) -> String;
-    /// Markdown for a page.
     fn markdown(&self) -> String;
 }
 
@@ -97,11 +92,11 @@ impl<T: Shown> format::Shown for Answer<T> {
     }
 
     fn table(&self, wide: bool) -> String {
-        self.read.table(wide)
+        self.parsed.table(wide)
     }
 
     fn markdown(&self) -> String {
-        self.read.markdown()
+        self.parsed.markdown()
     }
 }
 

@@ -1,79 +1,77 @@
-//! Verbs that a person approves: the plan is shown first, and on a terminal a word is asked for. Without
-//! a terminal only `--yes` does it.
+//! The verbs that need an approval: `adopt`, `purge` and `confirm`. Each prints its plan, reads a word from the terminal, and
+//! carries the plan out if the word matches. Without a terminal only `--yes` approves.
 
 use std::io::{self, BufRead, IsTerminal, Write};
 
 use super::answer::{Answer, Code};
 use super::arguments::{Adopt, Approved, Aws, Format, Purge, Targeted};
 use super::command::Command;
-use super::{Error, format, place, shown};
+use super::{Error, format, place, run_and_print};
 use crate::report::Report;
 
-/// Makes instances of others the function's.
 pub async fn adopt(adopt: Adopt) -> Result<Code, Error> {
     let Targeted { place, aws, output } = adopt.targeted;
-    let plan = Command { owner: adopt.owner, ..Command::new("adopt", place::of(&place)?) };
+    let plan = Command { owner: adopt.owner, ..Command::new("adopt", place::resolve(&place)?) };
     let command = Command { confirm: true, ..plan.clone() };
     if adopt.approval.yes {
         return carry_out(&aws, &command, output.format).await;
     }
-    let planned: Answer<Report> = shown(&aws, &plan, output.format).await?;
-    if planned.code() != Code::Changes || !approved("make these instances its own", "yes")? {
+    let planned: Answer<Report> = run_and_print(&aws, &plan, output.format).await?;
+    if planned.code() != Code::Changes || !ask_approval("adopt these instances", "yes")? {
         return Ok(planned.code());
     }
     carry_out(&aws, &command, output.format).await
 }
 
-/// Takes out all of a cluster.
 pub async fn purge(Purge { registry, approved: purge }: Purge) -> Result<Code, Error> {
-    let place = place::of(&purge.whole.into())?;
+    let place = place::resolve(&purge.whole.into())?;
     let plan = Command { registry, ..Command::new("purge", place) };
     let command = Command { confirm: true, ..plan.clone() };
     let (aws, format) = (purge.aws, purge.output.format);
     if purge.approval.yes {
         return carry_out(&aws, &command, format).await;
     }
-    let planned: Answer<Report> = shown(&aws, &plan, format).await?;
+    let planned: Answer<Report> = run_and_print(&aws, &plan, format).await?;
     let name = plan.place.cluster_name();
-    if planned.code() != Code::Changes || !approved("take all of this out", name)? {
+    if planned.code() != Code::Changes || !ask_approval("deregister these instances", name)? {
         return Ok(planned.code());
     }
     carry_out(&aws, &command, format).await
 }
 
-/// Lets pass what the guard holds.
+/// Carries out the loss that the guard holds.
 pub async fn confirm(confirm: Approved) -> Result<Code, Error> {
-    let place = place::of(&confirm.whole.into())?;
+    let place = place::resolve(&confirm.whole.into())?;
     let command = Command::new("confirm", place.clone());
     let (aws, format) = (confirm.aws, confirm.output.format);
     if confirm.approval.yes {
         return carry_out(&aws, &command, format).await;
     }
-    let planned: Answer<Report> = shown(&aws, &Command::new("plan", place), format).await?;
+    let planned: Answer<Report> = run_and_print(&aws, &Command::new("plan", place), format).await?;
     if !planned.is_held() {
-        eprintln!("the guard holds nothing here, so there is nothing to confirm");
+        eprintln!("the guard holds no loss in this cluster, so there is nothing to confirm");
         return Ok(planned.code());
     }
-    if !approved("sync this cluster, and let the loss pass", "yes")? {
-        // What is held is no change of the plan, and yet there is something to do.
+    if !ask_approval("sync this cluster and carry out the loss", "yes")? {
+        // The plan does not count the held removals as changes, but a confirmation would make them.
         return Ok(if planned.code() == Code::Error { Code::Error } else { Code::Changes });
     }
     carry_out(&aws, &command, format).await
 }
 
 async fn carry_out(aws: &Aws, command: &Command, format: Format) -> Result<Code, Error> {
-    let answer: Answer<Report> = shown(aws, command, format).await?;
+    let answer: Answer<Report> = run_and_print(aws, command, format).await?;
     Ok(answer.code())
 }
 
-/// Asks for a word on the terminal. Where there is none, or another word comes, nothing is done.
-fn approved(what: &str, word: &str) -> Result<bool, Error> {
+/// Reads a word from the terminal. The action is approved if the word matches.
+fn ask_approval(action: &str, word: &str) -> Result<bool, Error> {
     if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
-        eprintln!("nothing was changed; --yes does it");
+        eprintln!("nothing was changed; approve with --yes");
         return Ok(false);
     }
     let word = format::printable(word);
-    eprint!("Shall the function {what}? Type {word:?} to let it: ");
+    eprint!("Type {word:?} to {action}: ");
     let _ = io::stderr().flush();
     let mut typed = String::new();
     io::stdin().lock().read_line(&mut typed).map_err(Error::Terminal)?;

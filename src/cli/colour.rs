@@ -1,4 +1,5 @@
-//! Colours of a table's lines, by the sign that each begins with: those that users of Terraform know.
+//! The colours of a table's lines, by the sign at the start of each line, as in Terraform. A line without a sign and without
+//! indentation is bold.
 
 const RESET: &str = "\x1b[0m";
 const BOLD: &str = "\x1b[1m";
@@ -8,12 +9,11 @@ const GREEN: &str = "\x1b[32m";
 const YELLOW: &str = "\x1b[33m";
 const MAGENTA: &str = "\x1b[35m";
 
-/// The table with each line in its colour.
-pub fn lines(table: &str) -> String {
-    table.split_inclusive('\n').map(line_in_colour).collect()
+pub fn colour_lines(table: &str) -> String {
+    table.split_inclusive('\n').map(colour_line).collect()
 }
 
-fn line_in_colour(line: &str) -> String {
+fn colour_line(line: &str) -> String {
     let (line, end) = line.strip_suffix('\n').map_or((line, ""), |line| (line, "\n"));
     let text = line.trim_start();
     let colour = match text.split_once(' ').map_or(text, |(first, _)| first) {
@@ -37,7 +37,7 @@ mod tests {
     fn each_line_has_the_colour_of_its_sign() {
         let table = "cluster blue\n  shop.local/web\n    + register a\n    ~ rewrite b\n    \
                      - deregister c\n    ! held back d\n    = 1 unchanged\n";
-        let shown = lines(table).replace('\x1b', "^");
+        let shown = colour_lines(table).replace('\x1b', "^");
         assert_eq!(
             shown,
             "^[1mcluster blue^[0m\n  shop.local/web\n    ^[32m+ register a^[0m\n    \

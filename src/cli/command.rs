@@ -1,4 +1,4 @@
-//! What the function is asked for: an action and where, as its direct invocation takes them.
+//! The request to the function: an action with its scope, as the payload of a direct invocation.
 
 use std::fmt;
 
@@ -6,28 +6,25 @@ use serde_json::{Map, Value};
 
 use super::place::Place;
 
-/// One direct invocation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Command {
-    /// The action's word.
     pub action: &'static str,
-    /// Where.
     pub place: Place,
-    /// The owner id whose instances are to be adopted.
+    /// The former owner id of the instances to adopt.
     pub owner: Option<String>,
-    /// The only Cloud Map to purge, if not all.
+    /// The Cloud Map to purge; absent: all.
     pub registry: Option<String>,
-    /// Whether to do what is else only planned.
+    /// Whether to carry out the plan.
     pub confirm: bool,
 }
 
 impl Command {
-    /// An action somewhere.
+    /// A command without optional fields.
     pub fn new(action: &'static str, place: Place) -> Self {
         Self { action, place, owner: None, registry: None, confirm: false }
     }
 
-    /// The payload: what is not named is not in it.
+    /// The payload. Absent values have no field.
     pub fn payload(&self) -> Value {
         let Place { cluster, namespace, service } = self.place.clone();
         let fields = [
@@ -58,7 +55,7 @@ mod tests {
     use crate::event::{self, Invocation};
 
     #[test]
-    fn the_function_reads_each_command_as_it_was_meant() {
+    fn the_function_reads_each_command_as_intended() {
         let place = |cluster: Option<&str>, namespace: Option<&str>, service: Option<&str>| {
             let [cluster, namespace, service] =
                 [cluster, namespace, service].map(|name| name.map(str::to_owned));

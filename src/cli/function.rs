@@ -1,5 +1,4 @@
-//! The function where AWS Lambda runs it: invokes it and waits for its answer, or reads the settings
-//! that it has.
+//! The deployed function: invokes it through Lambda and returns its response, or reads its settings for a local run.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,63 +13,34 @@ use aws_sdk_lambda::primitives::Blob;
 use serde::Deserialize;
 use serde_json::Value;
 
-/// The longest that Lambda lets a function run, and a bit to tell of it.
+/// Lambda's longest timeout of a function, and some time for the response.
 const LONGEST_RUN: Duration = Duration::from_secs(15 * 60 + 30);
 
-/// Why the function did not answer.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Lambda refused, or could not be reached.
     #[error("cannot {action} the function {name}: {problem}{hint}")]
-    Refused {
-        /// What was being done to it.
-        action: &'static str,
-        /// Its name.
-        name: String,
-        /// What Lambda or the connection said.
-        problem: String,
-        /// What would help.
-        hint: &'static str,
-    },
-    /// It ran, and ended with an error.
-    #[error("the function {name} ended with {kind}: {message}")]
-    Failed {
-        /// Its name.
-        name: String,
-        /// The error's stable name.
-        kind: String,
-        /// What it said.
-        message: String,
-    },
-    /// It answered with something that is no JSON.
-    #[error("the function {0} answered with something that is no JSON")]
+    Refused { action: &'static str, name: String, problem: String, hint: &'static str },
+    #[error("the function {name} failed with {kind}: {message}")]
+    Failed { name: String, kind: String, message: String },
+    #[error("the response of the function {0} is not JSON")]
     NotJson(String, #[source] serde_json::Error),
-    /// Lambda does not show its settings.
-    #[error("Lambda does not show the settings of the function {name}: {problem}")]
-    Settings {
-        /// Its name.
-        name: String,
-        /// What Lambda said.
-        problem: String,
-    },
+    #[error("Lambda did not return the settings of the function {name}: {problem}")]
+    Settings { name: String, problem: String },
 }
 
-/// The settings that a function has.
 pub struct Configuration {
-    /// Its environment variables.
     pub environment: BTreeMap<String, String>,
-    /// How long it may run.
     pub timeout: Option<Duration>,
 }
 
-/// A function by name or ARN, or a version or alias of it.
+/// A function by name or ARN, with an optional version or alias.
 pub struct Function {
     client: Client,
     name: String,
     qualifier: Option<String>,
 }
 
-/// What Lambda puts in the place of the answer of a function that failed.
+/// Lambda's payload instead of a response if the function failed.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Failure {
@@ -86,9 +56,8 @@ impl Default for Failure {
 }
 
 impl Function {
-    /// The function as this configuration reaches it.
     pub fn new(config: &SdkConfig, name: &str, qualifier: Option<&str>) -> Self {
-        // The connection is silent for as long as the function runs.
+        // The connection has no traffic while the function runs.
         let timeouts = config.timeout_config().map_or_else(TimeoutConfig::builder, |timeouts| {
             timeouts.to_builder().operation_attempt_timeout(LONGEST_RUN)
         });
@@ -100,7 +69,6 @@ impl Function {
         Self { client: Client::from_conf(config), name, qualifier }
     }
 
-    /// Invokes it and waits for its answer.
     pub async fn invoke(&self, payload: &Value) -> Result<Value, Error> {
         let invoke = self.client.invoke().function_name(&self.name);
         let invoke = invoke.set_qualifier(self.qualifier.clone());
@@ -115,7 +83,6 @@ impl Function {
         serde_json::from_slice(payload).map_err(|error| Error::NotJson(self.name.clone(), error))
     }
 
-    /// Reads the settings that it has.
     pub async fn configuration(&self) -> Result<Configuration, Error> {
         let read = self.client.get_function_configuration().function_name(&self.name);
         let read = read.set_qualifier(self.qualifier.clone()).send().await;
@@ -144,9 +111,9 @@ impl Function {
             None => DisplayErrorContext(error).to_string(),
         };
         let hint = match code {
-            Some("ResourceNotFoundException") => "; are --region and --profile right?",
+            Some("ResourceNotFoundException") => "; check --region and --profile",
             Some("AccessDeniedException") => {
-                "; it takes lambda:InvokeFunction, and lambda:GetFunctionConfiguration for --local"
+                "; this needs lambda:InvokeFunction, and lambda:GetFunctionConfiguration for --local"
             }
             _ => "",
         };

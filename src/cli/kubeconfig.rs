@@ -1,24 +1,21 @@
-//! Which EKS cluster a context of a kubeconfig means. `aws eks update-kubeconfig` names cluster and
-//! context by the cluster's ARN; eksctl and renamed contexts still say it in the command that signs
-//! in. Pure.
+//! From a context of a kubeconfig to its EKS cluster. `aws eks update-kubeconfig` names cluster and context by the cluster's
+//! ARN; with eksctl and renamed contexts the name is in the arguments of the sign-in command. Pure.
 
 use kube::config::{ExecConfig, Kubeconfig};
 
 use crate::model::ClusterArn;
 
-/// What a context says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Context {
-    /// Its name.
     pub name: String,
     /// The EKS cluster's ARN, or its name.
     pub cluster: Option<String>,
-    /// The namespace that kubectl uses where none is named.
+    /// The default namespace of kubectl.
     pub namespace: String,
 }
 
-/// Looks up a context, or the current one. None where there is no such.
-pub fn context(kubeconfig: &Kubeconfig, name: Option<&str>) -> Option<Context> {
+/// Finds a context, or the current one; `None` if it does not exist.
+pub fn find_context(kubeconfig: &Kubeconfig, name: Option<&str>) -> Option<Context> {
     let name = name.or(kubeconfig.current_context.as_deref()).filter(|name| !name.is_empty())?;
     let found = kubeconfig.contexts.iter().find(|context| context.name == name)?;
     let context = found.context.as_ref()?;
@@ -27,13 +24,13 @@ pub fn context(kubeconfig: &Kubeconfig, name: Option<&str>) -> Option<Context> {
     let exec = user.and_then(|user| user.auth_info.as_ref()?.exec.as_ref());
     Some(Context {
         name: name.to_owned(),
-        cluster: arn.or_else(|| exec.and_then(cluster_of)),
+        cluster: arn.or_else(|| exec.and_then(cluster_in_command)),
         namespace: context.namespace.clone().unwrap_or_else(|| "default".to_owned()),
     })
 }
 
 /// The cluster's name in the arguments of `aws eks get-token` or `aws-iam-authenticator token`.
-fn cluster_of(exec: &ExecConfig) -> Option<String> {
+fn cluster_in_command(exec: &ExecConfig) -> Option<String> {
     let command = exec.command.as_deref().unwrap_or_default();
     let program = command.rsplit(['/', '\\']).next().unwrap_or_default();
     let options: &[&str] = match program.trim_end_matches(".exe") {
@@ -42,11 +39,11 @@ fn cluster_of(exec: &ExecConfig) -> Option<String> {
         _ => return None,
     };
     let arguments = exec.args.as_deref().unwrap_or_default();
-    options.iter().find_map(|option| value(arguments, option))
+    options.iter().find_map(|option| option_value(arguments, option))
 }
 
 /// The value of an option: `--option value` or `--option=value`.
-fn value(arguments: &[String], option: &str) -> Option<String> {
+fn option_value(arguments: &[String], option: &str) -> Option<String> {
     let mut rest = arguments.iter();
     while let Some(argument) = rest.next() {
         if argument == option {
@@ -85,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_context_says_its_cluster_by_name_or_by_how_it_signs_in() {
+    fn a_contexts_cluster_is_in_its_name_or_its_sign_in_command() {
         let token = ["--region", "eu-central-1", "eks", "get-token", "--cluster-name", "blue"];
         let rows: [(&str, &str, &[&str], Option<&str>); 7] = [
             (ARN, "aws", &token, Some(ARN)),
@@ -102,15 +99,16 @@ mod tests {
             ("kind-kind", "gke-gcloud-auth-plugin", &["--cluster-name", "blue"], None),
         ];
         for (cluster, command, arguments, expected) in rows {
-            let context = context(&kubeconfig(cluster, command, arguments), None).expect("current");
+            let context =
+                find_context(&kubeconfig(cluster, command, arguments), None).expect("current");
             assert_eq!(context.cluster.as_deref(), expected, "{cluster} {command} {arguments:?}");
         }
     }
 
     #[test]
-    fn the_named_context_counts_with_its_namespace() {
+    fn the_named_context_is_used_with_its_namespace() {
         let kubeconfig = kubeconfig(ARN, "aws", &[]);
-        let namespace = |name| context(&kubeconfig, name).map(|context| context.namespace);
+        let namespace = |name| find_context(&kubeconfig, name).map(|context| context.namespace);
         assert_eq!(namespace(None).as_deref(), Some("default"));
         assert_eq!(namespace(Some("shop")).as_deref(), Some("shop"));
         assert_eq!(namespace(Some("away")), None);

@@ -1,5 +1,5 @@
-//! The function in this process: the same handler, with the credentials of the terminal and the
-//! settings of the deployed function, or of the environment.
+//! The function in this process: the same handler, with the credentials of the terminal. The settings come from the deployed
+//! function if one is named, otherwise from the environment.
 
 use std::ffi::OsString;
 use std::time::Duration;
@@ -12,30 +12,24 @@ use crate::function::{Error as FunctionError, Function};
 use crate::settings::{self, LoadError};
 use crate::time::Deadline;
 
-/// How long a run may take that no function's settings limit.
+/// The timeout without a deployed function.
 const TIMEOUT: Duration = Duration::from_mins(5);
 
-/// Why it did not run, or what it ended with.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The settings have mistakes, or are not to be read.
     #[error("the settings {source_of} cannot be used")]
     Settings {
-        /// Where they come from.
         source_of: String,
-        /// What is wrong with them.
         #[source]
         source: LoadError,
     },
-    /// The deployed function did not tell its settings.
     #[error(transparent)]
     Function(#[from] function::Error),
-    /// It ran, and ended with an error.
     #[error("{}", .0.kind())]
     Failed(#[source] FunctionError),
 }
 
-/// Runs the function once, with the settings of `deployed` where one is named.
+/// Runs the function once, with the settings of `deployed` if one is named.
 pub async fn invoke(
     config: SdkConfig,
     deployed: Option<&function::Function>,
@@ -43,7 +37,7 @@ pub async fn invoke(
 ) -> Result<Value, Error> {
     let (source_of, configuration) = match deployed {
         Some(function) => (format!("of the function {function}"), function.configuration().await?),
-        None => ("in the environment".to_owned(), here()),
+        None => ("in the environment".to_owned(), process_environment()),
     };
     let variable = |name: &str| configuration.environment.get(name).cloned();
     let settings = Box::pin(settings::load(variable, &config)).await;
@@ -54,8 +48,7 @@ pub async fn invoke(
     answer.response.map_err(Error::Failed)
 }
 
-/// The environment of this process.
-fn here() -> Configuration {
+fn process_environment() -> Configuration {
     let text = |variable: (OsString, OsString)| {
         let (name, value) = variable;
         Some((name.into_string().ok()?, value.into_string().ok()?))

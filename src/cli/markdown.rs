@@ -1,5 +1,5 @@
-//! A report as Markdown, for a pull request or a ticket: a heading for each cluster, and a table with a
-//! row for each change and each thing held back.
+//! A report as Markdown, for a pull request or a ticket: a heading for each cluster, and a table with a row for each change
+//! and each held-back request.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -11,22 +11,21 @@ use crate::report::{
 const HEADINGS: &str =
     "| | Cloud Map service | Instance | Kubernetes Service | Detail |\n|---|---|---|---|---|";
 
-/// A report as a page.
 pub struct Page<'a>(pub &'a Report);
 
 impl Display for Page<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         for cluster in &self.0.clusters {
             writeln!(f, "### {}\n", Cell(&cluster.cluster))?;
-            of_cluster(f, cluster)?;
+            write_cluster(f, cluster)?;
         }
-        empty_services(f, &self.0.empty_services)?;
+        write_empty_services(f, &self.0.empty_services)?;
         self.0.cut.iter().try_for_each(|cut| writeln!(f, "{}\n", Cell(cut)))?;
         writeln!(f, "**{}**", Cell(&self.0.summary()))
     }
 }
 
-fn of_cluster(f: &mut Formatter<'_>, cluster: &ClusterReport) -> fmt::Result {
+fn write_cluster(f: &mut Formatter<'_>, cluster: &ClusterReport) -> fmt::Result {
     if let Some(error) = &cluster.error {
         return writeln!(f, "Not read, so nothing was changed: {}\n", Cell(error));
     }
@@ -34,61 +33,61 @@ fn of_cluster(f: &mut Formatter<'_>, cluster: &ClusterReport) -> fmt::Result {
         service.changes.is_empty() && service.held_back.is_empty() && service.unreadable.is_none()
     };
     if cluster.held_back.is_empty() && cluster.services.iter().all(quiet) {
-        writeln!(f, "In step.\n")?;
+        writeln!(f, "In sync.\n")?;
     } else {
         writeln!(f, "{HEADINGS}")?;
-        cluster.services.iter().try_for_each(|service| of_service(f, service))?;
-        cluster.held_back.iter().try_for_each(|line| held_back(f, "", line))?;
+        cluster.services.iter().try_for_each(|service| write_service(f, service))?;
+        cluster.held_back.iter().try_for_each(|line| write_held_back(f, "", line))?;
         writeln!(f)?;
     }
     let guard = cluster.guard.iter().map(|guard| &guard.detail);
-    guard.chain(&cluster.warnings).try_for_each(|said| writeln!(f, "> {}\n", Cell(said)))
+    guard.chain(&cluster.warnings).try_for_each(|text| writeln!(f, "> {}\n", Cell(text)))
 }
 
-fn empty_services(f: &mut Formatter<'_>, empty: &EmptyServices) -> fmt::Result {
+fn write_empty_services(f: &mut Formatter<'_>, empty: &EmptyServices) -> fmt::Result {
     for Deletion { namespace, name, result } in &empty.deletions {
         let outcome = match result {
             ChangeResult::Planned | ChangeResult::Applied => String::new(),
             ChangeResult::Failed { error } => format!("; failed: {error}"),
             ChangeResult::Undone { why } => format!("; not done: {why}"),
         };
-        let what = format!("delete {namespace}/{name}, which holds nothing{outcome}");
-        writeln!(f, "- {}", Cell(&what))?;
+        let deletion = format!("delete {namespace}/{name}, without instances{outcome}");
+        writeln!(f, "- {}", Cell(&deletion))?;
     }
     empty.kept.iter().try_for_each(|kept| writeln!(f, "- kept: {}", Cell(kept)))?;
     if empty.is_empty() { Ok(()) } else { writeln!(f) }
 }
 
-fn of_service(f: &mut Formatter<'_>, service: &ServiceReport) -> fmt::Result {
+fn write_service(f: &mut Formatter<'_>, service: &ServiceReport) -> fmt::Result {
     let place = format!("{}/{}", service.namespace, service.name);
     if let Some(problem) = &service.unreadable {
-        row(f, ["not read", &place, "", "", problem])?;
+        write_row(f, ["not read", &place, "", "", problem])?;
     }
-    service.changes.iter().try_for_each(|line| change(f, &place, line))?;
-    service.held_back.iter().try_for_each(|line| held_back(f, &place, line))
+    service.changes.iter().try_for_each(|line| write_change(f, &place, line))?;
+    service.held_back.iter().try_for_each(|line| write_held_back(f, &place, line))
 }
 
-fn change(f: &mut Formatter<'_>, place: &str, line: &ChangeLine) -> fmt::Result {
+fn write_change(f: &mut Formatter<'_>, place: &str, line: &ChangeLine) -> fmt::Result {
     let detail = match &line.result {
         ChangeResult::Planned | ChangeResult::Applied => line.detail.clone(),
         ChangeResult::Failed { error } => format!("{}; failed: {error}", line.detail),
         ChangeResult::Undone { why } => format!("{}; not done: {why}", line.detail),
     };
     let instance = line.instance.as_deref().unwrap_or_default();
-    row(f, [line.change.as_str(), place, instance, &line.service.to_string(), &detail])
+    write_row(f, [line.change.as_str(), place, instance, &line.service.to_string(), &detail])
 }
 
-fn held_back(f: &mut Formatter<'_>, place: &str, line: &HeldBackLine) -> fmt::Result {
+fn write_held_back(f: &mut Formatter<'_>, place: &str, line: &HeldBackLine) -> fmt::Result {
     let detail = format!("{}: {}", line.reason, line.detail);
-    row(f, ["held back", place, "", &line.service.to_string(), &detail])
+    write_row(f, ["held back", place, "", &line.service.to_string(), &detail])
 }
 
-fn row(f: &mut Formatter<'_>, cells: [&str; 5]) -> fmt::Result {
-    let [what, place, instance, service, detail] = cells.map(Cell);
-    writeln!(f, "| {what} | {place} | {instance} | {service} | {detail} |")
+fn write_row(f: &mut Formatter<'_>, cells: [&str; 5]) -> fmt::Result {
+    let [verb, place, instance, service, detail] = cells.map(Cell);
+    writeln!(f, "| {verb} | {place} | {instance} | {service} | {detail} |")
 }
 
-/// Text that makes no table, link or tag of its own.
+/// Text escaped so that it contains no table, link or tag.
 pub struct Cell<'a>(pub &'a str);
 
 impl Display for Cell<'_> {

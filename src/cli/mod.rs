@@ -1,13 +1,12 @@
-//! `kubectl cloudmap`: the function for a person at a terminal, in a binary of its own.
+//! `kubectl cloudmap`: the function's actions on the command line, in a separate binary.
 //!
 //! ```text
-//! arguments ─> place (kubeconfig) ─> command ─> runner ─> answer ─> show ─> exit code
+//! arguments ─> place (kubeconfig) ─> command ─> runner ─> answer ─> format ─> exit code
 //!                                               │ function: Lambda's Invoke
 //!                                               └ local: the same handler in this process
 //! ```
 //!
-//! Every verb is an action of the function; nothing is decided here. The function is built without
-//! this module.
+//! Every verb is an action of the function; no rule is decided here. The function is built without this module.
 
 mod answer;
 mod approval;
@@ -45,41 +44,41 @@ use arguments::{Arguments, Aws, Format, Targeted, Verb};
 use command::Command;
 use runner::Runner;
 
-/// Why a verb ended without an answer.
+/// The error of a verb without an answer.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The cluster or the namespace is not known.
+    /// The cluster or the namespace is unknown.
     #[error(transparent)]
     Place(#[from] place::Error),
-    /// The function did not answer.
+    /// The deployed function returned no response.
     #[error(transparent)]
     Function(#[from] function::Error),
-    /// It did not run in this process.
+    /// The local run failed.
     #[error(transparent)]
     Local(#[from] local::Error),
-    /// It answered something else than this release of the plugin can show.
+    /// The response is not in the format of this release.
     #[error(transparent)]
     Answer(#[from] answer::Error),
-    /// The status from before cannot be used.
+    /// The earlier status cannot be used.
     #[error(transparent)]
     Before(#[from] html::Before),
-    /// Nobody could be asked.
+    /// The approval could not be read.
     #[error("cannot read from the terminal")]
     Terminal(#[source] std::io::Error),
-    /// The answer could not be written out.
+    /// The answer could not be written.
     #[error(transparent)]
     Format(#[from] format::Error),
 }
 
-/// Does what the command line says.
+/// Runs the command line.
 pub async fn main() -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(refusal) => {
             let shown = refusal.print();
-            // 2 says that there are changes, so a mistake is 1 as any other.
+            // 2 means changes to make, so a mistake on the command line is 1.
             let fine = !refusal.use_stderr() && shown.is_ok();
-            return Code::of_success(fine).into();
+            return Code::from_success(fine).into();
         }
     };
     match Box::pin(run(arguments)).await {
@@ -93,72 +92,72 @@ pub async fn main() -> ExitCode {
 
 async fn run(arguments: Arguments) -> Result<Code, Error> {
     match arguments.verb {
-        Verb::Plan(targeted) => report("plan", targeted).await,
-        Verb::Sync(targeted) => report("sync", targeted).await,
+        Verb::Plan(targeted) => run_report("plan", targeted).await,
+        Verb::Sync(targeted) => run_report("sync", targeted).await,
         Verb::Adopt(adopt) => approval::adopt(adopt).await,
         Verb::Confirm(confirm) => approval::confirm(confirm).await,
         Verb::Purge(purge) => approval::purge(purge).await,
         Verb::Report(report) => html::show(report).await,
         Verb::Doctor(clusters) => {
-            let checkup: Checkup = question("doctor", clusters).await?;
-            Ok(Code::of_success(checkup.ok))
+            let checkup: Checkup = query("doctor", clusters).await?;
+            Ok(Code::from_success(checkup.ok))
         }
         Verb::Explain(targeted) => explain(targeted).await,
         Verb::Status(clusters) => {
-            let status: Status = question("status", clusters).await?;
-            Ok(Code::of_success(status.ok))
+            let status: Status = query("status", clusters).await?;
+            Ok(Code::from_success(status.ok))
         }
     }
 }
 
-/// A verb whose answer is a report.
-async fn report(action: &'static str, targeted: Targeted) -> Result<Code, Error> {
+/// Runs a verb that returns a report.
+async fn run_report(action: &'static str, targeted: Targeted) -> Result<Code, Error> {
     let Targeted { place, aws, output } = targeted;
-    let command = Command::new(action, place::of(&place)?);
-    let answer: Answer<Report> = shown(&aws, &command, output.format).await?;
+    let command = Command::new(action, place::resolve(&place)?);
+    let answer: Answer<Report> = run_and_print(&aws, &command, output.format).await?;
     Ok(answer.code())
 }
 
-/// Explains one Service. The exit code says whether it is found as it should be.
+/// Explains one Service. The exit code shows whether it has problems.
 async fn explain(targeted: Targeted) -> Result<Code, Error> {
     let Targeted { place, aws, output } = targeted;
-    let place = place::of(&place)?;
+    let place = place::resolve(&place)?;
     if place.service.is_none() {
         return Err(place::Error::NoService.into());
     }
     let command = Command::new("explain", place);
-    let answer: Answer<Explanation> = shown(&aws, &command, output.format).await?;
-    Ok(Code::of_success(answer.read.ok))
+    let answer: Answer<Explanation> = run_and_print(&aws, &command, output.format).await?;
+    Ok(Code::from_success(answer.parsed.ok))
 }
 
-/// A question about whole clusters.
-async fn question<T: DeserializeOwned + Shown>(
+/// Runs a query about whole clusters.
+async fn query<T: DeserializeOwned + Shown>(
     action: &'static str,
     clusters: arguments::Status,
 ) -> Result<T, Error> {
     let arguments::Status { clusters, aws, output } = clusters;
-    let command = Command::new(action, place::of(&clusters.into())?);
-    Ok(shown::<T>(&aws, &command, output.format).await?.read)
+    let command = Command::new(action, place::resolve(&clusters.into())?);
+    Ok(run_and_print::<T>(&aws, &command, output.format).await?.parsed)
 }
 
-/// The answer to a command, which is written to standard output, too.
-async fn shown<T: DeserializeOwned + Shown>(
+/// Runs a command, prints its answer to standard output, and returns it.
+async fn run_and_print<T: DeserializeOwned + Shown>(
     aws: &Aws,
     command: &Command,
     format: Format,
 ) -> Result<Answer<T>, Error> {
-    let answer = Answer::read(ask(aws, command).await?)?;
+    let answer = Answer::read(request(aws, command).await?)?;
     format::print(&answer, format)?;
     Ok(answer)
 }
 
-/// Has the command carried out, and says so meanwhile.
-async fn ask(aws: &Aws, command: &Command) -> Result<Value, Error> {
+/// Runs a command, and shows the progress meanwhile.
+async fn request(aws: &Aws, command: &Command) -> Result<Value, Error> {
     let runner = Runner::new(aws).await;
-    progress::during(&format!("{command} {runner}"), runner.run(&command.payload())).await
+    progress::show_during(&format!("{command} {runner}"), runner.run(&command.payload())).await
 }
 
-/// The SDK's configuration of this terminal.
+/// The SDK's configuration, from the environment and the options.
 async fn sdk_config(aws: &Aws) -> aws_config::SdkConfig {
     let mut loader = crate::clients::sdk_config();
     if let Some(profile) = &aws.profile {

@@ -1,5 +1,5 @@
-//! Which Services a command line is about: a cluster by its context, as kubectl would choose it, or by
-//! name.
+//! The scope of a command line: a cluster by kubectl's context, or by name, with a namespace and a Service. `command` puts it
+//! into the payload.
 
 use std::fmt;
 use std::io;
@@ -10,47 +10,35 @@ use kube::config::{Kubeconfig, KubeconfigError};
 use super::arguments;
 use super::kubeconfig::{self, Context};
 
-/// What a command is about. Nothing named is everything.
+/// The scope of a command. Without a name it covers everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Place {
-    /// The EKS cluster's name or ARN.
     pub cluster: Option<String>,
-    /// The Kubernetes namespace.
     pub namespace: Option<String>,
-    /// The Service.
     pub service: Option<String>,
 }
 
-/// Why that is not known.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The file of the kubeconfig cannot be read.
-    #[error("cannot read the kubeconfig; --cluster NAME does without one: {}", .1.display())]
+    #[error("cannot read the kubeconfig; --cluster NAME needs none: {}", .1.display())]
     KubeconfigFile(#[source] io::Error, PathBuf),
     /// The kubeconfig cannot be read.
-    #[error("cannot read the kubeconfig; --cluster NAME does without one")]
+    #[error("cannot read the kubeconfig; --cluster NAME needs none")]
     Kubeconfig(#[source] Box<KubeconfigError>),
-    /// It has no such context.
     #[error("the kubeconfig has no context {0:?}")]
     NoContext(String),
-    /// It has no current context.
-    #[error(
-        "the kubeconfig has no current context: choose one by --context, or a cluster by --cluster"
-    )]
+    #[error("the kubeconfig has no current context: set --context or --cluster")]
     NoCurrentContext,
-    /// The context leads to no EKS cluster.
-    #[error("the context {0:?} does not name an EKS cluster: pass --cluster")]
+    #[error("the context {0:?} does not name an EKS cluster: set --cluster")]
     NotEks(String),
-    /// A verb about one Service, without one.
-    #[error("name the Service to explain: service/NAME")]
+    #[error("the Service to explain is missing: add service/NAME")]
     NoService,
-    /// A Service without its namespace.
-    #[error("a Service is named and its namespace is not: add -n NAMESPACE")]
+    #[error("the namespace of the Service is missing: add -n NAMESPACE")]
     NoNamespace,
 }
 
-/// The place that the arguments mean.
-pub fn of(arguments: &arguments::Place) -> Result<Place, Error> {
+pub fn resolve(arguments: &arguments::Place) -> Result<Place, Error> {
     if arguments.all_clusters {
         return Ok(Place::default());
     }
@@ -62,21 +50,21 @@ pub fn of(arguments: &arguments::Place) -> Result<Place, Error> {
         }
         return Ok(Place { cluster: Some(cluster), namespace, service });
     }
-    let Context { name, cluster, namespace } = context(arguments)?;
+    let Context { name, cluster, namespace } = read_context(arguments)?;
     let cluster = cluster.ok_or(Error::NotEks(name))?;
     let namespace = arguments.namespace.clone().unwrap_or(namespace);
     let namespace = Some(namespace).filter(|_| !arguments.all_namespaces);
     Ok(Place { cluster: Some(cluster), namespace, service })
 }
 
-fn context(arguments: &arguments::Place) -> Result<Context, Error> {
+fn read_context(arguments: &arguments::Place) -> Result<Context, Error> {
     let read = match &arguments.kubeconfig {
         Some(file) => Kubeconfig::read_from(file),
         None => Kubeconfig::read(),
     };
     let kubeconfig = read.map_err(Error::from)?;
     let name = arguments.context.as_deref();
-    let found = kubeconfig::context(&kubeconfig, name);
+    let found = kubeconfig::find_context(&kubeconfig, name);
     found.ok_or_else(|| match name {
         Some(name) => Error::NoContext(name.to_owned()),
         None => Error::NoCurrentContext,
@@ -94,7 +82,7 @@ impl From<KubeconfigError> for Error {
 }
 
 impl Place {
-    /// What a person types to say that they mean this cluster: its name, also where it is given by ARN.
+    /// The cluster's name, also if it is given by ARN: the word that approves a purge.
     pub fn cluster_name(&self) -> &str {
         let cluster = self.cluster.as_deref().unwrap_or_default();
         cluster.rsplit('/').next().unwrap_or_default()
@@ -119,17 +107,17 @@ mod tests {
         let missing = PathBuf::from("/missing/config");
         let arguments =
             arguments::Place { kubeconfig: Some(missing), ..arguments::Place::default() };
-        let error = of(&arguments).expect_err("there is no such file");
+        let error = resolve(&arguments).expect_err("there is no such file");
         assert_eq!(
             chain(&error),
-            "cannot read the kubeconfig; --cluster NAME does without one: /missing/config: No such file or directory (os error 2)"
+            "cannot read the kubeconfig; --cluster NAME needs none: /missing/config: No such file or directory (os error 2)"
         );
     }
 
     #[test]
     fn a_cluster_by_name_is_whole_unless_a_namespace_is_named() {
         let named = |namespace: Option<&str>, service: Option<&str>| {
-            of(&arguments::Place {
+            resolve(&arguments::Place {
                 cluster: Some("blue".to_owned()),
                 namespace: namespace.map(str::to_owned),
                 service: service.map(str::to_owned),

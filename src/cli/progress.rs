@@ -1,5 +1,5 @@
-//! What is going on, on standard error while that is a terminal: one line, counted in seconds and gone
-//! before the answer comes.
+//! The progress on standard error, if that is a terminal: one line with the command and the elapsed seconds. It is cleared
+//! before the answer is printed.
 
 use std::future::Future;
 use std::io::{self, IsTerminal, Write};
@@ -9,30 +9,32 @@ use tokio::time::{Instant, interval};
 
 use super::format::printable;
 
-/// Back to the start of the line, and the line empty.
+/// Moves the cursor to the start of the line, and clears the line.
 const CLEAR: &str = "\r\x1b[K";
 
-/// Waits for the work, and says meanwhile what it is.
-pub async fn during<T>(what: &str, work: impl Future<Output = T>) -> T {
+/// Waits for the work, and shows its label meanwhile.
+pub async fn show_during<T>(label: &str, work: impl Future<Output = T>) -> T {
     if !io::stderr().is_terminal() {
         return work.await;
     }
-    let what = printable(what);
+    let label = printable(label);
     let (start, mut every) = (Instant::now(), interval(Duration::from_secs(1)));
     tokio::pin!(work);
     loop {
         tokio::select! {
             done = &mut work => {
-                tell(CLEAR);
+                write_terminal(CLEAR);
                 return done;
             }
-            _ = every.tick() => tell(&format!("{CLEAR}{what} … {} s", start.elapsed().as_secs())),
+            _ = every.tick() => {
+                write_terminal(&format!("{CLEAR}{label} … {} s", start.elapsed().as_secs()));
+            }
         }
     }
 }
 
-/// A terminal that takes nothing more is no reason to stop.
-fn tell(text: &str) {
+/// Writes to the terminal. An error is ignored, since the command must not fail for it.
+fn write_terminal(text: &str) {
     let mut terminal = io::stderr().lock();
     let _ = terminal.write_all(text.as_bytes()).and_then(|()| terminal.flush());
 }

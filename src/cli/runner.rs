@@ -1,4 +1,4 @@
-//! Who carries a command out: the function where Lambda runs it, or this process.
+//! Runs a command's payload: by the deployed function, or with `--local` in this process.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use super::arguments::Aws;
 use super::function::Function;
 use super::{Error, local, sdk_config};
 
-/// Who carries a command out.
+/// The deployed function or this process.
 pub struct Runner {
     config: SdkConfig,
     function: Option<Function>,
@@ -17,7 +17,6 @@ pub struct Runner {
 }
 
 impl Runner {
-    /// As the command line says.
     pub async fn new(aws: &Aws) -> Self {
         let config = sdk_config(aws).await;
         let named = aws.function.as_ref();
@@ -25,7 +24,6 @@ impl Runner {
         Self { config, function, local: aws.local }
     }
 
-    /// Has a payload served.
     pub async fn run(&self, payload: &Value) -> Result<Value, Error> {
         match &self.function {
             Some(function) if !self.local => Ok(function.invoke(payload).await?),
@@ -41,8 +39,8 @@ impl fmt::Display for Runner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.function {
             Some(function) if !self.local => write!(f, "by {function}"),
-            Some(function) => write!(f, "here, with the settings of {function}"),
-            None => f.write_str("here"),
+            Some(function) => write!(f, "in this process, with the settings of {function}"),
+            None => f.write_str("in this process"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The status as a table or as Markdown.
+//! The status as a table, which the action prints itself, or as Markdown: a row for each Cloud Map service.
 
 use std::fmt::Write as _;
 

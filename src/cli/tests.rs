@@ -1,4 +1,4 @@
-//! Answers of the function, as they are shown and what exit code they make.
+//! Responses of the function: their output and their exit code.
 
 use serde_json::{Value, json};
 
@@ -44,7 +44,7 @@ fn read(value: Value) -> Answer<Report> {
 }
 
 #[test]
-fn a_plan_says_whether_there_are_changes_and_a_sync_whether_they_were_made() {
+fn a_plans_code_shows_changes_and_a_syncs_code_whether_they_were_made() {
     let in_step = |mode: &str, ok: bool| {
         let counts = json!({"unchanged": 3, "heldBack": 1});
         json!({"mode": mode, "whole": true, "ok": ok, "counts": counts, "clusters": []})
@@ -83,7 +83,7 @@ fn every_kind_of_change_counts_as_one() {
 }
 
 #[test]
-fn the_table_is_the_functions_own_and_the_wide_one_says_whose_each_instance_is() {
+fn the_wide_table_adds_the_service_of_each_instance() {
     let answer = read(answer("plan", true));
     insta::assert_snapshot!(answer.table(true), @r"
     cluster blue
@@ -99,7 +99,7 @@ fn the_table_is_the_functions_own_and_the_wide_one_says_whose_each_instance_is()
 }
 
 #[test]
-fn a_page_has_a_row_for_each_line_and_no_markup_of_others() {
+fn markdown_has_a_row_for_each_line_and_escapes_texts() {
     insta::assert_snapshot!(read(answer("plan", true)).markdown(), @r"
     ### blue
 
@@ -114,14 +114,14 @@ fn a_page_has_a_row_for_each_line_and_no_markup_of_others() {
 }
 
 #[test]
-fn a_page_names_services_that_are_deleted_and_kept() {
+fn markdown_lists_services_that_are_deleted_and_kept() {
     let deletion = json!({"namespace": "prod", "name": "old", "result": "planned"});
     let mut answer = answer("plan", true);
     answer["clusters"] = json!([]);
     answer["counts"] = json!({"deleted": 1});
     answer["emptyServices"] = json!({"deletions": [deletion], "kept": ["prod/new: it is young"]});
     insta::assert_snapshot!(read(answer).markdown(), @r"
-    - delete prod/old, which holds nothing
+    - delete prod/old, without instances
     - kept: prod/new: it is young
 
     **plan: 1 to delete**
@@ -129,7 +129,7 @@ fn a_page_names_services_that_are_deleted_and_kept() {
 }
 
 #[test]
-fn a_cut_answer_says_so() {
+fn a_cut_answer_names_the_cut() {
     let mut cut = answer("plan", true);
     cut["cut"] = json!("the first 2 lines");
     let answer = read(cut);
@@ -139,9 +139,9 @@ fn a_cut_answer_says_so() {
 }
 
 #[test]
-fn what_is_no_report_is_told_as_such() {
+fn a_response_that_is_no_report_is_an_error() {
     for other in [json!({"ok": true}), json!("done"), json!(null)] {
         let error = Answer::<Report>::read(other).expect_err("no report");
-        assert!(error.to_string().contains("-o json"), "{error}");
+        assert!(error.to_string().contains("another version"), "{error}");
     }
 }

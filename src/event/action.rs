@@ -1,25 +1,26 @@
-//! The actions of the function, each with the word that asks for it and the fields that go with it.
+//! The actions of the function, each with its word in a command and the fields that the command may have. `direct` reads
+//! a command with them; `function` runs it.
 
 use std::fmt;
 
-/// What a command does.
+/// The action of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Observe, plan and apply.
     Sync,
     /// Observe and plan; nothing is written.
     Plan,
-    /// Make instances of others ours.
+    /// Adopt instances of other owners.
     Adopt,
-    /// Take out all of a cluster.
+    /// Deregister all instances of a cluster.
     Purge,
-    /// Sync a cluster whole, whatever it loses.
+    /// Sync a whole cluster, and carry out a loss that the guard holds.
     Confirm,
-    /// Tell who has instances in each Cloud Map service.
+    /// Count the instances of each party in each Cloud Map service.
     Status,
-    /// Tell of one Service what becomes of each of its endpoints, and why.
+    /// Show the fate of each endpoint of one Service, with the reason.
     Explain,
-    /// Check whether the work can be done.
+    /// Check the function's connections and permissions.
     Doctor,
 }
 
@@ -35,7 +36,7 @@ impl Action {
         Self::Doctor,
     ];
 
-    /// The word that asks for it.
+    /// Its word in a command.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -50,7 +51,7 @@ impl Action {
         }
     }
 
-    /// The fields that a command may have. Nothing less than a cluster is confirmed.
+    /// The fields that a command may have. `confirm` has no namespace, since the guard holds whole clusters.
     pub(super) fn fields(self) -> &'static [&'static str] {
         match self {
             Self::Sync | Self::Plan | Self::Explain => {
@@ -62,7 +63,7 @@ impl Action {
         }
     }
 
-    /// All words, for an error.
+    /// The words of all actions, for an error.
     pub(super) fn list() -> String {
         Self::ALL.map(Self::as_str).join(", ")
     }

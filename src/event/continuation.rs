@@ -1,24 +1,24 @@
 //! The unfinished work of a run, requeued: a part of a cluster, the number of attempts, and the Services that the guard
-//! held in the run. A message may add to those and lift none of them: there is no field for a loss that was let pass.
+//! held in the run. A message can only add held Services: there is no field for a confirmed loss.
 
 use serde_json::{Map, Value};
 
 use super::{Unusable, name};
 use crate::model::{Held, ServiceRef, Shard};
 
-/// The work that a run had no time for, requeued.
+/// Unfinished work of an earlier run.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Continuation {
     /// The part of the cluster.
     pub shard: Shard,
-    /// How often it was requeued.
+    /// The number of times it was requeued.
     pub attempt: u8,
-    /// The Services that the run held.
+    /// The Services that the guard held in that run.
     pub held: Held,
 }
 
 impl Continuation {
-    /// The last attempt: Lambda ends a longer chain of invocations by itself.
+    /// The last attempt. Lambda's recursive loop detection stops a longer chain of invocations.
     pub const LAST_ATTEMPT: u8 = 8;
 
     /// Reads the fields `shard` and `hop`.
@@ -36,8 +36,8 @@ impl Continuation {
         Ok(Some(Self { shard, attempt, held }))
     }
 
-    /// The value of the field `held`. Marks in Cloud Map may have names that no Service can have and no message may
-    /// contain: all are held then.
+    /// The value of the field `held`. Marks in Cloud Map may contain names that no Service can have and no message may
+    /// contain: all Services are held then.
     #[must_use]
     pub fn held_as_json(held: &Held) -> Value {
         let Held::Services(services) = held else { return ALL.into() };
@@ -68,7 +68,7 @@ mod tests {
     use crate::event::Scope;
 
     #[test]
-    fn what_a_run_has_left_is_read_whole_or_refused() {
+    fn a_continuation_is_read_completely_or_rejected() {
         let read = |value: Value| {
             let scope = Scope::from_own_message(value.as_object().expect("an object"));
             scope.map(|scope| scope.continuation.map(|rest| (rest.shard.to_string(), rest.attempt)))
@@ -92,11 +92,11 @@ mod tests {
     }
 
     #[test]
-    fn what_a_run_held_is_read_as_it_is_written_and_never_as_less() {
+    fn held_services_are_read_as_written_and_never_as_fewer() {
         let read = |held: &Value| {
             let message = json!({"cluster": "blue", "shard": "1/4", "hop": 1, "held": held});
             let scope = Scope::from_own_message(message.as_object().expect("an object"));
-            scope.map(|scope| scope.continuation.expect("a rest").held)
+            scope.map(|scope| scope.continuation.expect("a continuation").held)
         };
         let service = |name| ServiceRef::new("shop", name);
         let services = Held::Services([service("web"), service("cart")].into());

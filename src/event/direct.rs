@@ -1,27 +1,27 @@
-//! A command of whoever may invoke the function: an `action`, and where it looks. Read strictly, since
-//! a mistyped field would silently widen what the command reaches.
+//! A command of a direct invocation: an `action`, its scope and its fields. Unknown fields are rejected, since a mistyped
+//! field would silently widen the scope.
 
 use serde_json::{Map, Value};
 
 use super::{Action, ClusterName, Error, Scope};
 use crate::model::RegistryName;
 
-/// How much of unknown fields an error shows.
+/// The limits of unknown fields in an error.
 const SHOWN_FIELDS: usize = 5;
 const SHOWN_CHARACTERS: usize = 40;
 
 /// A direct invocation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Command {
-    /// What to do.
+    /// The action.
     pub action: Action,
-    /// Where.
+    /// The scope.
     pub scope: Scope,
-    /// The owner id of the instances to adopt, one from before.
+    /// The former owner id of the instances to adopt.
     pub owner: Option<String>,
-    /// The only Cloud Map to purge, if not all.
+    /// The Cloud Map to purge; absent: all.
     pub registry: Option<RegistryName>,
-    /// Whether to do what is else only planned.
+    /// Whether to carry out the plan of `adopt` or `purge`.
     pub confirm: bool,
 }
 
@@ -36,7 +36,7 @@ pub(super) fn read(object: &Map<String, Value>) -> Result<Command, Error> {
     }
     let scope = Scope::from_fields(object).map_err(Error::Scope)?;
     if action == Action::Purge && scope.cluster == ClusterName::Every {
-        let expected = "given: a purge takes out all of one cluster";
+        let expected = "given: a purge deregisters all instances of one cluster";
         return Err(Error::InvalidField { field: "cluster", expected });
     }
     if action == Action::Explain && scope.service.is_none() {
@@ -47,7 +47,7 @@ pub(super) fn read(object: &Map<String, Value>) -> Result<Command, Error> {
     Ok(Command { action, scope, owner, registry, confirm })
 }
 
-/// What may be an `OWNER_ID`.
+/// Reads an `OWNER_ID`.
 fn owner(object: &Map<String, Value>) -> Result<Option<String>, Error> {
     match object.get("owner") {
         None | Some(Value::Null) => Ok(None),
@@ -63,7 +63,7 @@ fn owner(object: &Map<String, Value>) -> Result<Option<String>, Error> {
     }
 }
 
-/// Which Cloud Map it is about.
+/// Reads the name of a Cloud Map.
 fn registry(object: &Map<String, Value>) -> Result<Option<RegistryName>, Error> {
     let name = match object.get("registry") {
         None | Some(Value::Null) => return Ok(None),
@@ -73,7 +73,7 @@ fn registry(object: &Map<String, Value>) -> Result<Option<RegistryName>, Error> 
     name.map(Some).ok_or(Error::InvalidField { field: "registry", expected })
 }
 
-/// Nothing but the word itself confirms.
+/// Reads the confirmation. Only `true` confirms: a text or a number is an error.
 fn confirm(object: &Map<String, Value>) -> Result<bool, Error> {
     match object.get("confirm") {
         None | Some(Value::Null) => Ok(false),

@@ -1,5 +1,5 @@
-//! What carries a message: SNS without raw delivery, an EventBridge event, a CloudEvent in structured
-//! mode. Each is known by its own fields and gives up its content, parsed where it came as text.
+//! The envelopes of a message: SNS without raw delivery, an EventBridge event, a CloudEvent in structured mode. Each is
+//! recognised by its fields. Its content is returned, and parsed if it is text.
 
 use std::borrow::Cow;
 
@@ -9,18 +9,18 @@ use serde_json::{Map, Value};
 
 use super::{Unusable, name};
 
-/// Extensions of a CloudEvent that name the cluster; CloudEvents allows only a-z and 0-9 in them.
+/// Extensions of a CloudEvent with the cluster's name. CloudEvents allows only a-z and 0-9 in extension names.
 const CLUSTER_EXTENSIONS: [&str; 2] = ["cluster", "clustername"];
 
-/// What was inside an envelope.
+/// The content of an envelope.
 #[derive(Debug)]
 pub(super) struct Opened<'a> {
     pub(super) content: Cow<'a, Value>,
-    /// The cluster, where the envelope names one.
+    /// The cluster, if the envelope names one.
     pub(super) cluster: Option<String>,
 }
 
-/// Opens an envelope; nothing when the value is none.
+/// Opens an envelope; `None` if the value is no envelope.
 pub(super) fn open(value: &Value) -> Result<Option<Opened<'_>>, Unusable> {
     let Some(object) = value.as_object() else {
         return Ok(None);
@@ -60,7 +60,7 @@ fn open_cloud_event(event: &Map<String, Value>) -> Result<Opened<'_>, Unusable> 
     Ok(Opened { content, cluster })
 }
 
-/// Content that should be an object comes as JSON text from some senders.
+/// Parses content that some senders pass as JSON text instead of an object.
 fn parse_text(content: &Value) -> Result<Cow<'_, Value>, Unusable> {
     match content {
         Value::String(text) => parse(text),
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn every_envelope_gives_up_its_content() {
+    fn every_envelope_returns_its_content() {
         let rows = [
             json!({"Type": "Notification", "Message": "{\"n\":1}"}),
             json!({"detail-type": "t", "source": "s", "detail": {"n": 1}}),
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lacks_an_envelopes_fields_is_no_envelope() {
+    fn a_value_without_an_envelopes_fields_is_no_envelope() {
         let rows = [
             json!({"Type": "SubscriptionConfirmation", "Message": "You have chosen to subscribe"}),
             json!({"Type": "Notification"}),

@@ -1,13 +1,13 @@
-//! The records of tools that forward what happens in a cluster, each as the tool really makes it:
-//! kubernetes-event-exporter, Argo Events' resource source, kubewatch, and a plain object or reference,
-//! which is what Knative's ApiServerSource puts into its CloudEvents.
+//! The records of tools that forward changes in a cluster, in each tool's own format: kubernetes-event-exporter, Argo Events'
+//! resource source, kubewatch, and a plain object or reference, as in the CloudEvents of Knative's ApiServerSource. The
+//! object in the record gives the scope.
 
 use serde_json::{Map, Value};
 
 use super::object::{self, Metadata};
 use super::{Scope, Unusable, name};
 
-/// Reads the record of any known forwarder; nothing when it is none.
+/// Reads the record of any known forwarder; `None` if it is none.
 pub(super) fn read(record: &Map<String, Value>) -> Option<Result<Scope, Unusable>> {
     exporter(record)
         .or_else(|| argo_events(record))
@@ -27,13 +27,13 @@ fn read_exporter(record: &Map<String, Value>, object: &Value) -> Result<Scope, U
     let kind = text(reference, "kind").ok_or(Unusable::IncompleteScope { missing: "kind" })?;
     let metadata = Metadata::read(reference)?;
     let scope = object::scope(kind, text(reference, "apiVersion"), &metadata)?;
-    // The exporter always writes clusterName; empty means that nobody set it.
+    // The exporter always writes clusterName; it is empty if it is not configured.
     let named = name::text(record, "clusterName")?.filter(|name| !name.is_empty());
     Ok(scope.in_cluster(named.map(name::cluster).transpose()?))
 }
 
-/// `type`, `body`, `oldBody`, `group`, `version`, `resource`, and as `metadata` whatever the event
-/// source was told to add, which is where its user can name the cluster:
+/// `type`, `body`, `oldBody`, `group`, `version`, `resource`, and `metadata` with the fields that the event source is
+/// configured to add, such as the cluster's name:
 /// <https://github.com/argoproj/argo-events/blob/master/pkg/eventsources/events/event-data.go>
 fn argo_events(record: &Map<String, Value>) -> Option<Result<Scope, Unusable>> {
     let resource = text(record, "resource")?;
@@ -52,8 +52,8 @@ fn argo_cluster(record: &Map<String, Value>) -> Result<Option<String>, Unusable>
     name::text(metadata, "cluster")?.map(name::cluster).transpose()
 }
 
-/// The data of its CloudEvent. `obj` comes from a typed client, which leaves out kind and apiVersion;
-/// beside it stands the kind, or the resource where kubewatch was told to watch a custom one:
+/// The data of its CloudEvent. `obj` comes from a typed client, which omits kind and apiVersion. The record has the kind
+/// beside it, or the resource if kubewatch watches a custom one:
 /// <https://github.com/robusta-dev/kubewatch/blob/master/pkg/handlers/cloudevent/cloudevent.go>
 fn kubewatch(record: &Map<String, Value>) -> Option<Result<Scope, Unusable>> {
     text(record, "operation")?;
@@ -62,13 +62,13 @@ fn kubewatch(record: &Map<String, Value>) -> Option<Result<Scope, Unusable>> {
     Some(read_object(object, Some(kind), text(record, "apiVersion")))
 }
 
-/// A whole object, or a reference with the names on its top level.
+/// A whole object, or a reference with the names at its top level.
 fn plain_object(record: &Map<String, Value>) -> Option<Result<Scope, Unusable>> {
     text(record, "kind")?;
     Some(read_object(record, None, None))
 }
 
-/// Kind and version are the object's own; the sender's word for them counts where it has none.
+/// Kind and version are the object's own; the sender's values are used if it has none.
 fn read_object(
     object: &Map<String, Value>,
     kind: Option<&str>,
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn argo_events_gives_the_old_body_where_there_is_no_new_one() {
+    fn argo_events_has_the_old_body_if_there_is_no_new_one() {
         let body = json!({"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "metadata": slice()});
         let bare = json!({"metadata": slice()});
         for (new, old) in [(&body, &json!(null)), (&json!(null), &body), (&bare, &body)] {
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn the_senders_word_for_the_api_group_counts_where_the_object_has_none() {
+    fn the_senders_api_group_is_used_if_the_object_has_none() {
         let knative = json!({
             "type": "ADD", "body": {"metadata": {"namespace": "shop", "name": "web"}},
             "group": "serving.knative.dev", "version": "v1", "resource": "services"
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn records_without_a_forwarders_fields_are_left_to_others() {
+    fn records_without_a_forwarders_fields_are_not_read() {
         let rows = [
             json!({}),
             json!({"cluster": "blue", "namespace": "shop"}),

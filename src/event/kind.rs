@@ -1,13 +1,12 @@
-//! The kinds of Kubernetes objects whose changes can change what is registered, as senders name them.
-//! Everything else, such as a Deployment or a Node, is not followed: what it does to a Service shows
-//! in that Service's EndpointSlices.
+//! The kinds of Kubernetes objects that can change a registration, by the names that senders use. Other kinds, such
+//! as Deployment or Node, are not followed: their effect on a Service is a change of its EndpointSlices.
 
 use super::{Unusable, name};
 
 const CORE: &str = "";
 const DISCOVERY: &str = "discovery.k8s.io";
 
-/// A kind whose changes are followed.
+/// A kind of object that is followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Followed {
     Service,
@@ -21,7 +20,7 @@ impl Followed {
     const ALL: [Self; 5] =
         [Self::Service, Self::EndpointSlice, Self::Endpoints, Self::Pod, Self::Namespace];
 
-    /// Kind, resource (some senders name that instead) and API group.
+    /// Kind, resource (some senders use that instead) and API group.
     const fn names(self) -> (&'static str, &'static str, &'static str) {
         match self {
             Self::Service => ("Service", "services", CORE),
@@ -32,8 +31,8 @@ impl Followed {
         }
     }
 
-    /// Finds it by its kind or resource. Other API groups have kinds of the same name (Knative's
-    /// Service is one), so the group counts where it is known.
+    /// Finds a kind by its name or resource. Other API groups have kinds of the same name, such as Knative's Service, so
+    /// the group must match if it is known.
     pub(super) fn find(kind: &str, api_version: Option<&str>) -> Result<Self, Unusable> {
         let group = api_version
             .filter(|version| !version.is_empty())

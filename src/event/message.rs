@@ -1,5 +1,5 @@
-//! An SQS batch, record by record: body -> envelopes off -> a forwarder's record or a message of our
-//! own -> scope. A record is read on its own, so a bad one takes nothing from the others.
+//! An SQS batch, record by record: body -> envelopes opened -> a forwarder's record or our own message -> scope. Each record
+//! is read independently, so an invalid one does not affect the others.
 
 use aws_lambda_events::sqs::{SqsEvent, SqsMessage};
 use serde::Deserialize;
@@ -8,41 +8,42 @@ use serde_json::{Map, Value};
 use super::envelope::{self, Opened};
 use super::{Error, Scope, Unusable, forwarder};
 
-/// Envelopes that are opened, one inside the other. EventBridge into SNS into SQS makes two.
+/// The limit of nested envelopes. EventBridge to SNS to SQS makes two.
 const ENVELOPE_LIMIT: usize = 5;
 
-/// Actions that exist, now or in a later release, but not for everybody who may send a message.
+/// Actions that only a direct invocation may request, since more senders may write to the queue than may invoke the
+/// function.
 const DIRECT_ONLY: [&str; 7] = ["plan", "adopt", "purge", "confirm", "status", "explain", "doctor"];
 
 /// One SQS record, or one line of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// Its id, by which the answer to a queue fails it back.
+    /// Its id, by which the response to the queue reports its failure.
     pub id: String,
-    /// How the queue knows this delivery of it.
+    /// This delivery of the message.
     pub receipt: Option<Receipt>,
-    /// Where it says to look, or why it says nothing.
+    /// Its scope, or the reason that it has none.
     pub reading: Result<Scope, Unusable>,
 }
 
 /// One delivery of a message by its queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Receipt {
-    /// What the queue knows it by.
+    /// The queue's handle of the delivery.
     pub handle: String,
-    /// How often the message was delivered, this time included.
+    /// The number of deliveries, including this one.
     pub receives: u32,
 }
 
 impl Receipt {
-    fn of(record: &SqsMessage) -> Option<Self> {
+    fn from_record(record: &SqsMessage) -> Option<Self> {
         let receives = record.attributes.get("ApproximateReceiveCount")?.parse().ok()?;
         let handle = record.receipt_handle.clone().filter(|handle| !handle.is_empty())?;
         Some(Self { handle, receives })
     }
 }
 
-/// Reads a batch as Lambda's event source mapping makes it; it may be empty.
+/// Reads a batch in the format of Lambda's event source mapping. It may be empty.
 pub(super) fn read_batch(payload: &Value) -> Result<Vec<Message>, Error> {
     let batch = SqsEvent::deserialize(payload).map_err(|_| Error::RecordsNotFromSqs)?;
     batch.records.into_iter().map(read_record).collect()
@@ -50,7 +51,7 @@ pub(super) fn read_batch(payload: &Value) -> Result<Vec<Message>, Error> {
 
 fn read_record(record: SqsMessage) -> Result<Message, Error> {
     let from_sqs = record.event_source.as_deref() == Some("aws:sqs");
-    let receipt = Receipt::of(&record);
+    let receipt = Receipt::from_record(&record);
     let id = record.message_id.filter(|id| from_sqs && !id.is_empty());
     Ok(Message {
         id: id.ok_or(Error::RecordsNotFromSqs)?,
@@ -67,7 +68,7 @@ fn read_body(body: &str) -> Result<Scope, Unusable> {
 fn read_content(content: &Value, envelopes_left: usize) -> Result<Scope, Unusable> {
     let Some(Opened { content, cluster }) = envelope::open(content)? else {
         let object = content.as_object().ok_or(Unusable::UnknownShape)?;
-        // An exporter's record may have a field `action` too, so forwarders come first.
+        // An exporter's record may also have a field `action`, so forwarders come first.
         return forwarder::read(object).unwrap_or_else(|| read_own(object));
     };
     let envelopes_left =
@@ -75,8 +76,8 @@ fn read_content(content: &Value, envelopes_left: usize) -> Result<Scope, Unusabl
     Ok(read_content(&content, envelopes_left)?.in_cluster(cluster))
 }
 
-/// `{"cluster"?,"namespace","service"?}` or `{"action":"sync","cluster"?}`. Other fields are ignored:
-/// they can only be a sender's notes, for a message has no say in what is done.
+/// `{"cluster"?,"namespace","service"?}` or `{"action":"sync","cluster"?}`. Other fields are ignored, since a message can
+/// only select a scope; `confirm` and other actions are rejected.
 fn read_own(object: &Map<String, Value>) -> Result<Scope, Unusable> {
     if object.contains_key("confirm") {
         return Err(Unusable::ActionNotAllowed { action: "confirm" });
@@ -91,7 +92,7 @@ fn read_own(object: &Map<String, Value>) -> Result<Scope, Unusable> {
     let scope = Scope::from_fields(object)?;
     match scope.namespace {
         Some(_) => Ok(scope),
-        // All of a cluster takes a word that asks for it.
+        // A sync of a whole cluster must be requested by an action.
         None => Err(Unusable::IncompleteScope { missing: "namespace" }),
     }
 }
@@ -122,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn own_messages_name_a_place_or_ask_for_a_sync() {
+    fn own_messages_name_a_scope_or_request_a_sync() {
         let rows = [
             (
                 json!({"cluster": "blue", "namespace": "shop", "service": "web"}),
@@ -143,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_may_ask_for_nothing_but_a_sync() {
+    fn a_message_can_request_only_a_sync() {
         for action in DIRECT_ONLY {
             let unusable = read_body(&json!({"action": action, "cluster": "blue"}).to_string());
             assert_eq!(unusable, Err(Unusable::ActionNotAllowed { action }));
@@ -178,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn junk_is_unusable_and_says_nothing_of_itself() {
+    fn junk_is_unusable_and_its_text_is_not_repeated() {
         let secret = "hunter2";
         let rows = [
             (String::new(), "not_json"),

@@ -1,10 +1,9 @@
-//! What one Lambda payload asks for. Pure: it knows JSON and names, no client and no setting.
+//! From one Lambda payload to the request in it. Pure: JSON and names, without clients and settings.
 //!
-//! Data moves one way: payload -> [`Invocation`]. A queue's records are read one by one in
-//! `message`: the envelopes come off (`envelope`), the forwarder's record gives a Kubernetes object
-//! (`forwarder`), the object gives a [`Scope`] (`object`); the lines of an audit log (`audit_log`)
-//! give such objects, too. An event only says where to look; nothing
-//! else in it is believed. `events/` holds one payload of every accepted shape.
+//! Data moves one way: payload -> [`Invocation`]. `message` reads the records of a queue one by one: `envelope` opens
+//! envelopes, `forwarder` finds the Kubernetes object in a forwarder's record, and `object` derives the [`Scope`] from it.
+//! The lines of an audit log (`audit_log`) contain such objects, too. Only the scope is taken from an event; its other
+//! content is not trusted. `events/` has one payload of every accepted shape.
 
 mod action;
 mod audit_log;
@@ -31,7 +30,7 @@ pub use message::{Message, Receipt};
 pub use scope::{ClusterName, Scope};
 pub use unusable::Unusable;
 
-/// What one Lambda payload asks for.
+/// The request in one Lambda payload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Invocation {
     /// A full sync of every configured cluster.
@@ -40,15 +39,15 @@ pub enum Invocation {
     Queue(Vec<Message>),
     /// Lines of an audit log, each of which names a scope or is unusable.
     AuditLog(Vec<Message>),
-    /// A command of whoever invoked the function directly.
+    /// A command of a direct invocation.
     Direct(Command),
 }
 
-/// Why a payload as a whole cannot be served. Names what would be right; never holds a value of the
+/// The error of a payload that is rejected as a whole. It names the expected content, and never contains a value of the
 /// payload.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// Neither a schedule nor a batch nor an audit log nor a command.
+    /// No schedule, batch, audit log or command.
     #[error(
         "the payload is neither a scheduled event nor an SQS batch nor an audit log nor a command; \
          a command is an object such as {{\"action\":\"sync\",\"cluster\":\"blue\"}}"
@@ -57,39 +56,37 @@ pub enum Error {
     /// An EventBridge event that is no schedule.
     #[error(
         "only scheduled EventBridge events may invoke the function; \
-         let the rule send other events to its SQS queue"
+         send other events to its SQS queue"
     )]
     EventNotScheduled,
     /// Records that are not SQS records as Lambda makes them.
     #[error(
-        "the payload has records, but not of SQS (eventSource \"aws:sqs\", each with a messageId); \
-         let the sender use the function's SQS queue"
+        "the payload has records that are not from SQS (eventSource \"aws:sqs\", each with a messageId); \
+         send to the function's SQS queue"
     )]
     RecordsNotFromSqs,
-    /// A CloudWatch Logs subscription whose data cannot be unpacked.
-    #[error(
-        "the payload's awslogs.data is no gzipped batch of log events as CloudWatch Logs sends it"
-    )]
+    /// A CloudWatch Logs subscription with unreadable data.
+    #[error("the payload's awslogs.data is not a gzipped batch of log events from CloudWatch Logs")]
     LogsNotReadable,
-    /// A CloudWatch Logs subscription of something else than an EKS cluster's control plane.
+    /// A CloudWatch Logs subscription of another log group than an EKS cluster's control plane.
     #[error(
-        "the log events are of no EKS cluster's log group (/aws/eks/NAME/cluster); \
-         let only the subscription of an audit log invoke the function"
+        "the log events are not from an EKS cluster's log group (/aws/eks/NAME/cluster); \
+         only the subscription of an audit log may invoke the function"
     )]
     LogsNotOfCluster,
     /// A command's action that does not exist.
-    #[error("the command's action is unknown; known are {}", Action::list())]
+    #[error("the command's action is unknown; known actions: {}", Action::list())]
     UnknownAction,
     /// Fields that a command does not have.
     #[error(
-        "the command has unknown fields ({}); known are {}",
+        "the command has unknown fields ({}); known fields: {}",
         .fields.join(", "),
         .known.join(", ")
     )]
     UnknownFields {
         /// Their names, escaped and shortened.
         fields: Vec<String>,
-        /// Those that it may have.
+        /// The fields that it may have.
         known: &'static [&'static str],
     },
     /// A field of a command with a value that it cannot have.
@@ -97,19 +94,19 @@ pub enum Error {
     InvalidField {
         /// The field.
         field: &'static str,
-        /// What would be right.
+        /// The expected value.
         expected: &'static str,
     },
-    /// A command's cluster, namespace or service that cannot be one.
-    #[error("the command names no valid scope")]
+    /// An invalid cluster, namespace or service in a command.
+    #[error("the command has no valid scope")]
     Scope(#[source] Unusable),
 }
 
 /// Reads a payload.
 ///
 /// # Errors
-/// When the payload as a whole is of no known kind. A bad SQS record is no error: it is an
-/// [`Unusable`] reading beside the others.
+/// Returns an error if the payload as a whole is of no known kind. An invalid SQS record is no error: its reading is
+/// [`Unusable`].
 pub fn read(payload: &Value) -> Result<Invocation, Error> {
     let object = payload.as_object().ok_or(Error::UnknownPayload)?;
     if object.contains_key("Records") {
@@ -131,8 +128,7 @@ pub fn read(payload: &Value) -> Result<Invocation, Error> {
     Err(Error::UnknownPayload)
 }
 
-/// EventBridge rules send an empty object as `detail`, EventBridge Scheduler the string `{}`; a
-/// schedule has nothing to say there, so it is not looked at.
+/// Ignores `detail`: EventBridge rules send an empty object there, and EventBridge Scheduler the string `{}`.
 fn is_schedule(event: &Map<String, Value>) -> bool {
     let field = |name: &str| event.get(name).and_then(Value::as_str);
     field("detail-type") == Some("Scheduled Event")

@@ -1,12 +1,12 @@
-//! Which texts of an event may pass as names. Whoever may send a message chooses these texts, and they
-//! end in requests, logs and reports: so nothing but a name gets through.
+//! The check of names in an event. Any sender of a message chooses these texts, and they appear in requests, logs and
+//! reports, so only valid names are accepted.
 
 use serde_json::{Map, Value};
 
 use super::Unusable;
 use crate::model::name::is_dns_label;
 
-/// The longest ARN of an EKS cluster, whose name may have 100 characters, has a few less.
+/// A little more than the longest ARN of an EKS cluster with its name of up to 100 characters.
 const LONGEST_CLUSTER: usize = 160;
 const LABEL: &str = "at most 63 of a-z, 0-9 and -, a letter or digit at both ends";
 const CLUSTER: &str = "an EKS cluster's name or ARN, at most 160 printable ASCII characters";
@@ -24,24 +24,24 @@ pub(super) fn text<'a>(
     }
 }
 
-/// A cluster, as a person or a forwarder may call it; only the settings know which there are.
+/// Checks a cluster's name or ARN. Whether it exists is checked against the settings later.
 pub(super) fn cluster(text: &str) -> Result<String, Unusable> {
     let printable = text.chars().all(|c| c == ' ' || c.is_ascii_graphic());
     let named = text == text.trim() && !text.is_empty() && text.len() <= LONGEST_CLUSTER;
     check(printable && named, text, "cluster", CLUSTER)
 }
 
-/// A Kubernetes namespace.
+/// Checks a Kubernetes namespace.
 pub(super) fn namespace(text: &str) -> Result<String, Unusable> {
     check(is_dns_label(text), text, "namespace", LABEL)
 }
 
-/// A Kubernetes Service.
+/// Checks a Kubernetes Service.
 pub(super) fn service(text: &str) -> Result<String, Unusable> {
     check(is_dns_label(text), text, "service", LABEL)
 }
 
-/// A Kubernetes kind, with its API group behind a dot where it has one.
+/// Checks a Kubernetes kind, with its API group after a dot if it has one.
 pub(super) fn kind(text: &str) -> Result<String, Unusable> {
     let (kind, group) = text.split_once('.').unwrap_or((text, "v1"));
     let word = kind.starts_with(|c: char| c.is_ascii_alphabetic())

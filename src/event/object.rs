@@ -1,5 +1,5 @@
-//! From a Kubernetes object, or a reference to one, to the scope that its change touches. Nothing of
-//! the object is believed but its kind, its names and, for an EndpointSlice, whose it says it is.
+//! From a Kubernetes object, or a reference to one, to the scope that its change affects. Only its kind, its names and, for
+//! an EndpointSlice, its Service are read.
 
 use std::collections::BTreeMap;
 
@@ -11,11 +11,11 @@ use super::{Scope, Unusable, name};
 
 const SERVICE_NAME_LABEL: &str = "kubernetes.io/service-name";
 
-/// Kubernetes appends 5 random characters to a slice's name, and first cuts what is before them to 58.
+/// Kubernetes appends 5 random characters to a slice's name, after cutting the Service's part to 58 characters.
 const SUFFIX_LENGTH: usize = 5;
 const LONGEST_GENERATED_NAME: usize = 63;
 
-/// The part of an object's metadata that says where it belongs.
+/// The part of an object's metadata that gives its scope.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Metadata {
@@ -35,7 +35,7 @@ struct Owner {
 }
 
 impl Metadata {
-    /// Reads an object's `metadata`, or a reference, which has the same fields on its top level.
+    /// Reads an object's `metadata`, or a reference, which has the same fields at its top level.
     pub(super) fn read(fields: &Map<String, Value>) -> Result<Self, Unusable> {
         Self::deserialize(fields).map_err(|_| Unusable::UnknownShape)
     }
@@ -50,8 +50,8 @@ impl Metadata {
         name::namespace(namespace.ok_or(Unusable::IncompleteScope { missing: "namespace" })?)
     }
 
-    /// The Service of an EndpointSlice; absent where only the truth can tell, so that the whole
-    /// namespace is looked at.
+    /// The Service of an EndpointSlice, by its label, owner or name; absent if none of them shows it, so that the whole
+    /// namespace is synced.
     fn service_of_slice(&self) -> Result<Option<&str>, Unusable> {
         let labels = self.labels.as_ref();
         if let Some(service) = labels.and_then(|labels| labels.get(SERVICE_NAME_LABEL)) {
@@ -68,7 +68,7 @@ impl Metadata {
     }
 }
 
-/// The scope that a change of this object touches. `kind` may also be the resource's plural name.
+/// The scope that a change of this object affects. `kind` may also be the resource's plural name.
 pub(super) fn scope(
     kind: &str,
     api_version: Option<&str>,
@@ -81,14 +81,14 @@ pub(super) fn scope(
     match Followed::find(kind, api_version)? {
         Followed::Service | Followed::Endpoints => inside(Some(metadata.name()?)),
         Followed::EndpointSlice => inside(metadata.service_of_slice()?),
-        // Which Services select a pod is for the cluster to say.
+        // Any Service of the namespace may select the pod.
         Followed::Pod => inside(None),
         Followed::Namespace => Ok(Scope::inside(name::namespace(metadata.name()?)?, None)),
     }
 }
 
-/// `web-x7k2p` -> `web`. No answer for a name that was not generated so, nor for one so long that the
-/// Service's name may have been cut.
+/// `web-x7k2p` -> `web`. `None` for a name without a generated suffix, and for a name so long that the Service's part may
+/// have been cut.
 fn without_suffix(slice: &str) -> Option<&str> {
     let (service, suffix) = slice.rsplit_once('-')?;
     let generated = suffix.len() == SUFFIX_LENGTH

@@ -1,5 +1,5 @@
-//! Where to look, as an event names it: a cluster, in it a Kubernetes namespace, in it a Service.
-//! Names are checked here and in `name`; whether they exist is for the reader of the world to say.
+//! The scope of an event: a cluster, in it a Kubernetes namespace, in it a Service. Names are checked here and in `name`;
+//! whether they exist is checked when the cluster is read.
 
 use std::fmt;
 
@@ -12,20 +12,20 @@ use super::{Continuation, Unusable, name};
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(into = "String")]
 pub enum ClusterName {
-    /// Every configured cluster: a `sync` or `plan` that names no place at all.
+    /// Every configured cluster: a `sync` or `plan` without a scope.
     Every,
-    /// The only cluster that is configured: a place inside a cluster was named, but not the cluster.
-    /// With several clusters configured such a scope cannot be served.
+    /// The only configured cluster: the event has a namespace and no cluster. If several clusters are configured, such a
+    /// scope is rejected.
     Only,
-    /// An EKS cluster's name or ARN, or what a forwarder was told to call it.
+    /// An EKS cluster's name or ARN, as the sender is configured.
     Named(String),
 }
 
 impl ClusterName {
-    /// Reads what a sender is told to call its cluster.
+    /// Reads the cluster's name that a sender is configured with.
     ///
     /// # Errors
-    /// Where no message could name a cluster so.
+    /// Returns an error if a message must not contain this name.
     pub fn parse(text: &str) -> Result<Self, Unusable> {
         name::cluster(text).map(Self::Named)
     }
@@ -47,10 +47,10 @@ impl From<ClusterName> for String {
     }
 }
 
-/// Where to look. A Service always comes with its namespace, and `Every` with neither.
+/// The part of the clusters to sync. A Service always has its namespace, and `Every` has neither.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct Scope {
-    /// Which cluster.
+    /// The cluster.
     pub cluster: ClusterName,
     /// The Kubernetes namespace; absent: all of the cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -58,7 +58,7 @@ pub struct Scope {
     /// The Kubernetes Service; absent: all of the namespace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service: Option<String>,
-    /// What of the cluster a run before has left; absent: all of the place.
+    /// The unfinished work of an earlier run; absent: all of the scope.
     #[serde(skip)]
     pub continuation: Option<Continuation>,
 }
@@ -70,8 +70,8 @@ impl Scope {
         Self { cluster: ClusterName::Every, namespace: None, service: None, continuation: None }
     }
 
-    /// Reads the fields `cluster`, `namespace` and `service`. An empty name is a mistake and not an
-    /// absent one, for it would widen the scope.
+    /// Reads the fields `cluster`, `namespace` and `service`. An empty name is an error and does not count as absent, since
+    /// that would widen the scope.
     pub(super) fn from_fields(object: &Map<String, Value>) -> Result<Self, Unusable> {
         let cluster = name::text(object, "cluster")?.map(name::cluster).transpose()?;
         let namespace = name::text(object, "namespace")?.map(name::namespace).transpose()?;
@@ -83,7 +83,7 @@ impl Scope {
         }
     }
 
-    /// Reads those fields, and what of a whole cluster a run before has left.
+    /// Reads those fields, and the unfinished work of an earlier run.
     pub(super) fn from_own_message(object: &Map<String, Value>) -> Result<Self, Unusable> {
         let scope = Self::from_fields(object)?;
         match Continuation::from_fields(object)? {
@@ -95,12 +95,12 @@ impl Scope {
         }
     }
 
-    /// A namespace, or one Service of it, in a cluster that was not named.
+    /// A namespace, or one Service of it, without the cluster's name.
     pub(super) fn inside(namespace: String, service: Option<String>) -> Self {
         Self { cluster: ClusterName::Only, namespace: Some(namespace), service, continuation: None }
     }
 
-    /// Names the cluster, unless one was named already.
+    /// Sets the cluster, unless the scope already has one.
     pub(super) fn in_cluster(mut self, name: Option<String>) -> Self {
         if let (ClusterName::Every | ClusterName::Only, Some(name)) = (&self.cluster, name) {
             self.cluster = ClusterName::Named(name);
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn scopes_serialise_without_what_they_do_not_name() {
+    fn scopes_serialise_without_absent_names() {
         let scope = read(&json!({"cluster": "blue", "namespace": "shop"})).expect("a scope");
         assert_eq!(
             serde_json::to_value(scope).expect("JSON"),

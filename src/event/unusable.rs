@@ -1,54 +1,54 @@
-//! Why one message names no place to look. No variant holds anything of the message but a checked
-//! kind, so that each can be logged and counted as it is.
+//! The reason that a message has no scope. The only text of the message in a variant is a checked kind, so each variant can be
+//! logged and counted as it is.
 
-/// Why a message cannot be used. A retry cannot help any of them.
+/// The reason that a message is unusable. A retry does not help.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unusable {
-    /// The body, or the text inside an envelope, is no JSON.
+    /// The body, or the text inside an envelope, is not JSON.
     #[error("the message, or the content of its envelope, is not JSON")]
     NotJson,
-    /// JSON of no sender that we know.
+    /// JSON in the format of no known sender.
     #[error("the message has none of the known shapes")]
     UnknownShape,
-    /// More envelopes inside each other than anybody makes by intent.
+    /// More nested envelopes than any sender makes intentionally.
     #[error("the message is wrapped in more than {limit} envelopes")]
     TooDeep {
-        /// How many are opened.
+        /// The number of envelopes that are opened.
         limit: usize,
     },
-    /// An object whose changes mean nothing to us.
+    /// An object of a kind that is not followed.
     #[error("objects of kind {kind} are not followed")]
     UnknownKind {
-        /// The kind, with its API group behind a dot where it has one.
+        /// The kind, with its API group after a dot if it has one.
         kind: String,
     },
-    /// An action that exists, but not for everybody who may send a message.
+    /// An action that only a direct invocation may request.
     #[error("{action} is only allowed by direct invocation")]
     ActionNotAllowed {
         /// The action.
         action: &'static str,
     },
     /// An action that does not exist.
-    #[error("the message's action is unknown; a message may only ask for sync")]
+    #[error("the message's action is unknown; a message may only request sync")]
     UnknownAction,
-    /// Part of the name is absent.
+    /// A part of the scope is absent.
     #[error("the {missing} is missing")]
     IncompleteScope {
-        /// What is absent.
+        /// The absent field.
         missing: &'static str,
     },
-    /// A text that stands where a name belongs.
+    /// A text that is not a valid name.
     #[error("the {field} is not a valid name: expected {expected}")]
     InvalidName {
-        /// What it should name.
+        /// The field.
         field: &'static str,
-        /// What would be right.
+        /// The expected value.
         expected: &'static str,
     },
 }
 
 impl Unusable {
-    /// A stable word for metrics and log filters.
+    /// The reason's stable code, for metrics and log filters.
     #[must_use]
     pub fn reason(&self) -> &'static str {
         match self {

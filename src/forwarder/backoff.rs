@@ -1,18 +1,18 @@
-//! Pauses between tries: they double with each failure, up to a longest one.
+//! The backoff between attempts: pauses double with each failure, up to a maximum. `watch` and `pending` use it.
 
 use std::time::Duration;
 
 use kube::runtime::utils::Backoff;
 use tokio::time::Instant;
 
-/// The pause after so many failures in a row.
+/// The pause after a number of consecutive failures.
 pub(super) fn pause(failures: u32, first: Duration, longest: Duration) -> Duration {
     let doubled = first * 2_u32.pow(failures.saturating_sub(1).min(10));
     doubled.min(longest)
 }
 
-/// The pauses of one watch. A single good answer proves little, since a watch that cannot list begins
-/// with one each time; so failures count together until there was none for a while.
+/// The backoff of one watch. kube resets a backoff after each successful response, and a watch that cannot list starts with
+/// one each time. So the count of failures is kept until a quiet time without any.
 #[derive(Debug, Default)]
 pub(super) struct WatchBackoff {
     failures: u32,
@@ -22,7 +22,7 @@ pub(super) struct WatchBackoff {
 impl WatchBackoff {
     const FIRST: Duration = Duration::from_millis(250);
     const LONGEST: Duration = Duration::from_secs(5);
-    /// Longer than the longest pause and a try to connect.
+    /// Longer than the longest pause and the connect timeout.
     const QUIET: Duration = Duration::from_secs(20);
 }
 
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn pauses_double_up_to_the_longest_until_a_while_without_failures() {
+    async fn pauses_double_up_to_the_maximum_until_a_quiet_time() {
         let mut backoff = WatchBackoff::default();
         let mut pauses = Vec::new();
         for _ in 0..7 {

@@ -1,68 +1,60 @@
-//! From what the watches see to the Services that a message is due for. Remembers each object's
-//! version, so that a list that is read again, after a watch broke off, tells only what changed
-//! meanwhile. Pure: no client, no clock.
+//! From the events of the watches to the Services that need a message. The version of each object is kept, so a list that
+//! is read again after a broken watch reports only the changes since. Pure: no client, no clock.
 
-use super::followed::Followed;
+use super::objects::Objects;
 use super::place::Place;
 use crate::model::ServiceRef;
 
-/// One of the watches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Watch {
     /// Services, of which the annotated ones count.
     Services,
     /// `EndpointSlices` that Kubernetes makes for headless Services.
     HeadlessSlices,
-    /// `EndpointSlices` that others made: by hand, or mirrored from Endpoints.
+    /// Other `EndpointSlices`: created by hand, or mirrored from Endpoints.
     OtherSlices,
 }
 
-/// What a watch sees, object by object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Seen {
-    /// A list begins; what is not in it is gone.
+    /// A list begins; objects that are not in it are gone.
     ListBegins,
-    /// An object in the list.
     Listed(Object),
-    /// The list is whole.
     ListEnds,
-    /// An object that is new or was changed.
     Changed(Object),
-    /// An object that is gone.
     Deleted(Object),
 }
 
-/// An object, as far as it matters here.
+/// The relevant part of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Object {
-    /// Its namespace and name.
     pub key: ServiceRef,
-    /// Its `metadata.resourceVersion`: another one for each write, of any object.
+    /// Its `metadata.resourceVersion`, which changes with each write.
     pub version: String,
-    /// The Service it belongs to; none for a Service that is not annotated, or nobody's slice.
+    /// Its Service; absent for a Service without our annotation, and for a slice without a Service.
     pub service: Option<ServiceRef>,
 }
 
-/// What is known of the cluster.
+/// The known objects of the cluster.
 #[derive(Debug, Default)]
 pub struct Changes {
-    services: Followed,
-    headless_slices: Followed,
-    other_slices: Followed,
+    services: Objects,
+    headless_slices: Objects,
+    other_slices: Objects,
     started: bool,
 }
 
 impl Changes {
-    /// What a message is due for after this. A first list tells nothing of single objects; once all
-    /// were read, the whole cluster is due, since nobody knows what changed before.
-    pub fn take(&mut self, watch: Watch, seen: Seen) -> Vec<Place> {
-        let followed = match watch {
+    /// Records an event, and returns the places that need a message. The first lists return no single Services: once all
+    /// are complete, the whole cluster needs a message, since earlier changes are unknown.
+    pub fn record(&mut self, watch: Watch, seen: Seen) -> Vec<Place> {
+        let objects = match watch {
             Watch::Services => &mut self.services,
             Watch::HeadlessSlices => &mut self.headless_slices,
             Watch::OtherSlices => &mut self.other_slices,
         };
-        let told = followed.was_listed();
-        let mut changed = followed.take(seen);
+        let was_listed = objects.was_listed();
+        let mut changed = objects.record(seen);
         if watch != Watch::Services {
             changed.retain(|service| self.services.has(service));
         }
@@ -70,12 +62,12 @@ impl Changes {
             self.started = true;
             return vec![Place::Cluster];
         }
-        changed.into_iter().filter(|_| told).map(Place::Service).collect()
+        changed.into_iter().filter(|_| was_listed).map(Place::Service).collect()
     }
 
     fn all_were_listed(&self) -> bool {
         let all = [&self.services, &self.headless_slices, &self.other_slices];
-        all.into_iter().all(Followed::was_listed)
+        all.into_iter().all(Objects::was_listed)
     }
 }
 
@@ -103,14 +95,14 @@ mod tests {
     fn list(changes: &mut Changes, watch: Watch, objects: &[Object]) -> Vec<String> {
         let listed = objects.iter().cloned().map(Seen::Listed);
         let events = std::iter::once(Seen::ListBegins).chain(listed).chain([Seen::ListEnds]);
-        events.flat_map(|seen| told(changes, watch, seen)).collect()
+        events.flat_map(|seen| places(changes, watch, seen)).collect()
     }
 
-    fn told(changes: &mut Changes, watch: Watch, seen: Seen) -> Vec<String> {
-        changes.take(watch, seen).iter().map(Place::to_string).collect()
+    fn places(changes: &mut Changes, watch: Watch, seen: Seen) -> Vec<String> {
+        changes.record(watch, seen).iter().map(Place::to_string).collect()
     }
 
-    /// `shop/web` with one slice, and the whole cluster told.
+    /// `shop/web` with one slice, after the message for the whole cluster.
     fn started() -> Changes {
         let mut changes = Changes::default();
         list(&mut changes, Services, &[web(1)]);
@@ -120,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn the_start_tells_the_whole_cluster_once_and_only_when_all_is_listed() {
+    fn the_start_reports_the_whole_cluster_once_after_all_lists() {
         let mut changes = Changes::default();
         assert!(list(&mut changes, HeadlessSlices, &[slice(2)]).is_empty());
         assert!(list(&mut changes, Services, &[web(1)]).is_empty());
@@ -129,19 +121,19 @@ mod tests {
     }
 
     #[test]
-    fn a_list_that_is_refused_keeps_no_other_change_from_being_told() {
+    fn a_rejected_list_does_not_stop_other_changes() {
         let mut changes = Changes::default();
         list(&mut changes, Services, &[web(1)]);
-        assert!(told(&mut changes, HeadlessSlices, Seen::ListBegins).is_empty());
-        assert_eq!(told(&mut changes, Services, Seen::Changed(web(3))), ["shop/web"]);
+        assert!(places(&mut changes, HeadlessSlices, Seen::ListBegins).is_empty());
+        assert_eq!(places(&mut changes, Services, Seen::Changed(web(3))), ["shop/web"]);
     }
 
     #[test]
-    fn each_change_tells_the_service_it_belongs_to() {
+    fn each_change_reports_its_service() {
         let unannotated = object("web", 9, None);
         let cart = object("cart", 9, Some("cart"));
         let by_hand = object("web-manual", 9, Some("web"));
-        let nobodys = object("web-x7k2p", 9, None);
+        let without_service = object("web-x7k2p", 9, None);
         let moved = object("web-x7k2p", 9, Some("cart"));
         let of_plain = object("plain-abcde", 9, Some("plain"));
         let rows = [
@@ -149,9 +141,9 @@ mod tests {
             ("its slice is gone", HeadlessSlices, Seen::Deleted(slice(9)), vec!["shop/web"]),
             ("a slice by hand", OtherSlices, Seen::Changed(by_hand), vec!["shop/web"]),
             (
-                "a slice that is nobody's now",
+                "a slice without a Service now",
                 HeadlessSlices,
-                Seen::Changed(nobodys),
+                Seen::Changed(without_service),
                 vec!["shop/web"],
             ),
             (
@@ -173,22 +165,22 @@ mod tests {
             ("a new plain Service", Services, Seen::Changed(object("plain", 9, None)), vec![]),
             ("the same again", Services, Seen::Changed(web(1)), vec![]),
         ];
-        for (what, watch, seen, expected) in rows {
-            assert_eq!(told(&mut started(), watch, seen), expected, "{what}");
+        for (case, watch, seen, expected) in rows {
+            assert_eq!(places(&mut started(), watch, seen), expected, "{case}");
         }
     }
 
     #[test]
-    fn a_service_that_is_not_annotated_any_more_is_told_once() {
+    fn a_service_that_loses_its_annotation_is_reported_once() {
         let mut changes = started();
-        told(&mut changes, Services, Seen::Changed(object("web", 3, None)));
-        assert!(told(&mut changes, Services, Seen::Changed(object("web", 4, None))).is_empty());
-        assert!(told(&mut changes, HeadlessSlices, Seen::Changed(slice(5))).is_empty());
-        assert!(told(&mut changes, Services, Seen::Deleted(object("web", 6, None))).is_empty());
+        places(&mut changes, Services, Seen::Changed(object("web", 3, None)));
+        assert!(places(&mut changes, Services, Seen::Changed(object("web", 4, None))).is_empty());
+        assert!(places(&mut changes, HeadlessSlices, Seen::Changed(slice(5))).is_empty());
+        assert!(places(&mut changes, Services, Seen::Deleted(object("web", 6, None))).is_empty());
     }
 
     #[test]
-    fn a_list_that_is_read_again_tells_what_changed_meanwhile() {
+    fn a_list_that_is_read_again_reports_the_changes_since() {
         let cart = object("cart", 7, Some("cart"));
         let rows = [
             ("nothing", Services, vec![web(1)], vec![]),
@@ -200,16 +192,16 @@ mod tests {
             ("slice changed", HeadlessSlices, vec![slice(7)], vec!["shop/web"]),
             ("slice gone", HeadlessSlices, vec![], vec!["shop/web"]),
         ];
-        for (what, watch, objects, expected) in rows {
-            assert_eq!(list(&mut started(), watch, &objects), expected, "{what}");
+        for (case, watch, objects, expected) in rows {
+            assert_eq!(list(&mut started(), watch, &objects), expected, "{case}");
         }
     }
 
     #[test]
-    fn a_list_that_broke_off_says_nothing_of_what_it_did_not_reach() {
+    fn an_interrupted_list_removes_no_objects() {
         let mut changes = started();
-        assert!(told(&mut changes, Services, Seen::ListBegins).is_empty());
+        assert!(places(&mut changes, Services, Seen::ListBegins).is_empty());
         assert!(list(&mut changes, Services, &[web(1)]).is_empty());
-        assert_eq!(told(&mut changes, Services, Seen::Changed(web(8))), ["shop/web"]);
+        assert_eq!(places(&mut changes, Services, Seen::Changed(web(8))), ["shop/web"]);
     }
 }

@@ -1,5 +1,5 @@
-//! From what waits to the queue, until the process is told to end. Whatever the queue refuses waits
-//! again; nothing is given up.
+//! From the pending places to the queue, until the process ends. Rejected messages become pending again and are retried
+//! without limit.
 
 use std::future::Future;
 use std::pin::pin;
@@ -10,44 +10,44 @@ use super::pending::{Due, Pending};
 use super::queue::{BATCH, Queue};
 use crate::error::chain;
 
-/// Sends what is due until `end` comes, then what still waits, once.
+/// Sends the due messages until `end`, then all pending ones, once.
 pub async fn deliver(queue: &Queue, pending: &Pending, end: impl Future<Output = ()>) {
     let mut end = pin!(end);
     loop {
         let due = tokio::select! {
             biased;
             () = &mut end => break,
-            due = pending.due(BATCH) => due,
+            due = pending.take_due(BATCH) => due,
         };
         send(queue, pending, due).await;
     }
     loop {
-        let rest = pending.at_once(BATCH);
+        let rest = pending.take_all(BATCH);
         if rest.is_empty() || !send(queue, pending, rest).await {
             return;
         }
     }
 }
 
-/// Whether all of it is in the queue.
+/// Sends messages. Returns whether the queue accepted all of them.
 async fn send(queue: &Queue, pending: &Pending, due: Vec<Due>) -> bool {
     let outcome = match queue.send(&due).await {
         Ok(outcome) => outcome,
         Err(error) => {
-            warn!(messages = due.len(), "the queue has to wait: {}", chain(&error));
-            pending.settle(0, due);
+            warn!(messages = due.len(), "cannot send to the queue, retrying: {}", chain(&error));
+            pending.record_result(0, due);
             return false;
         }
     };
     for Due { place, since } in &outcome.accepted {
         let milliseconds = u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX);
-        info!(place = %place, milliseconds, "told the queue of {place}");
+        info!(place = %place, milliseconds, "sent a message about {place}");
     }
     for (Due { place, .. }, why) in &outcome.refused {
-        warn!(place = %place, "the queue did not take the message: {why}");
+        warn!(place = %place, "the queue rejected the message: {why}");
     }
     let refused: Vec<Due> = outcome.refused.into_iter().map(|(due, _)| due).collect();
-    let all = refused.is_empty();
-    pending.settle(outcome.accepted.len(), refused);
-    all
+    let is_complete = refused.is_empty();
+    pending.record_result(outcome.accepted.len(), refused);
+    is_complete
 }

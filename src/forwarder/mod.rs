@@ -1,18 +1,18 @@
-//! The forwarder that may run in a cluster, in a binary of its own: when an annotated Service or the
-//! endpoints behind it change, the function's queue hears of it within a second.
+//! The forwarder, an optional program that runs in a cluster: when an annotated Service or its endpoints change, it sends a
+//! message to the function's queue within a second.
 //!
 //! ```text
 //! watch ──> changes ──> pending ──> deliver ──> queue
-//! (kube)    (pure)      (a moment)              (SQS)
+//! (kube)    (pure)      (debounced)             (SQS)
 //! ```
 //!
-//! It keeps nothing that a restart would lose: what changed while nobody watched is asked for with one
-//! message about the whole cluster. Two of them at once only send each message twice.
+//! It has no state that a restart would lose: changes before its start are covered by one message about the whole cluster.
+//! Two forwarders at once only send each message twice.
 
 mod backoff;
 mod changes;
 mod deliver;
-mod followed;
+mod objects;
 mod pending;
 mod place;
 mod queue;
@@ -31,7 +31,7 @@ pub use watch::connect;
 
 use pending::Pending;
 
-/// Forwards what changes in a cluster to the queue until `end` comes.
+/// Forwards the changes of a cluster to the queue until `end`.
 pub async fn forward(
     client: Client,
     queue: &Queue,

@@ -1,15 +1,16 @@
-//! What a message asks the function to look at, and the message.
+//! The place of a change, and the message about it: a sync of one Service, or of the whole cluster. The function's `event`
+//! reads these messages.
 
 use serde_json::{Value, json};
 
 use crate::model::ServiceRef;
 
-/// Where something changed.
+/// The place of a change.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place {
-    /// Anywhere in the cluster: nobody watched for a while, or more changed than can be listed.
+    /// The whole cluster, after a time without a watch, or with more changes than can be pending.
     Cluster,
-    /// One Service, or the endpoints behind it.
+    /// One Service, or its endpoints.
     Service(ServiceRef),
 }
 
@@ -40,7 +41,7 @@ mod tests {
     use crate::event::{self, Invocation};
 
     #[test]
-    fn the_function_reads_each_message_as_what_it_was_sent_for() {
+    fn the_function_reads_each_message_as_intended() {
         let rows = [
             (Place::Cluster, "blue"),
             (Place::Service(ServiceRef::new("shop", "web")), "blue/shop/web"),

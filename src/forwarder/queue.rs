@@ -1,4 +1,4 @@
-//! The function's queue: up to ten messages in one request, and what became of each.
+//! The function's queue: sends up to ten messages in one request, and returns the messages that SQS accepted and rejected.
 
 use std::time::Duration;
 
@@ -13,50 +13,43 @@ use aws_sdk_sqs::types::SendMessageBatchRequestEntry;
 use super::pending::Due;
 use super::settings::QueueUrl;
 
-/// Messages in one request. Ours are far from the megabyte that a request may have.
+/// SQS's limit of messages in one request. Ours are far below its size limit of 1 MB.
 pub const BATCH: usize = 10;
-/// Tries of one request by the SDK; what is refused then waits in `pending`.
+/// The SDK's attempts of one request. After that the messages return to `pending`.
 const ATTEMPTS: u32 = 3;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(5);
-/// All tries together. Kubernetes gives a pod 30 s to end.
+/// All attempts together. Kubernetes allows a pod 30 s to end.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The queue, and what the messages in it call the cluster.
+/// The queue, with the cluster's name for the messages.
 pub struct Queue {
     client: Client,
     url: String,
     cluster: String,
 }
 
-/// What became of the messages of one request.
 #[derive(Debug, Default)]
 pub struct Outcome {
-    /// Those that are in the queue.
     pub accepted: Vec<Due>,
-    /// Those that are not, each with the queue's word for it.
+    /// The rejected messages, each with the reason.
     pub refused: Vec<(Due, String)>,
 }
 
-/// Why a request came to nothing.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A message that the SDK does not take.
-    #[error("cannot make a message for the queue")]
+    #[error("cannot build a message for the queue")]
     Build(#[from] aws_sdk_sqs::error::BuildError),
-    /// No answer, or a refusal of the whole.
     #[error("cannot send messages to {url}")]
     Send {
-        /// The queue.
         url: String,
-        /// What SQS or the connection said.
         #[source]
         source: Box<SdkError<SendMessageBatchError>>,
     },
 }
 
-/// The SDK's configuration for a queue, to be completed from the environment: the credentials are
-/// those of EKS Pod Identity, of the pod's ServiceAccount, or any other that the SDK finds.
+/// The SDK's configuration for a queue. The credentials come from the environment: EKS Pod Identity, the pod's ServiceAccount,
+/// or any other source of the SDK.
 pub fn sdk_config(queue: &QueueUrl) -> ConfigLoader {
     let timeouts = TimeoutConfig::builder()
         .connect_timeout(CONNECT_TIMEOUT)
@@ -76,10 +69,10 @@ impl Queue {
         Self { client, url: url.to_owned(), cluster: cluster.to_owned() }
     }
 
-    /// Sends a message for each place, at most ten, as one call takes.
+    /// Sends a message for each place, at most ten.
     ///
     /// # Errors
-    /// Where none of them is known to be in the queue.
+    /// Returns an error if SQS confirmed none of the messages.
     pub async fn send(&self, places: &[Due]) -> Result<Outcome, Error> {
         let entries = places.iter().enumerate().map(|(index, due)| {
             SendMessageBatchRequestEntry::builder()
@@ -96,7 +89,8 @@ impl Queue {
     }
 }
 
-/// A message of which the answer says nothing counts as refused: twice is better than never.
+/// Splits the messages by SQS's response. A message that is missing there counts as rejected: a duplicate is better than a
+/// loss.
 fn outcome(places: &[Due], answer: &SendMessageBatchOutput) -> Outcome {
     let mut outcome = Outcome::default();
     for (index, due) in places.iter().enumerate() {
@@ -107,7 +101,7 @@ fn outcome(places: &[Due], answer: &SendMessageBatchOutput) -> Outcome {
         }
         let failed = answer.failed.iter().find(|entry| entry.id == id);
         let why = failed.map_or_else(
-            || "the answer does not mention it".to_owned(),
+            || "it is missing in the response".to_owned(),
             |entry| format!("{}: {}", entry.code, entry.message.as_deref().unwrap_or_default()),
         );
         outcome.refused.push((due.clone(), why));
@@ -129,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_message_that_the_queue_says_it_has_counts_as_sent() {
+    fn only_a_message_that_the_queue_confirms_counts_as_sent() {
         let places = ["web", "cart", "api"].map(due);
         let has = SendMessageBatchResultEntry::builder();
         let has = has.id("0").message_id("m").md5_of_message_body("d").build();
@@ -143,7 +137,7 @@ mod tests {
         let Outcome { accepted, refused } = outcome(&places, &answer);
         assert_eq!(accepted, places[..1]);
         let why: Vec<&str> = refused.iter().map(|(_, why)| why.as_str()).collect();
-        assert_eq!(why, ["InternalError: later", "the answer does not mention it"]);
+        assert_eq!(why, ["InternalError: later", "it is missing in the response"]);
         assert!(refused.iter().map(|(due, _)| due).eq(&places[1..]));
     }
 }

@@ -1,31 +1,30 @@
-//! The forwarder's own settings: environment variables, read once into one typed value. All mistakes
-//! are told together, as the function tells its own. `AWS_*` are read by the SDK, `RUST_LOG` is the
-//! log's level.
+//! The forwarder's settings: environment variables, parsed once into a typed value. All mistakes are reported together, as
+//! the function does. The SDK reads `AWS_*`; `RUST_LOG` is the log level.
 
 use http::Uri;
 
 use crate::event::ClusterName;
 use crate::settings::{Documented, Mistakes, Reader, value};
 
-/// Everything that a forwarder can be told.
+/// The settings of a forwarder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// `QUEUE_URL`: the function's queue.
     pub queue: QueueUrl,
-    /// `CLUSTER`: what the messages call the cluster.
+    /// `CLUSTER`: the cluster's name in the messages.
     pub cluster: String,
     /// `ANNOTATION_PREFIX`: the prefix of the annotations on Services, `/` included.
     pub annotation_prefix: String,
 }
 
-/// A queue's URL and what it says of where to send.
+/// A queue's URL, with its endpoint and Region.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QueueUrl {
-    /// The whole URL, which names the queue in requests.
+    /// The whole URL, which identifies the queue in requests.
     pub url: String,
-    /// Its scheme and host: also right for a VPC endpoint and in every partition.
+    /// Its scheme and host, which also works for a VPC endpoint and in every partition.
     pub endpoint: String,
-    /// The Region that requests are signed for.
+    /// The Region for the signature of requests.
     pub region: String,
 }
 
@@ -33,8 +32,8 @@ pub struct QueueUrl {
 pub const DOCUMENTED: [Documented; 3] = [
     Documented {
         variable: "QUEUE_URL",
-        meaning: "the function's queue, output `QueueUrl` of its stack; the Region is read from it, \
-                  else from `AWS_REGION`",
+        meaning: "the function's queue, output `QueueUrl` of its stack; the Region is that of the URL, \
+                  or `AWS_REGION` if the URL has none",
         default: "required",
         example: "https://sqs.eu-central-1.amazonaws.com/111122223333/cloud-map-sync",
     },
@@ -53,10 +52,10 @@ pub const DOCUMENTED: [Documented; 3] = [
 ];
 
 impl Settings {
-    /// Reads the settings through `variable`, which answers with an environment variable's value.
+    /// Reads the settings through `variable`, which returns the value of an environment variable.
     ///
     /// # Errors
-    /// With every mistake at once.
+    /// Returns all mistakes together.
     pub fn read(variable: impl Fn(&str) -> Option<String>) -> Result<Self, Mistakes> {
         let region = variable("AWS_REGION");
         let mut reader = Reader::new(variable, &DOCUMENTED);
@@ -70,31 +69,32 @@ impl Settings {
 }
 
 fn cluster(text: Option<&str>) -> Result<String, String> {
-    let text = text.ok_or(
-        "it is not set, and without it the function cannot know the cluster of these Services",
-    )?;
+    let text = text
+        .ok_or("it is not set, and the function needs it to identify the cluster of a message")?;
     let known = ClusterName::parse(text).map_err(|problem| problem.to_string())?;
     Ok(known.to_string())
 }
 
 fn queue(text: Option<&str>, region: Option<&str>) -> Result<QueueUrl, String> {
-    let text = text.ok_or("it is not set, and there is nowhere to send to without it")?;
-    let problem = || format!("{text:?} is no URL of an SQS queue");
+    let text = text.ok_or("it is not set, and the messages need a queue")?;
+    let problem = || format!("{text:?} is not the URL of an SQS queue");
     let uri: Uri = text.parse().map_err(|_| problem())?;
     let (scheme, authority) = uri.scheme_str().zip(uri.authority()).ok_or_else(problem)?;
     let host = authority.host();
     let name = queue_name(uri.path()).filter(|_| uri.query().is_none()).ok_or_else(problem)?;
-    // A session token travels with every request.
+    // Every request contains a session token.
     if !(scheme == "https" || scheme == "http" && is_loopback(host)) {
         return Err(format!("{text:?} does not begin with https://"));
     }
-    // The only dot that a queue's name can have.
+    // Only the suffix `.fifo` contains a dot.
     if name.contains('.') {
-        return Err(format!("{text:?} is a FIFO queue, and the function's queue is none"));
+        return Err(format!(
+            "{text:?} is a FIFO queue, and the function's queue is a standard queue"
+        ));
     }
     let region = region_of(host)
         .or(region)
-        .ok_or_else(|| format!("{text:?} names no Region, and AWS_REGION is not set"))?;
+        .ok_or_else(|| format!("{text:?} contains no Region, and AWS_REGION is not set"))?;
     let endpoint = format!("{scheme}://{authority}");
     Ok(QueueUrl { url: text.to_owned(), endpoint, region: region.to_owned() })
 }
@@ -147,19 +147,19 @@ mod tests {
     }
 
     #[test]
-    fn all_mistakes_are_told_together_with_examples() {
+    fn all_mistakes_are_reported_together_with_examples() {
         let mistakes = read(&[("QUEUE_URL", "cloud-map-sync"), ("ANNOTATION_PREFIX", "Upper/")]);
         let text = mistakes.expect_err("all are wrong").to_string().replace("; ", "\n");
         insta::assert_snapshot!(text, @r#"
         3 mistakes in the settings
-        QUEUE_URL: "cloud-map-sync" is no URL of an SQS queue (example: QUEUE_URL=https://sqs.eu-central-1.amazonaws.com/111122223333/cloud-map-sync)
-        CLUSTER: it is not set, and without it the function cannot know the cluster of these Services (example: CLUSTER=blue)
+        QUEUE_URL: "cloud-map-sync" is not the URL of an SQS queue (example: QUEUE_URL=https://sqs.eu-central-1.amazonaws.com/111122223333/cloud-map-sync)
+        CLUSTER: it is not set, and the function needs it to identify the cluster of a message (example: CLUSTER=blue)
         ANNOTATION_PREFIX: "Upper/" is no lower-case DNS name with a '/' after it (example: ANNOTATION_PREFIX=discovery.example.com/)
         "#);
     }
 
     #[test]
-    fn a_queues_url_says_its_region() {
+    fn a_queues_region_is_read_from_its_url() {
         let rows = [
             ("https://sqs.us-gov-west-1.amazonaws.com/111122223333/q", "us-gov-west-1"),
             ("https://sqs.cn-north-1.amazonaws.com.cn/111122223333/q", "cn-north-1"),
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_standard_queue_over_tls_is_refused() {
+    fn other_urls_than_a_standard_queue_over_tls_are_rejected() {
         let rows = [
             "https://sqs.eu-west-1.amazonaws.com/",
             "https://sqs.eu-west-1.amazonaws.com/111122223333",

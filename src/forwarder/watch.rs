@@ -1,6 +1,5 @@
-//! Watches the cluster with kube's watcher, which resumes a watch that broke off where it was, or
-//! lists again where the server has forgotten that place. Only metadata is asked for: what an object
-//! says is for the function to read.
+//! The watches of the cluster, with kube's watcher: it resumes a broken watch at its last version, or lists again if the
+//! server no longer has that version. Only metadata is requested, since the function reads the objects itself.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -22,15 +21,14 @@ use crate::error::chain;
 use crate::kubernetes::read::SERVICE_NAME;
 use crate::model::ServiceRef;
 
-/// How long the server keeps one watch open, in seconds. A connection that died in silence is noticed
-/// a little later.
+/// The server's timeout of one watch, in seconds. A connection that died without a reset is detected soon after it.
 const WATCH_SECONDS: u32 = 60;
-/// How long the server may be silent. Longer than a watch on which nothing happens.
+/// The read timeout, longer than a watch without events.
 const READ_TIMEOUT: Duration = Duration::from_secs(90);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// On the slices that Kubernetes makes for headless Services.
+/// The label of slices that Kubernetes creates for headless Services.
 const OF_HEADLESS: &str = "service.kubernetes.io/headless";
-/// All other slices: that label is missing on those that were made by hand, or mirrored from Endpoints.
+/// Selects all other slices. Those that were created by hand or mirrored from Endpoints lack the label above.
 const OF_OTHERS: &str = "endpointslice.kubernetes.io/managed-by!=endpointslice-controller.k8s.io";
 
 type Watched = (Watch, Result<Seen, watcher::Error>);
@@ -38,21 +36,21 @@ type Watched = (Watch, Result<Seen, watcher::Error>);
 /// A client for the cluster that the process runs in, or that `KUBECONFIG` names.
 ///
 /// # Errors
-/// Where there is neither, or it cannot be used.
+/// Returns an error if there is neither, or if it is invalid.
 pub async fn connect() -> Result<Client, Box<dyn std::error::Error + Send + Sync>> {
     let mut config = kube::Config::infer().await?;
     config.connect_timeout = Some(CONNECT_TIMEOUT);
     config.read_timeout = Some(READ_TIMEOUT);
     config.reset_reader_on_write = true;
-    // kube reads HTTPS_PROXY, and not NO_PROXY; the API server is never behind a proxy for the internet.
+    // kube reads HTTPS_PROXY and ignores NO_PROXY, and the API server is not behind a proxy for the internet.
     config.proxy_url = None;
-    // A watch that fails is begun again here, and the log says so.
+    // Failed watches are retried and logged here, so the client must not retry them silently.
     config.default_retry = false;
     Ok(Client::try_from(config)?)
 }
 
-/// Watches for as long as it is polled, and says what each change is due a message for.
-pub async fn follow(client: Client, annotation_prefix: &str, mut due: impl FnMut(Place)) {
+/// Watches as long as it is polled, and calls `add` with the place of each change.
+pub async fn follow(client: Client, annotation_prefix: &str, mut add: impl FnMut(Place)) {
     let hostname = format!("{annotation_prefix}hostname");
     let mut changes = Changes::default();
     let mut watches = watches(&client, &hostname);
@@ -60,11 +58,16 @@ pub async fn follow(client: Client, annotation_prefix: &str, mut due: impl FnMut
         match seen {
             Ok(seen) => {
                 if seen == Seen::ListEnds {
-                    info!("{} are listed", name(watch));
+                    info!("{} are listed", watch_name(watch));
                 }
-                changes.take(watch, seen).into_iter().for_each(&mut due);
+                changes.record(watch, seen).into_iter().for_each(&mut add);
             }
-            Err(error) => warn!("{}, tried again: {}{}", name(watch), chain(&error), hint(&error)),
+            Err(error) => warn!(
+                "watch of {} failed, retrying: {}{}",
+                watch_name(watch),
+                chain(&error),
+                hint(&error)
+            ),
         }
     }
 }
@@ -126,11 +129,11 @@ fn key(object: &impl ResourceExt) -> ServiceRef {
     ServiceRef::new(object.namespace().unwrap_or_default(), object.name_any())
 }
 
-fn name(watch: Watch) -> &'static str {
+fn watch_name(watch: Watch) -> &'static str {
     match watch {
         Watch::Services => "Services",
         Watch::HeadlessSlices => "EndpointSlices of headless Services",
-        Watch::OtherSlices => "EndpointSlices that Kubernetes does not keep itself",
+        Watch::OtherSlices => "EndpointSlices that Kubernetes does not manage",
     }
 }
 

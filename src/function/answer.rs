@@ -1,5 +1,5 @@
-//! What an invocation answers: counts to the schedule, failed messages to the queue, the whole report
-//! to a person.
+//! The responses of an invocation: counts to the schedule, failed messages to the queue, the whole report to a direct
+//! invocation. Each is built from the run's report; an error that fails the invocation has a stable name.
 
 use std::collections::BTreeMap;
 
@@ -13,42 +13,42 @@ use crate::publish::plan::Policy;
 use crate::reconcile;
 use crate::report::{Counts, Report, Shorten, Unfinished, within_limit};
 
-/// What became of an invocation.
+/// The result of an invocation.
 #[derive(Debug)]
 pub struct Answer {
-    /// What was done; none where the payload was refused.
+    /// The report; absent if the payload was rejected or is a query.
     pub report: Option<Report>,
-    /// What Lambda returns to the caller.
+    /// The response that Lambda returns to the caller.
     pub response: Result<Value, Error>,
 }
 
-/// Why an invocation fails as a whole.
+/// The error of an invocation that fails as a whole.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The payload asks for nothing that the function does.
+    /// The payload is no request that the function knows.
     #[error(transparent)]
     Event(event::Error),
-    /// It names a cluster that is not configured.
+    /// The payload names a cluster that is not configured.
     #[error(transparent)]
     Cluster(UnknownCluster),
-    /// A purge that the policy does not allow.
+    /// The policy does not allow a purge.
     #[error(
-        "a purge ends every claim of a cluster, and POLICY={0} does not allow that: set POLICY to sync for it"
+        "a purge deregisters all instances of a cluster, and POLICY={0} does not allow that: set POLICY to sync"
     )]
     Policy(Policy),
-    /// A purge names a Cloud Map that the settings do not lead to.
+    /// The Cloud Map that a purge names is not in the settings.
     #[error(transparent)]
     Registry(UnknownRegistry),
     /// The cluster or Cloud Map could not be read to explain a Service.
     #[error("the Service cannot be explained")]
     Unexplained(#[source] reconcile::Error),
-    /// Some cluster could not be read or some change failed, after all clusters were served.
-    #[error("{0}; the next run continues, and the log names each failure")]
+    /// A cluster could not be read or a change failed. All other clusters were synced.
+    #[error("{0}; the next run continues, and the log has each failure")]
     SyncIncomplete(Box<Counts>),
 }
 
 impl Error {
-    /// The error's stable name, which alarms and callers can match.
+    /// The error's stable name, for alarms and callers.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Event(_) => "InvalidEvent",
@@ -61,16 +61,16 @@ impl Error {
     }
 }
 
-/// What came of the selected Services of some clusters.
+/// The result of a run over the selected Services of some clusters.
 pub(super) struct Run {
     pub(super) report: Report,
-    /// What is open, by the cluster's place in the settings.
+    /// The unfinished work by the cluster's index in the settings.
     pub(super) open: BTreeMap<usize, Unfinished>,
 }
 
 impl Run {
-    /// The ids of the messages in whose scope something failed that a retry can help.
-    pub(super) fn failed(&self, served: Vec<(Selections, Vec<String>)>) -> Vec<String> {
+    /// The ids of the messages with unfinished work in their scope that a retry can complete.
+    pub(super) fn failed_messages(&self, served: Vec<(Selections, Vec<String>)>) -> Vec<String> {
         let is_done = |selections: &Selections| {
             selections.iter().all(|(index, selection)| {
                 self.open.get(&index).is_some_and(|open| open.is_complete_for(selection))
@@ -86,13 +86,13 @@ impl Answer {
         Self { report: None, response: Err(error) }
     }
 
-    /// A person who asks a question gets its answer.
-    pub(super) fn to_question(answer: &(impl Shorten + Clone)) -> Self {
+    /// The response to a query: `status`, `doctor` or `explain`.
+    pub(super) fn to_query(answer: &(impl Shorten + Clone)) -> Self {
         Self { report: None, response: Ok(within_limit(answer)) }
     }
 
-    /// The schedule, and a log's subscription, learn whether all checks passed; a failed run is what the
-    /// alarms look for.
+    /// The response to the schedule or a log subscription: the counts, or an error if the run is incomplete. Alarms count
+    /// these errors.
     pub(super) fn to_schedule(report: Report) -> Self {
         let response = if report.ok {
             Ok(json!({ "ok": true, "mode": report.mode, "counts": report.counts }))
@@ -102,13 +102,13 @@ impl Answer {
         Self { report: Some(report), response }
     }
 
-    /// A person always gets the report.
+    /// The response to a direct invocation: always the report.
     pub(super) fn to_direct(report: Report) -> Self {
         let response = within_limit(&report);
         Self { report: Some(report), response: Ok(response) }
     }
 
-    /// The queue learns which messages to deliver again.
+    /// The response to the queue: the ids of the messages to deliver again.
     pub(super) fn to_queue(report: Report, failed: Vec<String>) -> Self {
         let mut response = SqsBatchResponse::default();
         for id in failed {

@@ -1,4 +1,5 @@
-//! After a full sync: what clusters left behind that are gone, or not in the settings any more.
+//! The orphans after a full sync: instances of clusters that are gone or no longer in the settings. Gathers the configured
+//! clusters of this run, searches every Cloud Map, and logs the result.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +14,7 @@ use crate::reconcile::Invocation;
 use crate::report::{ClusterReport, OrphanReport};
 
 impl Function {
-    /// Looks into every Cloud Map of the run. One that cannot be read was told by its clusters.
+    /// Searches every Cloud Map of the run. An unreadable one is only logged, since the report of its clusters has the error.
     pub(super) async fn orphans(
         &self,
         invocation: &Invocation<'_>,
@@ -25,8 +26,8 @@ impl Function {
             .map(|(index, cluster)| {
                 let read =
                     runs.get(&index).map(|(report, _)| report).filter(|it| it.error.is_none());
-                let told = read.and_then(|report| ClusterArn::parse(&report.cluster));
-                let arn = told.or_else(|| cluster.arn.clone());
+                let read_arn = read.and_then(|report| ClusterArn::parse(&report.cluster));
+                let arn = read_arn.or_else(|| cluster.arn.clone());
                 let registry = self.clients.registry_of(cluster);
                 Kept { cluster, registry, arn, was_read: read.is_some() }
             })
@@ -42,7 +43,7 @@ impl Function {
                     orphans.done.registry = (!is_own).then(|| key.to_string());
                     orphans
                 })),
-                Err(error) => tracing::warn!("orphans not looked for: {}", chain(&error)),
+                Err(error) => tracing::warn!("orphans not searched: {}", chain(&error)),
             }
         }
         for orphans in &all {

@@ -1,4 +1,5 @@
-//! The commands of a person: one row for each action.
+//! The commands of direct invocations: resolves the clusters of the scope, runs the action over them, and returns its
+//! report or answer.
 
 use super::scope::{Selections, UnknownCluster};
 use super::{Answer, Error, Function, log};
@@ -15,13 +16,13 @@ impl Function {
     pub(super) async fn direct(&self, command: &Command, deadline: Deadline) -> Answer {
         let answer = match command.action {
             Action::Purge => Box::pin(self.purge(command, deadline)).await,
-            _ => Box::pin(self.selected(command, deadline)).await,
+            _ => Box::pin(self.run_selected(command, deadline)).await,
         };
         answer.unwrap_or_else(Answer::refused)
     }
 
-    /// An action over the Services that a scope selects.
-    async fn selected(&self, command: &Command, deadline: Deadline) -> Result<Answer, Error> {
+    /// Runs an action over the Services that a scope selects.
+    async fn run_selected(&self, command: &Command, deadline: Deadline) -> Result<Answer, Error> {
         let selections = self.selections(&command.scope).await.map_err(Error::Cluster)?;
         let plan = self.invocation(false, deadline);
         let invocation = match command.action {
@@ -44,13 +45,13 @@ impl Function {
         for (_, cluster) in self.selected_clusters(selections) {
             match self.arn_of(cluster).await {
                 Ok(arn) => clusters.push(arn.to_string()),
-                // Its instances are counted with those of other clusters then.
+                // Its instances count as those of another cluster then.
                 Err(problem) => clusters.push(format!("{} ({problem})", cluster.label())),
             }
             keys.push(self.clients.registry_of(cluster));
         }
         let registries = self.registries(keys.into_iter()).await;
-        Answer::to_question(&invocation.status(clusters, &registries).await)
+        Answer::to_query(&invocation.status(clusters, &registries).await)
     }
 
     async fn doctor(&self, invocation: &Invocation<'_>, selections: &Selections) -> Answer {
@@ -61,14 +62,14 @@ impl Function {
         let mut checkups = Vec::new();
         for (index, cluster) in clusters {
             let registry = &registries[&self.clients.registry_of(cluster)];
-            let mut checks = invocation.check_up(cluster, registry).await;
+            let mut checks = invocation.check_cluster(cluster, registry).await;
             if let Some(contradiction) = configured.contradiction(index) {
-                let fix = "name the cluster once in CLUSTERS, by its ARN";
+                let fix = "list the cluster once in CLUSTERS, by its ARN";
                 checks.insert(0, Check::failed("settings", chain(&contradiction), fix));
             }
             checkups.push(ClusterCheckup { cluster: cluster.label().to_owned(), checks });
         }
-        Answer::to_question(&Checkup::new(checkups))
+        Answer::to_query(&Checkup::new(checkups))
     }
 
     async fn explain(
@@ -87,7 +88,7 @@ impl Function {
         let key = self.clients.registry_of(cluster);
         let registries = self.registries([key.clone()].into_iter()).await;
         let explained = invocation.explain(cluster, &registries[&key], &service).await;
-        Ok(Answer::to_question(&explained.map_err(Error::Unexplained)?))
+        Ok(Answer::to_query(&explained.map_err(Error::Unexplained)?))
     }
 
     async fn purge(&self, command: &Command, deadline: Deadline) -> Result<Answer, Error> {

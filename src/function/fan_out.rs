@@ -1,6 +1,6 @@
-//! `FAN_OUT`: the schedule hands each cluster on as a message of its own, and a run that is out of time hands
-//! on the rest, in parts. Parts overlap with other runs, as any two runs may: every change is decided on what is
-//! there, and made again it changes nothing.
+//! `FAN_OUT`: the schedule queues one message for each cluster, and a run that reaches its deadline requeues its unfinished
+//! work in parts (shards). A part may overlap with another run, as any two runs may: each run plans from the current state,
+//! and a repeated change has no effect.
 
 use std::collections::BTreeMap;
 
@@ -12,17 +12,16 @@ use crate::error::chain;
 use crate::event::{Continuation, Scope};
 use crate::model::{Held, Selection, Shard};
 
-/// Into how many parts the rest of a run is divided.
+/// The number of parts into which unfinished work is divided.
 const PARTS: u8 = 4;
 /// The longest message in bytes, below the 256 KB that every SQS queue takes.
 const LONGEST: usize = 240 * 1024;
 
-/// By the cluster's place in the settings, how often what is done now was handed on already.
+/// The number of times that the current work was requeued, by the cluster's index in the settings.
 pub(super) type Attempts = BTreeMap<usize, u8>;
 
 impl Function {
-    /// Puts one message for each cluster on the queue, where there are several; `None` where the schedule has to
-    /// sync them itself.
+    /// Queues one message for each cluster, if there are several. `None` if the schedule has to sync them itself.
     pub(super) async fn fan_out(&self) -> Option<Answer> {
         let configured = self.configured();
         let queue = self.own_queue.as_ref().filter(|_| configured.clusters().count() > 1)?;
@@ -31,16 +30,19 @@ impl Function {
         });
         let sent = join_all(messages).await;
         for error in sent.iter().filter_map(|sent| sent.as_ref().err()) {
-            tracing::error!("the schedule syncs all clusters itself: {}", chain(error));
+            tracing::error!(
+                "cannot queue the clusters, so this run syncs all of them: {}",
+                chain(error)
+            );
         }
-        let handed_on = sent.iter().all(Result::is_ok).then_some(sent.len())?;
-        tracing::info!(clusters = handed_on, "every cluster is handed on as a message");
-        let response = Ok(json!({ "ok": true, "handedOn": handed_on }));
+        let queued = sent.iter().all(Result::is_ok).then_some(sent.len())?;
+        tracing::info!(clusters = queued, "every cluster is queued as a message");
+        let response = Ok(json!({ "ok": true, "handedOn": queued }));
         Some(Answer { report: None, response })
     }
 
-    /// Hands on what a run of whole clusters, or of parts of them, has left undone for want of time. What is in the
-    /// queue is open no more, so that the messages that asked for it do not come back.
+    /// Requeues the work that a run of whole clusters, or of parts of them, left undone at its deadline. Requeued work is
+    /// no longer unfinished, so the messages that requested it do not return.
     pub(super) async fn requeue(
         &self,
         run: &mut Run,
@@ -56,19 +58,23 @@ impl Function {
             };
             let cluster = self.settings.clusters[index].label();
             let held = selection.held().union(open.held());
-            for shard in parts(selection) {
+            for shard in requeued_parts(selection) {
                 let held = held.only(|service| shard.contains(service));
-                let message = message(cluster, shard, attempt, &held);
+                let message = part_message(cluster, shard, attempt, &held);
                 match queue.send(&message).await {
                     Ok(()) => open.requeue(&Selection::shard(shard)),
-                    Err(error) => tracing::error!(cluster, "not handed on: {}", chain(&error)),
+                    Err(error) => tracing::error!(
+                        cluster,
+                        "unfinished work is not requeued: {}",
+                        chain(&error)
+                    ),
                 }
             }
         }
     }
 }
 
-/// Adds how often what a scope asks for was handed on.
+/// Records the number of times that a scope's work was requeued.
 pub(super) fn count_attempts(attempts: &mut Attempts, scope: &Scope, selections: &Selections) {
     let attempt = scope.continuation.as_ref().map_or(0, |rest| rest.attempt);
     for (index, _) in selections.iter() {
@@ -77,17 +83,17 @@ pub(super) fn count_attempts(attempts: &mut Attempts, scope: &Scope, selections:
     }
 }
 
-/// The parts in which the rest is handed on. What was named one by one comes back by itself.
-fn parts(selection: &Selection) -> Vec<Shard> {
+/// The parts in which unfinished work is requeued. Messages about single Services are not requeued: they return as failed.
+fn requeued_parts(selection: &Selection) -> Vec<Shard> {
     match selection {
         Selection::Everything => Shard::all(PARTS).collect(),
         Selection::Only { shards, .. } => shards.iter().copied().collect(),
     }
 }
 
-/// The message for a part. It says what the run before held, and never what that run let pass: whoever may send a
-/// message may so add to what is held, and lift none of it.
-fn message(cluster: &str, shard: Shard, attempt: u8, held: &Held) -> Value {
+/// The message for a part. It lists the Services that the run held, and never a loss that it let pass: a forged message
+/// can only add Services to hold.
+fn part_message(cluster: &str, shard: Shard, attempt: u8, held: &Held) -> Value {
     let mut message =
         json!({ "action": "sync", "cluster": cluster, "shard": shard.to_string(), "hop": attempt });
     if *held != Held::default() {
@@ -105,14 +111,14 @@ mod tests {
     use crate::model::ServiceRef;
 
     #[test]
-    fn more_held_services_than_a_message_takes_hold_all() {
+    fn more_held_services_than_fit_a_message_become_all() {
         let services = |count: usize| {
             let long = "x".repeat(56);
             let service = |index| ServiceRef::new(&long, format!("{long}-{index:05}"));
             Held::Services((0..count).map(service).collect())
         };
         let shard = Shard::all(1).next().expect("one part");
-        let message = |count| message("blue", shard, 1, &services(count));
+        let message = |count| part_message("blue", shard, 1, &services(count));
         assert_eq!(
             message(0),
             json!({"action": "sync", "cluster": "blue", "shard": "0/1", "hop": 1})

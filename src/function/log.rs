@@ -1,5 +1,5 @@
-//! The log: one line per change, one per cluster, one per dropped message, with fields named as in
-//! the report. Errors are logged here and nowhere else. Never a payload, a token or a secret.
+//! The log of a run: a line for each change, each cluster and each dropped message, with fields named as in the report. All
+//! errors of the report are logged here. No line contains a payload, a token or a secret.
 
 use tracing::{error, info, warn};
 
@@ -8,12 +8,12 @@ use crate::report::{
     OrphanReport, Report, ServiceReport,
 };
 
-/// A message that is not delivered again, since a retry could not help.
+/// Logs a message that is not delivered again, since a retry does not help.
 pub fn dropped(Dropped { message, reason, detail }: &Dropped) {
     warn!(message_id = message, reason = &**reason, "message dropped: {detail}");
 }
 
-/// What was done for one cluster.
+/// Logs the report of one cluster.
 pub fn cluster(report: &ClusterReport, mode: Mode) {
     let cluster = report.cluster.as_str();
     for service in &report.services {
@@ -74,7 +74,7 @@ pub fn cluster(report: &ClusterReport, mode: Mode) {
     );
 }
 
-/// A loss past the guard's limits. What is held at a later look than the first needs a person.
+/// Logs the guard's verdict. A loss that an earlier full sync already held needs a decision by the operator.
 fn guard(cluster: &str, line: &GuardReport, mode: Mode) {
     warn!(
         cluster,
@@ -104,7 +104,7 @@ fn change(cluster: &str, service: &ServiceReport, line: &ChangeLine, mode: Mode)
     }
 }
 
-/// What became of services that nobody needs.
+/// Logs the deletion of empty services.
 pub fn empty_services(empty: &EmptyServices, mode: Mode) {
     for Deletion { namespace, name, result } in &empty.deletions {
         let place = format!("{namespace}/{name}");
@@ -116,15 +116,15 @@ pub fn empty_services(empty: &EmptyServices, mode: Mode) {
                 warn!(cloud_map_service = place, change = "delete", "change not made: {why}");
             }
             ChangeResult::Planned | ChangeResult::Applied => info!(%mode,
-                cloud_map_service = place, change = "delete", "delete {place}: no Service needs it"),
+                cloud_map_service = place, change = "delete", "delete {place}: no Service claims it"),
         }
     }
     for why in &empty.kept {
-        info!("no service is deleted, or this one is kept: {why}");
+        info!("empty services kept: {why}");
     }
 }
 
-/// What a cluster left behind.
+/// Logs the orphans of a cluster.
 pub fn orphans(report: &OrphanReport, mode: Mode) {
     let cluster = report.done.cluster.as_str();
     let (instances, reason) = (report.instances, &*report.reason);
@@ -134,7 +134,7 @@ pub fn orphans(report: &OrphanReport, mode: Mode) {
     }
 }
 
-/// The sum, at the end of an invocation.
+/// Logs the counts of the whole run.
 pub fn run(report: &Report) {
     let clusters = report.clusters.len();
     info!(clusters, ok = report.ok, mode = %report.mode, "run {}", report.counts);

@@ -1,4 +1,5 @@
-//! Messages of a queue, or lines of a log: what they name is synced together, each cluster once.
+//! The messages of a queue, or the lines of a log. Their scopes are merged, and each cluster is synced once. Returns the
+//! run, and the scope of each message for the response to the queue.
 
 use std::collections::BTreeMap;
 
@@ -10,28 +11,27 @@ use crate::report::Dropped;
 use crate::time::Deadline;
 
 impl Function {
-    /// One reconcile per cluster over all scopes that the batch names, however many messages name
-    /// them. Returns which messages asked for what, too.
-    pub(super) async fn messages(
+    /// Syncs each cluster once over all scopes of the batch. Returns the run, and the message ids of each scope.
+    pub(super) async fn sync_messages(
         &self,
         messages: Vec<event::Message>,
         deadline: Deadline,
     ) -> (Run, Vec<(Selections, Vec<String>)>) {
         let mut selections = Selections::default();
-        let mut asked: BTreeMap<Scope, Vec<String>> = BTreeMap::new();
+        let mut requested: BTreeMap<Scope, Vec<String>> = BTreeMap::new();
         let mut dropped = Vec::new();
         for message in messages {
             match message.reading {
-                Ok(scope) => asked.entry(scope).or_default().push(message.id),
+                Ok(scope) => requested.entry(scope).or_default().push(message.id),
                 Err(unusable) => {
-                    dropped.push(drop(message.id, unusable.reason(), &unusable));
+                    dropped.push(drop_message(message.id, unusable.reason(), &unusable));
                 }
             }
         }
         let (mut served, mut attempts, configured) =
             (Vec::new(), Attempts::new(), self.configured());
-        for (scope, ids) in asked {
-            match Selections::of(&scope, &configured) {
+        for (scope, ids) in requested {
+            match Selections::resolve(&scope, &configured) {
                 Ok(of_scope) => {
                     selections = selections.union(&of_scope);
                     fan_out::count_attempts(&mut attempts, &scope, &of_scope);
@@ -39,7 +39,7 @@ impl Function {
                 }
                 Err(unknown) => {
                     let ids = ids.into_iter();
-                    dropped.extend(ids.map(|id| drop(id, unknown.reason(), &unknown)));
+                    dropped.extend(ids.map(|id| drop_message(id, unknown.reason(), &unknown)));
                 }
             }
         }
@@ -51,7 +51,7 @@ impl Function {
 }
 
 /// Records and logs a message that is not delivered again.
-fn drop(message: String, reason: &'static str, why: &dyn std::fmt::Display) -> Dropped {
+fn drop_message(message: String, reason: &'static str, why: &dyn std::fmt::Display) -> Dropped {
     let dropped = Dropped { message, reason: reason.into(), detail: why.to_string() };
     log::dropped(&dropped);
     dropped

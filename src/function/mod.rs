@@ -1,5 +1,5 @@
-//! One invocation: reads the payload, resolves which Services of which clusters it is about, has each
-//! cluster reconciled apart from the others, logs what was done and answers as the caller expects.
+//! One invocation: parses the payload, resolves the clusters and Services of its scope, reconciles each cluster
+//! independently of the others, logs the report, and returns the response for the kind of payload.
 
 mod answer;
 mod clusters;
@@ -39,14 +39,14 @@ use own_queue::OwnQueue;
 pub use own_queue::delay;
 use scope::Selections;
 
-/// The function: its settings, and clients that warm invocations use again.
+/// The function: its settings, and the clients that warm invocations reuse.
 pub struct Function {
     settings: Settings,
     clients: Clients,
     memories: Mutex<BTreeMap<RegistryKey, Arc<Memory>>>,
-    /// For what is handed on.
+    /// The queue for requeued work, with `FAN_OUT`.
     own_queue: Option<OwnQueue>,
-    /// For messages that failed.
+    /// The queue for postponing failed messages.
     queue: Option<OwnQueue>,
     out_of_step: OutOfStep,
     described: Described,
@@ -54,7 +54,7 @@ pub struct Function {
 }
 
 impl Function {
-    /// The function with `settings`, whose AWS clients are configured by `config`.
+    /// The function with `settings`; `config` is that of its AWS clients.
     pub fn new(settings: Settings, config: SdkConfig) -> Self {
         let queue = |url: Option<&String>| url.map(|url| OwnQueue::new(&config, url));
         let own_queue = queue(settings.fan_out.as_ref());
@@ -65,45 +65,45 @@ impl Function {
         Self { settings, clients, memories, own_queue, queue, out_of_step, described, clock }
     }
 
-    /// The same function by another clock.
+    /// Replaces the clock.
     #[must_use]
     pub fn with_clock(self, clock: Clock) -> Self {
         Self { clock, ..self }
     }
 
-    /// Serves one payload.
+    /// Handles one payload.
     pub async fn invoke(&self, payload: &Value, deadline: Deadline) -> Answer {
         let before = self.clients.traffic();
-        let mut answer = Box::pin(self.serve(payload, deadline)).await;
+        let mut answer = Box::pin(self.handle(payload, deadline)).await;
         if let Some(report) = &mut answer.report {
             report.traffic = self.clients.traffic().since(before);
         }
         answer
     }
 
-    async fn serve(&self, payload: &Value, deadline: Deadline) -> Answer {
+    async fn handle(&self, payload: &Value, deadline: Deadline) -> Answer {
         let invocation = match event::read(payload) {
             Ok(invocation) => invocation,
             Err(error) => return Answer::refused(Error::Event(error)),
         };
         Box::pin(self.describe_duplicates(deadline)).await;
         match invocation {
-            event::Invocation::Schedule => self.schedule(deadline).await,
+            event::Invocation::Schedule => self.run_schedule(deadline).await,
             event::Invocation::Queue(messages) => {
                 let receipts = postponed::receipts(&messages);
-                let (run, served) = self.messages(messages, deadline).await;
-                let failed = run.failed(served);
+                let (run, served) = self.sync_messages(messages, deadline).await;
+                let failed = run.failed_messages(served);
                 self.postpone(&receipts, &failed, deadline).await;
                 Answer::to_queue(run.report, failed)
             }
             event::Invocation::AuditLog(messages) => {
-                Answer::to_schedule(self.messages(messages, deadline).await.0.report)
+                Answer::to_schedule(self.sync_messages(messages, deadline).await.0.report)
             }
             event::Invocation::Direct(command) => Box::pin(self.direct(&command, deadline)).await,
         }
     }
 
-    async fn schedule(&self, deadline: Deadline) -> Answer {
+    async fn run_schedule(&self, deadline: Deadline) -> Answer {
         if let Some(answer) = self.fan_out().await {
             return answer;
         }
@@ -113,7 +113,7 @@ impl Function {
         Answer::to_schedule(run.report)
     }
 
-    /// What all clusters of an invocation share; `writes` is whether it shall change Cloud Map.
+    /// The values that all clusters of an invocation share; `writes` is whether it may change Cloud Map.
     fn invocation(&self, writes: bool, deadline: Deadline) -> Invocation<'_> {
         let mode = match writes {
             false => Mode::Plan,

@@ -1,5 +1,5 @@
-//! Which configured cluster a person means who names it by its ARN, as kubeconfigs do, where the settings
-//! have its name: EKS tells whether it is that one.
+//! The clusters of a direct invocation. A kubeconfig names a cluster by its ARN, and the settings may have only its name:
+//! DescribeCluster returns the ARN of the name, which is compared.
 
 use super::Function;
 use super::scope::{Selections, UnknownCluster};
@@ -9,12 +9,12 @@ use crate::model::ClusterArn;
 use crate::settings::Cluster;
 
 impl Function {
-    /// What a person's scope means.
+    /// The clusters and Services of a scope.
     pub(super) async fn selections(&self, scope: &Scope) -> Result<Selections, UnknownCluster> {
         let configured = self.configured();
-        let unknown = match Selections::of(scope, &configured) {
+        let unknown = match Selections::resolve(scope, &configured) {
             Err(unknown @ UnknownCluster::NotConfigured { .. }) => unknown,
-            settled => return settled,
+            resolved => return resolved,
         };
         let ClusterName::Named(name) = &scope.cluster else { return Err(unknown) };
         let Some(arn) = ClusterArn::parse(name) else { return Err(unknown) };
@@ -25,7 +25,7 @@ impl Function {
             return Err(unknown);
         }
         let cluster = ClusterName::Named(cluster.label().to_owned());
-        Selections::of(&Scope { cluster, ..scope.clone() }, &configured)
+        Selections::resolve(&Scope { cluster, ..scope.clone() }, &configured)
     }
 
     pub(super) async fn arn_of(&self, cluster: &Cluster) -> Result<ClusterArn, UnknownCluster> {
@@ -33,19 +33,19 @@ impl Function {
             return Ok(arn.clone());
         }
         let connected = self.clients.connect(cluster).await;
-        let told = |error| UnknownCluster::ArnNotTold { problem: chain(&error) };
-        Ok(connected.map_err(told)?.cluster.arn)
+        let unknown = |error| UnknownCluster::ArnUnknown { problem: chain(&error) };
+        Ok(connected.map_err(unknown)?.cluster.arn)
     }
 
-    /// The cluster that a purge names: one that is configured, or any by its ARN.
+    /// The cluster that a purge names: a configured one, or any cluster by its ARN.
     pub(super) async fn cluster_to_purge(
         &self,
         name: &str,
     ) -> Result<(ClusterArn, Option<&Cluster>), UnknownCluster> {
         let configured = self.configured();
-        let called: Vec<&Cluster> = configured.clusters().filter(|it| it.is_called(name)).collect();
+        let named: Vec<&Cluster> = configured.clusters().filter(|it| it.is_called(name)).collect();
         let labels = || configured.labels();
-        match (called.as_slice(), ClusterArn::parse(name)) {
+        match (named.as_slice(), ClusterArn::parse(name)) {
             ([cluster], _) => Ok((self.arn_of(cluster).await?, Some(*cluster))),
             ([], Some(arn)) => {
                 let by_name = configured.clusters().find(|it| it.may_be(&arn));

@@ -1,5 +1,5 @@
-//! Since when endpoints are out of step: what runs of this process left undone, each with the time of the
-//! first run that did. Only for the metrics: nothing is decided by it, and a new process begins anew.
+//! The age of drift: the endpoints that runs of this process left undone, each with the time of the first such run. Only
+//! the metrics use it. No decision depends on it, and a new process starts empty.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use crate::model::{Selection, ServiceRef, Timestamp, Verb};
 use crate::report::{ClusterReport, OldestOutOfStep, ServiceReport};
 
-/// An endpoint of a cluster under a name: what should be done with which instance.
+/// An endpoint of a cluster under a name, with its pending change.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Endpoint {
     cluster: String,
@@ -17,14 +17,14 @@ struct Endpoint {
     instance: Option<String>,
 }
 
-/// All endpoints that are out of step, and since when.
+/// The endpoints that are out of step, with the time of the first run that left them so.
 #[derive(Debug, Default)]
 pub(super) struct OutOfStep(Mutex<BTreeMap<Endpoint, Timestamp>>);
 
 impl OutOfStep {
-    /// Takes note of what a run about the selected Services left undone. A cluster that was not read tells
-    /// nothing.
-    pub(super) fn note(&self, report: &ClusterReport, selection: &Selection, now: Timestamp) {
+    /// Records the changes that a run over the selected Services left undone. The report of an unreadable cluster is
+    /// ignored.
+    pub(super) fn record(&self, report: &ClusterReport, selection: &Selection, now: Timestamp) {
         if report.error.is_some() {
             return;
         }
@@ -46,23 +46,23 @@ impl OutOfStep {
         };
         let open: BTreeSet<Endpoint> = report.services.iter().flat_map(left).collect();
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let was_looked_at = |endpoint: &Endpoint| {
+        let is_covered = |endpoint: &Endpoint| {
             endpoint.cluster == report.cluster && selection.contains(&endpoint.service)
         };
-        known.retain(|endpoint, _| !was_looked_at(endpoint) || open.contains(endpoint));
+        known.retain(|endpoint, _| !is_covered(endpoint) || open.contains(endpoint));
         for endpoint in open {
             known.entry(endpoint).or_insert(now);
         }
     }
 
-    /// How old the oldest ones are.
+    /// The age of the oldest ones.
     pub(super) fn oldest(&self, now: Timestamp) -> OldestOutOfStep {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let of = |change: Verb| {
+        let age = |change: Verb| {
             let since = known.iter().filter(|(it, _)| it.change == change).map(|(_, since)| *since);
             let seconds = since.map(|since| now.as_second() - since.as_second()).max();
             usize::try_from(seconds.unwrap_or_default()).unwrap_or_default()
         };
-        OldestOutOfStep { missing: of(Verb::Register), leftover: of(Verb::Deregister) }
+        OldestOutOfStep { missing: age(Verb::Register), leftover: age(Verb::Deregister) }
     }
 }

@@ -1,5 +1,5 @@
-//! The function's own queue, from which Lambda starts it again, side by side as often as there are messages: what
-//! one invocation has no time for, others do; and a message that failed is delivered again after a time that grows.
+//! The function's own queue. Lambda invokes the function concurrently for its messages, so unfinished work of one invocation
+//! continues in others. A failed message returns after a backoff that doubles with each delivery.
 
 use std::time::Duration;
 
@@ -13,34 +13,30 @@ use serde_json::Value;
 
 use crate::event::Receipt;
 
-/// The time until a message that failed once is delivered again; it doubles from there.
+/// The delay after the first failure of a message; it doubles with each delivery.
 const FIRST_DELAY: Duration = Duration::from_mins(1);
-/// The longest such time.
+/// The longest delay.
 const LONGEST_DELAY: Duration = Duration::from_hours(1);
-/// How many messages SQS takes in one request.
+/// SQS's limit of entries in one request.
 const BATCH: usize = 10;
-/// How many requests run at once.
+/// The number of concurrent requests.
 const CONCURRENCY: usize = 8;
 
-/// Why a message is not in the queue.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot send a message to the function's own queue {url}")]
 pub struct Error {
-    /// The queue.
     pub url: String,
-    /// What SQS or the connection said.
     #[source]
     pub source: Box<SdkError<SendMessageError>>,
 }
 
-/// The queue.
 #[derive(Clone, Debug)]
 pub struct OwnQueue {
     client: Client,
     url: String,
 }
 
-/// The time until a message that failed is delivered again: 1, 2, 4, 8 … minutes by how often it was delivered.
+/// The delay of a failed message: 1, 2, 4, 8 … minutes by its number of deliveries.
 #[must_use]
 pub fn delay(receives: u32) -> Duration {
     let doublings = receives.saturating_sub(1).min(16);
@@ -48,7 +44,6 @@ pub fn delay(receives: u32) -> Duration {
 }
 
 impl OwnQueue {
-    /// The queue at `url`.
     pub fn new(config: &SdkConfig, url: &str) -> Self {
         Self { client: Client::new(config), url: url.to_owned() }
     }
@@ -56,7 +51,7 @@ impl OwnQueue {
     /// Sends a message.
     ///
     /// # Errors
-    /// Where it is not known to be in the queue.
+    /// Returns an error if SQS did not confirm the message.
     pub async fn send(&self, message: &Value) -> Result<(), Error> {
         let request = self.client.send_message().queue_url(&self.url);
         let sent = request.message_body(message.to_string()).send().await;
@@ -64,8 +59,8 @@ impl OwnQueue {
         sent.map(|_| ()).map_err(failed)
     }
 
-    /// Sets when the queue delivers failed messages again. Returns the problems: a message that has one is delivered
-    /// again after the queue's visibility timeout, as without this request.
+    /// Sets the delay of failed messages. Returns the problems: such a message returns after the queue's visibility
+    /// timeout, as without this request.
     pub async fn postpone(&self, receipts: &[Receipt]) -> Vec<String> {
         let requests = receipts.chunks(BATCH).map(|batch| self.postpone_batch(batch));
         let problems: Vec<Vec<String>> =

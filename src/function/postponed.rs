@@ -1,5 +1,6 @@
-//! When messages that failed are delivered again. Without a word to the queue that is after its visibility timeout,
-//! which is long enough for a run that Lambda kills; a transient failure is over sooner, and an outage lasts longer.
+//! The backoff of failed messages. By default SQS delivers them again after the visibility timeout, which must cover a run
+//! that Lambda kills: too long for a transient failure, and too short for an outage. So each failed message gets a delay
+//! by its number of deliveries.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +10,9 @@ use super::Function;
 use crate::event::{Message, Receipt};
 use crate::time::Deadline;
 
-/// By the ids of messages. One may be in a batch twice.
+/// The receipts by message id. A batch may contain a message twice.
 pub(super) type Receipts = BTreeMap<String, Vec<Receipt>>;
 
-/// The receipts of a batch.
 pub(super) fn receipts(messages: &[Message]) -> Receipts {
     let mut receipts = Receipts::new();
     for message in messages {
@@ -24,18 +24,18 @@ pub(super) fn receipts(messages: &[Message]) -> Receipts {
 }
 
 impl Function {
-    /// Has failed messages delivered again after 1, 2, 4, 8 … minutes. The queue is the one of the settings, whatever
-    /// the messages say of theirs. If this fails they return after the queue's own time.
+    /// Postpones failed messages by 1, 2, 4, 8 … minutes. Only the queue of the settings is used, since the payload is not
+    /// trusted. If this fails they return after the visibility timeout.
     pub(super) async fn postpone(&self, receipts: &Receipts, failed: &[String], until: Deadline) {
         let Some(queue) = &self.queue else { return };
         let failed = failed.iter().filter_map(|id| receipts.get(id)).flatten();
         let failed: Vec<Receipt> = failed.cloned().collect();
         let problems = timeout_at(until.end(), queue.postpone(&failed)).await;
-        let problems = problems.unwrap_or_else(|_| vec!["there was no time for it".to_owned()]);
+        let problems = problems.unwrap_or_else(|_| vec!["the deadline was reached".to_owned()]);
         if let Some(problem) = problems.first() {
             let (count, of) = (problems.len(), failed.len());
             tracing::warn!(
-                "of {of} failed messages some return after the queue's own time ({count} problems): {problem}"
+                "some of {of} failed messages return after the visibility timeout ({count} problems): {problem}"
             );
         }
     }

@@ -1,5 +1,5 @@
-//! A run over the selected Services of some clusters: each cluster apart from the others, and after a full
-//! sync what belongs to no cluster.
+//! A run over the selected Services of some clusters: reconciles each cluster independently of the others, then after a full
+//! sync handles orphans and empty services, and builds the report.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError};
@@ -15,23 +15,23 @@ use crate::publish::plan::Claimed;
 use crate::reconcile::Invocation;
 use crate::report::{ClusterReport, EmptyServices, Report, Unfinished};
 
-/// How many clusters are served side by side.
-const CLUSTERS_SIDE_BY_SIDE: usize = 8;
+/// The number of clusters that are synced at once.
+const CONCURRENT_CLUSTERS: usize = 8;
 
 impl Function {
-    /// Reconciles every selected cluster; a failing one stops no other.
+    /// Reconciles every selected cluster. A failure of one does not stop the others.
     pub(super) async fn run(&self, invocation: &Invocation<'_>, selections: &Selections) -> Run {
         let clusters = selections.iter().map(|(index, _)| &self.settings.clusters[index]);
         let registries =
             self.registries(clusters.map(|cluster| self.clients.registry_of(cluster))).await;
         let runs = selections.iter().map(|(index, selection)| {
             let registries = &registries;
-            async move { (index, self.one(invocation, registries, index, selection).await) }
+            async move { (index, self.run_cluster(invocation, registries, index, selection).await) }
         });
         let runs: BTreeMap<usize, (ClusterReport, Option<Claimed>)> =
-            stream::iter(runs).buffer_unordered(CLUSTERS_SIDE_BY_SIDE).collect().await;
+            stream::iter(runs).buffer_unordered(CONCURRENT_CLUSTERS).collect().await;
         for (index, selection) in selections.iter() {
-            self.out_of_step.note(&runs[&index].0, selection, invocation.now);
+            self.out_of_step.record(&runs[&index].0, selection, invocation.now);
         }
         let whole = selections.is_everything(&self.configured());
         let (mut orphans, mut empty_services) = (Vec::new(), Vec::new());
@@ -39,7 +39,7 @@ impl Function {
             orphans = Box::pin(self.orphans(invocation, &registries, &runs)).await;
         }
         if whole && invocation.may_delete_services() {
-            empty_services = self.empty_services(invocation, &registries, &runs).await;
+            empty_services = self.delete_empty_services(invocation, &registries, &runs).await;
         }
         let open =
             runs.iter().map(|(index, (report, _))| (*index, Unfinished::of(report))).collect();
@@ -54,8 +54,8 @@ impl Function {
         Run { report, open }
     }
 
-    /// One cluster's report, and what it claims where it could be read.
-    async fn one(
+    /// Reconciles one cluster. Returns its report, and its claims if it could be read.
+    async fn run_cluster(
         &self,
         invocation: &Invocation<'_>,
         registries: &BTreeMap<RegistryKey, SharedRegistry>,
@@ -79,8 +79,8 @@ impl Function {
         (report, claimed)
     }
 
-    /// Services that nobody needs, in one registry after the other.
-    async fn empty_services(
+    /// Deletes empty services, one registry after the other.
+    async fn delete_empty_services(
         &self,
         invocation: &Invocation<'_>,
         registries: &BTreeMap<RegistryKey, SharedRegistry>,
@@ -104,13 +104,13 @@ impl Function {
         reports
     }
 
-    /// What the process remembers of a registry.
+    /// The memory of this process about a registry.
     fn memory(&self, key: &RegistryKey) -> Arc<Memory> {
         let mut memories = self.memories.lock().unwrap_or_else(PoisonError::into_inner);
         memories.entry(key.clone()).or_default().clone()
     }
 
-    /// Registries, each to be read at most once.
+    /// The registries of a run, each read at most once.
     pub(super) async fn registries(
         &self,
         keys: impl Iterator<Item = RegistryKey>,

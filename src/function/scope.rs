@@ -1,5 +1,5 @@
-//! Which Services of which configured clusters a scope means. An event names clusters by word; what
-//! they are is in the settings alone.
+//! From a scope to the selected Services of configured clusters. An event contains only a name; the cluster behind it is
+//! taken from the settings alone.
 
 use std::collections::BTreeMap;
 
@@ -7,52 +7,34 @@ use super::clusters::Configured;
 use crate::event::{ClusterName, Scope};
 use crate::model::{Selection, ServiceRef};
 
-/// What to reconcile, by the cluster's place in the settings.
+/// The selected Services by the cluster's index in the settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selections(BTreeMap<usize, Selection>);
 
-/// A scope whose cluster is not configured, or not told apart.
+/// The error of a scope with an unknown or ambiguous cluster.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnknownCluster {
-    /// None is called so.
     #[error("no configured cluster has this name or ARN; configured: {configured}")]
-    NotConfigured {
-        /// The configured ones.
-        configured: String,
-    },
-    /// None is called so, and a purge could go on with an ARN.
+    NotConfigured { configured: String },
+    /// No configured cluster has this name. A purge accepts any ARN.
     #[error(
-        "no configured cluster has this name: name one that is not configured by its ARN; configured: {configured}"
+        "no configured cluster has this name; use the ARN if the cluster is not configured; configured: {configured}"
     )]
-    NoArn {
-        /// The configured ones.
-        configured: String,
-    },
-    /// EKS does not tell the ARN of a cluster that is configured by its name.
-    #[error("EKS did not return the cluster's ARN, so name the cluster by its ARN: {problem}")]
-    ArnNotTold {
-        /// What it said.
-        problem: String,
-    },
-    /// Several are called so.
+    NoArn { configured: String },
+    /// EKS did not return the ARN of a cluster that is configured by its name.
+    #[error("EKS did not return the cluster's ARN; select the cluster by its ARN: {problem}")]
+    ArnUnknown { problem: String },
     #[error("several configured clusters have this name; use the ARN; configured: {configured}")]
-    Ambiguous {
-        /// The configured ones.
-        configured: String,
-    },
-    /// None is named, and several are configured.
+    Ambiguous { configured: String },
     #[error("no cluster is named and several are configured: {configured}")]
-    NotNamed {
-        /// The configured ones.
-        configured: String,
-    },
+    NotNamed { configured: String },
 }
 
 impl UnknownCluster {
-    /// The stable name of the reason, for counting.
+    /// The reason's stable code, for metrics.
     pub fn reason(&self) -> &'static str {
         match self {
-            Self::NotConfigured { .. } | Self::NoArn { .. } | Self::ArnNotTold { .. } => {
+            Self::NotConfigured { .. } | Self::NoArn { .. } | Self::ArnUnknown { .. } => {
                 "unknown_cluster"
             }
             Self::Ambiguous { .. } => "ambiguous_cluster",
@@ -62,33 +44,31 @@ impl UnknownCluster {
 }
 
 impl Selections {
-    /// Every Service of every cluster.
     pub fn everything(clusters: &Configured<'_>) -> Self {
-        Self(clusters.places().map(|index| (index, Selection::Everything)).collect())
+        Self(clusters.indexes().map(|index| (index, Selection::Everything)).collect())
     }
 
-    /// Whether this is every Service of every cluster.
     pub fn is_everything(&self, clusters: &Configured<'_>) -> bool {
         *self == Self::everything(clusters)
     }
 
-    /// What a scope means.
+    /// Resolves a scope to configured clusters and their Services.
     ///
     /// # Errors
-    /// Where it means no configured cluster, or leaves open which.
-    pub fn of(scope: &Scope, clusters: &Configured<'_>) -> Result<Self, UnknownCluster> {
+    /// Returns an error if the scope matches no configured cluster, or more than one.
+    pub fn resolve(scope: &Scope, clusters: &Configured<'_>) -> Result<Self, UnknownCluster> {
         let configured = || clusters.labels();
-        let places = match &scope.cluster {
+        let indexes = match &scope.cluster {
             ClusterName::Every => return Ok(Self::everything(clusters)),
-            ClusterName::Only => clusters.places().collect(),
-            ClusterName::Named(name) => clusters.called(name),
+            ClusterName::Only => clusters.indexes().collect(),
+            ClusterName::Named(name) => clusters.find_by_name(name),
         };
-        if clusters.may_be_one(&places) {
+        if clusters.can_be_one(&indexes) {
             let selection = selection(scope);
-            return Ok(Self(places.into_iter().map(|it| (it, selection.clone())).collect()));
+            return Ok(Self(indexes.into_iter().map(|it| (it, selection.clone())).collect()));
         }
         Err(match &scope.cluster {
-            ClusterName::Named(_) if places.is_empty() => {
+            ClusterName::Named(_) if indexes.is_empty() => {
                 UnknownCluster::NotConfigured { configured: configured() }
             }
             ClusterName::Named(_) => UnknownCluster::Ambiguous { configured: configured() },
@@ -96,7 +76,6 @@ impl Selections {
         })
     }
 
-    /// Both together.
     #[must_use]
     pub fn union(mut self, other: &Self) -> Self {
         for (index, selection) in &other.0 {
@@ -109,7 +88,7 @@ impl Selections {
         self
     }
 
-    /// Each cluster's place in the settings with its selection.
+    /// Each cluster's index in the settings with its selection.
     pub fn iter(&self) -> impl Iterator<Item = (usize, &Selection)> {
         self.0.iter().map(|(index, selection)| (*index, selection))
     }
@@ -163,19 +142,19 @@ mod tests {
         for (configured, cluster, expected) in cases {
             let clusters = clusters(configured);
             let configured = Configured::new(&clusters, &BTreeMap::new(), |_, _| true);
-            assert_eq!(indexes(Selections::of(&scope(cluster), &configured)), expected);
+            assert_eq!(indexes(Selections::resolve(&scope(cluster), &configured)), expected);
         }
     }
 
     #[test]
-    fn name_and_arn_of_one_cluster_are_served_once_after_its_description() {
+    fn name_and_arn_of_one_cluster_are_synced_once_after_its_description() {
         let own = "arn:aws:eks:eu-central-1:111122223333:cluster/blue";
         let other = "arn:aws:eks:eu-central-1:444455556666:cluster/blue";
         let clusters = clusters(&format!("blue,{own}"));
         let blue = || scope(ClusterName::Named("blue".to_owned()));
         let described = |arn: &str| BTreeMap::from([(0, ClusterArn::parse(arn).expect("an ARN"))]);
         let cases = [
-            // Until it is described both are selected, so that the message comes back if that fails.
+            // Before the description both are selected, so that the message returns if the description fails.
             (BTreeMap::new(), true, Ok(vec![0, 1]), 2),
             (described(own), true, Ok(vec![1]), 1),
             (described(own), false, Ok(vec![0, 1]), 2),
@@ -183,7 +162,7 @@ mod tests {
         ];
         for (described, alike, expected, count) in cases {
             let configured = Configured::new(&clusters, &described, |_, _| alike);
-            assert_eq!(indexes(Selections::of(&blue(), &configured)), expected);
+            assert_eq!(indexes(Selections::resolve(&blue(), &configured)), expected);
             assert_eq!(Selections::everything(&configured).iter().count(), count);
             let refused = configured.contradiction(0).map(|it| it.to_string());
             assert_eq!(refused.is_some(), !alike, "{refused:?}");

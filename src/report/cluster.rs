@@ -1,4 +1,4 @@
-//! What the report of one cluster says of the whole of it.
+//! The state of one cluster's report as a whole: unreadable, complete, or with changes left undone.
 
 use std::error::Error;
 
@@ -12,15 +12,15 @@ impl ClusterReport {
         Self { cluster: cluster.to_owned(), error: Some(chain(error)), counts, ..Self::default() }
     }
 
-    /// Whether the cluster was read and every change was made. A change that is held back leaves it complete: a retry
-    /// would not help.
+    /// Whether the cluster was read and every change was made. A held-back change does not count, since a retry does
+    /// not help.
     pub fn is_complete(&self) -> bool {
         self.error.is_none() && self.counts.failed == 0 && self.counts.undone == 0
     }
 }
 
 impl ChangeLine {
-    /// Whether it is still to be done.
+    /// Whether the change failed or was not attempted.
     pub fn is_left_undone(&self) -> bool {
         matches!(self.result, ChangeResult::Failed { .. } | ChangeResult::Undone { .. })
     }

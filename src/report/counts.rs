@@ -1,4 +1,5 @@
-//! A run in numbers: what a scheduled run answers, and what a log line carries.
+//! The counts of a run: the response to a scheduled run, and the fields of a log line. Each cluster's report is counted,
+//! then the counts of all clusters are added up.
 
 use std::iter::Sum;
 use std::ops::Add;
@@ -8,40 +9,39 @@ use serde::{Deserialize, Serialize};
 use super::{ChangeResult, ClusterReport};
 use crate::model::Verb;
 
-/// How many of what. Changes count as registered and the like when they were made, or when a plan
-/// says that they would be.
+/// The counts of a run. A change counts if it was made, or if a plan or dry run would make it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Counts {
     /// Cloud Map services and namespaces created.
     pub created: usize,
-    /// Cloud Map services of ours updated.
+    /// Our Cloud Map services updated.
     pub updated: usize,
     /// Instances registered.
     pub registered: usize,
-    /// Instances of ours rewritten.
+    /// Our instances rewritten.
     pub rewritten: usize,
-    /// Instances of others made ours.
+    /// Instances of other owners adopted.
     pub adopted: usize,
-    /// Instances of ours whose health was reported.
+    /// Our instances with a health status sent.
     pub health: usize,
-    /// Instances of ours deregistered.
+    /// Our instances deregistered.
     pub deregistered: usize,
-    /// Cloud Map services of ours deleted.
+    /// Our Cloud Map services deleted.
     pub deleted: usize,
-    /// Names under which nothing is registered any more.
+    /// Names that lost their last instance.
     pub emptied: usize,
-    /// Instances of ours that were as they should be.
+    /// Our instances without drift.
     pub unchanged: usize,
-    /// Instances of others beside them, left alone.
+    /// Instances of other owners under the same names, left alone.
     pub foreign: usize,
-    /// Instances of ours whose cluster is gone or not configured any more.
+    /// Orphans: our instances of clusters that are gone or no longer configured.
     pub orphaned: usize,
-    /// What is held back.
+    /// Requests held back.
     pub held_back: usize,
     /// Changes that failed, and services that could not be read.
     pub failed: usize,
-    /// Changes that were not tried.
+    /// Changes that were not attempted.
     pub undone: usize,
     /// Clusters that could not be read.
     pub unreadable: usize,
@@ -59,29 +59,29 @@ impl Counts {
             counts.failed += failed + usize::from(service.unreadable.is_some());
             counts.held_back += service.held_back.len() - failed;
             for line in &service.changes {
-                *counts.of_change(line.change, &line.result) += 1;
+                *counts.counter_for(line.change, &line.result) += 1;
             }
         }
         counts
     }
 
-    /// How many changes were made, or would be.
+    /// The number of changes that were made, or would be made.
     pub fn changes(&self) -> usize {
         let services = self.created + self.updated + self.deleted;
         let instances = self.registered + self.rewritten + self.adopted + self.deregistered;
         services + instances + self.health
     }
 
-    /// The count of changes of a kind with this result.
-    pub(super) fn of_change(&mut self, verb: Verb, result: &ChangeResult) -> &mut usize {
+    /// The counter for a change with this result.
+    pub(super) fn counter_for(&mut self, verb: Verb, result: &ChangeResult) -> &mut usize {
         match (result, verb) {
             (ChangeResult::Failed { .. }, _) => &mut self.failed,
             (ChangeResult::Undone { .. }, _) => &mut self.undone,
-            (ChangeResult::Planned | ChangeResult::Applied, verb) => self.made(verb),
+            (ChangeResult::Planned | ChangeResult::Applied, verb) => self.counter_for_verb(verb),
         }
     }
 
-    fn made(&mut self, verb: Verb) -> &mut usize {
+    fn counter_for_verb(&mut self, verb: Verb) -> &mut usize {
         match verb {
             Verb::CreateNamespace | Verb::Create => &mut self.created,
             Verb::Update => &mut self.updated,

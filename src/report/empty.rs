@@ -1,4 +1,5 @@
-//! What became of Cloud Map services that nobody needs any more.
+//! The deletion of our empty Cloud Map services: the result of each deletion, and the reasons to keep some. `cleanup`
+//! fills one value for each registry; the report adds them up.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -7,12 +8,12 @@ use serde::{Deserialize, Serialize};
 use super::{ChangeResult, Counts, Report};
 use crate::model::Verb;
 
-/// Cloud Map services of ours that hold nothing and that no Service claims.
+/// Our Cloud Map services without instances and without a claim.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct EmptyServices {
-    /// Those that were deleted, or would be.
+    /// The services that were deleted, or would be deleted.
     pub deletions: Vec<Deletion>,
-    /// Why some that seem to be such were kept.
+    /// The reasons to keep candidates.
     pub kept: Vec<String>,
 }
 
@@ -23,18 +24,18 @@ pub struct Deletion {
     pub namespace: String,
     /// The service's name.
     pub name: String,
-    /// What became of it.
+    /// The outcome.
     #[serde(flatten)]
     pub result: ChangeResult,
 }
 
 impl EmptyServices {
-    /// Whether there is nothing to say.
+    /// Whether there is nothing to report.
     pub fn is_empty(&self) -> bool {
         self.deletions.is_empty() && self.kept.is_empty()
     }
 
-    /// The same in the order of names.
+    /// Sorts deletions and reasons by name.
     #[must_use]
     pub fn in_order(mut self) -> Self {
         self.deletions.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
@@ -46,14 +47,14 @@ impl EmptyServices {
     fn counts(&self) -> Counts {
         let mut counts = Counts::default();
         for deletion in &self.deletions {
-            *counts.of_change(Verb::Delete, &deletion.result) += 1;
+            *counts.counter_for(Verb::Delete, &deletion.result) += 1;
         }
         counts
     }
 }
 
 impl Report {
-    /// The report with what became of empty services, of one more registry.
+    /// Adds the empty services of one more registry.
     #[must_use]
     pub fn with_empty_services(mut self, more: EmptyServices) -> Self {
         let counts = more.counts();
@@ -71,7 +72,7 @@ impl Display for EmptyServices {
         if self.is_empty() {
             return Ok(());
         }
-        writeln!(f, "Cloud Map services of ours that hold nothing and that no Service claims")?;
+        writeln!(f, "our Cloud Map services without instances and without a claim")?;
         for Deletion { namespace, name, result } in &self.deletions {
             writeln!(f, "  - delete     {namespace}/{name}{result}")?;
         }

@@ -1,35 +1,35 @@
-//! What the guard against mass deletion says of a cluster, in numbers for alarms and scripts and in
-//! one sentence for people.
+//! The guard's verdict about one cluster: numbers for alarms and scripts, and one sentence for people. `publish` fills
+//! it from the plan's guard.
 
 use serde::{Deserialize, Serialize};
 
 use crate::model::{GuardState, ServiceRef};
 
-/// A loss past the guard's limits.
+/// A loss that exceeds the guard's limits.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GuardReport {
-    /// What the guard does about it.
+    /// The guard's decision.
     pub state: GuardState,
-    /// So many instances would go, or go.
+    /// The number of instances to deregister.
     pub loss: usize,
-    /// Of so many.
+    /// The number of instances before the loss.
     pub instances: usize,
     /// `GUARD_SHARE`, in per cent.
     pub share: u8,
     /// `GUARD_MINIMUM`.
     pub minimum: usize,
-    /// When the loss was first seen, in UTC.
+    /// The time of the first full sync with this loss, in UTC.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub first_seen: Option<String>,
-    /// Whether this run is not the one that saw it first.
+    /// Whether an earlier full sync saw the same loss.
     pub later_look: bool,
-    /// From when on a full sync that sees the same lets it pass.
+    /// The time from which a full sync with the same loss carries it out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lifts_from: Option<String>,
-    /// Who loses.
+    /// The Services that lose instances.
     pub services: Vec<LosingService>,
-    /// All of it in a sentence.
+    /// A sentence with all of the above.
     pub detail: String,
 }
 
@@ -38,7 +38,7 @@ pub struct GuardReport {
 pub struct LosingService {
     /// The Service.
     pub service: ServiceRef,
-    /// How many.
+    /// The number of instances.
     pub instances: usize,
 }
 

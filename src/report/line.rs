@@ -1,4 +1,5 @@
-//! The lines of a cluster's report: what was done in each Cloud Map service, and what is held back.
+//! The lines of a cluster's report: the changes in each Cloud Map service, the held-back requests and the notes.
+//! `publish` fills them from the plan and its outcomes; tables, metrics and the log read them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::Word;
 use crate::model::{Foreign, ServiceRef, Verb};
 
-/// What was done in one Cloud Map service.
+/// The changes in one Cloud Map service.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ServiceReport {
@@ -16,28 +17,28 @@ pub struct ServiceReport {
     pub namespace: String,
     /// The Cloud Map service's name.
     pub name: String,
-    /// Instances of ours that are as they should be.
+    /// Our instances without drift.
     pub unchanged: usize,
-    /// Instances of others, left alone.
+    /// Instances of other owners, left alone.
     pub foreign: BTreeMap<Foreign, usize>,
-    /// Whether the name has no instance of anybody any more, or would have none.
+    /// Whether the name lost its last instance, or would lose it.
     pub emptied: bool,
-    /// Why its instances are not known, where that leaves something undone.
+    /// The error that keeps its instances unknown, if that leaves a change undone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unreadable: Option<String>,
-    /// Every change.
+    /// The changes.
     pub changes: Vec<ChangeLine>,
-    /// What is held back.
+    /// The held-back requests.
     pub held_back: Vec<HeldBackLine>,
-    /// What else is to be known, which neither fails nor holds anything back.
+    /// Remarks that neither fail nor hold back a change.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<NoteLine>,
-    /// The registrations that Cloud Map refuses as invalid: for the metrics.
+    /// The registrations that Cloud Map rejects as invalid, for the metrics.
     #[serde(skip)]
     pub refused: Vec<Refused>,
 }
 
-/// What is to be known of a Cloud Map service, in the report alone.
+/// A remark about a Cloud Map service. It appears only in the report.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NoteLine {
     /// Its kind.
@@ -49,10 +50,10 @@ pub struct NoteLine {
 /// The kinds of notes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum NoteKind {
-    /// The Cloud Map service was not read, and that is no failure.
+    /// The Cloud Map service was not read, which is no failure.
     #[serde(rename = "not read")]
     NotRead,
-    /// A setting waits for other clusters.
+    /// A setting of the service waits for other clusters.
     #[serde(rename = "waits")]
     Waits,
 }
@@ -66,7 +67,7 @@ impl fmt::Display for NoteKind {
     }
 }
 
-/// A registration that Cloud Map refuses as invalid.
+/// A registration that Cloud Map rejects as invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
     /// The Kubernetes Service.
@@ -79,53 +80,53 @@ pub struct Refused {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ChangeLine {
-    /// What it does.
+    /// The kind of change.
     pub change: Verb,
-    /// The instance; none: the Cloud Map service itself.
+    /// The instance; absent if the change is to the Cloud Map service itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instance: Option<String>,
-    /// The Kubernetes Service it is registered for.
+    /// The Kubernetes Service of the instance.
     pub service: ServiceRef,
-    /// Address and pod, what differs, or why it goes.
+    /// Address and pod, the difference, or the reason to deregister.
     pub detail: String,
-    /// What became of it.
+    /// The outcome.
     #[serde(flatten)]
     pub result: ChangeResult,
 }
 
-/// What became of a change.
+/// The outcome of a change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "result", rename_all = "snake_case")]
 pub enum ChangeResult {
-    /// Not tried: a plan or a dry run.
+    /// Not attempted: a plan or a dry run.
     Planned,
-    /// Done.
+    /// Made.
     Applied,
-    /// Tried, and failed.
+    /// Attempted, and failed.
     Failed {
         /// The error with its cause.
         error: String,
     },
-    /// Not tried.
+    /// Not attempted.
     Undone {
-        /// Why.
+        /// The reason.
         why: String,
     },
 }
 
-/// Something held back.
+/// A held-back request.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HeldBackLine {
-    /// The Kubernetes Service that asks.
+    /// The Kubernetes Service that requests it.
     pub service: ServiceRef,
-    /// The reason's stable name.
+    /// The reason's stable code.
     pub reason: Word,
-    /// What would help.
+    /// The cause and its remedy.
     pub detail: String,
-    /// Whether a retry may help, so that the run is incomplete.
+    /// Whether a retry may help; the run is incomplete then.
     pub failed: bool,
-    /// Whether something stays out of Cloud Map until the Service's owner acts: what metrics count.
+    /// Whether a request stays out of Cloud Map until the Service's owner acts, for the metrics.
     #[serde(skip)]
     pub keeps_out: bool,
 }

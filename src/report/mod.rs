@@ -1,6 +1,6 @@
-//! Report: what a run did or would do, as one value. It serialises as the JSON answer of a direct
-//! invocation, prints itself as the plan table (`table`) and counts itself for CloudWatch (`metrics`). The plugin of
-//! kubectl reads that JSON back. Pure; the handler logs it.
+//! The report of a run: the changes that it made or would make, as one value. It serialises as the JSON response to a
+//! direct invocation, prints as a table (`table`) and becomes CloudWatch metrics (`metrics`). The plugin of kubectl parses
+//! that JSON. Pure; `function` logs it.
 
 mod cluster;
 mod counts;
@@ -29,107 +29,106 @@ pub use orphans::OrphanReport;
 pub use size::{Shorten, within_limit};
 pub use unfinished::Unfinished;
 
-/// One of a few words that stand in a report: the code's own, or as they were read from an answer.
+/// A word of a closed set: a constant of this crate, or text parsed from a response.
 pub type Word = Cow<'static, str>;
 
-/// What one invocation did.
+/// The result of one invocation.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
-    /// Whether Cloud Map was to be changed, or only a plan made.
+    /// Whether the run changes Cloud Map or only plans.
     pub mode: Mode,
-    /// Whether it was about every Service of every configured cluster.
+    /// Whether the run covered every Service of every configured cluster.
     pub whole: bool,
-    /// Whether everything that was asked for could be read, and every change was made.
+    /// Whether everything requested was read, and every change was made.
     pub ok: bool,
     /// The sum over all clusters.
     pub counts: Counts,
-    /// By cluster, in the order of the settings.
+    /// The clusters, in the order of the settings.
     pub clusters: Vec<ClusterReport>,
-    /// What became of services that nobody needs, where they are looked for.
+    /// The deletion of our empty Cloud Map services, if it is enabled.
     #[serde(default, skip_serializing_if = "EmptyServices::is_empty")]
     pub empty_services: EmptyServices,
-    /// What clusters left behind that are not kept in step any more; a full sync looks for it.
+    /// The instances of clusters that are gone or no longer configured. Only a full sync lists them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub orphans: Vec<OrphanReport>,
-    /// Messages of a batch that name nothing to look at. A retry could not help, so they are not
-    /// delivered again.
+    /// Messages of a batch without a valid scope. A retry does not help, so they are not delivered again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub dropped: Vec<Dropped>,
-    /// What is left out, if the whole report is too large for Lambda's answer.
+    /// The part that is left out, if the report is too large for a Lambda response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cut: Option<String>,
-    /// What it took of Cloud Map's rates: for the metrics.
+    /// The calls to Cloud Map, for the metrics.
     #[serde(skip)]
     pub traffic: Traffic,
-    /// How long endpoints have been out of step: for the metrics.
+    /// The age of the oldest drift, for the metrics.
     #[serde(skip)]
     pub oldest: OldestOutOfStep,
 }
 
-/// For how many seconds the oldest endpoint is out of step; none is 0.
+/// The age of the oldest drift in seconds; 0 without drift.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OldestOutOfStep {
-    /// Of those that are ready and not registered.
+    /// The oldest endpoint that is ready and not registered.
     pub missing: usize,
-    /// Of those that are gone and still registered.
+    /// The oldest endpoint that is gone and still registered.
     pub leftover: usize,
 }
 
-/// A message that names nothing to look at.
+/// A message without a valid scope.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Dropped {
-    /// Its id.
+    /// The message's id.
     pub message: String,
-    /// The reason's stable name.
+    /// The reason's stable code.
     pub reason: Word,
-    /// What would be right; never what the message says.
+    /// The expected content. It never repeats the message.
     pub detail: String,
 }
 
-/// Whether Cloud Map was to be changed.
+/// Whether a run changes Cloud Map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
     /// Changes were made.
     Sync,
-    /// A person asked for the plan.
+    /// A plan was requested.
     Plan,
-    /// A sync, held to its plan by `DRY_RUN`.
+    /// A sync that `DRY_RUN` limits to its plan.
     DryRun,
 }
 
-/// What was done for one cluster.
+/// The result of one cluster.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClusterReport {
-    /// Its ARN, or its name where EKS did not tell the ARN.
+    /// Its ARN, or its name if EKS did not return the ARN.
     pub cluster: String,
-    /// Which Cloud Map was looked into, where it is not the one that goes without saying.
+    /// Its Cloud Map, if that is not the default one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub registry: Option<String>,
-    /// Why it or its registry could not be read; then nothing was changed.
+    /// The error that kept it or its registry from being read. Nothing was changed then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// The sum over all lines.
     pub counts: Counts,
-    /// What the guard says, where a loss is past its limits.
+    /// The guard's verdict, if a loss exceeds its limits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub guard: Option<GuardReport>,
-    /// By Cloud Map service.
+    /// The Cloud Map services.
     pub services: Vec<ServiceReport>,
-    /// What is held back before it comes to any Cloud Map service.
+    /// The held-back requests that belong to no Cloud Map service.
     pub held_back: Vec<HeldBackLine>,
-    /// What a person should know before they let it be done.
+    /// Warnings to read before a confirmation.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
-    /// Whether the run was about every Service of the cluster: for the metrics.
+    /// Whether the run covered every Service of the cluster, for the metrics.
     #[serde(skip)]
     pub whole: bool,
 }
 
 impl Report {
-    /// The report over clusters.
+    /// A report of these clusters.
     pub fn new(mode: Mode, clusters: Vec<ClusterReport>) -> Self {
         let counts = clusters.iter().map(|cluster| cluster.counts).sum();
         let ok = clusters.iter().all(ClusterReport::is_complete);
@@ -151,7 +150,7 @@ impl Report {
         }
     }
 
-    /// The same report with what clusters left behind.
+    /// Adds the orphans.
     #[must_use]
     pub fn with_orphans(mut self, orphans: Vec<OrphanReport>) -> Self {
         let counts = orphans.iter().map(OrphanReport::counts);

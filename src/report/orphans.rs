@@ -1,4 +1,5 @@
-//! What is said of instances that were left behind by a cluster which is not kept in step any more.
+//! The orphans of one cluster in one Cloud Map: their number, the reason, and the result of a purge. `cleanup` fills it;
+//! the report counts and prints it.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -10,25 +11,25 @@ use super::{ClusterReport, Counts, Word};
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OrphanReport {
-    /// How many there are.
+    /// The number of orphans.
     pub instances: usize,
     /// `ClusterGone` or `ClusterNotConfigured`.
     pub reason: Word,
-    /// When the cluster was first seen to be gone, where that is noted.
+    /// The time at which the cluster was first found to be gone, if it is recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
-    /// From when on they are purged.
+    /// The time from which they are purged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub purged_from: Option<String>,
-    /// All of it in a sentence.
+    /// A sentence with all of the above.
     pub detail: String,
-    /// What was done with them, under the cluster's ARN.
+    /// The changes to them, under the cluster's ARN.
     #[serde(flatten)]
     pub done: ClusterReport,
 }
 
 impl OrphanReport {
-    /// The counts of all that was done.
+    /// The counts of their changes.
     pub fn counts(&self) -> Counts {
         self.done.counts
     }

@@ -1,5 +1,5 @@
-//! The size of an answer: Lambda refuses one of more than 6 MB, so longer lists are shortened until it fits, and the
-//! answer names the part that is left out.
+//! The size limit of a response: Lambda rejects one of more than 6 MB. Longer lists are shortened until the response fits,
+//! and the response names the part that is left out.
 
 use std::io::{self, Write};
 
@@ -8,24 +8,23 @@ use serde_json::{Value, json};
 
 use super::{ClusterReport, Report, ServiceReport};
 
-/// Lambda answers at most 6 MB; what comes near is cut.
+/// Below Lambda's limit of 6 MB for a response.
 const LARGEST_ANSWER: usize = 5_000_000;
 
-/// An answer whose lists can be shortened.
+/// A response with lists that can be shortened.
 pub trait Shorten: Serialize {
     /// The length of the longest list.
     fn longest(&self) -> usize;
-    /// Leaves so many entries of each list, first those that matter most, and says so.
+    /// Keeps the given number of entries of each list, the most important first, and records the cut.
     fn shorten(&mut self, entries: usize);
 }
 
-/// Whether Lambda lets the answer out whole.
 fn is_within_limit(answer: &impl Serialize) -> bool {
     let mut length = Length(0);
     serde_json::to_writer(&mut length, answer).is_ok_and(|()| length.0 <= LARGEST_ANSWER)
 }
 
-/// Counts bytes: an answer that is too large is never held in memory.
+/// Counts bytes, so that a response that is too large is never held in memory.
 struct Length(usize);
 
 impl Write for Length {
@@ -39,7 +38,7 @@ impl Write for Length {
     }
 }
 
-/// The answer as JSON, shortened if it is too large.
+/// The response as JSON, shortened if it is too large.
 pub fn within_limit(answer: &(impl Shorten + Clone)) -> Value {
     let mut entries = answer.longest();
     if is_within_limit(answer) {
@@ -64,8 +63,8 @@ impl Shorten for Report {
             cluster.shorten(entries);
         }
         self.cut = Some(format!(
-            "the whole report is too large for Lambda's answer: these are the first {entries} lines of each cluster, \
-             and the counts are of all; name a cluster, a namespace or a service"
+            "the report is too large for a Lambda response: it has the first {entries} lines of each cluster, and the \
+             counts of all lines; select a cluster, a namespace or a Service"
         ));
     }
 }
@@ -82,8 +81,8 @@ impl ClusterReport {
         self.held_back.len() + self.services.iter().map(of_service).sum::<usize>()
     }
 
-    /// Leaves so many lines: first what is held back of the Services themselves, then what is changed or held back
-    /// under a name, and no name without such a line.
+    /// Keeps the given number of lines: first the held-back requests of the Services themselves, then the lines of each
+    /// name. Drops names without a line.
     fn shorten(&mut self, entries: usize) {
         self.held_back.truncate(entries);
         let mut left = entries - self.held_back.len();
@@ -124,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_report_that_fits_is_whole() {
+    fn a_report_that_fits_is_not_cut() {
         let value = within_limit(&report(100));
         assert_eq!(value.get("cut"), None);
         assert_eq!(value["clusters"][0]["services"].as_array().map(Vec::len), Some(100));
@@ -139,6 +138,6 @@ mod tests {
         assert_eq!(report.counts.registered, 100_000);
         assert_eq!(report.clusters[0].services[0].name, "web-000001");
         assert!(report.clusters[0].services.iter().all(|service| !service.changes.is_empty()));
-        assert!(report.to_string().contains("\n! the whole report is too large"));
+        assert!(report.to_string().contains("\n! the report is too large"));
     }
 }

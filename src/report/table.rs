@@ -1,5 +1,5 @@
-//! The report as a person reads it: one block per cluster, one line per change, in the signs that
-//! users of Terraform know (`+ ~ - = !`). The alternate form says of each change whose it is, too.
+//! The report as a table: one block per cluster, one line per change, with Terraform's signs (`+ ~ - = !`). The alternate
+//! form adds the Kubernetes Service to each change.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -28,7 +28,7 @@ impl Display for Report {
 }
 
 impl Report {
-    /// The whole of it in one line.
+    /// The report in one line.
     pub fn summary(&self) -> String {
         let incomplete = if self.ok { "" } else { ", incomplete" };
         match self.mode {
@@ -50,7 +50,7 @@ impl Display for Mode {
 }
 
 impl ClusterReport {
-    /// The cluster, and which Cloud Map it is kept in where that is not the function's own.
+    /// The cluster, and its Cloud Map if that is not the function's own.
     pub(super) fn heading(&self) -> String {
         let registry = self.registry.as_ref();
         let registry = registry.map(|it| format!(" (Cloud Map {it})")).unwrap_or_default();
@@ -112,7 +112,7 @@ impl Display for ServiceReport {
         for line in &self.held_back {
             writeln!(f, "    {line}")?;
         }
-        if self.has_nothing_to_tell() {
+        if self.is_quiet() {
             writeln!(f, "    = nothing to do")?;
         }
         Ok(())
@@ -120,13 +120,14 @@ impl Display for ServiceReport {
 }
 
 impl ServiceReport {
-    /// Somebody claims it, and nothing is registered, changed or held back.
-    fn has_nothing_to_tell(&self) -> bool {
-        let stands = self.unchanged > 0 || !self.foreign.is_empty();
+    /// Whether no line above it is printed: a Service claims the name, and no instance is registered, changed or held
+    /// back.
+    fn is_quiet(&self) -> bool {
+        let has_instances = self.unchanged > 0 || !self.foreign.is_empty();
         let is_read =
             self.unreadable.is_none() && self.notes.iter().all(|it| it.note != NoteKind::NotRead);
-        let told = self.emptied || !is_read || !self.held_back.is_empty();
-        self.changes.is_empty() && !stands && !told
+        let has_remarks = self.emptied || !is_read || !self.held_back.is_empty();
+        self.changes.is_empty() && !has_instances && !has_remarks
     }
 }
 
@@ -174,7 +175,7 @@ impl Display for Counts {
 }
 
 impl Counts {
-    /// The counts of what would be done.
+    /// The counts of a plan or dry run.
     fn planned(&self) -> String {
         self.sentence([
             "to create",
@@ -188,7 +189,7 @@ impl Counts {
         ])
     }
 
-    /// Only what is there, so that a run in which nothing happened says so in few words.
+    /// Lists only the counts that are not zero.
     fn sentence(&self, words: [&str; 8]) -> String {
         let [create, update, register, rewrite, adopt, health, deregister, delete] = words;
         let clusters = if self.unreadable == 1 { "cluster" } else { "clusters" };
@@ -213,7 +214,7 @@ impl Counts {
             (self.unreadable, not_read.as_str()),
         ];
         let parts = parts.iter().filter(|(count, _)| *count > 0);
-        let parts: Vec<String> = parts.map(|(count, what)| format!("{count} {what}")).collect();
+        let parts: Vec<String> = parts.map(|(count, noun)| format!("{count} {noun}")).collect();
         if parts.is_empty() { "nothing to do".to_owned() } else { parts.join(", ") }
     }
 }

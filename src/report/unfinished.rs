@@ -1,26 +1,26 @@
-//! What a run left open in one cluster that a retry could help: by this the queue learns which messages to deliver
-//! again.
+//! The unfinished work of a run in one cluster that a retry can complete. It is derived from the cluster's report, and
+//! decides which messages return to the queue.
 
 use std::collections::BTreeSet;
 
 use super::{ChangeResult, ClusterReport};
 use crate::model::{Held, Selection, ServiceRef};
 
-/// What is open of one cluster.
+/// The unfinished work of one cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Unfinished {
-    /// Something could not be read, so that nobody knows whose it would be.
+    /// A read failed, so the Services concerned are unknown.
     unread: bool,
-    /// The Services something of which failed.
+    /// The Services with a failed change.
     failed: BTreeSet<ServiceRef>,
-    /// Those for which there was no time.
+    /// The Services with changes left at the deadline.
     undone: BTreeSet<ServiceRef>,
-    /// Those whose instances the guard kept.
+    /// The Services with instances that the guard kept.
     held: BTreeSet<ServiceRef>,
 }
 
 impl Unfinished {
-    /// What a report tells of.
+    /// The unfinished work in a report.
     pub fn of(report: &ClusterReport) -> Self {
         let guard = report.guard.iter().filter(|guard| guard.holds());
         let held = guard.flat_map(|guard| &guard.services).map(|it| it.service.clone());
@@ -41,22 +41,22 @@ impl Unfinished {
         open
     }
 
-    /// Whether there was too little time.
+    /// Whether the run ended at its deadline.
     pub fn is_cut_short(&self) -> bool {
         !self.undone.is_empty()
     }
 
-    /// What the guard kept, which no rest of the run may take out.
+    /// The Services that the guard held. A continuation of the run may not deregister their instances.
     pub fn held(&self) -> Held {
         Held::Services(self.held.clone())
     }
 
-    /// Somebody else does what there was no time for, for the selected Services.
+    /// Marks the undone work of the selected Services as requeued.
     pub fn requeue(&mut self, selection: &Selection) {
         self.undone.retain(|service| !selection.contains(service));
     }
 
-    /// Whether all that was to be done for the selected Services is done, as far as a retry could help.
+    /// Whether no work that a retry can complete is left for the selected Services.
     pub fn is_complete_for(&self, selection: &Selection) -> bool {
         let mut open = self.failed.union(&self.undone);
         !self.unread && !open.any(|service| selection.contains(service))

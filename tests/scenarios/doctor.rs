@@ -60,7 +60,7 @@ async fn a_function_that_has_all_it_needs_is_well() {
     for line in [
         "  = identity   arn:aws:sts::111122223333:assumed-role/cloud-map-sync/cloud-map-sync\n",
         "  = describe   arn:aws:eks:eu-central-1:111122223333:cluster/blue\n",
-        "  = dns        127.0.0.1 is 127.0.0.1\n",
+        "  = dns        127.0.0.1 resolves to 127.0.0.1\n",
         "  = rbac       may list endpointslices of discovery.k8s.io\n",
         "  = rbac       may create events of events.k8s.io\n",
         "  = cloud map  ListInstances is allowed\n",
@@ -68,10 +68,10 @@ async fn a_function_that_has_all_it_needs_is_well() {
         "  = cloud map  ListTagsForResource is allowed\n",
         "  = cloud map  GetInstancesHealthStatus is allowed\n",
         "  = cloud map  GetOperation is allowed\n",
-        "  ~ cloud map  not tried, since they would change something: RegisterInstance, ",
+        "  ~ cloud map  not tested, since a test would change something: RegisterInstance, ",
         "  = cloud map  DiscoverInstances is allowed\n",
-        "  = quota      prod/web has 1 instances at the most, of 1000\n",
-        "  = quota      prod has 1 instances at the most, of 2000\n",
+        "  = quota      prod/web needs up to 1 instances; the quota is 1000\n",
+        "  = quota      prod needs up to 1 instances; the quota is 2000\n",
     ] {
         assert!(said.contains(line), "{line}\n{said}");
     }
@@ -81,7 +81,7 @@ async fn a_function_that_has_all_it_needs_is_well() {
 async fn a_cluster_that_is_not_there_is_told_as_a_mistake_in_the_settings() {
     let check = failed(&fleet().await, &[("CLUSTERS", "red")]).await;
     assert_eq!(check.name, "describe");
-    assert!(check.fix.is_some_and(|fix| fix.contains("CLUSTERS has another name")));
+    assert!(check.fix.is_some_and(|fix| fix.contains("Region and account in CLUSTERS")));
 }
 
 #[tokio::test]
@@ -127,7 +127,7 @@ async fn reads_of_cloud_map_that_are_refused_are_told_with_the_action_they_need(
 async fn reads_are_tried_where_there_is_nothing_to_read_yet() {
     let fleet = Fleet::start().await;
     let checkup = doctor(&fleet, &[]).await;
-    let note = "  ~ cloud map  there is no service yet, so the reads of services are not tried\n";
+    let note = "  ~ cloud map  no service exists yet, so the reads of services are not tested\n";
     assert!(checkup.ok && checkup.to_string().contains(note), "{checkup}");
     fleet.dns_service("web", &[RecordType::A]);
     fleet.cloud_map.inject(Fault::on("GetInstance", FaultKind::AccessDenied));
@@ -145,7 +145,7 @@ async fn quota_of_a_namespace_is_the_default_one_and_a_dry_run_needs_no_rights_t
     let settings = [("DRY_RUN", "true")];
     let checkup = doctor(&fleet, &settings).await;
     let said = checkup.to_string();
-    assert!(said.contains("prod has 1 instances at the most, of 2000\n"), "{said}");
+    assert!(said.contains("prod needs up to 1 instances; the quota is 2000\n"), "{said}");
     assert!(checkup.ok && said.contains("  = cloud map  DRY_RUN is true: "), "{said}");
 }
 

@@ -54,8 +54,8 @@ async fn each_endpoint_has_its_fate_and_discovery_is_asked() {
         "- endpoint   10.0.1.3 (c, not ready): not registered: its pod is not ready",
         "- endpoint   10.0.1.4 (d, terminating): not registered: its pod is terminating",
         "! endpoint   169.254.1.1 (e, ready): not registered: see the held back lines",
-        "= discovery  answers 1 HEALTHY of this cluster and 1 HEALTHY of others; DNS has it as web.prod.local",
-        "see the lines with !",
+        "= discovery  returns 1 HEALTHY of this cluster and 1 HEALTHY of other owners; DNS name web.prod.local",
+        "problems found: see the lines with !",
     ] {
         assert!(lines.contains(&line), "{line}\n{said}");
     }
@@ -78,7 +78,7 @@ async fn a_service_that_is_found_as_it_should_be_is_fine() {
     fleet.cloud_map.forget_calls();
     let explanation = explain(&fleet, "web").await;
     assert!(explanation.ok, "{explanation}");
-    assert!(explanation.to_string().ends_with("nothing keeps it from being found\n"));
+    assert!(explanation.to_string().ends_with("no problems found\n"));
 }
 
 #[tokio::test]
@@ -87,9 +87,9 @@ async fn what_is_no_annotated_headless_service_is_told_as_such() {
     fleet.cluster.service(annotated("normal", "prod", "normal").cluster_ip("10.100.3.4"));
     fleet.cluster.service(Headless::new("shop", "plain"));
     for (service, said) in [
-        ("normal", "! service    its clusterIP is 10.100.3.4: only headless Services"),
-        ("plain", "! annotation it has no cloudmap.controller/hostname"),
-        ("nobody", "! service    the cluster has no such Service"),
+        ("normal", "! service    clusterIP is 10.100.3.4: only headless Services"),
+        ("plain", "! annotation cloudmap.controller/hostname is not set"),
+        ("nobody", "! service    not found in the cluster"),
     ] {
         let explanation = explain(&fleet, service).await;
         assert!(!explanation.ok && explanation.names.is_empty(), "{explanation}");
@@ -126,7 +126,7 @@ async fn another_holder_and_a_bad_annotation_are_told_in_the_words_of_the_report
     fleet.cluster.service(annotated("bad", "prod", "bad").annotate("cloudmap.controller/ttl", "x"));
 
     let late = explain(&fleet, "late").await.to_string();
-    assert!(late.contains("! claim      another Service holds it"), "{late}");
+    assert!(late.contains("! claim      another Service holds the name"), "{late}");
     assert!(
         late.contains("(DomainConflict): Service shop/web of this cluster holds the name"),
         "{late}"
@@ -144,7 +144,7 @@ async fn a_cluster_that_cannot_be_read_is_an_error_and_discovery_that_is_refused
     fleet.cloud_map.inject(Fault::on("DiscoverInstances", FaultKind::AccessDenied));
     let explanation = explain(&fleet, "web").await.to_string();
     assert!(
-        explanation.contains("! discovery  not known: cannot discover the instances of prod/web"),
+        explanation.contains("! discovery  failed: cannot discover the instances of prod/web"),
         "{explanation}"
     );
 

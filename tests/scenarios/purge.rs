@@ -93,7 +93,7 @@ async fn cluster_that_is_gone_is_purged_by_its_arn_whether_it_is_configured_or_n
 async fn cluster_that_cannot_be_told_by_its_name_is_refused_with_what_would_be_right() {
     let (fleet, function) = shared_name().await;
     fleet.sandbox.aws().eks.delete(&fleet.sandbox.cluster_arn("blue"));
-    for (cluster, helps) in [("blue", "name it by that"), ("red", "by its ARN")] {
+    for (cluster, helps) in [("blue", "select the cluster by its ARN"), ("red", "use the ARN")] {
         let payload = json!({ "action": "purge", "cluster": cluster, "confirm": true });
         let answer = invoke(&fleet.function().await, &payload).await;
         let error = answer.response.expect_err("refused");

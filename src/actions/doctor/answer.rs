@@ -1,5 +1,4 @@
-//! The answer of the action `doctor`, as data and as a person reads it: the checks of each cluster, with a fix for each
-//! that fails.
+//! The answer of the action `doctor`, as data and as text: the checks of each cluster, with a fix for each failed one.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -7,14 +6,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::report::{Shorten, Word};
 
-/// The checks of all clusters that were asked about.
+/// The checks of the selected clusters.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Checkup {
-    /// Whether none failed.
+    /// Whether no check failed.
     pub ok: bool,
-    /// By cluster.
+    /// The checks by cluster.
     pub clusters: Vec<ClusterCheckup>,
-    /// What is left out, where Lambda's limit does not let all of it out.
+    /// The part that is left out, if the answer is too large for a Lambda response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cut: Option<String>,
 }
@@ -22,22 +21,22 @@ pub struct Checkup {
 /// The checks of one cluster.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ClusterCheckup {
-    /// Its ARN or its name, as the settings have it.
+    /// Its ARN or its name, as in the settings.
     pub cluster: String,
-    /// In the order in which one needs the other.
+    /// The checks; each depends on those before it.
     pub checks: Vec<Check>,
 }
 
 /// One check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Check {
-    /// What was checked.
+    /// The subject.
     pub name: Word,
     /// Its outcome.
     pub outcome: CheckOutcome,
-    /// What was found.
+    /// The finding.
     pub detail: String,
-    /// What to do about it.
+    /// The remedy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fix: Option<String>,
 }
@@ -46,33 +45,33 @@ pub struct Check {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CheckOutcome {
-    /// It is as it should be.
+    /// The check passed.
     Ok,
-    /// It is not, and the function can do without.
+    /// The check did not pass, and the function works without it.
     Note,
-    /// It is not, and the function cannot do without.
+    /// The check did not pass, and the function needs it.
     Failed,
 }
 
 impl Check {
-    /// It is as it should be.
+    /// A check that passed.
     pub fn ok(name: &'static str, detail: impl Into<String>) -> Self {
         Self { name: name.into(), outcome: CheckOutcome::Ok, detail: detail.into(), fix: None }
     }
 
-    /// It is not, and the function can do without.
+    /// A check that did not pass, and that the function works without.
     pub fn note(name: &'static str, detail: impl Into<String>, fix: impl Into<String>) -> Self {
         Self { outcome: CheckOutcome::Note, fix: Some(fix.into()), ..Self::ok(name, detail) }
     }
 
-    /// It is not, and the function cannot do without.
+    /// A check that did not pass, and that the function needs.
     pub fn failed(name: &'static str, detail: impl Into<String>, fix: impl Into<String>) -> Self {
         Self { outcome: CheckOutcome::Failed, fix: Some(fix.into()), ..Self::ok(name, detail) }
     }
 }
 
 impl Checkup {
-    /// The checks of these clusters.
+    /// A checkup of these clusters.
     pub fn new(clusters: Vec<ClusterCheckup>) -> Self {
         let mut checks = clusters.iter().flat_map(|cluster| &cluster.checks);
         Self { ok: checks.all(|check| check.outcome != CheckOutcome::Failed), clusters, cut: None }
@@ -91,8 +90,8 @@ impl Shorten for Checkup {
         self.clusters.retain(|cluster| !cluster.checks.is_empty());
         self.clusters.truncate(entries);
         self.cut = Some(format!(
-            "all checks are too many for Lambda's answer: these are those that are not ok, of up to {entries} \
-             clusters; name a cluster"
+            "the checks are too large for a Lambda response: only those that are not ok are shown, of up to {entries} \
+             clusters; select a cluster"
         ));
     }
 }
@@ -121,8 +120,8 @@ impl Display for Check {
             CheckOutcome::Failed => '!',
         };
         writeln!(f, "  {sign} {:<10} {}", self.name, self.detail)?;
-        let helps = if self.outcome == CheckOutcome::Failed { "fix" } else { "try" };
-        self.fix.iter().try_for_each(|fix| writeln!(f, "    {helps}: {fix}"))
+        let label = if self.outcome == CheckOutcome::Failed { "fix" } else { "try" };
+        self.fix.iter().try_for_each(|fix| writeln!(f, "    {label}: {fix}"))
     }
 }
 
@@ -131,20 +130,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_failed_check_says_what_to_do_and_a_note_fails_nothing() {
+    fn a_failed_check_prints_its_fix_and_a_note_fails_nothing() {
         let checks = vec![
             Check::ok("identity", "arn:aws:sts::111122223333:assumed-role/sync/s"),
             Check::note("events", "may not create events", "apply the role"),
         ];
         let blue = ClusterCheckup { cluster: "blue".to_owned(), checks };
-        let well = Checkup::new(vec![blue.clone()]);
-        assert!(well.ok && well.to_string().ends_with("\nall checks passed\n"), "{well}");
+        let passed = Checkup::new(vec![blue.clone()]);
+        assert!(passed.ok && passed.to_string().ends_with("\nall checks passed\n"), "{passed}");
 
         let checks = vec![Check::failed("route", "no answer", "allow 443")];
         let green = ClusterCheckup { cluster: "green".to_owned(), checks };
-        let ill = Checkup::new(vec![blue, green]);
-        assert!(!ill.ok);
-        insta::assert_snapshot!(ill.to_string(), @r"
+        let failed = Checkup::new(vec![blue, green]);
+        assert!(!failed.ok);
+        insta::assert_snapshot!(failed.to_string(), @r"
         cluster blue
           = identity   arn:aws:sts::111122223333:assumed-role/sync/s
           ~ events     may not create events
@@ -157,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_checkup_that_is_too_large_has_the_checks_that_are_not_ok() {
+    fn a_checkup_that_is_too_large_keeps_the_checks_that_are_not_ok() {
         let cluster = |number: usize| {
             let fine = |_| Check::ok("identity", "a sentence about what was found there");
             let mut checks: Vec<Check> = (0..20).map(fine).collect();
@@ -169,6 +168,6 @@ mod tests {
             serde_json::from_value(crate::report::within_limit(&whole)).expect("a checkup");
         assert!(!checkup.ok);
         assert_eq!(checkup.clusters.len(), 4_000, "the failed checks of all clusters are there");
-        assert!(checkup.to_string().contains("\n! all checks are too many"));
+        assert!(checkup.to_string().contains("\n! the checks are too large"));
     }
 }

@@ -1,5 +1,5 @@
-//! What a sync reads of Cloud Map: each action is tried, on what there is or on something that is not there,
-//! which tells as much. Writes are not tried, since they would change something.
+//! The Cloud Map actions that a sync reads with. Each is called once, on an existing service or with an id that does not
+//! exist: both show whether IAM allows it. Writes are not tested, since a test would change something.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -17,12 +17,12 @@ use crate::publish::observe::SharedRegistry;
 use crate::publish::plan::{Note, Plan, Reason};
 use crate::settings::Settings;
 
-/// What no instance and no operation is called.
-const NOBODY: &str = "cloud-map-sync-doctor";
-/// How long an answer about an operation may take.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// An id that no instance and no operation has.
+const ABSENT_ID: &str = "cloud-map-sync-doctor";
+/// The timeout for `GetOperation`.
+const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Each action. Returns whether namespaces and services could be listed.
+/// Checks each action. Returns whether namespaces and services could be listed.
 pub(super) async fn check(
     registry: &SharedRegistry,
     settings: &Settings,
@@ -37,20 +37,20 @@ pub(super) async fn check(
         }
     };
     let (namespaces, services) = (read.namespaces.len(), read.services.len());
-    let said = format!("lists {namespaces} namespaces and {services} services");
+    let listed = format!("lists {namespaces} namespaces and {services} services");
     checks.push(match namespaces {
-        0 => Check::note("cloud map", said, "are Region, account and CLOUD_MAP_NAMESPACES right?"),
-        _ => Check::ok("cloud map", said),
+        0 => Check::note("cloud map", listed, "check Region, account and CLOUD_MAP_NAMESPACES"),
+        _ => Check::ok("cloud map", listed),
     });
-    let found = most_telling(&read);
+    let found = service_to_check(&read);
     match found {
         Some((key, service)) => {
             check_service(registry.cloud_map(), &read, key, service, checks).await;
         }
         None => checks.push(Check::note(
             "cloud map",
-            "there is no service yet, so the reads of services are not tried",
-            "ask again after the first sync",
+            "no service exists yet, so the reads of services are not tested",
+            "run doctor again after the first sync",
         )),
     }
     let simulation = simulation::commands(&read, found, &settings.owner_id);
@@ -58,9 +58,9 @@ pub(super) async fn check(
     true
 }
 
-/// The service of which most can be read: one that could not be, or has instances, if there is any. One that the
-/// function may not read may be another party's, which the plan can tell.
-fn most_telling(read: &Registry) -> Option<(&ServiceKey, &CloudMapService)> {
+/// The service that tests the most reads: an unreadable one first, then one with instances. A service with access denied
+/// comes last, since it may belong to another owner; `check_unread` decides that from the plan.
+fn service_to_check(read: &Registry) -> Option<(&ServiceKey, &CloudMapService)> {
     let has_instances = |service: &CloudMapService| {
         service.instances.as_ref().is_some_and(|instances| !instances.is_empty())
     };
@@ -70,7 +70,7 @@ fn most_telling(read: &Registry) -> Option<(&ServiceKey, &CloudMapService)> {
     })
 }
 
-/// The services that a full sync could not read, but for the one that was tried before.
+/// Adds the services that a full sync could not read, except those already reported.
 pub(super) fn check_unread(plan: &Plan, checks: &mut Vec<Check>) {
     let claimed = plan.held_back.iter().filter_map(|held_back| match &held_back.reason {
         Reason::Unreadable(problem) => Some((held_back.place.as_ref()?, problem)),
@@ -81,20 +81,20 @@ pub(super) fn check_unread(plan: &Plan, checks: &mut Vec<Check>) {
     let failed: BTreeSet<(&Place, &String)> = claimed.chain(others).collect();
     for (place, problem) in failed {
         if checks.iter().all(|check| check.detail != *problem) {
-            let fix = "the function's role, or registryRoleArn, needs servicediscovery:ListInstances there; each full sync is incomplete until it is read";
+            let fix = "the function's role, or registryRoleArn, needs servicediscovery:ListInstances for it; until then each full sync is incomplete";
             checks.push(Check::failed("cloud map", format!("{place}: {problem}"), fix));
         }
     }
     for (place, unchanged) in &plan.unchanged {
         let notes = unchanged.notes.iter().filter(|note| matches!(note, Note::Unread(_)));
         checks.extend(notes.map(|note| {
-            let fix = "if instances of this installation may be in it, let the role list them; else leave its namespace out of CLOUD_MAP_NAMESPACES";
+            let fix = "if it may contain instances of this installation, allow the role to list them; otherwise remove its namespace from CLOUD_MAP_NAMESPACES";
             Check::note("cloud map", format!("{place}: {note}"), fix)
         }));
     }
 }
 
-/// Each read of one service.
+/// Checks each read of one service.
 async fn check_service(
     cloud_map: &CloudMap,
     read: &Registry,
@@ -107,25 +107,25 @@ async fn check_service(
     cloud_map.read_tags(&mut again, &keys).await;
     cloud_map.read_health(&mut again, &keys).await;
     let Some(found) = again.services.get(key) else { return };
-    checks.push(of_call("ListInstances", found.unreadable.clone()));
+    checks.push(check_call("ListInstances", found.unreadable.clone()));
     let instances = found.instances.iter().flatten();
-    let id = instances.map(|(id, _)| id.as_str()).next().unwrap_or(NOBODY);
+    let id = instances.map(|(id, _)| id.as_str()).next().unwrap_or(ABSENT_ID);
     let place = Place::of(key, read);
     let permit = cloud_map.permit(Call::GetInstance).await;
     let got = cloud_map.instance(&permit, &service.arn, &place, id).await;
     drop(permit);
-    checks.push(of_call("GetInstance", got.err().map(|error| chain(&error))));
-    checks.push(of_call(
+    checks.push(check_call("GetInstance", got.err().map(|error| chain(&error))));
+    checks.push(check_call(
         "ListTagsForResource",
         match &found.tags {
             Tags::Unreadable(problem) => Some(problem.clone()),
             _ => None,
         },
     ));
-    checks.push(of_call(
+    checks.push(check_call(
         "GetInstancesHealthStatus",
         match &found.health {
-            // Only a service with a custom check need tell it; of others a refusal says enough.
+            // Cloud Map has a health status only for some services; elsewhere only a denied call is a finding.
             KnownHealth::Unreadable(problem)
                 if service.custom_health || problem.contains("AccessDenied") =>
             {
@@ -138,36 +138,37 @@ async fn check_service(
         checks.push(match cloud_map.discover(namespace, &place.name).await {
             Ok(_) => Check::ok("cloud map", "DiscoverInstances is allowed"),
             Err(error) => {
-                let fix = "for the action explain alone the role needs servicediscovery:DiscoverInstances";
+                let fix = "only the action explain needs this: allow the role servicediscovery:DiscoverInstances";
                 Check::note("cloud map", chain(&error), fix)
             }
         });
     }
 }
 
-/// What a sync that writes needs besides.
+/// Checks the rights of a sync that writes. Only `GetOperation` can be tested.
 async fn check_writes(cloud_map: &CloudMap, dry_run: bool, simulation: String) -> Vec<Check> {
     if dry_run {
-        let said = "DRY_RUN is true: no right to change anything is needed";
-        return vec![Check::ok("cloud map", said)];
+        let detail = "DRY_RUN is true: no write permissions are needed";
+        return vec![Check::ok("cloud map", detail)];
     }
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + TIMEOUT;
     let kind = (cloud_map::Call::RegisterInstance, NamespaceKind::Http);
-    let followed = match cloud_map.wait(NOBODY, kind, None, until).await {
-        // IAM is asked about the operation's namespace, and this one has none: a refusal may mean that alone.
+    let operation = match cloud_map.wait(ABSENT_ID, kind, None, until).await {
+        // IAM checks the operation's namespace, and this operation has none: a denied call may have only that cause.
         Err(error) if error.class != cloud_map::Class::NotFound => {
             let fix =
-                "if registrations are refused, too, the role needs servicediscovery:GetOperation";
+                "if registrations are also denied, the role needs servicediscovery:GetOperation";
             Check::note("cloud map", chain(&error), fix)
         }
         Err(_) => Check::ok("cloud map", "GetOperation is allowed"),
-        Ok(_) => Check::note("cloud map", "GetOperation has no answer in time", "try again"),
+        Ok(_) => Check::note("cloud map", "GetOperation timed out", "try again"),
     };
-    let said = format!("not tried, since they would change something: {}", simulation::actions());
-    vec![followed, Check::note("cloud map", said, simulation)]
+    let detail =
+        format!("not tested, since a test would change something: {}", simulation::actions());
+    vec![operation, Check::note("cloud map", detail, simulation)]
 }
 
-fn of_call(action: &'static str, problem: Option<String>) -> Check {
+fn check_call(action: &'static str, problem: Option<String>) -> Check {
     match problem {
         None => Check::ok("cloud map", format!("{action} is allowed")),
         Some(problem) => {

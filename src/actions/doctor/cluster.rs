@@ -1,5 +1,5 @@
-//! The way to a cluster: EKS describes it, its name has an address, something answers there, with the right
-//! certificate, and it grants what the function needs.
+//! The connection to a cluster, step by step: EKS describes it, its endpoint resolves, the port accepts connections, the
+//! certificate is the cluster's, and RBAC grants the rights that the function needs.
 
 use std::time::Duration;
 
@@ -15,12 +15,12 @@ use crate::kubernetes::{self, Class};
 use crate::reconcile::Invocation;
 use crate::settings::Cluster;
 
-/// How long a name or a connection may take.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// The timeout for a DNS lookup or a connection.
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Invocation<'_> {
-    /// The connection to a cluster that can be read.
-    pub(super) async fn way_to(
+    /// Checks the connection to a cluster, and returns it if all of these checks passed.
+    pub(super) async fn check_connection(
         &self,
         cluster: &Cluster,
         checks: &mut Vec<Check>,
@@ -45,37 +45,37 @@ impl Invocation<'_> {
 fn fix_of_description(error: &clients::Error) -> &'static str {
     match error {
         clients::Error::Describe(eks::Error::NotFound { .. }) => {
-            "CLUSTERS has another name, Region or account than the cluster"
+            "check the cluster's name, Region and account in CLUSTERS"
         }
         clients::Error::Describe(_) => {
             "the function's role, or the cluster's roleArn, needs eks:DescribeCluster"
         }
-        _ => "see the settings of this cluster in CLUSTERS",
+        _ => "check the settings of this cluster in CLUSTERS",
     }
 }
 
 async fn check_route(host: &str, port: u16, checks: &mut Vec<Check>) -> bool {
-    let found = timeout(PATIENCE, lookup_host((host, port))).await;
+    let found = timeout(TIMEOUT, lookup_host((host, port))).await;
     let addresses: Vec<String> = match found {
         Ok(Ok(addresses)) => addresses.map(|address| address.ip().to_string()).collect(),
         Ok(Err(error)) => vec![format!("! {error}")],
-        Err(_) => vec!["! no answer in time".to_owned()],
+        Err(_) => vec!["! timed out".to_owned()],
     };
     if let Some(problem) = addresses.iter().find_map(|text| text.strip_prefix("! ")) {
-        let fix = "give the function's VPC DNS support; a private endpoint has its name only in the cluster's VPC and in those it is shared with";
+        let fix = "enable DNS support in the function's VPC; the name of a private endpoint resolves only in the cluster's VPC and in VPCs that it is shared with";
         checks.push(Check::failed("dns", format!("{host}: {problem}"), fix));
         return false;
     }
-    checks.push(Check::ok("dns", format!("{host} is {}", addresses.join(", "))));
-    let problem = match timeout(PATIENCE, TcpStream::connect((host, port))).await {
+    checks.push(Check::ok("dns", format!("{host} resolves to {}", addresses.join(", "))));
+    let problem = match timeout(TIMEOUT, TcpStream::connect((host, port))).await {
         Ok(Ok(_)) => {
-            checks.push(Check::ok("route", format!("port {port} answers")));
+            checks.push(Check::ok("route", format!("port {port} accepts connections")));
             return true;
         }
         Ok(Err(error)) => error.to_string(),
-        Err(_) => "no answer in time".to_owned(),
+        Err(_) => "timed out".to_owned(),
     };
-    let fix = "private endpoint: put the function into a VPC with a way there, and let the cluster's security group take 443 from the function's; public endpoint: let its allowed CIDRs have the function's NAT address";
+    let fix = "private endpoint: attach the function to a VPC with a route to it, and allow port 443 from the function's security group in the cluster's; public endpoint: add the function's NAT address to the allowed CIDRs";
     checks.push(Check::failed("route", format!("port {port}: {problem}"), fix));
     false
 }
@@ -86,23 +86,24 @@ async fn check_rights(
     checks: &mut Vec<Check>,
 ) -> bool {
     let mut passed = true;
-    for (right, needed) in NEEDED.map(|it| (it, true)).into_iter().chain([(EVENTS, false)]) {
-        let (verb, group, resource) = right;
+    for (needed_right, needed) in NEEDED.map(|it| (it, true)).into_iter().chain([(EVENTS, false)]) {
+        let (verb, group, resource) = needed_right;
         let group = if group.is_empty() { "the core group" } else { group };
-        let what = format!("{verb} {resource} of {group}");
+        let right = format!("{verb} {resource} of {group}");
         let rbac = "kubectl apply -f deploy/rbac.yaml, and name its group in the access entry";
-        match kubernetes.may(right).await {
-            Ok(true) => checks.push(Check::ok("rbac", format!("may {what}"))),
+        match kubernetes.may(needed_right).await {
+            Ok(true) => checks.push(Check::ok("rbac", format!("may {right}"))),
             Ok(false) if needed => {
-                checks.push(Check::failed("rbac", format!("may not {what}"), rbac));
+                checks.push(Check::failed("rbac", format!("may not {right}"), rbac));
                 passed = false;
             }
             Ok(false) => {
-                let said = format!("may not {what}: what is held back appears only in the report");
-                checks.push(Check::note("rbac", said, rbac));
+                let detail =
+                    format!("may not {right}: held-back requests appear only in the report");
+                checks.push(Check::note("rbac", detail, rbac));
             }
             Err(error) => {
-                checks.push(refused(&error, cluster));
+                checks.push(classify_refusal(&error, cluster));
                 return false;
             }
         }
@@ -110,27 +111,29 @@ async fn check_rights(
     passed
 }
 
-/// What a cluster that does not even tell the rights is lacking.
-fn refused(error: &kubernetes::Error, cluster: &str) -> Check {
-    let said = chain(error);
+/// The failed check for a cluster that does not even return the function's rights.
+fn classify_refusal(error: &kubernetes::Error, cluster: &str) -> Check {
+    let problem = chain(error);
     match error.class {
         Class::Unauthenticated => Check::failed(
             "token",
-            said,
+            problem,
             format!(
                 "aws eks create-access-entry --cluster-name {cluster} --kubernetes-groups cloud-map-sync --principal-arn ROLE_ARN"
             ),
         ),
         Class::Forbidden => Check::failed(
             "token",
-            said,
-            "let authenticated users ask for their rights (the ClusterRole system:basic-user)",
+            problem,
+            "bind the ClusterRole system:basic-user to authenticated users, so that they may list their own rights",
         ),
         Class::Unreachable => Check::failed(
             "tls",
-            said,
-            "something on the way answers in the place of the API server: look for a proxy",
+            problem,
+            "another endpoint responds in place of the API server: look for a proxy on the route",
         ),
-        Class::Failed => Check::failed("api", said, "try again; the API server has a problem"),
+        Class::Failed => {
+            Check::failed("api", problem, "try again: the API server returned an error")
+        }
     }
 }

@@ -1,13 +1,14 @@
-//! Whether Services ask for DNS records that the function's role may not write, as the plan holds them back.
+//! The Services that request DNS records without the function's right to write them. The plan holds them back; this check
+//! names them before the first sync.
 
 use super::Check;
 use crate::model::Place;
 use crate::publish::plan::{Plan, Reason};
 
-/// How many Services a check names.
+/// The number of Services that the check names.
 const NAMED: usize = 10;
 
-/// A failure that names the Services, if there are any.
+/// A failed check that names the Services, if any.
 pub(super) fn check(plan: &Plan) -> Option<Check> {
     let refused = plan.held_back.iter().filter(|it| it.reason == Reason::DnsNotAllowed);
     let refused: Vec<String> = refused
@@ -18,7 +19,8 @@ pub(super) fn check(plan: &Plan) -> Option<Check> {
         .collect();
     let (first, more) = refused.split_at(refused.len().min(NAMED));
     let more = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
-    let said = format!("{}{more}: no rights to DNS records (DNS_NAMESPACES)", first.join(", "));
-    let fix = "deploy with DnsNamespaces=yes, or choose an HTTP namespace";
-    (!refused.is_empty()).then(|| Check::failed("cloud map", said, fix))
+    let detail =
+        format!("{}{more}: no rights to write DNS records (DNS_NAMESPACES)", first.join(", "));
+    let fix = "deploy with DnsNamespaces=yes, or use an HTTP namespace";
+    (!refused.is_empty()).then(|| Check::failed("cloud map", detail, fix))
 }

@@ -1,6 +1,6 @@
-//! The action `doctor`: whether the function can do its work for each cluster. It checks its identity, the way to the
-//! cluster (`cluster`), each read of Cloud Map (`cloud_map`) and the quotas there, each only if the checks before it
-//! leave something to check. Rights to write cannot be tried: `simulation` has the command that asks IAM about them.
+//! The action `doctor`: whether the function can work for each cluster. It checks its identity, the connection to the
+//! cluster (`cluster`), each read of Cloud Map (`cloud_map`) and the quotas there. A check runs only if the checks that it
+//! depends on passed. Write permissions cannot be tested: `simulation` prints the command that simulates them in IAM.
 //! Nothing is written.
 
 mod answer;
@@ -20,13 +20,13 @@ use crate::settings::Cluster;
 pub use answer::{Check, CheckOutcome, Checkup, ClusterCheckup};
 
 impl Invocation<'_> {
-    /// Checks a cluster and the Cloud Map that its Services are kept in.
-    pub async fn check_up(&self, cluster: &Cluster, registry: &SharedRegistry) -> Vec<Check> {
+    /// Checks a cluster and its Cloud Map.
+    pub async fn check_cluster(&self, cluster: &Cluster, registry: &SharedRegistry) -> Vec<Check> {
         let mut checks = vec![self.identity(cluster).await];
         checks.extend(self.settings.warnings().into_iter().map(check_warning));
-        let reached = self.way_to(cluster, &mut checks).await;
+        let connection = self.check_connection(cluster, &mut checks).await;
         let read = cloud_map::check(registry, self.settings, &mut checks).await;
-        if let (Some(connection), true) = (reached, read) {
+        if let (Some(connection), true) = (connection, read) {
             self.check_plan(cluster, &connection, registry, &mut checks).await;
         }
         checks
@@ -38,12 +38,12 @@ impl Invocation<'_> {
             Err(problem) => Check::failed(
                 "identity",
                 problem,
-                "give the function a role; if CLUSTERS names one, let the function assume it",
+                "give the function a role; if CLUSTERS names a role, allow the function to assume it",
             ),
         }
     }
 
-    /// What the next full sync could not read, and what it needs, against the quotas.
+    /// Plans a full sync, and checks its unreadable services, its instance counts against the quotas and its DNS rights.
     async fn check_plan(
         &self,
         cluster: &Cluster,
@@ -56,37 +56,38 @@ impl Invocation<'_> {
             Ok(observed) => {
                 let plan = plan::plan(observed.basis());
                 cloud_map::check_unread(&plan, checks);
-                checks.extend(plan::peaks(&observed.observation, &plan).iter().map(check_room));
+                checks.extend(plan::peaks(&observed.observation, &plan).iter().map(check_capacity));
                 checks.extend(dns_rights::check(&plan));
             }
             Err(error) => {
-                let fix = "see the checks before, or try again";
+                let fix = "fix the failed checks above, or try again";
                 checks.push(Check::failed("read", chain(&error), fix));
             }
         }
     }
 }
 
-/// Settings that do not go together, and with which the function works nevertheless.
+/// A note about settings that do not fit together, although the function works with them.
 fn check_warning(warning: String) -> Check {
     Check::note("settings", warning, "set GUARD_WAIT to at least a sixth of SCHEDULE_MINUTES")
 }
 
-fn check_room(Peak { of, count, quota }: &Peak) -> Check {
+fn check_capacity(Peak { of, count, quota }: &Peak) -> Check {
     match quota {
         Quota::Service(quota) | Quota::Namespace(quota) if count <= quota => {
-            Check::ok("quota", format!("{of} has {count} instances at the most, of {quota}"))
+            Check::ok("quota", format!("{of} needs up to {count} instances; the quota is {quota}"))
         }
         Quota::Service(quota) => {
-            let found = format!("{of} has {count} instances at the most, of {quota}");
-            let fix = "split the name, or lower max-instances: AWS does not raise this quota";
-            Check::failed("quota", found, fix)
+            let detail = format!("{of} needs up to {count} instances; the quota is {quota}");
+            let fix =
+                "use more than one name, or lower max-instances: AWS does not raise this quota";
+            Check::failed("quota", detail, fix)
         }
         Quota::Namespace(quota) => {
-            let found =
-                format!("{of} has {count} instances at the most, and AWS's default is {quota}");
-            let fix = "see Service Quotas whether AWS has raised \"instances per namespace\" for this account; if it has not, ask for it, split the namespace, or lower max-instances";
-            Check::note("quota", found, fix)
+            let detail =
+                format!("{of} needs up to {count} instances; the default quota is {quota}");
+            let fix = "check \"instances per namespace\" of this account in Service Quotas; if it is too low, request an increase, use more than one namespace, or lower max-instances";
+            Check::note("quota", detail, fix)
         }
     }
 }

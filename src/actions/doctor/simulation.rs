@@ -1,22 +1,22 @@
-//! The commands that ask IAM about the rights to write. IAM decides by the resource and by the request's
-//! context, so both are named: without them it refuses every action of a role whose rights have conditions.
+//! The commands that simulate the write permissions in IAM. IAM evaluates the resource and the request's context, so the
+//! commands contain both: without them it denies every action of a role with conditional permissions.
 
 use crate::model::{CloudMapService, Registry, ServiceKey};
 
-/// The tag that our services carry.
+/// The tag of our services.
 const TAG: &str = "cloud-map-sync/owner";
-/// Actions on the instances of a service, whose tag a role may ask for.
+/// Actions on the instances of a service. A role may require the service's tag.
 const ON_INSTANCES: [&str; 3] =
     ["RegisterInstance", "DeregisterInstance", "UpdateInstanceCustomHealthStatus"];
-/// Actions that make a service with its tag. IAM decides for its namespace, too.
+/// Actions that create a service with its tag. IAM also evaluates its namespace.
 const ON_SERVICES: [&str; 2] = ["CreateService", "TagResource"];
 
-/// The actions that a sync writes with.
+/// The actions with which a sync writes.
 pub(super) fn actions() -> String {
     [&ON_INSTANCES[..], &ON_SERVICES].concat().join(", ")
 }
 
-/// The commands, on a service that was found and its namespace, else on all services of the registry.
+/// The commands for an existing service and its namespace, or for all services of the registry if there is none.
 pub(super) fn commands(
     registry: &Registry,
     found: Option<(&ServiceKey, &CloudMapService)>,

@@ -1,5 +1,5 @@
 //! The answer of the action `explain`: the annotations of one Service, then each of its names with the fate of each
-//! endpoint and the answers that clients get.
+//! endpoint and the instances that clients discover.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,39 +8,39 @@ use crate::model::{NamespaceKind, Place, ServiceRef};
 use crate::publish::plan::{Found, Observation, Plan};
 use crate::report::{HeldBackLine, Shorten, Word};
 
-/// A Service, and why it is found as it is.
+/// The registration of a Service, with the reasons.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Explanation {
-    /// Whether nothing keeps a ready endpoint of it from being found.
+    /// Whether every ready endpoint is registered or will be.
     pub ok: bool,
     /// The cluster's ARN.
     pub cluster: String,
     /// The Service.
     pub service: ServiceRef,
-    /// The facts of the Service itself, and what is wrong with it.
+    /// The facts and problems of the Service itself.
     pub facts: Vec<Fact>,
-    /// Each name that it claims.
+    /// The names that it claims.
     pub names: Vec<Name>,
-    /// What is held back before it comes to any name.
+    /// The held-back requests that belong to no name.
     pub held_back: Vec<HeldBackLine>,
-    /// What is left out, where Lambda's limit does not let all of it out.
+    /// The part that is left out, if the answer is too large for a Lambda response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cut: Option<String>,
 }
 
-/// Something about the Service or one of its names.
+/// A fact about the Service or one of its names.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fact {
-    /// Whether it keeps the Service from being found.
+    /// Whether it keeps the Service from being discovered.
     pub stops: bool,
-    /// What it is about.
+    /// The subject.
     pub about: Word,
-    /// What there is to know.
+    /// The fact in words.
     pub detail: String,
 }
 
-/// A name that it claims.
+/// A name that the Service claims.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Name {
@@ -48,19 +48,19 @@ pub struct Name {
     pub namespace: String,
     /// The Cloud Map service's name.
     pub name: String,
-    /// What the Cloud Map service serves, whose the name is, what may surprise.
+    /// The type of the Cloud Map service, the holder of the name, and remarks.
     pub facts: Vec<Fact>,
-    /// What becomes of each endpoint.
+    /// The fate of each endpoint.
     pub endpoints: Vec<EndpointLine>,
-    /// What is held back.
+    /// The held-back requests.
     pub held_back: Vec<HeldBackLine>,
-    /// What clients are told, where the Cloud Map service exists.
+    /// The instances that clients discover, if the Cloud Map service exists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub discovery: Option<Discovery>,
 }
 
 impl Explanation {
-    /// Of a Service of which nothing is known yet.
+    /// An explanation without facts.
     pub fn new(cluster: &str, service: &ServiceRef) -> Self {
         Self {
             ok: true,
@@ -73,15 +73,15 @@ impl Explanation {
         }
     }
 
-    /// There is no such Service.
+    /// Records that the Service does not exist.
     #[must_use]
-    pub fn missing(mut self) -> Self {
-        self.fact(true, "service", "the cluster has no such Service".to_owned());
-        self.unexplained()
+    pub fn with_missing_service(mut self) -> Self {
+        self.add_fact(true, "service", "not found in the cluster".to_owned());
+        self.with_failure()
     }
 
-    /// Its annotations that begin with ours.
-    pub fn annotated<'a>(
+    /// Adds the Service's annotations with our prefix.
+    pub fn add_annotations<'a>(
         &mut self,
         prefix: &str,
         annotations: impl Iterator<Item = (&'a String, &'a String)>,
@@ -90,37 +90,37 @@ impl Explanation {
         for (key, value) in annotations {
             let name = key.strip_prefix(prefix).unwrap_or(key);
             has_hostname |= name == "hostname";
-            self.fact(false, "annotation", format!("{name}: {value}"));
+            self.add_fact(false, "annotation", format!("{name}: {value}"));
         }
         if !has_hostname {
-            let detail = format!("it has no {prefix}hostname, so it asks for nothing");
-            self.fact(true, "annotation", detail);
+            let detail = format!("{prefix}hostname is not set, so the Service claims no name");
+            self.add_fact(true, "annotation", detail);
         }
     }
 
-    /// Its own address, or none.
-    pub fn address(&mut self, headless: bool, address: &str) {
+    /// Adds the Service's own address.
+    pub fn add_address(&mut self, headless: bool, address: &str) {
         let detail = if headless {
             "headless (clusterIP: None)".to_owned()
         } else {
             let address = if address.is_empty() { "none" } else { address };
             format!(
-                "its clusterIP is {address}: only headless Services (clusterIP: None) are registered, \
-                 and a Service cannot be changed into one: make another beside it"
+                "clusterIP is {address}: only headless Services (clusterIP: None) are registered, and the field \
+                 is immutable: create a headless Service beside it"
             )
         };
-        self.fact(!headless, "service", detail);
+        self.add_fact(!headless, "service", detail);
     }
 
-    /// Nothing more can be said of it.
+    /// Marks the explanation as failed.
     #[must_use]
-    pub fn unexplained(mut self) -> Self {
+    pub fn with_failure(mut self) -> Self {
         self.ok = false;
         self
     }
 
-    /// One of its names.
-    pub fn found(
+    /// Adds one of the Service's names.
+    pub fn add_name(
         &mut self,
         observation: &Observation,
         found: Found,
@@ -129,7 +129,8 @@ impl Explanation {
     ) {
         let Found { place, kind, held, endpoints, remarks } = found;
         let mut facts = vec![cloud_map_service(observation, &place, kind.map(|it| it.to_string()))];
-        let detail = if held { "this Service holds the name" } else { "another Service holds it" };
+        let detail =
+            if held { "this Service holds the name" } else { "another Service holds the name" };
         facts.push(fact(!held, "claim", detail.to_owned()));
         facts.extend(remarks.iter().map(|remark| fact(false, "note", remark.to_string())));
         let of_place = plan.held_back.iter().filter(|it| it.place.as_ref() == Some(&place));
@@ -150,9 +151,9 @@ impl Explanation {
         });
     }
 
-    /// What is held back of it before it comes to any name.
+    /// Adds the held-back requests that belong to no name.
     #[must_use]
-    pub fn held_back(mut self, plan: &Plan) -> Self {
+    pub fn with_held_back(mut self, plan: &Plan) -> Self {
         let of_service = plan.held_back.iter().filter(|it| it.service == self.service);
         let placeless = of_service.filter(|it| it.place.is_none());
         self.held_back = placeless.cloned().map(HeldBackLine::from).collect();
@@ -160,7 +161,7 @@ impl Explanation {
         self
     }
 
-    fn fact(&mut self, stops: bool, about: &'static str, detail: String) {
+    fn add_fact(&mut self, stops: bool, about: &'static str, detail: String) {
         self.facts.push(fact(stops, about, detail));
     }
 }
@@ -174,12 +175,12 @@ fn cloud_map_service(observation: &Observation, place: &Place, kind: Option<Stri
     let of = match namespace.map(|namespace| namespace.kind) {
         Some(NamespaceKind::Dns) => "a DNS namespace",
         Some(NamespaceKind::Http) => "an HTTP namespace",
-        None => "a namespace that is not there yet",
+        None => "a namespace that does not exist yet",
     };
     let id = &place.key.namespace;
     let detail = match kind {
         Some(kind) => format!("{kind}, in {of} ({id})"),
-        None => format!("not there yet, in {of} ({id}); it is created with the first instance"),
+        None => format!("does not exist yet, in {of} ({id}); created with the first instance"),
     };
     fact(false, "service", detail)
 }
@@ -196,8 +197,8 @@ impl Shorten for Explanation {
             name.held_back.truncate(entries);
         }
         self.cut = Some(format!(
-            "the whole explanation is too large for Lambda's answer: these are {entries} endpoints of each name, \
-             first those that are not registered"
+            "the explanation is too large for a Lambda response: it has {entries} endpoints of each name, first those \
+             that are not registered"
         ));
     }
 }
@@ -208,7 +209,7 @@ mod tests {
     use crate::report::within_limit;
 
     #[test]
-    fn an_explanation_that_is_too_large_has_first_the_endpoints_that_are_not_registered() {
+    fn an_explanation_that_is_too_large_keeps_the_endpoints_that_are_not_registered() {
         let last = 59_999;
         let endpoint = |number: usize| EndpointLine {
             pod: Some(format!("web-{number}")),
@@ -219,7 +220,7 @@ mod tests {
             } else {
                 EndpointFate::Registered
             },
-            detail: "a sentence about what becomes of it".to_owned(),
+            detail: "a sentence about its fate".to_owned(),
         };
         let name = Name {
             namespace: "shop.local".to_owned(),
@@ -234,6 +235,6 @@ mod tests {
         let explanation: Explanation =
             serde_json::from_value(within_limit(&whole)).expect("an explanation");
         assert_eq!(explanation.names[0].endpoints[0].fate, EndpointFate::NotRegistered);
-        assert!(explanation.to_string().contains("\n! the whole explanation is too large"));
+        assert!(explanation.to_string().contains("\n! the explanation is too large"));
     }
 }

@@ -1,4 +1,4 @@
-//! What clients are told of a name.
+//! The answer of DiscoverInstances for a name: the instances that clients get, counted by owner and health.
 
 use std::collections::BTreeMap;
 
@@ -7,33 +7,33 @@ use serde::{Deserialize, Serialize};
 use crate::model::Place;
 use crate::publish::plan::Observation;
 
-/// What clients are told of a name.
+/// The instances that clients discover under a name.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Discovery {
-    /// The name that DNS queries ask for.
+    /// The name to query in DNS.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dns: Option<String>,
-    /// Why it is not known.
+    /// The error of DiscoverInstances.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// So many instances of this cluster, by their health.
+    /// The number of this cluster's instances by health.
     pub ours: BTreeMap<String, usize>,
-    /// And of others.
+    /// The number of other instances by health.
     pub others: BTreeMap<String, usize>,
 }
 
 impl Discovery {
-    /// What was told: instances by id with their health.
-    pub fn of(
+    /// Counts the discovered instances: their health by id.
+    pub fn from_instances(
         dns: Option<String>,
-        told: BTreeMap<String, String>,
+        instances: BTreeMap<String, String>,
         observation: &Observation,
         place: &Place,
     ) -> Self {
         let mut discovery =
             Self { dns, error: None, ours: BTreeMap::new(), others: BTreeMap::new() };
-        for (id, health) in told {
+        for (id, health) in instances {
             let known = observation.registry.instance(&place.key, &id);
             let ours = known.is_some_and(|it| observation.owner.owns(it));
             let counts = if ours { &mut discovery.ours } else { &mut discovery.others };
@@ -42,8 +42,8 @@ impl Discovery {
         discovery
     }
 
-    /// It was not told.
-    pub fn unknown(dns: Option<String>, error: String) -> Self {
+    /// A failed call of DiscoverInstances.
+    pub fn failed(dns: Option<String>, error: String) -> Self {
         Self { dns, error: Some(error), ours: BTreeMap::new(), others: BTreeMap::new() }
     }
 }

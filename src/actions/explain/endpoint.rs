@@ -1,4 +1,4 @@
-//! The fate of one endpoint under a name.
+//! The fate of one endpoint under a name: its condition in Kubernetes, and its registration in Cloud Map as the plan has it.
 
 use std::fmt;
 
@@ -17,9 +17,9 @@ pub struct EndpointLine {
     pub addresses: Vec<String>,
     /// Its condition in Kubernetes.
     pub condition: Condition,
-    /// What becomes of it in Cloud Map.
+    /// Its fate in Cloud Map.
     pub fate: EndpointFate,
-    /// The same in a sentence.
+    /// The fate in a sentence.
     pub detail: String,
 }
 
@@ -37,11 +37,11 @@ pub enum Condition {
     Terminating,
 }
 
-/// What becomes of an endpoint in Cloud Map.
+/// The fate of an endpoint in Cloud Map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EndpointFate {
-    /// It is registered as it should be.
+    /// It is registered without drift.
     Registered,
     /// It is registered, and the next sync changes its instance.
     Changes,

@@ -1,7 +1,7 @@
-//! The action `explain`: why one Service is found in Cloud Map as it is. It reads all that a sync would read of the
-//! Service, plans, and asks DiscoverInstances for the answers that clients get. Nothing is written.
+//! The action `explain`: the registration of one Service in Cloud Map, with the reasons. It reads all that a sync would
+//! read of the Service, plans, and calls DiscoverInstances as a client would. Nothing is written.
 //!
-//! `answer` is the answer as data, with one `endpoint` a line and the answers of `discovery`; `text` is for people.
+//! `answer` is the answer as data, with an `endpoint` for each line and the result of `discovery`; `text` prints it.
 
 mod answer;
 mod discovery;
@@ -28,7 +28,7 @@ impl Invocation<'_> {
     /// Explains a Service of a cluster.
     ///
     /// # Errors
-    /// Where the cluster or the registry could not be read whole.
+    /// Returns an error if the cluster or the registry could not be read completely.
     pub async fn explain(
         &self,
         cluster: &Cluster,
@@ -51,27 +51,27 @@ impl Invocation<'_> {
     ) -> Result<Explanation, Error> {
         let read = connection.kubernetes.service(service).await.map_err(observe::Error::from)?;
         let mut explanation = Explanation::new(connection.cluster.arn.as_str(), service);
-        let Some(read) = read else { return Ok(explanation.missing()) };
+        let Some(read) = read else { return Ok(explanation.with_missing_service()) };
         let prefix = &self.settings.annotation_prefix;
         let own = read.metadata.annotations.iter().filter(|(key, _)| key.starts_with(prefix));
-        explanation.annotated(prefix, own);
+        explanation.add_annotations(prefix, own);
         let address = read.spec.cluster_ip.as_deref();
-        explanation.address(is_headless(&read), address.unwrap_or_default());
+        explanation.add_address(is_headless(&read), address.unwrap_or_default());
         let world = self.world(cluster, connection, registry);
         if !is_headless(&read) || desired::annotated(&read, &world.reading).is_none() {
-            return Ok(explanation.unexplained());
+            return Ok(explanation.with_failure());
         }
         let observed = world.observe(&Selection::service(service.clone())).await?;
         let (plan, observation) = (plan::plan(observed.basis()), &observed.observation);
         for found in plan::found(observed.basis(), &plan, service) {
             let discovery = discover(registry, observation, &found).await;
-            explanation.found(observation, found, &plan, discovery);
+            explanation.add_name(observation, found, &plan, discovery);
         }
-        Ok(explanation.held_back(&plan))
+        Ok(explanation.with_held_back(&plan))
     }
 }
 
-/// What clients are told of the name, where the Cloud Map service exists.
+/// Calls DiscoverInstances for the name, if the Cloud Map service exists.
 async fn discover(
     registry: &SharedRegistry,
     observation: &Observation,
@@ -79,10 +79,10 @@ async fn discover(
 ) -> Option<Discovery> {
     found.kind?;
     let namespace = observation.registry.namespaces.get(&found.place.key.namespace)?;
-    let told = registry.cloud_map().discover(namespace, &found.place.name).await;
+    let discovered = registry.cloud_map().discover(namespace, &found.place.name).await;
     let dns = namespace.dns_name(&found.place.name);
-    Some(match told {
-        Ok(instances) => Discovery::of(dns, instances, observation, &found.place),
-        Err(error) => Discovery::unknown(dns, chain(&error)),
+    Some(match discovered {
+        Ok(instances) => Discovery::from_instances(dns, instances, observation, &found.place),
+        Err(error) => Discovery::failed(dns, chain(&error)),
     })
 }

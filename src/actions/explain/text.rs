@@ -1,4 +1,4 @@
-//! The explanation as a person reads it, in the signs of the plan's table.
+//! The explanation as text, with the signs of the plan's table: one line for each fact, endpoint and held-back request.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
@@ -12,9 +12,9 @@ impl Display for Explanation {
         self.names.iter().try_for_each(|name| write!(f, "{name}"))?;
         self.held_back.iter().try_for_each(|line| writeln!(f, "  {line}"))?;
         self.cut.iter().try_for_each(|cut| writeln!(f, "! {cut}"))?;
-        let said =
-            if self.ok { "nothing keeps it from being found" } else { "see the lines with !" };
-        writeln!(f, "{said}")
+        let result =
+            if self.ok { "no problems found" } else { "problems found: see the lines with !" };
+        writeln!(f, "{result}")
     }
 }
 
@@ -34,7 +34,7 @@ impl Display for Name {
         writeln!(f, "  {}/{}", self.namespace, self.name)?;
         self.facts.iter().try_for_each(|fact| writeln!(f, "    {fact}"))?;
         if self.endpoints.is_empty() {
-            writeln!(f, "    ! endpoints  there are none: does its selector find pods?")?;
+            writeln!(f, "    ! endpoints  none: does the Service's selector match pods?")?;
         }
         self.endpoints.iter().try_for_each(|line| writeln!(f, "    {line}"))?;
         self.held_back.iter().try_for_each(|line| writeln!(f, "    {line}"))?;
@@ -59,17 +59,17 @@ impl Display for EndpointLine {
 
 impl Display for Discovery {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let dns = self.dns.as_ref().map(|dns| format!("; DNS has it as {dns}")).unwrap_or_default();
+        let dns = self.dns.as_ref().map(|dns| format!("; DNS name {dns}")).unwrap_or_default();
         if let Some(error) = &self.error {
-            return write!(f, "! discovery  not known: {error}{dns}");
+            return write!(f, "! discovery  failed: {error}{dns}");
         }
-        let (ours, others) = (counted(&self.ours), counted(&self.others));
-        write!(f, "= discovery  answers {ours} of this cluster and {others} of others{dns}")
+        let (ours, others) = (format_counts(&self.ours), format_counts(&self.others));
+        write!(f, "= discovery  returns {ours} of this cluster and {others} of other owners{dns}")
     }
 }
 
 /// `2 HEALTHY, 1 UNHEALTHY`
-fn counted(by_health: &BTreeMap<String, usize>) -> String {
+fn format_counts(by_health: &BTreeMap<String, usize>) -> String {
     let parts: Vec<String> =
         by_health.iter().map(|(health, count)| format!("{count} {health}")).collect();
     if parts.is_empty() { "none".to_owned() } else { parts.join(", ") }

@@ -1,5 +1,5 @@
-//! The action `purge`: all of ours for one cluster, in every Cloud Map that the settings lead to. The payload names only
-//! the ARN in the marks; no address, role or Region is taken from it. The cluster is not read, since it may be gone.
+//! The action `purge`: deregisters all our instances of one cluster, in every Cloud Map of the settings. The payload gives
+//! only the ARN to match with the marks, and no address, role or Region. The cluster is not read, since it may be gone.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,20 +13,20 @@ use crate::reconcile::{Error, Invocation};
 use crate::report::{ClusterReport, Report};
 use crate::settings::Cluster;
 
-/// A purge names a Cloud Map that the settings do not lead to.
+/// The Cloud Map that a purge names is not in the settings.
 #[derive(Debug, thiserror::Error)]
-#[error("no Cloud Map that the settings lead to is {named}; they lead to: {known}")]
+#[error("the settings contain no Cloud Map {named}; they contain: {known}")]
 pub struct UnknownRegistry {
     named: String,
     known: String,
 }
 
 impl Invocation<'_> {
-    /// The named Cloud Map; else that of the function and those of all configured clusters, since a cluster that is
-    /// not configured may have been kept in any of them.
+    /// The Cloud Maps to purge: the named one, or without a name all Cloud Maps of the settings. A cluster that is not
+    /// configured may have been registered in any of them.
     ///
     /// # Errors
-    /// Returns an error if none of them is the named one.
+    /// Returns an error if the settings do not contain the named one.
     pub async fn registries_to_purge(
         &self,
         named: Option<&RegistryName>,
@@ -39,11 +39,11 @@ impl Invocation<'_> {
             match self.clients.name_of(&key).await {
                 Ok(name) => {
                     known.insert(name.to_string());
-                    // Two roles may lead to one.
+                    // Two roles may belong to one account.
                     keys.extend((name == *named).then_some(key));
                 }
                 Err(problem) => {
-                    known.insert(format!("the one {key}, whose account is not known ({problem})"));
+                    known.insert(format!("one {key} with an unknown account ({problem})"));
                 }
             }
         }
@@ -52,8 +52,8 @@ impl Invocation<'_> {
         if keys.is_empty() { Err(unknown()) } else { Ok(keys) }
     }
 
-    /// Takes all of ours for the cluster `arn` out of these Cloud Maps, or plans to. `kept` is its entry in the
-    /// settings, if it is kept in one of them.
+    /// Deregisters all our instances of the cluster `arn` from these Cloud Maps, or plans it. `kept` is the cluster's
+    /// entry in the settings, if one of these Cloud Maps is its own.
     pub async fn purge_all(
         &self,
         arn: &ClusterArn,
@@ -61,7 +61,7 @@ impl Invocation<'_> {
         registries: &BTreeMap<RegistryKey, SharedRegistry>,
     ) -> Report {
         let warning = match kept {
-            Some(cluster) => self.registered_again(cluster).await,
+            Some(cluster) => self.warn_of_registration(cluster).await,
             None => None,
         };
         let own = RegistryKey::default();
@@ -73,7 +73,7 @@ impl Invocation<'_> {
             let registry = (*key != own).then(|| key.to_string());
             reports.push(ClusterReport { registry, ..report });
         }
-        // A Cloud Map without anything to purge is left out, unless all are so.
+        // A Cloud Map without instances to purge is omitted, unless none has any.
         let has_none = |it: &ClusterReport| it.services.is_empty() && it.error.is_none();
         let (mut none, some): (Vec<_>, Vec<_>) = reports.into_iter().partition(has_none);
         none.truncate(1);
@@ -84,35 +84,35 @@ impl Invocation<'_> {
         Report::new(self.mode, reports)
     }
 
-    /// A warning that the next sync undoes the purge, if the cluster is there and configured.
-    async fn registered_again(&self, cluster: &Cluster) -> Option<String> {
-        let helps =
-            "take the cluster out of CLUSTERS first, or set publish to \"false\" on its Services";
-        match self.claimants(cluster).await {
+    /// A warning that the next sync undoes the purge, if the cluster exists and is configured.
+    async fn warn_of_registration(&self, cluster: &Cluster) -> Option<String> {
+        let remedy =
+            "remove the cluster from CLUSTERS first, or set publish to \"false\" on its Services";
+        match self.count_claimants(cluster).await {
             Ok(0) => None,
-            Err(error) if error.says_gone() => None,
+            Err(error) if error.is_cluster_not_found() => None,
             Ok(count) => Some(format!(
-                "{count} Services of the cluster claim names, and the next sync registers them again: {helps}"
+                "{count} Services of the cluster claim names, and the next sync registers them again: {remedy}"
             )),
             Err(error) => Some(format!(
-                "the next sync registers again what Services of the cluster claim: {helps} (it could not be read: {})",
+                "the next sync registers the cluster's Services again if they claim names: {remedy} (the cluster could not be read: {})",
                 chain(&error)
             )),
         }
     }
 
-    /// Takes out, or plans to, all that carries this installation's owner id and the cluster's ARN.
+    /// Deregisters the instances with this installation's owner id and the cluster's ARN, or plans it.
     ///
     /// # Errors
-    /// Returns an error if namespaces or services could not be listed to the end.
+    /// Returns an error if namespaces or services could not be listed completely.
     pub async fn purge(
         &self,
         cluster: &ClusterArn,
         registry: &SharedRegistry,
         because: &DeregisterReason,
     ) -> Result<ClusterReport, Error> {
-        let read = self.in_time(registry.read()).await?;
-        let observed = self.of_cluster(cluster.clone(), &read);
+        let read = self.read_in_time(registry.read()).await?;
+        let observed = self.observation_for(cluster.clone(), &read);
         let task = Task::Purge(registry, because);
         Ok(publish::carry_out(&task, observed.basis(), self.options()).await.report)
     }

@@ -6,19 +6,19 @@ use crate::model::{Foreign, Registry};
 use crate::publish::plan::{Parties, Party, parties};
 use crate::report::Shorten;
 
-/// Who has instances where.
+/// The number of instances of each party in each Cloud Map service.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Status {
-    /// Whether all of it could be read.
+    /// Whether everything was read.
     pub ok: bool,
     /// `OWNER_ID` of this installation.
     pub owner: String,
-    /// The clusters that were asked about, by ARN.
+    /// The ARNs of the selected clusters.
     pub clusters: Vec<String>,
-    /// By Cloud Map.
+    /// The Cloud Maps.
     pub registries: Vec<RegistryStatus>,
-    /// What is left out, where Lambda's limit does not let all of it out.
+    /// The part that is left out, if the answer is too large for a Lambda response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cut: Option<String>,
 }
@@ -27,10 +27,10 @@ pub struct Status {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RegistryStatus {
-    /// Which, where it is not the function's own.
+    /// Its name, if it is not the function's own Cloud Map.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub registry: Option<String>,
-    /// Why it could not be read.
+    /// The error that kept it from being read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// Its services.
@@ -47,10 +47,10 @@ pub struct ServiceStatus {
     pub name: String,
     /// `HTTP`, or its record types.
     pub kind: String,
-    /// Why its instances are not known.
+    /// The error that keeps its instances unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unreadable: Option<String>,
-    /// Who has instances in it.
+    /// The instances of each party.
     pub instances: Vec<Share>,
 }
 
@@ -66,7 +66,7 @@ pub struct Share {
     /// The `OWNER_ID` in the marks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
-    /// How many.
+    /// The number of instances.
     pub count: usize,
 }
 
@@ -78,28 +78,28 @@ pub enum ShareOf {
     Cluster,
     /// Amazon ECS.
     Ecs,
-    /// An installation of this function whose marks cannot be read.
+    /// An installation of this function with invalid marks.
     OtherCluster,
     /// The AWS MCS controller for Kubernetes.
     McsController,
     /// The App Mesh controller for Kubernetes.
     AppMesh,
-    /// A party that is not known.
+    /// An unknown party.
     Unknown,
 }
 
-/// Instances by who is asked about: the columns of the table.
+/// The instances of a service by kind of party: the columns of the table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Split {
-    /// Of the clusters that were asked about.
+    /// Instances of the selected clusters.
     pub ours: usize,
-    /// Of other clusters and installations.
+    /// Instances of other clusters and installations.
     pub other_clusters: usize,
-    /// Of ECS.
+    /// Instances of ECS.
     pub ecs: usize,
-    /// Of other tools that are known.
+    /// Instances of other known tools.
     pub other_tools: usize,
-    /// Of nobody known.
+    /// Instances of unknown parties.
     pub unknown: usize,
 }
 
@@ -112,7 +112,7 @@ impl Status {
         Self { ok, owner: owner.to_owned(), clusters, registries, cut: None }
     }
 
-    /// A service's instances by column.
+    /// Sums the instances of a service by column.
     pub fn split(&self, service: &ServiceStatus) -> Split {
         let mut split = Split::default();
         for share in &service.instances {
@@ -186,8 +186,8 @@ impl Shorten for Status {
             registry.services.truncate(entries);
         }
         self.cut = Some(format!(
-            "the whole status is too large for Lambda's answer: these are the first {entries} services of each \
-             Cloud Map, and the sums are theirs"
+            "the status is too large for a Lambda response: it has the first {entries} services of each Cloud Map, and \
+             only their sums"
         ));
     }
 }
@@ -209,6 +209,6 @@ mod size {
         let whole = Status::new("cloud-map-sync", vec!["blue".to_owned()], vec![registry]);
         let status: Status = serde_json::from_value(within_limit(&whole)).expect("a status");
         assert_eq!(status.registries[0].services[0].name, "service-000000");
-        assert!(status.to_string().contains("\n! the whole status is too large"));
+        assert!(status.to_string().contains("\n! the status is too large"));
     }
 }

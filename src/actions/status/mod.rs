@@ -1,7 +1,7 @@
-//! The action `status`: the parties with instances in each Cloud Map service, in every Cloud Map that the named clusters
-//! are kept in. Only Cloud Map is read, so it works while a cluster does not answer.
+//! The action `status`: the parties with instances in each Cloud Map service, in every Cloud Map of the selected clusters.
+//! Only Cloud Map is read, so it works while a cluster is unreachable.
 //!
-//! `answer` is the answer as data, `table` as a person reads it.
+//! `answer` is the answer as data, `table` as text.
 
 mod answer;
 mod table;
@@ -21,7 +21,7 @@ use crate::time::Deadline;
 pub use answer::{RegistryStatus, ServiceStatus, Share, ShareOf, Split, Status};
 
 impl Invocation<'_> {
-    /// The status of the Cloud Maps in which `clusters`, named by ARN, are kept.
+    /// The status of these Cloud Maps, with the ARNs of the selected clusters.
     pub async fn status(
         &self,
         clusters: Vec<String>,
@@ -29,7 +29,7 @@ impl Invocation<'_> {
     ) -> Status {
         let mut read = Vec::new();
         for (key, registry) in registries {
-            read.push(status_of(key, registry, self.deadline).await);
+            read.push(read_status(key, registry, self.deadline).await);
         }
         let status = Status::new(&self.settings.owner_id, clusters, read);
         tracing::info!(ok = status.ok, "status {}", status.summary());
@@ -37,7 +37,7 @@ impl Invocation<'_> {
     }
 }
 
-async fn status_of(
+async fn read_status(
     key: &RegistryKey,
     registry: &SharedRegistry,
     deadline: Deadline,

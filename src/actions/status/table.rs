@@ -1,5 +1,5 @@
-//! The status as a person reads it: a row for each Cloud Map service, a column for each kind of party. The
-//! alternate form names the parties.
+//! The status as a table: a row for each Cloud Map service, a column for each kind of party. The alternate form names the
+//! parties.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -9,7 +9,7 @@ use crate::model::ClusterArn;
 impl Display for Status {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         for registry in &self.registries {
-            self.registry(f, registry)?;
+            self.write_registry(f, registry)?;
         }
         self.cut.iter().try_for_each(|cut| writeln!(f, "! {cut}"))?;
         writeln!(f, "{}", self.summary())
@@ -17,19 +17,19 @@ impl Display for Status {
 }
 
 impl Status {
-    /// What the clusters that were asked about are called.
-    pub fn asked(&self) -> &'static str {
+    /// The heading of the selected clusters.
+    pub fn clusters_heading(&self) -> &'static str {
         if self.clusters.len() == 1 { "this cluster" } else { "these clusters" }
     }
 
-    /// The columns: a service, what it serves, and everybody in it.
+    /// The headings: the service, its type, and the kinds of parties.
     pub fn headings(&self) -> [String; 7] {
-        let parties = [self.asked(), "other clusters", "ECS", "other tools", "unknown"];
+        let parties = [self.clusters_heading(), "other clusters", "ECS", "other tools", "unknown"];
         let [ours, others, ecs, tools, unknown] = parties.map(str::to_uppercase);
         ["SERVICE".to_owned(), "TYPE".to_owned(), ours, others, ecs, tools, unknown]
     }
 
-    /// All of it in one line.
+    /// The sum of all services in one line.
     pub fn summary(&self) -> String {
         let services: Vec<&ServiceStatus> =
             self.registries.iter().flat_map(|registry| &registry.services).collect();
@@ -39,14 +39,14 @@ impl Status {
         }
         let [ours, other_clusters, ecs, other_tools, unknown] = sum.counts();
         let parts = [
-            (ours, self.asked()),
+            (ours, self.clusters_heading()),
             (other_clusters, "other clusters"),
             (ecs, "ECS"),
             (other_tools, "other tools"),
             (unknown, "unknown"),
         ];
         let parts = parts.iter().filter(|(count, _)| *count > 0);
-        let parts: Vec<String> = parts.map(|(count, who)| format!("{count} {who}")).collect();
+        let parts: Vec<String> = parts.map(|(count, party)| format!("{count} {party}")).collect();
         let parts = if parts.is_empty() { "no instances".to_owned() } else { parts.join(", ") };
         let incomplete = if self.ok { "" } else { ", incomplete" };
         let plural = if services.len() == 1 { "" } else { "s" };
@@ -64,7 +64,7 @@ impl Status {
         [place, service.kind.clone(), ours, others, ecs, tools, unknown]
     }
 
-    fn registry(&self, f: &mut Formatter<'_>, registry: &RegistryStatus) -> fmt::Result {
+    fn write_registry(&self, f: &mut Formatter<'_>, registry: &RegistryStatus) -> fmt::Result {
         if let Some(name) = &registry.registry {
             writeln!(f, "Cloud Map {name}")?;
         }
@@ -78,9 +78,9 @@ impl Status {
             cells.max().unwrap_or_default()
         };
         let widths: [usize; 7] = std::array::from_fn(width);
-        line(f, &headings, widths)?;
+        write_row(f, &headings, widths)?;
         for (row, service) in rows.iter().zip(&registry.services) {
-            line(f, row, widths)?;
+            write_row(f, row, widths)?;
             if let Some(problem) = &service.unreadable {
                 writeln!(f, "  ! not read   {problem}")?;
             }
@@ -92,14 +92,14 @@ impl Status {
     }
 }
 
-fn line(f: &mut Formatter<'_>, row: &[String; 7], widths: [usize; 7]) -> fmt::Result {
+fn write_row(f: &mut Formatter<'_>, row: &[String; 7], widths: [usize; 7]) -> fmt::Result {
     let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}"));
     let cells: Vec<String> = cells.collect();
     writeln!(f, "{}", cells.join("  ").trim_end())
 }
 
 impl Split {
-    /// In the order of the columns.
+    /// The counts in the order of the columns.
     pub fn counts(self) -> [usize; 5] {
         [self.ours, self.other_clusters, self.ecs, self.other_tools, self.unknown]
     }

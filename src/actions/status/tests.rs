@@ -19,7 +19,7 @@ fn attributes(pairs: &[(&str, &str)]) -> Attributes {
     pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
 }
 
-/// `web` with instances of everybody, and `cart` that could not be read.
+/// `web` with instances of every kind of party, and an unreadable `cart`.
 fn registry() -> Registry {
     let namespace = Namespace { kind: NamespaceKind::Http, ..Namespace::missing("prod") };
     let mut web = CloudMapService::created("arn".to_owned(), "web", ServiceKind::Http);
@@ -51,7 +51,7 @@ fn status(clusters: &[&str]) -> Status {
 }
 
 #[test]
-fn everybody_has_a_column() {
+fn each_kind_of_party_has_a_column() {
     insta::assert_snapshot!(status(&[BLUE]).to_string(), @r"
     SERVICE    TYPE  THIS CLUSTER  OTHER CLUSTERS  ECS  OTHER TOOLS  UNKNOWN
     prod/cart  HTTP  -             -               -    -            -
@@ -83,7 +83,7 @@ fn the_wide_table_names_each_of_them() {
 }
 
 #[test]
-fn what_cannot_be_read_is_told_and_not_taken_for_empty() {
+fn an_unreadable_cloud_map_is_reported_and_not_shown_as_empty() {
     let unreadable = RegistryStatus::unreadable(Some("in eu-west-1".to_owned()), "denied".into());
     let status = Status::new("team-a", Vec::new(), vec![unreadable]);
     assert!(!status.ok);

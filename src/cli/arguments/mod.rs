@@ -1,4 +1,5 @@
-//! The command line: verbs. The options that several of them take are in `options`.
+//! The verbs of the command line, parsed by clap: the doc comments here are the help texts. Options of several verbs are in
+//! `options`.
 
 mod options;
 
@@ -8,128 +9,128 @@ use clap::{ArgGroup, Args, Parser, Subcommand};
 
 pub use options::{Approval, Aws, Clusters, Format, Output, Place, WholeCluster};
 
-/// Everything that was typed.
+/// The parsed command line.
 #[derive(Debug, Parser)]
 #[command(
     name = "kubectl-cloudmap",
     bin_name = "kubectl cloudmap",
     version,
-    about = "What cloud-map-sync does with your Services in AWS Cloud Map",
-    after_help = "Exit codes: 0 all is in step, 1 an error, 2 there are changes to make."
+    about = "Syncs Kubernetes Services to AWS Cloud Map through the function cloud-map-sync",
+    after_help = "Exit codes: 0 without changes, 1 for an error or an incomplete answer, 2 with changes to make."
 )]
 pub struct Arguments {
-    /// What to do.
+    /// The verb.
     #[command(subcommand)]
     pub verb: Verb,
 }
 
-/// What to do.
+/// The verbs.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
-    /// Show what a sync would do, and write nothing
+    /// Show the changes that a sync would make; writes nothing
     Plan(Targeted),
-    /// Make Cloud Map say now what the Services say
+    /// Sync the Services to Cloud Map now
     Sync(Targeted),
-    /// Make instances that others registered this function's, where a Service registers them
+    /// Adopt instances of other owners that have the address of a Service's endpoint
     Adopt(Adopt),
-    /// Let pass what the guard against mass deletion holds
+    /// Carry out the removals that the guard against mass deletion holds
     Confirm(Approved),
-    /// Take out everything that is registered for one cluster
+    /// Deregister all instances of one cluster
     Purge(Purge),
-    /// Show who has instances in each Cloud Map service: this cluster, other clusters, ECS, others
+    /// Show the owners of the instances in each Cloud Map service: this cluster, other clusters, ECS, others
     Status(Status),
-    /// Write a page about the move from ECS to EKS: where instances run, conflicts, what changed
+    /// Write a page about the move from ECS to EKS: instances by platform, conflicts, changes
     Report(Report),
-    /// Check all that the function needs, and show what to do about what fails
+    /// Check everything that the function needs, and show a fix for each failed check
     Doctor(Status),
-    /// Show of one Service what becomes of each endpoint, and what clients are told
+    /// Show the result for each endpoint of one Service, and the answer that clients get
     Explain(Targeted),
 }
 
-/// What the page is about.
+/// The arguments of `report`.
 #[derive(Debug, Args)]
 pub struct Report {
-    /// Write it as one HTML page to standard output
+    /// Write one HTML page to standard output
     #[arg(long, required = true)]
     pub html: bool,
-    /// What `status -o json` wrote before: the page shows what has changed since
+    /// The output of an earlier `status -o json`: the page shows the changes since then
     #[arg(long, value_name = "FILE")]
     pub since: Option<PathBuf>,
-    /// Which clusters.
+    /// The clusters.
     #[command(flatten)]
     pub clusters: Clusters,
-    /// Who does it.
+    /// The function and the credentials.
     #[command(flatten)]
     pub aws: Aws,
 }
 
-/// Whose view of Cloud Map to show.
+/// The arguments of `status` and `doctor`.
 #[derive(Debug, Args)]
 pub struct Status {
-    /// Which clusters.
+    /// The clusters.
     #[command(flatten)]
     pub clusters: Clusters,
-    /// Who does it.
+    /// The function and the credentials.
     #[command(flatten)]
     pub aws: Aws,
-    /// How it is shown.
+    /// The output format.
     #[command(flatten)]
     pub output: Output,
 }
 
-/// What to adopt.
+/// The arguments of `adopt`.
 #[derive(Debug, Args)]
 pub struct Adopt {
-    /// The OWNER_ID from before, whose instances are to be taken over
+    /// The former OWNER_ID of the instances to adopt
     #[arg(long, value_name = "ID")]
     pub owner: Option<String>,
-    /// Whether to do it.
+    /// The approval.
     #[command(flatten)]
     pub approval: Approval,
-    /// What every verb takes.
+    /// The scope, the function and the output.
     #[command(flatten)]
     pub targeted: Targeted,
 }
 
-/// A verb about all of one cluster that a person approves.
+/// The arguments of a verb that changes one whole cluster and needs an approval.
 #[derive(Debug, Args)]
 pub struct Approved {
-    /// Which cluster.
+    /// The cluster.
     #[command(flatten)]
     pub whole: WholeCluster,
-    /// Whether to do it.
+    /// The approval.
     #[command(flatten)]
     pub approval: Approval,
-    /// Who does it.
+    /// The function and the credentials.
     #[command(flatten)]
     pub aws: Aws,
-    /// How it is shown.
+    /// The output format.
     #[command(flatten)]
     pub output: Output,
 }
 
-/// Which cluster to purge: one that is named, never just the current one.
+/// The arguments of `purge`. The cluster must be named: the current context is no default.
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("named").args(["cluster", "context"]).required(true))]
 pub struct Purge {
-    /// Only the Cloud Map of this account and Region; else every one that the settings lead to
+    /// Only the Cloud Map of this account and Region; default: every Cloud Map in the settings
     #[arg(long, value_name = "ACCOUNT/REGION")]
     pub registry: Option<String>,
-    /// The cluster, and who does it.
+    /// The cluster, the function and the output.
     #[command(flatten)]
     pub approved: Approved,
 }
 
-/// A verb about some Services.
+/// The arguments of a verb about Services.
 #[derive(Debug, Args)]
 pub struct Targeted {
-    /// Where.
+    /// The scope.
     #[command(flatten)]
     pub place: Place,
-    /// Who does it.
+    /// The function and the credentials.
     #[command(flatten)]
     pub aws: Aws,
-    /// How it is shown.
+    /// The output format.
     #[command(flatten)]
     pub output: Output,
 }
@@ -146,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_contradicts_itself_or_names_no_function_is_refused() {
+    fn contradictory_options_and_a_missing_function_are_rejected() {
         let local = ["plan", "--local"].as_slice();
         for more in [
             ["-A", "-n", "shop"].as_slice(),
@@ -159,7 +160,8 @@ mod tests {
         }
         let current = Arguments::try_parse_from(["kubectl cloudmap", "purge", "--local"]);
         assert!(current.is_err(), "the current context's cluster is not purged by chance");
-        let refusal = Arguments::try_parse_from(["kubectl cloudmap", "plan"]).expect_err("nobody");
+        let refusal =
+            Arguments::try_parse_from(["kubectl cloudmap", "plan"]).expect_err("no function");
         assert!(refusal.to_string().contains("--function <NAME>"), "{refusal}");
     }
 }

@@ -1,40 +1,41 @@
-//! What users of kubectl and of the AWS CLI know: where, who does it, and how the answer is shown.
+//! The options that several verbs share, named as in kubectl and the AWS CLI: the scope, the function with its credentials,
+//! and the output format. The doc comments are the help texts.
 
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-/// Whether to do what is else shown first and asked for.
+/// The approval of a change.
 #[derive(Debug, Default, Args)]
 pub struct Approval {
-    /// Do it without showing the plan and asking first
+    /// Approve at once: skip the plan and the question
     #[arg(short, long)]
     pub yes: bool,
 }
 
-/// Which Services.
+/// The scope: clusters, namespace, Service.
 #[derive(Debug, Default, Args)]
-#[command(next_help_heading = "Where")]
+#[command(next_help_heading = "Scope")]
 pub struct Place {
-    /// A Service of the namespace; all of them without it
-    #[arg(value_name = "service/NAME", value_parser = service)]
+    /// A Service of the namespace; default: all of them
+    #[arg(value_name = "service/NAME", value_parser = parse_service)]
     pub service: Option<String>,
-    /// The Kubernetes namespace; else that of the context
+    /// The Kubernetes namespace; default: that of the context
     #[arg(short, long, value_name = "NAMESPACE")]
     pub namespace: Option<String>,
     /// All namespaces of the cluster
     #[arg(short = 'A', long, conflicts_with_all = ["namespace", "service"])]
     pub all_namespaces: bool,
-    /// The context of kubectl whose cluster it is about; else the current one
+    /// The kubectl context of the cluster; default: the current one
     #[arg(long, value_name = "CONTEXT")]
     pub context: Option<String>,
-    /// The kubeconfig file; else $KUBECONFIG, else ~/.kube/config
+    /// The kubeconfig file; default: $KUBECONFIG, then ~/.kube/config
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
-    /// The EKS cluster by name or ARN, without a look into the kubeconfig
+    /// The EKS cluster by name or ARN; the kubeconfig is not read then
     #[arg(long, value_name = "NAME", conflicts_with_all = ["context", "kubeconfig"])]
     pub cluster: Option<String>,
-    /// Every cluster that the function keeps in step
+    /// All configured clusters of the function
     #[arg(
         long,
         conflicts_with_all = ["cluster", "context", "kubeconfig", "namespace", "service"]
@@ -42,11 +43,11 @@ pub struct Place {
     pub all_clusters: bool,
 }
 
-/// Who carries it out.
+/// The function, and the credentials to invoke it.
 #[derive(Debug, Default, Args)]
-#[command(next_help_heading = "Who does it")]
+#[command(next_help_heading = "Function and credentials")]
 pub struct Aws {
-    /// The Lambda function to invoke; with --local, the function whose settings are used
+    /// The Lambda function to invoke; with --local, the function to read the settings from
     #[arg(
         long,
         env = "CLOUD_MAP_SYNC_FUNCTION",
@@ -57,7 +58,7 @@ pub struct Aws {
     /// A version or an alias of the function
     #[arg(long, value_name = "QUALIFIER", requires = "function")]
     pub qualifier: Option<String>,
-    /// Run the same code here, with the credentials of this terminal
+    /// Run the same code in this process, with the credentials of this terminal
     #[arg(long)]
     pub local: bool,
     /// The AWS profile
@@ -68,40 +69,40 @@ pub struct Aws {
     pub region: Option<String>,
 }
 
-/// How the answer is shown.
+/// The output.
 #[derive(Debug, Default, Args)]
 pub struct Output {
-    /// How the answer is shown
+    /// The output format
     #[arg(short = 'o', long = "output", value_name = "FORMAT", default_value = "table")]
     pub format: Format,
 }
 
-/// What the answer is shown as.
+/// The output formats.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// For a person
+    /// A table
     #[default]
     Table,
-    /// The same with more of each line: the Kubernetes Service, or who exactly
+    /// The table with more columns: the Kubernetes Service, or each owner
     Wide,
-    /// What the function answered
+    /// The function's response
     Json,
-    /// The same as YAML
+    /// The function's response as YAML
     Yaml,
     /// Markdown, for a pull request
     Md,
 }
 
-/// All of one cluster.
+/// A whole cluster.
 #[derive(Debug, Default, Args)]
 pub struct WholeCluster {
-    /// The EKS cluster by name, or by ARN also where it is not configured any more
+    /// The EKS cluster by name or ARN; an ARN if it is no longer configured
     #[arg(long, value_name = "NAME", conflicts_with_all = ["context", "kubeconfig"])]
     pub cluster: Option<String>,
-    /// The context of kubectl whose cluster it is; else the current one
+    /// The kubectl context of the cluster; default: the current one
     #[arg(long, value_name = "CONTEXT")]
     pub context: Option<String>,
-    /// The kubeconfig file; else $KUBECONFIG, else ~/.kube/config
+    /// The kubeconfig file; default: $KUBECONFIG, then ~/.kube/config
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
 }
@@ -113,13 +114,13 @@ impl From<WholeCluster> for Place {
     }
 }
 
-/// All of one cluster, or all of all of them.
+/// One whole cluster, or all clusters.
 #[derive(Debug, Default, Args)]
 pub struct Clusters {
-    /// The one.
+    /// The cluster.
     #[command(flatten)]
     pub whole: WholeCluster,
-    /// Every cluster that the function keeps in step
+    /// All configured clusters of the function
     #[arg(long, conflicts_with_all = ["cluster", "context", "kubeconfig"])]
     pub all_clusters: bool,
 }
@@ -130,12 +131,12 @@ impl From<Clusters> for Place {
     }
 }
 
-/// `service/web`, in the spellings that kubectl takes, or the bare name.
-fn service(text: &str) -> Result<String, String> {
+/// Parses `service/web`, in kubectl's spellings, or the bare name.
+fn parse_service(text: &str) -> Result<String, String> {
     match text.split_once('/') {
         None => Ok(text.to_owned()),
         Some(("service" | "services" | "svc", name)) if !name.is_empty() => Ok(name.to_owned()),
-        Some(_) => Err("it must be service/NAME".to_owned()),
+        Some(_) => Err("expected service/NAME".to_owned()),
     }
 }
 
@@ -146,10 +147,10 @@ mod tests {
     #[test]
     fn a_service_is_named_as_kubectl_names_it() {
         for text in ["web", "svc/web", "service/web", "services/web"] {
-            assert_eq!(service(text), Ok("web".to_owned()), "{text}");
+            assert_eq!(parse_service(text), Ok("web".to_owned()), "{text}");
         }
         for text in ["pod/web", "service/"] {
-            assert!(service(text).is_err(), "{text}");
+            assert!(parse_service(text).is_err(), "{text}");
         }
     }
 }

@@ -1,6 +1,5 @@
-//! `report --html`: one page for people who move services from ECS to EKS, without a script and with
-//! nothing to load. What it shows is the answers of `status` and `plan`, and where a status from before is
-//! given, what has changed since.
+//! `report --html`: one self-contained page without a script, about the move of services from ECS to EKS. It shows the
+//! answers of `status` and `plan`, and with an earlier status the changes since then.
 
 mod page;
 mod row;
@@ -15,51 +14,44 @@ use serde_json::Value;
 use super::answer::{self, Answer, Code};
 use super::arguments::Report;
 use super::command::Command;
-use super::{Error, ask, format, place};
+use super::{Error, format, place, request};
 use crate::actions::status::Status;
 use crate::report;
 use crate::time::Clock;
 use page::Page;
 
-/// Why the status from before cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Before {
-    /// The file cannot be read.
-    #[error("cannot read {file}, the status from before")]
+    #[error("cannot read the earlier status {file}")]
     Unreadable {
-        /// Its path.
         file: String,
-        /// What the system said.
         #[source]
         source: std::io::Error,
     },
-    /// It is no status.
-    #[error("{file} is no output of `kubectl cloudmap status -o json`")]
+    #[error("{file} is not an output of `kubectl cloudmap status -o json`")]
     NoStatus {
-        /// Its path.
         file: String,
-        /// What is wrong with it.
         #[source]
         source: serde_json::Error,
     },
 }
 
-/// Asks for status and plan, and writes the page to standard output.
+/// Requests status and plan, and writes the page to standard output.
 pub async fn show(arguments: Report) -> Result<Code, Error> {
     let Report { since, clusters, aws, html: _ } = arguments;
-    let before = since.as_deref().map(before).transpose()?;
-    let place = place::of(&clusters.into())?;
-    let status: Value = ask(&aws, &Command::new("status", place.clone())).await?;
+    let before = since.as_deref().map(read_before).transpose()?;
+    let place = place::resolve(&clusters.into())?;
+    let status: Value = request(&aws, &Command::new("status", place.clone())).await?;
     let status = Status::deserialize(&status).map_err(answer::Error)?;
     let plan: Answer<report::Report> =
-        Answer::read(ask(&aws, &Command::new("plan", place)).await?)?;
+        Answer::read(request(&aws, &Command::new("plan", place)).await?)?;
     let now = Clock::system().now();
-    let page = Page { status: &status, before: before.as_ref(), plan: &plan.read, now };
+    let page = Page { status: &status, before: before.as_ref(), plan: &plan.parsed, now };
     format::write(&page.to_string())?;
-    Ok(Code::of_success(status.ok && plan.code() != Code::Error))
+    Ok(Code::from_success(status.ok && plan.code() != Code::Error))
 }
 
-fn before(file: &Path) -> Result<Status, Before> {
+fn read_before(file: &Path) -> Result<Status, Before> {
     let name = || file.display().to_string();
     let text = std::fs::read_to_string(file)
         .map_err(|source| Before::Unreadable { file: name(), source })?;

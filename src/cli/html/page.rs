@@ -1,5 +1,5 @@
-//! The page: how far the move is, each service with where its instances run, what is held back, and what
-//! the next sync would change.
+//! The page: the progress of the move, each service with its instances by platform, the held-back requests, and the changes
+//! of the next sync. It is written as HTML from `status` and `plan`.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -10,19 +10,15 @@ use crate::report::{HeldBackLine, Report, ServiceReport};
 
 const STYLE: &str = include_str!("style.css");
 
-/// All that is shown.
 pub struct Page<'a> {
-    /// Who has instances where.
     pub status: &'a Status,
-    /// The same before.
     pub before: Option<&'a Status>,
-    /// What a sync would do.
     pub plan: &'a Report,
-    /// When it was asked.
+    /// The time of both.
     pub now: Timestamp,
 }
 
-/// Text of others: it makes no markup.
+/// Text from outside, escaped so that it contains no markup.
 pub struct Text<'a>(pub &'a str);
 
 impl Display for Text<'_> {
@@ -49,11 +45,11 @@ impl Display for Page<'_> {
         writeln!(f, "<body>\n<main>\n<h1>Cloud Map: ECS and EKS</h1>")?;
         let clusters = self.status.clusters.join(", ");
         writeln!(f, "<p class=\"about\">{}<br>{}</p>", Text(&clusters), self.now)?;
-        self.overview(f)?;
-        self.problems(f)?;
-        self.services(f)?;
-        self.held_back(f)?;
-        self.changes(f)?;
+        self.write_overview(f)?;
+        self.write_problems(f)?;
+        self.write_services(f)?;
+        self.write_held_back(f)?;
+        self.write_changes(f)?;
         writeln!(f, "<footer>Made by <code>kubectl cloudmap report --html</code>.</footer>")?;
         writeln!(f, "</main>\n</body>\n</html>")
     }
@@ -68,34 +64,34 @@ impl Page<'_> {
         self.all().fold(Split::default(), |sum, service| sum.plus(self.status.split(service)))
     }
 
-    fn overview(&self, f: &mut Formatter<'_>) -> fmt::Result {
+    fn write_overview(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let sum = self.sum();
         writeln!(f, "<section class=\"tiles\">")?;
         let (kubernetes, ecs) = (sum.ours + sum.other_clusters, sum.ecs);
         let moved = (kubernetes * 100).checked_div(kubernetes + ecs);
         let moved = moved.map_or("–".to_owned(), |share| format!("{share} %"));
         let held_back = self.all_held_back().count();
-        for (number, called) in [
-            (moved, "of the instances of both run on EKS"),
+        for (number, label) in [
+            (moved, "of the EKS and ECS instances run on EKS"),
             (self.all().count().to_string(), "Cloud Map services"),
             (kubernetes.to_string(), "instances of EKS"),
             (ecs.to_string(), "instances of ECS"),
             (held_back.to_string(), "held back"),
         ] {
-            writeln!(f, "<div class=\"tile\"><b>{number}</b><span>{called}</span></div>")?;
+            writeln!(f, "<div class=\"tile\"><b>{number}</b><span>{label}</span></div>")?;
         }
         writeln!(f, "</section>\n{}", Bar { status: self.status, split: sum, class: " whole" })?;
         f.write_str("<div class=\"legend\">")?;
-        for ((part, called), count) in parts(self.status).into_iter().zip(sum.counts()) {
+        for ((part, label), count) in parts(self.status).into_iter().zip(sum.counts()) {
             if count > 0 {
-                write!(f, "<i class=\"{part}\"></i>{called} {count}")?;
+                write!(f, "<i class=\"{part}\"></i>{label} {count}")?;
             }
         }
         writeln!(f, "</div>")
     }
 
-    /// What could not be read, before anything that it makes look smaller than it is.
-    fn problems(&self, f: &mut Formatter<'_>) -> fmt::Result {
+    /// The read errors. They come first, since all numbers below exclude the unread parts.
+    fn write_problems(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let registries = self.status.registries.iter().filter_map(|it| it.error.as_ref());
         let clusters = self.plan.clusters.iter();
         let clusters = clusters.filter_map(|cluster| cluster.error.as_ref());
@@ -109,12 +105,12 @@ impl Page<'_> {
             .try_for_each(|problem| writeln!(f, "<p class=\"bad\">{}</p>", Text(problem)))
     }
 
-    fn services(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        writeln!(f, "<h2>Where the instances run</h2>\n<table>")?;
+    fn write_services(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        writeln!(f, "<h2>Instances by platform</h2>\n<table>")?;
         f.write_str("<tr><th>Service</th><th>Type</th><th>State</th><th></th>")?;
-        let called = parts(self.status).map(|(_, called)| called);
-        called.iter().try_for_each(|called| write!(f, "<th class=\"number\">{called}</th>"))?;
-        let since = if self.before.is_some() { "<th>Since then</th>" } else { "" };
+        let label = parts(self.status).map(|(_, label)| label);
+        label.iter().try_for_each(|label| write!(f, "<th class=\"number\">{label}</th>"))?;
+        let since = if self.before.is_some() { "<th>Changes since</th>" } else { "" };
         writeln!(f, "{since}</tr>")?;
         let (status, before) = (self.status, self.before);
         self.all().try_for_each(|service| write!(f, "{}", Row { status, service, before }))?;
@@ -129,14 +125,14 @@ impl Page<'_> {
         })
     }
 
-    fn held_back(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        writeln!(f, "<h2>Conflicts and other requests that are held back</h2>")?;
+    fn write_held_back(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        writeln!(f, "<h2>Conflicts and other held-back requests</h2>")?;
         if self.all_held_back().next().is_none() {
-            return writeln!(f, "<p class=\"good\">Nothing.</p>");
+            return writeln!(f, "<p class=\"good\">None.</p>");
         }
         writeln!(
             f,
-            "<table>\n<tr><th>Kubernetes Service</th><th>Reason</th><th>What helps</th></tr>"
+            "<table>\n<tr><th>Kubernetes Service</th><th>Reason</th><th>Details</th></tr>"
         )?;
         for line in self.all_held_back() {
             let service = line.service.to_string();
@@ -150,8 +146,8 @@ impl Page<'_> {
         writeln!(f, "</table>")
     }
 
-    fn changes(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        writeln!(f, "<h2>What the next sync would change</h2>")?;
+    fn write_changes(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        writeln!(f, "<h2>Changes of the next sync</h2>")?;
         let report = self.plan;
         if let Some(cut) = &report.cut {
             writeln!(f, "<p>{}</p>", Text(cut))?;

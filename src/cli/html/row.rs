@@ -1,15 +1,15 @@
-//! One Cloud Map service on the page: where its instances run, how far it is on its way, and what has
-//! changed.
+//! One Cloud Map service on the page: its instances by platform, the progress of its move, and the changes since an earlier
+//! status.
 
 use std::fmt::{self, Display, Formatter};
 
 use super::page::Text;
 use crate::actions::status::{ServiceStatus, Split, Status};
 
-/// The classes of the parts of a bar, in the order of the columns, with what they are called.
+/// The CSS classes of a bar's parts with their labels, in the order of the columns.
 pub fn parts(status: &Status) -> [(&'static str, &'static str); 5] {
     [
-        ("eks", status.asked()),
+        ("eks", status.clusters_heading()),
         ("other", "other clusters"),
         ("ecs", "ECS"),
         ("tools", "other tools"),
@@ -17,13 +17,11 @@ pub fn parts(status: &Status) -> [(&'static str, &'static str); 5] {
     ]
 }
 
-/// A bar of the shares of all parties.
+/// A bar with the share of each kind of party.
 pub struct Bar<'a> {
-    /// Who was asked about.
     pub status: &'a Status,
-    /// The shares.
     pub split: Split,
-    /// A further class, with a blank before it.
+    /// A further CSS class, with a leading space.
     pub class: &'a str,
 }
 
@@ -32,14 +30,14 @@ impl Display for Bar<'_> {
         let Self { status, split, class } = self;
         let total: usize = split.counts().iter().sum();
         write!(f, "<div class=\"bar{class}\">")?;
-        for ((part, called), count) in parts(status).into_iter().zip(split.counts()) {
+        for ((part, label), count) in parts(status).into_iter().zip(split.counts()) {
             if count > 0 {
                 // Tenths of per cent: no part of a bar is so small that the rounding shows.
                 let share = count * 1000 / total;
                 let (whole, tenth) = (share / 10, share % 10);
                 write!(
                     f,
-                    "<i class=\"{part}\" style=\"width:{whole}.{tenth}%\" title=\"{count} {called}\"></i>"
+                    "<i class=\"{part}\" style=\"width:{whole}.{tenth}%\" title=\"{count} {label}\"></i>"
                 )?;
             }
         }
@@ -47,7 +45,7 @@ impl Display for Bar<'_> {
     }
 }
 
-/// How far a service is on its way from ECS.
+/// The progress of a service's move from ECS.
 pub fn state(split: Split) -> &'static str {
     match (split.ours + split.other_clusters, split.ecs) {
         (0, 0) if split.other_tools + split.unknown == 0 => "empty",
@@ -58,18 +56,15 @@ pub fn state(split: Split) -> &'static str {
     }
 }
 
-/// A service, and the same before.
+/// A service, with its earlier status.
 pub struct Row<'a> {
-    /// Who was asked about.
     pub status: &'a Status,
-    /// Now.
     pub service: &'a ServiceStatus,
-    /// The status from before.
     pub before: Option<&'a Status>,
 }
 
 impl Row<'_> {
-    /// What has changed since, or nothing.
+    /// The changes since the earlier status; empty if there are none.
     pub fn since(&self) -> String {
         let Some(before) = self.before else { return String::new() };
         let services = before.registries.iter().flat_map(|registry| &registry.services);
@@ -80,10 +75,10 @@ impl Row<'_> {
         let (then, now) =
             (before.split(service).counts(), self.status.split(self.service).counts());
         let parts = parts(self.status).into_iter().zip(then.into_iter().zip(now));
-        let changes = parts.filter_map(|((_, called), (then, now))| match now.cmp(&then) {
+        let changes = parts.filter_map(|((_, label), (then, now))| match now.cmp(&then) {
             std::cmp::Ordering::Equal => None,
-            std::cmp::Ordering::Greater => Some(format!("+{} {called}", now - then)),
-            std::cmp::Ordering::Less => Some(format!("−{} {called}", then - now)),
+            std::cmp::Ordering::Greater => Some(format!("+{} {label}", now - then)),
+            std::cmp::Ordering::Less => Some(format!("−{} {label}", then - now)),
         });
         changes.collect::<Vec<_>>().join(", ")
     }

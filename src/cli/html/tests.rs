@@ -45,7 +45,7 @@ fn page(status: &Status, before: Option<&Status>, plan: &Report) -> String {
 }
 
 #[test]
-fn the_page_shows_each_services_split_what_is_held_back_and_what_a_sync_would_change() {
+fn the_page_shows_instances_by_platform_held_back_requests_and_changes() {
     let web = service("web", vec![share(ShareOf::Cluster, 1), share(ShareOf::Ecs, 3)]);
     let status = status(vec![web, service("cart", vec![share(ShareOf::Ecs, 2)])]);
     let held_back = json!([{
@@ -56,7 +56,7 @@ fn the_page_shows_each_services_split_what_is_held_back_and_what_a_sync_would_ch
     let page = page(&status, None, &plan(&held_back));
 
     for part in [
-        "<b>16 %</b><span>of the instances of both run on EKS</span>",
+        "<b>16 %</b><span>of the EKS and ECS instances run on EKS</span>",
         "<td class=\"state\">ECS and EKS</td>",
         "<i class=\"eks\" style=\"width:25.0%\" title=\"1 this cluster\"></i>",
         "<td class=\"state\">ECS only</td>",
@@ -66,11 +66,11 @@ fn the_page_shows_each_services_split_what_is_held_back_and_what_a_sync_would_ch
     ] {
         assert!(page.contains(part), "{part}\n{page}");
     }
-    assert!(!page.contains("Since then"), "{page}");
+    assert!(!page.contains("Changes since"), "{page}");
 }
 
 #[test]
-fn the_page_has_no_script_and_nothing_to_load_and_text_of_others_is_no_markup() {
+fn the_page_loads_nothing_and_escapes_texts_from_outside() {
     let status =
         status(vec![service("<script>alert(1)</script>", vec![share(ShareOf::Unknown, 1)])]);
     let page = page(&status, None, &plan(&json!([])));
@@ -81,7 +81,7 @@ fn the_page_has_no_script_and_nothing_to_load_and_text_of_others_is_no_markup() 
 }
 
 #[test]
-fn what_has_changed_since_is_told_for_each_service() {
+fn each_service_has_its_changes_since_the_earlier_status() {
     let before = status(vec![
         service("web", vec![share(ShareOf::Ecs, 4)]),
         service("cart", vec![share(ShareOf::Ecs, 2)]),
@@ -97,11 +97,11 @@ fn what_has_changed_since_is_told_for_each_service() {
         .map(|service| Row { status: &now, service, before: Some(&before) }.since());
     let since: Vec<String> = since.collect();
     assert_eq!(since, ["+2 this cluster, −3 ECS", "", "new"]);
-    assert!(page(&now, Some(&before), &plan(&json!([]))).contains("<th>Since then</th>"));
+    assert!(page(&now, Some(&before), &plan(&json!([]))).contains("<th>Changes since</th>"));
 }
 
 #[test]
-fn what_was_not_read_is_told_first() {
+fn read_errors_come_first() {
     let unreadable = RegistryStatus::unreadable(None, "denied".to_owned());
     let status = Status::new("sync", Vec::new(), vec![unreadable]);
     let page = page(&status, None, &plan(&json!([])));
@@ -110,7 +110,7 @@ fn what_was_not_read_is_told_first() {
 }
 
 #[test]
-fn a_service_is_where_its_instances_run() {
+fn a_services_state_is_its_instances_platforms() {
     let rows = [
         (Split::default(), "empty"),
         (Split { unknown: 1, ..Split::default() }, "neither EKS nor ECS"),

@@ -1,4 +1,5 @@
-//! One line of the log: an audit event, and the object that it says was written.
+//! One line of the log: an audit event of the API server. The written object gives the scope; an event that is no finished
+//! write of a followed resource gives none.
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -6,11 +7,11 @@ use serde_json::{Map, Value};
 use crate::event::object::{self, Metadata};
 use crate::event::{Scope, Unusable, name};
 
-/// The resources whose writes change what is registered.
+/// The resources of which a write can change a registration.
 const FOLLOWED: [&str; 3] = ["services", "endpoints", "endpointslices"];
 const WRITES: [&str; 5] = ["create", "update", "patch", "delete", "deletecollection"];
 
-/// The part of an `audit.k8s.io/v1` Event that says what was written, and whether it was.
+/// The part of an `audit.k8s.io/v1` Event with the written object and the response.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct AuditEvent {
@@ -39,10 +40,10 @@ struct ResponseStatus {
     code: u16,
 }
 
-/// Where a line says to look; `None` where it is about nothing that is followed.
+/// The scope of a line; `None` if it is no write of a followed resource.
 pub(super) fn read_line(message: &str) -> Result<Option<Scope>, Unusable> {
     let event: AuditEvent = serde_json::from_str(message).map_err(|_| Unusable::NotJson)?;
-    let Some(written) = event.written() else { return Ok(None) };
+    let Some(written) = event.written_object() else { return Ok(None) };
     let version = match written.api_group.as_deref() {
         None | Some("") => "v1".to_owned(),
         Some(group) => format!("{group}/{}", written.api_version.as_deref().unwrap_or("v1")),
@@ -53,20 +54,20 @@ pub(super) fn read_line(message: &str) -> Result<Option<Scope>, Unusable> {
     };
     let object = [&event.response_object, &event.request_object].into_iter().flatten();
     for metadata in object.filter_map(|object| object.get("metadata")?.as_object()) {
-        let of_object = written.completed(metadata);
+        let of_object = written.complete_metadata(metadata);
         if let Ok(scope) = read(&of_object) {
             return Ok(Some(scope));
         }
     }
-    match read(&written.completed(&Map::new())) {
-        Err(Unusable::IncompleteScope { missing: "name" }) => written.whole_namespace().map(Some),
+    match read(&written.complete_metadata(&Map::new())) {
+        Err(Unusable::IncompleteScope { missing: "name" }) => written.namespace_scope().map(Some),
         scope => scope.map(Some),
     }
 }
 
 impl AuditEvent {
-    /// What was written, where it is followed and the API server says that it was done.
-    fn written(&self) -> Option<&ObjectReference> {
+    /// The written object, if its resource is followed and the API server finished the write.
+    fn written_object(&self) -> Option<&ObjectReference> {
         let done = self.response_status.as_ref().is_none_or(|status| status.code < 300);
         let finished = self.stage == "ResponseComplete" && done;
         let object = self.object_ref.as_ref().filter(|_| finished)?;
@@ -76,8 +77,8 @@ impl AuditEvent {
 }
 
 impl ObjectReference {
-    /// Metadata of the object, with the name and namespace that the request was about.
-    fn completed(&self, metadata: &Map<String, Value>) -> Map<String, Value> {
+    /// The object's metadata, with name and namespace from the request.
+    fn complete_metadata(&self, metadata: &Map<String, Value>) -> Map<String, Value> {
         let mut metadata = metadata.clone();
         for (field, text) in [("namespace", &self.namespace), ("name", &self.name)] {
             if let Some(text) = text {
@@ -87,9 +88,9 @@ impl ObjectReference {
         metadata
     }
 
-    /// An object whose name the API server made up, or all objects of a namespace: at the level
-    /// `Metadata` the log does not say which.
-    fn whole_namespace(&self) -> Result<Scope, Unusable> {
+    /// The scope of a namespace. At the level `Metadata` the log has no name for an object with a generated name, nor for a
+    /// write to all objects of a namespace.
+    fn namespace_scope(&self) -> Result<Scope, Unusable> {
         let namespace = self.namespace.as_deref().unwrap_or_default();
         Ok(Scope::inside(name::namespace(namespace)?, None))
     }

@@ -1,7 +1,7 @@
-//! What a CloudWatch Logs subscription delivers of an EKS cluster's audit log: a gzipped batch of
-//! lines, each an audit event of the API server. A finished write on a Service, its Endpoints or an
-//! EndpointSlice gives a scope, read like any other sender's object; everything else is passed over,
-//! since no filter of a subscription is exact. The cluster is named by the log group.
+//! The payload of a CloudWatch Logs subscription to an EKS cluster's audit log: a gzipped batch of lines, each an audit
+//! event of the API server. A finished write of a Service, its Endpoints or an EndpointSlice gives a scope, as the object of
+//! any other sender does. All other lines are ignored, since a subscription filter is not exact. The log group names the
+//! cluster.
 
 mod line;
 #[cfg(test)]
@@ -18,9 +18,9 @@ use serde_json::{Map, Value};
 use super::{Error, Message, name};
 use line::read_line;
 
-/// The most text that is unpacked: CloudWatch Logs sends far less, and gzip could hold a thousand
-/// times what Lambda takes.
+/// The limit of unpacked text. CloudWatch Logs sends far less, and gzip can expand a payload a thousandfold.
 const LARGEST_BATCH: u64 = 64 * 1024 * 1024;
+
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Batch {
@@ -37,7 +37,7 @@ struct Line {
     message: String,
 }
 
-/// Reads `{"awslogs":{"data":…}}`. A line that is no audit event is an unusable message.
+/// Reads `{"awslogs":{"data":…}}`. A line that is no audit event becomes an unusable message.
 pub(super) fn read(payload: &Map<String, Value>) -> Result<Vec<Message>, Error> {
     let batch = unpack(payload).ok_or(Error::LogsNotReadable)?;
     if batch.message_type == "CONTROL_MESSAGE" {
@@ -59,7 +59,7 @@ fn unpack(payload: &Map<String, Value>) -> Option<Batch> {
     serde_json::from_str(&text).ok()
 }
 
-/// The cluster whose control plane writes to a log group: `/aws/eks/NAME/cluster`.
+/// The cluster of a log group: `/aws/eks/NAME/cluster`.
 fn cluster(log_group: &str) -> Option<String> {
     let cluster = log_group.strip_prefix("/aws/eks/")?.strip_suffix("/cluster")?;
     name::cluster(cluster).ok()

@@ -1,4 +1,4 @@
-//! Batches of a log, and what each line gives.
+//! Batches of a log, and the scope of each line.
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -34,7 +34,7 @@ fn slice(name: Option<&str>) -> Value {
     })
 }
 
-fn said(line: &Value) -> Option<String> {
+fn scope_of(line: &Value) -> Option<String> {
     let payload = batch("/aws/eks/blue/cluster", &[line.to_string()]);
     let messages = read(payload.as_object().expect("an object")).expect("a batch");
     messages.into_iter().next().map(|message| match message.reading {
@@ -65,12 +65,12 @@ fn a_finished_write_names_its_service() {
         (event("deletecollection", &slice(None)), "blue/shop"),
     ];
     for (line, expected) in rows {
-        assert_eq!(said(&line).as_deref(), Some(expected), "{line}");
+        assert_eq!(scope_of(&line).as_deref(), Some(expected), "{line}");
     }
 }
 
 #[test]
-fn what_changes_no_registration_is_passed_over() {
+fn lines_that_change_no_registration_are_ignored() {
     let service =
         json!({"resource": "services", "namespace": "shop", "name": "web", "apiVersion": "v1"});
     let mut refused = event("patch", &service);
@@ -89,7 +89,7 @@ fn what_changes_no_registration_is_passed_over() {
         begun,
     ];
     for line in rows {
-        assert_eq!(said(&line), None, "{line}");
+        assert_eq!(scope_of(&line), None, "{line}");
     }
 }
 
@@ -106,7 +106,7 @@ fn a_line_that_is_no_audit_event_is_unusable_beside_good_ones() {
 fn hostile_names_are_refused() {
     let line =
         event("update", &json!({"resource": "services", "namespace": "shop", "name": "../x\n"}));
-    assert_eq!(said(&line).as_deref(), Some("invalid_name"));
+    assert_eq!(scope_of(&line).as_deref(), Some("invalid_name"));
 }
 
 #[test]

@@ -1,5 +1,4 @@
-//! Arbitrary JSON, arbitrary text and damaged payloads: nothing panics, and what is read is a name or a
-//! reason.
+//! Arbitrary JSON, arbitrary text and damaged payloads: nothing panics, and each reading is a name or a reason.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};

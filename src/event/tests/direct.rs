@@ -1,4 +1,4 @@
-//! Commands, as whoever may invoke the function sends them.
+//! Commands of direct invocations.
 
 use std::error::Error as _;
 
@@ -12,7 +12,7 @@ fn parse(value: &Value) -> Result<Command, Error> {
 }
 
 #[test]
-fn commands_say_what_to_do_and_where() {
+fn commands_have_an_action_and_a_scope() {
     let rows = [
         (json!({"action": "sync"}), "sync every cluster"),
         (json!({"action": "plan"}), "plan every cluster"),
@@ -26,9 +26,9 @@ fn commands_say_what_to_do_and_where() {
             "sync blue/shop/web",
         ),
     ];
-    for (payload, said) in rows {
+    for (payload, expected) in rows {
         let command = parse(&payload).expect("a command");
-        assert_eq!(format!("{} {}", command.action, command.scope), said);
+        assert_eq!(format!("{} {}", command.action, command.scope), expected);
     }
 }
 
@@ -38,7 +38,7 @@ fn an_unknown_action_is_answered_with_the_known_ones() {
         let error = parse(&json!({"action": action})).expect_err("no such action");
         assert_eq!(
             error.to_string(),
-            "the command's action is unknown; known are sync, plan, adopt, purge, confirm, status, explain, doctor"
+            "the command's action is unknown; known actions: sync, plan, adopt, purge, confirm, status, explain, doctor"
         );
     }
 }
@@ -49,7 +49,7 @@ fn a_mistyped_field_is_an_error_that_names_it() {
     assert_eq!(
         error.expect_err("unknown fields").to_string(),
         "the command has unknown fields (Cluster, sevice); \
-         known are action, cluster, namespace, service"
+         known fields: action, cluster, namespace, service"
     );
 }
 
@@ -68,7 +68,7 @@ fn an_adoption_is_a_plan_until_it_is_confirmed() {
 }
 
 #[test]
-fn what_is_no_owner_and_no_confirmation_is_an_error() {
+fn an_invalid_owner_or_confirmation_is_an_error() {
     let long = "x".repeat(257);
     for (field, value) in [
         ("confirm", json!("true")),
@@ -90,11 +90,11 @@ fn what_is_no_owner_and_no_confirmation_is_an_error() {
 }
 
 #[test]
-fn nothing_less_than_a_cluster_is_confirmed() {
+fn only_a_whole_cluster_is_confirmed() {
     let error = parse(&json!({"action": "confirm", "cluster": "blue", "namespace": "shop"}));
     assert_eq!(
         error.expect_err("a part of it").to_string(),
-        "the command has unknown fields (namespace); known are action, cluster"
+        "the command has unknown fields (namespace); known fields: action, cluster"
     );
 }
 
@@ -105,12 +105,12 @@ fn a_purge_names_its_cluster_and_nothing_inside_it() {
     let error = parse(&json!({"action": "purge", "confirm": true})).expect_err("no cluster");
     assert_eq!(
         error.to_string(),
-        "the command's cluster must be given: a purge takes out all of one cluster"
+        "the command's cluster must be given: a purge deregisters all instances of one cluster"
     );
     let error = parse(&json!({"action": "purge", "cluster": "blue", "namespace": "shop"}));
     assert_eq!(
         error.expect_err("no namespace").to_string(),
-        "the command has unknown fields (namespace); known are action, cluster, registry, confirm"
+        "the command has unknown fields (namespace); known fields: action, cluster, registry, confirm"
     );
 }
 
@@ -151,7 +151,7 @@ fn hostile_field_names_are_escaped_and_cut() {
 }
 
 #[test]
-fn an_invalid_scope_is_an_error_that_says_what_would_be_right() {
+fn an_invalid_scope_is_an_error_with_the_expected_content() {
     let rows = [
         (
             json!({"action": "sync", "cluster": "blue", "service": "web"}),

@@ -1,4 +1,4 @@
-//! Whole payloads: every file of `events/`, and payloads that are refused. `arbitrary` has the rest.
+//! Whole payloads: every file of `events/`, and rejected payloads. `direct` has commands, `arbitrary` random payloads.
 
 mod arbitrary;
 mod direct;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::{Error, Invocation, read};
 
-/// What each file of `events/` is read as.
+/// The expected reading of each file of `events/`.
 const FIXTURES: &[(&str, &[&str])] = &[
     ("direct-adopt.json", &["adopt blue"]),
     ("direct-adopt-confirmed.json", &["adopt blue"]),
@@ -122,7 +122,7 @@ fn a_record_without_a_body_is_unusable_beside_a_good_one() {
 }
 
 #[test]
-fn other_payloads_are_refused_with_what_would_be_right() {
+fn other_payloads_are_rejected_with_the_expected_content() {
     let record = |source: &str| json!({"Records": [{"messageId": "1", "eventSource": source}]});
     let rows = [
         (json!({}), Error::UnknownPayload),
@@ -160,7 +160,7 @@ fn other_payloads_are_refused_with_what_would_be_right() {
 }
 
 #[test]
-fn errors_say_nothing_of_the_payload_but_field_names() {
+fn errors_contain_only_field_names_of_the_payload() {
     let secret = "hunter2";
     let rows = [
         json!(secret),

@@ -1,5 +1,4 @@
-//! What is counted of one cluster: every metric with its name, its meaning, and where in the cluster's
-//! report that stands.
+//! The metrics of one cluster: each with its name, its meaning and its value in the cluster's report.
 
 use super::Metric;
 use crate::model::{GuardState, Verb};
@@ -13,17 +12,19 @@ pub const OF_CLUSTER: [Metric<ClusterReport>; 15] = [
          incomplete",
         |cluster: &ClusterReport| usize::from(cluster.is_complete()),
     )
-    .told_where(|cluster| cluster.whole),
+    .reported_if(|cluster| cluster.whole),
     Metric::counted("Created", "Cloud Map services created", |cluster| cluster.counts.created),
     Metric::counted("Registered", "instances registered", |cluster| cluster.counts.registered),
     Metric::counted("Rewritten", "instances whose attributes were repaired", |cluster| {
         cluster.counts.rewritten
     }),
-    Metric::counted("Deregistered", "instances taken out", |cluster| cluster.counts.deregistered),
-    Metric::counted("Unchanged", "instances of ours that were as they should be", |cluster| {
-        cluster.counts.unchanged
+    Metric::counted("Deregistered", "instances deregistered", |cluster| {
+        cluster.counts.deregistered
     }),
-    Metric::counted("Foreign", "instances of others beside them", |cluster| cluster.counts.foreign),
+    Metric::counted("Unchanged", "our instances without drift", |cluster| cluster.counts.unchanged),
+    Metric::counted("Foreign", "instances of other owners under the same names", |cluster| {
+        cluster.counts.foreign
+    }),
     Metric::counted(
         "HeldBack",
         "requests that stay out of Cloud Map until the Service's owner acts",
@@ -31,7 +32,7 @@ pub const OF_CLUSTER: [Metric<ClusterReport>; 15] = [
     ),
     Metric::counted(
         "Conflicts",
-        "of those, names that another Service of the cluster holds",
+        "the part of `HeldBack` whose name another Service of the cluster holds",
         |cluster| cluster.held_back_as("DomainConflict"),
     ),
     Metric::counted(
@@ -41,18 +42,20 @@ pub const OF_CLUSTER: [Metric<ClusterReport>; 15] = [
     ),
     Metric::counted(
         "Undone",
-        "changes that were not tried, because time ran out or an earlier change failed",
+        "changes that were not attempted, because the run reached its deadline or an earlier change failed",
         |cluster| cluster.counts.undone,
     ),
     Metric::counted(
         "Missing",
-        "of those two, endpoints that are ready and not registered; and those whose registration \
-         Cloud Map refuses as invalid (`InvalidInput`)",
+        "endpoints that are ready and not registered: the registrations among `Failed` and `Undone`, and those that \
+         Cloud Map rejects as invalid (`InvalidInput`)",
         ClusterReport::missing,
     ),
-    Metric::counted("Leftover", "and endpoints that are gone and still registered", |cluster| {
-        cluster.left_undone(Verb::Deregister)
-    }),
+    Metric::counted(
+        "Leftover",
+        "endpoints that are gone and still registered: the deregistrations among `Failed` and `Undone`",
+        |cluster| cluster.left_undone(Verb::Deregister),
+    ),
     Metric::counted(
         "GuardHeld",
         "instances that [the guard](docs/operations/guard.md) of a full sync keeps",
@@ -76,13 +79,13 @@ impl ClusterReport {
         self.held_back_lines().filter(|line| line.keeps_out).count()
     }
 
-    /// Changes of a kind that failed or were not tried.
+    /// The number of changes of a kind that failed or were not attempted.
     pub(super) fn left_undone(&self, change: Verb) -> usize {
         let changes = self.services.iter().flat_map(|service| &service.changes);
         changes.filter(|line| line.change == change && line.is_left_undone()).count()
     }
 
-    /// Endpoints that are ready and not registered.
+    /// The number of endpoints that are ready and not registered.
     pub(super) fn missing(&self) -> usize {
         let refused = self.services.iter().map(|service| service.refused.len());
         self.left_undone(Verb::Register) + refused.sum::<usize>()

@@ -1,4 +1,4 @@
-//! What is counted of reports.
+//! Tests of the metrics' values.
 
 use super::{Metric, OF_CLUSTER, OF_INVOCATION};
 use crate::model::{GuardState, ServiceRef, Verb};
@@ -49,13 +49,13 @@ fn guard(state: GuardState, later_look: bool) -> GuardReport {
     }
 }
 
-fn counted<T>(of: &T, metrics: &[Metric<T>], name: &str) -> usize {
+fn counted<T>(subject: &T, metrics: &[Metric<T>], name: &str) -> usize {
     let metric = metrics.iter().find(|metric| metric.name == name).expect(name);
-    (metric.count)(of)
+    (metric.count)(subject)
 }
 
 #[test]
-fn what_is_left_out_of_step_is_counted_for_a_cluster_and_for_all() {
+fn drift_is_counted_for_a_cluster_and_for_all() {
     let cluster = cluster();
     let count = |name| counted(&cluster, &OF_CLUSTER, name);
     assert_eq!((count("Missing"), count("Leftover")), (2, 1));
@@ -66,7 +66,7 @@ fn what_is_left_out_of_step_is_counted_for_a_cluster_and_for_all() {
 }
 
 #[test]
-fn only_what_a_full_sync_holds_counts_as_guarded() {
+fn only_the_loss_that_a_full_sync_holds_counts_as_guarded() {
     for (state, later_look, expected) in [
         (GuardState::Held, false, (20, 0)),
         (GuardState::Held, true, (20, 1)),

@@ -1,5 +1,5 @@
-//! What is counted of a whole invocation. Alarms look here: what a cluster's metrics are called, with
-//! its ARN as a dimension, a template cannot know.
+//! The metrics of a whole invocation: each with its name, its meaning and its value in the report. The alarms use these,
+//! since a template cannot know the ARN that is a dimension of a cluster's metrics.
 
 use super::Metric;
 use crate::model::Verb;
@@ -12,7 +12,7 @@ pub const OF_INVOCATION: [Metric<Report>; 14] = [
         "1 if every full sync of the run was complete, 0 if one was not",
         is_good,
     )
-    .told_where(is_about_a_whole_cluster),
+    .reported_if(is_about_a_whole_cluster),
     Metric::counted("ClustersUnreadable", "clusters that could not be read", |report| {
         report.counts.unreadable
     }),
@@ -21,7 +21,7 @@ pub const OF_INVOCATION: [Metric<Report>; 14] = [
     }),
     Metric::counted(
         "PlannedChanges",
-        "drift found and left: all changes that a dry run would make",
+        "drift found and kept: all changes that a dry run would make",
         |report| changes(report, &ChangeResult::Planned),
     ),
     Metric::counted("OutOfStep", "`Missing` and `Leftover` of all clusters", |report| {
@@ -29,11 +29,11 @@ pub const OF_INVOCATION: [Metric<Report>; 14] = [
     }),
     Metric::seconds(
         "OldestMissing",
-        "seconds since a run first left the oldest endpoint of `Missing` so, as far as \
-         this process of the function knows",
+        "age in seconds of the oldest endpoint of `Missing`, since the first run of this process of the function \
+         that left it so",
         |report| report.oldest.missing,
     ),
-    Metric::seconds("OldestLeftover", "the same of `Leftover`", |report| report.oldest.leftover),
+    Metric::seconds("OldestLeftover", "the same for `Leftover`", |report| report.oldest.leftover),
     Metric::counted("HeldBack", "`HeldBack` of all clusters", |report| {
         sum(report, ClusterReport::kept_out)
     }),
@@ -42,24 +42,24 @@ pub const OF_INVOCATION: [Metric<Report>; 14] = [
     }),
     Metric::counted(
         "GuardHeldAgain",
-        "clusters whose full sync holds a loss that an earlier one has seen already",
+        "clusters whose full sync holds a loss that an earlier full sync already found",
         |report| sum(report, |cluster| usize::from(cluster.is_guarded_again())),
     ),
-    Metric::counted("DroppedMessages", "messages that name nothing to look at", |report| {
+    Metric::counted("DroppedMessages", "messages without a valid scope", |report| {
         report.dropped.len()
     }),
     Metric::counted(
         "Orphans",
-        "instances of [clusters that are gone or not configured any more](docs/operations/dead-clusters.md)",
+        "instances of [clusters that are gone or no longer configured](docs/operations/dead-clusters.md)",
         orphans,
     )
-    .told_where(|report| report.whole),
-    Metric::counted("Calls", "calls to Cloud Map, repeated ones too", |report| {
+    .reported_if(|report| report.whole),
+    Metric::counted("Calls", "calls to Cloud Map, including retries", |report| {
         report.traffic.calls
     }),
     Metric::counted(
         "Throttles",
-        "of those, calls that Cloud Map throttled; each is repeated by itself",
+        "the part of `Calls` that Cloud Map throttled; each is retried automatically",
         |report| report.traffic.throttles,
     ),
 ];
@@ -68,8 +68,8 @@ fn is_about_a_whole_cluster(report: &Report) -> bool {
     report.clusters.iter().any(|cluster| cluster.whole)
 }
 
-/// A run over all clusters is also about what belongs to none. With `FAN_OUT` there is none such: each cluster
-/// has a run of its own, and the alarm looks at the least of them.
+/// A run over all clusters also covers orphans and empty services. `FAN_OUT` has no such run: each cluster has its own,
+/// and the alarm uses the minimum.
 fn is_good(report: &Report) -> usize {
     let mut clusters = report.clusters.iter().filter(|cluster| cluster.whole);
     usize::from(clusters.all(ClusterReport::is_complete) && (report.ok || !report.whole))

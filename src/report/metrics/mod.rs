@@ -1,7 +1,7 @@
-//! A report as CloudWatch metrics: lines in the embedded metric format, one for each cluster and one
-//! for the invocation, of which CloudWatch Logs makes metrics without a call. What is counted, and how,
-//! is in `cluster` and `invocation`; the table in docs/reference/metrics.md is made from those lists, and the
-//! alarms and the dashboard in template.yaml use their names. Few dimensions, since CloudWatch bills each combination.
+//! A report as CloudWatch metrics: lines in the embedded metric format, one for each cluster and one for the invocation.
+//! CloudWatch Logs extracts the metrics without an API call. The metrics are defined in `cluster` and `invocation`; the
+//! table in docs/reference/metrics.md is generated from those lists, and the alarms and the dashboard in template.yaml use
+//! their names. The dimensions are few, since CloudWatch bills each combination.
 
 mod cluster;
 #[cfg(test)]
@@ -26,14 +26,14 @@ pub const FUNCTION: &str = "function_name";
 /// The further dimension of a cluster's metrics: its ARN.
 pub const CLUSTER: &str = "cluster";
 
-/// A metric: its name, what it counts, and where in a report that stands.
+/// A metric: its name, its meaning and its value in a report.
 pub struct Metric<T> {
     /// Its name in CloudWatch.
     pub name: &'static str,
-    /// What it counts.
+    /// The meaning of the count.
     pub meaning: &'static str,
     unit: Unit,
-    is_told: fn(&T) -> bool,
+    is_reported: fn(&T) -> bool,
     count: fn(&T) -> usize,
 }
 
@@ -45,24 +45,23 @@ enum Unit {
 
 impl<T> Metric<T> {
     const fn counted(name: &'static str, meaning: &'static str, count: fn(&T) -> usize) -> Self {
-        Self { name, meaning, unit: Unit::Count, is_told: |_| true, count }
+        Self { name, meaning, unit: Unit::Count, is_reported: |_| true, count }
     }
 
     const fn seconds(name: &'static str, meaning: &'static str, count: fn(&T) -> usize) -> Self {
         Self { unit: Unit::Second, ..Self::counted(name, meaning, count) }
     }
 
-    /// The same metric, of which some reports say nothing.
-    const fn told_where(self, is_told: fn(&T) -> bool) -> Self {
-        Self { is_told, ..self }
+    /// Limits the metric to some reports.
+    const fn reported_if(self, is_reported: fn(&T) -> bool) -> Self {
+        Self { is_reported, ..self }
     }
 }
 
-/// Writes the metrics of an invocation of `function`. A plan that a person asks for is none of a
-/// dashboard's business, and gives none.
+/// Writes the metrics of an invocation of `function`. A plan has none, since it is a question and not a run.
 ///
 /// # Errors
-/// When `output` cannot be written to.
+/// Returns an error if `output` cannot be written to.
 pub fn write(
     report: &Report,
     function: &str,
@@ -72,18 +71,18 @@ pub fn write(
     if report.mode == Mode::Plan {
         return Ok(());
     }
-    for of in &report.clusters {
-        let dimensions = [(FUNCTION, function), (CLUSTER, of.cluster.as_str())];
-        document(time, &dimensions, &OF_CLUSTER, of, output)?;
+    for cluster in &report.clusters {
+        let dimensions = [(FUNCTION, function), (CLUSTER, cluster.cluster.as_str())];
+        write_document(time, &dimensions, &OF_CLUSTER, cluster, output)?;
     }
-    document(time, &[(FUNCTION, function)], &OF_INVOCATION, report, output)
+    write_document(time, &[(FUNCTION, function)], &OF_INVOCATION, report, output)
 }
 
 struct Document<'a, T> {
     time: SystemTime,
     dimensions: &'a [(&'static str, &'a str)],
     metrics: &'a [Metric<T>],
-    of: &'a T,
+    subject: &'a T,
 }
 
 impl<T> Entry for Document<'_, T> {
@@ -92,8 +91,8 @@ impl<T> Entry for Document<'_, T> {
         for (dimension, value) in self.dimensions {
             writer.value(*dimension, *value);
         }
-        for metric in self.metrics.iter().filter(|metric| (metric.is_told)(self.of)) {
-            let count = u64::try_from((metric.count)(self.of)).unwrap_or(u64::MAX);
+        for metric in self.metrics.iter().filter(|metric| (metric.is_reported)(self.subject)) {
+            let count = u64::try_from((metric.count)(self.subject)).unwrap_or(u64::MAX);
             match metric.unit {
                 Unit::Count => writer.value(metric.name, &WithUnit::<u64, Count>::from(count)),
                 Unit::Second => writer.value(metric.name, &WithUnit::<u64, Second>::from(count)),
@@ -102,16 +101,16 @@ impl<T> Entry for Document<'_, T> {
     }
 }
 
-fn document<T>(
+fn write_document<T>(
     time: SystemTime,
     dimensions: &[(&'static str, &str)],
     metrics: &[Metric<T>],
-    of: &T,
+    subject: &T,
     output: &mut impl io::Write,
 ) -> Result<(), IoStreamError> {
     let names = dimensions.iter().map(|(name, _)| (*name).to_owned()).collect();
     let format = Emf::no_validations(NAMESPACE.to_owned(), vec![names]);
-    format.output_to(output).next(&Document { time, dimensions, metrics, of })
+    format.output_to(output).next(&Document { time, dimensions, metrics, subject })
 }
 
 #[cfg(test)]
@@ -123,7 +122,7 @@ mod tests {
     use super::*;
     use crate::report::{ClusterReport, Counts};
 
-    /// What the run was wholly about.
+    /// The extent that the run covered completely.
     #[derive(Clone, Copy, PartialEq)]
     enum Whole {
         Nothing,
@@ -148,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sync_gives_a_line_for_each_cluster_and_one_for_the_invocation() {
+    fn a_sync_writes_a_line_for_each_cluster_and_one_for_the_invocation() {
         let [cluster, invocation] =
             lines(Mode::Sync, Whole::Everything, 0).try_into().expect("two lines");
         let directive = &cluster["_aws"]["CloudWatchMetrics"][0];
@@ -172,10 +171,10 @@ mod tests {
     }
 
     #[test]
-    fn only_what_a_run_was_wholly_about_is_called_a_full_sync_and_a_plan_tells_nothing() {
+    fn a_partial_run_reports_no_full_sync_and_a_plan_no_metric() {
         use Whole::{Everything, Nothing, OneCluster};
 
-        let told = |mode, whole, unreadable| {
+        let reported = |mode, whole, unreadable| {
             let of_line = |line: Value| [line["GoodFullSync"].as_u64(), line["Orphans"].as_u64()];
             let lines = lines(mode, whole, unreadable).into_iter();
             lines.map(of_line).collect::<Vec<_>>()
@@ -191,7 +190,7 @@ mod tests {
             (Mode::Sync, Nothing, 1, vec![none, none]),
             (Mode::Plan, Everything, 0, vec![]),
         ] {
-            assert_eq!(told(mode, whole, unreadable), expected, "{mode} {unreadable}");
+            assert_eq!(reported(mode, whole, unreadable), expected, "{mode} {unreadable}");
         }
     }
 }

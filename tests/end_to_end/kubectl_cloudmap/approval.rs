@@ -30,7 +30,7 @@ async fn an_adoption_without_a_terminal_is_its_plan_and_is_made_with_yes() {
     let planned = terminal.run("adopt -n shop").await;
     assert_eq!(planned.code, Some(2), "{planned:?}");
     assert!(planned.output.ends_with("plan: 1 to adopt, 1 not ours, 1 held back\n"), "{planned:?}");
-    assert_eq!(planned.errors, "nothing was changed; --yes does it\n");
+    assert_eq!(planned.errors, "nothing was changed; approve with --yes\n");
     assert_eq!(world.instances("prod.local", "web")["by-hand"].len(), 1);
 
     let other = terminal.run("adopt -n shop --owner team-a").await;
@@ -54,7 +54,10 @@ async fn a_purge_is_made_where_the_clusters_name_is_typed_and_not_for_another_wo
     for word in ["yes", "", "green"] {
         let refused = terminal.run_by_hand("purge --context blue", word).await;
         assert_eq!(refused.code, Some(2), "{refused:?}");
-        assert!(refused.output.contains("Type \"blue\" to let it: "), "{refused:?}");
+        assert!(
+            refused.output.contains("Type \"blue\" to deregister these instances: "),
+            "{refused:?}"
+        );
         assert!(refused.output.ends_with("nothing was changed\r\n"), "{refused:?}");
         assert_eq!(world.addresses("prod.local", "web"), ["10.0.1.1"]);
     }
@@ -96,7 +99,7 @@ async fn what_the_guard_holds_passes_where_it_is_confirmed() {
     blue.pods("shop", "cart", &[Pod::new("cart-a", "10.0.2.1")]);
     assert_eq!(terminal.run("sync -A").await.code, Some(0));
     let nothing = terminal.run("confirm").await;
-    let said = "the guard holds nothing here, so there is nothing to confirm\n";
+    let said = "the guard holds no loss in this cluster, so there is nothing to confirm\n";
     assert_eq!((nothing.code, nothing.errors.as_str()), (Some(0), said), "{nothing:?}");
     blue.delete_service("shop", "web");
     blue.delete_service("shop", "cart");
@@ -104,7 +107,7 @@ async fn what_the_guard_holds_passes_where_it_is_confirmed() {
     let held = terminal.run("confirm").await;
     assert_eq!(held.code, Some(2), "{held:?}");
     assert!(held.output.contains("! guard      held: "), "{held:?}");
-    assert_eq!(held.errors, "nothing was changed; --yes does it\n");
+    assert_eq!(held.errors, "nothing was changed; approve with --yes\n");
     assert_eq!(world.addresses("prod", "cart"), ["10.0.2.1"]);
 
     let confirmed = terminal.run("confirm --yes").await;

@@ -18,7 +18,7 @@ async fn an_error_of_the_function_is_told_in_its_words() {
     assert_eq!((printed.code, printed.output.as_str()), (Some(1), ""));
     assert_eq!(
         printed.errors,
-        "error: the function sync ended with UnknownCluster: no configured cluster has this name \
+        "error: the function sync failed with UnknownCluster: no configured cluster has this name \
          or ARN; configured: blue\n"
     );
 }
@@ -28,12 +28,9 @@ async fn a_function_that_lambda_ended_or_that_answers_something_else_is_an_error
     let sandbox = Sandbox::start().await.cluster("blue").await;
     let timed_out = json!({"errorType": "Sandbox.Timedout", "errorMessage": "Task timed out"});
     let rows = [
-        (Err(timed_out), "the function sync ended with Sandbox.Timedout: Task timed out"),
-        (Err(json!(null)), "the function sync ended with an error: it did not say why"),
-        (
-            Ok(json!({"batchItemFailures": []})),
-            "the answer is not one that this release understands",
-        ),
+        (Err(timed_out), "the function sync failed with Sandbox.Timedout: Task timed out"),
+        (Err(json!(null)), "the function sync failed with an error: the cause is in its log"),
+        (Ok(json!({"batchItemFailures": []})), "cannot read the function's response"),
     ];
     for (answer, said) in rows {
         deploy(&sandbox, &[], answering(answer));
@@ -54,14 +51,14 @@ async fn a_function_that_is_not_there_or_not_allowed_says_what_would_help() {
         let printed = terminal.run(words).await;
         assert_eq!(printed.code, Some(1), "{words}");
         assert!(printed.errors.contains("ResourceNotFoundException"), "{words}: {printed:?}");
-        assert!(printed.errors.contains("are --region and --profile right?"), "{printed:?}");
+        assert!(printed.errors.contains("check --region and --profile"), "{printed:?}");
     }
     let lifetime = std::time::Duration::from_hours(1);
     let stranger = "arn:aws:iam::111122223333:role/stranger";
     terminal.sign_in(&sandbox.aws().identities.issue(stranger, "bob", lifetime));
     let printed = terminal.run("plan").await;
     assert_eq!(printed.code, Some(1));
-    assert!(printed.errors.contains("it takes lambda:InvokeFunction"), "{printed:?}");
+    assert!(printed.errors.contains("this needs lambda:InvokeFunction"), "{printed:?}");
 }
 
 #[tokio::test]
@@ -79,5 +76,5 @@ async fn mistakes_on_the_command_line_end_with_1_and_help_with_0() {
     assert!(printed.errors.contains("--function <NAME>"), "{printed:?}");
     let help = terminal.run("--help").await;
     assert_eq!((help.code, help.errors.as_str()), (Some(0), ""));
-    assert!(help.output.contains("Exit codes: 0 all is in step"), "{help:?}");
+    assert!(help.output.contains("Exit codes: 0 without changes"), "{help:?}");
 }

@@ -110,14 +110,14 @@ async fn a_service_is_explained_down_to_what_clients_are_told() {
     assert_eq!((explained.code, explained.errors.as_str()), (Some(0), ""), "{explained:?}");
     for line in [
         "+ endpoint   10.0.1.1 (web-a, ready): a sync would register it as ip-10-0-1-1-22162b0180",
-        "= discovery  answers none of this cluster and 1 HEALTHY of others; DNS has it as web.prod.local",
+        "= discovery  returns none of this cluster and 1 HEALTHY of other owners; DNS name web.prod.local",
     ] {
         assert!(explained.output.contains(line), "{line}\n{}", explained.output);
     }
     let missing = terminal.run("explain service/nobody -n shop").await;
     assert_eq!(missing.code, Some(1), "{missing:?}");
     let unnamed = terminal.run("explain -n shop").await;
-    assert_eq!(unnamed.errors, "error: name the Service to explain: service/NAME\n");
+    assert_eq!(unnamed.errors, "error: the Service to explain is missing: add service/NAME\n");
 }
 
 #[tokio::test]
@@ -165,7 +165,7 @@ async fn the_page_about_the_move_shows_the_split_and_what_has_changed() {
     let other = terminal.file("other.json", "[]");
     let refused = terminal.run(&format!("report --html --since {other}")).await;
     assert_eq!(refused.code, Some(1));
-    assert!(refused.errors.contains("is no output of `kubectl cloudmap status -o json`"));
+    assert!(refused.errors.contains("is not an output of `kubectl cloudmap status -o json`"));
 }
 
 #[tokio::test]
@@ -206,11 +206,11 @@ async fn a_context_that_leads_to_no_cluster_is_an_error_before_anything_is_asked
         ("plan --context red", "error: the kubeconfig has no context \"red\"\n"),
         (
             "plan --context kind --kubeconfig ",
-            "error: the context \"kind\" does not name an EKS cluster: pass --cluster\n",
+            "error: the context \"kind\" does not name an EKS cluster: set --cluster\n",
         ),
         (
             "plan svc/web --cluster blue",
-            "error: a Service is named and its namespace is not: add -n NAMESPACE\n",
+            "error: the namespace of the Service is missing: add -n NAMESPACE\n",
         ),
     ];
     for (words, error) in rows {

@@ -182,7 +182,13 @@ pub fn settle(simulation: &mut Simulation, selections: &[Selection]) {
 pub fn assert_settled(simulation: &Simulation, plan: &Plan) {
     // That a namespace is full only a refused call shows.
     let comes = |change: &&Change| matches!(change.stage(), Stage::Create | Stage::Register);
-    let is_refused = |it: &&Change| comes(it) && simulation.is_full(&it.place().key);
+    let is_refused = |it: &&Change| {
+        // Without an instance there, the cluster has no say in the TTL either.
+        let has_say = |key| simulation.world.0.ours(key).next().is_some();
+        let key = &it.place().key;
+        let is_left = it.stage() == Stage::Update && !has_say(key);
+        (comes(it) || is_left) && simulation.is_full(key)
+    };
     let holders = Holders::decide(&simulation.world.0);
     for change in plan.changes.values().flatten().filter(|it| !is_refused(it)) {
         let told = tell(plan);

@@ -65,7 +65,7 @@ fn a_name_that_one_of_its_claimants_does_not_share_is_held_by_one_and_the_others
     let alone = |name| service(name, "dns/web");
     let (holders, told) = mixed(alone("shop/old").created(1), young(&[]));
     assert_eq!(holders, ["shop/old"]);
-    assert!(told.contains("these do not: ops/web, shop/old (DomainConflict)"), "{told}");
+    assert!(told.contains("without it: ops/web, shop/old (DomainConflict)"), "{told}");
     let (_, told) = mixed(alone("shop/old").created(1), alone("shop/young").created(2));
     assert!(!told.contains("shared"), "{told}");
 }

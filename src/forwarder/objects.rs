@@ -1,13 +1,14 @@
-//! The objects of one watch, each with the version that was seen last.
+//! The objects of one watch, each with its last version. An event of the watch is compared with them, and gives the Services
+//! with changed objects.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::changes::{Object, Seen};
 use crate::model::ServiceRef;
 
-/// What one watch has seen. Objects that belong to no Service of interest are not kept.
+/// The objects of one watch. Objects without a Service are not kept.
 #[derive(Debug, Default)]
-pub(super) struct Followed {
+pub(super) struct Objects {
     objects: BTreeMap<ServiceRef, Kept>,
     listing: BTreeSet<ServiceRef>,
     listed: bool,
@@ -19,9 +20,9 @@ struct Kept {
     service: ServiceRef,
 }
 
-impl Followed {
-    /// The Services whose objects are not what they were, each once.
-    pub(super) fn take(&mut self, seen: Seen) -> BTreeSet<ServiceRef> {
+impl Objects {
+    /// Records an event, and returns the Services with changed objects.
+    pub(super) fn record(&mut self, seen: Seen) -> BTreeSet<ServiceRef> {
         match seen {
             Seen::ListBegins => {
                 self.listing.clear();
@@ -37,12 +38,11 @@ impl Followed {
         }
     }
 
-    /// Whether a list was read to its end.
+    /// Whether a list was read completely.
     pub(super) fn was_listed(&self) -> bool {
         self.listed
     }
 
-    /// Whether there is an object with this namespace and name.
     pub(super) fn has(&self, key: &ServiceRef) -> bool {
         self.objects.contains_key(key)
     }
