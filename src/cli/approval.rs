@@ -1,5 +1,5 @@
-//! The verbs that need an approval: `adopt`, `purge` and `confirm`. Each prints its plan, reads a word from the terminal, and
-//! carries the plan out if the word matches. Without a terminal only `--yes` approves.
+//! The verbs that need an approval: `adopt`, `purge` and `confirm`. Each prints its plan, reads a word from the
+//! terminal, and carries the plan out if the word matches. Without a terminal only `--yes` approves.
 
 use std::io::{self, BufRead, IsTerminal, Write};
 

@@ -1,5 +1,5 @@
-//! The verbs of the command line, parsed by clap: the doc comments here are the help texts. Options of several verbs are in
-//! `options`.
+//! The verbs of the command line, parsed by clap: the doc comments here are the help texts. Options of several verbs
+//! are in `options`.
 
 mod options;
 

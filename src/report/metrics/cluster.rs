@@ -1,4 +1,5 @@
-//! The metrics of one cluster: each with its name, its meaning and its value in the cluster's report.
+//! The metrics of one cluster: each with its name, its meaning and its value in the cluster's report. The
+//! counts are derived from its lines.
 
 use super::Metric;
 use crate::model::Verb;
