@@ -33,7 +33,7 @@ pub const OF_CLUSTER: [Metric<ClusterReport>; 15] = [
     ),
     Metric::counted(
         "Conflicts",
-        "the part of `HeldBack` whose name another Service of the cluster holds",
+        "the part of `HeldBack` with a name that another Service of the cluster holds",
         |cluster| cluster.held_back_as("DomainConflict"),
     ),
     Metric::counted(
