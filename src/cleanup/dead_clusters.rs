@@ -1,5 +1,6 @@
 //! The orphans in one Cloud Map: finds instances with marks of clusters that are not synced, looks up these clusters in
-//! EKS, and reports or purges the instances according to the settings. Wiring only; the rules are in [`crate::publish::plan::Orphans`].
+//! EKS, and reports or purges the instances according to the settings. Wiring only; the rules are in
+//! [`crate::publish::plan::Orphans`].
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -101,8 +102,8 @@ impl Invocation<'_> {
         Ok(Some((observed, orphans)))
     }
 
-    /// Whether EKS has the cluster, if the result matters. A cluster that is not configured is looked up with a role that
-    /// is configured for its account.
+    /// Whether EKS has the cluster, if the result matters. A cluster that is not configured is looked up with a role
+    /// that is configured for its account.
     async fn existence(
         &self,
         cluster: &ClusterArn,

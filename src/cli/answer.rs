@@ -1,5 +1,5 @@
-//! The response of the function to a command: the JSON as received, and its parsed form for tables and Markdown. The exit
-//! code is derived from it, as in `terraform plan -detailed-exitcode`.
+//! The response of the function to a command: the JSON as received, and its parsed form for tables and Markdown. The
+//! exit code is derived from it, as in `terraform plan -detailed-exitcode`.
 
 use std::process::ExitCode;
 

@@ -1,5 +1,5 @@
-//! The verbs that need an approval: `adopt`, `purge` and `confirm`. Each prints its plan, reads a word from the terminal, and
-//! carries the plan out if the word matches. Without a terminal only `--yes` approves.
+//! The verbs that need an approval: `adopt`, `purge` and `confirm`. Each prints its plan, reads a word from the
+//! terminal, and carries the plan out if the word matches. Without a terminal only `--yes` approves.
 
 use std::io::{self, BufRead, IsTerminal, Write};
 
@@ -17,7 +17,7 @@ pub async fn adopt(adopt: Adopt) -> Result<Code, Error> {
         return carry_out(&aws, &command, output.format).await;
     }
     let planned: Answer<Report> = run_and_print(&aws, &plan, output.format).await?;
-    if planned.code() != Code::Changes || !ask_approval("adopt these instances", "yes")? {
+    if planned.code() != Code::Changes || !read_approval("adopt these instances", "yes")? {
         return Ok(planned.code());
     }
     carry_out(&aws, &command, output.format).await
@@ -33,7 +33,7 @@ pub async fn purge(Purge { registry, approved: purge }: Purge) -> Result<Code, E
     }
     let planned: Answer<Report> = run_and_print(&aws, &plan, format).await?;
     let name = plan.place.cluster_name();
-    if planned.code() != Code::Changes || !ask_approval("deregister these instances", name)? {
+    if planned.code() != Code::Changes || !read_approval("deregister these instances", name)? {
         return Ok(planned.code());
     }
     carry_out(&aws, &command, format).await
@@ -52,7 +52,7 @@ pub async fn confirm(confirm: Approved) -> Result<Code, Error> {
         eprintln!("the guard holds no loss in this cluster, so there is nothing to confirm");
         return Ok(planned.code());
     }
-    if !ask_approval("sync this cluster and carry out the loss", "yes")? {
+    if !read_approval("sync this cluster and carry out the loss", "yes")? {
         // The plan does not count the held removals as changes, but a confirmation would make them.
         return Ok(if planned.code() == Code::Error { Code::Error } else { Code::Changes });
     }
@@ -65,7 +65,7 @@ async fn carry_out(aws: &Aws, command: &Command, format: Format) -> Result<Code,
 }
 
 /// Reads a word from the terminal. The action is approved if the word matches.
-fn ask_approval(action: &str, word: &str) -> Result<bool, Error> {
+fn read_approval(action: &str, word: &str) -> Result<bool, Error> {
     if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
         eprintln!("nothing was changed; approve with --yes");
         return Ok(false);

@@ -1,5 +1,5 @@
-//! The colours of a table's lines, by the sign at the start of each line, as in Terraform. A line without a sign and without
-//! indentation is bold.
+//! The colours of a table's lines, by the sign at the start of each line, as in Terraform. A line without a sign and
+//! without indentation is bold.
 
 const RESET: &str = "\x1b[0m";
 const BOLD: &str = "\x1b[1m";

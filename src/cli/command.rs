@@ -1,4 +1,5 @@
-//! The request to the function: an action with its scope, as the payload of a direct invocation.
+//! The request to the function: an action with its scope, as the payload of a direct invocation. `runner` sends it
+//! to the function.
 
 use std::fmt;
 

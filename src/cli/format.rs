@@ -1,5 +1,5 @@
-//! The output of an answer: a table, JSON, YAML or Markdown. A table has colours if standard output is a terminal and NO_COLOR
-//! is not set. Control characters in texts from outside are escaped before they reach a terminal.
+//! The output of an answer: a table, JSON, YAML or Markdown. A table has colours if standard output is a terminal and
+//! NO_COLOR is not set. Control characters in texts from outside are escaped before they reach a terminal.
 
 use std::io::{self, ErrorKind, IsTerminal, Write};
 

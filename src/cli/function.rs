@@ -1,4 +1,5 @@
 //! The deployed function: invokes it through Lambda and returns its response, or reads its settings for a local run.
+//! Errors of Lambda become messages with a remedy.
 
 use std::collections::BTreeMap;
 use std::fmt;

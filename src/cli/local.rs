@@ -1,5 +1,5 @@
-//! The function in this process: the same handler, with the credentials of the terminal. The settings come from the deployed
-//! function if one is named, otherwise from the environment.
+//! The function in this process: the same handler, with the credentials of the terminal. The settings come from the
+//! deployed function if one is named, otherwise from the environment.
 
 use std::ffi::OsString;
 use std::time::Duration;

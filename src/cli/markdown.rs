@@ -1,5 +1,5 @@
-//! A report as Markdown, for a pull request or a ticket: a heading for each cluster, and a table with a row for each change
-//! and each held-back request.
+//! A report as Markdown, for a pull request or a ticket: a heading for each cluster, and a table with a row for each
+//! change and each held-back request.
 
 use std::fmt::{self, Display, Formatter};
 

@@ -1,5 +1,5 @@
-//! The scope of a command line: a cluster by kubectl's context, or by name, with a namespace and a Service. `command` puts it
-//! into the payload.
+//! The scope of a command line: a cluster by kubectl's context, or by name, with a namespace and a Service. `command`
+//! puts it into the payload.
 
 use std::fmt;
 use std::io;

@@ -1,5 +1,5 @@
-//! The progress on standard error, if that is a terminal: one line with the command and the elapsed seconds. It is cleared
-//! before the answer is printed.
+//! The progress on standard error, if that is a terminal: one line with the command and the elapsed seconds. It is
+//! cleared before the answer is printed.
 
 use std::future::Future;
 use std::io::{self, IsTerminal, Write};

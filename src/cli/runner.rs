@@ -1,4 +1,5 @@
-//! Runs a command's payload: by the deployed function, or with `--local` in this process.
+//! Runs a command's payload: by the deployed function, or with `--local` in this process. Either
+//! returns the JSON of the response.
 
 use std::fmt;
 

@@ -1,5 +1,5 @@
-//! The actions of the function, each with its word in a command and the fields that the command may have. `direct` reads
-//! a command with them; `function` runs it.
+//! The actions of the function, each with its word in a command and the fields that the command may have. `direct`
+//! reads a command with them; `function` runs it.
 
 use std::fmt;
 

@@ -1,5 +1,5 @@
-//! A command of a direct invocation: an `action`, its scope and its fields. Unknown fields are rejected, since a mistyped
-//! field would silently widen the scope.
+//! A command of a direct invocation: an `action`, its scope and its fields. Unknown fields are rejected, since a
+//! mistyped field would silently widen the scope.
 
 use serde_json::{Map, Value};
 

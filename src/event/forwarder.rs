@@ -1,6 +1,6 @@
-//! The records of tools that forward changes in a cluster, in each tool's own format: kubernetes-event-exporter, Argo Events'
-//! resource source, kubewatch, and a plain object or reference, as in the CloudEvents of Knative's ApiServerSource. The
-//! object in the record gives the scope.
+//! The records of tools that forward changes in a cluster, in each tool's own format: kubernetes-event-exporter, Argo
+//! Events' resource source, kubewatch, and a plain object or reference, as in the CloudEvents of Knative's
+//! ApiServerSource. The object in the record gives the scope.
 
 use serde_json::{Map, Value};
 
@@ -52,8 +52,8 @@ fn argo_cluster(record: &Map<String, Value>) -> Result<Option<String>, Unusable>
     name::text(metadata, "cluster")?.map(name::cluster).transpose()
 }
 
-/// The data of its CloudEvent. `obj` comes from a typed client, which omits kind and apiVersion. The record has the kind
-/// beside it, or the resource if kubewatch watches a custom one:
+/// The data of its CloudEvent. `obj` comes from a typed client, which omits kind and apiVersion. The record has the
+/// kind beside it, or the resource if kubewatch watches a custom one:
 /// <https://github.com/robusta-dev/kubewatch/blob/master/pkg/handlers/cloudevent/cloudevent.go>
 fn kubewatch(record: &Map<String, Value>) -> Option<Result<Scope, Unusable>> {
     text(record, "operation")?;

@@ -31,8 +31,8 @@ impl Followed {
         }
     }
 
-    /// Finds a kind by its name or resource. Other API groups have kinds of the same name, such as Knative's Service, so
-    /// the group must match if it is known.
+    /// Finds a kind by its name or resource. Other API groups have kinds of the same name, such as Knative's Service,
+    /// so the group must match if it is known.
     pub(super) fn find(kind: &str, api_version: Option<&str>) -> Result<Self, Unusable> {
         let group = api_version
             .filter(|version| !version.is_empty())

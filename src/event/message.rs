@@ -1,5 +1,5 @@
-//! An SQS batch, record by record: body -> envelopes opened -> a forwarder's record or our own message -> scope. Each record
-//! is read independently, so an invalid one does not affect the others.
+//! An SQS batch, record by record: body -> envelopes opened -> a forwarder's record or our own message -> scope. Each
+//! record is read independently, so an invalid one does not affect the others.
 
 use aws_lambda_events::sqs::{SqsEvent, SqsMessage};
 use serde::Deserialize;
@@ -76,8 +76,8 @@ fn read_content(content: &Value, envelopes_left: usize) -> Result<Scope, Unusabl
     Ok(read_content(&content, envelopes_left)?.in_cluster(cluster))
 }
 
-/// `{"cluster"?,"namespace","service"?}` or `{"action":"sync","cluster"?}`. Other fields are ignored, since a message can
-/// only select a scope; `confirm` and other actions are rejected.
+/// `{"cluster"?,"namespace","service"?}` or `{"action":"sync","cluster"?}`. Other fields are ignored, since a message
+/// can only select a scope; `confirm` and other actions are rejected.
 fn read_own(object: &Map<String, Value>) -> Result<Scope, Unusable> {
     if object.contains_key("confirm") {
         return Err(Unusable::ActionNotAllowed { action: "confirm" });

@@ -1,9 +1,9 @@
 //! From one Lambda payload to the request in it. Pure: JSON and names, without clients and settings.
 //!
 //! Data moves one way: payload -> [`Invocation`]. `message` reads the records of a queue one by one: `envelope` opens
-//! envelopes, `forwarder` finds the Kubernetes object in a forwarder's record, and `object` derives the [`Scope`] from it.
-//! The lines of an audit log (`audit_log`) contain such objects, too. Only the scope is taken from an event; its other
-//! content is not trusted. `events/` has one payload of every accepted shape.
+//! envelopes, `forwarder` finds the Kubernetes object in a forwarder's record, and `object` derives the [`Scope`] from
+//! it. The lines of an audit log (`audit_log`) contain such objects, too. Only the scope is taken from an event; its
+//! other content is not trusted. `events/` has one payload of every accepted shape.
 
 mod action;
 mod audit_log;

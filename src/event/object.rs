@@ -1,5 +1,5 @@
-//! From a Kubernetes object, or a reference to one, to the scope that its change affects. Only its kind, its names and, for
-//! an EndpointSlice, its Service are read.
+//! From a Kubernetes object, or a reference to one, to the scope that its change affects. Only its kind, its names and,
+//! for an EndpointSlice, its Service are read.
 
 use std::collections::BTreeMap;
 
@@ -87,8 +87,8 @@ pub(super) fn scope(
     }
 }
 
-/// `web-x7k2p` -> `web`. `None` for a name without a generated suffix, and for a name so long that the Service's part may
-/// have been cut.
+/// `web-x7k2p` -> `web`. `None` for a name without a generated suffix, and for a name so long that the Service's part
+/// may have been cut.
 fn without_suffix(slice: &str) -> Option<&str> {
     let (service, suffix) = slice.rsplit_once('-')?;
     let generated = suffix.len() == SUFFIX_LENGTH

@@ -1,5 +1,5 @@
-//! The scope of an event: a cluster, in it a Kubernetes namespace, in it a Service. Names are checked here and in `name`;
-//! whether they exist is checked when the cluster is read.
+//! The scope of an event: a cluster, in it a Kubernetes namespace, in it a Service. Names are checked here and in
+//! `name`; whether they exist is checked when the cluster is read.
 
 use std::fmt;
 
@@ -14,8 +14,8 @@ use super::{Continuation, Unusable, name};
 pub enum ClusterName {
     /// Every configured cluster: a `sync` or `plan` without a scope.
     Every,
-    /// The only configured cluster: the event has a namespace and no cluster. If several clusters are configured, such a
-    /// scope is rejected.
+    /// The only configured cluster: the event has a namespace and no cluster. If several clusters are configured, such
+    /// a scope is rejected.
     Only,
     /// An EKS cluster's name or ARN, as the sender is configured.
     Named(String),
@@ -70,8 +70,8 @@ impl Scope {
         Self { cluster: ClusterName::Every, namespace: None, service: None, continuation: None }
     }
 
-    /// Reads the fields `cluster`, `namespace` and `service`. An empty name is an error and does not count as absent, since
-    /// that would widen the scope.
+    /// Reads the fields `cluster`, `namespace` and `service`. An empty name is an error and does not count as absent,
+    /// since that would widen the scope.
     pub(super) fn from_fields(object: &Map<String, Value>) -> Result<Self, Unusable> {
         let cluster = name::text(object, "cluster")?.map(name::cluster).transpose()?;
         let namespace = name::text(object, "namespace")?.map(name::namespace).transpose()?;

@@ -1,5 +1,5 @@
-//! The reason that a message has no scope. The only text of the message in a variant is a checked kind, so each variant can be
-//! logged and counted as it is.
+//! The reason that a message has no scope. The only text of the message in a variant is a checked kind, so each variant
+//! can be logged and counted as it is.
 
 /// The reason that a message is unusable. A retry does not help.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

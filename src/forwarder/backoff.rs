@@ -11,8 +11,8 @@ pub(super) fn pause(failures: u32, first: Duration, longest: Duration) -> Durati
     doubled.min(longest)
 }
 
-/// The backoff of one watch. kube resets a backoff after each successful response, and a watch that cannot list starts with
-/// one each time. So the count of failures is kept until a quiet time without any.
+/// The backoff of one watch. kube resets a backoff after each successful response, and a watch that cannot list starts
+/// with one each time. So the count of failures is kept until a quiet time without any.
 #[derive(Debug, Default)]
 pub(super) struct WatchBackoff {
     failures: u32,

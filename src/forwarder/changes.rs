@@ -1,5 +1,5 @@
-//! From the events of the watches to the Services that need a message. The version of each object is kept, so a list that
-//! is read again after a broken watch reports only the changes since. Pure: no client, no clock.
+//! From the events of the watches to the Services that need a message. The version of each object is kept, so a list
+//! that is read again after a broken watch reports only the changes since. Pure: no client, no clock.
 
 use super::objects::Objects;
 use super::place::Place;
@@ -45,8 +45,8 @@ pub struct Changes {
 }
 
 impl Changes {
-    /// Records an event, and returns the places that need a message. The first lists return no single Services: once all
-    /// are complete, the whole cluster needs a message, since earlier changes are unknown.
+    /// Records an event, and returns the places that need a message. The first lists return no single Services: once
+    /// all are complete, the whole cluster needs a message, since earlier changes are unknown.
     pub fn record(&mut self, watch: Watch, seen: Seen) -> Vec<Place> {
         let objects = match watch {
             Watch::Services => &mut self.services,

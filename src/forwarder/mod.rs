@@ -1,13 +1,13 @@
-//! The forwarder, an optional program that runs in a cluster: when an annotated Service or its endpoints change, it sends a
-//! message to the function's queue within a second.
+//! The forwarder, an optional program that runs in a cluster: when an annotated Service or its endpoints change, it
+//! sends a message to the function's queue within a second.
 //!
 //! ```text
 //! watch ──> changes ──> pending ──> deliver ──> queue
 //! (kube)    (pure)      (debounced)             (SQS)
 //! ```
 //!
-//! It has no state that a restart would lose: changes before its start are covered by one message about the whole cluster.
-//! Two forwarders at once only send each message twice.
+//! It has no state that a restart would lose: changes before its start are covered by one message about the whole
+//! cluster. Two forwarders at once only send each message twice.
 
 mod backoff;
 mod changes;

@@ -1,5 +1,5 @@
-//! The objects of one watch, each with its last version. An event of the watch is compared with them, and gives the Services
-//! with changed objects.
+//! The objects of one watch, each with its last version. An event of the watch is compared with them, and gives the
+//! Services with changed objects.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,6 +1,6 @@
-//! The pending messages. Changes of one Service within a short time become one message, and rejected messages are retried
-//! with a backoff; a Service is pending at most once. If too many Services are pending, one message about the whole cluster
-//! replaces them, which bounds the memory.
+//! The pending messages. Changes of one Service within a short time become one message, and rejected messages are
+//! retried with a backoff; a Service is pending at most once. If too many Services are pending, one message about the
+//! whole cluster replaces them, which bounds the memory.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

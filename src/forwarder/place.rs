@@ -1,5 +1,5 @@
-//! The place of a change, and the message about it: a sync of one Service, or of the whole cluster. The function's `event`
-//! reads these messages.
+//! The place of a change, and the message about it: a sync of one Service, or of the whole cluster. The function's
+//! `event` reads these messages.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,5 @@
-//! The function's queue: sends up to ten messages in one request, and returns the messages that SQS accepted and rejected.
+//! The function's queue: sends up to ten messages in one request, and returns the messages that SQS accepted and
+//! rejected.
 
 use std::time::Duration;
 
@@ -48,8 +49,8 @@ pub enum Error {
     },
 }
 
-/// The SDK's configuration for a queue. The credentials come from the environment: EKS Pod Identity, the pod's ServiceAccount,
-/// or any other source of the SDK.
+/// The SDK's configuration for a queue. The credentials come from the environment: EKS Pod Identity, the pod's
+/// ServiceAccount, or any other source of the SDK.
 pub fn sdk_config(queue: &QueueUrl) -> ConfigLoader {
     let timeouts = TimeoutConfig::builder()
         .connect_timeout(CONNECT_TIMEOUT)
@@ -89,8 +90,8 @@ impl Queue {
     }
 }
 
-/// Splits the messages by SQS's response. A message that is missing there counts as rejected: a duplicate is better than a
-/// loss.
+/// Splits the messages by SQS's response. A message that is missing there counts as rejected: a duplicate is better
+/// than a loss.
 fn outcome(places: &[Due], answer: &SendMessageBatchOutput) -> Outcome {
     let mut outcome = Outcome::default();
     for (index, due) in places.iter().enumerate() {

@@ -1,5 +1,5 @@
-//! The forwarder's settings: environment variables, parsed once into a typed value. All mistakes are reported together, as
-//! the function does. The SDK reads `AWS_*`; `RUST_LOG` is the log level.
+//! The forwarder's settings: environment variables, parsed once into a typed value. All mistakes are reported together,
+//! as the function does. The SDK reads `AWS_*`; `RUST_LOG` is the log level.
 
 use http::Uri;
 

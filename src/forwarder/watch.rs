@@ -1,5 +1,5 @@
-//! The watches of the cluster, with kube's watcher: it resumes a broken watch at its last version, or lists again if the
-//! server no longer has that version. Only metadata is requested, since the function reads the objects itself.
+//! The watches of the cluster, with kube's watcher: it resumes a broken watch at its last version, or lists again if
+//! the server no longer has that version. Only metadata is requested, since the function reads the objects itself.
 
 use std::fmt::Debug;
 use std::time::Duration;

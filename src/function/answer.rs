@@ -91,8 +91,8 @@ impl Answer {
         Self { report: None, response: Ok(within_limit(answer)) }
     }
 
-    /// The response to the schedule or a log subscription: the counts, or an error if the run is incomplete. Alarms count
-    /// these errors.
+    /// The response to the schedule or a log subscription: the counts, or an error if the run is incomplete. Alarms
+    /// count these errors.
     pub(super) fn to_schedule(report: Report) -> Self {
         let response = if report.ok {
             Ok(json!({ "ok": true, "mode": report.mode, "counts": report.counts }))

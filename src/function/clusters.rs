@@ -1,5 +1,5 @@
-//! The clusters of `CLUSTERS`, each synced once. An entry with a name and an entry with an ARN may be the same cluster, but
-//! only EKS knows the account of a name: the two are merged after the first DescribeCluster for the name.
+//! The clusters of `CLUSTERS`, each synced once. An entry with a name and an entry with an ARN may be the same cluster,
+//! but only EKS knows the account of a name: the two are merged after the first DescribeCluster for the name.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -78,8 +78,8 @@ impl<'a> Configured<'a> {
         self.indexes().filter(|index| self.clusters[*index].is_called(name)).collect()
     }
 
-    /// Whether these indexes can be one cluster. Both entries are selected if the cluster is not described yet, or if they
-    /// contradict each other: the message fails and returns instead of being dropped.
+    /// Whether these indexes can be one cluster. Both entries are selected if the cluster is not described yet, or if
+    /// they contradict each other: the message fails and returns instead of being dropped.
     pub fn can_be_one(&self, indexes: &[usize]) -> bool {
         let unique = indexes.iter().filter(|index| !self.duplicates.contains_key(index)).count();
         !indexes.is_empty() && unique <= 1

@@ -1,5 +1,5 @@
-//! The orphans after a full sync: instances of clusters that are gone or no longer in the settings. Gathers the configured
-//! clusters of this run, searches every Cloud Map, and logs the result.
+//! The orphans after a full sync: instances of clusters that are gone or no longer in the settings. Gathers the
+//! configured clusters of this run, searches every Cloud Map, and logs the result.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,8 @@ use crate::reconcile::Invocation;
 use crate::report::{ClusterReport, OrphanReport};
 
 impl Function {
-    /// Searches every Cloud Map of the run. An unreadable one is only logged, since the report of its clusters has the error.
+    /// Searches every Cloud Map of the run. An unreadable one is only logged, since the report of its clusters has the
+    /// error.
     pub(super) async fn orphans(
         &self,
         invocation: &Invocation<'_>,

@@ -1,6 +1,6 @@
-//! `FAN_OUT`: the schedule queues one message for each cluster, and a run that reaches its deadline requeues its unfinished
-//! work in parts (shards). A part may overlap with another run, as any two runs may: each run plans from the current state,
-//! and a repeated change has no effect.
+//! `FAN_OUT`: the schedule queues one message for each cluster, and a run that reaches its deadline requeues its
+//! unfinished work in parts (shards). A part may overlap with another run, as any two runs may: each run plans from the
+//! current state, and a repeated change has no effect.
 
 use std::collections::BTreeMap;
 
@@ -41,8 +41,8 @@ impl Function {
         Some(Answer { report: None, response })
     }
 
-    /// Requeues the work that a run of whole clusters, or of parts of them, left undone at its deadline. Requeued work is
-    /// no longer unfinished, so the messages that requested it do not return.
+    /// Requeues the work that a run of whole clusters, or of parts of them, left undone at its deadline. Requeued work
+    /// is no longer unfinished, so the messages that requested it do not return.
     pub(super) async fn requeue(
         &self,
         run: &mut Run,
@@ -83,7 +83,8 @@ pub(super) fn count_attempts(attempts: &mut Attempts, scope: &Scope, selections:
     }
 }
 
-/// The parts in which unfinished work is requeued. Messages about single Services are not requeued: they return as failed.
+/// The parts in which unfinished work is requeued. Messages about single Services are not requeued: they return as
+/// failed.
 fn requeued_parts(selection: &Selection) -> Vec<Shard> {
     match selection {
         Selection::Everything => Shard::all(PARTS).collect(),

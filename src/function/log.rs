@@ -1,5 +1,5 @@
-//! The log of a run: a line for each change, each cluster and each dropped message, with fields named as in the report. All
-//! errors of the report are logged here. No line contains a payload, a token or a secret.
+//! The log of a run: a line for each change, each cluster and each dropped message, with fields named as in the report.
+//! All errors of the report are logged here. No line contains a payload, a token or a secret.
 
 use tracing::{error, info, warn};
 

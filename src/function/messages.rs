@@ -1,5 +1,5 @@
-//! The messages of a queue, or the lines of a log. Their scopes are merged, and each cluster is synced once. Returns the
-//! run, and the scope of each message for the response to the queue.
+//! The messages of a queue, or the lines of a log. Their scopes are merged, and each cluster is synced once. Returns
+//! the run, and the scope of each message for the response to the queue.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! The clusters of a direct invocation. A kubeconfig names a cluster by its ARN, and the settings may have only its name:
-//! DescribeCluster returns the ARN of the name, which is compared.
+//! The clusters of a direct invocation. A kubeconfig names a cluster by its ARN, and the settings may have only its
+//! name: DescribeCluster returns the ARN of the name, which is compared.
 
 use super::Function;
 use super::scope::{Selections, UnknownCluster};

@@ -1,5 +1,5 @@
-//! The function's own queue. Lambda invokes the function concurrently for its messages, so unfinished work of one invocation
-//! continues in others. A failed message returns after a backoff that doubles with each delivery.
+//! The function's own queue. Lambda invokes the function concurrently for its messages, so unfinished work of one
+//! invocation continues in others. A failed message returns after a backoff that doubles with each delivery.
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
-//! The backoff of failed messages. By default SQS delivers them again after the visibility timeout, which must cover a run
-//! that Lambda kills: too long for a transient failure, and too short for an outage. So each failed message gets a delay
-//! by its number of deliveries.
+//! The backoff of failed messages. By default SQS delivers them again after the visibility timeout, which must cover a
+//! run that Lambda kills: too long for a transient failure, and too short for an outage. So each failed message gets a
+//! delay by its number of deliveries.
 
 use std::collections::BTreeMap;
 
@@ -24,8 +24,8 @@ pub(super) fn receipts(messages: &[Message]) -> Receipts {
 }
 
 impl Function {
-    /// Postpones failed messages by 1, 2, 4, 8 … minutes. Only the queue of the settings is used, since the payload is not
-    /// trusted. If this fails they return after the visibility timeout.
+    /// Postpones failed messages by 1, 2, 4, 8 … minutes. Only the queue of the settings is used, since the payload is
+    /// not trusted. If this fails they return after the visibility timeout.
     pub(super) async fn postpone(&self, receipts: &Receipts, failed: &[String], until: Deadline) {
         let Some(queue) = &self.queue else { return };
         let failed = failed.iter().filter_map(|id| receipts.get(id)).flatten();

@@ -1,5 +1,5 @@
-//! A run over the selected Services of some clusters: reconciles each cluster independently of the others, then after a full
-//! sync handles orphans and empty services, and builds the report.
+//! A run over the selected Services of some clusters: reconciles each cluster independently of the others, then after a
+//! full sync handles orphans and empty services, and builds the report.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError};

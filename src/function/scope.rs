@@ -1,5 +1,5 @@
-//! From a scope to the selected Services of configured clusters. An event contains only a name; the cluster behind it is
-//! taken from the settings alone.
+//! From a scope to the selected Services of configured clusters. An event contains only a name; the cluster behind it
+//! is taken from the settings alone.
 
 use std::collections::BTreeMap;
 

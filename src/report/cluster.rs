@@ -1,4 +1,5 @@
 //! The state of one cluster's report as a whole: unreadable, complete, or with changes left undone.
+//! The run reads these to decide whether it was complete.
 
 use std::error::Error;
 

@@ -1,5 +1,5 @@
-//! The counts of a run: the response to a scheduled run, and the fields of a log line. Each cluster's report is counted,
-//! then the counts of all clusters are added up.
+//! The counts of a run: the response to a scheduled run, and the fields of a log line. Each cluster's report is
+//! counted, then the counts of all clusters are added up.
 
 use std::iter::Sum;
 use std::ops::Add;

@@ -1,6 +1,6 @@
 //! The report of a run: the changes that it made or would make, as one value. It serialises as the JSON response to a
-//! direct invocation, prints as a table (`table`) and becomes CloudWatch metrics (`metrics`). The plugin of kubectl parses
-//! that JSON. Pure; `function` logs it.
+//! direct invocation, prints as a table (`table`) and becomes CloudWatch metrics (`metrics`). The plugin of kubectl
+//! parses that JSON. Pure; `function` logs it.
 
 mod cluster;
 mod counts;

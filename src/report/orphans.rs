@@ -1,5 +1,5 @@
-//! The orphans of one cluster in one Cloud Map: their number, the reason, and the result of a purge. `cleanup` fills it;
-//! the report counts and prints it.
+//! The orphans of one cluster in one Cloud Map: their number, the reason, and the result of a purge. `cleanup` fills
+//! it; the report counts and prints it.
 
 use std::fmt::{self, Display, Formatter};
 

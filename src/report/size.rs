@@ -1,5 +1,5 @@
-//! The size limit of a response: Lambda rejects one of more than 6 MB. Longer lists are shortened until the response fits,
-//! and the response names the part that is left out.
+//! The size limit of a response: Lambda rejects one of more than 6 MB. Longer lists are shortened until the response
+//! fits, and the response names the part that is left out.
 
 use std::io::{self, Write};
 

@@ -1,5 +1,5 @@
-//! The report as a table: one block per cluster, one line per change, with Terraform's signs (`+ ~ - = !`). The alternate
-//! form adds the Kubernetes Service to each change.
+//! The report as a table: one block per cluster, one line per change, with Terraform's signs (`+ ~ - = !`). The
+//! alternate form adds the Kubernetes Service to each change.
 
 use std::fmt::{self, Display, Formatter};
 

@@ -179,8 +179,8 @@ async fn simulation_names_the_resources_and_the_context_of_each_right_to_write()
     let fleet = fleet().await;
     let checkup = doctor(&fleet, &[("OWNER_ID", "team-a")]).await;
     let checks = &checkup.clusters[0].checks;
-    let untried = checks.iter().find(|check| check.detail.starts_with("not tried"));
-    let command = untried.and_then(|check| check.fix.clone()).expect("a command");
+    let untested = checks.iter().find(|check| check.detail.starts_with("not tested"));
+    let command = untested.and_then(|check| check.fix.clone()).expect("a command");
     let arn = "arn:aws:servicediscovery:eu-central-1:111122223333";
     let service = fleet.cloud_map.find_service("prod", "web").expect("the service");
     for part in [

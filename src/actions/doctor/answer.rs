@@ -1,4 +1,5 @@
 //! The answer of the action `doctor`, as data and as text: the checks of each cluster, with a fix for each failed one.
+//! The plugin of kubectl parses the JSON and prints the same text.
 
 use std::fmt::{self, Display, Formatter};
 

@@ -1,5 +1,5 @@
-//! The Cloud Map actions that a sync reads with. Each is called once, on an existing service or with an id that does not
-//! exist: both show whether IAM allows it. Writes are not tested, since a test would change something.
+//! The Cloud Map actions that a sync reads with. Each is called once, on an existing service or with an id that does
+//! not exist: both show whether IAM allows it. Writes are not tested, since a test would change something.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -58,8 +58,8 @@ pub(super) async fn check(
     true
 }
 
-/// The service that tests the most reads: an unreadable one first, then one with instances. A service with access denied
-/// comes last, since it may belong to another owner; `check_unread` decides that from the plan.
+/// The service that tests the most reads: an unreadable one first, then one with instances. A service with access
+/// denied comes last, since it may belong to another owner; `check_unread` decides that from the plan.
 fn service_to_check(read: &Registry) -> Option<(&ServiceKey, &CloudMapService)> {
     let has_instances = |service: &CloudMapService| {
         service.instances.as_ref().is_some_and(|instances| !instances.is_empty())

@@ -1,5 +1,5 @@
-//! The connection to a cluster, step by step: EKS describes it, its endpoint resolves, the port accepts connections, the
-//! certificate is the cluster's, and RBAC grants the rights that the function needs.
+//! The connection to a cluster, step by step: EKS describes it, its endpoint resolves, the port accepts connections,
+//! the certificate is the cluster's, and RBAC grants the rights that the function needs.
 
 use std::time::Duration;
 

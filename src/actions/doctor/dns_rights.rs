@@ -1,5 +1,5 @@
-//! The Services that request DNS records without the function's right to write them. The plan holds them back; this check
-//! names them before the first sync.
+//! The Services that request DNS records without the function's right to write them. The plan holds them back; this
+//! check names them before the first sync.
 
 use super::Check;
 use crate::model::Place;

@@ -1,7 +1,7 @@
 //! The action `doctor`: whether the function can work for each cluster. It checks its identity, the connection to the
-//! cluster (`cluster`), each read of Cloud Map (`cloud_map`) and the quotas there. A check runs only if the checks that it
-//! depends on passed. Write permissions cannot be tested: `simulation` prints the command that simulates them in IAM.
-//! Nothing is written.
+//! cluster (`cluster`), each read of Cloud Map (`cloud_map`) and the quotas there. A check runs only if the checks that
+//! it depends on passed. Write permissions cannot be tested: `simulation` prints the command that simulates them in
+//! IAM. Nothing is written.
 
 mod answer;
 mod cloud_map;
@@ -43,7 +43,8 @@ impl Invocation<'_> {
         }
     }
 
-    /// Plans a full sync, and checks its unreadable services, its instance counts against the quotas and its DNS rights.
+    /// Plans a full sync, and checks its unreadable services, its instance counts against the quotas and its DNS
+    /// rights.
     async fn check_plan(
         &self,
         cluster: &Cluster,

@@ -1,5 +1,5 @@
-//! The commands that simulate the write permissions in IAM. IAM evaluates the resource and the request's context, so the
-//! commands contain both: without them it denies every action of a role with conditional permissions.
+//! The commands that simulate the write permissions in IAM. IAM evaluates the resource and the request's context, so
+//! the commands contain both: without them it denies every action of a role with conditional permissions.
 
 use crate::model::{CloudMapService, Registry, ServiceKey};
 

@@ -12,7 +12,7 @@ use crate::report::{HeldBackLine, Shorten, Word};
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Explanation {
-    /// Whether every ready endpoint is registered or will be.
+    /// Whether nothing keeps a ready endpoint from being registered.
     pub ok: bool,
     /// The cluster's ARN.
     pub cluster: String,

@@ -1,4 +1,5 @@
-//! The answer of DiscoverInstances for a name: the instances that clients get, counted by owner and health.
+//! The answer of DiscoverInstances for a name: the instances that clients get, counted by owner and health. The marks
+//! in the observation show the owner.
 
 use std::collections::BTreeMap;
 

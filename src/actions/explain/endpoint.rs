@@ -1,4 +1,5 @@
-//! The fate of one endpoint under a name: its condition in Kubernetes, and its registration in Cloud Map as the plan has it.
+//! The fate of one endpoint under a name: its condition in Kubernetes, and its registration in Cloud Map as the plan
+//! has it.
 
 use std::fmt;
 

@@ -1,4 +1,5 @@
 //! The explanation as text, with the signs of the plan's table: one line for each fact, endpoint and held-back request.
+//! `answer` has the same as data.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};

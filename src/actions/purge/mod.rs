@@ -1,5 +1,6 @@
-//! The action `purge`: deregisters all our instances of one cluster, in every Cloud Map of the settings. The payload gives
-//! only the ARN to match with the marks, and no address, role or Region. The cluster is not read, since it may be gone.
+//! The action `purge`: deregisters all our instances of one cluster, in every Cloud Map of the settings. The payload
+//! gives only the ARN to match with the marks, and no address, role or Region. The cluster is not read, since it may be
+//! gone.
 
 use std::collections::{BTreeMap, BTreeSet};
 

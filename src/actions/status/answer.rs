@@ -1,4 +1,5 @@
-//! The answer of the action `status`: the number of instances of each party in each Cloud Map service.
+//! The answer of the action `status`: the number of instances of each party in each Cloud Map service. It is counted
+//! from one read of each registry, and split into the columns of the table.
 
 use serde::{Deserialize, Serialize};
 

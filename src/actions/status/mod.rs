@@ -1,5 +1,5 @@
-//! The action `status`: the parties with instances in each Cloud Map service, in every Cloud Map of the selected clusters.
-//! Only Cloud Map is read, so it works while a cluster is unreachable.
+//! The action `status`: the parties with instances in each Cloud Map service, in every Cloud Map of the selected
+//! clusters. Only Cloud Map is read, so it works while a cluster is unreachable.
 //!
 //! `answer` is the answer as data, `table` as text.
 

@@ -1,5 +1,5 @@
-//! The status as a table: a row for each Cloud Map service, a column for each kind of party. The alternate form names the
-//! parties.
+//! The status as a table: a row for each Cloud Map service, a column for each kind of party. The alternate form names
+//! the parties.
 
 use std::fmt::{self, Display, Formatter};
 

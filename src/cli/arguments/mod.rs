@@ -1,5 +1,5 @@
-//! The verbs of the command line, parsed by clap: the doc comments here are the help texts. Options of several verbs are in
-//! `options`.
+//! The verbs of the command line, parsed by clap: the doc comments here are the help texts. Options of several verbs
+//! are in `options`.
 
 mod options;
 
@@ -16,7 +16,7 @@ pub use options::{Approval, Aws, Clusters, Format, Output, Place, WholeCluster};
     bin_name = "kubectl cloudmap",
     version,
     about = "Syncs Kubernetes Services to AWS Cloud Map through the function cloud-map-sync",
-    after_help = "Exit codes: 0 without changes, 1 for an error or an incomplete answer, 2 with changes to make."
+    after_help = "Exit codes: 0 in sync, 1 for an error or an incomplete answer, 2 with changes to make."
 )]
 pub struct Arguments {
     /// The verb.

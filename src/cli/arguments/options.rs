@@ -1,5 +1,5 @@
-//! The options that several verbs share, named as in kubectl and the AWS CLI: the scope, the function with its credentials,
-//! and the output format. The doc comments are the help texts.
+//! The options that several verbs share, named as in kubectl and the AWS CLI: the scope, the function with its
+//! credentials, and the output format. The doc comments are the help texts.
 
 use std::path::PathBuf;
 

@@ -1,5 +1,5 @@
-//! The page: the progress of the move, each service with its instances by platform, the held-back requests, and the changes
-//! of the next sync. It is written as HTML from `status` and `plan`.
+//! The page: the progress of the move, each service with its instances by platform, the held-back requests, and the
+//! changes of the next sync. It is written as HTML from `status` and `plan`.
 
 use std::fmt::{self, Display, Formatter};
 

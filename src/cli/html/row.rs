@@ -1,5 +1,5 @@
-//! One Cloud Map service on the page: its instances by platform, the progress of its move, and the changes since an earlier
-//! status.
+//! One Cloud Map service on the page: its instances by platform, the progress of its move, and the changes since an
+//! earlier status.
 
 use std::fmt::{self, Display, Formatter};
 

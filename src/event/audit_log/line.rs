@@ -1,5 +1,5 @@
-//! One line of the log: an audit event of the API server. The written object gives the scope; an event that is no finished
-//! write of a followed resource gives none.
+//! One line of the log: an audit event of the API server. The written object gives the scope; an event that is no
+//! finished write of a followed resource gives none.
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -88,8 +88,8 @@ impl ObjectReference {
         metadata
     }
 
-    /// The scope of a namespace. At the level `Metadata` the log has no name for an object with a generated name, nor for a
-    /// write to all objects of a namespace.
+    /// The scope of a namespace. At the level `Metadata` the log has no name for an object with a generated name, nor
+    /// for a write to all objects of a namespace.
     fn namespace_scope(&self) -> Result<Scope, Unusable> {
         let namespace = self.namespace.as_deref().unwrap_or_default();
         Ok(Scope::inside(name::namespace(namespace)?, None))

@@ -1,4 +1,5 @@
-//! The metrics of one cluster: each with its name, its meaning and its value in the cluster's report.
+//! The metrics of one cluster: each with its name, its meaning and its value in the cluster's report. The
+//! counts are derived from its lines.
 
 use super::Metric;
 use crate::model::{GuardState, Verb};
@@ -32,7 +33,7 @@ pub const OF_CLUSTER: [Metric<ClusterReport>; 15] = [
     ),
     Metric::counted(
         "Conflicts",
-        "the part of `HeldBack` whose name another Service of the cluster holds",
+        "the part of `HeldBack` with a name that another Service of the cluster holds",
         |cluster| cluster.held_back_as("DomainConflict"),
     ),
     Metric::counted(

@@ -1,5 +1,5 @@
-//! The metrics of a whole invocation: each with its name, its meaning and its value in the report. The alarms use these,
-//! since a template cannot know the ARN that is a dimension of a cluster's metrics.
+//! The metrics of a whole invocation: each with its name, its meaning and its value in the report. The alarms use
+//! these, since a template cannot know the ARN that is a dimension of a cluster's metrics.
 
 use super::Metric;
 use crate::model::Verb;

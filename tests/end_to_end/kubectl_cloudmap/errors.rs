@@ -76,5 +76,5 @@ async fn mistakes_on_the_command_line_end_with_1_and_help_with_0() {
     assert!(printed.errors.contains("--function <NAME>"), "{printed:?}");
     let help = terminal.run("--help").await;
     assert_eq!((help.code, help.errors.as_str()), (Some(0), ""));
-    assert!(help.output.contains("Exit codes: 0 without changes"), "{help:?}");
+    assert!(help.output.contains("Exit codes: 0 in sync"), "{help:?}");
 }
