@@ -1,4 +1,5 @@
-//! The connection to a cluster: its description by EKS, and a client for its API server. Connections are cached.
+//! The connection to a cluster: its description by EKS, and a client for its API server. Connections are cached for the
+//! life of the process; a run that fails on a stale one makes a new connection.
 
 use crate::eks;
 use crate::eks::token::TokenSource;

@@ -1,4 +1,5 @@
-//! The AWS identity of the function, and the existence of its clusters.
+//! The AWS identity of the function in the account of a cluster or of a Cloud Map, and the existence of its clusters.
+//! They are read by `doctor`, by `purge` and for dead clusters, not by a sync.
 
 use aws_sdk_sts::error::DisplayErrorContext;
 

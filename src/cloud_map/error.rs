@@ -1,4 +1,5 @@
-//! The errors of Cloud Map's calls, classed by the next step: retry, skip, hold back or stop.
+//! The errors of Cloud Map's calls. [`Error::new`] classes the code of an SDK error by the next step: retry, skip, hold
+//! back or stop. The text of the action and the cause go into reports.
 
 use std::fmt;
 

@@ -1,4 +1,5 @@
-//! Reads the instances of Cloud Map services. A read returns all pages or an error.
+//! Reads the instances of Cloud Map services by `ListInstances`, many services at the same time. A read returns all
+//! pages or an error; an error is recorded in its service and does not affect the others.
 
 use std::collections::{BTreeMap, BTreeSet};
 

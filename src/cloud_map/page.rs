@@ -1,4 +1,5 @@
-//! Reads lists page by page. Each page takes its own rate-limit permit.
+//! Reads lists page by page, for all `List` calls. Each page takes its own rate-limit permit, so that a long list does
+//! not block urgent calls.
 
 use aws_smithy_async::future::pagination_stream::PaginationStream;
 use futures_util::Stream;

@@ -1,4 +1,5 @@
-//! Reads the namespaces of Cloud Map, and the services of a namespace. A read returns all pages or an error.
+//! Reads the namespaces of Cloud Map, and the services of a namespace, by `ListNamespaces` and `ListServices`. A read
+//! returns all pages or an error: a partial list would look like deleted services.
 
 use std::collections::BTreeMap;
 use std::pin::pin;

@@ -1,4 +1,5 @@
-//! Converts the summaries of Cloud Map's lists into the namespaces and services of the model.
+//! Converts the summaries of Cloud Map's lists into the namespaces and services of the model. A summary without the
+//! fields that identify it is dropped.
 
 use std::collections::{BTreeMap, BTreeSet};
 

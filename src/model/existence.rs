@@ -1,4 +1,5 @@
-//! The existence of a cluster that the marks of our instances name.
+//! The existence of a cluster that the marks of our instances name. `eks` finds it out. Orphans of a
+//! cluster that exists are never deregistered automatically.
 
 /// The existence of a cluster in EKS.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,4 +1,5 @@
-//! The Services whose instances a run must not deregister, because the run that it continues held them.
+//! The Services whose instances a run must not deregister, because the run that it continues held them. The message
+//! that requeues unfinished work carries them.
 
 use std::collections::BTreeSet;
 

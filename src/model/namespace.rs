@@ -1,4 +1,5 @@
-//! A Cloud Map namespace, and the errors of a reference to one.
+//! A Cloud Map namespace, and the errors of a reference to one. [`super::Registry::resolve`] finds the namespace of a
+//! reference.
 
 /// A Cloud Map namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,4 +1,5 @@
-//! A warning about a Service, which becomes an Event on the Service.
+//! A warning about a Service, which becomes an Event on the Service. Its name is a hash of its content, so that every
+//! run gives the same notice the same name.
 
 use super::{ServiceRef, fingerprint};
 

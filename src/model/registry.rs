@@ -1,4 +1,5 @@
-//! The content of Cloud Map: namespaces, their services, and the instances in them.
+//! The content of Cloud Map: namespaces, their services, and the instances in them. `cloud_map` reads it, and the plan
+//! compares it with the desired state of a cluster.
 
 use std::collections::BTreeMap;
 

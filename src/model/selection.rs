@@ -1,4 +1,5 @@
-//! The Kubernetes Services of one cluster that an invocation reconciles.
+//! The Kubernetes Services of one cluster that an invocation reconciles: all of them in a full sync, or those of its
+//! payload in a targeted sync.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,5 @@
-//! A Cloud Map service: its entry in the list of services, its records, instances, health and tags.
+//! A Cloud Map service: its entry in the list of services, its records, instances, health and tags. The list gives the
+//! entry; all other data are read separately, if at all.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

@@ -1,4 +1,5 @@
-//! The Cloud Map service that a call creates, and the settings that a call changes.
+//! The Cloud Map service that a call creates, and the settings that a call changes. The plan makes them, and
+//! `cloud_map` sends them.
 
 use std::collections::BTreeSet;
 use std::fmt;

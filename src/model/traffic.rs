@@ -1,4 +1,5 @@
-//! The number of calls to Cloud Map.
+//! The number of calls to Cloud Map. `cloud_map` counts them for the life of the process; the report of an invocation
+//! contains a difference.
 
 use std::iter::Sum;
 

@@ -261,7 +261,7 @@ async fn cluster_of_another_account_is_not_dead_because_ours_does_not_know_it() 
     let dropped = sync(&world.function(&[WEEK]).await).await;
     let detail = &orphans(&dropped).detail;
     assert!(
-        detail.contains(&format!("asked in the account {ACCOUNT}, not in its own")),
+        detail.contains(&format!("called in the account {ACCOUNT}, not in its own")),
         "{detail}"
     );
     assert_eq!(world.fleet.cloud_map.writes(), 0);
