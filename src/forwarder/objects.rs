@@ -9,7 +9,7 @@ use crate::model::ServiceRef;
 /// The objects of one watch. Objects without a Service are not kept.
 #[derive(Debug, Default)]
 pub(super) struct Objects {
-    objects: BTreeMap<ServiceRef, Kept>,
+    kept: BTreeMap<ServiceRef, Kept>,
     listing: BTreeSet<ServiceRef>,
     listed: bool,
 }
@@ -44,14 +44,14 @@ impl Objects {
     }
 
     pub(super) fn has(&self, key: &ServiceRef) -> bool {
-        self.objects.contains_key(key)
+        self.kept.contains_key(key)
     }
 
     fn replace(&mut self, object: Object) -> BTreeSet<ServiceRef> {
         let Object { key, version, service } = object;
         let Some(service) = service else { return self.remove(&key) };
         let known =
-            self.objects.insert(key, Kept { version: version.clone(), service: service.clone() });
+            self.kept.insert(key, Kept { version: version.clone(), service: service.clone() });
         match known {
             Some(known) if known.version == version => BTreeSet::new(),
             Some(known) => BTreeSet::from([known.service, service]),
@@ -60,14 +60,14 @@ impl Objects {
     }
 
     fn remove(&mut self, key: &ServiceRef) -> BTreeSet<ServiceRef> {
-        self.objects.remove(key).into_iter().map(|known| known.service).collect()
+        self.kept.remove(key).into_iter().map(|known| known.service).collect()
     }
 
     fn end_list(&mut self) -> BTreeSet<ServiceRef> {
         self.listed = true;
         let listed = std::mem::take(&mut self.listing);
         let gone: Vec<ServiceRef> =
-            self.objects.keys().filter(|key| !listed.contains(*key)).cloned().collect();
+            self.kept.keys().filter(|key| !listed.contains(*key)).cloned().collect();
         gone.iter().flat_map(|key| self.remove(key)).collect()
     }
 }

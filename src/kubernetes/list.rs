@@ -55,7 +55,7 @@ where
             // 410: the server has compacted the revision of the token. The token that it offers would mix two
             // revisions, so the list is restarted.
             Err(Cause::Api(status)) if status.code == 410 && restarts < MAX_RESTARTS => {
-                restarts += 1
+                restarts += 1;
             }
             Err(source) => return Err(Error::new(format!("list {}", list.name), source)),
             Ok(items) => return Ok(items),

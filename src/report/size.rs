@@ -54,7 +54,7 @@ pub fn within_limit(answer: &(impl Shorten + Clone)) -> Value {
 
 impl Shorten for Report {
     fn longest(&self) -> usize {
-        self.lists().map(|cluster| cluster.lines()).max().unwrap_or_default()
+        self.lists().map(ClusterReport::lines).max().unwrap_or_default()
     }
 
     fn shorten(&mut self, entries: usize) {
@@ -118,7 +118,7 @@ mod tests {
         };
         let services = (0..services).map(service).collect();
         let counts = Counts { registered: 100_000, ..Counts::default() };
-        let cluster = ClusterReport { services, counts, ..ClusterReport::default() };
+        let cluster = ClusterReport { counts, services, ..ClusterReport::default() };
         Report::new(Mode::Plan, vec![cluster])
     }
 

@@ -125,7 +125,7 @@ async fn plan_names_who_keeps_a_name_from_being_shared() {
     let report = plan(&fleet.function().await).await;
     let said = said_of(&report, "DomainConflict");
     assert!(said.contains("Service shop/old of this cluster holds the name"), "{said}");
-    assert!(said.ends_with("claim: shared, and these do not: shop/young"), "{said}");
+    assert!(said.ends_with("claim: shared; without it: shop/young"), "{said}");
 }
 
 #[tokio::test]

@@ -47,7 +47,7 @@ impl Story {
         self.cluster.wait_for_ready("zebra", &["10.0.1.1"]).await;
         let report = self.converge().await;
         let [(reason, why)] = held_back(&report, "zebra").try_into().expect("one line");
-        assert!(reason == "DomainConflict" && why.ends_with("these do not: shop/ant"), "{why}");
+        assert!(reason == "DomainConflict" && why.ends_with("without it: shop/ant"), "{why}");
         assert_eq!(self.world.addresses("prod", "zoo"), ["10.0.1.2"]);
 
         self.cluster.annotate("ant", &shared).await;
