@@ -1,20 +1,19 @@
-//! Decides. [`plan`] compares what a cluster asks for with what Cloud Map holds and answers with
-//! changes and with what is held back, each with its reason. It is pure: no clock, client or log, so
-//! every rule of the reconcile is a table of cases here, and applying a plan needs no opinion.
+//! Decides. [`plan`] compares the claims of a cluster with the contents of Cloud Map and returns the changes and the
+//! requests that are held back, each with its reason. It is pure: no clock, client or log, so every rule of the
+//! reconcile is a table of cases here, and applying a plan needs no decision.
 //!
 //! ```text
-//! Desired ──> claim (who holds a name) ──> instances (wanted, present, compared) ──> order (removals)
+//! Desired ──> claim (the holders of a name) ──> instances (wanted, present, compared) ──> order (removals)
 //! Registry ────────────────────────────────────┘                                          │
 //!         Plan <── guard (is it too much) <── capacity (is there a place) <── policy <────┘
 //! ```
 //!
-//! `name_policy` says who may claim what, `service` what becomes of Cloud Map services themselves, `change`
-//! and `held_back` what a plan is made of. `adopt`, `purge` and `orphans` plan what no claim asks for; `part`
-//! plans for some Services, and again; `explain` reads a plan off for people.
+//! `name_policy` limits the names that a Service may claim, `service` plans changes to Cloud Map services themselves,
+//! `change` and `held_back` are the parts of a plan. `adopt`, `purge` and `orphans` plan changes that no claim asks
+//! for; `part` plans for some Services, and again; `explain` describes a plan for people.
 //!
-//! What a plan takes out is decided twice: once to know what to look at again, and once on a second
-//! read made after all registrations of the same Service are done. Only the second plan's removals
-//! that wait for nothing are carried out.
+//! Removals are decided twice: once to find the instances to read again, and once on a second read made after all
+//! registrations of the same Service are done. Only the second plan's removals that wait for nothing are carried out.
 
 mod adopt;
 mod basis;
@@ -85,7 +84,7 @@ pub use service::{
 pub use unchanged::Unchanged;
 pub use unread::{seen_as_ours, tags_of_unread, unread_keys};
 
-/// The changes to make, and all that is held back.
+/// The changes to make, and the requests that are held back.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
     /// The changes of each Kubernetes Service, by Cloud Map service and stage.
@@ -98,8 +97,8 @@ pub struct Plan {
     pub guard: Option<Arc<GuardStatus>>,
 }
 
-/// Compares desired and actual state of the affected Services. Their endpoints must have been read, and
-/// those of all who share a name with them.
+/// Compares desired and actual state of the affected Services. Their endpoints must have been read, and those of all
+/// Services that share a name with them.
 pub fn plan(basis: Basis<'_>) -> Plan {
     let Basis { observation, holders, affected } = basis;
     let mut plan = Plan { held_back: holders.held_back(observation, affected), ..Plan::default() };

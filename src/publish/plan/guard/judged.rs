@@ -1,6 +1,6 @@
-//! The second judgement. What makes up for a loss is registered before anything is taken out, and Cloud Map can refuse
-//! it; so if the removals of a plan would be past the limits without it, they are judged again when all registrations
-//! are done, on what is registered then.
+//! The second judgement. Registrations that offset a loss are made before any removal, and Cloud Map can refuse them.
+//! If the removals of a plan would exceed the limits without the registrations, they are judged again when all
+//! registrations are done, on the instances that are registered then.
 
 use std::collections::BTreeMap;
 
@@ -11,22 +11,22 @@ use super::{Extent, memory};
 use crate::model::{Attributes, Owner, ServiceRef};
 use crate::publish::plan::{Basis, Plan};
 
-/// What the second judgement measures a loss against.
+/// The input of the second judgement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Judged {
-    /// How much of the cluster the run is about.
+    /// The part of the cluster that the run covers.
     pub(super) extent: Extent,
-    /// How many instances each Service had when the run began.
+    /// The number of instances of each Service when the run began.
     pub(super) before: BTreeMap<ServiceRef, usize>,
-    /// How many instances the limits are measured on.
+    /// The number of instances that the limits are measured on.
     pub(super) instances: usize,
-    /// What was remembered then.
+    /// The sighting that was stored when the run began.
     pub(super) sighting: Option<Sighting>,
 }
 
 impl Judged {
-    /// What the removals of a judged plan are judged against again; `None` if they are within the limits whatever
-    /// becomes of the registrations.
+    /// The input for judging the removals of a judged plan again; `None` if they are within the limits even if every
+    /// registration fails.
     pub fn of(basis: Basis<'_>, plan: &Plan) -> Option<Self> {
         let (observation, measure) = (basis.observation, Measure::of(basis));
         let gross = Losses::of(observation, plan, Offset::Nothing);
@@ -42,7 +42,7 @@ impl Judged {
         Some(Self { extent, before, instances, sighting })
     }
 
-    /// Records that an instance passed in place from one Service to another: it can still be found.
+    /// Records that an instance passed in place from one Service to another: clients still find it.
     pub fn pass_on(&mut self, owner: &Owner, from: &Attributes, to: &Attributes) {
         if let (Some(from), Some(to)) = (owner.service_of(from), owner.service_of(to))
             && from != to

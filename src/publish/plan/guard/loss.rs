@@ -1,20 +1,19 @@
-//! Who loses how much: how many fewer of our instances would be registered for a Kubernetes Service,
-//! wherever in Cloud Map they are. What is registered anew makes up for what goes, so a rolling restart
-//! and a rename lose nothing. An instance that passes to another Service in place stays where it can be
-//! found, and is no loss of the former either. A removal that waits for what nobody registers now is
-//! not made in this run, and counts when it is.
+//! The loss of each Kubernetes Service: how many fewer of our instances would be registered for it in all of Cloud Map.
+//! New registrations offset removals, so a rolling restart and a rename lose nothing. An instance that passes to
+//! another Service in place is still found, and is no loss of the former either. A removal that waits for a
+//! registration that this run does not make is not carried out in this run, and counts in the run that makes it.
 
 use std::collections::BTreeMap;
 
 use crate::model::{Attributes, ServiceRef};
 use crate::publish::plan::{Change, Observation, Plan, Stage, WaitsFor};
 
-/// What one Service would lose.
+/// The loss of one Service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Loss {
-    /// So many instances fewer.
+    /// The number of instances lost.
     pub lost: usize,
-    /// So many would be left.
+    /// The number of instances left.
     pub left: usize,
 }
 
@@ -27,19 +26,19 @@ struct Tally {
     present: usize,
     gone: usize,
     came: usize,
-    /// Of those that came, the ones that displace another instance: either both happens or nothing.
+    /// Of the added instances, those that displace another instance: the addition and the removal are one call.
     displaced: usize,
     passed_on: usize,
 }
 
-/// What makes up for the instances that go.
+/// The registrations that offset a loss.
 #[derive(Clone, Copy, Debug)]
 pub enum Offset<'a> {
-    /// What the plan registers.
+    /// The registrations of the plan.
     Planned,
-    /// Nothing.
+    /// No registrations.
     Nothing,
-    /// What was registered since each Service had so many instances.
+    /// The registrations made since each Service had this number of instances.
     Registered(&'a BTreeMap<ServiceRef, usize>),
 }
 
@@ -54,35 +53,33 @@ impl Losses {
         Self(losses.collect())
     }
 
-    /// How many instances in all.
+    /// The number of instances lost by all Services.
     pub fn total(&self) -> usize {
         self.0.values().map(|loss| loss.lost).sum()
     }
 
-    /// Whether the Service is among those that lose.
     pub fn has(&self, service: &ServiceRef) -> bool {
         self.0.contains_key(service)
     }
 
-    /// Each Service with its loss.
     pub fn iter(&self) -> impl Iterator<Item = (&ServiceRef, Loss)> {
         self.0.iter().map(|(service, loss)| (service, *loss))
     }
 
-    /// How many Services lose.
+    /// The number of Services that lose instances.
     pub fn services(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether a single Service loses, and its object was read in this run: then it is no accident of
-    /// reading, and no other Service is concerned.
+    /// Whether a single Service loses instances and its object was read in this run. Then a read error is not the
+    /// cause, and no other Service is concerned.
     pub fn is_of_one_that_was_read(&self, observation: &Observation) -> bool {
         let mut services = self.0.keys();
         let one = services.next().filter(|_| services.next().is_none());
         one.is_some_and(|service| observation.desired.was_read(service))
     }
 
-    /// Those for which `belongs` holds, and the others.
+    /// Splits the losses into those for which `belongs` holds, and the others.
     pub fn partition(&self, belongs: impl Fn(&ServiceRef, Loss) -> bool) -> (Self, Self) {
         let all = self.0.clone().into_iter();
         let (these, others) = all.partition(|(service, loss)| belongs(service, *loss));
@@ -90,7 +87,7 @@ impl Losses {
     }
 }
 
-/// Counts the instances that each Service has and loses, and those that make up for them.
+/// Counts the instances that each Service has and loses, and those that offset the loss.
 fn tallies(observation: &Observation, plan: &Plan, offset: Offset) -> BTreeMap<ServiceRef, Tally> {
     let marked = |attributes: &Attributes| observation.owner.service_of(attributes);
     let mut tallies: BTreeMap<ServiceRef, Tally> = BTreeMap::new();
@@ -148,8 +145,8 @@ impl Tally {
 }
 
 impl Offset<'_> {
-    /// Whether a removal counts: what it waits for may come about in this run. When all registrations are done, only
-    /// those count that wait for nothing; the others are judged in the pass in which they do.
+    /// Whether a removal counts: its wait may end in this run. When all registrations are done, only removals that wait
+    /// for nothing count; the others are judged in the pass in which their wait has ended.
     fn counts(self, waits_for: Option<&WaitsFor>, marked: &ServiceRef, plan: &Plan) -> bool {
         match self {
             Self::Registered(_) => waits_for.is_none(),
@@ -158,7 +155,7 @@ impl Offset<'_> {
     }
 }
 
-/// Whether what a removal waits for may come about in this run.
+/// Whether the wait of a removal may end in this run.
 fn may_end(waits_for: Option<&WaitsFor>, marked: &ServiceRef, plan: &Plan) -> bool {
     match waits_for {
         None => true,

@@ -1,6 +1,6 @@
-//! Where the guard remembers: as a mark on one of the instances that it holds, never on anything of
-//! others. The mark is written once while the loss is held, is carried over on a rewrite, and goes when
-//! the loss is over or let pass.
+//! The memory of the guard: a mark on one of the instances that it holds, never on an instance of another owner. The
+//! mark is written once while the loss is held, is carried over on a rewrite, and is removed when the loss is over or
+//! let pass.
 
 use super::loss::Losses;
 use super::sighting::Sighting;
@@ -10,13 +10,13 @@ use crate::model::{Attributes, InstanceKey};
 use crate::publish::plan::mark;
 use crate::publish::plan::{Change, Observation, Plan};
 
-/// What was remembered before.
+/// The sighting that an earlier run stored.
 pub fn recall(observation: &Observation) -> Option<Sighting> {
     let marks = mark::carriers(observation, SIGHTING).filter_map(|(_, text)| Sighting::parse(text));
     marks.min_by_key(|sighting| sighting.first_seen)
 }
 
-/// Adds to the plan what a verdict means for the memory; `held` are the removals that were taken out.
+/// Adds the note changes of a verdict to the plan; `held` are the removals that were taken out.
 pub fn keep(
     observation: &Observation,
     verdict: Option<&Verdict>,
@@ -34,7 +34,7 @@ pub fn keep(
     }
 }
 
-/// Adds to the plan the note of a new loss that is held, and takes none back.
+/// Adds the note of a new loss that is held to the plan, and removes no note.
 pub fn remember(
     observation: &Observation,
     verdict: Option<&Verdict>,
@@ -56,8 +56,8 @@ fn going(losses: &Losses, plan: &Plan) -> Vec<Change> {
 struct Memory<'a>(&'a Observation);
 
 impl Memory<'_> {
-    /// The note of a loss that is let pass. It stays on an instance that goes last: a run that is cut short leaves it
-    /// to the next one, which lets the rest pass too. A confirmed loss is noted as one that was seen for the whole
+    /// The note of a loss that is let pass. It stays on the instance that is removed last: if a run is cut short, the
+    /// next one finds the note and lets the rest pass too. A confirmed loss is noted as one that was seen for the whole
     /// wait.
     fn passed(&self, verdict: &Verdict) -> Sighting {
         let Observation { now, rules, .. } = self.0;
@@ -69,7 +69,7 @@ impl Memory<'_> {
             .unwrap_or_else(|| Sighting::of(&verdict.passed, first_seen))
     }
 
-    /// Marks an instance that is held: the one that was marked before, else the first that has room.
+    /// Marks an instance that is held: the one that was marked before, else the first with room for the mark.
     fn mark(&self, sighting: &Sighting, held: &[Change], plan: &mut Plan) {
         let text = sighting.to_string();
         let rooms = held.iter().filter_map(|change| {
@@ -85,7 +85,7 @@ impl Memory<'_> {
         self.unmark(at.as_ref(), plan);
     }
 
-    /// Takes the mark off every instance that stays, but for one.
+    /// Removes the mark from every instance that stays, except one.
     fn unmark(&self, except: Option<&InstanceKey>, plan: &mut Plan) {
         for (at, _) in mark::carriers(self.0, SIGHTING).filter(|(at, _)| Some(at) != except) {
             mark::put(self.0, &at, (SIGHTING, None), plan);

@@ -1,16 +1,16 @@
-//! The guard against mass deletion. A full sync that would lose most of a cluster's instances at once
-//! may be looking at an accident: what the losing Services have stays, and everything else goes on,
-//! until a later look sees the same loss or somebody confirms it.
+//! The guard against mass deletion. If a full sync would lose most of a cluster's instances at once, the cause may be
+//! an accident: the instances of the losing Services stay, and all other changes are made, until a later full sync sees
+//! the same loss or a person confirms it.
 //!
 //! ```text
-//! changes ──> loss (who loses how much) ──┐
-//! registry ─> memory (the sighting) ──────┴─> verdict ─> the plan without what is held
+//! changes ──> loss (per Service) ─────────┐
+//! registry ─> memory (the sighting) ──────┴─> verdict ─> the plan without the held removals
 //!                                                └─────> memory (remember or forget)
 //! ```
 //!
-//! The plan of a run is judged, and if it rests on what is to be registered, once more between the pass that adds and
-//! the pass that removes (`judged`). What a second look finds besides is not taken out in that run, since only
-//! announced removals are.
+//! The plan of a run is judged. If the verdict depends on registrations, the plan is judged once more between the pass
+//! that adds and the pass that removes (`judged`). Removals that only the second look finds are not made in that run,
+//! since only announced removals are.
 
 mod judged;
 mod loss;
@@ -34,9 +34,9 @@ pub use status::{GuardStatus, ServiceLoss};
 /// `GUARD_SHARE`, `GUARD_MINIMUM`, `GUARD_WAIT` and `SCHEDULE_MINUTES`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Guard {
-    /// A loss of up to so many per cent of a cluster's instances is let pass.
+    /// A loss of up to this percentage of a cluster's instances is let pass.
     pub share: u8,
-    /// A loss of up to so many instances is let pass.
+    /// A loss of up to this number of instances is let pass.
     pub minimum: usize,
     /// A loss that is seen again after this time is let pass.
     pub wait: SignedDuration,
@@ -58,27 +58,26 @@ impl Guard {
     }
 }
 
-/// How much of a cluster a plan is about, and so what the guard has to say to it.
+/// The part of a cluster that a plan covers; it decides the rules of the guard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
-    /// All of it: a full sync.
+    /// The whole cluster: a full sync.
     Everything,
-    /// All of it, and somebody has confirmed whatever is lost.
+    /// The whole cluster, and a person has confirmed every loss.
     Confirmed,
-    /// What an event names.
+    /// The Services that an event names.
     Part,
-    /// What a plan that was judged already has left open.
+    /// The changes that a judged plan has left open.
     Remainder,
 }
 
 impl Extent {
-    /// Whether the plan is about all of a cluster.
     pub fn is_whole(self) -> bool {
         matches!(self, Self::Everything | Self::Confirmed)
     }
 }
 
-/// Takes out of a finished plan the removals that the guard holds, and says so.
+/// Takes the removals that the guard holds out of a finished plan, and adds the reason.
 pub fn restrain(basis: Basis<'_>, plan: &mut Plan) {
     let observation = basis.observation;
     let judged = observation.judged.as_deref();
@@ -95,12 +94,12 @@ pub fn restrain(basis: Basis<'_>, plan: &mut Plan) {
     };
     let verdict = measure.judge(observation, &losses, sighting.as_ref());
     let held = verdict.as_ref().map(|verdict| take_out(&verdict.held, plan)).unwrap_or_default();
-    // What was noted is not forgotten at a look that saw only a part.
+    // A run that read only a part does not remove the note.
     let forgets = measure.unread == 0 || verdict.as_ref().is_some_and(|verdict| verdict.is_new);
     match (measure.extent, observation.extent) {
         (Extent::Part, _) => {}
         (_, Extent::Remainder) => memory::remember(observation, verdict.as_ref(), &held, plan),
-        // The second judgement of this run may hold what the note is about.
+        // The second judgement of this run may hold the noted loss.
         _ if verdict.is_none() && Judged::of(basis, plan).is_some() => {}
         _ if forgets => memory::keep(observation, verdict.as_ref(), &held, plan),
         _ => {}
@@ -112,14 +111,14 @@ pub fn restrain(basis: Basis<'_>, plan: &mut Plan) {
     }
 }
 
-/// Whether a plan would lose instances, so that it matters what a full sync holds.
+/// Whether a plan would lose instances, so that the removals held by a full sync matter.
 pub fn would_lose(basis: Basis<'_>) -> bool {
     let unjudged = Observation { extent: Extent::Remainder, ..basis.observation.clone() };
     let plan = super::plan(Basis { observation: &unjudged, ..basis });
     Losses::of(basis.observation, &plan, Offset::Planned).services() > 0
 }
 
-/// Whether all was read, and there is no sighting on it.
+/// Whether everything was read and no instance carries a sighting.
 pub fn is_quiet(observation: &Observation, holders: &Holders) -> bool {
     memory::recall(observation).is_none() && instances_unread(observation, holders) == 0
 }

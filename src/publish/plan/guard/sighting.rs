@@ -1,12 +1,12 @@
-//! What the guard remembers of a loss, as one line of text: when it was first seen, and which Services
-//! would have been left with how much. The line fits into one attribute of Cloud Map.
+//! A loss as the guard stores it, in one line of text: the time it was first seen, and the number of instances that
+//! each losing Service would have been left with. The line fits into one attribute of Cloud Map.
 //!
 //! ```text
 //! 2026-11-21T10:51:00Z 3fa9c1 88d0e2+5
 //! ```
 //!
-//! Each Service stands there as six hexadecimal digits of a hash, with what is left of it where that is
-//! anything.
+//! Each Service is written as six hexadecimal digits of a hash, followed by the number of instances left if that is not
+//! zero.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter, Write as _};
@@ -15,36 +15,35 @@ use super::loss::{Loss, Losses};
 use super::{Guard, Observation};
 use crate::model::{ServiceRef, SignedDuration, Timestamp, fingerprint};
 
-/// The longest value of an attribute. Of more Services than go in, those that lose most are remembered,
-/// and the others' turn comes after them.
+/// The longest value of an attribute. If the Services do not all fit, those that lose most are stored; the others
+/// follow in a later sighting.
 const LONGEST: usize = 1024;
-/// The age at which a sighting says nothing any more, in waits and in periods of the schedule: the longer of the two.
-/// With waits alone no full sync of a slow schedule would come in time, and each would hold the loss anew.
+/// The age at which a sighting expires, in waits or in periods of the schedule: the longer of the two. With waits alone
+/// no full sync of a slow schedule would come in time, and each would hold the loss anew.
 const FORGOTTEN_AFTER: i32 = 6;
 const FORGOTTEN_AFTER_PERIODS: i32 = 3;
 
-/// A loss, when it was first seen.
+/// A loss at the time it was first seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sighting {
-    /// When.
     pub first_seen: Timestamp,
-    /// What would have been left of each Service, by its hash.
+    /// The number of instances that each Service would have been left with, by the Service's hash.
     left: BTreeMap<String, usize>,
 }
 
-/// What a sighting is worth to a run.
+/// The effect of a sighting on a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Age {
     /// The wait is not over.
     Early,
     /// A loss that is still the same is let pass.
     Ripe,
-    /// Too much time has passed, or the clocks do not agree.
+    /// The sighting has expired, or the clocks do not agree.
     Stale,
 }
 
 impl Sighting {
-    /// What is seen now.
+    /// The sighting of the present losses.
     pub fn of(losses: &Losses, first_seen: Timestamp) -> Self {
         let mut by_loss: Vec<(&ServiceRef, Loss)> = losses.iter().collect();
         by_loss.sort_by_key(|(_, loss)| usize::MAX - loss.lost);
@@ -61,7 +60,7 @@ impl Sighting {
         sighting
     }
 
-    /// Reads the text of a sighting; `None` where it is none.
+    /// Reads the text of a sighting; `None` if it is not valid.
     pub fn parse(text: &str) -> Option<Self> {
         let (first_seen, services) = text.split_once(' ').unwrap_or((text, ""));
         let left = services.split_ascii_whitespace().map(|entry| {
@@ -71,8 +70,8 @@ impl Sighting {
         Some(Self { first_seen: first_seen.parse().ok()?, left: left.collect::<Option<_>>()? })
     }
 
-    /// What the sighting is worth at the time of `observation`. Another machine may have seen it, so a
-    /// time that is not yet come is no reason to see it anew.
+    /// The age of the sighting at the time of `observation`. Another machine may have written it, so a time in the near
+    /// future does not start a new sighting.
     pub fn age(&self, observation: &Observation) -> Age {
         let guard = observation.rules.guard;
         let wait = guard.wait;
@@ -91,13 +90,12 @@ impl Sighting {
         self.left.contains_key(&hash(service))
     }
 
-    /// Whether this loss was seen then: the Service lost, and was left with no more than now. What is
-    /// lost is no measure of it, for a Service that is held gathers what its new pods are registered as.
+    /// Whether this loss was seen then: the Service lost instances, and was left with no more than now. The number lost
+    /// is not compared: a held Service keeps old instances while its new pods are registered, so that number grows.
     pub fn has_seen(&self, service: &ServiceRef, loss: Loss) -> bool {
         self.left.get(&hash(service)).is_some_and(|left| loss.left >= *left)
     }
 
-    /// How many Services are remembered.
     #[cfg(test)]
     pub fn services(&self) -> usize {
         self.left.len()
@@ -105,7 +103,7 @@ impl Sighting {
 }
 
 impl Guard {
-    /// When a loss that is first seen at `first_seen` is let pass.
+    /// The time from which a loss first seen at `first_seen` is let pass.
     pub fn lifts_from(self, first_seen: Timestamp) -> Timestamp {
         first_seen.saturating_add(self.wait).unwrap_or(Timestamp::MAX)
     }
@@ -115,7 +113,7 @@ impl Guard {
         (self.wait * FORGOTTEN_AFTER).max(self.period * FORGOTTEN_AFTER_PERIODS)
     }
 
-    /// The warning for a `GUARD_WAIT` within six of which no full sync of the schedule comes.
+    /// The warning for a `GUARD_WAIT` that is too short for the schedule: no full sync comes within six waits.
     #[must_use]
     pub fn mismatch(self) -> Option<String> {
         let (wait, period, after) = (self.wait, self.period, self.forgotten_after());

@@ -1,5 +1,5 @@
-//! What the guard tells people: who would lose how much, which limits that is past, since when, and
-//! what lets it pass. The report carries it as numbers, every held-back line as a sentence.
+//! The status of the guard for people: the Services that would lose instances, the limits that are exceeded, since
+//! when, and the condition that lets the loss pass. The report has it as numbers, every held-back line as a sentence.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -11,26 +11,25 @@ const NAMED: usize = 3;
 /// A Service that would lose instances.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ServiceLoss {
-    /// The Service.
     pub service: ServiceRef,
-    /// How many.
+    /// The number of instances that the Service would lose.
     pub instances: usize,
     /// Whether this run read the Service itself.
     pub was_read: bool,
 }
 
-/// What the guard says of a run.
+/// The status of the guard in one run.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GuardStatus {
-    /// Where the loss stands.
+    /// Whether the loss is held or let pass, and why.
     pub state: GuardState,
-    /// Who loses, in order.
+    /// The Services that lose instances, in order.
     pub losses: Vec<ServiceLoss>,
-    /// How many instances in all.
+    /// The number of instances lost by all Services.
     pub loss: usize,
-    /// Of how many.
+    /// The number of instances that the loss is measured against.
     pub instances: usize,
-    /// How many more are in Cloud Map services that could not be read.
+    /// The number of further instances, in Cloud Map services that could not be read.
     pub unread: usize,
     /// `GUARD_SHARE`.
     pub share: u8,
@@ -38,16 +37,15 @@ pub struct GuardStatus {
     pub minimum: usize,
     /// When the loss was first seen.
     pub first_seen: Option<Timestamp>,
-    /// Whether this run is not the one that saw it first.
+    /// Whether an earlier run saw the loss first.
     pub later_look: bool,
-    /// From when on a full sync that sees the same lets it pass.
+    /// The time from which a full sync that sees the same loss lets it pass.
     pub lifts_from: Option<Timestamp>,
-    /// The cluster.
     pub cluster: ClusterArn,
 }
 
 impl GuardStatus {
-    /// The Services, as many as a reader takes in.
+    /// The names of the Services, at most [`NAMED`] of them.
     fn who(&self) -> String {
         let names = self.losses.iter().take(NAMED).map(|loss| loss.service.to_string());
         let names: Vec<String> = names.collect();
@@ -68,7 +66,7 @@ impl GuardStatus {
         )
     }
 
-    /// Since when it is held, and what ends that.
+    /// Since when the loss is held, and the condition that ends it.
     fn until(&self) -> String {
         let (Some(first_seen), Some(lifts_from)) = (self.first_seen, self.lifts_from) else {
             return String::new();

@@ -1,5 +1,5 @@
-//! What the guard says to a loss: held, let pass, or nothing at all. The time is a value here, so every
-//! case is a row of a table.
+//! The verdict of the guard on a loss: held, let pass, or no verdict if the loss is within the limits. The time is a
+//! value here, so every case is a row of a table.
 
 use super::judged::Judged;
 use super::loss::Losses;
@@ -9,38 +9,38 @@ use super::{Basis, Extent, Observation};
 use crate::model::{GuardState, ServiceRef, Timestamp};
 use crate::publish::plan::unread::instances_unread;
 
-/// What becomes of a loss.
+/// The verdict on a loss.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// Why.
+    /// The reason for the verdict.
     pub state: GuardState,
-    /// Who keeps its instances for now.
+    /// The Services that keep their instances for now.
     pub held: Losses,
-    /// Who loses them, though that is past the limits.
+    /// The Services that lose their instances although the limits are exceeded.
     pub passed: Losses,
     /// The instances that the limits were measured on.
     pub instances: usize,
-    /// The instances that could not be read, where they decide.
+    /// The number of instances that could not be read, if the verdict depends on them.
     pub unread: usize,
     /// When the loss was first seen.
     pub first_seen: Option<Timestamp>,
-    /// Whether that is to be remembered.
+    /// Whether the sighting is to be stored.
     pub is_new: bool,
 }
 
-/// What a loss is measured on.
+/// The quantities that a loss is measured on.
 #[derive(Clone, Copy, Debug)]
 pub struct Measure {
-    /// How much of the cluster the run is about.
+    /// The part of the cluster that the run covers.
     pub extent: Extent,
-    /// How many instances there were when the run began.
+    /// The number of instances when the run began.
     pub instances: usize,
-    /// How many instances could not be read.
+    /// The number of instances that could not be read.
     pub unread: usize,
 }
 
 impl Measure {
-    /// All instances of the cluster, or in a targeted sync those of the Services that it is about.
+    /// All instances of the cluster; in a targeted sync, those of the Services that the sync covers.
     pub fn of(basis: Basis<'_>) -> Self {
         let Basis { observation, holders, affected } = basis;
         let extent = observation.extent;
@@ -56,7 +56,7 @@ impl Measure {
         Self { extent, instances, unread: instances_unread(basis.observation, basis.holders) }
     }
 
-    /// Whether a loss is past the limits. A single Service that was read may lose all that it has.
+    /// Whether a loss exceeds the limits. A single Service that was read may lose all its instances.
     pub fn is_past(self, observation: &Observation, losses: &Losses) -> bool {
         let guard = observation.rules.guard;
         let excused = match self.extent {
@@ -66,7 +66,7 @@ impl Measure {
         guard.is_passed_by(losses.total(), self.instances) && !excused
     }
 
-    /// Whether a loss is past the limits, or would be if all that could not be read were lost too.
+    /// Whether a loss exceeds the limits, or would if all instances that could not be read were lost too.
     fn may_be_past(self, observation: &Observation, losses: &Losses) -> bool {
         let (lost, unread) = (losses.total(), self.unread);
         let guard = observation.rules.guard;
@@ -74,7 +74,6 @@ impl Measure {
         self.is_past(observation, losses) || lost > 0 && unread > 0 && together
     }
 
-    /// Judges a loss.
     pub fn judge(
         self,
         observation: &Observation,
@@ -87,8 +86,8 @@ impl Measure {
         }
     }
 
-    /// What a full sync may lose. If a loss that was seen before is let pass, the rest is judged by itself. Instances
-    /// that could not be read may be lost as well: they are added if something is lost besides.
+    /// The verdict on a full sync. If a loss that was seen before is let pass, the rest is judged by itself. Instances
+    /// that could not be read may be lost as well: they are added if another loss exists.
     fn of_everything(
         self,
         observation: &Observation,
@@ -125,16 +124,16 @@ impl Measure {
             return Some(Verdict { passed: seen, is_new: true, ..held });
         }
         if rest.may_be_past(observation, &new) {
-            // No sighting: nobody knows the loss that a later look would have to see again.
+            // No sighting: the complete loss is unknown, so a later look could not recognize it.
             let held = Verdict::hold(GuardState::HeldUntilRead, new, rest.instances, None);
             return Some(Verdict { passed: seen, unread: self.unread, ..held });
         }
         Some(Verdict { first_seen, ..Verdict::pass(GuardState::Lifted, losses, instances) })
     }
 
-    /// What a targeted sync may lose: of several Services together nothing that is past the limits, and nothing that
-    /// a full sync holds, by its sighting or by the message with which it handed on its rest. The sighting may not
-    /// have been written before that run was cut short.
+    /// The verdict on a targeted sync. Several Services together may not exceed the limits. No Service may lose an
+    /// instance that a full sync holds, by its sighting or by the message with which it handed on its rest: that run
+    /// may have been cut short before it wrote the sighting.
     fn of_a_part(
         self,
         observation: &Observation,
