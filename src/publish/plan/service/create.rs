@@ -8,10 +8,10 @@ use crate::model::{
 };
 use crate::publish::plan::{Change, Holders, Observation, Place, Plan, Stage};
 
-/// TTL in seconds of the records of a new DNS service, where no annotation says otherwise.
+/// TTL in seconds of the records of a new DNS service if no annotation sets one.
 const DEFAULT_TTL: u32 = 60;
 
-/// How the service under `key` is created, as a Service of the cluster asks.
+/// The settings of a new service under `key`, as a Service of the cluster asks.
 pub fn new_service(
     observation: &Observation,
     key: &ServiceKey,
@@ -40,7 +40,7 @@ pub fn new_service(
 }
 
 impl Plan {
-    /// Leaves the creation of each missing service to the oldest holder of the name that registers something there.
+    /// Leaves the creation of each missing service to the oldest holder of the name that registers an instance in it.
     pub(in crate::publish::plan) fn create_once(&mut self, holders: &Holders) {
         let creates = self.changes.values().flatten().filter(|it| it.stage() == Stage::Create);
         let places: BTreeSet<Place> = creates.map(|it| it.place().clone()).collect();

@@ -1,19 +1,18 @@
-//! A service goes when it carries our tag, no Service of any cluster claims its name, and nothing is
-//! registered in it. What all clusters say comes together in [`Claimed`]; whatever is not known for
-//! sure keeps the service.
+//! A service is deleted if it has our tag, no Service of any cluster claims its name, and it has no instances. The
+//! claims of all clusters are joined in [`Claimed`]; if anything is uncertain, the service stays.
 
 use std::collections::BTreeSet;
 
 use crate::model::{CloudMapService, InstanceKey, Registry, ServiceKey, Tags};
 use crate::publish::plan::{Change, Observation, Plan};
 
-/// What clusters say of the Cloud Map services that are to stay, and of the instances that go.
+/// The claims of clusters to Cloud Map services, and the instances that a plan removes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Claimed {
     keys: BTreeSet<ServiceKey>,
-    /// Names, in lower case, that are claimed in a namespace which is not to be found.
+    /// Names, in lower case, that are claimed in a namespace that was not found.
     names: BTreeSet<String>,
-    /// Services whose annotations leave open what they claim.
+    /// Services with invalid annotations, so that their claims are unknown.
     unclear: BTreeSet<String>,
     leaving: Leaving,
 }
@@ -22,7 +21,7 @@ pub struct Claimed {
 pub type Leaving = BTreeSet<InstanceKey>;
 
 impl Claimed {
-    /// What one cluster says, and what a plan for all of it takes out.
+    /// The claims of one cluster, and the instances that a plan for all of it removes.
     pub fn of(observation: &Observation, leaving: Leaving) -> Self {
         let mut claimed = Self { leaving, ..Self::default() };
         for (service, annotated) in &observation.desired.services {
@@ -41,7 +40,7 @@ impl Claimed {
         claimed
     }
 
-    /// What this cluster and others say.
+    /// The claims of this cluster and of others.
     #[must_use]
     pub fn and(mut self, other: Self) -> Self {
         self.keys.extend(other.keys);
@@ -51,14 +50,13 @@ impl Claimed {
         self
     }
 
-    /// The same after all changes were made: what goes is gone, or stays.
+    /// The claims after all changes were made: the removals are done, and the remaining instances stay.
     #[must_use]
     pub fn carried_out(self) -> Self {
         Self { leaving: Leaving::new(), ..self }
     }
 
-    /// The Services that may claim anything, since their annotations say nothing usable. While there is
-    /// one, nothing is deleted.
+    /// The Services with invalid annotations, which may claim any name. While there is one, no service is deleted.
     pub fn unclear(&self) -> Vec<&str> {
         self.unclear.iter().map(String::as_str).collect()
     }
@@ -67,7 +65,7 @@ impl Claimed {
         self.keys.contains(key) || self.names.contains(&key.name.to_ascii_lowercase())
     }
 
-    /// Whether nothing of what was read in a service stays.
+    /// Whether none of the instances that were read in a service stays.
     fn leaves(&self, key: &ServiceKey, service: &CloudMapService) -> bool {
         let mut instances = service.instances.iter().flatten();
         instances.all(|(id, _)| self.leaving.contains(&InstanceKey::new(key, id)))
@@ -75,15 +73,15 @@ impl Claimed {
 }
 
 impl Plan {
-    /// The instances that the plan takes out, also those that have to wait for something.
+    /// The instances that the plan removes, including those that have to wait.
     pub fn leaving(&self) -> Leaving {
         let removals = self.changes.values().flatten().filter(|it| it.marked().is_some());
         removals.filter_map(Change::instance_key).collect()
     }
 }
 
-/// The services that may be deleted, as far as that can be told without reading on: nobody claims
-/// them, and nothing is known to stay in them.
+/// The services that may be deleted, judged by the data already read: no Service claims them, and no instance is known
+/// to stay in them.
 pub fn deletable(registry: &Registry, claimed: &Claimed) -> BTreeSet<ServiceKey> {
     let services = registry.services.iter().filter(|(key, service)| {
         let readable = service.unreadable.is_none();
@@ -92,18 +90,17 @@ pub fn deletable(registry: &Registry, claimed: &Claimed) -> BTreeSet<ServiceKey>
     services.map(|(key, _)| key.clone()).collect()
 }
 
-/// What becomes of a service that may be deleted.
+/// The decision on a service that may be deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It is deleted.
     Delete,
-    /// It stays: it is not ours, or something is in it.
+    /// It stays: it is not ours, or has instances.
     Keep,
-    /// It could not be told.
+    /// Its tags or instances could not be read.
     Unreadable(String),
 }
 
-/// Decides on a deletable service whose tags, and whose instances where it is ours, were read just now.
+/// Decides on a deletable service. Its tags were read just now; so were its instances, if it is ours.
 pub fn verdict(
     key: &ServiceKey,
     service: &CloudMapService,

@@ -1,6 +1,6 @@
-//! The Cloud Map service itself, as far as it is ours to change: created with its first instance, and
-//! with it its namespace; its records' TTL kept as annotated; deleted when no Service needs it. Whether a
-//! service is ours its tag says, which is read only where [`tags_needed`] asks for it.
+//! Changes to the Cloud Map service itself: created with its first instance and, if needed, its namespace; the TTL of
+//! its records kept as annotated; deleted when no Service needs it. Only a service with our tag is changed, and tags
+//! are read only for the services that [`tags_needed`] returns.
 
 mod create;
 mod delete;
@@ -36,7 +36,7 @@ pub fn tags_needed(basis: Basis<'_>) -> BTreeSet<ServiceKey> {
     needed.map(|(key, _)| key.clone()).collect()
 }
 
-/// The TTL that the cluster asks for under every name it holds; none where it asks for none.
+/// The TTL that the cluster asks for under every name it holds; no entry if it asks for none.
 pub fn ttls_asked(
     observation: &Observation,
     holders: &Holders,
@@ -47,7 +47,7 @@ pub fn ttls_asked(
     asked.collect()
 }
 
-/// Whether it can be told of every Service what it asks for.
+/// Whether the claims of every Service are known.
 pub fn is_clear(observation: &Observation) -> bool {
     observation.desired.services.values().all(|service| service.claims.is_ok())
 }
@@ -60,7 +60,8 @@ pub fn has_ours(observation: &Observation, key: &ServiceKey) -> bool {
 /// Whether instances of ours may be registered in an existing service.
 ///
 /// # Errors
-/// The reason for which nothing at all can be done there.
+///
+/// Returns the reason if no instance can be registered there.
 pub fn may_register_in(
     service: &CloudMapService,
     key: &ServiceKey,
@@ -78,13 +79,13 @@ pub fn may_register_in(
     match &service.tags {
         _ if service.kind != ServiceKind::Http || has_ours(observation, key) => Ok(()),
         Tags::Read { managed_by_ecs: true, .. } => Err(Reason::ServiceConnect),
-        // Whether ECS manages it cannot be told.
+        // It is unknown whether ECS manages the service.
         Tags::Unreadable(problem) => Err(Reason::Unreadable(problem.clone())),
         Tags::Read { .. } | Tags::Unread => Ok(()),
     }
 }
 
-/// Why no registration can succeed in a service of this kind, if none can.
+/// The reason why every registration in a service of this kind would fail; `None` if registrations can succeed.
 pub fn refusal(observation: &Observation, kind: ServiceKind) -> Option<Reason> {
     let has_records = matches!(kind, ServiceKind::Dns(_));
     (has_records && observation.rules.lacks_dns_rights).then_some(Reason::DnsNotAllowed)

@@ -1,5 +1,5 @@
-//! A missing namespace is created together with its first service, where the installation allows it:
-//! an HTTP namespace, since that needs no VPC and no domain.
+//! A missing namespace is created together with its first service, if the installation allows it. It is an HTTP
+//! namespace, since that needs no VPC and no domain.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +7,8 @@ use crate::model::{Namespace, NamespaceReference, UnresolvedNamespace};
 use crate::publish::plan::{Change, Observation, Plan, Rules};
 
 impl Observation {
-    /// Adds the namespaces that claims name, that are missing, and that may be created. From here on
-    /// they are namespaces like any other, up to the missing ARN.
+    /// Adds the missing namespaces that are claimed and may be created. From here on they are treated as existing
+    /// namespaces, except that they have no ARN.
     pub fn expect_namespaces(&mut self) {
         for reference in self.desired.all_claims().map(|claims| &claims.namespace) {
             let missing = self.registry.resolve(reference);
@@ -20,7 +20,7 @@ impl Observation {
         }
     }
 
-    /// A problem with a namespace, with the reason for which a missing one is not created.
+    /// A problem with a namespace, with the reason why a missing one is not created.
     pub(in crate::publish::plan) fn explained(
         &self,
         problem: UnresolvedNamespace,
@@ -38,7 +38,7 @@ impl Observation {
     }
 }
 
-/// Why a missing namespace is not created; `None` where it is.
+/// The reason why a missing namespace is not created; `None` if it is created.
 fn not_created(reference: &NamespaceReference, rules: &Rules) -> Option<&'static str> {
     let NamespaceReference::NameOrId(name) = reference else {
         return Some("an ARN names a namespace that exists");

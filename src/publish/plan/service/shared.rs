@@ -1,10 +1,11 @@
-//! A Cloud Map service under a name that several Services share: what is one for all of them, the oldest decides.
+//! A Cloud Map service under a name that several Services share: the oldest Service decides the settings that exist
+//! only once, and the others get a held-back line if theirs differ.
 
 use super::new_service;
 use crate::model::{ServiceKey, ServiceKind, ServiceRef};
 use crate::publish::plan::{Observation, Reason, Setting};
 
-/// The settings that `oldest` decides otherwise than `service`, which shares the name with it, asks for.
+/// The settings that `service` asks for and `oldest`, which shares the name with it, overrides.
 pub fn overridden_settings(
     observation: &Observation,
     key: &ServiceKey,

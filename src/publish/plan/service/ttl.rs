@@ -1,6 +1,6 @@
-//! Which TTL the records of a service should have. If other clusters of this installation have instances under the
-//! name, it is the smallest that any of them asks for. A run that has not read all of those only lowers it: else each
-//! cluster would set its own in turn, for ever.
+//! The TTL that the records of a service should have. If other clusters of this installation have instances under the
+//! name, it is the smallest TTL that any of them asks for. A run that has not read all of those clusters only lowers
+//! it: otherwise each cluster would set its own TTL in turn, forever.
 
 use std::collections::BTreeSet;
 
@@ -8,17 +8,17 @@ use super::has_ours;
 use crate::model::{Claims, CloudMapService, ClusterArn, Owner, ServiceKind, seconds};
 use crate::publish::plan::{Change, Note, Observation, Place, Plan, Stage};
 
-/// What is asked of the TTL of an existing service.
+/// The requests for the TTL of an existing service.
 pub struct Ttl<'a> {
     service: &'a CloudMapService,
-    /// The TTL that this cluster asks for.
     own: Option<u32>,
     /// The other clusters of this installation with instances under the name.
     others: BTreeSet<ClusterArn>,
 }
 
 impl<'a> Ttl<'a> {
-    /// What the holder of a name asks for, and who else has a say; `None` if the service has no records.
+    /// The TTL that the holder of a name asks for, and the other clusters that share it; `None` if the service has no
+    /// records.
     pub fn of(service: &'a CloudMapService, claims: &Claims, owner: &Owner) -> Option<Self> {
         if !matches!(service.kind, ServiceKind::Dns(_)) || service.ttls.is_empty() {
             return None;
@@ -40,12 +40,12 @@ impl<'a> Ttl<'a> {
         let (lowest, highest) = (*self.service.ttls.first()?, *self.service.ttls.last()?);
         let knows_all = self.others.iter().all(|other| asked.contains_key(other));
         let wanted = if knows_all { smallest } else { smallest.min(lowest) };
-        // The cluster that asks for less lowers it itself, whoever is read first; the last one read raises it.
+        // The cluster that asks for less lowers it itself, in any order of reading; the last one read raises it.
         let is_ours = self.own == Some(smallest) || wanted > highest;
         (is_ours && self.service.ttls != BTreeSet::from([wanted])).then_some(wanted)
     }
 
-    /// What is said if this cluster does not get the TTL that it asks for, since others have a say.
+    /// The note if this cluster does not get the TTL that it asks for, since other clusters share the service.
     pub fn note(&self, change: Option<u32>) -> Option<Note> {
         let (wanted, ttls) = (self.own?, &self.service.ttls);
         let result = change.map_or(ttls.clone(), |ttl| BTreeSet::from([ttl]));
@@ -66,8 +66,8 @@ fn other_clusters(service: &CloudMapService, owner: &Owner) -> BTreeSet<ClusterA
 }
 
 impl Plan {
-    /// A cluster that has no instance under a name, and gets none by this plan, has no say in its TTL: other clusters do
-    /// not know of it, and would set theirs again at every run.
+    /// Leaves the TTL to the others if a cluster has no instance under a name and gets none by this plan. Other
+    /// clusters do not know of it, and would set theirs again at every run.
     pub fn leave_ttls_to_others(&mut self, observation: &Observation) {
         let has_say = |place: &Place| {
             let mut changes = self.changes.values().flatten();

@@ -1,6 +1,6 @@
-//! What an existing service says otherwise than its holder's annotations. The TTL of its records is
-//! repaired where the service carries our tag, and told where it does not; the rest is fixed when a
-//! service is created, and only told.
+//! Differences between an existing service and its holder's annotations. The TTL of its records is repaired if the
+//! service has our tag, and reported otherwise. All other settings are fixed when a service is created, and are only
+//! reported.
 
 use super::ttl::Ttl;
 use crate::model::{
@@ -8,16 +8,17 @@ use crate::model::{
 };
 use crate::publish::plan::{Note, Setting};
 
-/// Whether the tags of a service decide on an update, or on what is said of it.
+/// Whether an update of a service, or a remark on it, depends on its tags.
 pub fn depends_on_tags(service: &CloudMapService, claims: &Claims, owner: &Owner) -> bool {
     let ttl = Ttl::of(service, claims, owner);
     ttl.is_some_and(|ttl| ttl.differs_from_own() || ttl.change().is_some())
 }
 
-/// The update that a service needs, and what is to be known of it besides.
+/// The update that a service needs, and remarks on it.
 ///
 /// # Errors
-/// The reason for which it is left as it is.
+///
+/// Returns the reason if the service must stay as it is.
 pub fn update(
     service: &CloudMapService,
     claims: &Claims,
@@ -53,7 +54,7 @@ pub fn update(
     Ok((update, note))
 }
 
-/// What of a service cannot be changed any more and is not what its holder seems to expect.
+/// The settings of a service that are fixed and differ from the annotations of its holder.
 pub fn remarks(
     service: &CloudMapService,
     namespace: NamespaceKind,
