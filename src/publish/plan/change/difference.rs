@@ -6,20 +6,18 @@ use std::fmt;
 use crate::model::Attributes;
 use crate::model::attributes::{INITIAL_HEALTH, SCHEMA};
 
-/// One attribute that differs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// The attribute's key.
     pub attribute: String,
-    /// What stands there.
+    /// The registered value.
     pub present: Option<String>,
-    /// What should.
+    /// The value that it should have.
     pub wanted: Option<String>,
 }
 
 impl Difference {
-    /// The attributes that differ. The version of the marks alone is no difference, nor is the health of an
-    /// earlier moment.
+    /// The attributes that differ. A different version in the marks alone is ignored, and so is an initial health that
+    /// has changed since.
     pub fn between(present: &Attributes, wanted: &Attributes) -> Vec<Self> {
         let keys: BTreeSet<&String> = present.keys().chain(wanted.keys()).collect();
         let differing = keys.into_iter().filter(|key| *key != SCHEMA && *key != INITIAL_HEALTH);

@@ -1,5 +1,5 @@
-//! One change to Cloud Map: all that its API call needs. `removal` has why an instance goes and what
-//! it waits for, `stage` the order of changes, `text` their lines for people.
+//! One change to Cloud Map: all data that its API call needs. `removal` has the reason why an instance is deregistered
+//! and the condition it waits for, `stage` the order of changes, `text` their lines for people.
 
 mod difference;
 mod removal;
@@ -17,89 +17,70 @@ pub use text::describe;
 /// One call that changes Cloud Map.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// Create the HTTP namespace of a Cloud Map service that is to be created.
+    /// Create the HTTP namespace of a Cloud Map service that will be created.
     CreateNamespace {
         /// The service that needs it.
         place: Place,
-        /// The namespace's name.
         name: String,
     },
-    /// Create the Cloud Map service.
     CreateService {
-        /// Where.
         place: Place,
-        /// How.
         service: NewService,
     },
     /// Change the TTL of the records of a Cloud Map service that is tagged ours.
     UpdateService {
-        /// Where.
         place: Place,
-        /// The new TTL, and all that is said again with it.
+        /// The new TTL, and the other settings that the API call must repeat.
         update: ServiceUpdate,
     },
-    /// Register an instance under an id that nobody has.
+    /// Register an instance under an unused id.
     Register {
-        /// Where.
         place: Place,
-        /// The id.
         instance: String,
-        /// All its attributes.
         attributes: Attributes,
     },
-    /// Register an instance of ours again, since its attributes are not what they should be, or since its id
-    /// passes to another endpoint.
+    /// Register an instance of ours again, since its attributes differ or its id passes to another endpoint.
     Rewrite {
-        /// Where.
         place: Place,
-        /// The id it has.
         instance: String,
-        /// All its attributes, those carried over included.
+        /// All its attributes, including those carried over.
         attributes: Attributes,
-        /// What differs.
         differences: Vec<Difference>,
-        /// The instance that the endpoint displaces, if there is no place for both.
+        /// The instance that the endpoint displaces, if there is no capacity for both.
         exchange: Option<Exchange>,
     },
     /// Report the health of an instance of ours.
     Health {
-        /// Where.
         place: Place,
-        /// The id it has.
         instance: String,
-        /// What it says of its address, for the reader.
+        /// The address in its attributes, for the reader.
         address: String,
-        /// What Cloud Map knows.
+        /// The health in Cloud Map.
         present: Health,
-        /// What it is to know.
+        /// The health to report.
         wanted: Health,
     },
-    /// Register an instance of somebody else again under its own id, with our marks.
+    /// Register an instance of another owner again under its own id, with our marks.
     Adopt {
-        /// Where.
         place: Place,
-        /// The id it has.
         instance: String,
-        /// All its attributes as they were read. It is left alone where they are others by now.
+        /// All its attributes as they were read. If they have changed since, the instance is left alone.
         present: Attributes,
-        /// All its attributes as they shall be.
+        /// All its attributes after the adoption.
         attributes: Attributes,
-        /// Whose it was.
+        /// The former owner.
         former: Former,
     },
-    /// Take an instance of ours out.
+    /// Deregister an instance of ours.
     Deregister {
-        /// Where.
         place: Place,
-        /// The id it has.
         instance: String,
         /// The Service in its marks.
         marked: ServiceRef,
-        /// What it says of its address, for the reader.
+        /// The address in its attributes, for the reader.
         address: String,
-        /// Why it goes.
         because: DeregisterReason,
-        /// What must be seen first.
+        /// The condition that Cloud Map must meet first.
         waits_for: Option<WaitsFor>,
     },
 }
@@ -133,17 +114,16 @@ impl Change {
         }
     }
 
-    /// The same, with its Cloud Map service.
+    /// The instance it changes, with its Cloud Map service.
     pub fn instance_key(&self) -> Option<InstanceKey> {
         Some(InstanceKey::new(&self.place().key, self.instance()?))
     }
 
-    /// Whether it changes this instance.
     pub fn is_about(&self, instance: &InstanceKey) -> bool {
         self.place().key == instance.service && self.instance() == Some(instance.id.as_str())
     }
 
-    /// Whether `RegisterInstance` makes it.
+    /// Whether the API call is `RegisterInstance`.
     pub fn is_registration(&self) -> bool {
         matches!(self, Self::Register { .. } | Self::Rewrite { .. } | Self::Adopt { .. })
     }
@@ -159,8 +139,8 @@ impl Change {
         }
     }
 
-    /// How many more instances there are under its name when it is made. A removal that waits for
-    /// something under that name does not empty it.
+    /// The change in the number of instances under its name. A removal that waits for a registration under that name
+    /// does not empty it.
     pub fn difference(&self) -> isize {
         match self {
             Self::Register { .. } => 1,
@@ -170,7 +150,7 @@ impl Change {
         }
     }
 
-    /// The Service in the marks of an instance that goes. It may not be the one whose turn it is.
+    /// The Service in the marks of a deregistered instance. It may differ from the Service of this turn.
     pub fn marked(&self) -> Option<&ServiceRef> {
         match self {
             Self::Deregister { marked, .. } => Some(marked),
@@ -178,12 +158,12 @@ impl Change {
         }
     }
 
-    /// The Service that loses an instance by it.
+    /// The Service that loses an instance by the change.
     pub fn loses(&self) -> Option<&ServiceRef> {
         self.marked().or_else(|| self.exchange().map(|exchange| &exchange.marked))
     }
 
-    /// What must be seen before it is made.
+    /// The condition that must be met before the change is made.
     pub fn waits_for(&self) -> Option<&WaitsFor> {
         match self {
             Self::Deregister { waits_for, .. } => waits_for.as_ref(),
@@ -199,7 +179,7 @@ impl Change {
         }
     }
 
-    /// What it does, for tables and logs.
+    /// The kind of change, for tables and logs.
     pub fn verb(&self) -> Verb {
         match self {
             Self::CreateNamespace { .. } => Verb::CreateNamespace,

@@ -1,28 +1,27 @@
-//! The order in which the changes of one Service are made.
+//! The order in which the changes of one Service are made: creations first, then registrations, and removals last.
+//! Changes are sorted by it before they are carried out.
 
 use super::Change;
 
-/// The order of one Service's changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
     /// Cloud Map namespaces.
     CreateNamespace,
     /// Cloud Map services.
     Create,
-    /// Instances of others that become ours.
+    /// Instances of other owners that become ours.
     Adopt,
     /// New and rewritten instances.
     Register,
     /// The health of instances.
     Health,
-    /// Settings of Cloud Map services: a pod that can be found matters more.
+    /// Settings of Cloud Map services, after the registrations: finding a pod matters more.
     Update,
-    /// Instances that go.
+    /// Removals of instances.
     Deregister,
 }
 
 impl Stage {
-    /// All of them, in their order.
     pub const ALL: [Self; 7] = [
         Self::CreateNamespace,
         Self::Create,
@@ -35,7 +34,7 @@ impl Stage {
 }
 
 impl Change {
-    /// When it is made, among the changes of its Service.
+    /// The stage in which the change is made.
     pub fn stage(&self) -> Stage {
         match self {
             Self::CreateNamespace { .. } => Stage::CreateNamespace,
@@ -48,7 +47,7 @@ impl Change {
         }
     }
 
-    /// What changes are sorted by: place, then the order in which they are made, then instance.
+    /// The sort key of changes: place, then stage, then instance.
     pub fn order(&self) -> impl Ord {
         (self.place(), self.stage(), self.instance())
     }

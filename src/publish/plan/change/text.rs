@@ -8,7 +8,7 @@ use crate::model::{Attributes, Health, RoutingPolicy, ServiceKind};
 use crate::publish::plan::NewService;
 
 impl Change {
-    /// What else a person wants to know of it: address and pod, differences, or why it goes.
+    /// Details of the change: address and pod, differences, or the reason of a removal.
     pub fn detail(&self) -> String {
         match self {
             Self::CreateNamespace { name, .. } => format!("{name}, an HTTP namespace"),
