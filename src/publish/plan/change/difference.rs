@@ -16,8 +16,7 @@ pub struct Difference {
 }
 
 impl Difference {
-    /// The attributes that differ. A different version in the marks alone is ignored, and so is an initial health that
-    /// has changed since.
+    /// The attributes that differ. The version in the marks and the initial health are not compared.
     pub fn between(present: &Attributes, wanted: &Attributes) -> Vec<Self> {
         let keys: BTreeSet<&String> = present.keys().chain(wanted.keys()).collect();
         let differing = keys.into_iter().filter(|key| *key != SCHEMA && *key != INITIAL_HEALTH);

@@ -60,7 +60,6 @@ pub fn has_ours(observation: &Observation, key: &ServiceKey) -> bool {
 /// Whether instances of ours may be registered in an existing service.
 ///
 /// # Errors
-///
 /// Returns the reason if no instance can be registered there.
 pub fn may_register_in(
     service: &CloudMapService,

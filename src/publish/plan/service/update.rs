@@ -17,7 +17,6 @@ pub fn depends_on_tags(service: &CloudMapService, claims: &Claims, owner: &Owner
 /// The update that a service needs, and remarks on it.
 ///
 /// # Errors
-///
 /// Returns the reason if the service must stay as it is.
 pub fn update(
     service: &CloudMapService,
