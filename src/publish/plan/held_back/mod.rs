@@ -1,5 +1,5 @@
-//! What is asked for and not done. [`Reason`] and, for a Cloud Map service as a whole, [`Setting`] have the
-//! sentences; what a reason means for the run and for people stands here.
+//! Requests that are not carried out. [`Reason`] and, for a Cloud Map service as a whole, [`Setting`] have the
+//! sentences; this module decides the effect of a reason on the run and on its report.
 
 mod reason;
 mod setting;
@@ -12,19 +12,16 @@ use crate::model::{Attributes, Records, ServiceKind, ServiceRef, UnresolvedNames
 pub use reason::Reason;
 pub use setting::Setting;
 
-/// Something a Kubernetes Service asks for that this run does not do.
+/// A request of a Kubernetes Service that this run does not carry out.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct HeldBack {
-    /// The Service that asks.
     pub service: ServiceRef,
-    /// The Cloud Map service it is about, where one is known.
+    /// The Cloud Map service that the request is about, if it is known.
     pub place: Option<Place>,
-    /// Why.
     pub reason: Reason,
 }
 
 impl Reason {
-    /// The reason's stable name.
     pub fn code(&self) -> &'static str {
         match self {
             Self::BadAnnotation(_) => "BadAnnotation",
@@ -60,8 +57,8 @@ impl Reason {
         }
     }
 
-    /// The reason for which Cloud Map may refuse an instance with addresses of one family in a service
-    /// whose records are of both; `None` where that is not the case.
+    /// The reason for which Cloud Map may refuse an instance with addresses of one family if the records of the service
+    /// are of both; `None` in all other cases.
     pub fn of_one_family(kind: ServiceKind, attributes: &Attributes) -> Option<Self> {
         let ServiceKind::Dns(Records { a: true, aaaa: true, .. }) = kind else { return None };
         let addresses = [IPV4, IPV6].into_iter().filter_map(|key| attributes.get(key));
@@ -70,15 +67,15 @@ impl Reason {
         Some(Self::RecordTypeMismatch { records: kind.to_string(), addresses: (*address).into() })
     }
 
-    /// Whether an endpoint is not found under the name because of it. What is never published is missing
-    /// nowhere, and what is beyond the maximum is not asked for.
+    /// Whether the reason keeps an endpoint out of a name. An address that is never published is not missing, and an
+    /// endpoint beyond the maximum is not requested.
     pub fn keeps_out(&self) -> bool {
         let never = matches!(self, Self::NotPublishable(_) | Self::AddressNotAllowed { .. });
         !never && !self.is_remark() && !matches!(self, Self::Maximum { .. })
     }
 
-    /// Whether the owner of the Service can do something about it, and so should hear of it. Not of the
-    /// guard: that many Services lose at once is for those to judge who run the function.
+    /// Whether the owner of the Service can solve it, and so should get an event. Not for the guard: if many Services
+    /// lose instances at once, the operators of the function have to judge it.
     pub fn concerns_owner(&self) -> bool {
         let not_theirs =
             matches!(self, Self::Policy { .. } | Self::Guard { .. } | Self::Waiting { .. });
@@ -89,7 +86,7 @@ impl Reason {
         !not_theirs && !as_asked && !self.is_failure()
     }
 
-    /// Whether it is about places for instances in Cloud Map.
+    /// Whether the reason is the capacity of Cloud Map.
     pub fn is_about_capacity(&self) -> bool {
         matches!(self, Self::ServiceFull { .. } | Self::LimitExceeded { .. })
     }
@@ -103,7 +100,7 @@ impl Reason {
         }
     }
 
-    /// Whether it says something of the service as a whole and stands in no instance's way.
+    /// Whether it is about the service as a whole and holds back no instance.
     pub fn is_remark(&self) -> bool {
         matches!(self, Self::Setting(_))
     }

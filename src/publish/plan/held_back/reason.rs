@@ -1,4 +1,5 @@
-//! Why something is held back, in sentences that say what would help.
+//! The reasons for which a request is held back. Each is one sentence that names the cause and, if there is one, the
+//! solution.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -8,10 +9,10 @@ use super::text::{DNS_NOT_ALLOWED, ENDPOINTS_TRUNCATED, not_shared, stay, until_
 use crate::model::{BadAnnotation, PortReference, ServiceRef, UnresolvedNamespace};
 use crate::publish::plan::{Denial, GuardStatus, NotAdopted, Policy, SetBy};
 
-/// Why something is held back. [`Reason::code`] is stable; the sentence may be reworded.
+/// The reason for which a request is held back. [`Reason::code`] is stable; the sentence may be reworded.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 pub enum Reason {
-    /// An annotation says nothing usable.
+    /// An annotation is invalid.
     #[error("{0}; registered instances stay")]
     BadAnnotation(BadAnnotation),
     /// The Cloud Map namespace is missing or ambiguous.
@@ -23,9 +24,8 @@ pub enum Reason {
         not_shared(alone)
     )]
     DomainConflict {
-        /// The Service that holds it.
         holder: ServiceRef,
-        /// Those who claim it for themselves alone, where others would share it.
+        /// The Services that claim it for themselves alone, although others would share it.
         alone: Vec<ServiceRef>,
     },
     /// `NAME_POLICY` does not allow the claim: it counts as ended.
@@ -37,9 +37,9 @@ pub enum Reason {
         if *by_policy { "maxNames of NAME_POLICY says so" } else { "no Service claims more" }
     )]
     TooManyNames {
-        /// How many it asks for.
+        /// The number of names it asks for.
         asked: usize,
-        /// How many it claims, of those that `NAME_POLICY` allows.
+        /// The number of names it claims, of those that `NAME_POLICY` allows.
         maximum: usize,
         /// Whether a rule sets the number.
         by_policy: bool,
@@ -49,17 +49,14 @@ pub enum Reason {
         "address {address} is not published: NAME_POLICY allows this Service addresses in {ranges}"
     )]
     AddressNotAllowed {
-        /// The address.
         address: IpAddr,
-        /// The ranges that are allowed.
+        /// The allowed ranges.
         ranges: String,
     },
     /// An endpoint has no address that the service's records can carry.
     #[error("a service of {records} records takes no endpoint with the addresses {addresses}")]
     RecordTypeMismatch {
-        /// The service's record types.
         records: String,
-        /// The endpoint's addresses.
         addresses: String,
     },
     /// An address that must never be published.
@@ -67,27 +64,27 @@ pub enum Reason {
         "address {0} is not published: it is loopback, link-local, multicast, unspecified or IPv4-mapped"
     )]
     NotPublishable(IpAddr),
-    /// A port to register is no port of the Service, or the endpoints lack it.
+    /// A port to register is not a port of the Service, or the endpoints lack it.
     #[error(
         "port {port} is no port of the Service, or its endpoints lack it; the Service has: {available}"
     )]
     NoSuchPort {
         /// As annotated.
         port: PortReference,
-        /// What the Service has.
+        /// The ports of the Service.
         available: String,
     },
-    /// The Cloud Map service as a whole is not as asked.
+    /// A setting of the Cloud Map service differs from the request.
     #[error(transparent)]
     Setting(#[from] Setting),
-    /// SRV records and Route 53 health checks need a port, and nothing says which.
+    /// SRV records and Route 53 health checks need a port, and no annotation sets it.
     #[error(
         "{needed_by} need a port: the Service has {ports} ports, so name one with the port annotation"
     )]
     PortNeeded {
-        /// What needs it, in the plural.
+        /// The feature that needs it, in the plural.
         needed_by: &'static str,
-        /// How many ports the Service has.
+        /// The number of ports of the Service.
         ports: usize,
     },
     /// The Cloud Map service is an alias.
@@ -101,80 +98,77 @@ pub enum Reason {
         "ECS Service Connect manages this Cloud Map service (tag AmazonECSManaged); choose another name"
     )]
     ServiceConnect,
-    /// An instance has the id that a new one would get, and is not ours or is another endpoint's.
+    /// An instance of another owner or of another endpoint has the id that a new one would get.
     #[error("instance {0} exists and belongs to another endpoint; it is not overwritten")]
     IdTaken(String),
-    /// More endpoints are ready than the Service wants registered.
+    /// More endpoints are ready than the maximum allows.
     #[error("{maximum} of {wanted} instances are registered, the limit of {set_by}")]
     Maximum {
-        /// So many.
+        /// The largest number of instances.
         maximum: usize,
-        /// Whose number it is.
+        /// The source of the number.
         set_by: SetBy,
-        /// How many there would be.
+        /// The number of instances without the maximum.
         wanted: usize,
     },
-    /// The Cloud Map service takes no more.
+    /// The Cloud Map service has no capacity left.
     #[error(
         "{fit} of {wanted} instances fit: a Cloud Map service takes {limit}, and {others} in it are not ours"
     )]
     ServiceFull {
-        /// How many there would be.
+        /// The number of instances that should be registered.
         wanted: usize,
-        /// How many there can be.
+        /// The number of instances that fit.
         fit: usize,
-        /// What Cloud Map takes.
+        /// The limit of Cloud Map.
         limit: usize,
-        /// How many belong to others.
+        /// The number of instances of other owners.
         others: usize,
     },
     /// No endpoint is ready, and the Service wants its last instances to stay.
     #[error("no endpoint is ready; {} here because of when-none-ready", stay(*kept))]
     NoneReady {
-        /// How many stay.
+        /// The number of instances that stay.
         kept: usize,
     },
-    /// The cluster's list of endpoints is not whole.
+    /// The cluster's list of endpoints is not complete.
     #[error("{}", ENDPOINTS_TRUNCATED)]
     EndpointsTruncated,
-    /// The attributes are more than Cloud Map takes.
+    /// The attributes exceed a limit of Cloud Map.
     #[error("instance {instance} would have {problem}; its attributes stay as they are")]
     AttributeLimit {
-        /// The instance.
         instance: String,
-        /// What is too much.
+        /// The limit that is exceeded.
         problem: String,
     },
-    /// An instance of somebody else that a person did or would let us take.
+    /// An instance of another owner that a person allowed, or could allow, this function to adopt.
     #[error("instance {instance} is not adopted: {why}")]
     NotAdopted {
         /// The instance, which stays as it is.
         instance: String,
-        /// Why.
         why: NotAdopted,
     },
     /// The policy does not allow it.
     #[error("POLICY={policy} does not allow this: {action}")]
     Policy {
-        /// The policy in force.
         policy: Policy,
-        /// What was to be done.
+        /// The change that is not allowed.
         action: String,
     },
-    /// Too much would be lost at once.
+    /// The guard holds a loss.
     #[error("{} here: {status}", stay(*instances))]
     Guard {
-        /// How many of this Service stay here.
+        /// The number of instances of this Service that stay here.
         instances: usize,
-        /// The loss as a whole.
+        /// The complete loss.
         status: Arc<GuardStatus>,
     },
-    /// A removal waits until the names are served elsewhere.
+    /// A removal waits until other instances are registered.
     #[error("instance {instance} stays {waits_for}")]
     Waiting {
         /// The instance that stays.
         instance: String,
-        /// What it waits for.
+        /// The condition it waits for.
         waits_for: String,
     },
     /// Route 53 refused the record set of a registration.
@@ -190,17 +184,17 @@ pub enum Reason {
     /// Cloud Map refuses a registration or a new service, and a retry would not help.
     #[error("Cloud Map refuses this as long as it is asked for so: {0}")]
     InvalidInput(String),
-    /// Cloud Map takes no more instances in the namespace.
+    /// The namespace has no capacity left.
     #[error(
         "{fit} of {wanted} instances fit, since Cloud Map accepts no more: {message}; {}",
         until_next(old.as_ref())
     )]
     LimitExceeded {
-        /// How many there would be.
+        /// The number of instances that should be registered.
         wanted: usize,
-        /// How many there are.
+        /// The number of instances that are registered.
         fit: usize,
-        /// Cloud Map's words.
+        /// Cloud Map's message.
         message: String,
         /// The name that the Service had before, if its last instance under that one stays for this reason.
         old: Option<String>,
@@ -208,7 +202,7 @@ pub enum Reason {
     /// A quota of Cloud Map for namespaces or services is used up.
     #[error("{0}")]
     QuotaExceeded(String),
-    /// Somebody registered an instance in a service that was to be deleted.
+    /// Another writer registered an instance in a service that was about to be deleted.
     #[error("an instance was registered in it a moment ago")]
     ServiceInUse,
     /// The instances of the Cloud Map service could not be read: nothing in it is changed.

@@ -1,20 +1,20 @@
-//! What of a Cloud Map service as a whole is not as a Service asks. It stands in no instance's way.
+//! Settings of a Cloud Map service that differ from the request of a Service. They hold back no instance: the
+//! registrations go on, and the report and events contain the difference.
 
 use crate::model::{PortReference, RoutingPolicy, ServiceKind, ServiceRef};
 
-/// Why a service is not as asked.
+/// The reason for which a setting differs from the request.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 pub enum Setting {
-    /// Of several who share a name the oldest decides on what is one for all of them.
+    /// If several Services share a name, the oldest decides the settings that exist only once.
     #[error(
         "Service {oldest} shares the name, is older, and so decides: {decided}; this one asks for {asked}"
     )]
     SharedName {
-        /// The oldest.
         oldest: ServiceRef,
-        /// What it decides.
+        /// The settings of the oldest.
         decided: String,
-        /// What this one would have.
+        /// The settings that this Service asks for.
         asked: String,
     },
     /// The service's records carry no port, so it is an attribute only.
@@ -22,7 +22,6 @@ pub enum Setting {
         "{records} records carry no port: {port} is kept as an attribute only (an SRV or HTTP service would serve it)"
     )]
     PortNotServed {
-        /// The service's record types.
         records: ServiceKind,
         /// The first of the annotated ports.
         port: PortReference,
@@ -32,33 +31,32 @@ pub enum Setting {
         "the records have TTL {present} s and the annotation asks for {wanted}: the TTL stays, since the Cloud Map service does not carry our tag"
     )]
     TtlNotOurs {
-        /// What they have.
+        /// The TTL or TTLs of the records.
         present: String,
-        /// What is annotated.
+        /// The annotated TTL, in seconds.
         wanted: u32,
     },
-    /// How a service answers DNS queries is fixed.
+    /// The routing policy of a service for DNS queries is fixed.
     #[error(
         "the routing policy of the Cloud Map service is {present} and the annotation asks for {wanted}: it is fixed when a service is created"
     )]
     RoutingPolicyFixed {
-        /// How it answers.
         present: RoutingPolicy,
-        /// What is annotated.
+        /// The annotated policy.
         wanted: RoutingPolicy,
     },
-    /// A service of a DNS namespace that DNS knows nothing of.
+    /// A service of a DNS namespace that has no DNS records.
     #[error(
         "this Cloud Map service is of the type HTTP: its instances are found by DiscoverInstances calls, and by no DNS query"
     )]
     NotInDns,
-    /// Whether the service is ours to change could not be told.
+    /// It is unknown whether the service is ours to change.
     #[error("the service's settings stay as they are: {0}")]
     TagsUnreadable(String),
     /// Cloud Map does not let this account change the service.
     #[error("Cloud Map refuses to update the service: {0}")]
     UpdateRefused(String),
-    /// The Cloud Map service has no check that health could be reported to.
+    /// The Cloud Map service has no custom health check, so health cannot be reported.
     #[error(
         "this Cloud Map service was created without a custom health check, and none can be added: only ready pods are registered, as health: membership does; for health: custom take another name, or let the service be created anew"
     )]
@@ -71,7 +69,6 @@ pub enum Setting {
 }
 
 impl Setting {
-    /// Its stable name.
     pub fn code(&self) -> &'static str {
         match self {
             Self::SharedName { .. } => "SharedName",

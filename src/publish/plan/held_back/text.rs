@@ -1,4 +1,5 @@
-//! The longest sentences of reasons, and parts of others.
+//! The longest sentences of reasons, and phrases that several sentences share. They are separate from the reasons, so
+//! that the list of those stays easy to read.
 
 use crate::model::ServiceRef;
 
@@ -6,7 +7,7 @@ pub(super) const DNS_NOT_ALLOWED: &str = "the function's role may not write DNS 
 
 pub(super) const ENDPOINTS_TRUNCATED: &str = "the cluster lists only a part of the endpoints (endpoints.kubernetes.io/over-capacity: truncated): those are registered, and none is deregistered";
 
-/// Why a name that some would share is not shared.
+/// The reason why a name that some Services would share is not shared.
 pub(super) fn not_shared(alone: &[ServiceRef]) -> String {
     if alone.is_empty() {
         return String::new();
@@ -18,7 +19,7 @@ pub(super) fn not_shared(alone: &[ServiceRef]) -> String {
     )
 }
 
-/// When a registration that found no place is tried again, and what stays until then.
+/// The time of the next attempt for a registration without capacity, and the instance that stays until then.
 pub(super) fn until_next(old: Option<&String>) -> String {
     match old {
         Some(old) => format!(
@@ -28,7 +29,7 @@ pub(super) fn until_next(old: Option<&String>) -> String {
     }
 }
 
-/// How many instances stay.
+/// The number of instances that stay, as a phrase.
 pub(super) fn stay(instances: usize) -> String {
     if instances == 1 {
         "1 instance stays".to_owned()
