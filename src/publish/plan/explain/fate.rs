@@ -1,5 +1,5 @@
-//! What becomes of each endpoint of one Service under each name that it claims, for the person who asks
-//! why a pod is not found. Read off a plan and off what it was made from; it decides nothing.
+//! The state of each endpoint of one Service under each name that it claims, so that people can find out why a pod is
+//! missing. It is derived from a plan and its input, and decides nothing.
 
 use std::net::IpAddr;
 
@@ -12,71 +12,65 @@ use crate::publish::plan::{Basis, Change, Observation, Place, Plan};
 /// One Service under one name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// The name.
     pub place: Place,
-    /// What the Cloud Map service serves, where it exists.
+    /// The kind of the Cloud Map service, if that exists.
     pub kind: Option<ServiceKind>,
     /// Whether the Service holds the name.
     pub held: bool,
-    /// Of each endpoint, with its pod and addresses.
+    /// Each endpoint with its pod and addresses, and its state.
     pub endpoints: Vec<(Endpoint, Fate)>,
-    /// What a person may not expect.
+    /// Facts that may surprise the reader.
     pub remarks: Vec<Remark>,
 }
 
-/// What becomes of an endpoint.
+/// The state of an endpoint.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fate {
     /// It is registered, as it should be.
     #[error("registered as {}", .0.join(", "))]
     Registered(Vec<String>),
-    /// It is registered, and a sync changes that.
+    /// It is registered, and a sync would change that.
     #[error("registered as {instance}, and a sync would {verb} it: {detail}")]
     Changes {
-        /// The instance.
         instance: String,
-        /// What would be done.
+        /// The change that a sync would make.
         verb: Verb,
-        /// How, or why.
+        /// The details of the change, or its reason.
         detail: String,
     },
-    /// A sync registers it.
+    /// A sync would register it.
     #[error("a sync would register it as {0}")]
     ToRegister(String),
-    /// It is on its way out.
     #[error("not registered: its pod is terminating")]
     Terminating,
-    /// It is not ready.
     #[error("not registered: its pod is not ready")]
     NotReady,
-    /// Something is held back.
+    /// A reason holds it back.
     #[error("not registered: see the held back lines")]
     HeldBack,
 }
 
-/// What a person may not expect of a name.
+/// A fact about a name that may surprise the reader.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Remark {
-    /// The hostname ends as the namespace is called.
+    /// The hostname ends with the name of the namespace.
     #[error(
         "the hostname repeats the namespace, so that DNS has it as {0}: write the hostname without the namespace"
     )]
     RepeatsNamespace(String),
-    /// Records without ports, for pods that listen elsewhere than the Service says.
+    /// The records have no ports, and the pods listen at another port than the Service.
     #[error(
         "{kind} records carry no port: clients connect to the pods themselves, which listen at {target}, and not to the Service's port {port}"
     )]
     TargetPort {
-        /// The records.
         kind: ServiceKind,
-        /// The Service's port.
         port: u16,
-        /// The pods'.
+        /// The port of the pods.
         target: u16,
     },
 }
 
-/// What becomes of the endpoints of a Service whose endpoints were read.
+/// The state of the endpoints of a Service. Its endpoints must have been read.
 pub fn found(basis: Basis<'_>, plan: &Plan, service: &ServiceRef) -> Vec<Found> {
     let Basis { observation, holders, .. } = basis;
     let Some(annotated) = observation.desired.services.get(service) else { return Vec::new() };
@@ -152,7 +146,7 @@ fn remarks(
     repeats.into_iter().chain(target).collect()
 }
 
-/// The first port that pods listen at under another number than the Service has for it.
+/// The first port of the Service with another number than the port of its pods.
 fn target_port(kind: ServiceKind, annotated: &AnnotatedService) -> Option<Remark> {
     let endpoints = annotated.endpoints.as_deref().unwrap_or_default();
     annotated.ports.iter().find_map(|port| {

@@ -1,5 +1,5 @@
-//! Read off a plan or a registry for people, and deciding nothing: what becomes of each endpoint (`fate`),
-//! who has instances where (`party`), and how many there are at the most (`peaks`).
+//! Describes a plan or a registry for people, and decides nothing: the state of each endpoint (`fate`), the owners of
+//! the instances in each service (`party`), and the largest number of instances during a run (`peaks`).
 
 pub mod fate;
 pub mod party;

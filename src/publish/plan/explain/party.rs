@@ -1,4 +1,4 @@
-//! Who has instances in each Cloud Map service, for people to read: every cluster of this function by its
+//! The owners of the instances in each Cloud Map service, for people to read: every cluster of this function by its
 //! ARN, ECS by its services, other tools. It decides nothing.
 
 use std::collections::BTreeMap;
@@ -8,27 +8,25 @@ use crate::publish::plan::Foreign;
 use crate::publish::plan::Place;
 use crate::publish::plan::ownership::likely_owner;
 
-/// Who registered an instance, as far as can be told.
+/// The party that registered an instance, as far as it is known.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Party {
     /// This function, or another installation of it, for a cluster.
     Cluster {
-        /// The cluster's ARN.
         cluster: String,
         /// The installation's `OWNER_ID`.
         owner: String,
     },
-    /// Amazon ECS.
     Ecs {
-        /// The ECS service and its cluster, where the instance says so.
+        /// The ECS service and its cluster, if the instance's attributes contain them.
         service: Option<String>,
     },
-    /// Another tool, or nobody known.
+    /// Another tool, or an unknown party.
     Other(Foreign),
 }
 
 impl Party {
-    /// Who registered the instance of this id.
+    /// The party that registered the instance with this id.
     pub fn of(id: &str, of_instance: &Attributes) -> Self {
         if let Some((owner, cluster)) = attributes::marked(of_instance) {
             return Self::Cluster { cluster: cluster.to_owned(), owner: owner.to_owned() };
@@ -47,18 +45,15 @@ impl Party {
     }
 }
 
-/// Everybody in one Cloud Map service, with the number of their instances.
+/// All parties in one Cloud Map service, with the number of their instances.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parties<'a> {
-    /// Where.
     pub place: Place,
-    /// The service.
     pub service: &'a CloudMapService,
-    /// Who.
     pub instances: BTreeMap<Party, usize>,
 }
 
-/// Everybody in every service of a registry, by the names of namespace and service.
+/// All parties in every service of a registry, by the names of namespace and service.
 pub fn parties(registry: &Registry) -> Vec<Parties<'_>> {
     let mut all: Vec<Parties<'_>> = registry
         .services

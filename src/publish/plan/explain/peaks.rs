@@ -1,34 +1,33 @@
-//! How many instances there are at the most while a plan is carried out, against Cloud Map's quotas: new
-//! ones are registered before old ones go.
+//! The largest number of instances while a plan is carried out, compared with Cloud Map's quotas: new instances are
+//! registered before old ones are removed, so both count.
 
 use std::collections::BTreeMap;
 
 use crate::publish::plan::{Change, Observation, Place, Plan};
 
-/// Where instances come near a quota or past it.
+/// A service or namespace with a number of instances near its quota or above it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peak {
     /// The namespace, or the service in it.
     pub of: String,
-    /// So many there are at the most.
+    /// The largest number of instances during the run.
     pub count: usize,
-    /// And may be.
     pub quota: Quota,
 }
 
-/// How many instances Cloud Map takes.
+/// A quota of Cloud Map for instances.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quota {
-    /// In a service: fixed.
+    /// Per service: fixed.
     Service(usize),
-    /// In a namespace, unless AWS has raised it: no API reports that.
+    /// Per namespace, unless AWS has raised it: no API reports that.
     Namespace(usize),
 }
 
 /// AWS's default of the quota "instances per namespace".
 const DEFAULT_NAMESPACE_QUOTA: usize = 2000;
 
-/// The largest service and the largest namespace, of everybody's instances together.
+/// The largest service and the largest namespace, counting the instances of all owners.
 pub fn peaks(observation: &Observation, plan: &Plan) -> Vec<Peak> {
     let registry = &observation.registry;
     let mut services: BTreeMap<Place, usize> = BTreeMap::new();

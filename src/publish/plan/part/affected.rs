@@ -1,13 +1,14 @@
-//! Which Services a run is about.
+//! The Services that a run covers: a targeted sync starts with the Services of an event, and adds those that share
+//! names with them.
 
 use std::collections::BTreeSet;
 
 use crate::model::{Selection, ServiceRef};
 use crate::publish::plan::{Holders, Observation};
 
-/// The Services whose endpoints and changes a run over `selection` has to look at: those selected,
-/// whether they exist or only left marks, and whoever holds a name that they claim or are found under
-/// and do not hold themselves.
+/// The Services with endpoints and changes that a run over `selection` has to read. They are those selected, even if
+/// only their marks are left, and the holders of each name that one of these claims, or has instances under, without
+/// holding it.
 pub fn affected(
     observation: &Observation,
     holders: &Holders,

@@ -1,15 +1,16 @@
-//! What a look from afar cannot decide. Discovery may acquit and never convict: a Cloud Map service in which it leaves
-//! nothing to do or to say is in step, and every other one is to be listed before anything is decided about it.
+//! The services that discovery alone cannot decide. If discovery shows that a Cloud Map service needs no change and no
+//! report, the service is in sync; every other one must be listed before anything is decided about it. Discovery alone
+//! never causes a change.
 
 use std::collections::BTreeSet;
 
 use crate::model::ServiceKey;
 use crate::publish::plan::{Basis, RereadScope, plan};
 
-/// The Cloud Map services that a plan would rest on for anything but leaving them alone.
+/// The Cloud Map services that a plan would change or report on.
 pub fn in_doubt(basis: Basis<'_>) -> BTreeSet<ServiceKey> {
     let plan = plan(basis);
-    // Whether a loss is too large depends on all that is there.
+    // The verdict of the guard depends on all instances.
     if plan.guard.is_some() {
         let services = basis.observation.registry.services.iter();
         let seen = services.filter(|(_, service)| service.instances.is_some());

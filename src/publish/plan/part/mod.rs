@@ -1,6 +1,6 @@
-//! Plans for a part of a cluster: which Services a run is about (`affected`), what such a plan rests on
-//! (`rest`), what is to be listed since a look from afar cannot decide it (`doubt`), and what is read again before the
-//! changes of one turn are decided for good (`narrow`).
+//! Plans for a part of a cluster: the Services that a run covers (`affected`), the data that such a plan needs
+//! (`rest`), the services to list since discovery cannot decide them (`doubt`), and the data to read again before the
+//! changes of one turn are decided (`narrow`).
 
 pub mod affected;
 pub mod doubt;

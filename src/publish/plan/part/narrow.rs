@@ -1,24 +1,24 @@
-//! A plan for one turn again: what of an observation it rests on, so that only that is read and
-//! compared a second time.
+//! A second plan for one turn: the part of an observation that it needs, so that only that part is read and compared a
+//! second time.
 
 use std::collections::BTreeSet;
 
 use crate::model::{Desired, Registry, ServiceKey, ServiceRef};
 use crate::publish::plan::{Change, Extent, Holders, Observation};
 
-/// What is to be read again before the changes of one turn are decided for good.
+/// The data to read again before the changes of one turn are decided.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RereadScope {
-    /// The Cloud Map services that the changes and claims are about.
+    /// The Cloud Map services of the changes and claims.
     pub keys: BTreeSet<ServiceKey>,
-    /// The Services of the turn, and those in the marks of what is to be removed.
+    /// The Services of the turn, and those in the marks of instances to remove.
     pub services: BTreeSet<ServiceRef>,
-    /// Those, and whoever shares a name with them: a second plan needs the endpoints of all.
+    /// These Services, and those that share a name with them: a second plan needs the endpoints of all.
     pub read: BTreeSet<ServiceRef>,
 }
 
 impl RereadScope {
-    /// What the changes of a turn of `services` rest on.
+    /// The data that the changes of a turn of `services` depend on.
     pub fn of<'a>(
         holders: &Holders,
         services: impl IntoIterator<Item = &'a ServiceRef>,
@@ -32,7 +32,7 @@ impl RereadScope {
         Self { keys, services, read }
     }
 
-    /// The part of an observation that these keys and Services make up, every claimant included.
+    /// The part of an observation with these keys and Services, including every claimant.
     pub fn narrow(&self, observation: &Observation, holders: &Holders) -> Observation {
         let services = self.keys.iter().filter_map(|key| {
             let service = observation.registry.services.get(key)?;

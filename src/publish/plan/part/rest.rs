@@ -1,11 +1,12 @@
-//! What a plan for part of a cluster rests on, where only that part was read.
+//! The data that a plan for a part of a cluster depends on. If only that part was read, these functions decide whether
+//! the rest must be read too.
 
 use std::collections::BTreeSet;
 
 use crate::model::{Claim, ServiceKey};
 use crate::publish::plan::{Basis, Observation};
 
-/// Whether a claim of the cluster names a namespace that is not to be found.
+/// Whether a claim of the cluster names a namespace that was not found.
 pub fn lacks_namespace(observation: &Observation) -> bool {
     let mut claims = observation.desired.all_claims();
     claims.any(|claims| observation.registry.resolve(&claims.namespace).is_err())
@@ -18,9 +19,9 @@ pub fn claimed_namespaces(observation: &Observation) -> BTreeSet<String> {
     found.map(|namespace| namespace.id.clone()).collect()
 }
 
-/// Whether each of the affected Services is known to hold all that it claims, and alone, whatever others ask for: its
-/// marks, and no other Service's, are on our instances under every key. For any other it matters who else
-/// claims the name, or what it has left behind elsewhere.
+/// Whether each of the affected Services holds all names that it claims, and alone: our instances under every key have
+/// its marks, and no other Service's. Otherwise other claims to the name, or instances left under other names, matter
+/// and must be read.
 pub fn hold_names_exclusively(basis: Basis<'_>) -> bool {
     let Basis { observation, holders, affected } = basis;
     affected.iter().all(|service| {
