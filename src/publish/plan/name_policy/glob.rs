@@ -1,6 +1,6 @@
-//! Patterns of `NAME_POLICY`. They match whole texts: `*` stands for any number of characters, dots
-//! and slashes too, `?` for one; nothing else is special, and what other tools take for special is a
-//! mistake here rather than a rule that never matches.
+//! Patterns of `NAME_POLICY`. They match whole texts: `*` matches any number of characters, including dots and slashes,
+//! and `?` matches one. No other character is special. Special characters of other tools are rejected, since a rule
+//! with them would never match.
 
 use std::fmt;
 
@@ -32,11 +32,11 @@ impl TryFrom<String> for Glob {
 }
 
 impl Glob {
-    /// Whether the whole text fits.
+    /// Whether the whole text matches.
     pub fn matches(&self, text: &str) -> bool {
         let (pattern, text) = (self.0.as_bytes(), text.as_bytes());
         let (mut at, mut read) = (0, 0);
-        // The last `*`, and where what it stands for ends in the text.
+        // The last `*`, and the end of the text that it matches.
         let mut star = None;
         while read < text.len() {
             match pattern.get(at) {
@@ -114,7 +114,7 @@ mod tests {
         }
     }
 
-    /// The meaning, without the bookkeeping.
+    /// The specification of a match, as a simple recursion.
     fn means(pattern: &[u8], text: &[u8]) -> bool {
         match (pattern, text) {
             ([], []) => true,

@@ -1,7 +1,6 @@
-//! `NAME_POLICY`: which Services may claim which names in Cloud Map, with which addresses and how many
-//! instances. Rules only allow: the first that is for a cluster and Kubernetes namespace decides alone,
-//! and a Service that none is for may claim nothing. A claim that is not allowed holds no name, stands
-//! in nobody's way, and counts as ended.
+//! `NAME_POLICY`: the names in Cloud Map that each Service may claim, with which addresses and how many instances.
+//! Rules only allow. The first rule for a cluster and Kubernetes namespace decides alone, and a Service without a rule
+//! may claim nothing. A claim that is not allowed holds no name, causes no conflict, and counts as ended.
 
 mod glob;
 mod rule;
@@ -20,10 +19,10 @@ pub use rule::{Range, Rule};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamePolicy(pub Vec<Rule>);
 
-/// Why a Service may not claim a name.
+/// The reason why a Service may not claim a name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 pub enum Denial {
-    /// No rule is for its Kubernetes namespace, so it may claim nothing.
+    /// No rule applies to its Kubernetes namespace, so it may claim nothing.
     #[error("no rule of NAME_POLICY is for Kubernetes namespace {namespace} of cluster {cluster}")]
     NoRule {
         /// The Kubernetes namespace.
@@ -31,21 +30,21 @@ pub enum Denial {
         /// The cluster's name.
         cluster: String,
     },
-    /// The rule that is for it allows other names.
+    /// The rule that applies allows other names.
     #[error(
         "NAME_POLICY lets Services of Kubernetes namespace {namespace} claim {names} in the Cloud Map namespaces {places}"
     )]
     OtherNames {
         /// The Kubernetes namespace.
         namespace: String,
-        /// The names that are allowed.
+        /// The allowed names.
         names: String,
-        /// In these Cloud Map namespaces.
+        /// The Cloud Map namespaces in which they are allowed.
         places: String,
     },
 }
 
-/// What the policy grants a Service under a name that it may claim.
+/// The limits for a Service under a name that it may claim.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Permit<'a> {
     rule: Option<&'a Rule>,
@@ -62,22 +61,22 @@ impl Permit<'_> {
         identity.addresses().all(|address| self.allows(address))
     }
 
-    /// The ranges that addresses must be in, for a sentence.
+    /// The allowed ranges of addresses, for a sentence.
     pub fn ranges(&self) -> String {
         self.rule.and_then(|rule| rule.cidrs.as_ref()).map_or_else(String::new, |it| list(it))
     }
 
-    /// The most instances under the name.
+    /// The largest number of instances under the name.
     pub fn maximum(&self) -> Option<usize> {
         Some(self.rule?.max_instances?.get())
     }
 }
 
 impl Observation {
-    /// What the policy grants a Service under a name.
+    /// The limits for a Service under a name.
     ///
     /// # Errors
-    /// Where the Service may not claim it.
+    /// Returns the reason if the Service may not claim the name.
     pub fn permit(&self, service: &ServiceRef, key: &ServiceKey) -> Result<Permit<'_>, Denial> {
         let rule = self.rule(service)?;
         let namespace = self.registry.namespaces.get(&key.namespace);
@@ -105,15 +104,15 @@ impl Observation {
         (allowed.collect(), denied)
     }
 
-    /// The most names that a Service may claim, if a rule says it.
+    /// The largest number of names that a Service may claim, if a rule limits it.
     pub fn max_names(&self, service: &ServiceRef) -> Option<usize> {
         Some(self.rule(service).ok()??.max_names?.get())
     }
 
-    /// The rule that decides for a Service; none where everything is allowed.
+    /// The rule that decides for a Service; `None` if everything is allowed.
     ///
     /// # Errors
-    /// Where there are rules and none is for the Service.
+    /// Returns the reason if there are rules and none applies to the Service.
     pub fn rule(&self, service: &ServiceRef) -> Result<Option<&Rule>, Denial> {
         let Some(NamePolicy(rules)) = &self.rules.name_policy else { return Ok(None) };
         let (cluster, namespace) = (&self.owner.cluster, &service.namespace);

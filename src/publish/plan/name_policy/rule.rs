@@ -1,4 +1,5 @@
-//! One rule of `NAME_POLICY`, as the setting spells it, and what it is for and allows.
+//! One rule of `NAME_POLICY`, with the keys of the setting: the clusters and Kubernetes namespaces to which it applies,
+//! and the names, addresses and numbers that it allows.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -10,8 +11,8 @@ use serde::Deserialize;
 use super::{Denial, Glob};
 use crate::model::{ClusterArn, Namespace, NamespaceKind};
 
-/// What the Services of some Kubernetes namespaces may claim. A list of patterns matches where one of
-/// them does.
+/// The names that the Services of some Kubernetes namespaces may claim. A list of patterns matches if one of them
+/// matches.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Rule {
@@ -23,7 +24,7 @@ pub struct Rule {
     pub cloud_map_namespaces: Vec<Glob>,
     /// Names of Cloud Map services.
     pub names: Vec<Glob>,
-    /// The ranges that addresses must be in; none: all are allowed.
+    /// The allowed ranges of addresses; `None` allows all.
     pub cidrs: Option<Vec<Range>>,
     /// The most instances of one Service under one name.
     pub max_instances: Option<NonZeroUsize>,
@@ -32,7 +33,7 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// Whether the rule is for the Services of a Kubernetes namespace.
+    /// Whether the rule applies to the Services of a Kubernetes namespace.
     pub fn is_for(&self, cluster: &ClusterArn, namespace: &str) -> bool {
         any(&self.clusters, &[cluster.name(), cluster.as_str()])
             && any(&self.kubernetes_namespaces, &[namespace])
@@ -54,7 +55,7 @@ impl Rule {
         ranges.is_none_or(|ranges| ranges.iter().any(|range| range.contains(address)))
     }
 
-    /// What is said to a Service whose claim it does not allow.
+    /// The reason for a Service with a claim that the rule does not allow.
     pub fn denial(&self, namespace: &str) -> Denial {
         Denial::OtherNames {
             namespace: namespace.to_owned(),
@@ -80,7 +81,6 @@ pub fn list(items: &[impl fmt::Display]) -> String {
 pub struct Range(IpNet);
 
 impl Range {
-    /// Whether the address is in it.
     pub fn contains(&self, address: IpAddr) -> bool {
         self.0.contains(&address)
     }
