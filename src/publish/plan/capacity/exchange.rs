@@ -1,5 +1,5 @@
-//! An exchange: a new endpoint takes over the id of an instance of ours that goes under the same name. RegisterInstance
-//! under an id that exists is an update, so it takes no place, and the name is never without an instance in between.
+//! An exchange: a new endpoint takes over the id of a surplus instance of ours under the same name. RegisterInstance
+//! with an existing id is an update, so it needs no further capacity, and the name always has an instance.
 
 use super::Pending;
 use crate::model::attributes::{ORPHANED, SIGHTING};
@@ -8,7 +8,7 @@ use crate::publish::plan::{
     Change, DeregisterReason, Difference, Exchange, Observation, Place, Plan, WaitsFor,
 };
 
-/// An instance of ours whose id can pass to another endpoint.
+/// A surplus instance of ours, which can pass its id to another endpoint.
 struct Surplus {
     instance: String,
     marked: ServiceRef,
@@ -16,8 +16,8 @@ struct Surplus {
     because: DeregisterReason,
 }
 
-/// Turns registrations of the plan and removals under the same name into exchanges, in order, and returns the
-/// registrations that find no instance to displace.
+/// Joins registrations of the plan with removals under the same name into exchanges, in order, and returns the
+/// registrations without an instance to displace.
 pub fn exchange(
     observation: &Observation,
     place: &Place,
@@ -40,8 +40,8 @@ pub fn exchange(
     refused
 }
 
-/// Takes up to `count` removals under a name out of the plan that wait for nothing but an instance under the same name,
-/// which an exchange brings. An instance that carries a note goes last.
+/// Takes up to `count` removals under a name out of the plan: only removals without a wait, or with a wait for an
+/// instance under the same name, which an exchange brings. An instance that carries a note is taken last.
 fn take_surplus(
     observation: &Observation,
     place: &Place,
@@ -80,8 +80,8 @@ fn is_noted(attributes: Option<&Attributes>) -> bool {
     attributes.is_some_and(|it| it.contains_key(SIGHTING) || it.contains_key(ORPHANED))
 }
 
-/// The change that writes the new endpoint over the displaced instance. What others added to that one was about
-/// another endpoint; a note of ours stays, since it is about the cluster.
+/// The change that writes the new endpoint over the displaced instance. Attributes added by other writers are dropped,
+/// since they describe the old endpoint; a note of ours stays, since it is about the cluster.
 fn rewritten(
     observation: &Observation,
     place: &Place,

@@ -1,10 +1,10 @@
-//! Places for instances in Cloud Map: 1,000 in a service, counted beforehand; in a namespace until Cloud Map refuses a
-//! registration, since no API reports that quota.
+//! Capacity of Cloud Map for instances. A service has a limit of 1,000, which is counted beforehand. A namespace is
+//! full when Cloud Map refuses a registration, since no API reports that quota.
 //!
-//! A new endpoint that finds no place is registered under the id of an instance of ours that goes under the same name
-//! (`exchange`): that takes no place, and the name is never empty. A renamed Service gives up instances under its old
-//! name for those under its new one (`rename`). Everything else is held back, fewest registered first (`pending`).
-//! An instance that is registered is never taken out to come back to a limit.
+//! A new endpoint without capacity is registered under the id of a surplus instance of ours under the same name
+//! (`exchange`): that needs no further capacity, and the name is never empty. A renamed Service gives up instances
+//! under its old name for those under its new one (`rename`). All other registrations are held back, and Services with
+//! the fewest instances come first (`pending`). A registered instance is never removed only to get below a limit.
 
 mod exchange;
 mod pending;
@@ -18,7 +18,7 @@ use crate::model::{ServiceKey, ServiceRef};
 
 use pending::Pending;
 
-/// How many instances Cloud Map takes in one service, whoever registered them. AWS raises it for nobody.
+/// The limit of Cloud Map for instances in one service, counting all owners. AWS does not raise it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServiceLimit(pub usize);
 
@@ -28,16 +28,16 @@ impl Default for ServiceLimit {
     }
 }
 
-/// Which limit a registration meets.
+/// The limit that a registration reaches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Limit<'a> {
-    /// That of the Cloud Map service.
+    /// The limit of the Cloud Map service.
     Service,
-    /// That of the namespace, with Cloud Map's words.
+    /// The limit of the namespace, with Cloud Map's message.
     Namespace(&'a str),
 }
 
-/// Makes a plan fit: exchanges what finds no place, and holds the rest back.
+/// Makes a plan fit the capacity: exchanges registrations without capacity, and holds the rest back.
 pub fn fit(observation: &Observation, compared: &Compared, plan: &mut Plan) {
     let staying = |service: &ServiceRef, key: &ServiceKey| {
         compared.of(key, service).map_or(0, Comparison::staying)
@@ -75,14 +75,14 @@ pub fn fit(observation: &Observation, compared: &Compared, plan: &mut Plan) {
 }
 
 impl Observation {
-    /// How many more instances a Cloud Map service takes by its own limit.
+    /// The number of further instances that a Cloud Map service can take by its own limit.
     fn free_places(&self, key: &ServiceKey) -> usize {
         self.rules.service_limit.0.saturating_sub(self.registry.instances(key).count())
     }
 }
 
-/// Takes out of the plan the registrations that are refused, with one line for each Service; the Cloud Map service
-/// takes `free` more by its own limit.
+/// Takes the refused registrations out of the plan, with one line for each Service; the Cloud Map service can take
+/// `free` more by its own limit.
 fn hold_back(
     observation: &Observation,
     compared: &Compared,

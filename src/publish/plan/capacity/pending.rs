@@ -1,6 +1,6 @@
-//! Orders registrations when places are short: the Service with the fewest instances under the name comes first, so
-//! that each has one before any has many. Among equals the hashes in the ids decide, which favours no Service and is
-//! the same in every run.
+//! Orders registrations if the capacity is short: the Service with the fewest instances under the name comes first, so
+//! that each Service has one before any has many. Equal Services are ordered by the hashes in the ids, which favours no
+//! Service and is the same in every run.
 
 use std::collections::BTreeMap;
 
@@ -8,18 +8,15 @@ use crate::model::{Attributes, ServiceKey, ServiceRef};
 use crate::publish::plan::instances::identity::hash_of;
 use crate::publish::plan::{Change, Place, Plan};
 
-/// An instance that is to be registered.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Pending {
-    /// The Service in whose turn that is.
+    /// The Service with the turn in which it is registered.
     pub service: ServiceRef,
-    /// Its id.
     pub instance: String,
-    /// All its attributes.
     pub attributes: Attributes,
 }
 
-/// The registrations of a plan, in order, under each name that has no capacity for all of them. `staying` counts the
+/// The registrations of a plan, in order, under each name without capacity for all of them. `staying` counts the
 /// instances that a Service has there and keeps.
 pub fn by_place(
     plan: &Plan,
@@ -51,7 +48,7 @@ pub fn by_place(
     places
 }
 
-/// Sorts by the number of instances that the Service has when it is this one's turn.
+/// Sorts by the number of instances that the Service has at its turn.
 fn sort(pending: &mut [Pending], staying: impl Fn(&ServiceRef) -> usize) {
     pending.sort_by(|a, b| hash_of(&a.instance).cmp(hash_of(&b.instance)).then_with(|| a.cmp(b)));
     let mut counts: BTreeMap<ServiceRef, usize> = BTreeMap::new();

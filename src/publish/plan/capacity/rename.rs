@@ -1,16 +1,16 @@
-//! A renamed Service in a full namespace: its instances under the old name give up their places to those under the new
-//! one, a part of them at a time, and the last one only after the first new one.
+//! A renamed Service in a full namespace: its instances under the old name are removed to free capacity for those under
+//! the new one, a part of them at a time, and the last one only after the first new one is registered.
 
 use std::collections::BTreeMap;
 
 use crate::model::ServiceRef;
 use crate::publish::plan::{Change, Observation, Place, Plan, WaitsFor};
 
-/// Of the instances under the old name, one in so many goes at a time: each pass takes as long as two operations, and
-/// most of the Service can be found in the meantime.
+/// The divisor for one part: each pass removes one in four of the instances under the old name. Each pass takes as long
+/// as two operations, and clients still find most of the Service meanwhile.
 const PART: usize = 4;
 
-/// Lets up to `count` instances of a Service under its old names go for its registrations at `new`. Returns the old
+/// Releases up to `count` instances of a Service under its old names for its registrations at `new`. Returns the old
 /// name if its last instance has to wait for one under the new name.
 pub fn give_up(
     observation: &Observation,
@@ -66,7 +66,7 @@ fn stays_registered(
     marked.any(|it| it.service == *service && !loses(it.id))
 }
 
-/// Whether a change takes out an instance that only waits for the Service to be found under its new name.
+/// Whether a change removes an instance that only waits for the registrations under the new name of its Service.
 fn gives_way(change: &Change, service: &ServiceRef, new: &Place) -> bool {
     let Some(WaitsFor::NewName(renamed) | WaitsFor::HolderAndNewName { renamed, .. }) =
         change.waits_for()
@@ -78,7 +78,7 @@ fn gives_way(change: &Change, service: &ServiceRef, new: &Place) -> bool {
 }
 
 impl Change {
-    /// Makes a removal wait for nothing.
+    /// Removes the wait of a removal.
     fn release(&mut self) {
         if let Self::Deregister { waits_for, .. } = self {
             *waits_for = None;

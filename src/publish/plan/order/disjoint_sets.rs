@@ -1,5 +1,5 @@
-//! Sets of numbers that are joined two at a time: a union-find. Joining thousands of them takes time in
-//! proportion to their number, whatever the order, where lists of sets would all be searched each time.
+//! Sets of numbers that are joined two at a time: a union-find. Joining thousands of them takes time in proportion to
+//! their number, in any order; with lists of sets, each join would search all of them.
 
 /// Disjoint sets of the numbers from 0. Every number begins in a set of its own.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ impl DisjointSets {
             if parent == number {
                 return number;
             }
-            // Halves the way for the next search.
+            // Halves the path for the next search.
             self.parents[number] = self.parents[parent];
             number = parent;
         }

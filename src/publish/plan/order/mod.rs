@@ -1,5 +1,5 @@
-//! In what order a plan is carried out so that no name goes empty: what must be seen before an instance
-//! of ours goes (`removal`, with `new_name` for a renamed Service), and which Services take a turn together
+//! The order in which a plan is carried out so that no name becomes empty: the condition for each removal of an
+//! instance of ours (`removal`, with `new_name` for a renamed Service), and the Services that take a turn together
 //! (`turns`, by `disjoint_sets`).
 
 mod disjoint_sets;

@@ -1,12 +1,12 @@
-//! The wait of the instances of a renamed Service under its old name: they are deregistered when the Service is found
-//! whole under its new names.
+//! The wait of the instances of a renamed Service under its old name: they are deregistered when all its endpoints are
+//! registered under its new names.
 
 use crate::model::{ServiceKey, ServiceRef};
 use crate::publish::plan::instances::diff::Compared;
 use crate::publish::plan::{Basis, Place, WaitsFor};
 
-/// The wait for the names that `service` claims, all of them together; `None` if every endpoint that can be found there
-/// is found there.
+/// The wait for all names that `service` claims, together; `None` if every endpoint that can be registered under them
+/// is registered.
 pub fn waits_for_new_name(
     basis: Basis<'_>,
     compared: &Compared,

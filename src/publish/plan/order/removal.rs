@@ -1,5 +1,5 @@
-//! Which of our instances are deregistered, in the turn of which Service, and what each waits for. No path through here
-//! lets a name go empty while ready endpoints exist for it.
+//! Plans the removals: the instances of ours to deregister, the turn of each, and the condition it waits for. No path
+//! through here lets a name become empty while ready endpoints exist for it.
 
 use super::new_name::waits_for_new_name;
 use crate::model::{ServiceKey, ServiceRef};
@@ -7,8 +7,9 @@ use crate::publish::plan::instances::diff::Compared;
 use crate::publish::plan::observation::MarkedInstance;
 use crate::publish::plan::{Basis, DeregisterReason, Place, Plan, WaitsFor};
 
-/// Adds the removals to a plan. A removal is among the changes of the Service in the marks if that holds the name or no
-/// Service does, else of the holder, since it follows the holder's registrations.
+/// Adds the removals to a plan. A removal is among the changes of the Service in its marks if that holds the name, or
+/// if no Service holds it. Otherwise it is among the changes of the holder, since it follows the holder's
+/// registrations.
 pub fn removals(basis: Basis<'_>, compared: &Compared, plan: &mut Plan) {
     let observation = basis.observation;
     let removals = Removals { basis, compared };
@@ -34,7 +35,7 @@ struct Removals<'a> {
 type Decision = (ServiceRef, DeregisterReason, Option<WaitsFor>);
 
 impl<'a> Removals<'a> {
-    /// The instances of ours that the holders of a name have no use for.
+    /// The surplus instances of ours under a name.
     fn candidates(&self, key: &ServiceKey) -> Vec<MarkedInstance<'a>> {
         let compared = self.compared.under(key);
         let is_surplus = |it: &MarkedInstance| {
@@ -63,8 +64,8 @@ impl<'a> Removals<'a> {
         }
     }
 
-    /// An endpoint that is gone. If none of the ready endpoints is registered yet, or can be, the last instance stays
-    /// until one is; if others share the name, until one of theirs is.
+    /// An instance without an endpoint. If none of the ready endpoints is registered yet, or can be, the last instance
+    /// stays until one is; if other Services share the name, until one of their endpoints is registered.
     fn of_a_holder(
         &self,
         key: &ServiceKey,
@@ -81,8 +82,8 @@ impl<'a> Removals<'a> {
         Some((candidate.service.clone(), because, waits_for.filter(|_| is_last)))
     }
 
-    /// The holder with ready endpoints that will be found under a name first, if none is yet: rather one with an instance
-    /// to rewrite, which needs no room.
+    /// The holder with ready endpoints that will have the first instance under a name, if none has one yet. A holder
+    /// with an instance to rewrite is preferred, since that needs no capacity.
     fn first_to_serve(&self, key: &ServiceKey) -> Option<ServiceRef> {
         let compared = self.compared.under(key)?;
         if compared.values().any(|comparison| comparison.has_registered) {
@@ -93,9 +94,9 @@ impl<'a> Removals<'a> {
         asking.min_by_key(|holder| compared[*holder].staying() == 0).cloned()
     }
 
-    /// An instance of a Service that lost or left the name to another. It is deregistered after a holder has one, and if
-    /// its Service left, after that is whole under its new name, as far as it can be. If the claim is ended and no
-    /// holder asks for any, there is nothing to wait for. The instances of an unclear Service stay, unless
+    /// An instance of a Service that lost the name, or left it to another. It is deregistered after a holder has an
+    /// instance, and if its Service left, after that is complete under its new name, as far as possible. If the claim
+    /// is ended and no holder asks for instances, there is no wait. The instances of an unclear Service stay, unless
     /// `NAME_POLICY` denies them.
     fn of_another(&self, key: &ServiceKey, marked: &ServiceRef) -> Option<Decision> {
         let ended = self.ended(key, marked);
@@ -109,7 +110,7 @@ impl<'a> Removals<'a> {
             None if ended.is_none() && !serves => Some(holder.clone()),
             first => first,
         };
-        // Of a Service that still asks for this name, the new name is this one, and contested.
+        // If a Service still asks for this name, the new name is this one, and in conflict.
         let claims = self.basis.holders.claims(marked).filter(|_| ended.is_none());
         let new_name = claims.and_then(|_| self.new_name(marked));
         let moves = matches!(new_name, Some(WaitsFor::NewName(_)));
@@ -127,7 +128,7 @@ impl<'a> Removals<'a> {
         Some((holder.clone(), because, waits_for))
     }
 
-    /// Why a Service has no claim to the name any more, whatever it asks for now.
+    /// The reason why a Service has no claim to the name any more, independent of its present claims.
     fn ended(&self, key: &ServiceKey, marked: &ServiceRef) -> Option<DeregisterReason> {
         if self.basis.holders.claims(marked).is_none() {
             return Some(DeregisterReason::ServiceGone(marked.clone()));

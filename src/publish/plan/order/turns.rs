@@ -1,6 +1,6 @@
-//! Which changes are made together. Each Kubernetes Service takes a turn of its own, so that none waits for another; only
-//! if a removal of one rests on registrations of another, or one registers in a service that another creates, do both
-//! take one turn.
+//! Groups the changes that are made together. Each Kubernetes Service takes a turn of its own, so that none waits for
+//! another. Two Services take one turn only if a removal of one depends on registrations of the other, or if one
+//! registers in a service that the other creates.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -35,8 +35,8 @@ fn number_turns(changes: &BTreeMap<ServiceRef, Vec<Change>>) -> Vec<usize> {
         .collect()
 }
 
-/// Joins the Services that take a turn together. Their numbers are those of the Services that have changes, in
-/// their order, and after them those of Services that have none and that two others wait for.
+/// Joins the Services that take a turn together. Services with changes are numbered first, in their order; Services
+/// without changes that two others wait for follow.
 fn join(changes: &BTreeMap<ServiceRef, Vec<Change>>) -> DisjointSets {
     let (creators, crowds) = (creators(changes), crowds(changes));
     let mut numbers: BTreeMap<&ServiceRef, usize> = changes.keys().zip(0..).collect();
@@ -56,7 +56,6 @@ fn join(changes: &BTreeMap<ServiceRef, Vec<Change>>) -> DisjointSets {
     joined
 }
 
-/// The Service that creates each missing Cloud Map service.
 fn creators(changes: &BTreeMap<ServiceRef, Vec<Change>>) -> BTreeMap<&Place, &ServiceRef> {
     let all =
         changes.iter().flat_map(|(service, changes)| changes.iter().map(move |it| (it, service)));
@@ -64,8 +63,8 @@ fn creators(changes: &BTreeMap<ServiceRef, Vec<Change>>) -> BTreeMap<&Place, &Se
     created.map(|(change, service)| (change.place(), service)).collect()
 }
 
-/// A Service that registers, for each Cloud Map service in which another one removes: an instance that goes may be
-/// displaced by one that comes.
+/// For each Cloud Map service with removals, a Service that registers an instance there: the new instance may displace
+/// one of those to remove.
 fn crowds(changes: &BTreeMap<ServiceRef, Vec<Change>>) -> BTreeMap<&Place, &ServiceRef> {
     let all = || {
         changes.iter().flat_map(|(service, changes)| changes.iter().map(move |it| (it, service)))
@@ -76,7 +75,7 @@ fn crowds(changes: &BTreeMap<ServiceRef, Vec<Change>>) -> BTreeMap<&Place, &Serv
     registers.map(|(change, service)| (change.place(), service)).collect()
 }
 
-/// The Services whose registrations must come before some of the changes.
+/// The Services with registrations that must come before some of the changes.
 fn waits_for(changes: &[Change]) -> impl Iterator<Item = &ServiceRef> {
     let waiting = changes.iter().filter_map(|change| match change {
         Change::Deregister { waits_for, .. } => waits_for.as_ref(),
