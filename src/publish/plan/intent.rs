@@ -1,18 +1,18 @@
-//! What a plan is made for. It decides what is read and how that is planned; everything else about carrying a plan
-//! out is the same.
+//! The purpose of a plan. It decides which data is read and how the plan is made; the plan is carried out in the same
+//! way for all purposes.
 
 use super::{Adoption, Basis, DeregisterReason, Plan, Step, adopt, plan, purge};
 
-/// What changes are made for.
+/// The purpose of changes.
 #[derive(Clone, Copy, Debug)]
 pub enum Intent<'a> {
-    /// Cloud Map shall match the cluster.
+    /// Cloud Map is made to match the cluster.
     Sync,
-    /// Instances of others shall become ours.
+    /// Instances of other owners become ours.
     Adopt(&'a Adoption),
-    /// No instance of ours shall be left of a cluster, which may be gone.
+    /// All our instances of a cluster are deregistered; the cluster may be gone.
     Purge(&'a DeregisterReason),
-    /// The same, or a note for later, for a cluster that is not kept in step any more.
+    /// As `Purge`, or a note for a later run, for a cluster that is not kept in sync any more.
     Orphans(Step),
 }
 
@@ -27,7 +27,7 @@ impl Intent<'_> {
         }
     }
 
-    /// The plan for what was read again when a part of the changes was made.
+    /// The plan for the data that was read again after a part of the changes was made.
     pub fn plan_again(self, basis: Basis<'_>) -> Plan {
         let mut planned = self.plan(basis);
         if let Self::Adopt(_) = self {

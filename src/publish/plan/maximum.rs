@@ -1,26 +1,26 @@
-//! How many instances a Service has under one name at most, and who says so.
+//! The largest number of instances of a Service under one name, and its source: an annotation of the Service or a rule
+//! of `NAME_POLICY`. The smaller number applies.
 
 use std::fmt;
 
 /// The most instances to keep or register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Maximum {
-    /// So many.
     pub count: usize,
-    /// Whose number it is.
+    /// The source of the number.
     pub set_by: SetBy,
 }
 
-/// Who limits the number of instances.
+/// The source of a maximum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SetBy {
-    /// The owner of the Service.
+    /// An annotation of the Service.
     Annotation,
-    /// The installation.
+    /// A rule of the installation's `NAME_POLICY`.
     NamePolicy,
 }
 
-/// The smaller of what a Service asks for and what it may have.
+/// The smaller of the annotated number and the allowed number.
 pub fn smallest(annotated: Option<usize>, allowed: Option<usize>) -> Option<Maximum> {
     let annotated = annotated.map(|count| Maximum { count, set_by: SetBy::Annotation });
     let allowed = allowed.map(|count| Maximum { count, set_by: SetBy::NamePolicy });

@@ -1,9 +1,9 @@
-//! Instances that this installation registered for a cluster that it does not keep in step any more:
-//! EKS knows it no more, it was dropped from the settings, or it is kept in another Cloud Map. They are reported, and stay, unless the
-//! installation asks for dead clusters to be purged: then the first full sync that sees the cluster
-//! gone notes the time on one of them, and one that still does when the time has passed purges them.
+//! Instances that this installation registered for a cluster that it does not keep in sync any more: the cluster does
+//! not exist in EKS, was removed from the settings, or is kept in another Cloud Map. They are reported, and stay,
+//! unless the installation enables the purge of dead clusters. Then the first full sync that finds the cluster gone
+//! notes the time on one of them, and a full sync that still finds it gone after the waiting time purges them.
 //!
-//! Orphans are looked at with the eyes of their own cluster's owner: owner id and ARN match exactly.
+//! Orphans are read as the owner of their own cluster: owner id and ARN must match exactly.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -12,7 +12,7 @@ use super::{DeregisterReason, Observation, Place, Plan, Policy, mark, purge};
 use crate::model::attributes::ORPHANED;
 use crate::model::{ClusterArn, Existence, InstanceKey, Owner, Registry, Timestamp};
 
-/// How many names of Cloud Map services a sentence lists.
+/// The number of names of Cloud Map services that a sentence lists.
 const NAMED: usize = 3;
 
 /// Every cluster that instances of this installation are marked with.
@@ -22,7 +22,7 @@ pub fn marked_clusters(registry: &Registry, owner_id: &str) -> BTreeSet<ClusterA
     all.filter_map(|attributes| Some(Owner::marked(owner_id, attributes)?.cluster)).collect()
 }
 
-/// The services of a Cloud Map in namespaces that another one does not show, by the namespaces' ARNs.
+/// The services of a Cloud Map in namespaces that another Cloud Map does not contain, by the namespaces' ARNs.
 pub fn not_shown(registry: &Registry, shown: &BTreeSet<String>) -> Registry {
     let is_shown = |id: &String| {
         let arn = registry.namespaces.get(id).and_then(|namespace| namespace.arn.as_ref());
@@ -33,43 +33,42 @@ pub fn not_shown(registry: &Registry, shown: &BTreeSet<String>) -> Registry {
     left
 }
 
-/// The orphans of one cluster in one Cloud Map, and what is done with them.
+/// The orphans of one cluster in one Cloud Map, and the step taken for them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Orphans {
-    /// The cluster.
     pub cluster: ClusterArn,
-    /// What EKS says of it.
+    /// Whether EKS knows the cluster.
     pub existence: Existence,
-    /// How many there are.
+    /// The number of orphans.
     pub instances: usize,
-    /// The names that they are found under.
+    /// The names that they are registered under.
     pub names: BTreeSet<String>,
-    /// When the cluster was first seen to be gone, as far as that is to be known.
+    /// The time when the cluster was first found gone, if it is known.
     pub since: Option<Timestamp>,
-    /// From when on they are purged.
+    /// The time from which they are purged.
     pub purged_from: Option<Timestamp>,
-    /// What is done with them now.
+    /// The step taken in this run.
     pub step: Step,
-    /// The Cloud Map that the cluster is kept in now, if it is not this one.
+    /// The Cloud Map that the cluster is kept in now, if it is another one.
     pub moved_to: Option<String>,
     policy: Policy,
 }
 
-/// What is done with the orphans of a cluster in one run.
+/// The step taken for the orphans of a cluster in one run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Nothing.
+    /// No change.
     Leave,
-    /// Note that the cluster is gone.
+    /// Note the time at which the cluster was found gone.
     Note,
-    /// Take such a note back.
+    /// Remove such a note.
     TakeNoteBack,
-    /// Take them out: the cluster was first seen gone at this time.
+    /// Deregister them: the cluster was first found gone at this time.
     Purge(Timestamp),
 }
 
 impl Orphans {
-    /// Decides what is done with the instances that are the observation's owner's.
+    /// Decides the step for the instances that belong to the observation's owner.
     pub fn of(observation: &Observation, existence: Existence) -> Self {
         let registry = &observation.registry;
         let places = registry
@@ -105,13 +104,13 @@ impl Orphans {
         }
     }
 
-    /// The same, of a cluster that is kept in another Cloud Map now.
+    /// The same orphans, of a cluster that is kept in another Cloud Map now.
     #[must_use]
     pub fn moved_to(self, registry: String) -> Self {
         Self { moved_to: Some(registry), ..self }
     }
 
-    /// A stable word for what is known.
+    /// A stable word for the state.
     pub fn code(&self) -> &'static str {
         match self.existence {
             Existence::Gone => "ClusterGone",
@@ -122,7 +121,7 @@ impl Orphans {
 }
 
 impl Step {
-    /// The changes to the instances that are the observation's owner's.
+    /// The changes to the instances that belong to the observation's owner.
     pub fn plan(self, observation: &Observation) -> Plan {
         match self {
             Self::Leave => Plan::default(),
@@ -137,14 +136,14 @@ impl Step {
     }
 }
 
-/// Adds to a plan that no instance of the cluster is noted as orphaned: it is there.
+/// Adds the removal of orphan notes to the plan, since the cluster exists.
 pub fn take_notes_back(observation: &Observation, plan: &mut Plan) {
     for (at, _) in mark::carriers(observation, ORPHANED) {
         mark::put(observation, &at, (ORPHANED, None), plan);
     }
 }
 
-/// Notes the time on one instance, in preference one whose registration does not start its health anew.
+/// Notes the time on one instance. It prefers an instance that keeps its health when it is registered again.
 fn note(observation: &Observation) -> Plan {
     let mut plan = Plan::default();
     let text = observation.now.to_string();
@@ -162,7 +161,7 @@ fn note(observation: &Observation) -> Plan {
     plan.in_order()
 }
 
-/// The time that was noted; of several the latest. What lies ahead was not noted by us.
+/// The noted time; if there are several, the latest. A time in the future was not written by this function.
 fn noted(observation: &Observation) -> Option<Timestamp> {
     let notes = mark::carriers(observation, ORPHANED);
     let times = notes.filter_map(|(_, text)| text.parse::<Timestamp>().ok());

@@ -1,15 +1,15 @@
-//! Whose a foreign instance seems to be. It is told to people and decides nothing: whether we may
-//! touch an instance is [`Owner::owns`]'s to say, and nobody else's.
+//! The probable owner of a foreign instance. It is reported to people and decides nothing: only [`Owner::owns`] decides
+//! whether this function may change an instance.
 
 use crate::model::attributes::MARK_PREFIX;
 use crate::model::{Attributes, Foreign, Owner};
 
-/// Whose the instance is, where it is not ours.
+/// The probable owner of the instance; `None` if the instance is ours.
 pub fn foreign(id: &str, attributes: &Attributes, owner: &Owner) -> Option<Foreign> {
     if owner.owns(attributes) { None } else { Some(likely_owner(id, attributes)) }
 }
 
-/// Whose an instance seems to be that is not ours.
+/// The probable owner of an instance that is not ours.
 pub fn likely_owner(id: &str, attributes: &Attributes) -> Foreign {
     let has = |prefix: &str| attributes.keys().any(|key| key.starts_with(prefix));
     let mcs = attributes.get("K8S_CONTROLLER").is_some_and(|it| it.starts_with(MCS_CONTROLLER));
@@ -26,12 +26,12 @@ pub fn likely_owner(id: &str, attributes: &Attributes) -> Foreign {
     }
 }
 
-/// Whether ECS registered the instance, as far as can be told.
+/// Whether ECS registered the instance, judged by its id and attributes.
 pub fn is_ecs(id: &str, attributes: &Attributes) -> bool {
     attributes.keys().any(|key| key.starts_with("ECS_")) || is_ecs_task_id(id)
 }
 
-/// What the AWS MCS controller writes into its instances, before its version.
+/// The marker that the AWS MCS controller writes into its instances, before its version.
 const MCS_CONTROLLER: &str = "aws-cloud-map-mcs-controller-for-k8s";
 
 /// ECS registers a task under its id: 32 lower-case hexadecimal digits.

@@ -1,27 +1,28 @@
-//! What a plan leaves as it is in each Cloud Map service that it looked into, counted for the report.
+//! The instances that a plan leaves as they are, in each Cloud Map service that it read. They are counted from the
+//! registry and the changes of the plan, for the report.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Basis, Foreign, Note, Place, Plan, ownership};
 use crate::model::{Registry, ServiceKey};
 
-/// What stays as it is in one Cloud Map service.
+/// The unchanged instances of one Cloud Map service.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Unchanged {
     /// Instances of ours that are as they should be.
     pub ours: usize,
-    /// Instances of others, by kind of owner.
+    /// Instances of other owners, by kind of owner.
     pub foreign: BTreeMap<Foreign, usize>,
-    /// Instances of anybody before the plan.
+    /// All instances before the plan.
     pub present: usize,
-    /// Why nothing is known of it, where it was to be looked at whoever claims it.
+    /// The cause if the service could not be read, for services that are read without a claim.
     pub unreadable: Option<String>,
-    /// What else is to be known of it.
+    /// Further notes on the service.
     pub notes: Vec<Note>,
 }
 
 impl Plan {
-    /// Counts what belongs to others in every Cloud Map service that this plan looked into.
+    /// Counts the instances of other owners in every Cloud Map service that this plan read.
     pub(super) fn note_foreign(&mut self, basis: Basis<'_>) {
         let Basis { observation, holders, affected } = basis;
         let claimed = holders.held().filter(|(_, holder)| affected.contains(*holder));
@@ -39,7 +40,7 @@ impl Plan {
         }
     }
 
-    /// Counts what is registered where something is changed or stays.
+    /// Counts the registered instances in each service with changed or unchanged instances.
     pub(super) fn note_present(&mut self, registry: &Registry) {
         for change in self.changes.values().flatten() {
             self.unchanged.entry(change.place().clone()).or_default();

@@ -1,13 +1,13 @@
-//! Cloud Map services whose instances could not be read. None is taken for empty: nobody knows what a claim has left
-//! in it, so the run is incomplete. The exception is one that the function may not read, that no Service claims and
-//! on which nothing of ours was ever seen: it is another party's, and is reported in one line.
+//! Cloud Map services with instances that could not be read. None is treated as empty: it may contain instances of an
+//! ended claim, so the run is incomplete. The exception is a service that the function may not read, that no Service
+//! claims and in which no instance of ours was ever seen: it belongs to another party, and is reported in one line.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Holders, Note, Observation, Place, Plan, Reason};
 use crate::model::{CloudMapService, Owner, ServiceKey};
 
-/// The services that could not be read, each with the reason.
+/// The services that could not be read, each with the cause.
 fn unread(
     observation: &Observation,
 ) -> impl Iterator<Item = (&ServiceKey, &CloudMapService, &String)> {
@@ -15,7 +15,7 @@ fn unread(
     services.filter_map(|(key, service)| Some((key, service, service.unreadable.as_ref()?)))
 }
 
-/// Whether the function may not read a service that nobody claims and that was never seen to be ours.
+/// Whether the function may not read a service that no Service claims and that was never seen to be ours.
 fn is_of_others(
     observation: &Observation,
     holders: &Holders,
@@ -27,19 +27,18 @@ fn is_of_others(
     service.is_denied && !is_claimed && !is_ours
 }
 
-/// The services of which only the tag may tell whether they are ours.
+/// The services of which only the tags can show whether they are ours.
 pub fn tags_of_unread(observation: &Observation, holders: &Holders) -> BTreeSet<ServiceKey> {
     let seem = unread(observation)
         .filter(|(key, service, _)| is_of_others(observation, holders, key, service));
     seem.map(|(key, ..)| key.clone()).collect()
 }
 
-/// The services that could not be read.
 pub fn unread_keys(observation: &Observation) -> BTreeSet<ServiceKey> {
     unread(observation).map(|(key, ..)| key.clone()).collect()
 }
 
-/// The services that carry our tag, or instances with marks of this installation, for whichever cluster.
+/// The services that have our tag, or instances with marks of this installation for any cluster.
 pub fn seen_as_ours(observation: &Observation) -> impl Iterator<Item = &CloudMapService> {
     let owner = &observation.owner.id;
     observation.registry.services.values().filter(move |service| {
@@ -48,7 +47,7 @@ pub fn seen_as_ours(observation: &Observation) -> impl Iterator<Item = &CloudMap
     })
 }
 
-/// How many instances the services hold that could not be read, by the list of services.
+/// The number of instances in services that could not be read and may contain ours, as the list of services reports it.
 pub fn instances_unread(observation: &Observation, holders: &Holders) -> usize {
     let unread = unread(observation);
     let ours = unread.filter(|(key, it, _)| !is_of_others(observation, holders, key, it));
@@ -56,7 +55,7 @@ pub fn instances_unread(observation: &Observation, holders: &Holders) -> usize {
 }
 
 impl Plan {
-    /// Says of every service that could not be read why, unless a Service that claims it is held back for that.
+    /// Adds the cause to every service that could not be read, unless a Service that claims it is held back for it.
     pub(super) fn note_unread(&mut self, observation: &Observation, holders: &Holders) {
         for (key, service, problem) in unread(observation) {
             let place = Place::of(key, &observation.registry);
