@@ -3,14 +3,14 @@
 //! reconcile is a table of cases here, and applying a plan needs no decision.
 //!
 //! ```text
-//! Desired ──> claim (the holders of a name) ──> instances (wanted, present, compared) ──> order (removals)
+//! Desired ──> claim (holder of a name) ──> instances (wanted, present, compared) ──> order (removals)
 //! Registry ────────────────────────────────────┘                                          │
 //!         Plan <── guard (is it too much) <── capacity (is there a place) <── policy <────┘
 //! ```
 //!
 //! `name_policy` limits the names that a Service may claim, `service` plans changes to Cloud Map services themselves,
-//! `change` and `held_back` are the parts of a plan. `adopt`, `purge` and `orphans` plan changes that no claim asks
-//! for; `part` plans for some Services, and again; `explain` describes a plan for people.
+//! `change` and `held_back` are the parts of a plan. `adopt`, `purge` and `orphans` plan changes that no claim
+//! requests; `part` plans for some Services, and again; `explain` describes a plan for people.
 //!
 //! Removals are decided twice: once to find the instances to read again, and once on a second read made after all
 //! registrations of the same Service are done. Only the second plan's removals that wait for nothing are carried out.

@@ -1,4 +1,5 @@
-//! The attributes of an instance that differ.
+//! The attributes of an instance that differ: the registered and the wanted attributes are compared, and each
+//! difference has both values.
 
 use std::collections::BTreeSet;
 use std::fmt;

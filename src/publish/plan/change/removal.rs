@@ -1,4 +1,5 @@
-//! The reason why an instance of ours is deregistered, and the condition that Cloud Map must meet first.
+//! The reason why an instance of ours is deregistered, and the condition that Cloud Map must meet first. A removal that
+//! waits is reported, and not carried out.
 
 use crate::model::{ServiceRef, Timestamp};
 use crate::publish::plan::SetBy;
@@ -12,13 +13,13 @@ pub enum DeregisterReason {
     /// Another instance of ours has the same address and port.
     #[error("another instance of ours has the same address and port")]
     Duplicate,
-    /// The Service asks for fewer instances than it has endpoints, or exceeds its limit.
+    /// The Service requests fewer instances than it has endpoints, or exceeds its limit.
     #[error("{0} leaves it out")]
     BeyondMaximum(SetBy),
     /// `NAME_POLICY` does not allow its address.
     #[error("NAME_POLICY does not allow the Service this address")]
     AddressNotAllowed,
-    /// The Service asks for no instances.
+    /// The Service requests no instances.
     #[error("publish of the Service is false")]
     Withdrawn,
     /// Its Service is deleted, or is not an annotated headless Service any more.
@@ -27,7 +28,7 @@ pub enum DeregisterReason {
     /// `NAME_POLICY` does not allow its Service the name.
     #[error("NAME_POLICY does not allow Service {0} this name")]
     NotAllowed(ServiceRef),
-    /// Its Service asks for another name now.
+    /// Its Service requests another name now.
     #[error("Service {0} asks for another name now")]
     NameChanged(ServiceRef),
     /// Another Service of the cluster holds the name.
@@ -89,23 +90,23 @@ pub enum WaitsFor {
     HolderAndNewName {
         /// The new holder of the name.
         holder: ServiceRef,
-        /// The Service that asks for another name.
+        /// The Service that requests another name.
         renamed: ServiceRef,
     },
     /// An endpoint cannot be registered under the new name: the wait lasts until a person solves the problem.
     #[error("until the problem under {name}, the new name of Service {renamed}, is solved")]
     BlockedRename {
-        /// The Service that asks for another name.
+        /// The Service that requests another name.
         renamed: ServiceRef,
-        /// The name it asks for, with its namespace.
+        /// The name it requests, with its namespace.
         name: String,
     },
     /// Another Service holds the new name: the wait lasts until that ends.
     #[error("until Service {holder} gives up {name}, the new name of Service {renamed}")]
     ContestedName {
-        /// The Service that asks for another name.
+        /// The Service that requests another name.
         renamed: ServiceRef,
-        /// The name it asks for, with its namespace.
+        /// The name it requests, with its namespace.
         name: String,
         /// The Service that holds that name.
         holder: ServiceRef,

@@ -1,4 +1,5 @@
-//! Changes as a person reads them.
+//! Changes as text for people: a phrase with the verb, the instance and the Cloud Map service, and a phrase with the
+//! details.
 
 use std::fmt;
 

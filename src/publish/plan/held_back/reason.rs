@@ -31,13 +31,13 @@ pub enum Reason {
     /// `NAME_POLICY` does not allow the claim: it counts as ended.
     #[error("{0}; the claim counts as ended")]
     NotAllowed(Denial),
-    /// The Service asks for more names than it may claim.
+    /// The Service requests more names than it may claim.
     #[error(
         "{asked} names are asked for, and the first {maximum} are claimed: {}",
         if *by_policy { "maxNames of NAME_POLICY says so" } else { "no Service claims more" }
     )]
     TooManyNames {
-        /// The number of names it asks for.
+        /// The number of names it requests.
         asked: usize,
         /// The number of names it claims, of those that `NAME_POLICY` allows.
         maximum: usize,

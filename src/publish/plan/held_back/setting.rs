@@ -14,7 +14,7 @@ pub enum Setting {
         oldest: ServiceRef,
         /// The settings of the oldest.
         decided: String,
-        /// The settings that this Service asks for.
+        /// The settings that this Service requests.
         asked: String,
     },
     /// The service's records carry no port, so it is an attribute only.

@@ -96,7 +96,7 @@ impl<'a> Removals<'a> {
 
     /// An instance of a Service that lost the name, or left it to another. It is deregistered after a holder has an
     /// instance, and if its Service left, after that is complete under its new name, as far as possible. If the claim
-    /// is ended and no holder asks for instances, there is no wait. The instances of an unclear Service stay, unless
+    /// is ended and no holder requests instances, there is no wait. The instances of an unclear Service stay, unless
     /// `NAME_POLICY` denies them.
     fn of_another(&self, key: &ServiceKey, marked: &ServiceRef) -> Option<Decision> {
         let ended = self.ended(key, marked);
@@ -110,7 +110,7 @@ impl<'a> Removals<'a> {
             None if ended.is_none() && !serves => Some(holder.clone()),
             first => first,
         };
-        // If a Service still asks for this name, the new name is this one, and in conflict.
+        // If a Service still requests this name, the new name is this one, and in conflict.
         let claims = self.basis.holders.claims(marked).filter(|_| ended.is_none());
         let new_name = claims.and_then(|_| self.new_name(marked));
         let moves = matches!(new_name, Some(WaitsFor::NewName(_)));

@@ -1,4 +1,5 @@
-//! A service is created together with its first instance, fitting its namespace.
+//! A service is created together with its first instance. An HTTP namespace gives it no records; in a DNS namespace its
+//! Service's ports and address families decide their types.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +12,7 @@ use crate::publish::plan::{Change, Holders, Observation, Place, Plan, Stage};
 /// TTL in seconds of the records of a new DNS service if no annotation sets one.
 const DEFAULT_TTL: u32 = 60;
 
-/// The settings of a new service under `key`, as a Service of the cluster asks.
+/// The settings of a new service under `key`, as a Service of the cluster requests.
 pub fn new_service(
     observation: &Observation,
     key: &ServiceKey,

@@ -19,8 +19,8 @@ pub use delete::{Claimed, Leaving, Verdict, deletable, verdict};
 pub use shared::overridden_settings;
 pub use update::{remarks, update};
 
-/// The Cloud Map services whose tags a plan depends on: those that get our first instance and may be managed by ECS
-/// Service Connect, which uses HTTP services only, and those that differ in what an update could change.
+/// The Cloud Map services of which a plan needs the tags: those that get our first instance and may be managed by ECS
+/// Service Connect, which uses HTTP services only, and those with differences that an update could change.
 pub fn tags_needed(basis: Basis<'_>) -> BTreeSet<ServiceKey> {
     let Basis { observation, holders, affected } = basis;
     let held = holders.held().filter(|(_, holder)| affected.contains(*holder));
@@ -36,7 +36,7 @@ pub fn tags_needed(basis: Basis<'_>) -> BTreeSet<ServiceKey> {
     needed.map(|(key, _)| key.clone()).collect()
 }
 
-/// The TTL that the cluster asks for under every name it holds; no entry if it asks for none.
+/// The TTL that the cluster requests under every name it holds; no entry if it requests none.
 pub fn ttls_asked(
     observation: &Observation,
     holders: &Holders,

@@ -5,7 +5,7 @@ use super::new_service;
 use crate::model::{ServiceKey, ServiceKind, ServiceRef};
 use crate::publish::plan::{Observation, Reason, Setting};
 
-/// The settings that `service` asks for and `oldest`, which shares the name with it, overrides.
+/// The settings that `service` requests and `oldest`, which shares the name with it, overrides.
 pub fn overridden_settings(
     observation: &Observation,
     key: &ServiceKey,

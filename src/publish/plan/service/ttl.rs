@@ -1,5 +1,5 @@
 //! The TTL that the records of a service should have. If other clusters of this installation have instances under the
-//! name, it is the smallest TTL that any of them asks for. A run that has not read all of those clusters only lowers
+//! name, it is the smallest TTL that any of them requests. A run that has not read all of those clusters only lowers
 //! it: otherwise each cluster would set its own TTL in turn, forever.
 
 use std::collections::BTreeSet;
@@ -17,7 +17,7 @@ pub struct Ttl<'a> {
 }
 
 impl<'a> Ttl<'a> {
-    /// The TTL that the holder of a name asks for, and the other clusters that share it; `None` if the service has no
+    /// The TTL that the holder of a name requests, and the other clusters that share it; `None` if the service has no
     /// records.
     pub fn of(service: &'a CloudMapService, claims: &Claims, owner: &Owner) -> Option<Self> {
         if !matches!(service.kind, ServiceKind::Dns(_)) || service.ttls.is_empty() {
@@ -27,7 +27,7 @@ impl<'a> Ttl<'a> {
         Some(Self { service, own, others })
     }
 
-    /// Whether the records have another TTL than this cluster asks for.
+    /// Whether the records have another TTL than this cluster requests.
     pub fn differs_from_own(&self) -> bool {
         self.own.is_some_and(|own| self.service.ttls != BTreeSet::from([own]))
     }
@@ -40,12 +40,12 @@ impl<'a> Ttl<'a> {
         let (lowest, highest) = (*self.service.ttls.first()?, *self.service.ttls.last()?);
         let knows_all = self.others.iter().all(|other| asked.contains_key(other));
         let wanted = if knows_all { smallest } else { smallest.min(lowest) };
-        // The cluster that asks for less lowers it itself, in any order of reading; the last one read raises it.
+        // The cluster that requests less lowers it itself, in any order of reading; the last one read raises it.
         let is_ours = self.own == Some(smallest) || wanted > highest;
         (is_ours && self.service.ttls != BTreeSet::from([wanted])).then_some(wanted)
     }
 
-    /// The note if this cluster does not get the TTL that it asks for, since other clusters share the service.
+    /// The note if this cluster does not get the TTL that it requests, since other clusters share the service.
     pub fn note(&self, change: Option<u32>) -> Option<Note> {
         let (wanted, ttls) = (self.own?, &self.service.ttls);
         let result = change.map_or(ttls.clone(), |ttl| BTreeSet::from([ttl]));
