@@ -5,7 +5,7 @@
 //! ```text
 //! Desired ──> claim (holder of a name) ──> instances (wanted, present, compared) ──> order (removals)
 //! Registry ────────────────────────────────────┘                                          │
-//!         Plan <── guard (is it too much) <── capacity (is there a place) <── policy <────┘
+//!         Plan <── guard (mass deletions) <── capacity (Cloud Map limits) <── policy <────┘
 //! ```
 //!
 //! `name_policy` limits the names that a Service may claim, `service` plans changes to Cloud Map services themselves,
@@ -129,7 +129,7 @@ impl Plan {
         self.held_back.dedup();
     }
 
-    /// Compares every name that an affected Service holds, and adds all changes but the removals.
+    /// Compares every name that an affected Service holds, and adds all changes except the removals.
     fn add_names(&mut self, basis: Basis<'_>) -> Compared {
         let Basis { observation, holders, affected } = basis;
         let mut all = Compared::default();

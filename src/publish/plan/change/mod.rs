@@ -86,7 +86,6 @@ pub enum Change {
 }
 
 impl Change {
-    /// The Cloud Map service it changes.
     pub fn place(&self) -> &Place {
         match self {
             Self::CreateNamespace { place, .. }
@@ -100,7 +99,6 @@ impl Change {
         }
     }
 
-    /// The instance it changes.
     pub fn instance(&self) -> Option<&str> {
         match self {
             Self::CreateNamespace { .. }

@@ -88,7 +88,6 @@ pub enum WaitsFor {
         "until Service {holder} has an instance under this name and every endpoint is registered under the new name of Service {renamed}"
     )]
     HolderAndNewName {
-        /// The new holder of the name.
         holder: ServiceRef,
         /// The Service that requests another name.
         renamed: ServiceRef,

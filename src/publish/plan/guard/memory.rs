@@ -46,7 +46,7 @@ pub fn remember(
     }
 }
 
-/// The removals of the plan that a loss consists of.
+/// The removals that make up a loss.
 fn going(losses: &Losses, plan: &Plan) -> Vec<Change> {
     let changes = plan.changes.values().flatten();
     let goes = changes.filter(|change| change.loses().is_some_and(|it| losses.has(it)));

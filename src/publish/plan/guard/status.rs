@@ -5,7 +5,7 @@ use std::fmt::{self, Display, Formatter};
 
 use crate::model::{ClusterArn, GuardState, ServiceRef, Timestamp};
 
-/// How many Services a sentence names.
+/// The number of Services that a sentence names.
 const NAMED: usize = 3;
 
 /// A Service that would lose instances.
@@ -35,7 +35,7 @@ pub struct GuardStatus {
     pub share: u8,
     /// `GUARD_MINIMUM`.
     pub minimum: usize,
-    /// When the loss was first seen.
+    /// The time at which the loss was first seen.
     pub first_seen: Option<Timestamp>,
     /// Whether an earlier run saw the loss first.
     pub later_look: bool,

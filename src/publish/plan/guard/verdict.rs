@@ -22,7 +22,7 @@ pub struct Verdict {
     pub instances: usize,
     /// The number of instances that could not be read, if the verdict depends on them.
     pub unread: usize,
-    /// When the loss was first seen.
+    /// The time at which the loss was first seen.
     pub first_seen: Option<Timestamp>,
     /// Whether the sighting is to be stored.
     pub is_new: bool,

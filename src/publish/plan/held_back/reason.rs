@@ -69,7 +69,7 @@ pub enum Reason {
         "port {port} is no port of the Service, or its endpoints lack it; the Service has: {available}"
     )]
     NoSuchPort {
-        /// As annotated.
+        /// The annotated port.
         port: PortReference,
         /// The ports of the Service.
         available: String,
@@ -125,7 +125,7 @@ pub enum Reason {
         /// The number of instances of other owners.
         others: usize,
     },
-    /// No endpoint is ready, and the Service wants its last instances to stay.
+    /// No endpoint is ready, and the Service keeps its last instances.
     #[error("no endpoint is ready; {} here because of when-none-ready", stay(*kept))]
     NoneReady {
         /// The number of instances that stay.
@@ -148,7 +148,7 @@ pub enum Reason {
         instance: String,
         why: NotAdopted,
     },
-    /// The policy does not allow it.
+    /// `POLICY` does not allow the change.
     #[error("POLICY={policy} does not allow this: {action}")]
     Policy {
         policy: Policy,

@@ -8,13 +8,13 @@ pub struct DisjointSets {
     parents: Vec<usize>,
     /// The size of the set, at its root.
     sizes: Vec<usize>,
-    /// How many parents were looked up: the work done so far.
+    /// The number of parents looked up: the work done so far.
     #[cfg(test)]
     pub steps: usize,
 }
 
 impl DisjointSets {
-    /// As many sets of one number each.
+    /// One set for each number.
     pub fn new(count: usize) -> Self {
         Self {
             parents: (0..count).collect(),
@@ -41,7 +41,7 @@ impl DisjointSets {
         }
     }
 
-    /// Makes one set of those that hold the two numbers.
+    /// Joins the sets of the two numbers.
     pub fn join(&mut self, one: usize, other: usize) {
         let (one, other) = (self.root(one), self.root(other));
         if one != other {

@@ -17,7 +17,7 @@ pub struct Claimed {
     leaving: Leaving,
 }
 
-/// Instances that a plan takes out.
+/// Instances that a plan removes.
 pub type Leaving = BTreeSet<InstanceKey>;
 
 impl Claimed {
