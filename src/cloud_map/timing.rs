@@ -15,8 +15,10 @@ const MAX_DURATIONS: usize = 20;
 const MIN_DURATIONS: usize = 10;
 /// The longest wait for a first poll while there are fewer durations.
 const UNKNOWN: Duration = Duration::from_secs(5);
-/// The shortest wait for a first poll, and the wait of the operation that is polled early.
-const SHORTEST: Duration = Duration::from_millis(100);
+/// The wait of the operation that is polled early.
+const EARLY: Duration = Duration::from_millis(100);
+/// The shortest wait for a first poll if durations are known: a call takes about as long.
+const SHORTEST: Duration = Duration::from_millis(20);
 /// The factor by which a poll comes after the expected end, since durations vary.
 const MARGIN: f64 = 1.1;
 /// The polls of an operation that takes longer than all recent ones.
@@ -47,7 +49,7 @@ impl OperationTiming {
         while self.median().is_none() {
             let Ok(probe) = timeout_at(due, self.probe.lock()).await else { return None };
             if self.median().is_none() {
-                sleep_until(start + SHORTEST).await;
+                sleep_until(start + EARLY).await;
                 return Some(probe);
             }
         }
@@ -158,7 +160,7 @@ mod tests {
             (vec![9.0; 10], 9.9),
             (vec![55.0; 9], 5.0),
             (vec![55.0], 5.0),
-            (vec![0.01; 20], 0.1),
+            (vec![0.01; 20], 0.02),
         ] {
             let (timing, start) = (after(&durations), Instant::now());
             assert!(timing.first_poll(start).await.is_none(), "nothing is left to find out");

@@ -55,10 +55,7 @@ pub enum Reason {
     },
     /// An endpoint has no address that the service's records can carry.
     #[error("a service of {records} records takes no endpoint with the addresses {addresses}")]
-    RecordTypeMismatch {
-        records: String,
-        addresses: String,
-    },
+    RecordTypeMismatch { records: String, addresses: String },
     /// An address that must never be published.
     #[error(
         "address {0} is not published: it is loopback, link-local, multicast, unspecified or IPv4-mapped"
