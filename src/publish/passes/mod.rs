@@ -2,7 +2,7 @@
 //! what a [`Step`] asks for; the property tests do the same on a Cloud Map in memory.
 //!
 //! ```text
-//! plan ──> pass 1: what adds ──> read again ──> plan ──> pass 2: what adds, then what removes ──> ...
+//! plan ──> pass 1: additions ──> read again ──> plan ──> pass 2: additions, then removals ──> ...
 //!              (once more before, if the plan is old)        (endpoints read once more after removals)
 //! ```
 //!
