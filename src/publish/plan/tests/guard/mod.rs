@@ -1,6 +1,5 @@
-//! The guard against mass deletion: what it holds and says (`held`), what it lets pass (`passing`) and
-//! what it remembers (`memory`), in clusters that are told in one line, and in random ones
-//! (`convergence`).
+//! The guard against mass deletion: the losses that it holds and reports (`held`), those that it lets pass (`passing`)
+//! and those that it remembers (`memory`), in clusters described in one line, and in random ones (`convergence`).
 
 mod convergence;
 mod held;
@@ -15,8 +14,7 @@ use crate::model::attributes::SIGHTING;
 use crate::model::{GuardState, ServiceRef, SignedDuration, Timestamp};
 use crate::publish::plan::{Change, Extent, Guard, Plan, Rules};
 
-/// A Service of `shop`: its name, how many instances it has, and how many of those are ready; `None`
-/// where the Service is gone.
+/// A Service of `shop`: its name, its number of instances, and the number of ready ones; `None` if the Service is gone.
 pub type Shop<'a> = (&'a str, usize, Option<usize>);
 
 /// A cluster of these Services under a guard of 50 % and 3 instances.
@@ -96,7 +94,7 @@ pub fn held(plan: &Plan) -> Vec<&str> {
     names.into_iter().collect()
 }
 
-/// How many instances of a Service go.
+/// The number of instances of a Service that are removed.
 pub fn lost(plan: &Plan, name: &str) -> usize {
     let of = ServiceRef::new("shop", name);
     plan.changes.values().flatten().filter(|change| change.marked() == Some(&of)).count()

@@ -1,4 +1,4 @@
-//! A loss beside Cloud Map services that could not be read: those may be lost as well, and nobody knows how much.
+//! A loss beside Cloud Map services that could not be read: their instances may be lost too, in an unknown number.
 
 use insta::assert_snapshot;
 
@@ -7,7 +7,7 @@ use crate::model::GuardState;
 use crate::publish::plan::tests::world::{NOW, World, tell};
 use crate::publish::plan::{Holders, is_quiet};
 
-/// A Cloud Map service that holds so many instances and was not read.
+/// A Cloud Map service that holds this number of instances and was not read.
 fn unread(world: World, place: &str, count: u32) -> World {
     world.with(place, |service| {
         (service.instances, service.instance_count) = (None, count);
@@ -20,7 +20,7 @@ fn what_is_unread_is_added_to_a_loss_and_to_all_if_something_is_lost_besides() {
     let cases: [(&[Shop<'_>], u32, Option<GuardState>); 8] = [
         // Two of three go, and one of them is unread.
         (&[("a", 3, None), ("b", 3, None), ("c", 2, Some(2))], 3, Some(GuardState::HeldUntilRead)),
-        // Nothing is lost but perhaps what is unread.
+        // Nothing is lost, except perhaps in the unread service.
         (&[("a", 3, None), ("b", 3, Some(3)), ("c", 2, Some(2))], 3, None),
         // Too little, and too small a share.
         (&[("a", 1, None), ("b", 2, None), ("c", 1, Some(1))], 1, None),
