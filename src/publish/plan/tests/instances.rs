@@ -1,4 +1,4 @@
-//! Which instance stands for which endpoint, what is rewritten in it, and what is not touched.
+//! The instance that stands for each endpoint, its rewritten attributes, and the attributes that are not touched.
 
 use insta::assert_snapshot;
 
