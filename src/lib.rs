@@ -8,7 +8,7 @@
 //!                               ├─> reconcile: connect ─> publish ─> Events            │
 //!                               │     publish: observe ─> plan ─> passes + apply ─> report
 //!                               ├─> actions: a question or a purge of a person ─> answer
-//!                               └─> cleanup: after a full sync, what belongs to no cluster
+//!                               └─> cleanup: after a full sync, dead clusters and empty services
 //! ```
 //!
 //! # The rooms
@@ -49,7 +49,7 @@
 //! | exchange | a new endpoint under the id of a surplus instance, if there is no capacity for both |
 //! | held back | asked for and not done, and a retry does not help |
 //! | loss | the instances that a full sync would take from a cluster; the guard holds one that is too large |
-//! | orphan | an instance of ours whose cluster is gone or not configured |
+//! | orphan | an instance of ours from a cluster that is gone or not configured |
 //! | adopt | put our marks on an instance that another party registered |
 //! | scope, selection | the Services that a payload names; the same in the clusters that are configured |
 

@@ -40,7 +40,7 @@ const TURNS_SIDE_BY_SIDE: usize = 256;
 /// A Service with at most this number of changes does not wait for those with many.
 const FEW: usize = 10;
 
-/// How a plan is carried out.
+/// The options for carrying out a plan.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// Whether the plan is carried out, or only made.

@@ -8,7 +8,7 @@ use crate::model::Timestamp;
 const STARTS: f64 = 0.618_033_988_749_895;
 const STRIDES: f64 = 0.414_213_562_373_095;
 
-/// Where the turns of a run begin, and in which strides they go on.
+/// The first turn of a run and the stride from one turn to the next, each as a part of their count.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Order {
     start: f64,

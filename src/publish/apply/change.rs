@@ -33,7 +33,7 @@ impl TurnCalls<'_> {
             }
         }
         let admission = match change {
-            // A Service may take a place that it freed itself in a full namespace.
+            // In a namespace known to be full, a Service takes the place that it freed itself, without an admission.
             Change::Register { place, .. } if !self.knows_full(&place.key) => {
                 let _planned = cloud_map.plan(Call::RegisterInstance);
                 let admitted = admissions.admit(&place.key.namespace);

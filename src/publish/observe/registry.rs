@@ -30,7 +30,7 @@ pub struct SharedRegistry {
     namespaces: OnceCell<Result<Namespaces, Failure>>,
     read: OnceCell<Result<Registry, Failure>>,
     glance: OnceCell<Result<Registry, Failure>>,
-    /// The namespaces whose services were listed in this invocation, by id.
+    /// The ids of the namespaces of which the services were listed in this invocation.
     listed: Mutex<BTreeSet<String>>,
     /// Lists that were made since other writers created services, by the namespace's id, each with its start time.
     anew: Mutex<BTreeMap<String, (Instant, Services)>>,

@@ -53,7 +53,7 @@ pub enum Effect {
 /// A change of one Kubernetes Service with its outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Applied {
-    /// The Service whose turn it was.
+    /// The Service that took the turn.
     pub service: ServiceRef,
     pub change: Change,
     pub outcome: Outcome,

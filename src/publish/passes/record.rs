@@ -45,7 +45,7 @@ impl Record {
         changes.into_values().flatten().collect()
     }
 
-    /// Whether the first plan announced a change of this kind, or the removal of the instance whose id it uses.
+    /// Whether the first plan announced a change of this kind, or the removal of the instance with the id that it uses.
     pub(super) fn is_announced(&self, change: &Change) -> bool {
         let replaces = matches!(change, Change::Register { .. }) || change.exchange().is_some();
         let is_own = change.exchange().is_none() && self.announced.contains(&ChangeKey::of(change));

@@ -59,7 +59,7 @@ impl Fleet {
     /// The registry is that of the first world, and all namespaces that any cluster expects.
     fn new(worlds: Vec<(World, Course)>) -> Self {
         let names = ["blue", "green", "red"];
-        // A missing namespace stands in the registry if it may be created: by all of them or by none.
+        // A missing namespace is in the registry if it may be created: by all of them or by none.
         let create_namespaces = worlds[0].1.rules.create_namespaces;
         let clusters = names.into_iter().zip(worlds).map(|(name, (mut world, course))| {
             world.0.owner = owner_of(name);

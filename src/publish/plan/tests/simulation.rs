@@ -18,7 +18,7 @@ pub struct Course {
     pub rules: Rules,
     /// All Services take their turns at the same time, or one after the other.
     pub side_by_side: bool,
-    /// Which calls fail, by their number from 0: those whose bit is set.
+    /// The calls that fail: call n, counted from 0, fails if bit n is set.
     pub failing: u64,
     /// A registration over an instance starts its health anew; otherwise a later report shows that.
     pub resets: bool,

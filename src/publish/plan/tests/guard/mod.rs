@@ -56,7 +56,7 @@ pub fn confirmed(mut world: World) -> World {
     world
 }
 
-/// The world as the first look leaves it: what it rewrites and registers is done.
+/// The world after the first look, with its rewrites and registrations made.
 pub fn after(mut world: World, plan: &Plan) -> World {
     for change in plan.changes.values().flatten() {
         match change {
@@ -87,7 +87,7 @@ pub fn stand(plan: &Plan) -> Option<GuardState> {
     plan.guard.as_ref().map(|told| told.state)
 }
 
-/// The names of the Services that keep what they would lose.
+/// The names of the Services of which the loss is held.
 pub fn held(plan: &Plan) -> Vec<&str> {
     let held = plan.held_back.iter().filter(|it| it.reason.code() == "Guard");
     let names: BTreeSet<&str> = held.map(|it| it.service.name.as_str()).collect();

@@ -49,7 +49,7 @@ fn such_a_hold_notes_nothing_and_forgets_nothing() {
     let world = unread(shops(), "http/a", 3);
     assert_snapshot!(world.told(), @"! shop/b http/b: 3 instances stay here: Service shop/b, which is not in the cluster, would lose 3 of 5 instances, and Cloud Map services with 3 more could not be read: together past GUARD_SHARE (50 %) and GUARD_MINIMUM (3); they stay until a full sync has read those (Guard)");
     assert!(!is_quiet(&world.0, &Holders::decide(&world.0)));
-    // A sighting from before stands, and lifts its hold when it is ripe.
+    // A sighting from before remains, and lifts its hold when it is ripe.
     let noted = seen(shops());
     let text = marks(&noted);
     let plan = unread(at(noted.clone(), NOW + minutes(1)), "http/b", 3).plan();
