@@ -169,7 +169,7 @@ impl Turn<'_> {
         }
     }
 
-    /// The Services that an endpoint may have come back to while its instance was deregistered.
+    /// The Services of which an endpoint may have come back while its instance was deregistered.
     pub(super) fn take_rechecked(&mut self) -> Option<BTreeSet<ServiceRef>> {
         if self.rechecked || self.removed.is_empty() {
             return None;

@@ -1,4 +1,4 @@
-//! The turn of one Kubernetes Service, or of several that wait for one another.
+//! The turn of one Kubernetes Service, or of several that wait for each other.
 
 use std::collections::{BTreeMap, BTreeSet};
 

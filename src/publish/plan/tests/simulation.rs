@@ -102,7 +102,7 @@ impl Simulation {
         (plan(observed.basis()), observed.affected)
     }
 
-    /// One adoption, as far as it takes instances of others. Returns them.
+    /// Adopts instances of others, and returns the changes.
     pub fn adopt(&mut self, adoption: &Adoption) -> Vec<Change> {
         let plan = adopt(self.observe(&Selection::Everything).basis(), adoption);
         let changes = plan.changes.into_values().flatten();
