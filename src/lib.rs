@@ -8,17 +8,17 @@
 //!                               ├─> reconcile: connect ─> publish ─> Events            │
 //!                               │     publish: observe ─> plan ─> passes + apply ─> report
 //!                               ├─> actions: a question or a purge of a person ─> answer
-//!                               └─> cleanup: after a full sync, what belongs to no cluster
+//!                               └─> cleanup: after a full sync, dead clusters and empty services
 //! ```
 //!
 //! # The rooms
 //!
-//! Each row imports only from the rows below it, which `tests/architecture.rs` holds.
+//! Each row imports only from the rows below it; `tests/architecture.rs` checks this.
 //!
-//! | Room | What lives there |
+//! | Room | Contents |
 //! |---|---|
 //! | [`function`] | one invocation: its clusters, scope, messages, fan-out, answer and log |
-//! | [`actions`], [`cleanup`] | what a person asks for beside a sync; dead clusters and empty services |
+//! | [`actions`], [`cleanup`] | a person's questions and purges; dead clusters and empty services |
 //! | [`reconcile`] | the run of one cluster: connect, publish, create Events |
 //! | [`clients`] | every client, built once a process, by account and Region |
 //! | [`settings`] | the settings, each checked once |
@@ -40,16 +40,16 @@
 //! | Word | Meaning |
 //! |---|---|
 //! | registry | one account's Cloud Map in one Region |
-//! | owner, marks | the installation and cluster that an instance belongs to; the attributes that say so |
+//! | owner, marks | the installation and cluster that an instance belongs to; the attributes that record both |
 //! | claim, holder | a name that a Service asks for; the Service that gets it |
-//! | observation | all that a plan is made from: what the cluster asks for and what Cloud Map holds |
-//! | change, plan | one call to Cloud Map; all changes, and what is held back with its reason |
+//! | observation | the input of a plan: the claims and endpoints of the cluster, and the contents of Cloud Map |
+//! | change, plan | one call to Cloud Map; all changes, and all that is held back with the reasons |
 //! | pass, turn | the plan is made again after each pass; Services that wait for one another take one turn |
 //! | surplus | an instance of ours that no endpoint asks for |
 //! | exchange | a new endpoint under the id of a surplus instance, if there is no capacity for both |
 //! | held back | asked for and not done, and a retry does not help |
 //! | loss | the instances that a full sync would take from a cluster; the guard holds one that is too large |
-//! | orphan | an instance of ours whose cluster is gone or not configured |
+//! | orphan | an instance of ours from a cluster that is gone or not configured |
 //! | adopt | put our marks on an instance that another party registered |
 //! | scope, selection | the Services that a payload names; the same in the clusters that are configured |
 

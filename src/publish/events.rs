@@ -1,15 +1,14 @@
-//! The Events of a run: from what is held back, one for each Service and reason.
+//! The Events of a run, made from the items that are held back: one for each Service and reason.
 
 use std::collections::BTreeMap;
 
 use crate::model::{Desired, Notice};
 use crate::publish::plan::HeldBack;
 
-/// The longest note that the API server takes, in characters.
+/// The longest note that the API server accepts, in characters.
 const LONGEST_NOTE: usize = 1024;
 
-/// The notices that follow from what is held back, as far as the owner of a Service can do something
-/// about it.
+/// The notices about held-back items, as far as the owner of a Service can do something about them.
 pub fn notices(held_back: &[HeldBack], desired: &Desired) -> Vec<Notice> {
     let mut notices = BTreeMap::new();
     for HeldBack { service, reason, .. } in held_back {

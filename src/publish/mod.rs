@@ -1,13 +1,13 @@
 //! From Kubernetes into Cloud Map, in two passes:
 //!
 //! ```text
-//! observe ─> plan ─> apply what adds ─> observe again ─> plan again ─> apply what removes ─> report
+//! observe ─> plan ─> apply additions ─> observe again ─> plan again ─> apply removals ─> report
 //! ```
 //!
-//! A cluster's run is [`publish()`]; [`carry_out`] is its part from the plan on, which purges and orphans go through,
-//! too. [`observe`] makes all reads, [`plan`] has all rules, [`passes`] is the loop over both as a pure machine of
+//! A cluster's run is [`publish()`]; [`carry_out`] is its part from the plan on, which purges and orphans also use.
+//! [`observe`] makes all reads, [`plan`] has all rules, [`passes`] is the loop over both as a pure machine of
 //! independent turns, and [`apply`] makes one change by one call. Many turns are taken side by side (`turn`), in an
-//! `order` that no two runs have in common. [`report`] and [`events`] are what a person sees of it.
+//! `order` that no two runs have in common. [`report`] and [`events`] are the output for a person.
 
 pub mod apply;
 pub mod events;
@@ -35,23 +35,23 @@ use plan::{Adoption, Basis, Claimed, HeldBack, Judged, Leaving};
 
 pub use task::Task;
 
-/// How many turns are taken side by side. Most of them wait for an operation to end; the client limits the calls.
+/// The number of turns taken side by side. Most of them wait for an operation to end; the client limits the calls.
 const TURNS_SIDE_BY_SIDE: usize = 256;
-/// A Service with no more changes than these does not wait for those with many.
+/// A Service with at most this number of changes does not wait for those with many.
 const FEW: usize = 10;
 
-/// How a plan is carried out.
+/// The options for carrying out a plan.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Whether it is carried out, or only made.
+    /// Whether the plan is carried out, or only made.
     pub mode: Mode,
-    /// When nothing new may begin any more.
+    /// No new work begins after this time.
     pub deadline: Deadline,
-    /// When the run began, which sets the order of the turns.
+    /// The start of the run, which sets the order of the turns.
     pub now: Timestamp,
-    /// Whether all of it goes before other calls to Cloud Map.
+    /// Whether all calls of the run go before other calls to Cloud Map.
     pub urgency: Urgency,
-    /// When the reading began that the plan rests on.
+    /// The start of the read that the plan rests on.
     pub observed: Instant,
 }
 
@@ -64,19 +64,17 @@ impl Options {
 
 /// A plan that was carried out, or only made.
 pub struct Published {
-    /// The changes and their outcomes.
     pub report: ClusterReport,
-    /// All that is held back.
     pub held_back: Vec<HeldBack>,
-    /// The instances that the plan takes out.
+    /// The instances that the plan removes.
     pub leaving: Leaving,
 }
 
-/// Makes Cloud Map match what the selected Services of a cluster ask for, or plans it. Returns what the cluster claims,
-/// and the notices for the owners of its Services, too.
+/// Makes Cloud Map match the claims of the selected Services of a cluster, or plans it. Also returns the claims of the
+/// cluster and the notices for the owners of its Services.
 ///
 /// # Errors
-/// Returns an error if the cluster or the registry could not be read whole. Nothing was changed then.
+/// Returns an error if the cluster or the registry could not be read completely. Nothing was changed then.
 pub async fn publish(
     world: &World<'_>,
     selection: &Selection,
@@ -87,7 +85,7 @@ pub async fn publish(
     let observed = observed.map_err(|_| observe::Error::Deadline)??;
     let task = adoption.map_or(Task::Sync(world), |adoption| Task::Adopt(world, adoption));
     let published = carry_out(&task, observed.basis(), options).await;
-    // An adoption takes nothing out, so that it has nothing to hold whatever the cluster looks like.
+    // An adoption removes nothing, so there is no loss to hold.
     if task.is_sync() {
         world.note_what_is_held(observed.basis(), published.report.guard.is_some());
     }
@@ -95,7 +93,7 @@ pub async fn publish(
     Ok((published.report, Claimed::of(&observed.observation, published.leaving), notices))
 }
 
-/// Plans a task on what was observed, and carries the plan out, unless only the plan is asked for.
+/// Plans a task on the observation, and carries the plan out unless only the plan is asked for.
 pub async fn carry_out(task: &Task<'_>, basis: Basis<'_>, options: Options) -> Published {
     let mut plan = task.intent().plan(basis);
     let cluster = basis.observation.owner.cluster.as_str();
@@ -116,7 +114,7 @@ pub async fn carry_out(task: &Task<'_>, basis: Basis<'_>, options: Options) -> P
     Published { report, held_back, leaving }
 }
 
-/// Takes turns side by side. A Service's failure stops no other, and near the deadline nothing new begins.
+/// Takes turns side by side. The failure of one Service stops no other, and near the deadline nothing new begins.
 async fn take_turns<'a>(
     task: &'a Task<'a>,
     turns: Vec<passes::Turn<'a>>,

@@ -1,14 +1,14 @@
-//! The order in which the turns of a run begin. Nothing is remembered between runs, and the clock is enough: runs that
-//! are cut short do not leave the same Services for last, and runs that overlap are seldom at the same one.
+//! The order in which the turns of a run begin. It needs no memory between runs, only the clock: runs that are cut
+//! short do not leave the same Services for last, and overlapping runs are seldom at the same one.
 
 use crate::model::Timestamp;
 
-/// The golden ratio and the square root of two, less one: no multiple of the one is near a multiple of the other for
+/// The golden ratio and the square root of two, each less one: their multiples do not stay close to each other for
 /// long.
 const STARTS: f64 = 0.618_033_988_749_895;
 const STRIDES: f64 = 0.414_213_562_373_095;
 
-/// Where the turns of a run begin, and in which strides they go on.
+/// The first turn of a run and the stride from one turn to the next, each as a part of their count.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Order {
     start: f64,
@@ -16,7 +16,7 @@ pub struct Order {
 }
 
 impl Order {
-    /// The order of a run that begins at this time; that of the next minute is another one.
+    /// The order of a run that begins at this time. A run in the next minute has another one.
     #[expect(clippy::cast_precision_loss, reason = "the minutes of millennia fit")]
     pub fn at(now: Timestamp) -> Self {
         let minute = (now.as_second() / 60) as f64;

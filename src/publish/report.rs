@@ -22,7 +22,7 @@ pub fn of_plan(cluster: &str, mut plan: Plan) -> ClusterReport {
     of_results(cluster, plan, planned)
 }
 
-/// The report of a plan and of what became of its changes.
+/// The report of a plan and the outcomes of its changes.
 pub fn of_results(cluster: &str, plan: Plan, applied: Vec<Applied>) -> ClusterReport {
     let mut services: BTreeMap<Place, ServiceReport> = BTreeMap::new();
     let emptied = emptied(&plan, &applied);
@@ -98,7 +98,7 @@ fn held(service: ServiceRef, change: &Change, reason: Reason) -> HeldBack {
     HeldBack { service, place: Some(change.place().clone()), reason }
 }
 
-/// Where the last instance of anybody was taken out, or would be, and none came.
+/// The places at which the last instance of any party was removed, or would be, and none was registered.
 fn emptied(plan: &Plan, applied: &[Applied]) -> BTreeSet<Place> {
     let mut differences: BTreeMap<&Place, isize> = BTreeMap::new();
     let made = |it: &&Applied| matches!(it.outcome, Outcome::Planned | Outcome::Applied);

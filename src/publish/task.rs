@@ -1,4 +1,4 @@
-//! What changes are carried out for, with the world that is read for it.
+//! The purpose of a run's changes, with the world that is read for it.
 
 use std::collections::BTreeSet;
 
@@ -8,21 +8,21 @@ use crate::publish::plan::{
     Adoption, DeregisterReason, Intent, Observation, Observed, RereadScope, Step,
 };
 
-/// What changes are carried out for.
+/// The purpose of a run's changes.
 #[derive(Clone, Copy)]
 pub enum Task<'a> {
-    /// Cloud Map shall say what the cluster says.
+    /// Cloud Map is made to match the cluster.
     Sync(&'a World<'a>),
-    /// Instances of others shall become ours.
+    /// Instances of others become ours.
     Adopt(&'a World<'a>, &'a Adoption),
-    /// Nothing of ours shall be left of a cluster, which may be gone.
+    /// All instances of a cluster are removed. The cluster may be gone.
     Purge(&'a SharedRegistry, &'a DeregisterReason),
-    /// The same, or a note for later, for a cluster that is not kept in step any more.
+    /// The same, or a note for a later run, for a cluster that is no longer kept in step.
     Orphans(&'a SharedRegistry, Step),
 }
 
 impl Task<'_> {
-    /// The Cloud Map that is changed.
+    /// The Cloud Map that the task changes.
     pub fn registry(&self) -> &SharedRegistry {
         match self {
             Self::Sync(world) | Self::Adopt(world, _) => world.registry,
@@ -30,7 +30,6 @@ impl Task<'_> {
         }
     }
 
-    /// What a plan is made for.
     pub fn intent(&self) -> Intent<'_> {
         match self {
             Self::Sync(_) => Intent::Sync,
@@ -40,12 +39,12 @@ impl Task<'_> {
         }
     }
 
-    /// Whether Cloud Map shall match the cluster.
+    /// Whether Cloud Map is made to match the cluster.
     pub fn is_sync(&self) -> bool {
         matches!(self, Self::Sync(_))
     }
 
-    /// Reads what the open changes of a turn rest on once more.
+    /// Reads again the data that the open changes of a turn rest on.
     ///
     /// # Errors
     /// Returns an error if the cluster or the registry could not be read.
@@ -65,7 +64,7 @@ impl Task<'_> {
         }
     }
 
-    /// Reads the endpoints of Services once more.
+    /// Reads the endpoints of Services again.
     ///
     /// # Errors
     /// Returns an error if the cluster could not be read.

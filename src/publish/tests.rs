@@ -71,8 +71,8 @@ fn held_back(place: Option<Place>, reason: Reason) -> HeldBack {
     HeldBack { service: web(), place, reason }
 }
 
-/// Beside its changes: what stands in `prod/web`, and something held back for the Service itself,
-/// in a Cloud Map service, and since that could not be read.
+/// A plan with changes, with unchanged instances in `prod/web`, and with items held back for the Service itself, in a
+/// Cloud Map service, and because that could not be read.
 fn plan() -> Plan {
     let foreign = BTreeMap::from([(Foreign::Ecs, 2), (Foreign::OtherCluster, 1)]);
     let holder = ServiceRef::new("shop", "old");
@@ -374,7 +374,7 @@ fn a_name_is_emptied_when_the_last_instance_of_anybody_goes_and_none_comes() {
         (1, [removed(Outcome::Applied), vec![comes]].concat(), false),
         (1, planned(Some(WaitsFor::FirstRegistration)), false),
         (1, planned(new_name()), true),
-        // What was to go was decided again, and stays.
+        // The removal was decided again, and the instance stays.
         (1, Vec::new(), false),
     ];
     for (present, applied, expected) in cases {

@@ -1,5 +1,5 @@
-//! One turn, from its first change to its last: makes what the pass machine hands out, and reads what it asks for. It
-//! decides nothing.
+//! One turn, from its first change to its last: makes the changes that the pass machine hands out, and does the reads
+//! that it asks for. It decides nothing.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -16,18 +16,19 @@ use crate::publish::observe;
 use crate::publish::passes::{Effect, NO_TIME, Outcome, Results, Step, Turn};
 use crate::publish::plan::{Change, Observation, Observed, RereadScope, Stage};
 
-/// A plan that is older than this is made again before it registers anything: pods come and go, and other runs register.
+/// If a plan is older than this, it is made again before it registers anything: pods come and go, and other runs
+/// register.
 const FRESH: Duration = Duration::from_secs(5);
-/// The same if this run has met another one.
+/// The same limit if this run has met another one.
 const CROWDED: Duration = Duration::from_secs(1);
 
-/// A turn with what it needs of the world.
+/// A turn with the parts of the world that it needs.
 struct Shell<'a> {
     task: &'a Task<'a>,
     cloud_map: CloudMap,
     options: Options,
     turn: Turn<'a>,
-    /// When the reading began that the next changes rest on.
+    /// The start of the read that the next changes rest on.
     observed: Instant,
 }
 
@@ -114,7 +115,7 @@ impl Shell<'_> {
 
     async fn read(&mut self, scope: &RereadScope) -> Option<Observed> {
         let mut observation = self.turn.observation().clone();
-        // Its ARN makes a namespace one that is there, whichever turn created it.
+        // With its ARN a namespace counts as existing, whichever turn created it.
         for namespace in observation.registry.namespaces.values_mut() {
             let created = || self.task.registry().new_namespaces().arn(&namespace.name);
             namespace.arn = namespace.arn.take().or_else(created);
@@ -128,7 +129,7 @@ impl Shell<'_> {
         self.in_time(task.read_endpoints(observation, services)).await
     }
 
-    /// What was read; without it the turn fails.
+    /// The result of a read; without it the turn fails.
     async fn in_time<T>(
         &mut self,
         read: impl Future<Output = Result<T, observe::Error>>,

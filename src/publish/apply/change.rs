@@ -1,5 +1,5 @@
-//! One change, one call, and what became of it. Nothing is decided here: what an answer means for
-//! the change is all there is to say. The calls themselves are in `service` and `instance`.
+//! One change, one call and its effect. Nothing is decided here: each answer only becomes the effect on the change. The
+//! calls themselves are in `service` and `instance`.
 
 use tokio::time::timeout_at;
 
@@ -13,11 +13,11 @@ use crate::publish::passes::{Effect, NO_TIME, Outcome};
 use crate::publish::plan::{Change, Reason};
 
 impl TurnCalls<'_> {
-    /// Makes one change. Others wait for the answer that `lead` gets.
+    /// Makes one change. Other changes wait for the answer that `lead` gets.
     pub(super) async fn make(&self, change: &Change, lead: Option<&Lead>) -> Effect {
         let effect = self.make_leading(change, lead).await;
         if let Some(lead) = lead {
-            // Without an answer the others find out for themselves; a later answer changes nothing any more.
+            // Without an answer each other change makes its own call; a later answer changes nothing.
             lead.settle();
         }
         effect
@@ -25,7 +25,7 @@ impl TurnCalls<'_> {
 
     async fn make_leading(&self, change: &Change, lead: Option<&Lead>) -> Effect {
         let Calls { cloud_map, admissions, deadline, .. } = self.calls;
-        // Before there is a permit to wait for: creating a namespace takes calls of its own.
+        // This comes before the wait for a permit: creating a namespace takes calls of its own.
         if let Some(name) = change.missing_namespace() {
             let namespace = timeout_at(deadline.end(), Box::pin(self.namespace(name))).await;
             if let Err(effect) = namespace.unwrap_or_else(|_| Err(late(change))) {
@@ -33,7 +33,7 @@ impl TurnCalls<'_> {
             }
         }
         let admission = match change {
-            // A place that its Service freed in a full namespace is its own to take.
+            // In a namespace known to be full, a Service takes the place that it freed itself, without an admission.
             Change::Register { place, .. } if !self.knows_full(&place.key) => {
                 let _planned = cloud_map.plan(Call::RegisterInstance);
                 let admitted = admissions.admit(&place.key.namespace);
@@ -45,14 +45,14 @@ impl TurnCalls<'_> {
             }
             _ => None,
         };
-        // Many changes wait here for their call, so the time is looked at when it may be made.
-        // That a namespace is there has just been made sure of.
+        // Many changes wait here for their call, so the time is checked when the call may be made. The namespace is
+        // known to exist at this point.
         let Some(call) = call_of(change) else { return Effect::Is(Outcome::Applied) };
         let permit = match timeout_at(deadline.stop(), cloud_map.permit(call)).await {
             Ok(permit) if deadline.is_open() => permit,
             _ => return Effect::Is(Outcome::Undone(NO_TIME.to_owned())),
         };
-        // Thousands of changes wait at once: few of them for the answer to a call, most of them for their leave.
+        // Thousands of changes wait at once: a few for the answer to a call, most for a permit.
         let made = Box::pin(async {
             let called = Box::pin(self.call(permit, change)).await;
             if let Some(lead) = lead {
@@ -73,7 +73,7 @@ impl TurnCalls<'_> {
         timeout_at(deadline.end(), made).await.unwrap_or_else(|_| late(change))
     }
 
-    /// Makes the call: what Cloud Map accepted, or what came of it at once.
+    /// Makes the call. Returns the operation that Cloud Map accepted, or the immediate effect.
     async fn call(&self, permit: Permit<'_>, change: &Change) -> Result<Accepted, Effect> {
         match (change, self.services.get(&change.place().key)) {
             (Change::CreateNamespace { .. }, _) => Err(Effect::Is(Outcome::Applied)),
@@ -105,7 +105,7 @@ impl TurnCalls<'_> {
         self.turn.observation().registry.capacity.refusal(key).is_some()
     }
 
-    /// Waits for the operation: accepted is not done.
+    /// Waits for the operation: an accepted call is not done yet.
     async fn finish(&self, accepted: Accepted, change: &Change) -> Effect {
         let subject = change.instance().map_or_else(|| change.place().to_string(), str::to_owned);
         let namespace =
@@ -121,7 +121,7 @@ impl TurnCalls<'_> {
         match cloud_map.wait(&operation, kind, owner, deadline.stop()).await {
             Ok(Ended::Success | Ended::Fail { .. }) if !ours => Effect::Contested,
             Ok(Ended::Success) => Effect::Is(Outcome::Applied),
-            // Of a removal it means a limit of Route 53, which passes.
+            // For a removal this is a limit of Route 53, which passes.
             Ok(Ended::Fail { code, message })
                 if code == "INVALID_CHANGE_BATCH" && change.is_registration() =>
             {
@@ -160,12 +160,11 @@ fn late(change: &Change) -> Effect {
     Effect::Is(Outcome::Failed(text))
 }
 
-/// A call that failed.
 pub(super) fn failed(error: &Error) -> Effect {
     Effect::Is(Outcome::Failed(error.in_full()))
 }
 
-/// A call that Cloud Map refused for good.
+/// The effect of a call that Cloud Map refused for good.
 pub(super) fn held_back(reason: Reason) -> Effect {
     Effect::Is(Outcome::HeldBack(reason))
 }

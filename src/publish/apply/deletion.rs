@@ -1,5 +1,5 @@
-//! The call that deletes a Cloud Map service. It is made in no Service's turn, since no Service claims
-//! what is deleted.
+//! The call that deletes a Cloud Map service. It is made in no Service's turn, since no Service claims the deleted
+//! name.
 
 use tokio::time::timeout_at;
 
@@ -9,7 +9,7 @@ use crate::publish::passes::{NO_TIME, Outcome};
 use crate::publish::plan::Reason;
 use crate::time::Deadline;
 
-/// Deletes a service, and says what became of that.
+/// Deletes a service, and returns the outcome.
 pub async fn delete(cloud_map: &CloudMap, deadline: Deadline, arn: &str, place: &Place) -> Outcome {
     let permit = match timeout_at(deadline.stop(), cloud_map.permit(Call::DeleteService)).await {
         Ok(permit) if deadline.is_open() => permit,
@@ -18,7 +18,7 @@ pub async fn delete(cloud_map: &CloudMap, deadline: Deadline, arn: &str, place: 
     let deleted = timeout_at(deadline.end(), cloud_map.delete_service(permit, arn, place)).await;
     match deleted {
         Ok(Ok(())) => Outcome::Applied,
-        // Gone is what was wanted.
+        // A missing service is the wanted result.
         Ok(Err(error)) if error.class == Class::NotFound => Outcome::Applied,
         Ok(Err(error)) if error.class == Class::InUse => Outcome::HeldBack(Reason::ServiceInUse),
         Ok(Err(error)) => Outcome::Failed(error.in_full()),

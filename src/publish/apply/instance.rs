@@ -1,4 +1,4 @@
-//! The calls that change an instance, and what their answers mean for the change.
+//! The calls that change an instance, and the effects of their answers on the change.
 
 use super::TurnCalls;
 use super::change::{failed, held_back};
@@ -32,8 +32,8 @@ impl TurnCalls<'_> {
         })
     }
 
-    /// Registers over an instance that is not ours, where it still is what the plan saw. From that
-    /// answer to the registration nobody sees who else writes to it: Cloud Map has no compare-and-swap.
+    /// Registers over an instance that is not ours, if it is still as the plan saw it. Another writer is not noticed
+    /// between that check and the registration: Cloud Map has no compare-and-swap.
     pub(super) async fn adopt(
         &self,
         permit: Permit<'_>,
@@ -54,8 +54,7 @@ impl TurnCalls<'_> {
         }
     }
 
-    /// The one refusal of an input that is expected: an endpoint of one family, tried in a service
-    /// whose records are of both.
+    /// The only expected refusal of an input: an endpoint of one family in a service with records of both.
     fn mismatch(&self, place: &Place, attributes: &Attributes) -> Option<Reason> {
         let service = self.turn.observation().registry.services.get(&place.key)?;
         Reason::of_one_family(service.kind, attributes)
@@ -84,8 +83,8 @@ impl TurnCalls<'_> {
     ) -> Result<Accepted, Effect> {
         let accepted = self.calls.cloud_map.deregister(permit, arn, place, instance).await;
         accepted.map_err(|error| match error.class {
-            // Gone is what was wanted. An instance that this run registered is never deregistered in
-            // it, so "not found" cannot mean "not to be seen yet".
+            // A missing instance is the wanted result. An instance that this run registered is never deregistered in
+            // it, so "not found" cannot mean "not visible yet".
             Class::NotFound => Effect::Is(Outcome::Applied),
             _ => failed(&error),
         })

@@ -1,8 +1,8 @@
-//! The first registration of a Service, for whose answer the others wait: another run may be at the Service.
+//! The first registration of a Service. The others wait for its answer: another run may be at the Service.
 
 use tokio::sync::watch;
 
-/// What the first registration was answered.
+/// The answer to the first registration.
 #[derive(Debug)]
 pub(super) struct Lead(watch::Sender<Option<bool>>);
 
@@ -13,12 +13,12 @@ impl Default for Lead {
 }
 
 impl Lead {
-    /// The first registration was answered; `is_free` is whether no other run was at the same instance.
+    /// Records the answer to the first registration; `is_free` is whether no other run was at the same instance.
     pub(super) fn answer(&self, is_free: bool) {
         self.0.send_replace(Some(is_free));
     }
 
-    /// There will be no answer, if there was none.
+    /// Ends the wait of the others if there was no answer.
     pub(super) fn settle(&self) {
         self.0.send_if_modified(|answer| answer.is_none() && answer.replace(true).is_none());
     }

@@ -22,19 +22,18 @@ use crate::time::Deadline;
 pub use deletion::delete;
 use lead::Lead;
 
-/// How many changes of a turn are made at once. Most of them wait for an operation to end; the client limits the calls.
+/// The number of changes of a turn made at once. Most of them wait for an operation to end; the client limits the
+/// calls.
 const SIDE_BY_SIDE: usize = 256;
 
-/// What the calls of a run share.
+/// The parts that the calls of a run share.
 #[derive(Clone, Copy)]
 pub struct Calls<'a> {
-    /// The client.
     pub cloud_map: &'a CloudMap,
-    /// The namespaces that the run creates.
     pub new_namespaces: &'a NewNamespaces,
     /// The registrations that full namespaces admit.
     pub admissions: &'a Admissions,
-    /// When nothing new may begin any more.
+    /// No new call begins after this time.
     pub deadline: Deadline,
 }
 
@@ -47,7 +46,7 @@ struct TurnCalls<'a> {
 }
 
 /// Makes changes of a turn side by side. Registrations wait for the answer to the first one: if another run is at the
-/// Service, that one meets it, and the rest is not made twice.
+/// Service, only that one meets it, and the rest is not made twice.
 pub async fn apply(
     calls: Calls<'_>,
     turn: &Turn<'_>,

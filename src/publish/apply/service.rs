@@ -1,5 +1,5 @@
-//! The calls that create or change a Cloud Map service itself, and the namespace it needs, and what
-//! their answers mean for the change.
+//! The calls that create or change a Cloud Map service and the namespace that it needs, and the effects of their
+//! answers on the change.
 
 use super::TurnCalls;
 use super::change::{failed, held_back};
@@ -10,7 +10,7 @@ use crate::publish::passes::{Effect, NO_TIME, Outcome};
 use crate::publish::plan::Reason;
 
 impl TurnCalls<'_> {
-    /// The ARN of a namespace that was missing. All Services that need it share what comes of it.
+    /// The ARN of a namespace that was missing. All Services that need it share the result of its creation.
     pub(super) async fn namespace(&self, name: &str) -> Result<String, Effect> {
         let deadline = self.calls.deadline;
         if !deadline.is_open() {

@@ -1,4 +1,4 @@
-//! Observes again what the open changes of a turn rest on.
+//! Observes again the data that the open changes of a turn rest on.
 
 use std::collections::BTreeSet;
 
@@ -10,11 +10,11 @@ use crate::model::ServiceRef;
 use crate::publish::plan::{self, Basis, Observation, Observed, RereadScope};
 
 impl World<'_> {
-    /// Reads again what a removal rests on: the named Cloud Map services, then the Services themselves
-    /// with their endpoints. Whatever was true before, this is what is true after.
+    /// Reads again the data that a removal rests on: the named Cloud Map services, then the Services themselves with
+    /// their endpoints. The result replaces the earlier observation of them.
     ///
     /// # Errors
-    /// Where the cluster could not be read.
+    /// Returns an error if the cluster could not be read.
     pub async fn observe_again(
         &self,
         mut observation: Observation,

@@ -1,7 +1,7 @@
-//! What a process remembers of one Cloud Map from one invocation to the next: its namespaces, the entries of its
-//! services, and where each Kubernetes Service has or had instances. It saves reads of lists, which are scarce
-//! (2 calls a second for services, one in 2 seconds for namespaces), and it is never all that a change rests on:
-//! instances are always read, and whatever memory would have changed or does not know is looked up again.
+//! The memory of a process about one Cloud Map from one invocation to the next: its namespaces, the entries of its
+//! services, and the places where each Kubernetes Service has or had instances. It saves reads of lists, which are
+//! scarce (2 calls a second for services, one in 2 seconds for namespaces). No change rests on memory alone: instances
+//! are always read, and an entry that would be changed or is unknown is looked up again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -16,14 +16,14 @@ pub(super) type Namespaces = BTreeMap<String, Namespace>;
 /// The entries of the services of one namespace.
 pub(super) type Services = BTreeMap<ServiceKey, CloudMapService>;
 
-/// For so long namespaces are not listed again, unless something says that they have changed.
+/// Namespaces are not listed again for this time, unless there is a sign that they have changed.
 const NAMESPACES_STAND: SignedDuration = SignedDuration::from_mins(5);
 
-/// For so long a full sync that had nothing to hold stands for what another process may have seen since: the time
-/// until the next full sync, before which nobody holds anything.
+/// After a full sync with nothing to hold, no hold by another process is expected for this time: nothing is held before
+/// the next full sync.
 const QUIET_STANDS: SignedDuration = SignedDuration::from_mins(1);
 
-/// What is remembered of one Cloud Map.
+/// The memory about one Cloud Map.
 #[derive(Debug, Default)]
 pub struct Memory(Mutex<Known>);
 
@@ -35,14 +35,14 @@ struct Known {
     places: BTreeMap<ClusterArn, BTreeMap<ServiceRef, BTreeSet<ServiceKey>>>,
     /// The ARNs of services that were seen with our marks or our tag.
     ours: BTreeSet<String>,
-    /// The ARNs of services that may not be read and whose tags were: they are not ours.
+    /// The ARNs of services that may not be read, and that are not ours by their tags.
     others: BTreeSet<String>,
-    /// When a full sync of a cluster, of this process, last had nothing to hold and saw nothing held.
+    /// The last time at which a full sync of a cluster, by this process, had nothing to hold and saw nothing held.
     quiet: BTreeMap<ClusterArn, Timestamp>,
 }
 
 impl Memory {
-    /// The namespaces, where they were listed lately.
+    /// The namespaces, if they were listed recently.
     pub(super) fn namespaces(&self, now: Timestamp) -> Option<Namespaces> {
         let known = self.known();
         let (listed, namespaces) = known.namespaces.as_ref()?;
@@ -63,8 +63,8 @@ impl Memory {
         self.known().services.insert(namespace.to_owned(), services.clone());
     }
 
-    /// Where the selected Services of a cluster have instances, as far as this process has seen; `None` where it
-    /// has never seen all of the cluster's.
+    /// The places where the selected Services of a cluster have instances, as far as this process has seen; `None` if
+    /// it has never seen all of the cluster's.
     pub(super) fn places(
         &self,
         cluster: &ClusterArn,
@@ -76,7 +76,7 @@ impl Memory {
         Some(places.flat_map(|(_, keys)| keys).cloned().collect())
     }
 
-    /// Keeps all that is known of a cluster, and nothing else of it but what it has under the `unread` keys.
+    /// Replaces the memory of a cluster, except for its entries under the `unread` keys.
     pub(super) fn keep_places(
         &self,
         cluster: &ClusterArn,
@@ -92,7 +92,7 @@ impl Memory {
         places.for_each(|(service, key)| _ = all.entry(service).or_default().insert(key));
     }
 
-    /// The ids of the namespaces in which any cluster has or had something, as far as this process has seen.
+    /// The ids of the namespaces in which any cluster has or had instances, as far as this process has seen.
     pub(super) fn namespaces_of_places(&self) -> BTreeSet<String> {
         let known = self.known();
         let keys = known.places.values().flat_map(BTreeMap::values).flatten();
@@ -119,7 +119,7 @@ impl Memory {
         self.known().ours.contains(arn)
     }
 
-    /// Adds to what is known of a cluster, where all of it is.
+    /// Adds to the memory of a cluster, if that is complete.
     pub(super) fn add_places(
         &self,
         cluster: &ClusterArn,
@@ -130,7 +130,7 @@ impl Memory {
         }
     }
 
-    /// Whether a full sync found a moment ago that nothing is held back from removal in a cluster.
+    /// Whether a full sync found a moment ago that no removal is held in a cluster.
     pub(super) fn is_quiet(&self, cluster: &ClusterArn, now: Timestamp) -> bool {
         let known = self.known();
         known.quiet.get(cluster).is_some_and(|at| now.duration_since(*at) < QUIET_STANDS)

@@ -1,7 +1,8 @@
 //! Observe: reads clusters and Cloud Map into the observation that a plan is made from. A full sync reads all of both
 //! (`whole`), a message the part that it is about (`part`) with the help of the process's `memory`, and a turn reads
-//! again what its open changes rest on (`again`). Reads never write. A cluster or a registry that cannot be read whole
-//! is an error; a single Cloud Map service that cannot be read is marked (`unread`), and nothing is changed in it.
+//! again the data that its open changes rest on (`again`). Reads never write. A cluster or a registry that cannot be
+//! read completely is an error; a single Cloud Map service that cannot be read is marked (`unread`), and nothing is
+//! changed in it.
 
 mod again;
 mod memory;
@@ -23,13 +24,13 @@ pub use memory::Memory;
 use part::Part;
 pub use registry::SharedRegistry;
 
-/// How many Services are read side by side.
+/// The number of Services read side by side.
 const SERVICES_SIDE_BY_SIDE: usize = 64;
 
-/// Why there is nothing to plan from.
+/// The reason why there is nothing to plan from.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Reading took all the time there was.
+    /// The read took all the time of the invocation.
     #[error("the time of this invocation was used up before cluster and Cloud Map were read")]
     Deadline,
     /// The cluster could not be read.
@@ -42,39 +43,36 @@ pub enum Error {
 
 /// One cluster, and the Cloud Map that its Services are kept in.
 pub struct World<'a> {
-    /// The cluster's API.
     pub kubernetes: &'a Kubernetes,
-    /// How its annotations are read.
+    /// The rules for reading its annotations.
     pub reading: Reading,
-    /// Whose instances are ours.
+    /// The owner of our instances.
     pub owner: Owner,
-    /// What the installation allows.
     pub rules: Arc<Rules>,
-    /// When the run began.
+    /// The start of the run.
     pub now: Timestamp,
-    /// Whether a loss that the guard would hold is let pass.
+    /// Whether the guard lets a loss pass that it would hold.
     pub confirmed: bool,
-    /// The Cloud Map.
     pub registry: &'a SharedRegistry,
-    /// How that is read as a whole.
+    /// The way in which all of Cloud Map is read.
     pub read_by: ReadBy,
 }
 
-/// How the instances of all services are read first.
+/// The way in which the instances of all services are read first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReadBy {
-    /// From the control plane: free, slow, and what is there.
+    /// From the control plane: free, slow and up to date.
     #[default]
     List,
-    /// By discovery: fast, at a price, and perhaps late; whatever differs is listed before it is decided.
+    /// By discovery: fast, at a price, and perhaps late; each difference is listed before it is decided.
     Discover,
 }
 
 impl World<'_> {
-    /// Reads what a plan for `selection` needs, and which Services that plan is about.
+    /// Reads the observation that a plan for `selection` needs, and finds the Services that this plan is about.
     ///
     /// # Errors
-    /// Where the cluster or the registry could not be read whole.
+    /// Returns an error if the cluster or the registry could not be read completely.
     pub async fn observe(&self, selection: &Selection) -> Result<Observed, Error> {
         if let Selection::Only { namespaces, services, shards, .. } = selection
             && shards.is_empty()
@@ -82,7 +80,7 @@ impl World<'_> {
         {
             let part = self.complete_part(part).await?;
             let is_quiet = self.registry.memory().is_quiet(&self.owner.cluster, self.now);
-            // What a full sync holds may be noted on any instance of the cluster.
+            // The note about a loss that a full sync holds may be on any instance of the cluster.
             if is_quiet || !plan::would_lose(part.basis()) {
                 self.remember(&part, false);
                 return Ok(part);
@@ -96,7 +94,7 @@ impl World<'_> {
         Ok(whole)
     }
 
-    /// Lists what discovery left in doubt, and whatever that leaves in doubt, until a plan rests on lists.
+    /// Lists the services that discovery left in doubt, until a plan rests on lists only.
     async fn settle_doubts(
         &self,
         selection: &Selection,
@@ -116,7 +114,7 @@ impl World<'_> {
         }
     }
 
-    /// Remembers of a full sync whether it, or one before it, holds anything.
+    /// Remembers whether a full sync, or one before it, holds anything.
     pub fn note_what_is_held(&self, basis: Basis<'_>, holds: bool) {
         if basis.observation.extent != Extent::Part {
             let is_quiet = !holds && plan::is_quiet(basis.observation, basis.holders);

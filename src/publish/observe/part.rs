@@ -1,8 +1,8 @@
-//! Observes part of a cluster, for a message about a few Services: those Services and their endpoints, and of Cloud
-//! Map what they claim and where they were seen before. Neither the cluster's other Services nor the lists of Cloud
-//! Map are read where each Service is the known holder of what it claims. For any other one it matters who else
-//! claims the name, so the cluster's Services are listed first; and where this process has never seen where the
-//! cluster's instances are, everything is read.
+//! Observes part of a cluster, for a message about a few Services: those Services and their endpoints, and the Cloud
+//! Map services that they claim or were seen in before. If each Service is the known holder of its claims, neither the
+//! cluster's other Services nor the lists of Cloud Map are read. For any other Service the competing claims matter, so
+//! the cluster's Services are listed first. If this process has never seen the places of all of the cluster's
+//! instances, everything is read.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,8 +24,8 @@ impl Part {
 }
 
 impl World<'_> {
-    /// What a plan for the selected Services needs, but for tags, health and further endpoints; `None` where it
-    /// takes a look at everything.
+    /// Reads the observation that a plan for the selected Services needs, without tags, health and further endpoints.
+    /// Returns `None` if everything has to be read.
     pub(super) async fn observe_part(
         &self,
         selection: &Selection,
@@ -34,7 +34,7 @@ impl World<'_> {
     ) -> Result<Option<Part>, Error> {
         let places = self.registry.memory().places(&self.owner.cluster, selection);
         if !namespaces.is_empty() && places.is_none() {
-            // What is gone from a namespace only its instances' marks tell.
+            // Only the marks of instances show which Services are gone from a namespace.
             return Ok(None);
         }
         let can_exist = services.iter().filter(|service| service.can_exist()).cloned().collect();
@@ -65,7 +65,8 @@ impl World<'_> {
         Ok(desired::desired(&services, &self.reading))
     }
 
-    /// Reads what the affected Services claim and where they were seen, which may show that others are affected too.
+    /// Reads the services that the affected Services claim or were seen in, which may show that others are affected
+    /// too.
     async fn reach(
         &self,
         mut observation: Observation,
@@ -89,7 +90,7 @@ impl World<'_> {
             self.registry.read_services(&mut observation.registry, &keys).await?;
             keys.clear();
         };
-        // What would be changed of a service itself is not decided on what is remembered of it.
+        // A change of a service itself is not decided on its remembered entry.
         let differ = plan::tags_needed(observed.basis());
         if !differ.is_empty() {
             self.registry.look_up(&mut observed.observation.registry, &differ).await?;
@@ -98,7 +99,7 @@ impl World<'_> {
         Ok(observed)
     }
 
-    /// Remembers where Services of the cluster claim to be and where instances with their marks are.
+    /// Remembers the names that Services of the cluster claim and the places of the instances with their marks.
     pub(super) fn remember(&self, observed: &Observed, is_whole: bool) {
         let Observed { observation, holders, .. } = observed;
         let claims = observation.desired.services.keys().flat_map(|service| {

@@ -1,5 +1,5 @@
-//! One Cloud Map in one invocation, however many clusters are kept in it: read as a whole at most once, or looked at
-//! from afar (`glance`), or service by service, with the help of what the process remembers (`lookup`).
+//! One Cloud Map in one invocation, shared by all clusters that are kept in it: read as a whole at most once, or by
+//! discovery (`glance`), or service by service with the help of the process's memory (`lookup`).
 
 mod anew;
 mod asked;
@@ -30,24 +30,24 @@ pub struct SharedRegistry {
     namespaces: OnceCell<Result<Namespaces, Failure>>,
     read: OnceCell<Result<Registry, Failure>>,
     glance: OnceCell<Result<Registry, Failure>>,
-    /// The namespaces whose services were listed in this invocation, by id.
+    /// The ids of the namespaces of which the services were listed in this invocation.
     listed: Mutex<BTreeSet<String>>,
-    /// Lists that were made since others created services, by the namespace's id, with the time when each was begun.
+    /// Lists that were made since other writers created services, by the namespace's id, each with its start time.
     anew: Mutex<BTreeMap<String, (Instant, Services)>>,
-    /// The account that it belongs to, as far as that is known.
+    /// The account of the registry, if it is known.
     account: OnceLock<String>,
     /// The ids of the namespaces in which something of ours was seen before this invocation.
     seen: BTreeSet<String>,
-    /// The services of other accounts' namespaces that claims name, by the namespace's id.
+    /// The claimed services of other accounts' namespaces, by the namespace's id.
     shared: Mutex<BTreeMap<String, Services>>,
     new_namespaces: NewNamespaces,
     admissions: Admissions,
-    /// Which TTLs the clusters of this invocation ask for.
+    /// The TTLs that the clusters of this invocation ask for.
     asked: std::sync::Mutex<Asked>,
 }
 
 impl SharedRegistry {
-    /// The registry behind `cloud_map`, narrowed to the namespaces of `only` where it names any.
+    /// The registry behind `cloud_map`, limited to the namespaces of `only` if it names any.
     pub fn new(
         cloud_map: CloudMap,
         only: Vec<NamespaceReference>,
@@ -79,24 +79,24 @@ impl SharedRegistry {
         &self.cloud_map
     }
 
-    /// What came of the namespaces that clusters kept in it wanted to have created.
+    /// The results of creating the namespaces that the clusters kept in it asked for.
     pub fn new_namespaces(&self) -> &NewNamespaces {
         &self.new_namespaces
     }
 
-    /// Who may register new instances in its namespaces, for all clusters kept in it.
+    /// The permissions to register new instances in its namespaces, for all clusters kept in it.
     pub fn admissions(&self) -> &Admissions {
         &self.admissions
     }
 
-    /// Tells which account it belongs to: namespaces that other accounts share with that one are then read only
-    /// where a claim or the settings name them, or something of ours was seen in them.
+    /// Sets the account of the registry. Namespaces that other accounts share with it are then read only if a claim or
+    /// the settings name them, or if something of ours was seen in them.
     pub fn set_account(&self, account: &str) {
-        // It belongs to one account, whoever says so first.
+        // It belongs to one account, so only the first call counts.
         _ = self.account.set(account.to_owned());
     }
 
-    /// Whether a namespace is read whichever names are claimed.
+    /// Whether a namespace is read even if no claim names it.
     fn is_read_whole(&self, namespace: &Namespace) -> bool {
         let is_of_other = match (self.account.get(), &namespace.owner) {
             (Some(account), Some(owner)) => account != owner,
@@ -105,7 +105,7 @@ impl SharedRegistry {
         !is_of_other || !self.only.is_empty() || self.seen.contains(&namespace.id)
     }
 
-    /// What the process remembers of it.
+    /// The memory of the process about it.
     pub(super) fn memory(&self) -> &Memory {
         &self.memory
     }
@@ -113,7 +113,7 @@ impl SharedRegistry {
     /// Every service, with the instances of those that have any.
     ///
     /// # Errors
-    /// Where namespaces or services could not be listed to the end.
+    /// Returns an error if namespaces or services could not be listed to the end.
     pub async fn read(&self) -> Result<Registry, Failure> {
         let read = self.read.get_or_init(|| async {
             let namespaces = self.some_namespaces().await?;
@@ -125,7 +125,7 @@ impl SharedRegistry {
         Ok(self.with_shared(read).await)
     }
 
-    /// What of the whole was read in this invocation, where that was possible.
+    /// The registry, if it was read as a whole in this invocation.
     pub async fn known(&self) -> Option<Registry> {
         let known = self.read.get().or_else(|| self.glance.get())?.as_ref().ok()?;
         Some(self.with_shared(known.clone()).await)
@@ -137,7 +137,7 @@ impl SharedRegistry {
         Some(read.namespaces.values().filter_map(|namespace| namespace.arn.clone()).collect())
     }
 
-    /// Adds the namespaces of other accounts that were read since claims name them.
+    /// Adds the namespaces of other accounts that were read because claims name them.
     async fn with_shared(&self, mut registry: Registry) -> Registry {
         let shared = self.shared.lock().await;
         registry
@@ -146,8 +146,8 @@ impl SharedRegistry {
         registry
     }
 
-    /// Namespaces, and what their lists told of their services. A namespace can only be deleted when it is empty:
-    /// where one that is remembered has no services, it may be gone, or there again under another id.
+    /// Namespaces, and the entries of their services from the lists. A namespace can only be deleted if it is empty: a
+    /// remembered one without services may be gone, or exist again under another id.
     async fn ascertain(
         &self,
         namespaces: Namespaces,
@@ -163,11 +163,11 @@ impl SharedRegistry {
         Ok(registry)
     }
 
-    /// Reads the named services again into `registry`, those included that were not there before: for
-    /// them it is to be seen whose they are, too.
+    /// Reads the named services again into `registry`, including those that were not there before. The owner of these
+    /// is determined, too.
     ///
     /// # Errors
-    /// Where the services of a namespace could not be listed to the end.
+    /// Returns an error if the services of a namespace could not be listed to the end.
     pub async fn read_again(
         &self,
         registry: &mut Registry,

@@ -1,12 +1,12 @@
-//! Services whose instances could not be read: what this process remembers of them, and what their tags say, tell
-//! whether they may be ours.
+//! Services with instances that could not be read: the memory of this process and their tags show whether they may be
+//! ours.
 
 use super::World;
 use crate::model::{Registry, Tags};
 use crate::publish::plan::{self, Holders, Observation};
 
 impl World<'_> {
-    /// Says of services that could not be read whether something of ours was seen in them before.
+    /// Marks the services that could not be read and in which something of ours was seen before.
     pub(super) fn recall_ours(&self, registry: &mut Registry) {
         let services = registry.services.values_mut();
         for service in services.filter(|service| service.unreadable.is_some()) {

@@ -53,7 +53,7 @@ impl World<'_> {
         }
     }
 
-    /// Reads the instances of claimed services that the list of services called empty: its counts lag.
+    /// Reads the instances of claimed services that the list of services reported as empty: its counts lag.
     async fn complete(&self, observation: &mut Observation) {
         let holders = Holders::decide(observation);
         let services = &observation.registry.services;

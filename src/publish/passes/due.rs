@@ -1,4 +1,4 @@
-//! Which of the open changes of a turn are made next.
+//! The choice of the open changes of a turn that are made next.
 
 use super::Turn;
 use crate::model::attributes::SIGHTING;
@@ -16,7 +16,7 @@ impl Turn<'_> {
         let registers = |change: &Change, other: &Change| {
             other.stage() == Stage::Register && other.place() == change.place()
         };
-        // Without an instance under a name that other clusters have, a cluster has no say in its TTL.
+        // A cluster without an instance under a name of other clusters may not change the TTL of that name.
         let is_refused =
             |change: &Change| self.refused.iter().any(|refused| refused.place() == change.place());
         let all = &self.open;
@@ -41,7 +41,7 @@ impl Turn<'_> {
         Some(taken.collect())
     }
 
-    /// An instance with the guard's note goes after all others: if one of them is left, so is the note.
+    /// An instance with the guard's note is removed after all others: if one of them is left, so is the note.
     fn leave_notes_for_last(&self, stage: Stage, due: &mut [bool]) {
         let is_noted = |change: &Change| {
             let instance = change.instance().unwrap_or_default();

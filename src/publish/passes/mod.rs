@@ -1,8 +1,8 @@
-//! The passes of a sync, as a pure state machine: outcomes in, next changes out. `apply` makes the changes and reads
-//! what a [`Step`] asks for; the property tests do the same on a Cloud Map in memory.
+//! The passes of a sync, as a pure state machine: outcomes in, next changes out. `apply` makes the changes and does the
+//! reads of a [`Step`]; the property tests do the same on a Cloud Map in memory.
 //!
 //! ```text
-//! plan ──> pass 1: what adds ──> read again ──> plan ──> pass 2: what adds, then what removes ──> ...
+//! plan ──> pass 1: additions ──> read again ──> plan ──> pass 2: additions, then removals ──> ...
 //!              (once more before, if the plan is old)        (endpoints read once more after removals)
 //! ```
 //!

@@ -17,15 +17,15 @@ pub enum Outcome {
     HeldBack(Reason),
     /// Tried, and failed.
     Failed(String),
-    /// Not tried, since there was no time or something before it failed.
+    /// Not tried, since there was no time or an earlier change failed.
     Undone(String),
 }
 
 impl Outcome {
-    /// The result that a report has of it.
+    /// The result for the report.
     ///
     /// # Errors
-    /// Returns the reason if the change is held back: such a change is no line of its own.
+    /// Returns the reason if the change is held back: such a change has no line of its own.
     pub fn into_result(self) -> Result<ChangeResult, Reason> {
         Ok(match self {
             Self::Planned => ChangeResult::Planned,
@@ -44,27 +44,24 @@ pub enum Effect {
     Is(Outcome),
     /// The Cloud Map service exists now, under this ARN.
     Created(String),
-    /// Another writer was at it: read, and decide again.
+    /// Another writer changed it at the same time: it is read and decided again.
     Contested,
-    /// Cloud Map takes no more instances in the namespace, with its words.
+    /// Cloud Map takes no more instances in the namespace; with the text of its answer.
     Full(String),
 }
 
 /// A change of one Kubernetes Service with its outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Applied {
-    /// The Service whose turn it was.
+    /// The Service that took the turn.
     pub service: ServiceRef,
-    /// The change.
     pub change: Change,
-    /// Its outcome.
     pub outcome: Outcome,
 }
 
 /// The outcomes of a plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Results {
-    /// Every change with its outcome.
     pub applied: Vec<Applied>,
     /// The lines that later plans of the run hold back.
     pub held_back: Vec<HeldBack>,

@@ -7,7 +7,7 @@ use super::{Applied, Outcome, Results};
 use crate::model::{ServiceKey, ServiceRef};
 use crate::publish::plan::{Change, Stage};
 
-/// Tells two changes of a run apart. An exchange is another change than a repair of the same instance.
+/// The identity of a change in a run. An exchange differs from a repair of the same instance.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct ChangeKey {
     stage: Stage,
@@ -27,7 +27,7 @@ pub(super) struct Record {
 }
 
 impl Record {
-    /// The changes of the first plan, for whichever Service of the turn.
+    /// Records the changes of the first plan, for every Service of the turn.
     pub(super) fn announce(&mut self, changes: BTreeMap<ServiceRef, Vec<Change>>) -> Vec<Change> {
         let changes = self.remember(changes);
         self.announced = changes.iter().map(ChangeKey::of).collect();
@@ -36,7 +36,7 @@ impl Record {
         changes
     }
 
-    /// The changes of a later plan.
+    /// Records the changes of a later plan.
     pub(super) fn remember(&mut self, changes: BTreeMap<ServiceRef, Vec<Change>>) -> Vec<Change> {
         for (service, changes) in &changes {
             let made_for = changes.iter().map(|it| (ChangeKey::of(it), service.clone()));
@@ -45,7 +45,7 @@ impl Record {
         changes.into_values().flatten().collect()
     }
 
-    /// Whether the first plan announced a change of this kind, or the removal of the instance whose id it uses.
+    /// Whether the first plan announced a change of this kind, or the removal of the instance with the id that it uses.
     pub(super) fn is_announced(&self, change: &Change) -> bool {
         let replaces = matches!(change, Change::Register { .. }) || change.exchange().is_some();
         let is_own = change.exchange().is_none() && self.announced.contains(&ChangeKey::of(change));

@@ -8,11 +8,11 @@ use crate::publish::plan::{
     Basis, Change, HeldBack, Holders, Observation, Observed, Plan, Reason, RereadScope, Stage,
 };
 
-/// How often a turn is planned: to add, to remove, and once more for changes that waited for those.
+/// The number of plans of a turn: to add, to remove, and once more for changes that waited for those.
 const PASSES: usize = 3;
-/// How often at most while changes of other writers meet those of the turn.
+/// The limit if changes of other writers conflict with those of the turn.
 const CONTESTED_PASSES: usize = 10;
-/// How often at most while a renamed Service moves in a full namespace, a part of its instances at a time.
+/// The limit if a renamed Service moves in a full namespace, a part of its instances at a time.
 const RENAMING_PASSES: usize = 64;
 
 impl Turn<'_> {
@@ -39,8 +39,8 @@ impl Turn<'_> {
         !self.rechecked && self.pass < passes && (self.pass == 1 || self.progress)
     }
 
-    /// Plans the refused registrations again on what is known: that says why they are not made, and another read is
-    /// made only if there is more to do.
+    /// Plans the refused registrations again on the known observation, which gives the reasons for their refusal.
+    /// Another read is made only if there is more to do.
     fn plan_refused(&mut self, holders: &Holders, may_go_on: bool) {
         let services = self.reread(holders).services;
         let mut plan = self.plan_again(holders, &services);
@@ -86,8 +86,8 @@ impl Turn<'_> {
         self.pass = 1;
     }
 
-    /// The scope to read again if the plan is old and registrations are still to be made, `changes` among them. A
-    /// Cloud Map service that did not exist when the plan was made needs no look: CreateService reports it.
+    /// The scope to read again if the plan is old and registrations are still to be made, `changes` among them. A Cloud
+    /// Map service that did not exist when the plan was made is not read: CreateService reports it.
     pub fn refresh(&mut self, changes: Vec<Change>) -> RereadScope {
         self.open.extend(changes);
         let mut scope = self.reread(&Holders::decide(&self.observation));
@@ -96,7 +96,7 @@ impl Turn<'_> {
         scope
     }
 
-    /// Registers what is wanted again, on the result of a [`Step::ReadEndpoints`](super::Step::ReadEndpoints).
+    /// Registers the wanted instances again, on the result of a [`Step::ReadEndpoints`](super::Step::ReadEndpoints).
     pub fn endpoints_read(&mut self, observation: Observation) {
         self.observation = observation;
         self.rechecked = true;
@@ -134,8 +134,8 @@ impl Turn<'_> {
 
     /// Takes over the changes of a later plan, as far as this turn may make them.
     fn adopt_changes(&mut self, mut plan: Plan, holders: &Holders) {
-        // A turn of all Services has the guard's note, too, which is on an instance that is marked for another Service
-        // than the holder that takes it out.
+        // A turn of all Services also makes the change of the guard's note, which may be on an instance that is marked
+        // for another Service than the holder that removes it.
         let has_all = self.keys.is_none();
         plan.changes.retain(|service, _| has_all || self.services.contains(service));
         let mut changes = self.record.remember(plan.changes);
@@ -152,9 +152,9 @@ impl Turn<'_> {
         self.open = changes;
     }
 
-    /// Whether a change of a later plan belongs to this turn: it is about what was read for the first plan, and
-    /// nothing goes that this did not announce. Under a shared name nothing comes either: the places there were given
-    /// out among all who share it.
+    /// Whether a change of a later plan belongs to this turn: it concerns data that was read for the first plan, and it
+    /// removes nothing that this plan did not announce. Under a shared name it also adds nothing: the places there were
+    /// given out among all Services that share it.
     fn may_make(&self, change: &Change, is_shared: bool) -> bool {
         let key = &change.place().key;
         let was_read = self.keys.as_ref().is_none_or(|keys| keys.contains(key));
@@ -169,7 +169,7 @@ impl Turn<'_> {
         }
     }
 
-    /// The Services that an endpoint may have come back to while its instance was deregistered.
+    /// The Services of which an endpoint may have come back while its instance was deregistered.
     pub(super) fn take_rechecked(&mut self) -> Option<BTreeSet<ServiceRef>> {
         if self.rechecked || self.removed.is_empty() {
             return None;
@@ -180,8 +180,8 @@ impl Turn<'_> {
 }
 
 impl Observation {
-    /// The Services that a turn of these changes is about: in a targeted sync also those whose instances stand under
-    /// the names that it registers, since one of them may be displaced.
+    /// The Services that a turn of these changes is about. In a targeted sync these include the Services with instances
+    /// under the names that it registers, since one of these may be displaced.
     pub(super) fn services_of_turn(
         &self,
         services: &BTreeSet<ServiceRef>,

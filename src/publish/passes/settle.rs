@@ -6,7 +6,7 @@ use crate::model::ServiceKey;
 use crate::publish::plan::{Change, DeregisterReason, Reason};
 
 impl Turn<'_> {
-    /// Why a change in a Cloud Map service that does not exist is not made.
+    /// The outcome of a change in a Cloud Map service that does not exist.
     pub fn without_service(&self, key: &ServiceKey) -> Outcome {
         let applied = &self.record.results.applied;
         let mut made = applied.iter().filter(|made| made.change.place().key == *key);
@@ -15,7 +15,7 @@ impl Turn<'_> {
         held_back.map_or_else(missing, |made| made.outcome.clone())
     }
 
-    /// In a service that cannot be read again no change is made, and that is a failure.
+    /// Fails the changes in a service that cannot be read again.
     pub(super) fn fail_unreadable(&mut self, open: Vec<Change>) {
         for change in open {
             let service = self.observation.registry.services.get(&change.place().key);
@@ -47,7 +47,7 @@ impl Turn<'_> {
                 let text = format!("cannot {change}: another writer keeps changing it");
                 self.settle(change, Outcome::Failed(text));
             }
-            // The lines of the last plan say why these are not registered.
+            // The lines of the last plan give the reasons why these are not registered.
             self.refused.clear();
         }
         for change in self.take_open() {

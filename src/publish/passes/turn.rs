@@ -1,4 +1,4 @@
-//! The turn of one Kubernetes Service, or of several that wait for one another.
+//! The turn of one Kubernetes Service, or of several that wait for each other.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use super::{Effect, Outcome, Results};
 use crate::model::{CloudMapService, ServiceKey, ServiceRef};
 use crate::publish::plan::{Change, Intent, Observation, RereadScope, Stage};
 
-/// Why something was not tried near the deadline.
+/// The reason for a change that is not tried near the deadline.
 pub const NO_TIME: &str = "the time of this invocation is used up";
 
 /// The next step of a turn.
@@ -19,7 +19,6 @@ pub enum Step {
     Read(RereadScope),
     /// Read the endpoints of these Services again.
     ReadEndpoints(BTreeSet<ServiceRef>),
-    /// The turn is over.
     Done,
 }
 
@@ -37,9 +36,9 @@ pub struct Turn<'a> {
     pub(super) open: Vec<Change>,
     /// The Cloud Map services that this turn created.
     pub(super) created: BTreeSet<ServiceKey>,
-    /// The changes that met another writer.
+    /// The changes that conflicted with another writer.
     pub(super) contested: Vec<Change>,
-    /// Registrations that Cloud Map had no place for.
+    /// Registrations for which Cloud Map had no capacity.
     pub(super) refused: Vec<Change>,
     pub(super) pass: usize,
     /// Whether a change was carried out in this pass.
@@ -86,12 +85,11 @@ impl<'a> Turn<'a> {
         &self.observation
     }
 
-    /// How many changes are open.
+    /// The number of open changes.
     pub fn len(&self) -> usize {
         self.open.len()
     }
 
-    /// Whether no change is open.
     pub fn is_empty(&self) -> bool {
         self.open.is_empty()
     }

@@ -1,5 +1,5 @@
-//! Services that others created during the run. Lists of services are scarce, two a second, and runs that overlap meet
-//! many such services at once: all that ask while a list is being made share the next one.
+//! Services that other writers created during the run. Lists of services are scarce, two a second, and overlapping runs
+//! meet many such services at once: all requests during one list share the next one.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use crate::model::{Namespace, Registry, ServiceKey};
 use crate::publish::observe::memory::Services;
 
 impl SharedRegistry {
-    /// Adds services that were not there when the registry was read, and returns their keys.
+    /// Adds services that did not exist when the registry was read, and returns their keys.
     pub(super) async fn find_new_services(
         &self,
         registry: &mut Registry,

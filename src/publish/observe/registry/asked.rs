@@ -1,5 +1,5 @@
-//! Which TTLs the clusters of one invocation ask for. They are planned one after the other as they are read, so each
-//! knows of those that were read before it.
+//! The TTLs that the clusters of one invocation ask for. The clusters are planned one after the other as they are read,
+//! so each plan knows the requests of the clusters that were read before.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::PoisonError;
@@ -7,17 +7,17 @@ use std::sync::PoisonError;
 use super::SharedRegistry;
 use crate::model::{ClusterArn, Registry, ServiceKey};
 
-/// What was asked for so far.
+/// The requests so far.
 #[derive(Debug, Default)]
 pub(super) struct Asked {
-    /// By name and cluster; none: the cluster claims the name and asks for no TTL.
+    /// By name and cluster; `None` if the cluster claims the name and asks for no TTL.
     ttls: BTreeMap<ServiceKey, BTreeMap<ClusterArn, Option<u32>>>,
     /// The clusters of which every claim is known.
     whole: BTreeSet<ClusterArn>,
 }
 
 impl SharedRegistry {
-    /// Notes what a cluster asks for, and whether that is all of it.
+    /// Records the TTLs that a cluster asks for, and whether those are all of its requests.
     pub(in crate::publish::observe) fn note_asked(
         &self,
         cluster: &ClusterArn,
@@ -33,7 +33,7 @@ impl SharedRegistry {
         }
     }
 
-    /// Enters into every service what other clusters ask for under its name.
+    /// Enters into every service the TTLs that other clusters ask for under its name.
     pub(in crate::publish::observe) fn enter_asked(
         &self,
         registry: &mut Registry,

@@ -1,6 +1,5 @@
-//! A look from afar: what discovery tells of every service, at twenty times the rate of the control plane. It may be
-//! late, and does not show everything, so it only ever shows that nothing is to be done (`plan::in_doubt`): what a
-//! change rests on is always listed.
+//! A read of every service by discovery, at twenty times the rate of the control plane. It may be late and does not
+//! show everything, so it can only show that nothing is to be done (`plan::in_doubt`): a change always rests on lists.
 
 use std::collections::BTreeSet;
 
@@ -11,10 +10,10 @@ use crate::cloud_map::SIDE_BY_SIDE;
 use crate::model::{Registry, ServiceKey};
 
 impl SharedRegistry {
-    /// Every service, with the instances that discovery tells of. What it does not tell of is listed.
+    /// Every service, with the instances that discovery returns. Services that discovery does not show are listed.
     ///
     /// # Errors
-    /// Where namespaces or services could not be listed to the end.
+    /// Returns an error if namespaces or services could not be listed to the end.
     pub async fn glance(&self) -> Result<Registry, Failure> {
         let glance = self.glance.get_or_init(|| async {
             let namespaces = self.some_namespaces().await?;
@@ -31,7 +30,7 @@ impl SharedRegistry {
         Ok(self.with_shared(glance).await)
     }
 
-    /// Puts the instances of services into `registry`, as discovery tells them or else as they are listed.
+    /// Puts the instances of services into `registry`, from discovery or else from lists.
     pub(in crate::publish::observe) async fn discover(
         &self,
         registry: &mut Registry,

@@ -1,4 +1,4 @@
-//! Namespaces and services, from the lists of Cloud Map or from what the process remembers of them.
+//! Namespaces and services, from the lists of Cloud Map or from the memory of the process.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -34,8 +34,8 @@ impl SharedRegistry {
         self.namespaces.get_or_init(list).await.clone()
     }
 
-    /// Makes the namespaces of `registry` those that are there now, unless they are already, and reads the services
-    /// of those that it did not know, with their instances.
+    /// Updates the namespaces of `registry` to those that exist now, and reads the services of new ones with their
+    /// instances.
     pub(in crate::publish::observe) async fn look_for_namespaces(
         &self,
         registry: &mut Registry,
@@ -49,7 +49,7 @@ impl SharedRegistry {
         Ok(())
     }
 
-    /// Reads those of the named namespaces into `registry` that are read only since a claim names them.
+    /// Reads those of the named namespaces into `registry` that are read only because a claim names them.
     pub(in crate::publish::observe) async fn read_shared(
         &self,
         registry: &mut Registry,
@@ -68,8 +68,8 @@ impl SharedRegistry {
         Ok(())
     }
 
-    /// The services of namespaces, with the instances of those that have any. These are read while the lists go on:
-    /// the lists take the longer, the more namespaces there are.
+    /// The services of namespaces, with the instances of those that have any. The instances are read while the lists go
+    /// on, since the lists take longer with more namespaces.
     pub(super) async fn read_namespaces(
         &self,
         namespaces: impl Iterator<Item = &Namespace>,
@@ -78,7 +78,7 @@ impl SharedRegistry {
         let lists = async move {
             let filled = |key: &ServiceKey, service: &CloudMapService| {
                 if service.held() > 0 {
-                    // The other end is there until this one is gone.
+                    // The receiver exists until this sender is dropped.
                     _ = tell.send(Unread::new(key, service));
                 }
             };
@@ -98,7 +98,7 @@ impl SharedRegistry {
         self.list(namespaces, |_, _| ()).await
     }
 
-    /// Lists the services of namespaces, all side by side, and tells of each as soon as it is known.
+    /// Lists the services of namespaces, all side by side, and sends each as soon as it is known.
     async fn list(
         &self,
         namespaces: impl Iterator<Item = &Namespace>,
@@ -108,7 +108,7 @@ impl SharedRegistry {
         let lists = namespaces.map(|namespace| async move {
             let services = match self.cloud_map.services(namespace, tell).await {
                 Ok(services) => services.into_iter().collect(),
-                // One that is remembered, and gone.
+                // A remembered namespace that is gone.
                 Err(error) if error.class == Class::NotFound => Services::default(),
                 Err(error) => return Err(Arc::new(error)),
             };
@@ -119,8 +119,8 @@ impl SharedRegistry {
         Ok(try_join_all(lists).await?.into_iter().flatten().collect())
     }
 
-    /// Reads the services under `keys` into `registry`, with their instances. What memory does not know, or knows
-    /// and is gone, is looked up in the lists of services.
+    /// Reads the services under `keys` into `registry`, with their instances. A service that is not in memory, or is in
+    /// memory and gone, is looked up in the lists of services.
     pub(in crate::publish::observe) async fn read_services(
         &self,
         registry: &mut Registry,
@@ -135,7 +135,7 @@ impl SharedRegistry {
         Ok(())
     }
 
-    /// Puts the entries of services into `registry`, from memory where it knows them.
+    /// Puts the entries of services into `registry`, from memory if it has them.
     async fn recall(
         &self,
         registry: &mut Registry,
@@ -152,8 +152,8 @@ impl SharedRegistry {
         Ok(())
     }
 
-    /// Replaces the entries of services by those of lists that are made anew, unless that was done in this
-    /// invocation; what was read of instances stays. Returns whether there was a new list.
+    /// Replaces the entries of services by those of new lists, unless that was done in this invocation; the instances
+    /// stay as they were read. Returns whether there was a new list.
     pub(in crate::publish::observe) async fn look_up(
         &self,
         registry: &mut Registry,

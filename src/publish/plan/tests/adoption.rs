@@ -1,4 +1,4 @@
-//! Which instances of others are adopted, what they become, and which stay as they are, and why.
+//! The instances of others that are adopted, their new attributes, and those that stay as they are, with the reason.
 
 use insta::assert_snapshot;
 
@@ -23,7 +23,7 @@ impl World {
     }
 }
 
-/// What an installation with another owner id registered for the Service.
+/// An instance that an installation with another owner id registered for the Service.
 fn of_owner(id: &str, cluster: &str, addresses: &str) -> Attributes {
     let owner = Owner { id: id.into(), ..owner_of(cluster) };
     let mut attributes = Marks { service: named("shop/web"), pod: None }.write(&owner);
@@ -88,7 +88,7 @@ fn instances_of_an_owner_from_before_are_adopted_where_it_is_named_and_no_others
     ");
 }
 
-/// `shop/web` with one ready pod, in a service with one instance of somebody else.
+/// `shop/web` with one ready pod, in a service with one instance of another party.
 fn one(attributes: Attributes) -> World {
     World::new().service(service("shop/web", "dns/web").ready([pod("one", "10.0.0.1")])).cloud_map(
         "dns/web",

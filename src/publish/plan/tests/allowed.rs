@@ -1,4 +1,4 @@
-//! What every call keeps under a policy of names, and what is right in the end.
+//! The rule that every call keeps under a policy of names, and the right state in the end.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -11,8 +11,8 @@ use crate::publish::plan::instances::identity::Identity;
 use crate::publish::plan::{Change, HeldBack, Holders, Plan, Reason};
 
 impl Simulation {
-    /// What is registered is registered for a Service that may claim the name, with addresses that it
-    /// may have. What stays for a while may get another mark.
+    /// A registration is made for a Service that may claim the name, with addresses that it may have. An instance that
+    /// stays for a while may get another mark.
     pub fn assert_allowed(&self, change: &Change, attributes: &Attributes) {
         let of = |attributes: &Attributes| {
             (self.world.0.owner.service_of(attributes), Identity::of(attributes, true))
@@ -28,8 +28,8 @@ impl Simulation {
     }
 }
 
-/// What may not be there is not there, but for what waits until the name is served without it, and
-/// addresses that the holder of the name asks for in vain.
+/// Instances that are not allowed are not there, except those that wait until the name is served without them, and
+/// addresses that the holder of the name requests but cannot get.
 pub fn assert_allowed(world: &World, plan: &Plan) {
     let (holders, changes) = (Holders::decide(&world.0), plan.changes.values().flatten());
     let waiting: BTreeSet<_> = changes

@@ -69,7 +69,7 @@ pub fn course() -> impl Strategy<Value = Course> {
     })
 }
 
-/// Cloud Map's own limit, or so few that there are not places for all.
+/// Cloud Map's own limit, or one without capacity for all.
 fn few(range: std::ops::Range<usize>, all: usize) -> impl Strategy<Value = usize> {
     prop_oneof![1 => range, 1 => Just(all)]
 }
@@ -182,7 +182,7 @@ fn endpoint() -> impl Strategy<Value = Endpoint> {
     })
 }
 
-/// A Cloud Map service as it is found.
+/// An existing Cloud Map service.
 fn cloud_map(place: &'static str) -> impl Strategy<Value = (ServiceKind, CloudMapService)> {
     let kind = if place.starts_with("http/") {
         Just(HTTP).boxed()
@@ -222,14 +222,14 @@ fn cloud_map(place: &'static str) -> impl Strategy<Value = (ServiceKind, CloudMa
     )
 }
 
-/// How an instance came by its id.
+/// The origin of an instance's id.
 #[derive(Clone, Debug)]
 enum Id {
-    /// It is the one that we give to this Service for the address that it states.
+    /// The id that we give to this Service for the address that the instance has.
     Ours(&'static str),
-    /// It is the one that we give to this Service for another address.
+    /// The id that we give to this Service for another address.
     OursFor(&'static str, &'static str),
-    /// Somebody thought of it.
+    /// An id that another party chose.
     Any(&'static str),
 }
 

@@ -1,4 +1,4 @@
-//! How many names a Service claims, and what becomes of the others.
+//! The number of names that a Service claims, and the result for the others.
 
 use insta::assert_snapshot;
 use serde_json::json;
@@ -7,7 +7,7 @@ use super::name_policy::{ready, rules};
 use super::world::{HTTP, Kubernetes, World, own, tell};
 use crate::publish::plan::{Change, Plan, Rules};
 
-/// `shop/web` with so many names in order.
+/// `shop/web` with this number of names, in order.
 fn with_names(count: usize) -> Kubernetes {
     let names = (1..count).map(|index| format!("web-{index:02}"));
     names.fold(ready("shop/web", "http/web-00"), |service, name| service.also(&name))

@@ -1,5 +1,5 @@
-//! A Cloud Map in memory: what each call does to the world, which is the truth. Every single call is
-//! checked against what must never happen.
+//! A Cloud Map in memory: the effect of each call on the world, which is the truth. Every single call is checked
+//! against the results that must never happen.
 
 use std::collections::BTreeMap;
 
@@ -12,11 +12,12 @@ use crate::publish::passes::{Effect, Outcome};
 use crate::publish::plan::instances::health;
 use crate::publish::plan::{Change, NewService, ServiceUpdate};
 
-/// Cloud Map's words if a namespace is full.
+/// The error text of Cloud Map if a namespace is full.
 const FULL: &str = "ResourceLimitExceeded: the namespace is full";
 
 impl Simulation {
-    /// One call, and what came of it. It fails if the course says so, and if there is no service to call it for.
+    /// Makes one call and returns its effect. It fails if the course requires it, or if there is no service to call it
+    /// for.
     pub(super) fn make(&mut self, change: &Change, knows_full: bool) -> Effect {
         self.interrupt();
         let failed = || Effect::Is(Outcome::Failed("it fails".to_owned()));
@@ -106,7 +107,7 @@ impl Simulation {
         held >= self.course.namespace_quota
     }
 
-    /// Whoever needs a missing namespace creates it, where nobody was faster.
+    /// The first writer that needs a missing namespace creates it.
     fn create_namespace(&mut self, name: &str) {
         assert!(self.course.rules.create_namespaces, "nobody allowed the namespace {name}");
         let namespace = self.world.0.registry.namespaces.get_mut(name).expect("it is expected");

@@ -8,7 +8,7 @@ use super::world::{HTTP, Kubernetes, World, foreign, of_other_cluster, ours, pod
 use crate::model::{Attributes, Health};
 use crate::publish::plan::{Policy, Rules, ServiceLimit};
 
-/// What a sync would do under these limits.
+/// The changes of a sync under these limits.
 pub fn told(world: &World, service: usize) -> String {
     let service_limit = ServiceLimit(service);
     world.clone().under(Rules { service_limit, ..Rules::default() }).told()
@@ -21,7 +21,7 @@ pub fn ready(name: &str, pods: &[u8]) -> Kubernetes {
     service(&format!("shop/{name}"), &format!("http/{name}")).ready(pods)
 }
 
-/// What stands there for one of them.
+/// The instance that stands for one of them.
 pub fn stands(name: &str, last: u8) -> Attributes {
     let service = format!("shop/{name}");
     with(ours(&service, &format!("10.0.0.{last}")), "cloud-map-sync/pod", "one")

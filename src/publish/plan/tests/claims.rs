@@ -1,4 +1,4 @@
-//! Who holds a name, and which Services a sync of one Service is about.
+//! The holders of names, and the Services that a sync of one Service is about.
 
 use insta::assert_snapshot;
 use serde_json::json;

@@ -15,7 +15,7 @@ use super::world::{World, owner_of};
 use crate::model::{Attributes, Owner, Registry, Selection, ServiceKey};
 use crate::publish::plan::{Policy, Reason, Rules};
 
-/// A sync of another cluster that begins when a sync has made so many calls.
+/// A sync of another cluster that begins after this number of calls of a sync.
 #[derive(Clone, Debug)]
 pub struct Interruption {
     after: u32,
@@ -24,7 +24,7 @@ pub struct Interruption {
 }
 
 impl Simulation {
-    /// Lets the other cluster's sync come in between if it is its time.
+    /// Runs the other cluster's sync if it is due.
     pub(super) fn interrupt(&mut self) {
         let Some(mut interruption) = self.interruption.take_if(|it| !it.is_over) else { return };
         if interruption.after == 0 {
@@ -49,7 +49,7 @@ impl Simulation {
 /// An instance with the Cloud Map service that it is in and its id.
 type Instance = (ServiceKey, String, Attributes);
 
-/// The clusters and what they have in common.
+/// The clusters and their common parts.
 struct Fleet {
     clusters: Vec<Simulation>,
     registry: Registry,
@@ -59,7 +59,7 @@ impl Fleet {
     /// The registry is that of the first world, and all namespaces that any cluster expects.
     fn new(worlds: Vec<(World, Course)>) -> Self {
         let names = ["blue", "green", "red"];
-        // A missing namespace stands in the registry if it may be created: by all of them or by none.
+        // A missing namespace is in the registry if it may be created: by all of them or by none.
         let create_namespaces = worlds[0].1.rules.create_namespaces;
         let clusters = names.into_iter().zip(worlds).map(|(name, (mut world, course))| {
             world.0.owner = owner_of(name);
@@ -91,7 +91,7 @@ impl Fleet {
         calls
     }
 
-    /// The same, and after so many of its calls a full sync of another cluster comes in between.
+    /// The same, but after this number of its calls a full sync of another cluster runs.
     fn sync_interrupted(&mut self, index: usize, other: usize, after: u32) {
         if index != other {
             let by = Box::new(self.clusters[other].clone());
@@ -103,13 +103,13 @@ impl Fleet {
         }
     }
 
-    /// What of the registry is no cluster's.
+    /// The instances of the registry that belong to no cluster.
     fn of_others(&self) -> Vec<Instance> {
         let owners: Vec<&Owner> = self.clusters.iter().map(|it| &it.world.0.owner).collect();
         foreign(&self.registry, &owners)
     }
 
-    /// Looks at each cluster with the registry.
+    /// Calls `look` for each cluster with the registry.
     fn each(&mut self, look: impl Fn(&Simulation)) {
         for cluster in &mut self.clusters {
             swap(&mut self.registry, &mut cluster.world.0.registry);
@@ -118,9 +118,9 @@ impl Fleet {
         }
     }
 
-    /// Whether each cluster's state is reached by one sync of it, as it would be if it were the only one. An id of one
-    /// that another has (these worlds make such) is free only when that one has been synced, and an endpoint that the
-    /// records of a new service would not carry may fit into the one that another creates.
+    /// Whether one sync of each cluster reaches its state, as if it were the only one. There are two exceptions in
+    /// these worlds: an id of another cluster is free only after a sync of that cluster, and an endpoint that the
+    /// records of a new service would not carry may fit into the service that another cluster creates.
     fn needs_one_sync_each(&mut self) -> bool {
         let mut needs_one = true;
         for cluster in &mut self.clusters {
@@ -136,12 +136,12 @@ impl Fleet {
     }
 }
 
-/// Whether a sync of another cluster can end what hinders an endpoint.
+/// Whether a sync of another cluster can end the obstacle to an endpoint.
 fn waits_for_another(reason: &Reason) -> bool {
     matches!(reason, Reason::IdTaken(_) | Reason::RecordTypeMismatch { .. })
 }
 
-/// What has the marks of none of the owners, read here once more, so that a mistake in them shows.
+/// The instances with marks of none of the owners. The marks are read separately here, so that a mistake in them shows.
 fn foreign(registry: &Registry, owners: &[&Owner]) -> Vec<Instance> {
     let all = registry.services.keys().flat_map(|key| {
         registry.instances(key).map(move |(id, it)| (key.clone(), id.clone(), it.clone()))

@@ -23,8 +23,8 @@ use crate::publish::plan::{
     Setting, Stage, WaitsFor,
 };
 
-/// After so many undisturbed syncs there is nothing left to do: what one of them brings about may
-/// be what a change of another Service waits for.
+/// After this number of undisturbed syncs there is nothing left to do: the result of one sync may be the condition for
+/// a change of another Service.
 pub const ROUNDS: usize = 4;
 
 proptest! {
@@ -52,7 +52,7 @@ proptest! {
         world in arbitrary::world(),
         course in arbitrary::course(),
     ) {
-        // Where there is not room for all, who came first stays.
+        // If there is not capacity for all, the first instances stay.
         let service_limit = ServiceLimit::default();
         let rules = Rules { guard: arbitrary::OFF, service_limit, ..course.rules.clone() };
         let course = Course { failing: 0, rules, namespace_quota: 2000, ..course };
@@ -72,7 +72,7 @@ proptest! {
         world in arbitrary::world(),
         course in arbitrary::course(),
     ) {
-        // No guard, whose mark is a change too; and what adoption states of health is then so.
+        // There is no guard, since its mark is a change too. The health that adoption states is then correct.
         let rules = Rules { guard: arbitrary::OFF, ..course.rules };
         let course = Course { rules, failing: 0, resets: true, ..course };
         let mut simulation = Simulation::new(world, course);
@@ -102,7 +102,7 @@ proptest! {
         prop_assert_eq!(simulation.foreign(), foreign);
     }
 
-    /// What a name left behind takes up is given to others by the next sync.
+    /// The next sync gives the places of a name left behind to others.
     #[test]
     fn one_undisturbed_sync_registers_all_that_there_is_room_for(
         world in arbitrary::world(),
@@ -119,7 +119,7 @@ proptest! {
         if passes_on || waits.any(moves) {
             return Ok(());
         }
-        // What found no place in a namespace is tried again by the next sync.
+        // A registration without a place in a namespace is tried again by the next sync.
         while simulation.sync(&Selection::Everything) > 0 && !simulation.refusals.is_empty() {}
         let (plan, _) = simulation.plan(&Selection::Everything);
         let registers = |change: &Change| matches!(change, Change::Register { .. });
@@ -160,8 +160,8 @@ fn stated(attributes: &Attributes, kind: Option<ServiceKind>) -> Identity {
     Identity::of(attributes, !matches!(kind, Some(A | AAAA | BOTH)))
 }
 
-/// Disturbed syncs first, then undisturbed ones. Where there is a guard, what it holds at one of them
-/// passes at the next.
+/// Disturbed syncs first, then undisturbed ones. If there is a guard, a loss that it holds at one of them passes at the
+/// next.
 pub fn settle(simulation: &mut Simulation, selections: &[Selection]) {
     let guarded = simulation.course.rules.guard != arbitrary::OFF;
     let rounds = if guarded { 3 * ROUNDS } else { ROUNDS };
@@ -178,12 +178,12 @@ pub fn settle(simulation: &mut Simulation, selections: &[Selection]) {
     }
 }
 
-/// What is still open waits for something that does not come, and the plan says what hinders it.
+/// Each open change waits for something that does not come, and the plan reports the obstacle.
 pub fn assert_settled(simulation: &Simulation, plan: &Plan) {
-    // That a namespace is full only a refused call shows.
+    // Only a refused call shows that a namespace is full.
     let comes = |change: &&Change| matches!(change.stage(), Stage::Create | Stage::Register);
     let is_refused = |it: &&Change| {
-        // Without an instance there, the cluster has no say in the TTL either.
+        // Without an instance there, the cluster may not change the TTL either.
         let has_say = |key| simulation.world.0.ours(key).next().is_some();
         let key = &it.place().key;
         let is_left = it.stage() == Stage::Update && !has_say(key);
@@ -195,7 +195,7 @@ pub fn assert_settled(simulation: &Simulation, plan: &Plan) {
         let Change::Deregister { waits_for: Some(wait), .. } = change else {
             panic!("{change} is left to do:\n{told}");
         };
-        // Of those who share a name one may register for another, and find no room, or its id taken.
+        // A Service that shares a name may register for another one, and find no capacity, or its id taken.
         let for_all = |it: &Reason| it.is_about_capacity() || matches!(it, Reason::IdTaken(_));
         let hinders = |service: &ServiceRef| {
             plan.held_back.iter().any(|it| it.service == *service || for_all(&it.reason))
@@ -220,7 +220,7 @@ pub fn assert_settled(simulation: &Simulation, plan: &Plan) {
     }
 }
 
-/// What stands under a name in the end is what its holders have ready, up to what is held back there.
+/// The final instances under a name are the ready endpoints of its holders, except those held back there.
 pub fn assert_right(simulation: &Simulation, plan: &Plan) {
     let world = &simulation.world;
     let holders = Holders::decide(&world.0);
@@ -255,7 +255,7 @@ pub fn assert_right(simulation: &Simulation, plan: &Plan) {
     }
 }
 
-/// Where health is ours to write, an instance is healthy when one of the pods behind it serves.
+/// If health is ours to write, an instance is healthy when one of the pods behind it serves.
 fn assert_healthy_when_serving(world: &World, key: &ServiceKey, holder: &ServiceRef) {
     let service = &world.0.desired.services[holder];
     let there = world.0.registry.services.get(key).filter(|_| is_custom(&world.0, service, key));
@@ -270,7 +270,7 @@ fn assert_healthy_when_serving(world: &World, key: &ServiceKey, holder: &Service
         let behind = service.endpoints.iter().flatten().filter(behind);
         let serves = |endpoint: &Endpoint| endpoint.serving && (keeps || !endpoint.terminating);
         let serving: Vec<bool> = behind.map(serves).collect();
-        // Where several pods share an address in part, it is told by the cases in `health`.
+        // If several pods share an address in part, the cases in `health` cover it.
         let alike = serving.iter().all(|it| *it == serving[0]);
         if marked.as_ref() == Some(holder) && !serving.is_empty() && alike {
             let health = health::present(there, id, attributes);
@@ -279,8 +279,8 @@ fn assert_healthy_when_serving(world: &World, key: &ServiceKey, holder: &Service
     }
 }
 
-/// Whether a name passes to another Service, since its holder has nothing ready. What the next holder
-/// takes over then depends on what is removed first.
+/// Whether a name passes to another Service, since its holder has nothing ready. The instances that the next holder
+/// takes over then depend on the order of the removals.
 pub fn passes_on(world: &World) -> bool {
     let holders = Holders::decide(&world.0);
     holders.keys().any(|key| {
@@ -299,8 +299,8 @@ fn is_service_connect(world: &World) -> bool {
     })
 }
 
-/// What can be found of ours, and whose it is. Under which ids depends on the order of events: where a
-/// name passes to another Service, an instance that is still there is taken over.
+/// The instances of ours that can be found, with their Services. Their ids depend on the order of events: if a name
+/// passes to another Service, an instance that is still there is taken over.
 pub fn found(world: &World) -> BTreeSet<(ServiceKey, Identity, ServiceRef)> {
     let keys = world.0.registry.services.keys();
     let all = keys.flat_map(|key| world.0.registry.instances(key).map(move |(_, it)| (key, it)));
@@ -310,7 +310,7 @@ pub fn found(world: &World) -> BTreeSet<(ServiceKey, Identity, ServiceRef)> {
     ours.collect()
 }
 
-/// Whether somebody unclear left instances under the name: they stay.
+/// Whether an unclear party left instances under the name: they stay.
 fn is_anothers(world: &World, key: &ServiceKey) -> bool {
     let holders = Holders::decide(&world.0);
     world.0.marked_services(key).any(|service| !holders.holds(key, &service))
@@ -322,8 +322,7 @@ fn services(world: &World) -> BTreeSet<ServiceRef> {
     marked.chain(world.0.desired.services.keys().cloned()).collect()
 }
 
-/// A Service that holds a name keeps it, unless it has nothing to show there: then nothing says that
-/// it held it.
+/// A Service that holds a name keeps it, unless it has no instance there: then there is no sign that it held the name.
 fn assert_kept(world: &World, before: &[(ServiceKey, ServiceRef)]) {
     let holders = Holders::decide(&world.0);
     for (key, former) in before.iter().filter(|(key, former)| !holders.holds(key, former)) {

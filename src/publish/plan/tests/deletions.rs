@@ -1,10 +1,10 @@
-//! Which Cloud Map services are deleted, and what keeps one.
+//! The Cloud Map services that are deleted, and the obstacles to a deletion.
 
 use super::world::{A, HTTP, World, foreign, key, own, service, tagged};
 use crate::model::{Attributes, Tags};
 use crate::publish::plan::{Claimed, Verdict, deletable, verdict};
 
-/// What a full sync of one cluster makes of `http/web`, whose tags and instances were read.
+/// The verdict of a full sync of one cluster on `http/web`, with tags and instances that were read.
 fn web(world: &World, others: &Claimed) -> Option<Verdict> {
     let plan = world.plan();
     let mut observation = world.0.clone();
@@ -52,7 +52,7 @@ fn what_is_registered_keeps_a_service_unless_all_of_it_goes() {
     let gone = || own("a", "shop/gone", "10.0.0.1");
     assert_eq!(alone(&world([gone()])), Some(Verdict::Delete));
     assert_eq!(alone(&world([gone(), ("b", foreign("10.0.0.2"))])), None);
-    // After the run the same instance was not removed, say since a call failed.
+    // After the run the same instance was not removed, for example since a call failed.
     let world = world([gone()]);
     let claimed = Claimed::of(&world.0, world.plan().leaving()).carried_out();
     assert!(deletable(&world.0.registry, &claimed).is_empty());

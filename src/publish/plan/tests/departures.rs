@@ -1,4 +1,4 @@
-//! What a Service leaves under a name that it does not ask for any more, or that nobody can tell.
+//! The instances that a Service leaves under a name that it no longer claims, or of which the claim is unknown.
 
 use insta::assert_snapshot;
 

@@ -1,5 +1,5 @@
-//! What discovery leaves in doubt and is to be listed: whatever a plan would change or has something to say of, and
-//! nothing else.
+//! The services that discovery leaves in doubt and that are to be listed: those that a plan would change or report on,
+//! and no others.
 
 use super::guard::shops;
 use super::world::{HTTP, World, own, pod, service};
@@ -12,7 +12,7 @@ fn doubts(world: &World) -> Vec<String> {
     doubt.into_iter().map(|key| key.name).collect()
 }
 
-/// `shop/web` and `shop/api` in step, and a pod of `shop/cart` that is not registered.
+/// `shop/web` and `shop/api` in sync, and a pod of `shop/cart` that is not registered.
 fn cart_differs() -> World {
     let ready = |name: &str, address| {
         service(&format!("shop/{name}"), &format!("http/{name}")).ready([pod("one", address)])

@@ -16,7 +16,7 @@ fn refused(world: &World) -> String {
     tell(&plan(world.observed(&Selection::Everything).basis()))
 }
 
-/// A world whose namespaces are as full as they are.
+/// A world with namespaces that are full at their present number of instances.
 fn full(world: World) -> Simulation {
     let held = world.0.registry.services.values().map(CloudMapService::held).sum();
     Simulation::new(world, Course { namespace_quota: held, ..Course::undisturbed() })
@@ -47,7 +47,7 @@ fn a_refused_registration_displaces_an_instance_that_goes_or_waits() {
     shop/api: rewrite http/api b: 10.0.0.5 (pod one) in place of 10.0.0.2 (pod one): no ready endpoint has this address and port
     ! shop/web http/web: 0 of 1 instances fit, since Cloud Map accepts no more: the namespace holds 3 instances; the next run tries again (LimitExceeded)
     ");
-    // Where a single replica moves, the name is not without an instance.
+    // If a single replica moves, the name is not without an instance.
     let single = World::new().service(ready("web", &[2])).cloud_map(
         "http/web",
         HTTP,

@@ -1,4 +1,4 @@
-//! The health of instances that are there: what is reported, and what is not.
+//! The health of existing instances: the changes that are reported, and those that are not.
 
 use std::collections::BTreeMap;
 
@@ -35,7 +35,7 @@ pub fn registered(pod: &str, address: &str, health: &str) -> Attributes {
     with(with(attributes, HEALTH, "custom"), INITIAL_HEALTH, health)
 }
 
-/// `http/web` with a custom check, and what Cloud Map knows of the health in it.
+/// `http/web` with a custom check, and the health that Cloud Map knows in it.
 pub fn checked<const N: usize>(
     world: World,
     instances: [(&str, Attributes); N],
@@ -62,7 +62,7 @@ fn health_that_differs_is_reported_and_the_initial_one_is_never_compared() {
         ("", "UNHEALTHY", Some(Unhealthy), ""),
         ("", "HEALTHY", Some(Unhealthy), ""),
         ("", "UNHEALTHY", Some(Healthy), not_ready),
-        // Registered a moment ago: what its registration said holds until Cloud Map tells more.
+        // Registered a moment ago: the health in its registration holds until Cloud Map reports a newer one.
         ("ready serving", "HEALTHY", None, ""),
         ("ready serving", "UNHEALTHY", None, ready),
         ("", "UNHEALTHY", None, ""),

@@ -1,4 +1,4 @@
-//! Which instance stands for which endpoint, what is rewritten in it, and what is not touched.
+//! The instance that stands for each endpoint, its rewritten attributes, and the attributes that are not touched.
 
 use insta::assert_snapshot;
 
@@ -10,7 +10,7 @@ use crate::model::attributes::{AVAILABILITY_ZONE, INITIAL_HEALTH, IPV4, PORT, RE
 use crate::model::{Attributes, Selection, ServiceKind, ServiceRef};
 use crate::publish::plan::Foreign;
 
-/// A Service with one pod, and an instance of ours as it stands in Cloud Map.
+/// A Service with one pod, and an instance of ours as it is in Cloud Map.
 fn registered(instance: Attributes) -> World {
     World::new().service(service("shop/web", "dns/web").ready([pod("one", "10.0.0.1")])).cloud_map(
         "dns/web",

@@ -125,7 +125,7 @@ impl Kubernetes {
         self
     }
 
-    /// Has an annotation that says nothing usable.
+    /// Has an annotation without a usable value.
     pub fn mistaken(mut self) -> Self {
         self.annotated.claims = Err(vec![mistake()]);
         self
@@ -136,7 +136,7 @@ impl Kubernetes {
         self
     }
 
-    /// Has more endpoints than the cluster tells of.
+    /// Has more endpoints than the cluster reports.
     pub fn truncated(mut self) -> Self {
         self.annotated.truncated = true;
         self

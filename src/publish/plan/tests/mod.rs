@@ -1,6 +1,6 @@
-//! The rules of the reconcile as tables of cases and as properties. `world` tells small worlds in few
-//! words, `simulation` applies plans to random ones in memory by `calls`, and at each of them `promises`
-//! are checked. `seeds` says which worlds are tried.
+//! The rules of the reconcile as tables of cases and as properties. `world` describes small worlds in few words,
+//! `simulation` applies plans to random ones in memory by `calls`, and `promises` are checked at each of these calls.
+//! `seeds` chooses the worlds that are tried.
 
 mod adoption;
 mod allowed;

@@ -27,7 +27,7 @@ fn web() -> Kubernetes {
     service("shop/web", "dns/new").ready([pod("one", "10.0.0.1")])
 }
 
-/// What becomes of the instance that `shop/web` left.
+/// The result for the instance that `shop/web` left.
 fn told(world: &World) -> String {
     let told = world.told();
     let mut lines = told.lines().filter_map(|line| line.split_once(" dns/old left: "));
@@ -46,7 +46,7 @@ fn what_a_renamed_service_left_waits_for_the_next_holder_and_for_the_new_name() 
     assert_snapshot!(world(&[left_behind(), next()], &[moved()]), @"10.0.0.1: Service shop/web asks for another name now");
 }
 
-/// Nothing that may never come keeps a name mixed.
+/// A change that may never come does not keep a name mixed.
 #[test]
 fn what_a_renamed_service_left_does_not_wait_for_a_new_name_that_cannot_become_whole() {
     let old = [own("left", "shop/web", "10.0.0.1"), own("b", "shop/next", "10.0.0.2")];
@@ -79,7 +79,7 @@ fn a_service_that_lost_a_name_which_it_still_asks_for_waits_for_no_other_name_of
     assert_eq!(told(&world), "10.0.0.1: Service shop/next holds the name now");
 }
 
-/// It belongs to others, who are found there; when its own name comes free is for the next sync to see.
+/// The old name belongs to others, which are found there. The next sync notices when the own name comes free.
 #[test]
 fn a_renamed_service_leaves_a_name_of_others_also_in_the_run_that_frees_its_new_one() {
     let shared = |name, place| service(name, place).shared().created(1);

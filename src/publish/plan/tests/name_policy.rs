@@ -1,5 +1,4 @@
-//! Who may claim what: which claims stand under a policy of names, and what becomes of those that
-//! do not.
+//! The claims that are allowed under a policy of names, and the result for those that are not.
 
 use insta::assert_snapshot;
 use serde_json::{Value, json};
@@ -7,8 +6,8 @@ use serde_json::{Value, json};
 use super::world::{A, BOTH, HTTP, Kubernetes, World, ours, own, owner_of, pod, service, tell};
 use crate::publish::plan::{NamePolicy, Policy, Rules};
 
-/// The rules of a policy in which Services of `shop` may claim `web*` in the HTTP namespace, with more
-/// said of that rule.
+/// The rules of a policy in which Services of `shop` may claim `web*` in the HTTP namespace, with more fields in that
+/// rule.
 pub fn rules(more: &[(&str, Value)]) -> Rules {
     let mut rule = json!({
         "clusters": ["blue"], "kubernetesNamespaces": ["shop"],

@@ -6,7 +6,7 @@ use super::world::{World, pod, service};
 use crate::model::NamespaceReference;
 use crate::publish::plan::Rules;
 
-/// What is planned for Services with one pod each that claim these names.
+/// The plan for Services with one pod each that claim these names.
 fn told(places: &[(&'static str, &'static str)], rules: Rules) -> String {
     let claim = |world: World, (name, place): &(&'static str, &'static str)| {
         world.service(service(name, place).ready([pod("one", "10.0.0.1")]))

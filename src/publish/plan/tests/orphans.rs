@@ -1,5 +1,5 @@
-//! What is done with instances whose cluster is gone or dropped, by what EKS says, what the settings say
-//! and how long it has been so; and that a cluster which is there has no note left.
+//! The treatment of instances of which the cluster is gone or dropped, by the answer of EKS, the settings and the age
+//! of that state. A cluster that exists has no note left.
 
 use insta::assert_snapshot;
 
@@ -13,7 +13,7 @@ use crate::publish::plan::{Extent, Orphans, Policy, Rules, Step, marked_clusters
 const WEEK: SignedDuration = SignedDuration::from_hours(7 * 24);
 const DAY: SignedDuration = SignedDuration::from_hours(24);
 
-/// Three instances of `green` under two names, beside others; with the eyes of `green`'s owner.
+/// Three instances of `green` under two names, beside others, as the owner of `green` sees them.
 fn left_behind() -> World {
     let mut world = World::new()
         .cloud_map(
@@ -137,7 +137,7 @@ fn the_time_is_noted_on_one_instance_of_the_dead_cluster() {
     let world = left_behind();
     let plan = Orphans::of(&world.0, Existence::Gone).step.plan(&world.0);
     assert_snapshot!(tell(&plan), @"shop/web: rewrite dns/web b: cloud-map-sync/orphaned-since nothing -> 2026-11-21T10:51:00Z");
-    // Not where a registration would start the health of a dead pod anew, while there is another.
+    // Not if a registration would start the health of a dead pod anew, while there is another instance.
     let checked = left_behind().with("dns/web", |service| service.custom_health = true);
     assert_snapshot!(tell(&Step::Note.plan(&checked.0)), @"shop/cart: rewrite http/cart d: cloud-map-sync/orphaned-since nothing -> 2026-11-21T10:51:00Z");
     assert_snapshot!(tell(&Step::Note.plan(&noted(world, &since(DAY)).0)), @"");

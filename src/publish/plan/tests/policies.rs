@@ -1,4 +1,4 @@
-//! What a policy takes out of a plan.
+//! The changes that a policy removes from a plan.
 
 use insta::assert_snapshot;
 
@@ -116,8 +116,8 @@ fn allowing(names: &str, ranges: &str) -> Rules {
     rules(&[("names", json!([names])), ("cidrs", json!([ranges]))])
 }
 
-/// Each kind of change and each reason to take an instance out, with the policies under which it is made;
-/// under the others it is told.
+/// Each kind of change and each reason to remove an instance, with the policies under which it is made. Under the
+/// others it is only reported.
 #[test]
 fn a_policy_makes_these_changes_and_tells_the_others() {
     const ALL: &[Policy] = &Policy::ALL;

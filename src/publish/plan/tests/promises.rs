@@ -1,5 +1,5 @@
-//! What every single call keeps, whatever happens: only ours is touched, and no name of ours goes empty
-//! while something is ready for it.
+//! The promises that every single call keeps: it touches only our instances, and no name of ours goes empty while
+//! something is ready for it.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -20,9 +20,8 @@ impl Simulation {
         marked.unwrap_or_else(|| panic!("{change}: it is not ours: {present:?}"))
     }
 
-    /// A removal is of ours, of a Service that can be told what it asks for, and in case of a rename
-    /// the Service is found under all its new names. Where another one holds the old name, that is so
-    /// as far as nothing hinders it.
+    /// A removal is of ours and of a Service with known claims. After a rename the Service is found under all its new
+    /// names. If another Service holds the old name, that applies only as far as there is no obstacle.
     pub fn assert_may_go(&self, change: &Change) {
         let marked = self.assert_ours(change);
         let holders = Holders::decide(&self.world.0);
@@ -77,8 +76,8 @@ impl Simulation {
         self.world.0.all_marked_services().filter(|(_, marked)| marked == service).count()
     }
 
-    /// Whether a Service cannot be found whole under the names that it asks for. A name that comes free
-    /// while the sync is at it is the next sync's to fill.
+    /// Whether a Service cannot be found whole under the names that it asks for. A name that comes free during the sync
+    /// is filled by the next sync.
     fn is_hindered(&self, service: &ServiceRef, names: &BTreeSet<ServiceKey>) -> bool {
         let holders = Holders::decide(&self.world.0);
         let at_first = |name| self.holders.get(name).is_none_or(|them| them.contains(service));
@@ -88,8 +87,8 @@ impl Simulation {
         held.any(|held| !held) || plan.held_back.iter().any(|it| it.reason.keeps_out())
     }
 
-    /// Health is reported of ours only, where there is a check to report it to, and while none is ready
-    /// nothing gets worse where the last ones stay.
+    /// Health is reported only of ours, and only if there is a check to report it to. While none is ready, nothing gets
+    /// worse if the last ones stay.
     pub fn assert_health_may_change(&self, change: &Change, wanted: Health) {
         let marked = self.assert_ours(change);
         let key = &change.place().key;
@@ -106,7 +105,7 @@ impl Simulation {
         assert!(held <= self.course.rules.service_limit.0, "{change}: {held} in the service");
     }
 
-    /// A name of ours goes empty only where none who holds it has anything that could be found there.
+    /// A name of ours goes empty only if none of its holders has an endpoint that could be found there.
     pub fn assert_still_served(&self, change: &Change) {
         let key = &change.place().key;
         let empty = our_addresses(&self.world.0, key).next().is_none();
@@ -116,7 +115,6 @@ impl Simulation {
         }
     }
 
-    /// The instances of the Services that the guard holds.
     pub fn held(&self, plan: &Plan) -> Vec<InstanceKey> {
         let told = plan.guard.iter().filter(|told| told.state.holds());
         let services = told.flat_map(|told| told.losses.iter().map(|it| it.service.clone()));
@@ -127,7 +125,7 @@ impl Simulation {
         of_held.map(|(key, it)| InstanceKey::new(key, it.id)).collect()
     }
 
-    /// What the guard holds is there when the run is over.
+    /// Instances that the guard holds are there when the run is over.
     pub fn assert_that_they_stay(&self, held: &[InstanceKey]) {
         for it in held {
             let is_there = self.instance(&it.service, &it.id).is_some();
@@ -136,7 +134,7 @@ impl Simulation {
     }
 }
 
-/// Whether a Service publishes endpoints and the cluster tells of a part of them only.
+/// Whether a Service publishes endpoints and the cluster reports only a part of them.
 fn is_truncated(observation: &Observation, service: &ServiceRef) -> bool {
     let service = observation.desired.services.get(service);
     let truncated = service.filter(|service| service.truncated);
@@ -150,7 +148,7 @@ pub fn is_custom(observation: &Observation, service: &AnnotatedService, key: &Se
     service.claims.as_ref().is_ok_and(|claims| health::is_custom(claims, checked) == Ok(true))
 }
 
-/// Whether the oldest of those who hold a name asks for a custom health check.
+/// Whether the oldest holder of a name asks for a custom health check.
 fn is_created_with_check(observation: &Observation, key: &ServiceKey) -> bool {
     let holders = Holders::decide(observation);
     let oldest = holders.holder(key).and_then(|holder| observation.desired.services.get(holder));
@@ -182,8 +180,8 @@ pub fn publishable(
     found
 }
 
-/// Those of endpoints none of whose addresses is refused. What an endpoint has left otherwise may be
-/// of the family that the records have no room for.
+/// The endpoints of which no address is refused. The remaining addresses of an endpoint may be of a family that the
+/// records do not carry.
 pub fn findable(
     observation: &Observation,
     service: &ServiceRef,
@@ -195,7 +193,7 @@ pub fn findable(
     publishable
 }
 
-/// The addresses of endpoints that are to be found, without those that nobody may publish.
+/// The addresses of endpoints that are to be found, without those that no Service may publish.
 fn to_be_found(
     observation: &Observation,
     service: &ServiceRef,

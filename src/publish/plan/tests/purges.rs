@@ -1,4 +1,4 @@
-//! What a purge takes out: all of ours for one cluster, whatever its Services say, and nothing else.
+//! The instances that a purge removes: all of ours for one cluster, whatever its Services ask for, and no others.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Which endpoints are registered, by what the cluster says of them, and how healthy they are at first.
+//! The endpoints that are registered, by their conditions in the cluster, and their health at first.
 
 use insta::assert_snapshot;
 

@@ -1,4 +1,4 @@
-//! What goes, in whose turn, and what it waits for.
+//! The removals, their turns, and their conditions.
 
 use insta::assert_snapshot;
 

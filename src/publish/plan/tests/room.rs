@@ -1,4 +1,4 @@
-//! How many instances there are at the most, against the quotas.
+//! The largest number of instances, against the quotas.
 
 use super::world::{A, HTTP, World, foreign, own, pod, service};
 use crate::publish::plan::{Peak, Quota, peaks};

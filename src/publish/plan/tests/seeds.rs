@@ -1,5 +1,5 @@
-//! How many random worlds the properties try, and which: few and always the same, unless `PROPTEST_CASES` or
-//! `PROPTEST_RNG_SEED` asks for others; and before them every world that once broke a property.
+//! The number of random worlds that the properties try, and their choice: few and always the same, unless
+//! `PROPTEST_CASES` or `PROPTEST_RNG_SEED` asks for others. Before them comes every world that once broke a property.
 
 use std::any::Any;
 use std::fmt::Debug;
@@ -8,8 +8,8 @@ use std::thread;
 use proptest::prelude::*;
 use proptest::test_runner::{FailurePersistence, PersistedSeed, RngSeed, TestError, TestRunner};
 
-/// The worlds that broke a property once, in the words of the line that a failure prints. A seed belongs to its
-/// property as it is: where the worlds that it draws change, a table of cases takes its place.
+/// The worlds that broke a property once, in the format of the line that a failure prints. A seed belongs to one
+/// version of its property: if its random worlds change, a table of cases takes its place.
 const FOUND: &[(&str, &str)] = &[
     (
         "publish::plan::tests::clusters::clusters_that_ask_for_different_ttls_come_to_rest",
@@ -41,10 +41,10 @@ const FOUND: &[(&str, &str)] = &[
     ),
 ];
 
-/// The words that a failure's line begins with; `.ci/run` looks for them.
+/// The first words of a failure's line; `.ci/run` looks for them.
 const BREAKS: &str = "this world breaks";
 
-/// How the properties of convergence are run.
+/// The configuration of the properties of convergence.
 pub fn config() -> ProptestConfig {
     config_of(128)
 }

@@ -1,4 +1,4 @@
-//! Cloud Map services: which are created and how, and in which nothing is registered.
+//! Cloud Map services: those that are created and their settings, and those in which nothing is registered.
 
 use insta::assert_snapshot;
 

@@ -1,4 +1,4 @@
-//! What becomes an instance: addresses, families and ports against the records of the service.
+//! The instances that endpoints become: addresses, families and ports against the records of the service.
 
 use insta::assert_snapshot;
 
@@ -6,7 +6,7 @@ use super::world::{A, AAAA, BOTH, HTTP, SRV, World, ours, own, pod, service, web
 use crate::model::attributes::PORT;
 use crate::model::{HealthCheck, ServiceKind};
 
-/// What is planned for one pod with these addresses in a service of these records.
+/// The plan for one pod with these addresses in a service of these records.
 fn one(kind: ServiceKind, addresses: &str) -> String {
     World::new()
         .service(service("shop/web", web_of(kind)).ready([pod("one", addresses)]))
@@ -73,7 +73,7 @@ fn a_pod_is_published_at_those_of_its_addresses_that_may_be() {
     ");
 }
 
-/// What is planned for a Service with the ports `http` and `grpc` of which these are annotated.
+/// The plan for a Service with the ports `http` and `grpc` of which these are annotated.
 fn annotated<const N: usize>(kind: ServiceKind, ports: [&'static str; N]) -> World {
     let ready = pod("one", "10.0.0.1").target("http", 8080).target("grpc", 9090);
     let web = service("shop/web", web_of(kind)).ports([("http", 80), ("grpc", 90)]).port(ports);

@@ -25,7 +25,7 @@ fn sharing(name: &str, addresses: &[&str]) -> Kubernetes {
     service(name, "dns/web").shared().ready(pods.collect::<Vec<_>>())
 }
 
-/// Both Services, and under their name what is given.
+/// Both Services, and under their name the given instances.
 pub fn world<const N: usize>(
     services: [Kubernetes; 2],
     instances: [(&str, Attributes); N],
@@ -225,8 +225,8 @@ fn the_oldest_decides_on_the_ttl_of_an_existing_service() {
     assert!(!api.told().contains("SharedName"), "{}", api.told());
 }
 
-/// Its holders are looked at for what one leaves who does not share the name any more.
-/// What waits for the instance of another makes room for that one's others.
+/// The holders of a name are checked for the instances left by a Service that no longer shares it. An endpoint that
+/// waits for the instance of another Service makes room for the other endpoints of that Service.
 #[test]
 fn one_with_a_mistaken_annotation_stops_no_other_and_keeps_what_it_has() {
     let present = || [own("a", "shop/old", "10.0.0.1"), own("b", "shop/young", "10.0.0.2")];

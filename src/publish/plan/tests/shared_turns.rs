@@ -1,5 +1,5 @@
-//! Those who share a name in their turns: what each waits for of the others, who takes one turn together,
-//! and what room one leaves to another.
+//! Services that share a name, in their turns: the changes of the others that each waits for, the Services that take
+//! one turn together, and the capacity that one leaves to another.
 
 use insta::assert_snapshot;
 

@@ -1,5 +1,5 @@
-//! The pass machine on a Cloud Map in memory (`calls`), in place of `apply`: what it asks for is read from the world as
-//! it is, and what it hands out is done to that world.
+//! The pass machine on a Cloud Map in memory (`calls`), in place of `apply`: its reads return the world as it is, and
+//! its changes are made in that world.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,24 +12,24 @@ use crate::publish::plan::{
     adopt, health_needed, plan,
 };
 
-/// How a sync goes on.
+/// The course of a sync.
 #[derive(Clone, Debug)]
 pub struct Course {
     pub rules: Rules,
     /// All Services take their turns at the same time, or one after the other.
     pub side_by_side: bool,
-    /// Which calls fail, by their number from 0: those whose bit is set.
+    /// The calls that fail: call n, counted from 0, fails if bit n is set.
     pub failing: u64,
-    /// A registration over an instance starts its health anew; if it does not, that is seen later.
+    /// A registration over an instance starts its health anew; otherwise a later report shows that.
     pub resets: bool,
-    /// The health of what this sync registered is not told before the next one.
+    /// The health of the instances that this sync registered is not reported before the next sync.
     pub late: bool,
-    /// How many instances Cloud Map takes in a namespace.
+    /// The number of instances that Cloud Map takes in a namespace.
     pub namespace_quota: usize,
 }
 
 impl Course {
-    /// Nothing comes between, and whoever is first by name takes its turn first.
+    /// Nothing comes between, and the Services take their turns in the order of their names.
     pub fn undisturbed() -> Self {
         let rules = Rules::default();
         let (resets, namespace_quota) = (true, 2000);
@@ -37,18 +37,18 @@ impl Course {
     }
 }
 
-/// The world as it is: what it says of endpoints and instances is the truth.
+/// The world as it is: its endpoints and instances are the truth.
 #[derive(Clone, Debug)]
 pub struct Simulation {
     pub world: World,
     pub course: Course,
     pub(super) calls: u32,
     pub(super) writes: u32,
-    /// What the present sync registered.
+    /// The instances that the present sync registered.
     pub(super) fresh: BTreeSet<InstanceKey>,
     /// The namespaces in which Cloud Map refused a registration of the present sync.
     pub(super) refusals: BTreeSet<String>,
-    /// Who held each name when the present sync began.
+    /// The holders of each name when the present sync began.
     pub holders: BTreeMap<ServiceKey, Vec<ServiceRef>>,
     /// Another cluster's sync that comes in the middle of this one's.
     pub interruption: Option<Interruption>,
@@ -62,8 +62,8 @@ impl Simulation {
         Self { world, course, calls: 0, writes: 0, fresh, refusals, holders, interruption }
     }
 
-    /// What a run sees: services that are empty and unclaimed are not read, nor are the endpoints of
-    /// Services that it is not about, nor is health where nobody asks for it.
+    /// The observation of a run. It does not read services that are empty and unclaimed, endpoints of Services that it
+    /// is not about, or health that no Service asks for.
     pub fn observe(&self, selection: &Selection) -> Observed {
         let mut observation = self.world.0.clone();
         observation.extent = match selection {
@@ -102,7 +102,7 @@ impl Simulation {
         (plan(observed.basis()), observed.affected)
     }
 
-    /// One adoption, as far as it takes instances of others. Returns them.
+    /// Adopts instances of others, and returns the changes.
     pub fn adopt(&mut self, adoption: &Adoption) -> Vec<Change> {
         let plan = adopt(self.observe(&Selection::Everything).basis(), adoption);
         let changes = plan.changes.into_values().flatten();
@@ -113,7 +113,7 @@ impl Simulation {
         changes
     }
 
-    /// One sync. Returns how many calls changed something.
+    /// One sync. Returns the number of calls that changed something.
     pub fn sync(&mut self, selection: &Selection) -> u32 {
         let before = self.writes;
         self.fresh.clear();
@@ -147,7 +147,7 @@ impl Simulation {
         }
     }
 
-    /// One step of a turn; returns whether that is over.
+    /// One step of a turn. Returns whether the turn is over.
     fn step(&mut self, turn: &mut Turn) -> bool {
         match turn.next(true) {
             Step::Make(changes) => {
@@ -176,7 +176,7 @@ impl Simulation {
         false
     }
 
-    /// Reads what `World::observe_again` does.
+    /// Does the same reads as `World::observe_again`.
     fn read_again(
         &self,
         seen: &mut Observation,

@@ -1,5 +1,5 @@
-//! The TTL of a name under which several clusters have instances: the smallest that they ask for, and only lowered
-//! where not all of them were read.
+//! The TTL of a name under which several clusters have instances: the smallest that they ask for, and only lowered if
+//! not all of them were read.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,14 +9,14 @@ use super::world::{
 };
 use crate::model::{Selection, Tags};
 
-/// What was asked by `green`: it was not read, it asks for no TTL, or for this one.
+/// The request of `green`: it was not read, it asks for no TTL, or for this one.
 #[derive(Clone, Copy, Debug)]
 enum Green {
     Unread,
     Asks(Option<u32>),
 }
 
-/// What `blue` and `green` ask for, what the records have, the update of `blue`, and whether it waits.
+/// The requests of `blue` and `green`, the TTLs of the records, the update of `blue`, and whether it waits.
 type Case<'a> = (Option<u32>, Green, &'a [u32], &'a str, bool);
 
 /// `blue` and `green` under one name; `blue` asks for `own`, and the records have `present`.
@@ -95,7 +95,7 @@ fn a_cluster_without_an_instance_there_has_no_say_beside_others() {
     let tags = || tagged("cloud-map-sync");
     assert_eq!(absent(both(None, Green::Asks(Some(60)), &[60], tags())).told(), "");
     assert_eq!(absent(both(None, Green::Unread, &[60], tags())).told(), "");
-    // It asks for one, and cannot get it: the pod has no port for the record.
+    // It asks for a TTL and cannot get it: the pod has no port for the record.
     let world = without_ours(both(Some(15), Green::Unread, &[60], tags()));
     let told = world.with("dns/web", |it| it.kind = SRV).told();
     assert!(told.contains("PortNeeded") && !told.contains("update"), "{told}");

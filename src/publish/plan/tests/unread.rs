@@ -1,10 +1,10 @@
-//! Cloud Map services that could not be read: which leave a run incomplete, and which are another party's.
+//! Cloud Map services that could not be read: those that leave a run incomplete, and those of another party.
 
 use super::world::{HTTP, World, key, own, pod, service, tagged};
 use crate::model::{CloudMapService, Selection, Tags};
 use crate::publish::plan::{Holders, Plan, tags_of_unread};
 
-/// `web` in step, beside `http/other`, which could not be read.
+/// `web` in sync, beside `http/other`, which could not be read.
 fn world(change: impl FnOnce(&mut CloudMapService)) -> World {
     World::new()
         .service(service("shop/web", "http/web").ready([pod("one", "10.0.0.1")]))
@@ -17,7 +17,7 @@ fn world(change: impl FnOnce(&mut CloudMapService)) -> World {
         })
 }
 
-/// Whether the run is incomplete for it, or says only that it was not read.
+/// Whether the run is incomplete because of it, or only reports that it was not read.
 fn is_incomplete(plan: &Plan) -> bool {
     let of_other = plan.unchanged.iter().find(|(place, _)| place.key == key("http/other"));
     let (_, unchanged) = of_other.expect("something is said of it");

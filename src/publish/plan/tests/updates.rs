@@ -1,4 +1,4 @@
-//! What of an existing Cloud Map service is changed, and what is only told.
+//! The properties of an existing Cloud Map service that are changed, and those that are only reported.
 
 use insta::assert_snapshot;
 

@@ -1,6 +1,6 @@
-//! Small worlds, told in few words: Kubernetes Services with their ready endpoints on one side, Cloud
-//! Map services with their instances on the other. Cloud Map always has a namespace `http` and a
-//! namespace `dns`, and everything in it is addressed as `namespace/name`.
+//! Small worlds in few words: Kubernetes Services with their ready endpoints on one side, Cloud Map services with their
+//! instances on the other. Cloud Map always has a namespace `http` and a namespace `dns`, and everything in it is
+//! addressed as `namespace/name`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,7 +14,7 @@ use crate::model::{
 };
 use crate::publish::plan::{Extent, Observation, Observed, Plan, Rules, plan};
 
-/// When plans are made, unless a test says otherwise.
+/// The time at which plans are made, unless a test sets another one.
 pub const NOW: Timestamp = Timestamp::constant(1_795_258_260, 0);
 
 pub const HTTP: ServiceKind = ServiceKind::Http;
@@ -35,11 +35,11 @@ pub fn owner_of(cluster: &str) -> Owner {
     Owner { id: "cloud-map-sync".into(), cluster: ClusterArn::parse(&arn).expect("an ARN") }
 }
 
-/// What one cluster and Cloud Map contain.
+/// The contents of one cluster and Cloud Map.
 #[derive(Clone)]
 pub struct World(pub Observation);
 
-/// In as few lines as a failing property needs.
+/// The output has as few lines as a failing property needs.
 impl fmt::Debug for World {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (name, service) in &self.0.desired.services {
@@ -140,7 +140,7 @@ impl World {
         plan(world.observed(selection).basis())
     }
 
-    /// All that a plan for the selected Services is made from.
+    /// The observation that a plan for the selected Services is made from.
     pub fn observed(&self, selection: &Selection) -> Observed {
         Observed::new(self.0.clone(), selection)
     }
@@ -152,7 +152,7 @@ impl World {
         at.next().expect("the address is registered").0
     }
 
-    /// What a full sync would do, one line for each change and for each thing held back.
+    /// The changes of a full sync, one line for each change and for each item held back.
     pub fn told(&self) -> String {
         tell(&self.plan())
     }
@@ -164,7 +164,7 @@ pub fn tagged(by: &str) -> Tags {
     Tags::Read { owner, managed_by_ecs: by == "ECS" }
 }
 
-/// What this installation registered for a Service at these addresses.
+/// An instance that this installation registered for a Service at these addresses.
 pub fn ours(service: &str, addresses: &str) -> Attributes {
     marked(&owner_of("blue"), service, addresses)
 }
@@ -174,7 +174,7 @@ pub fn own<'a>(id: &'a str, service: &str, addresses: &str) -> (&'a str, Attribu
     (id, ours(service, addresses))
 }
 
-/// What it registered for the same Service of another cluster.
+/// An instance that it registered for the same Service of another cluster.
 pub fn of_other_cluster(service: &str, addresses: &str) -> Attributes {
     marked(&owner_of("green"), service, addresses)
 }
@@ -186,7 +186,7 @@ fn marked(owner: &Owner, service: &str, addresses: &str) -> Attributes {
     attributes
 }
 
-/// What somebody else registered at these addresses.
+/// An instance that another party registered at these addresses.
 pub fn foreign(addresses: &str) -> Attributes {
     let addresses = addresses.split('+');
     let keyed = addresses.map(|text| (if text.contains(':') { IPV6 } else { IPV4 }, text));
@@ -219,7 +219,7 @@ pub fn split(text: &str) -> (String, String) {
     (namespace.to_owned(), name.to_owned())
 }
 
-/// A plan in lines: each change under the Service whose turn it is, then what is held back.
+/// A plan in lines: each change under the Service that takes the turn, then the items held back.
 pub fn tell(plan: &Plan) -> String {
     let changes = plan.changes.iter().flat_map(|(service, changes)| {
         changes.iter().map(move |change| {

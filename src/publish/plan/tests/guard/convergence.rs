@@ -21,7 +21,7 @@ proptest! {
         guard in arbitrary::guard(),
     ) {
         let under = |guard| {
-            // Which instance finds a place, or is displaced, depends on the order of events.
+            // The instances that find capacity or are displaced depend on the order of events.
             let service_limit = ServiceLimit::default();
             let rules = Rules { guard, service_limit, ..course.rules.clone() };
             let course = Course { failing: 0, rules, namespace_quota: 2000, ..course.clone() };
@@ -37,7 +37,7 @@ proptest! {
     }
 }
 
-/// Whether something is still to go when what it waits for has come, and is let pass then.
+/// Whether a removal is still open after its condition has come and the guard lets it pass.
 fn waits(simulation: &Simulation) -> bool {
     let (plan, _) = simulation.plan(&Selection::Everything);
     let mut changes = plan.changes.values().flatten();

@@ -1,4 +1,4 @@
-//! What is held, and what is said of it.
+//! The losses that the guard holds, and their reports.
 
 use insta::assert_snapshot;
 
@@ -147,12 +147,12 @@ fn rest_of_a_run_holds_what_that_held_and_passes_nothing_for_it() {
         assert_eq!(lost, expected, "{held:?}\n{told}");
     }
     assert_snapshot!(rest(world(), services(&["a"])).1, @"! shop/a http/a: 5 instances stay here: Service shop/a, which is not in the cluster, would lose 5 instances that the full sync holds (Guard)");
-    // To be held elsewhere lifts nothing that is held here.
+    // A hold elsewhere does not lift a hold here.
     let seen = seen(shops(&[("a", 5, None), ("b", 5, None)]));
     for held in [services(&[]), services(&["b"])] {
         assert_eq!(rest(seen.clone(), held).0, 0);
     }
-    // What is back is not lost, and so not held.
+    // An instance that is back is not lost, and so not held.
     let back = shops(&[("a", 5, Some(5))]).service(
         service("shop/a", "http/a")
             .ready((0..5).map(|index| pod("two", &format!("10.0.1.{index}"))).collect::<Vec<_>>()),
@@ -168,7 +168,7 @@ fn a_targeted_sync_leaves_what_is_too_much_for_it_to_the_full_sync() {
     };
     let one = |name| Selection::service(ServiceRef::new("shop", name));
     let both = one("a").union(one("b"));
-    // `c` would make it a small share of the cluster, and is not what this sync is about.
+    // `c` would make it a small share of the cluster, but this sync is not about `c`.
     let world = || shops(&[("a", 3, Some(0)), ("b", 3, Some(1)), ("c", 90, Some(90))]);
     assert_snapshot!(tell(&part(world(), &both)), @r#"
     ! shop/a http/a: 3 instances stay here: Services shop/a, shop/b would lose 5 of 6 instances at once, past GUARD_SHARE (50 %) and GUARD_MINIMUM (3); this targeted sync leaves it to the full sync (Guard)
@@ -177,7 +177,7 @@ fn a_targeted_sync_leaves_what_is_too_much_for_it_to_the_full_sync() {
     assert_eq!(stand(&world().plan()), None);
     assert_eq!(lost(&part(world(), &one("a")), "a"), 3);
     assert_eq!(lost(&part(shops(&[("a", 3, None)]), &one("a")), "a"), 3);
-    // What a full sync holds is not taken out piece by piece.
+    // A loss that a full sync holds is not removed piece by piece.
     let held_before = seen(shops(&[("a", 3, Some(0)), ("b", 3, Some(1)), ("c", 3, Some(3))]));
     assert_snapshot!(tell(&part(held_before.clone(), &one("a"))), @r#"! shop/a http/a: 3 instances stay here: Service shop/a would lose 3 instances that the full sync holds; first seen 2026-11-21T10:51:00Z; the full sync lets the same loss pass from 2026-11-21T11:01:00Z on, {"action":"confirm","cluster":"arn:aws:eks:eu-central-1:111122223333:cluster/blue"} at once (Guard)"#);
     let forgotten = at(held_before, NOW + minutes(61));

@@ -1,4 +1,4 @@
-//! What is remembered, where, and until when.
+//! The sightings that the guard remembers, their places and their end.
 
 use std::collections::BTreeMap;
 
@@ -102,7 +102,7 @@ fn a_policy_that_rewrites_nothing_remembers_nothing() {
     }
 }
 
-/// A registration starts the health anew with what it says.
+/// A registration starts the health anew with the state that it gives.
 #[test]
 fn to_remember_something_on_an_instance_does_not_change_its_health() {
     let mut world = shops(&[("a", 4, None), ("b", 4, None)]);

@@ -1,6 +1,5 @@
-//! The guard against mass deletion: what it holds and says (`held`), what it lets pass (`passing`) and
-//! what it remembers (`memory`), in clusters that are told in one line, and in random ones
-//! (`convergence`).
+//! The guard against mass deletion: the losses that it holds and reports (`held`), those that it lets pass (`passing`)
+//! and those that it remembers (`memory`), in clusters described in one line, and in random ones (`convergence`).
 
 mod convergence;
 mod held;
@@ -15,8 +14,7 @@ use crate::model::attributes::SIGHTING;
 use crate::model::{GuardState, ServiceRef, SignedDuration, Timestamp};
 use crate::publish::plan::{Change, Extent, Guard, Plan, Rules};
 
-/// A Service of `shop`: its name, how many instances it has, and how many of those are ready; `None`
-/// where the Service is gone.
+/// A Service of `shop`: its name, its number of instances, and the number of ready ones; `None` if the Service is gone.
 pub type Shop<'a> = (&'a str, usize, Option<usize>);
 
 /// A cluster of these Services under a guard of 50 % and 3 instances.
@@ -58,7 +56,7 @@ pub fn confirmed(mut world: World) -> World {
     world
 }
 
-/// The world as the first look leaves it: what it rewrites and registers is done.
+/// The world after the first look, with its rewrites and registrations made.
 pub fn after(mut world: World, plan: &Plan) -> World {
     for change in plan.changes.values().flatten() {
         match change {
@@ -89,14 +87,14 @@ pub fn stand(plan: &Plan) -> Option<GuardState> {
     plan.guard.as_ref().map(|told| told.state)
 }
 
-/// The names of the Services that keep what they would lose.
+/// The names of the Services of which the loss is held.
 pub fn held(plan: &Plan) -> Vec<&str> {
     let held = plan.held_back.iter().filter(|it| it.reason.code() == "Guard");
     let names: BTreeSet<&str> = held.map(|it| it.service.name.as_str()).collect();
     names.into_iter().collect()
 }
 
-/// How many instances of a Service go.
+/// The number of instances of a Service that are removed.
 pub fn lost(plan: &Plan, name: &str) -> usize {
     let of = ServiceRef::new("shop", name);
     plan.changes.values().flatten().filter(|change| change.marked() == Some(&of)).count()

@@ -1,4 +1,4 @@
-//! What is let pass, and when.
+//! The losses that the guard lets pass, and the time at which it does.
 
 use insta::assert_snapshot;
 

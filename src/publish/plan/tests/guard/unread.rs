@@ -1,4 +1,4 @@
-//! A loss beside Cloud Map services that could not be read: those may be lost as well, and nobody knows how much.
+//! A loss beside Cloud Map services that could not be read: their instances may be lost too, in an unknown number.
 
 use insta::assert_snapshot;
 
@@ -7,7 +7,7 @@ use crate::model::GuardState;
 use crate::publish::plan::tests::world::{NOW, World, tell};
 use crate::publish::plan::{Holders, is_quiet};
 
-/// A Cloud Map service that holds so many instances and was not read.
+/// A Cloud Map service that holds this number of instances and was not read.
 fn unread(world: World, place: &str, count: u32) -> World {
     world.with(place, |service| {
         (service.instances, service.instance_count) = (None, count);
@@ -20,7 +20,7 @@ fn what_is_unread_is_added_to_a_loss_and_to_all_if_something_is_lost_besides() {
     let cases: [(&[Shop<'_>], u32, Option<GuardState>); 8] = [
         // Two of three go, and one of them is unread.
         (&[("a", 3, None), ("b", 3, None), ("c", 2, Some(2))], 3, Some(GuardState::HeldUntilRead)),
-        // Nothing is lost but perhaps what is unread.
+        // Nothing is lost, except perhaps in the unread service.
         (&[("a", 3, None), ("b", 3, Some(3)), ("c", 2, Some(2))], 3, None),
         // Too little, and too small a share.
         (&[("a", 1, None), ("b", 2, None), ("c", 1, Some(1))], 1, None),
@@ -49,7 +49,7 @@ fn such_a_hold_notes_nothing_and_forgets_nothing() {
     let world = unread(shops(), "http/a", 3);
     assert_snapshot!(world.told(), @"! shop/b http/b: 3 instances stay here: Service shop/b, which is not in the cluster, would lose 3 of 5 instances, and Cloud Map services with 3 more could not be read: together past GUARD_SHARE (50 %) and GUARD_MINIMUM (3); they stay until a full sync has read those (Guard)");
     assert!(!is_quiet(&world.0, &Holders::decide(&world.0)));
-    // A sighting from before stands, and lifts its hold when it is ripe.
+    // A sighting from before remains, and lifts its hold when it is ripe.
     let noted = seen(shops());
     let text = marks(&noted);
     let plan = unread(at(noted.clone(), NOW + minutes(1)), "http/b", 3).plan();
