@@ -1,5 +1,5 @@
-//! All of ours for one cluster goes, whatever its Services say: they are not looked at, and the cluster
-//! may be gone itself. Whose an instance is decides here as everywhere.
+//! Deregisters all instances of ours for one cluster. Its Services are not read, since the cluster itself may be gone.
+//! The marks identify the owner of an instance, as everywhere.
 
 use std::collections::BTreeSet;
 

@@ -118,8 +118,8 @@ impl Holders {
         self.services.get(service).map_or(&[], |claims| &claims.denied)
     }
 
-    /// Whether the Service asks for something that cannot be told: then nothing of it is taken out, and
-    /// nobody else comes under the names it has.
+    /// Whether the claims of the Service cannot be read. Its instances stay then, and no other Service gets their
+    /// names.
     pub fn is_unclear(&self, service: &ServiceRef) -> bool {
         self.services.get(service).is_some_and(|claims| claims.is_unclear)
     }

@@ -105,7 +105,7 @@ impl<'a> Present<'a> {
 
     /// The instance of ours that is kept for each wanted one, by the latter's new id: one with its identity, else the
     /// one that has the new id already, since its addresses changed, say by a second one. If that one is kept for
-    /// another, since somebody edited addresses, it is the next one on the way to a spare id that is kept for none.
+    /// another, because its address was edited, it is the next one on the way to a spare id that is kept for none.
     pub fn kept_for<'w>(
         &self,
         all: impl IntoIterator<Item = &'w Wanted<'w>>,

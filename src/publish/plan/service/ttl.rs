@@ -69,12 +69,11 @@ impl Plan {
     /// Leaves the TTL to the others if a cluster has no instance under a name and gets none by this plan. Other
     /// clusters do not know of it, and would set theirs again at every run.
     pub fn leave_ttls_to_others(&mut self, observation: &Observation) {
-        let has_say = |place: &Place| {
-            let mut changes = self.changes.values().flatten();
-            let gets_one =
-                changes.any(|it| it.place() == place && matches!(it, Change::Register { .. }));
-            gets_one || has_ours(observation, &place.key)
-        };
+        let all = self.changes.values().flatten();
+        let registers = all.filter(|it| matches!(it, Change::Register { .. })).map(Change::place);
+        let registers: BTreeSet<&Place> = registers.collect();
+        let has_say =
+            |place: &Place| registers.contains(place) || has_ours(observation, &place.key);
         let updated = self.changes.values().flatten().filter(|it| it.stage() == Stage::Update);
         let told = self.unchanged.iter().filter(|(_, it)| it.notes.iter().any(is_about_ttl));
         let places = updated.map(Change::place).chain(told.map(|(place, _)| place));
