@@ -54,7 +54,10 @@ pub fn within_limit(answer: &(impl Shorten + Clone)) -> Value {
 
 impl Shorten for Report {
     fn longest(&self) -> usize {
-        self.lists().map(ClusterReport::lines).max().unwrap_or_default()
+        let clusters = self.clusters.iter().chain(self.orphans.iter().map(|orphans| &orphans.done));
+        let empty = &self.empty_services;
+        let lists = [empty.deletions.len(), empty.kept.len(), self.dropped.len()];
+        clusters.map(ClusterReport::lines).chain(lists).max().unwrap_or_default()
     }
 
     fn shorten(&mut self, entries: usize) {
@@ -62,6 +65,9 @@ impl Shorten for Report {
         for cluster in self.clusters.iter_mut().chain(orphans) {
             cluster.shorten(entries);
         }
+        self.empty_services.deletions.truncate(entries);
+        self.empty_services.kept.truncate(entries);
+        self.dropped.truncate(entries);
         self.cut = Some(format!(
             "the report is too large for a Lambda response: it has the first {entries} lines of each cluster, and the \
              counts of all lines; select a cluster, a namespace or a Service"
@@ -69,38 +75,59 @@ impl Shorten for Report {
     }
 }
 
-impl Report {
-    fn lists(&self) -> impl Iterator<Item = &ClusterReport> {
-        self.clusters.iter().chain(self.orphans.iter().map(|orphans| &orphans.done))
+impl ClusterReport {
+    fn lines(&self) -> usize {
+        let of_services = self.services.iter().map(|service| 1 + service.lines()).sum::<usize>();
+        let losing = self.guard.iter().map(|guard| guard.services.len()).sum::<usize>();
+        self.held_back.len() + self.warnings.len() + losing + of_services
+    }
+
+    /// Keeps the given number of lines: first the warnings and the names that were not read or lost their last
+    /// instance, then the held-back requests of the Services themselves, then the lines of each name. Drops names
+    /// without a line.
+    fn shorten(&mut self, entries: usize) {
+        let mut left = entries;
+        keep(&mut self.warnings, &mut left);
+        self.guard.iter_mut().for_each(|guard| guard.services.truncate(entries));
+        for service in &mut self.services {
+            if service.is_unreadable_or_emptied() && left > 0 {
+                left -= 1;
+            } else {
+                (service.unreadable, service.emptied) = (None, false);
+            }
+        }
+        keep(&mut self.held_back, &mut left);
+        self.services.retain_mut(|service| {
+            keep(&mut service.changes, &mut left);
+            keep(&mut service.held_back, &mut left);
+            keep(&mut service.notes, &mut left);
+            service.lines() > 0
+        });
     }
 }
 
-impl ClusterReport {
-    fn lines(&self) -> usize {
-        let of_service = |it: &ServiceReport| 1 + it.changes.len() + it.held_back.len();
-        self.held_back.len() + self.services.iter().map(of_service).sum::<usize>()
+impl ServiceReport {
+    fn is_unreadable_or_emptied(&self) -> bool {
+        self.unreadable.is_some() || self.emptied
     }
 
-    /// Keeps the given number of lines: first the held-back requests of the Services themselves, then the lines of each
-    /// name. Drops names without a line.
-    fn shorten(&mut self, entries: usize) {
-        self.held_back.truncate(entries);
-        let mut left = entries - self.held_back.len();
-        self.services.retain_mut(|service| {
-            service.changes.truncate(left);
-            service.held_back.truncate(left - service.changes.len());
-            let lines = service.changes.len() + service.held_back.len();
-            left -= lines;
-            lines > 0
-        });
+    fn lines(&self) -> usize {
+        let lists = self.changes.len() + self.held_back.len() + self.notes.len();
+        usize::from(self.is_unreadable_or_emptied()) + lists
     }
+}
+
+/// Shortens a list to the lines that are left, and counts the lines that it keeps.
+fn keep<T>(list: &mut Vec<T>, left: &mut usize) {
+    list.truncate(*left);
+    *left -= list.len();
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::model::{ServiceRef, Verb};
-    use crate::report::{ChangeLine, ChangeResult, Counts, Mode};
+    use crate::report::{ChangeLine, ChangeResult, Counts, Deletion, Dropped, Mode};
 
     fn report(services: usize) -> Report {
         let change = |number: usize| ChangeLine {
@@ -139,5 +166,58 @@ mod tests {
         assert_eq!(report.clusters[0].services[0].name, "web-000001");
         assert!(report.clusters[0].services.iter().all(|service| !service.changes.is_empty()));
         assert!(report.to_string().contains("\n! the report is too large"));
+    }
+
+    #[test]
+    fn names_that_were_not_read_or_went_empty_are_kept_first() {
+        let mut whole = report(100_000);
+        let services = &mut whole.clusters[0].services;
+        services[99_998].unreadable = Some("ListInstances was throttled".to_owned());
+        services[99_999].emptied = true;
+        let report: Report = serde_json::from_value(within_limit(&whole)).expect("a report");
+        let last: Vec<_> = report.clusters[0].services.iter().rev().take(2).collect();
+        assert!(last[0].emptied, "{}", last[0].name);
+        assert!(last[1].unreadable.is_some(), "{}", last[1].name);
+    }
+
+    #[test]
+    fn every_long_list_is_cut() {
+        let words = || "a sentence of one hundred characters or more ".repeat(3);
+        let result = ChangeResult::Failed { error: words() };
+        let deletion = |number: usize| Deletion {
+            namespace: "shop.local".to_owned(),
+            name: format!("web-{number}"),
+            result: result.clone(),
+        };
+        let dropped = |number: usize| Dropped {
+            message: number.to_string(),
+            reason: "InvalidEvent".into(),
+            detail: words(),
+        };
+        let sentences = || (0..50_000).map(|_| words()).collect::<Vec<_>>();
+        let unread = |mut service: ServiceReport| {
+            service.unreadable = Some(words());
+            service
+        };
+        type Grow<'a> = &'a dyn Fn(&mut Report);
+        let cases: [(&str, Grow<'_>); 5] = [
+            ("deletions", &|it| it.empty_services.deletions = (0..50_000).map(deletion).collect()),
+            ("kept", &|it| it.empty_services.kept = sentences()),
+            ("dropped", &|it| it.dropped = (0..50_000).map(dropped).collect()),
+            ("warnings", &|it| it.clusters[0].warnings = sentences()),
+            ("unread", &|it| {
+                it.clusters[0].services = report(50_000).clusters.remove(0).services;
+                let services = std::mem::take(&mut it.clusters[0].services);
+                it.clusters[0].services = services.into_iter().map(unread).collect();
+            }),
+        ];
+        for (list, grow) in cases {
+            let mut report = report(1);
+            grow(&mut report);
+            let value = within_limit(&report);
+            let size = value.to_string().len();
+            assert!((LARGEST_ANSWER / 5..=LARGEST_ANSWER).contains(&size), "{list}: {size}");
+            assert!(value["cut"].is_string(), "{list}");
+        }
     }
 }
