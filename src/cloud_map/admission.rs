@@ -1,6 +1,6 @@
 //! Admits registrations of new instances to namespaces. No API reports the remaining capacity of a namespace, and a
 //! refused call counts against the rate limit of the account. So the first registration in a namespace is made alone,
-//! each accepted one raises the concurrency by one, and after a refusal this invocation makes no more.
+//! each accepted one raises the concurrency by three, and after a refusal this invocation makes no more.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,6 +10,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// The concurrency limit of all calls, see `quota`.
 const MAX_CONCURRENCY: usize = 64;
+/// The slots that an accepted registration adds: with its own it makes room for four.
+const MORE: usize = 3;
 
 /// The admissions of one invocation, by namespace.
 #[derive(Debug, Default)]
@@ -76,10 +78,9 @@ impl Admissions {
 impl Admission {
     pub fn accepted(self) {
         let mut state = self.namespace.state();
-        if state.concurrency < MAX_CONCURRENCY {
-            state.concurrency += 1;
-            self.namespace.slots.add_permits(1);
-        }
+        let more = MORE.min(MAX_CONCURRENCY - state.concurrency);
+        state.concurrency += more;
+        self.namespace.slots.add_permits(more);
     }
 
     /// Cloud Map refused the registration because the namespace is full.
@@ -107,12 +108,13 @@ mod tests {
         let first = admit().expect("the first goes alone").expect("admitted");
         assert!(admit().is_none());
         first.accepted();
-        let (one, other) = (admit().expect("two go"), admit().expect("two go"));
+        let mut four: Vec<_> = (0..4).map(|_| admit().expect("four go")).collect();
         assert!(admit().is_none());
-        one.expect("admitted").refused("the namespace is full");
+        let mut next = || four.pop().expect("one of four").expect("admitted");
+        next().refused("the namespace is full");
         assert_eq!(admit().expect("at once").expect_err("refused"), "the namespace is full");
         // A concurrent call may still be accepted, for instance if it replaces an instance.
-        other.expect("admitted").accepted();
+        next().accepted();
         assert!(admit().expect("at once").is_err());
         assert!(admissions.admit("ns-2").now_or_never().is_some_and(|it| it.is_ok()));
     }
