@@ -21,17 +21,20 @@ mod task;
 mod tests;
 mod turn;
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use futures_util::{StreamExt, stream};
 use tokio::time::{Instant, timeout_at};
 
 use crate::cloud_map::Urgency;
-use crate::model::{Notice, Selection, Timestamp};
+use crate::model::{Notice, Selection, ServiceRef, Timestamp};
 use crate::report::{ClusterReport, Mode};
 use crate::time::Deadline;
 use observe::World;
 use order::Order;
-use passes::Results;
-use plan::{Adoption, Basis, Claimed, HeldBack, Judged, Leaving};
+use passes::{Results, Turn};
+use plan::{Adoption, Basis, Change, Claimed, HeldBack, Judged, Leaving};
 
 pub use task::Task;
 
@@ -102,10 +105,9 @@ pub async fn carry_out(task: &Task<'_>, basis: Basis<'_>, options: Options) -> P
         let held_back = plan.held_back.clone();
         return Published { report: report::of_plan(cluster, plan), held_back, leaving };
     }
-    let judged = task.is_sync().then(|| Judged::of(basis, &plan)).flatten();
+    let judged = task.is_sync().then(|| Judged::of(basis, &plan)).flatten().map(Arc::new);
     let changes = std::mem::take(&mut plan.changes);
-    let turns = passes::turns(task.intent(), basis, changes, judged);
-    let results = take_turns(task, turns, options).await;
+    let results = take_turns(task, basis, changes, judged.as_ref(), options).await;
     let refused = results.refused();
     plan.guard = results.guard.or(plan.guard);
     plan.add_held_back(results.held_back);
@@ -115,16 +117,19 @@ pub async fn carry_out(task: &Task<'_>, basis: Basis<'_>, options: Options) -> P
 }
 
 /// Takes turns side by side. The failure of one Service stops no other, and near the deadline nothing new begins.
-async fn take_turns<'a>(
-    task: &'a Task<'a>,
-    turns: Vec<passes::Turn<'a>>,
+async fn take_turns(
+    task: &Task<'_>,
+    basis: Basis<'_>,
+    changes: BTreeMap<ServiceRef, Vec<Change>>,
+    judged: Option<&Arc<Judged>>,
     options: Options,
 ) -> Results {
     let mut results = Results::default();
-    results.applied.reserve(turns.iter().map(passes::Turn::len).sum());
-    let turns = Order::at(options.now).put(turns).into_iter();
-    let mut turns = stream::iter(turns.map(|turn| turn::run(task, turn, options)))
-        .buffer_unordered(TURNS_SIDE_BY_SIDE);
+    results.applied.reserve(changes.values().map(Vec::len).sum());
+    let turns = Order::at(options.now).put(passes::by_turn(changes, judged)).into_iter();
+    let turns = turns
+        .map(|changes| turn::run(task, Turn::of(task.intent(), basis, changes, judged), options));
+    let mut turns = stream::iter(turns).buffer_unordered(TURNS_SIDE_BY_SIDE);
     while let Some(of_turn) = turns.next().await {
         results.extend(of_turn);
     }

@@ -22,36 +22,42 @@ use std::sync::Arc;
 
 use crate::model::ServiceRef;
 use crate::publish::plan::{
-    Basis, Change, Extent, Intent, Judged, Observation, RereadScope, in_turns,
+    Basis, Change, Extent, InTurn, Intent, Judged, Observation, RereadScope, in_turns,
 };
 
 pub use outcome::{Applied, Effect, Outcome, Results};
 pub use turn::{NO_TIME, Step, Turn};
 
-/// The turns in which the changes of a plan are made, `judged` if the guard judges again between the passes.
-pub fn turns<'a>(
-    intent: Intent<'a>,
-    basis: Basis<'_>,
+/// The changes of a plan, by turn; one turn if the guard judges again between the passes.
+pub fn by_turn(
     changes: BTreeMap<ServiceRef, Vec<Change>>,
-    judged: Option<Judged>,
-) -> Vec<Turn<'a>> {
-    let Basis { observation, holders, .. } = basis;
-    let is_part = observation.extent == Extent::Part;
-    if let Some(judged) = judged.filter(|_| !changes.is_empty()) {
-        let observation = Observation {
-            extent: Extent::Remainder,
-            judged: Some(Arc::new(judged)),
-            ..observation.clone()
-        };
-        return vec![Turn::new(intent, observation, (None, is_part), changes)];
-    }
-    let turns = in_turns(changes).into_iter().map(|changes| {
+    judged: Option<&Arc<Judged>>,
+) -> Vec<InTurn> {
+    if judged.is_none() || changes.is_empty() { in_turns(changes) } else { vec![changes] }
+}
+
+impl<'a> Turn<'a> {
+    /// The turn that makes `changes`, with the part of the observation that it needs: all of it if they are `judged`.
+    /// A turn is made when it begins, since the parts of all turns would take as much memory as the observation.
+    pub fn of(
+        intent: Intent<'a>,
+        basis: Basis<'_>,
+        changes: InTurn,
+        judged: Option<&Arc<Judged>>,
+    ) -> Self {
+        let Basis { observation, holders, .. } = basis;
+        let is_part = observation.extent == Extent::Part;
+        if let Some(judged) = judged {
+            let judged = Some(Arc::clone(judged));
+            let observation =
+                Observation { extent: Extent::Remainder, judged, ..observation.clone() };
+            return Turn::new(intent, observation, (None, is_part), changes);
+        }
         let all: Vec<Change> = changes.values().flatten().cloned().collect();
         let services = changes.keys().cloned().collect();
         let services = observation.services_of_turn(&services, &all, is_part);
         let scope = RereadScope::of(holders, &services, &all);
         let narrow = scope.narrow(observation, holders);
         Turn::new(intent, narrow, (Some(scope.keys), is_part), changes)
-    });
-    turns.collect()
+    }
 }

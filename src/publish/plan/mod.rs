@@ -69,7 +69,7 @@ pub use maximum::SetBy;
 pub use name_policy::{Denial, Glob, NamePolicy, Permit, Range, Rule};
 pub use note::Note;
 pub use observation::Observation;
-pub use order::turns::in_turns;
+pub use order::turns::{InTurn, in_turns};
 pub use orphans::{Orphans, Step, marked_clusters, not_shown};
 pub use part::affected::affected;
 pub use part::doubt::in_doubt;
@@ -141,9 +141,11 @@ impl Plan {
             let place = Place::of(key, &observation.registry);
             match endpoints::wanted(observation, key, holders.holders(key)) {
                 Ok(wanted) => {
-                    let compared = compare::compare(observation, key, wanted);
+                    let mut compared = compare::compare(observation, key, wanted);
                     for service in asking {
-                        self.add_comparison(&place, service, &compared[service]);
+                        if let Some(comparison) = compared.get_mut(service) {
+                            self.add_comparison(&place, service, comparison);
+                        }
                     }
                     all.insert(key.clone(), compared);
                 }
@@ -157,11 +159,11 @@ impl Plan {
         all
     }
 
-    fn add_comparison(&mut self, place: &Place, holder: &ServiceRef, comparison: &Comparison) {
+    fn add_comparison(&mut self, place: &Place, holder: &ServiceRef, comparison: &mut Comparison) {
         let unchanged = self.unchanged.entry(place.clone()).or_default();
         unchanged.ours += comparison.unchanged();
         unchanged.notes.extend(comparison.note.clone());
-        let changes = comparison.changes(place);
+        let changes = comparison.take_changes(place);
         if !changes.is_empty() {
             self.changes.entry(holder.clone()).or_default().extend(changes);
         }

@@ -2,6 +2,7 @@
 //! [`InstanceDiff`] for each, by its id, and all that follows from them. [`super::compare`] makes it.
 
 use std::collections::BTreeMap;
+use std::mem::take;
 
 use super::health::HealthDifference;
 use crate::model::{Attributes, ServiceKey, ServiceRef};
@@ -9,7 +10,7 @@ use crate::publish::plan::{
     Change, DeregisterReason, Difference, NewService, Note, Place, Reason, ServiceUpdate,
 };
 
-/// The fate of one instance.
+/// The fate of one instance. [`Comparison::take_changes`] leaves the kind alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InstanceDiff {
     /// It is to be registered.
@@ -114,15 +115,16 @@ impl Comparison {
         self.held_back.iter().filter(passes).any(Reason::keeps_out)
     }
 
-    /// The changes, removals aside.
-    pub fn changes(&self, place: &Place) -> Vec<Change> {
+    /// The changes, removals aside. Moves the attributes into them: a copy of those of all instances would be the
+    /// largest part of a first sync's memory.
+    pub fn take_changes(&mut self, place: &Place) -> Vec<Change> {
         let place = || place.clone();
-        let create = self.create.clone();
+        let create = self.create.take();
         let create = create.map(|service| Change::CreateService { place: place(), service });
-        let update = self.update.clone();
+        let update = self.update.take();
         let update = update.map(|update| Change::UpdateService { place: place(), update });
-        let instances = self.instances.iter();
-        let instances = instances.filter_map(|(id, diff)| diff.change(place(), id.clone()));
+        let instances = self.instances.iter_mut();
+        let instances = instances.filter_map(|(id, diff)| diff.take_change(place(), id));
         create.into_iter().chain(instances).chain(update).collect()
     }
 
@@ -138,14 +140,21 @@ impl InstanceDiff {
     }
 
     /// The change that puts it right. For a removal more has to be decided.
-    fn change(&self, place: Place, instance: String) -> Option<Change> {
-        match self.clone() {
-            Self::New(attributes) => Some(Change::Register { place, instance, attributes }),
+    fn take_change(&mut self, place: Place, instance: &str) -> Option<Change> {
+        let instance = || instance.to_owned();
+        match self {
+            Self::New(attributes) => {
+                let attributes = take(attributes);
+                Some(Change::Register { place, instance: instance(), attributes })
+            }
             Self::Differs { attributes, differences, .. } => {
+                let (attributes, differences) = (take(attributes), take(differences));
+                let instance = instance();
                 Some(Change::Rewrite { place, instance, attributes, differences, exchange: None })
             }
             Self::HealthDiffers { address, difference } => {
-                let HealthDifference { present, wanted } = difference;
+                let HealthDifference { present, wanted } = *difference;
+                let (instance, address) = (instance(), take(address));
                 Some(Change::Health { place, instance, address, present, wanted })
             }
             Self::Same | Self::Surplus(_) => None,

@@ -2,6 +2,7 @@
 //! its changes are made in that world.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::clusters::Interruption;
 use super::world::World;
@@ -126,9 +127,10 @@ impl Simulation {
         let holders = &observed.holders;
         self.holders =
             holders.keys().map(|key| (key.clone(), holders.holders(key).to_vec())).collect();
-        let judged = Judged::of(observed.basis(), &plan);
-        let mut turns = passes::turns(Intent::Sync, observed.basis(), plan.changes, judged);
-        self.take(&mut turns);
+        let judged = Judged::of(observed.basis(), &plan).map(Arc::new);
+        let turns = passes::by_turn(plan.changes, judged.as_ref()).into_iter();
+        let turn = |changes| Turn::of(Intent::Sync, observed.basis(), changes, judged.as_ref());
+        self.take(&mut turns.map(turn).collect::<Vec<_>>());
         self.assert_that_they_stay(&held);
         self.writes - before
     }
