@@ -32,7 +32,6 @@ impl TryFrom<String> for Glob {
 }
 
 impl Glob {
-    /// Whether the whole text matches.
     pub fn matches(&self, text: &str) -> bool {
         let (pattern, text) = (self.0.as_bytes(), text.as_bytes());
         let (mut at, mut read) = (0, 0);
