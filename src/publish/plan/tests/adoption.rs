@@ -1,4 +1,4 @@
-//! The instances of others that are adopted, their new attributes, and those that stay as they are, with the reason.
+//! The instances of other owners that are adopted, their new attributes, and the reasons why others are not.
 
 use insta::assert_snapshot;
 
@@ -23,7 +23,7 @@ impl World {
     }
 }
 
-/// An instance that an installation with another owner id registered for the Service.
+/// An instance that an installation with another `OWNER_ID` registered for the Service.
 fn of_owner(id: &str, cluster: &str, addresses: &str) -> Attributes {
     let owner = Owner { id: id.into(), ..owner_of(cluster) };
     let mut attributes = Marks { service: named("shop/web"), pod: None }.write(&owner);
@@ -110,7 +110,7 @@ fn what_others_set_is_kept_and_what_a_sync_would_repair_is_right_at_once() {
     assert_eq!(one(adopted).told(), "");
 }
 
-/// Registering an instance again starts its health anew with this attribute.
+/// A registration resets the health of an instance to the value of this attribute.
 #[test]
 fn no_ready_endpoint_becomes_unhealthy_by_its_adoption() {
     let world = one(with(foreign("10.0.0.1"), INITIAL_HEALTH, "UNHEALTHY"));

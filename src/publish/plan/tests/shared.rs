@@ -1,4 +1,4 @@
-//! Several Services that share a name.
+//! Services that share a name.
 
 use insta::assert_snapshot;
 
@@ -25,7 +25,7 @@ fn sharing(name: &str, addresses: &[&str]) -> Kubernetes {
     service(name, "dns/web").shared().ready(pods.collect::<Vec<_>>())
 }
 
-/// Both Services, and under their name the given instances.
+/// Both Services, and these instances under their name.
 pub fn world<const N: usize>(
     services: [Kubernetes; 2],
     instances: [(&str, Attributes); N],

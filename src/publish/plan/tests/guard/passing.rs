@@ -85,19 +85,19 @@ fn only_what_was_seen_passes_and_the_rest_is_judged_by_itself() {
             later,
         )
     };
-    // Less is lost than then: more is left.
+    // A smaller loss than the remembered one.
     let plan = ready(first(), "a", 2).plan();
     assert_eq!(
         (stand(&plan), lost(&plan, "a"), lost(&plan, "b")),
         (Some(GuardState::Lifted), 3, 5)
     );
-    // More is lost of one, which would pass by itself, since it was read.
+    // A larger loss of one Service that was read: it alone may lose all its instances.
     let plan = ready(first(), "a", 0).plan();
     assert_eq!(
         (stand(&plan), lost(&plan, "a"), lost(&plan, "b")),
         (Some(GuardState::Lifted), 5, 5)
     );
-    // Another one, past the limits by itself, is seen for the first time.
+    // A loss of another Service, which exceeds the limits by itself, is seen for the first time.
     let mut gone = at(first(), later);
     gone.0.desired.services.remove(&named("shop/c"));
     let plan = gone.plan();
