@@ -1,4 +1,4 @@
-//! Parses the value of each setting. `None` is a variable that is not set.
+//! Parses the value of each setting. `None` means that the variable is not set.
 
 use crate::cloud_map::QuotaShare;
 use crate::model::{NamespaceReference, SignedDuration};
@@ -58,7 +58,7 @@ pub fn read_by(text: Option<&str>) -> Result<ReadBy, String> {
     }
 }
 
-/// Whole per cent, with or without the sign.
+/// A whole percentage, with or without `%`.
 pub fn per_cent(text: Option<&str>, default: u8) -> Result<u8, String> {
     let Some(text) = text else { return Ok(default) };
     let number = text.strip_suffix('%').unwrap_or(text).trim_end().parse();
@@ -71,13 +71,13 @@ pub fn count(text: Option<&str>, default: usize) -> Result<usize, String> {
     text.parse().map_err(|_| format!("{text:?} is no whole number"))
 }
 
-/// A time with its unit, as `90s`, `10m`, `1h 30m` or `7d`, up to a year.
+/// A duration with its unit, such as `90s`, `10m`, `1h 30m` or `7d`, up to a year.
 pub fn duration(text: Option<&str>, default: SignedDuration) -> Result<SignedDuration, String> {
     let Some(text) = text else { return Ok(default) };
     parse_duration(text).ok_or_else(|| format!("{text:?} is no time such as 90s, 10m or 1h"))
 }
 
-/// Whole minutes up to a day.
+/// Whole minutes, up to a day.
 pub fn minutes(text: Option<&str>, default: SignedDuration) -> Result<SignedDuration, String> {
     let Some(text) = text else { return Ok(default) };
     let minutes = text.parse().ok().filter(|minutes| (1..=1440).contains(minutes));
@@ -85,7 +85,7 @@ pub fn minutes(text: Option<&str>, default: SignedDuration) -> Result<SignedDura
     minutes.map(SignedDuration::from_mins).ok_or_else(problem)
 }
 
-/// A time, or `off`.
+/// A duration, or `off`.
 pub fn duration_or_off(text: Option<&str>) -> Result<Option<SignedDuration>, String> {
     let Some(text) = text.filter(|text| *text != "off") else { return Ok(None) };
     let problem = || format!("{text:?} is neither off nor a time such as 12h or 7d");
@@ -114,7 +114,7 @@ pub fn is_false(text: Option<&str>) -> Result<bool, String> {
     boolean(text.or(Some("true"))).map(|is_true| !is_true)
 }
 
-/// A number from 0.001, where 1 is the whole limit.
+/// A number of at least 0.001; 1 is the whole limit.
 pub fn quota_share(text: Option<&str>) -> Result<QuotaShare, String> {
     let Some(text) = text else { return Ok(QuotaShare::default()) };
     let share = text.parse().ok().and_then(QuotaShare::new);
