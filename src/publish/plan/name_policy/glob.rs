@@ -23,7 +23,7 @@ impl TryFrom<String> for Glob {
         }
         match text.find(['[', ']', '{', '}', '|', ',', '!', '\\']) {
             Some(at) => Err(format!(
-                "{text:?} has a {:?}, and only * and ? are special; list alternatives as strings of their own",
+                "{text:?} has a {:?}, and only * and ? are special; list alternatives as separate strings",
                 &text[at..=at]
             )),
             None => Ok(Self(text)),

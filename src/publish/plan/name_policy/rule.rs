@@ -90,7 +90,7 @@ impl TryFrom<String> for Range {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
-        let problem = "is no range of addresses, for instance \"10.0.0.0/16\" or \"fd00::/8\"";
+        let problem = "is not a range of addresses, for instance \"10.0.0.0/16\" or \"fd00::/8\"";
         text.parse().map(Self).map_err(|_| format!("{text:?} {problem}"))
     }
 }
