@@ -38,7 +38,7 @@ pub enum NotAdopted {
     #[error("it is not marked as {0}'s for this cluster")]
     NotOf(String),
     /// Cloud Map accepts no attributes besides this one, so no marks.
-    #[error("Cloud Map takes no marks beside its AWS_EC2_INSTANCE_ID")]
+    #[error("Cloud Map allows no marks together with its AWS_EC2_INSTANCE_ID")]
     Ec2Instance,
     /// The Service does not request it.
     #[error("the Service has no ready endpoint with this address and port to register")]
@@ -47,7 +47,7 @@ pub enum NotAdopted {
     #[error("with our marks it would have {0}")]
     BeyondLimits(String),
     /// Another writer changed it after it was read.
-    #[error("it was changed or taken out a moment ago")]
+    #[error("it was changed or deregistered a moment ago")]
     Changed,
 }
 

@@ -47,7 +47,7 @@ pub enum Setting {
     },
     /// The service is in a DNS namespace and has no DNS records.
     #[error(
-        "this Cloud Map service is of the type HTTP: its instances are found by DiscoverInstances calls, and by no DNS query"
+        "this Cloud Map service is of the type HTTP: its instances are found by DiscoverInstances calls, and not by DNS queries"
     )]
     NotInDns,
     /// The tags could not be read, so it is unknown whether the service is ours.
@@ -58,7 +58,7 @@ pub enum Setting {
     UpdateRefused(String),
     /// The Cloud Map service has no custom health check, so health cannot be reported.
     #[error(
-        "this Cloud Map service was created without a custom health check, and none can be added: only ready pods are registered, as health: membership does; for health: custom take another name, or let the service be created anew"
+        "this Cloud Map service was created without a custom health check, and none can be added: only ready pods are registered, as health: membership does; for health: custom choose another name, or recreate the service"
     )]
     NoCustomHealth,
     /// The health of the instances could not be read, so no change of health is reported.

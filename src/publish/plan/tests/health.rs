@@ -110,7 +110,7 @@ fn a_check_that_is_missing_under_the_new_name_does_not_keep_the_old_one() {
     );
     assert_snapshot!(world.told(), @r"
     shop/web: deregister dns/old b: 10.0.0.1: Service shop/web asks for another name now
-    ! shop/web dns/new: this Cloud Map service was created without a custom health check, and none can be added: only ready pods are registered, as health: membership does; for health: custom take another name, or let the service be created anew (NoCustomHealth)
+    ! shop/web dns/new: this Cloud Map service was created without a custom health check, and none can be added: only ready pods are registered, as health: membership does; for health: custom choose another name, or recreate the service (NoCustomHealth)
     ");
 }
 

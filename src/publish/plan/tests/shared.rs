@@ -114,7 +114,7 @@ fn levers_count_for_each_of_them_alone() {
     let told = |old, young| world([old, young], present()).told();
     assert_snapshot!(told(old(&["10.0.0.1"]).levers(false, None), young(&pods)), @"shop/old: deregister dns/web a: 10.0.0.1: publish of the Service is false");
     assert_snapshot!(told(old(&["10.0.0.1"]), young(&pods).levers(true, Some(1))), @r"
-    shop/young: deregister dns/web c: 10.0.0.3: max-instances of the Service leaves it out
+    shop/young: deregister dns/web c: 10.0.0.3: it exceeds max-instances of the Service
     ! shop/young dns/web: 1 of 2 instances are registered, the limit of max-instances of the Service (MaxInstances)
     ");
     assert_snapshot!(told(old(&[]).keeps(false, true), young(&["10.0.0.2"])), @r"
