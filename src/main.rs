@@ -1,5 +1,5 @@
-//! The Lambda function: a cold start, then one invocation after another. No decisions are made here. An error at the
-//! start is reported to Lambda, which returns it to the caller of the function.
+//! The Lambda function: a cold start, then one invocation after another. An error at the start is reported to Lambda,
+//! which returns it to the caller of the function.
 
 use cloud_map_sync::error::chain;
 use std::io;
@@ -48,7 +48,7 @@ async fn main() -> ExitCode {
 
 async fn serve(settings: Settings, config: SdkConfig) -> Result<(), BoxError> {
     let function = &Function::new(settings, config);
-    // Not `lambda_runtime::run`, which names the span's fields in its own way.
+    // Not `lambda_runtime::run`: its span has other field names.
     let runtime = Runtime::new(service_fn(move |event: LambdaEvent<Value>| {
         let span = lambda::span(&event.context);
         invoke(function, event.payload, event.context).instrument(span)
@@ -69,7 +69,7 @@ async fn invoke(
     answer.response.map_err(|error| diagnostic(&error))
 }
 
-/// Metrics are lines of the log, in the embedded metric format.
+/// Writes the metrics to the log, in the embedded metric format.
 fn write_metrics(report: &Report, function: &str) {
     if let Err(error) = metrics::write(report, function, SystemTime::now(), &mut io::stdout()) {
         tracing::error!("metrics are not written: {}", chain(&error));

@@ -20,12 +20,12 @@ variable "template" {
 }
 
 variable "cluster_arns" {
-  description = "ARNs of the EKS clusters to keep in step."
+  description = "ARNs of the EKS clusters to sync."
   type        = list(string)
 
   validation {
     condition     = length(var.cluster_arns) > 0
-    error_message = "There is nothing to keep in step without a cluster."
+    error_message = "At least one cluster is required."
   }
 }
 

@@ -1,5 +1,5 @@
-//! From a context of a kubeconfig to its EKS cluster. `aws eks update-kubeconfig` names cluster and context by the
-//! cluster's ARN; with eksctl and renamed contexts the name is in the arguments of the sign-in command. Pure.
+//! Finds the EKS cluster of a kubeconfig's context. `aws eks update-kubeconfig` names cluster and context by the
+//! cluster's ARN; with eksctl and renamed contexts the name is in the arguments of the credential command. Pure.
 
 use kube::config::{ExecConfig, Kubeconfig};
 

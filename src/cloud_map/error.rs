@@ -86,7 +86,7 @@ impl Error {
 
     /// A reply without a required member. It must not be read as an empty list, which would deregister instances.
     pub fn missing_member(action: impl Into<String>, member: &str) -> Self {
-        Self::input(action, &format!("Cloud Map's answer has no member {member}"))
+        Self::input(action, &format!("Cloud Map's response has no field {member}"))
     }
 
     /// The error with its cause in one line, for a report.

@@ -33,5 +33,5 @@ impl CloudMap {
 
 fn repeated_token(call: Call) -> Error {
     let problem = "the list repeats itself and does not end";
-    Error::input(format!("make a whole list with {call:?}"), &problem)
+    Error::input(format!("read all pages of {call:?}"), &problem)
 }

@@ -18,7 +18,7 @@ pub use existence::existence;
 /// A cluster could not be described.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("EKS knows no cluster {cluster:?} in {region}")]
+    #[error("EKS has no cluster {cluster:?} in {region}")]
     NotFound { cluster: String, region: String },
     #[error("cannot describe the EKS cluster {cluster:?}: {message}")]
     Describe {

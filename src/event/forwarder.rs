@@ -1,13 +1,13 @@
-//! The records of tools that forward changes in a cluster, in each tool's own format: kubernetes-event-exporter, Argo
-//! Events' resource source, kubewatch, and a plain object or reference, as in the CloudEvents of Knative's
-//! ApiServerSource. The object in the record gives the scope.
+//! Reads the records of tools that forward changes of a cluster, each in its own format: kubernetes-event-exporter,
+//! Argo Events' resource source, kubewatch, and a plain object or reference, as in the CloudEvents of Knative's
+//! ApiServerSource. The scope is derived from the object in the record.
 
 use serde_json::{Map, Value};
 
 use super::object::{self, Metadata};
 use super::{Scope, Unusable, name};
 
-/// Reads the record of any known forwarder; `None` if it is none.
+/// Reads the record of a known forwarder; `None` if no format matches.
 pub(super) fn read(record: &Map<String, Value>) -> Option<Result<Scope, Unusable>> {
     exporter(record)
         .or_else(|| argo_events(record))
@@ -15,8 +15,8 @@ pub(super) fn read(record: &Map<String, Value>) -> Option<Result<Scope, Unusable
         .or_else(|| plain_object(record))
 }
 
-/// A v1 Event, which has its cluster's name added and its `involvedObject` extended by labels and
-/// owners: <https://github.com/resmoio/kubernetes-event-exporter/blob/master/pkg/kube/event.go>
+/// A v1 Event with the cluster's name, and with labels and owners added to its `involvedObject`:
+/// <https://github.com/resmoio/kubernetes-event-exporter/blob/master/pkg/kube/event.go>
 fn exporter(record: &Map<String, Value>) -> Option<Result<Scope, Unusable>> {
     let object = record.get("involvedObject")?;
     Some(read_exporter(record, object))
@@ -52,8 +52,8 @@ fn argo_cluster(record: &Map<String, Value>) -> Result<Option<String>, Unusable>
     name::text(metadata, "cluster")?.map(name::cluster).transpose()
 }
 
-/// The data of its CloudEvent. `obj` comes from a typed client, which omits kind and apiVersion. The record has the
-/// kind beside it, or the resource if kubewatch watches a custom one:
+/// The data of its CloudEvent. `obj` comes from a typed client, which omits kind and apiVersion. The record itself has
+/// the kind, or the resource if kubewatch watches a custom one:
 /// <https://github.com/robusta-dev/kubewatch/blob/master/pkg/handlers/cloudevent/cloudevent.go>
 fn kubewatch(record: &Map<String, Value>) -> Option<Result<Scope, Unusable>> {
     text(record, "operation")?;
@@ -62,13 +62,13 @@ fn kubewatch(record: &Map<String, Value>) -> Option<Result<Scope, Unusable>> {
     Some(read_object(object, Some(kind), text(record, "apiVersion")))
 }
 
-/// A whole object, or a reference with the names at its top level.
+/// A complete object, or a reference with the names at its top level.
 fn plain_object(record: &Map<String, Value>) -> Option<Result<Scope, Unusable>> {
     text(record, "kind")?;
     Some(read_object(record, None, None))
 }
 
-/// Kind and version are the object's own; the sender's values are used if it has none.
+/// The object's own kind and version are preferred to `kind` and `api_version`.
 fn read_object(
     object: &Map<String, Value>,
     kind: Option<&str>,

@@ -1,9 +1,9 @@
-//! From one Lambda payload to the request in it. Pure: JSON and names, without clients and settings.
+//! Reads the request in a Lambda payload. Pure: JSON and names, without clients and settings.
 //!
 //! Data moves one way: payload -> [`Invocation`]. `message` reads the records of a queue one by one: `envelope` opens
 //! envelopes, `forwarder` finds the Kubernetes object in a forwarder's record, and `object` derives the [`Scope`] from
-//! it. The lines of an audit log (`audit_log`) contain such objects, too. Only the scope is taken from an event; its
-//! other content is not trusted. `events/` has one payload of every accepted shape.
+//! it. The lines of an audit log (`audit_log`) also contain such objects. Only the scope of an event is used; its other
+//! content is not trusted. `events/` has one payload of every accepted format.
 
 mod action;
 mod audit_log;
@@ -43,23 +43,23 @@ pub enum Invocation {
     Direct(Command),
 }
 
-/// The error of a payload that is rejected as a whole. It names the expected content, and never contains a value of the
+/// The error of a payload that is rejected as a whole. It names the expected content and contains no value of the
 /// payload.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// No schedule, batch, audit log or command.
+    /// Neither a schedule nor a batch, an audit log or a command.
     #[error(
         "the payload is neither a scheduled event nor an SQS batch nor an audit log nor a command; \
          a command is an object such as {{\"action\":\"sync\",\"cluster\":\"blue\"}}"
     )]
     UnknownPayload,
-    /// An EventBridge event that is no schedule.
+    /// An EventBridge event other than a schedule.
     #[error(
         "only scheduled EventBridge events may invoke the function; \
          send other events to its SQS queue"
     )]
     EventNotScheduled,
-    /// Records that are not SQS records as Lambda makes them.
+    /// Records without the fields of SQS records from Lambda.
     #[error(
         "the payload has records that are not from SQS (eventSource \"aws:sqs\", each with a messageId); \
          send to the function's SQS queue"
@@ -68,16 +68,16 @@ pub enum Error {
     /// A CloudWatch Logs subscription with unreadable data.
     #[error("the payload's awslogs.data is not a gzipped batch of log events from CloudWatch Logs")]
     LogsNotReadable,
-    /// A CloudWatch Logs subscription of another log group than an EKS cluster's control plane.
+    /// A CloudWatch Logs subscription of a log group that is not of an EKS cluster's control plane.
     #[error(
         "the log events are not from an EKS cluster's log group (/aws/eks/NAME/cluster); \
          only the subscription of an audit log may invoke the function"
     )]
     LogsNotOfCluster,
-    /// A command's action that does not exist.
+    /// A command with an unknown action.
     #[error("the command's action is unknown; known actions: {}", Action::list())]
     UnknownAction,
-    /// Fields that a command does not have.
+    /// A command with unknown fields.
     #[error(
         "the command has unknown fields ({}); known fields: {}",
         .fields.join(", "),
@@ -89,7 +89,7 @@ pub enum Error {
         /// The fields that it may have.
         known: &'static [&'static str],
     },
-    /// A field of a command with a value that it cannot have.
+    /// A command with an invalid value.
     #[error("the command's {field} must be {expected}")]
     InvalidField {
         /// The field.
@@ -105,8 +105,7 @@ pub enum Error {
 /// Reads a payload.
 ///
 /// # Errors
-/// Returns an error if the payload as a whole is of no known kind. An invalid SQS record is no error: its reading is
-/// [`Unusable`].
+/// Returns an error if the kind of the whole payload is unknown. An invalid SQS record becomes an [`Unusable`] message.
 pub fn read(payload: &Value) -> Result<Invocation, Error> {
     let object = payload.as_object().ok_or(Error::UnknownPayload)?;
     if object.contains_key("Records") {

@@ -154,7 +154,7 @@ mod tests {
         3 mistakes in the settings
         QUEUE_URL: "cloud-map-sync" is not the URL of an SQS queue (example: QUEUE_URL=https://sqs.eu-central-1.amazonaws.com/111122223333/cloud-map-sync)
         CLUSTER: it is not set, and the function needs it to identify the cluster of a message (example: CLUSTER=blue)
-        ANNOTATION_PREFIX: "Upper/" is no lower-case DNS name with a '/' after it (example: ANNOTATION_PREFIX=discovery.example.com/)
+        ANNOTATION_PREFIX: "Upper/" is not a lower-case DNS name with a '/' at its end (example: ANNOTATION_PREFIX=discovery.example.com/)
         "#);
     }
 

@@ -32,7 +32,7 @@ const MAX_BUFFERED: usize = 256;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The certificate authority contains no certificate in PEM.
-    #[error("the certificate authority of the cluster {0:?} holds no certificate in PEM")]
+    #[error("the certificate authority of the cluster {0:?} contains no certificate in PEM format")]
     CertificateAuthority(String),
     /// The backoff limits contradict each other.
     #[error("cannot retry requests to a cluster with these pauses")]

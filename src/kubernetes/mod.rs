@@ -59,7 +59,7 @@ fn describe_class(class: Class) -> &'static str {
             "the token was refused (401): is there an access entry for the function's role?"
         }
         Class::Forbidden => "it is not allowed (403): is deploy/rbac.yaml applied?",
-        Class::Unreachable => "the API server cannot be reached or the answer broke off",
+        Class::Unreachable => "the API server cannot be reached, or its response was cut off",
         Class::Failed => "the API server answered with an error",
     }
 }

@@ -51,11 +51,11 @@ pub enum InvalidServiceName {
     #[error("it is empty")]
     Empty,
     /// The number of characters is above Cloud Map's limit.
-    #[error("it has {0} characters and Cloud Map takes 127")]
+    #[error("it has {0} characters, and Cloud Map allows 127")]
     TooLong(usize),
     /// One of the dot-separated labels is malformed.
     #[error(
-        "its label {0:?} is not 1 to 63 letters, digits, '_' or '-', with no '-' at either end"
+        "its label {0:?} must be 1 to 63 letters, digits, '_' or '-', without '-' at the start or end"
     )]
     Label(String),
 }

@@ -1,4 +1,4 @@
-//! The report of one cluster, from a plan and from the outcomes of its changes.
+//! The report of one cluster, from a plan and the outcomes of its changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -192,7 +192,7 @@ fn clusters_messages_and_modes_are_told_apart() {
     report.dropped = vec![Dropped { message: "m-1".into(), reason: "NotJson".into(), detail }];
     assert_snapshot!(report, @r"
     cluster blue
-      nothing is annotated, and nothing of ours is registered
+      no Service is annotated, and no instance of ours is registered
     cluster green
       ! not read, so nothing was changed: connection refused
     ! dropped    message m-1 (NotJson): it names no Service
@@ -200,7 +200,7 @@ fn clusters_messages_and_modes_are_told_apart() {
     ");
     assert_snapshot!(Report::new(Mode::DryRun, clusters()), @r"
     cluster blue
-      nothing is annotated, and nothing of ours is registered
+      no Service is annotated, and no instance of ours is registered
     cluster green
       ! not read, so nothing was changed: connection refused
     dry run, incomplete: 1 cluster not read

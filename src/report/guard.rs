@@ -29,16 +29,14 @@ pub struct GuardReport {
     pub lifts_from: Option<String>,
     /// The Services that lose instances.
     pub services: Vec<LosingService>,
-    /// A sentence with all of the above.
+    /// All of this as one sentence.
     pub detail: String,
 }
 
 /// A Service that loses instances.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LosingService {
-    /// The Service.
     pub service: ServiceRef,
-    /// The number of instances.
     pub instances: usize,
 }
 

@@ -76,7 +76,7 @@ impl Display for ClusterReport {
             writeln!(f, "  ! warning    {warning}")?;
         }
         if self.services.is_empty() && self.held_back.is_empty() {
-            writeln!(f, "  nothing is annotated, and nothing of ours is registered")?;
+            writeln!(f, "  no Service is annotated, and no instance of ours is registered")?;
         }
         Ok(())
     }

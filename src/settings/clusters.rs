@@ -91,7 +91,7 @@ struct Object {
 /// Parses the setting. Each text is a list of names or ARNs separated by commas, a JSON list, or one JSON object.
 pub fn parse(texts: &[Text<'_>], region: Option<&str>) -> Result<Vec<Cluster>, String> {
     if texts.is_empty() {
-        return Err("it is not set, and there is nothing to keep in step without it".to_owned());
+        return Err("it is not set, and at least one cluster is required".to_owned());
     }
     let mut clusters = Vec::new();
     for text in texts {
@@ -124,7 +124,8 @@ fn parse_entries(text: &str) -> Result<Vec<Entry>, String> {
     }
     if text.starts_with('{') {
         let object: Result<Object, _> = serde_json::from_str(text);
-        let object = object.map_err(|error| format!("it is no object of a cluster: {error}"))?;
+        let object =
+            object.map_err(|error| format!("it is not a valid cluster object: {error}"))?;
         return Ok(vec![Entry::Object(Box::new(object))]);
     }
     let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
@@ -137,7 +138,7 @@ fn explain(text: &str, error: &serde_json::Error) -> String {
     let objects = items.into_iter().flatten().filter(serde_json::Value::is_object);
     let first = objects.map(serde_json::from_value::<Object>).find_map(Result::err);
     let error = first.as_ref().unwrap_or(error);
-    format!("it is no JSON list of names, ARNs and objects: {error}")
+    format!("it is not a JSON list of names, ARNs and objects: {error}")
 }
 
 fn parse_cluster(entry: Entry, region: Option<&str>) -> Result<Cluster, String> {
@@ -158,7 +159,8 @@ fn parse_cluster(entry: Entry, region: Option<&str>) -> Result<Cluster, String> 
         role.map(check_role).transpose()
     };
     let namespace = object.default_namespace.as_deref().map(|text| {
-        let problem = || format!("defaultNamespace {text:?} is no name, id or ARN of a namespace");
+        let problem =
+            || format!("defaultNamespace {text:?} is not the name, id or ARN of a namespace");
         NamespaceReference::parse(text).ok_or_else(problem)
     });
     Ok(Cluster {
@@ -191,7 +193,7 @@ fn identify(
 
 fn check_role(role: Role) -> Result<Role, String> {
     let well_formed = role.arn.starts_with("arn:aws") && role.arn.contains(":role/");
-    if well_formed { Ok(role) } else { Err(format!("{:?} is no ARN of a role", role.arn)) }
+    if well_formed { Ok(role) } else { Err(format!("{:?} is not the ARN of a role", role.arn)) }
 }
 
 fn find_repetition<'a>(before: &[Cluster], clusters: &'a [Cluster]) -> Option<&'a str> {
@@ -233,20 +235,20 @@ mod tests {
     #[test]
     fn mistakes_name_the_wrong_entry() {
         let cases = [
-            (None, "it is not set, and there is nothing to keep in step without it"),
+            (None, "it is not set, and at least one cluster is required"),
             (Some(","), "it names no cluster"),
             (Some("a/b"), "\"a/b\" is neither the name nor the ARN of an EKS cluster"),
             (Some("blue,blue"), "cluster \"blue\" is named twice"),
-            (Some(r#"[{"cluster": "blue", "roleArn": "me"}]"#), "\"me\" is no ARN of a role"),
+            (Some(r#"[{"cluster": "blue", "roleArn": "me"}]"#), "\"me\" is not the ARN of a role"),
             (
                 Some(r#"{"name": "blue"}"#),
-                "it is no object of a cluster: unknown field `name`, expected one of `cluster`, \
+                "it is not a valid cluster object: unknown field `name`, expected one of `cluster`, \
                  `roleArn`, `externalId`, `registryRoleArn`, `registryRegion`, \
                  `defaultNamespace` at line 1 column 7",
             ),
             (
                 Some(r#"[{"cluster": "blue", "role": "x"}]"#),
-                "it is no JSON list of names, ARNs and objects: unknown field `role`, expected \
+                "it is not a JSON list of names, ARNs and objects: unknown field `role`, expected \
                  one of `cluster`, `roleArn`, `externalId`, `registryRoleArn`, `registryRegion`, \
                  `defaultNamespace`",
             ),

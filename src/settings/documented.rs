@@ -15,7 +15,7 @@ pub struct Documented {
 pub const DOCUMENTED: &[Documented] = &[
     Documented {
         variable: "CLUSTERS",
-        meaning: "EKS clusters to keep in step: names or ARNs separated by commas, or a JSON list \
+        meaning: "EKS clusters to sync: names or ARNs separated by commas, or a JSON list \
                   of names, ARNs and objects `{cluster, roleArn?, externalId?, registryRoleArn?, \
                   registryRegion?, defaultNamespace?}`; or `ssm:/path/`, a parameter for each cluster: \
                   see [Many clusters](docs/many-clusters.md)",
@@ -24,14 +24,14 @@ pub const DOCUMENTED: &[Documented] = &[
     },
     Documented {
         variable: "CLOUD_MAP_NAMESPACES",
-        meaning: "Cloud Map namespaces to look at, by name, id or ARN, separated by commas",
-        default: "all that are visible",
+        meaning: "Cloud Map namespaces to use, by name, id or ARN, separated by commas",
+        default: "all visible namespaces",
         example: "prod.local,ns-abcdefghijklmnop",
     },
     Documented {
         variable: "CREATE_NAMESPACES",
         meaning: "`true`: a missing namespace is created together with its first service, as an HTTP \
-                  namespace; never one whose name has a dot or begins with `ns-`",
+                  namespace, unless its name contains a dot or begins with `ns-`",
         default: "`false`",
         example: "true",
     },
@@ -39,7 +39,7 @@ pub const DOCUMENTED: &[Documented] = &[
         variable: "DELETE_EMPTY_SERVICES",
         meaning: "`true`: a full sync of all clusters deletes Cloud Map services that carry our tag, \
                   hold no instance, and are claimed by no Service; only with `POLICY` `sync`",
-        default: "`false`: an ECS service at zero tasks may point at one",
+        default: "`false`, since an ECS service with zero tasks may refer to one",
         example: "true",
     },
     Documented {
@@ -56,7 +56,7 @@ pub const DOCUMENTED: &[Documented] = &[
     },
     Documented {
         variable: "POLICY",
-        meaning: "`sync`: everything; `upsert-only`: never ends a claim's instances; \
+        meaning: "`sync`: all changes; `upsert-only`: keeps the instances of an ended claim; \
                   `create-only`: creates and registers, and nothing else",
         default: "`sync`",
         example: "upsert-only",
@@ -89,14 +89,14 @@ pub const DOCUMENTED: &[Documented] = &[
     },
     Documented {
         variable: "NAME_POLICY",
-        meaning: "who may claim what, as JSON or `ssm:/name`: see [Name policy](docs/name-policy.md)",
+        meaning: "the names that each Service may claim, as JSON or `ssm:/name`: see [Name policy](docs/name-policy.md)",
         default: "everything is allowed",
         example: r#"[{"clusters":["*"],"kubernetesNamespaces":["shop"],"cloudMapNamespaces":["prod*"],"names":["shop-*"]}]"#,
     },
     Documented {
         variable: "PURGE_DEAD_CLUSTERS_AFTER",
-        meaning: "after this time the instances of a cluster that EKS knows no more are taken out: \
-                  see [Dead clusters](docs/operations/dead-clusters.md)",
+        meaning: "the time after which the instances of a cluster that no longer exists in EKS are \
+                  deregistered: see [Dead clusters](docs/operations/dead-clusters.md)",
         default: "off",
         example: "7d",
     },
@@ -123,15 +123,16 @@ pub const DOCUMENTED: &[Documented] = &[
     },
     Documented {
         variable: "QUEUE_URL",
-        meaning: "the URL of the function's own queue: a message that failed is delivered again after 1, 2, 4, 8 … \
-                  minutes, an hour at most. It needs the right to `sqs:ChangeMessageVisibility`",
-        default: "that of `FAN_OUT`; without either it is delivered again after the queue's visibility timeout",
+        meaning: "the URL of the function's own queue: a failed message is delivered again after 1, 2, 4, 8 … \
+                  minutes, at most an hour. This needs the permission `sqs:ChangeMessageVisibility`",
+        default: "that of `FAN_OUT`; if neither is set, a failed message is delivered again after the \
+                  queue's visibility timeout",
         example: "https://sqs.eu-central-1.amazonaws.com/111122223333/cloud-map-sync",
     },
     Documented {
         variable: "QUOTA_SHARE",
-        meaning: "the part of the account's rates of Cloud Map calls that the function uses; ECS and others \
-                  live from the same rates. `1` is all of it, more than that is no limit",
+        meaning: "the part of the account's rate limits for Cloud Map calls that the function uses; ECS and \
+                  others share these limits. `1` is all of it, and a larger number removes the limit",
         default: "`0.5`",
         example: "0.8",
     },

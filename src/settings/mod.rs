@@ -227,22 +227,22 @@ mod tests {
         let text = mistakes.expect_err("all are wrong").to_string().replace("; ", "\n");
         insta::assert_snapshot!(text, @r#"
         17 mistakes in the settings
-        CLUSTERS: it is not set, and there is nothing to keep in step without it (example: CLUSTERS=blue,green)
+        CLUSTERS: it is not set, and at least one cluster is required (example: CLUSTERS=blue,green)
         OWNER_ID: it must be 1 to 256 printable ASCII characters without spaces (example: OWNER_ID=team-a)
-        ANNOTATION_PREFIX: "Upper/" is no lower-case DNS name with a '/' after it (example: ANNOTATION_PREFIX=discovery.example.com/)
-        CLOUD_MAP_NAMESPACES: "a b" is no name, id or ARN of a Cloud Map namespace (example: CLOUD_MAP_NAMESPACES=prod.local,ns-abcdefghijklmnop)
+        ANNOTATION_PREFIX: "Upper/" is not a lower-case DNS name with a '/' at its end (example: ANNOTATION_PREFIX=discovery.example.com/)
+        CLOUD_MAP_NAMESPACES: "a b" is not the name, id or ARN of a Cloud Map namespace (example: CLOUD_MAP_NAMESPACES=prod.local,ns-abcdefghijklmnop)
         CREATE_NAMESPACES: "HTTP" is neither true nor false (example: CREATE_NAMESPACES=true)
-        POLICY: "delete" is none of sync, upsert-only, create-only (example: POLICY=upsert-only)
-        GUARD_SHARE: "101" is no whole number from 0 to 100 (example: GUARD_SHARE=30)
-        GUARD_MINIMUM: "-1" is no whole number (example: GUARD_MINIMUM=25)
-        GUARD_WAIT: "10" is no time such as 90s, 10m or 1h (example: GUARD_WAIT=1h)
-        SCHEDULE_MINUTES: "1m" is no whole number from 1 to 1440 (example: SCHEDULE_MINUTES=5)
+        POLICY: "delete" is not one of sync, upsert-only, create-only (example: POLICY=upsert-only)
+        GUARD_SHARE: "101" is not a whole number from 0 to 100 (example: GUARD_SHARE=30)
+        GUARD_MINIMUM: "-1" is not a whole number (example: GUARD_MINIMUM=25)
+        GUARD_WAIT: "10" is not a duration such as 90s, 10m or 1h (example: GUARD_WAIT=1h)
+        SCHEDULE_MINUTES: "1m" is not a whole number from 1 to 1440 (example: SCHEDULE_MINUTES=5)
         DNS_NAMESPACES: "no" is neither true nor false (example: DNS_NAMESPACES=false)
-        PURGE_DEAD_CLUSTERS_AFTER: "0d" is neither off nor a time such as 12h or 7d (example: PURGE_DEAD_CLUSTERS_AFTER=7d)
+        PURGE_DEAD_CLUSTERS_AFTER: "0d" is neither off nor a duration such as 12h or 7d (example: PURGE_DEAD_CLUSTERS_AFTER=7d)
         DRY_RUN: "yes" is neither true nor false (example: DRY_RUN=true)
-        FAN_OUT: "true" is no URL of a queue (example: FAN_OUT=https://sqs.eu-central-1.amazonaws.com/111122223333/cloud-map-sync)
-        QUEUE_URL: "own" is no URL of a queue (example: QUEUE_URL=https://sqs.eu-central-1.amazonaws.com/111122223333/cloud-map-sync)
-        QUOTA_SHARE: "0" is no number from 0.001 (example: QUOTA_SHARE=0.8)
+        FAN_OUT: "true" is not the URL of a queue (example: FAN_OUT=https://sqs.eu-central-1.amazonaws.com/111122223333/cloud-map-sync)
+        QUEUE_URL: "own" is not the URL of a queue (example: QUEUE_URL=https://sqs.eu-central-1.amazonaws.com/111122223333/cloud-map-sync)
+        QUOTA_SHARE: "0" is not a number of at least 0.001 (example: QUOTA_SHARE=0.8)
         REGISTRY_READ: "Discover" is neither list nor discover (example: REGISTRY_READ=discover)
         "#);
     }
@@ -278,8 +278,8 @@ mod tests {
         let mistakes = [none, wrong, twice].map(|it| it.expect_err("mistakes").0);
         let lines = mistakes.iter().flatten().map(|it| format!("{}: {}", it.variable, it.problem));
         insta::assert_snapshot!(lines.collect::<Vec<_>>().join("\n"), @r#"
-        CLUSTERS: Parameter Store has nothing as the parameters under /c/
-        NAME_POLICY: Parameter Store has nothing as the parameters under /p/
+        CLUSTERS: Parameter Store does not have the parameters under /c/
+        NAME_POLICY: Parameter Store does not have the parameters under /p/
         CLUSTERS: parameter /c/a: "a/b" is neither the name nor the ARN of an EKS cluster
         NAME_POLICY: parameter /p/2: [0]: missing field `clusters` at line 1 column 3
         CLUSTERS: parameter /c/b: cluster "blue" is named twice

@@ -11,13 +11,15 @@ pub fn parse(texts: &[Text<'_>]) -> Result<Option<NamePolicy>, String> {
         policy.extend(parse_rules(text.text).map_err(|problem| text.problem(&problem))?);
     }
     if policy.is_empty() && !texts.is_empty() {
-        return Err("it has no rule and would allow nothing; not set, it allows everything".into());
+        return Err(
+            "it contains no rule and allows nothing; if unset, everything is allowed".into()
+        );
     }
     Ok(if texts.is_empty() { None } else { Some(NamePolicy(policy)) })
 }
 
 fn parse_rules(text: &str) -> Result<Vec<Rule>, String> {
-    let whole = |error: &serde_json::Error| format!("it is no JSON list of rules: {error}");
+    let whole = |error: &serde_json::Error| format!("it is not a JSON list of rules: {error}");
     let mut json = serde_json::Deserializer::from_str(text);
     let rules: Vec<Rule> = serde_path_to_error::deserialize(&mut json).map_err(|error| {
         let (path, error) = (error.path().to_string(), error.inner());
@@ -90,15 +92,15 @@ mod tests {
         ];
         let mistakes = mistakes.map(|result| result.expect_err("a mistake"));
         insta::assert_snapshot!(mistakes.join("\n"), @r#"
-        it is no JSON list of rules: EOF while parsing a value at line 1 column 0
-        it has no rule and would allow nothing; not set, it allows everything
-        it is no JSON list of rules: invalid type: map, expected a sequence at line 1 column 0
-        it is no JSON list of rules: trailing characters at line 3 column 30
+        it is not a JSON list of rules: EOF while parsing a value at line 1 column 0
+        it contains no rule and allows nothing; if unset, everything is allowed
+        it is not a JSON list of rules: invalid type: map, expected a sequence at line 1 column 0
+        it is not a JSON list of rules: trailing characters at line 3 column 30
         [1]: missing field `clusters` at line 5 column 27
         [0].name: unknown field `name`, expected one of `clusters`, `kubernetesNamespaces`, `cloudMapNamespaces`, `names`, `cidrs`, `maxInstances`, `maxNames` at line 2 column 47
         [0].names: invalid type: string "web", expected a sequence at line 2 column 55
-        [0].names[0]: "web-[ab]" has a "[", and only * and ? are special; list alternatives as strings of their own at line 2 column 62
-        [0].cidrs[0]: "10.0.0.0/40" is no range of addresses, for instance "10.0.0.0/16" or "fd00::/8" at line 2 column 83
+        [0].names[0]: "web-[ab]" has a "[", and only * and ? are special; list alternatives as separate strings at line 2 column 62
+        [0].cidrs[0]: "10.0.0.0/40" is not a range of addresses, for instance "10.0.0.0/16" or "fd00::/8" at line 2 column 83
         [0].cidrs: it is empty; without it all are allowed
         [0].kubernetesNamespaces: it is empty; "*" matches everything, and "names": [] allows nothing
         [0].maxInstances: invalid value: integer `0`, expected a nonzero usize at line 3 column 25

@@ -58,7 +58,7 @@ impl Reference {
         let whole = name.starts_with('/') && name.len() > 1 && !name.contains("//");
         if !whole || name.len() > MAX_NAME || !name.chars().all(allowed) {
             return Err(format!(
-                "{text:?} is neither ssm:/NAME, a parameter, nor ssm:/PATH/, all directly under a path"
+                "{text:?} is neither ssm:/NAME (one parameter) nor ssm:/PATH/ (all parameters directly under a path)"
             ));
         }
         let path = name.ends_with('/');
@@ -83,7 +83,7 @@ pub(super) fn texts<'a>(
     };
     let found = parameters.get(&reference).map(Vec::as_slice).unwrap_or_default();
     if found.is_empty() {
-        return Err(format!("Parameter Store has nothing as {reference}"));
+        return Err(format!("Parameter Store does not have {reference}"));
     }
     let text = |it: &'a Parameter| Text { parameter: Some(&it.name), text: it.value.trim() };
     Ok(found.iter().map(text).collect())

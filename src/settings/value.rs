@@ -1,4 +1,4 @@
-//! Parses the value of each setting. `None` is a variable that is not set.
+//! Parses the value of each setting. `None` means that the variable is not set.
 
 use crate::cloud_map::QuotaShare;
 use crate::model::{NamespaceReference, SignedDuration};
@@ -10,7 +10,8 @@ pub fn namespaces(text: Option<&str>) -> Result<Vec<NamespaceReference>, String>
     let items = text.unwrap_or_default().split(',').map(str::trim).filter(|item| !item.is_empty());
     items
         .map(|item| {
-            let problem = || format!("{item:?} is no name, id or ARN of a Cloud Map namespace");
+            let problem =
+                || format!("{item:?} is not the name, id or ARN of a Cloud Map namespace");
             NamespaceReference::parse(item).ok_or_else(problem)
         })
         .collect()
@@ -38,7 +39,7 @@ pub fn annotation_prefix(text: Option<&str>) -> Result<String, String> {
     if domain.len() <= 253 && domain.split('.').all(label) {
         Ok(format!("{domain}/"))
     } else {
-        Err(format!("{text:?} is no lower-case DNS name with a '/' after it"))
+        Err(format!("{text:?} is not a lower-case DNS name with a '/' at its end"))
     }
 }
 
@@ -47,7 +48,7 @@ pub fn policy(text: Option<&str>) -> Result<Policy, String> {
         return Ok(Policy::default());
     };
     let found = Policy::ALL.into_iter().find(|policy| policy.to_string() == text);
-    found.ok_or_else(|| format!("{text:?} is none of sync, upsert-only, create-only"))
+    found.ok_or_else(|| format!("{text:?} is not one of sync, upsert-only, create-only"))
 }
 
 pub fn read_by(text: Option<&str>) -> Result<ReadBy, String> {
@@ -58,37 +59,37 @@ pub fn read_by(text: Option<&str>) -> Result<ReadBy, String> {
     }
 }
 
-/// Whole per cent, with or without the sign.
+/// A whole percentage, with or without `%`.
 pub fn per_cent(text: Option<&str>, default: u8) -> Result<u8, String> {
     let Some(text) = text else { return Ok(default) };
     let number = text.strip_suffix('%').unwrap_or(text).trim_end().parse();
     let share = number.ok().filter(|share| *share <= 100);
-    share.ok_or_else(|| format!("{text:?} is no whole number from 0 to 100"))
+    share.ok_or_else(|| format!("{text:?} is not a whole number from 0 to 100"))
 }
 
 pub fn count(text: Option<&str>, default: usize) -> Result<usize, String> {
     let Some(text) = text else { return Ok(default) };
-    text.parse().map_err(|_| format!("{text:?} is no whole number"))
+    text.parse().map_err(|_| format!("{text:?} is not a whole number"))
 }
 
-/// A time with its unit, as `90s`, `10m`, `1h 30m` or `7d`, up to a year.
+/// A duration with its unit, such as `90s`, `10m`, `1h 30m` or `7d`, up to a year.
 pub fn duration(text: Option<&str>, default: SignedDuration) -> Result<SignedDuration, String> {
     let Some(text) = text else { return Ok(default) };
-    parse_duration(text).ok_or_else(|| format!("{text:?} is no time such as 90s, 10m or 1h"))
+    parse_duration(text).ok_or_else(|| format!("{text:?} is not a duration such as 90s, 10m or 1h"))
 }
 
-/// Whole minutes up to a day.
+/// Whole minutes, up to a day.
 pub fn minutes(text: Option<&str>, default: SignedDuration) -> Result<SignedDuration, String> {
     let Some(text) = text else { return Ok(default) };
     let minutes = text.parse().ok().filter(|minutes| (1..=1440).contains(minutes));
-    let problem = || format!("{text:?} is no whole number from 1 to 1440");
+    let problem = || format!("{text:?} is not a whole number from 1 to 1440");
     minutes.map(SignedDuration::from_mins).ok_or_else(problem)
 }
 
-/// A time, or `off`.
+/// A duration, or `off`.
 pub fn duration_or_off(text: Option<&str>) -> Result<Option<SignedDuration>, String> {
     let Some(text) = text.filter(|text| *text != "off") else { return Ok(None) };
-    let problem = || format!("{text:?} is neither off nor a time such as 12h or 7d");
+    let problem = || format!("{text:?} is neither off nor a duration such as 12h or 7d");
     parse_duration(text).map(Some).ok_or_else(problem)
 }
 
@@ -114,11 +115,11 @@ pub fn is_false(text: Option<&str>) -> Result<bool, String> {
     boolean(text.or(Some("true"))).map(|is_true| !is_true)
 }
 
-/// A number from 0.001, where 1 is the whole limit.
+/// A number of at least 0.001; 1 is the whole limit.
 pub fn quota_share(text: Option<&str>) -> Result<QuotaShare, String> {
     let Some(text) = text else { return Ok(QuotaShare::default()) };
     let share = text.parse().ok().and_then(QuotaShare::new);
-    share.ok_or_else(|| format!("{text:?} is no number from 0.001"))
+    share.ok_or_else(|| format!("{text:?} is not a number of at least 0.001"))
 }
 
 /// The URL of a queue: host, account and name.
@@ -127,5 +128,7 @@ pub fn queue_url(text: Option<&str>) -> Result<Option<String>, String> {
     let rest = text.split_once("://").filter(|(scheme, _)| ["http", "https"].contains(scheme));
     let parts = rest.map(|(_, rest)| rest.split('/').filter(|part| !part.is_empty()).count());
     let is_url = parts == Some(3) && !text.contains(char::is_whitespace);
-    is_url.then(|| Some(text.to_owned())).ok_or_else(|| format!("{text:?} is no URL of a queue"))
+    is_url
+        .then(|| Some(text.to_owned()))
+        .ok_or_else(|| format!("{text:?} is not the URL of a queue"))
 }

@@ -111,7 +111,7 @@ async fn mistakes_in_parameters_are_told_with_the_parameters_name() {
 
     assert_eq!(failure.error_type, "InvalidSettings");
     for mistake in [
-        "CLUSTERS: parameter /cloud-map-sync/clusters/green: it is no object of a cluster",
+        "CLUSTERS: parameter /cloud-map-sync/clusters/green: it is not a valid cluster object",
         "NAME_POLICY: parameter /cloud-map-sync/name-policy: [0]: missing field `clusters`",
     ] {
         assert!(failure.error_message.contains(mistake), "{}", failure.error_message);

@@ -156,7 +156,7 @@ async fn dead_cluster_is_purged_when_the_time_has_passed_since_it_was_first_seen
     let report = sync(&world.function(&[WEEK]).await).await;
     assert_eq!((report.counts.orphaned, report.counts.deregistered), (4, 4), "{report}");
     assert!(
-        report.to_string().contains("its cluster is gone, first seen so 2026-11-21"),
+        report.to_string().contains("its cluster is gone, first noticed at 2026-11-21"),
         "{report}"
     );
     assert_eq!(world.all_addresses(), WITHOUT_GREEN);
@@ -170,7 +170,7 @@ async fn dropped_cluster_is_purged_only_where_eks_knows_it_no_more() {
     let settings = [WEEK, ("CLUSTERS", "blue")];
     for day in 0..9 {
         let report = sync(&world.function(&settings).await).await;
-        assert!(orphans(&report).detail.contains("and EKS has it"), "day {day}: {report}");
+        assert!(orphans(&report).detail.contains("but exists in EKS"), "day {day}: {report}");
         world.clock.advance(DAY);
     }
     assert_eq!(world.fleet.cloud_map.writes(), 0);

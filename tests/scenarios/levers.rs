@@ -71,7 +71,7 @@ async fn at_most_so_many_instances_are_registered_and_the_same_ones_stay() {
 
     fleet.service(web(&[("max-instances", "1")]));
     let planned = plan(&function).await.to_string();
-    assert!(planned.contains("max-instances of the Service leaves it out"), "{planned}");
+    assert!(planned.contains("it exceeds max-instances of the Service"), "{planned}");
     converge(&fleet, &function).await;
     assert!(ours().len() == 1 && ours().is_subset(&first));
 

@@ -66,7 +66,8 @@ async fn service_that_is_full_of_others_takes_what_fits_and_the_owner_hears_both
     assert_eq!(planned.counts.registered, 10, "{}", planned.counts);
     let report = converge(&fleet, &function).await;
 
-    let line = "10 of 20 instances fit: a Cloud Map service takes 1000, and 990 in it are not ours";
+    let line =
+        "10 of 20 instances fit: a Cloud Map service can have 1000, and 990 in it are not ours";
     assert_eq!(said_of(&planned, "ServiceFull"), line);
     assert_eq!((held_back(&report), report.counts.registered), (vec!["ServiceFull"], 10));
     let events = fleet.cluster.events("shop");

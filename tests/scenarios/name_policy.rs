@@ -64,7 +64,7 @@ async fn claim_that_is_not_allowed_any_more_is_ended_and_the_next_takes_the_name
     assert_eq!(writes(&fleet), Vec::<String>::new());
     for words in [
         "NAME_POLICY does not allow Service ops/web this name",
-        "no rule of NAME_POLICY is for Kubernetes namespace ops of cluster blue",
+        "no rule of NAME_POLICY applies to Kubernetes namespace ops of cluster blue",
         "NAME_POLICY lets Services of Kubernetes namespace shop claim web* in the Cloud Map namespaces prod",
     ] {
         assert!(planned.contains(words), "{words}: {planned}");

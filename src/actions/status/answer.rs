@@ -1,5 +1,5 @@
-//! The answer of the action `status`: the number of instances of each party in each Cloud Map service. It is counted
-//! from one read of each registry, and split into the columns of the table.
+//! The answer of the action `status`: the number of instances of each party in each Cloud Map service, counted from one
+//! read of each registry, and grouped by the columns of the table.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,9 +17,8 @@ pub struct Status {
     pub owner: String,
     /// The ARNs of the selected clusters.
     pub clusters: Vec<String>,
-    /// The Cloud Maps.
     pub registries: Vec<RegistryStatus>,
-    /// The part that is left out, if the answer is too large for a Lambda response.
+    /// A note on the omitted part, if the answer is too large for a Lambda response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cut: Option<String>,
 }
@@ -28,13 +27,12 @@ pub struct Status {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RegistryStatus {
-    /// Its name, if it is not the function's own Cloud Map.
+    /// The registry's name, if it is not the function's own Cloud Map.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub registry: Option<String>,
-    /// The error that kept it from being read.
+    /// The error of the read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// Its services.
     pub services: Vec<ServiceStatus>,
 }
 
@@ -48,10 +46,9 @@ pub struct ServiceStatus {
     pub name: String,
     /// `HTTP`, or its record types.
     pub kind: String,
-    /// The error that keeps its instances unknown.
+    /// The error of the read of its instances.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unreadable: Option<String>,
-    /// The instances of each party.
     pub instances: Vec<Share>,
 }
 
@@ -59,7 +56,6 @@ pub struct ServiceStatus {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Share {
-    /// The kind of party.
     pub by: ShareOf,
     /// The cluster's ARN, or cluster and service of ECS.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -67,7 +63,6 @@ pub struct Share {
     /// The `OWNER_ID` in the marks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
-    /// The number of instances.
     pub count: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Arbitrary JSON, arbitrary text and damaged payloads: nothing panics, and each reading is a name or a reason.
+//! Arbitrary JSON, arbitrary text and damaged payloads: the reader never panics, and returns a name or a reason.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::super::read;
 use super::{FIXTURES, describe, fixture};
 
-/// The words at which the reader branches, so that arbitrary JSON gets past the first `if`.
+/// The words on which the reader branches, so that arbitrary JSON passes its first checks.
 fn word() -> impl Strategy<Value = String> {
     let words = [
         "Records",
@@ -82,7 +82,7 @@ fn any_json() -> impl Strategy<Value = Value> {
     })
 }
 
-/// One record's reading, by way of a whole payload.
+/// Reads one record as a part of a whole payload.
 fn read_body(body: &str) -> Vec<String> {
     let record = json!({"messageId": "1", "eventSource": "aws:sqs", "body": body});
     describe(read(&json!({"Records": [record]})).expect("a batch"))
@@ -124,7 +124,7 @@ proptest! {
     }
 }
 
-/// JSON pointers to all values inside.
+/// JSON pointers to all values in a value.
 fn paths_of(value: &Value) -> Vec<String> {
     let escape = |key: &str| key.replace('~', "~0").replace('/', "~1");
     let children: Vec<(String, &Value)> = match value {

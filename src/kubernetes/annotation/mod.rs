@@ -36,7 +36,7 @@ pub const DOCUMENTED: [Documented; 12] = [
     Documented {
         name: HOSTNAME,
         meaning: "the Cloud Map service's name, or several separated by commas, of which the first 20 count; opts the Service in",
-        default: "the Service is left alone",
+        default: "the Service is ignored",
         example: "web",
     },
     Documented {
@@ -49,7 +49,7 @@ pub const DOCUMENTED: [Documented; 12] = [
         name: TTL,
         meaning: "TTL in seconds of the records of a DNS service: of one that is created, and of an \
                   existing one that carries our tag",
-        default: "`60` at creation; later nothing is changed",
+        default: "`60` at creation; the TTL of an existing service is not changed",
         example: "15",
     },
     Documented {
@@ -67,22 +67,22 @@ pub const DOCUMENTED: [Documented; 12] = [
     },
     Documented {
         name: CLAIM,
-        meaning: "`shared` registers the endpoints of several Services of the cluster under one name, where \
-                  all who claim it say so; `exclusive` leaves it to one of them",
+        meaning: "`shared` registers the endpoints of several Services of the cluster under one name, if \
+                  all Services that claim it set `shared`; with `exclusive` only one of them gets it",
         default: "`exclusive`",
         example: "shared",
     },
     Documented {
         name: PUBLISH,
-        meaning: "`false` withdraws the Service's instances and keeps its claim to the name",
+        meaning: "`false` deregisters the Service's instances and keeps its claim to the name",
         default: "`true`",
         example: "false",
     },
     Documented {
         name: MAX_INSTANCES,
-        meaning: "registers at most so many instances, and the same ones from run to run: a canary \
+        meaning: "registers at most this number of instances, the same ones in every run: for a canary \
                   beside ECS",
-        default: "all of them",
+        default: "no limit",
         example: "1",
     },
     Documented {
@@ -93,15 +93,15 @@ pub const DOCUMENTED: [Documented; 12] = [
     },
     Documented {
         name: HEALTH,
-        meaning: "`membership` registers ready pods only; `custom` registers the others, too, and writes \
+        meaning: "`membership` registers only ready pods; `custom` also registers the others, and writes \
                   readiness as Cloud Map's custom health",
         default: "`membership`",
         example: "custom",
     },
     Documented {
         name: TERMINATING,
-        meaning: "`keep-serving` keeps a terminating pod registered while it serves, `drop` takes it \
-                  out at once",
+        meaning: "`keep-serving` keeps a terminating pod registered while it serves, `drop` \
+                  deregisters it at once",
         default: "`drop`",
         example: "keep-serving",
     },
@@ -221,7 +221,7 @@ mod tests {
         let mistakes = mistakes.expect("annotated").expect_err("all are wrong");
         let lines: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
         insta::assert_snapshot!(lines.join("\n"), @r#"
-        annotation cloudmap.controller/hostname is "web,,x": "" is no name of a Cloud Map service: it is empty
+        annotation cloudmap.controller/hostname is "web,,x": "" is not a valid Cloud Map service name: it is empty
         annotation cloudmap.controller/namespace is "a b": it must be the name, id or ARN of a Cloud Map namespace
         annotation cloudmap.controller/ttl is "-1": it must be whole seconds from 0 to 2147483647
         annotation cloudmap.controller/port is "0": "0" is neither a port number from 1 to 65535 nor a port's name

@@ -17,8 +17,9 @@ const MAX_TTL: u32 = 2_147_483_647;
 pub fn parse_names(value: &str) -> Result<Vec<ServiceName>, String> {
     let (mut names, mut seen) = (Vec::new(), BTreeSet::new());
     for text in value.split(',').map(str::trim) {
-        let name = ServiceName::parse(text)
-            .map_err(|problem| format!("{text:?} is no name of a Cloud Map service: {problem}"))?;
+        let name = ServiceName::parse(text).map_err(|problem| {
+            format!("{text:?} is not a valid Cloud Map service name: {problem}")
+        })?;
         if seen.insert(name.clone()) {
             names.push(name);
         }
@@ -116,7 +117,7 @@ pub fn parse_attributes(value: &str) -> Result<Attributes, String> {
     let keys: usize = all.keys().map(|key| key.len() + 1).sum();
     if all.len() > MAX_ATTRIBUTES || keys > 1024 {
         mistakes.push(format!(
-            "it has {} keys of {keys} characters together; {MAX_ATTRIBUTES} keys and 1,024 characters are the most",
+            "it has {} keys with {keys} characters in total; the limits are {MAX_ATTRIBUTES} keys and 1,024 characters",
             all.len()
         ));
     }
@@ -124,7 +125,8 @@ pub fn parse_attributes(value: &str) -> Result<Attributes, String> {
 }
 
 fn attribute(pair: &str) -> Result<(&str, &str), String> {
-    let (key, value) = pair.split_once('=').ok_or_else(|| format!("{pair:?} is no key=value"))?;
+    let (key, value) =
+        pair.split_once('=').ok_or_else(|| format!("{pair:?} is not of the form key=value"))?;
     check_key(key)?;
     check_value(key, value)?;
     Ok((key, value))
@@ -133,7 +135,7 @@ fn attribute(pair: &str) -> Result<(&str, &str), String> {
 fn check_key(key: &str) -> Result<(), String> {
     let printable = key.bytes().all(|byte| (b'!'..=b'~').contains(&byte));
     if !(1..=255).contains(&key.len()) || !printable {
-        return Err(format!("the key {key:?} is not 1 to 255 printable ASCII characters"));
+        return Err(format!("the key {key:?} must be 1 to 255 printable ASCII characters"));
     }
     let reserved = ["AWS_", "ECS_", MARK_PREFIX].iter().any(|prefix| key.starts_with(prefix));
     if reserved || [AVAILABILITY_ZONE, REGION].contains(&key) {
@@ -146,7 +148,7 @@ fn check_value(key: &str, value: &str) -> Result<(), String> {
     let printable = value.bytes().all(|byte| byte == b'\t' || (b' '..=b'~').contains(&byte));
     if value.len() > 1024 || !printable || value.starts_with([' ', '\t']) {
         return Err(format!(
-            "the value of {key:?} is not up to 1,024 printable ASCII characters that begin with no blank"
+            "the value of {key:?} must be at most 1,024 printable ASCII characters and must not begin with a space or a tab"
         ));
     }
     Ok(())
@@ -165,15 +167,15 @@ mod tests {
         let cases = [
             ("team=a,tier=", Ok(2)),
             ("url=http://a=b", Ok(1)),
-            ("team", Err("\"team\" is no key=value")),
-            ("", Err("\"\" is no key=value")),
-            ("=a", Err("the key \"\" is not 1 to 255 printable ASCII characters")),
-            ("te am=a", Err("the key \"te am\" is not 1 to 255 printable ASCII characters")),
+            ("team", Err("\"team\" is not of the form key=value")),
+            ("", Err("\"\" is not of the form key=value")),
+            ("=a", Err("the key \"\" must be 1 to 255 printable ASCII characters")),
+            ("te am=a", Err("the key \"te am\" must be 1 to 255 printable ASCII characters")),
             ("a=1,a=2", Err("the key \"a\" occurs twice")),
             (
                 "AWS_A=1,team,b=2,REGION=x",
                 Err(
-                    "the key \"AWS_A\" is reserved; \"team\" is no key=value; the key \"REGION\" is reserved",
+                    "the key \"AWS_A\" is reserved; \"team\" is not of the form key=value; the key \"REGION\" is reserved",
                 ),
             ),
             ("AWS_INSTANCE_IPV4=1", Err("the key \"AWS_INSTANCE_IPV4\" is reserved")),
@@ -181,7 +183,7 @@ mod tests {
             (
                 &many,
                 Err(
-                    "it has 21 keys of 54 characters together; 20 keys and 1,024 characters are the most",
+                    "it has 21 keys with 54 characters in total; the limits are 20 keys and 1,024 characters",
                 ),
             ),
             ("REGION=1", Err("the key \"REGION\" is reserved")),

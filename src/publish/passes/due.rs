@@ -5,18 +5,19 @@ use crate::model::attributes::SIGHTING;
 use crate::publish::plan::{Change, Stage};
 
 impl Turn<'_> {
-    /// Takes out the changes that are made next: those of the first stage that has any.
+    /// Removes and returns the changes that are made next: those of the first stage that has any.
     pub(super) fn take_due(&mut self) -> Option<Vec<Change>> {
         let is_contested = |stage| self.contested.iter().any(|change| change.stage() == stage);
         if is_contested(Stage::Create) {
-            // The registrations there are decided again, on the instances that are there now.
+            // The registrations there are planned again, on the instances that exist now.
             return None;
         }
         let (record, pass) = (&self.record, self.pass);
         let registers = |change: &Change, other: &Change| {
             other.stage() == Stage::Register && other.place() == change.place()
         };
-        // A cluster without an instance under a name of other clusters may not change the TTL of that name.
+        // A cluster without an instance in a Cloud Map service must not set its TTL. So after a refused registration
+        // the next plan decides about the TTL.
         let is_refused =
             |change: &Change| self.refused.iter().any(|refused| refused.place() == change.place());
         let all = &self.open;

@@ -1,4 +1,4 @@
-//! Outcomes: of one call, of one change, and of a plan.
+//! The outcomes of a call, of a change and of a plan.
 
 use std::sync::Arc;
 
@@ -9,15 +9,15 @@ use crate::report::ChangeResult;
 /// The outcome of a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Not tried: a plan, or a dry run.
+    /// Not attempted: a plan or a dry run.
     Planned,
-    /// Cloud Map has carried it out.
+    /// Made.
     Applied,
-    /// Not done, and a retry would not help.
+    /// Not made, and a retry would not help.
     HeldBack(Reason),
-    /// Tried, and failed.
+    /// Attempted, and failed.
     Failed(String),
-    /// Not tried, since there was no time or an earlier change failed.
+    /// Not attempted, since there was no time or an earlier change failed.
     Undone(String),
 }
 
@@ -42,18 +42,18 @@ impl Outcome {
 pub enum Effect {
     /// The change has this outcome.
     Is(Outcome),
-    /// The Cloud Map service exists now, under this ARN.
+    /// The Cloud Map service was created with this ARN.
     Created(String),
-    /// Another writer changed it at the same time: it is read and decided again.
+    /// The change conflicts with another writer: its Cloud Map service is read again, and the change planned again.
     Contested,
-    /// Cloud Map takes no more instances in the namespace; with the text of its answer.
+    /// Cloud Map accepts no more instances in the namespace; with its error message.
     Full(String),
 }
 
 /// A change of one Kubernetes Service with its outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Applied {
-    /// The Service that took the turn.
+    /// The Service in whose turn the change was made.
     pub service: ServiceRef,
     pub change: Change,
     pub outcome: Outcome,
@@ -65,12 +65,12 @@ pub struct Results {
     pub applied: Vec<Applied>,
     /// The lines that later plans of the run hold back.
     pub held_back: Vec<HeldBack>,
-    /// The guard's judgement between the passes, if it holds a loss then.
+    /// The guard's verdict between the passes, if it holds a loss then.
     pub guard: Option<Arc<GuardStatus>>,
 }
 
 impl Results {
-    /// The changes that Cloud Map refused for good.
+    /// The changes that were held back when they were made.
     pub fn refused(&self) -> Vec<HeldBack> {
         let refused = self.applied.iter().filter_map(|applied| match &applied.outcome {
             Outcome::HeldBack(reason) => Some(HeldBack {

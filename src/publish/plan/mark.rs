@@ -1,5 +1,5 @@
-//! Notes of the function for its later runs: a mark on an instance of ours, set and taken away by
-//! changes of the plan like any other. Never on anything of others.
+//! Notes of the function for its later runs. A note is a mark on an instance of ours, set and removed by ordinary
+//! changes of the plan. Instances of other owners never get one.
 
 use super::instances::health;
 use super::instances::rewrite;
@@ -18,15 +18,15 @@ pub fn carriers<'a>(
     })
 }
 
-/// Whether an instance can carry a mark beside all that it has.
+/// Whether an instance with one more mark stays within Cloud Map's limits for attributes.
 pub fn has_room(present: &Attributes, mark: &str, text: &str) -> bool {
     let mut attributes = present.clone();
     set(&mut attributes, mark, Some(text));
     rewrite::beyond_limits(&attributes).is_none()
 }
 
-/// Sets or takes away a mark: in the rewrite that is planned for the instance, or in one of its own. A
-/// deregistered instance loses its mark.
+/// Sets or removes a mark: in the rewrite that is planned for the instance, or in an additional one. A deregistered
+/// instance loses its mark.
 pub fn put(
     observation: &Observation,
     at: &InstanceKey,
@@ -61,7 +61,7 @@ pub fn put(
                 Change::Rewrite { place, instance, attributes, differences, exchange: None };
             let marked = observation.owner.service_of(present);
             if let Some(marked) = marked.filter(|_| observation.rules.policy.allows(&change)) {
-                // Rewritten in another turn than the one in which it goes, it might come back.
+                // In the turn that deregisters it: a rewrite in another turn could register it again afterwards.
                 plan.changes.entry(turn.unwrap_or(marked)).or_default().push(change);
             }
         }
@@ -75,7 +75,7 @@ fn set(attributes: &mut Attributes, mark: &str, text: Option<&str>) {
     }
 }
 
-/// The difference that a report shows of a mark: the time that it begins with.
+/// The difference in a mark for the report: only the time at the start of the mark.
 fn difference(present: &Attributes, mark: &str, text: Option<&str>) -> Difference {
     let time = |text: &str| text.split(' ').next().unwrap_or_default().to_owned();
     Difference {

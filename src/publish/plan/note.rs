@@ -4,11 +4,11 @@
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Note {
     /// The function may not read it.
-    #[error("{0}; no Service claims it, and nothing of ours was seen in it")]
+    #[error("{0}; no Service claims it, and no instance of ours was seen in it")]
     Unread(String),
     /// Other clusters have a say in the TTL.
     #[error(
-        "ttl {wanted} is asked for, and the records have {present}: other clusters are registered under this name, too ({}); of the TTLs that all of them ask for the smallest counts, and a run that has not read all of them only lowers it", others.join(", ")
+        "ttl {wanted} is requested, and the records have {present}: other clusters also have instances under this name ({}); the smallest TTL that any of the clusters requests applies, and a run that has not read all of them only lowers it", others.join(", ")
     )]
     TtlWaits {
         /// The TTL that this cluster asks for.

@@ -1,5 +1,5 @@
-//! One read of a cluster and of Cloud Map, with the rules that it is looked at under. The marks of our instances are read
-//! here for every rule.
+//! One read of a cluster and of Cloud Map, with the rules of the installation. Its methods find our instances by their
+//! marks.
 
 use std::sync::Arc;
 
@@ -7,35 +7,32 @@ use super::change::describe;
 use super::{Change, DeregisterReason, Extent, Judged, Place, Rules, WaitsFor};
 use crate::model::{Attributes, Desired, Held, Owner, Registry, ServiceKey, ServiceRef, Timestamp};
 
-/// One read of a cluster and of Cloud Map, with the rules that it is looked at under.
+/// One read of a cluster and of Cloud Map, with the rules of the installation.
 #[derive(Clone, Debug)]
 pub struct Observation {
-    /// Whose instances are ours.
+    /// The owner in the marks of our instances.
     pub owner: Owner,
-    /// What the installation allows.
     pub rules: Arc<Rules>,
-    /// When it was made.
+    /// The time of the read.
     pub now: Timestamp,
-    /// How much of the cluster the plan is about.
+    /// The part of the cluster that the plan covers.
     pub extent: Extent,
     /// The baseline of the guard between the passes, if it judges there again.
     pub judged: Option<Arc<Judged>>,
-    /// The Services that the run held of which this is the rest.
+    /// The Services whose instances were held by the run that this one continues.
     pub held: Held,
-    /// What the cluster asks for.
+    /// The claims and endpoints of the cluster.
     pub desired: Desired,
-    /// What Cloud Map holds.
+    /// The contents of Cloud Map.
     pub registry: Registry,
 }
 
 /// An instance of ours with the Service in its marks.
 #[derive(Clone, Debug)]
 pub struct MarkedInstance<'a> {
-    /// Its id.
     pub id: &'a String,
-    /// All its attributes.
     pub attributes: &'a Attributes,
-    /// The Service that it was registered for.
+    /// The Service for which it was registered.
     pub service: ServiceRef,
 }
 
@@ -45,7 +42,7 @@ impl Observation {
         self.registry.instances(key).filter(|(_, attributes)| self.owner.owns(attributes))
     }
 
-    /// The same with the Service in the marks of each.
+    /// The instances of ours that were read under a key, with the Service in the marks of each.
     pub fn marked(&self, key: &ServiceKey) -> impl Iterator<Item = MarkedInstance<'_>> {
         self.registry.instances(key).filter_map(|(id, attributes)| {
             let service = self.owner.service_of(attributes)?;
@@ -58,7 +55,7 @@ impl Observation {
         self.marked(key).map(|instance| instance.service)
     }
 
-    /// The Service in the marks of each instance of ours, with the key that it is under.
+    /// The Service in the marks of each instance of ours, with the key of its Cloud Map service.
     pub fn all_marked_services(&self) -> impl Iterator<Item = (&ServiceKey, ServiceRef)> {
         let keys = self.registry.services.keys();
         keys.flat_map(move |key| self.marked_services(key).map(move |service| (key, service)))

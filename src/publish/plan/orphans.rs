@@ -183,19 +183,21 @@ impl fmt::Display for Orphans {
             }
             (Existence::NotAsked, _) => f.write_str(": this cluster is not in CLUSTERS")?,
             (Existence::Exists, _) => {
-                f.write_str(": this cluster is not in CLUSTERS, and EKS has it")?;
+                f.write_str(": this cluster is not in CLUSTERS, but exists in EKS")?;
             }
             (Existence::Unknown(why), _) => {
                 write!(
                     f,
-                    ": this cluster is not in CLUSTERS, and whether EKS has it is not known ({why})"
+                    ": this cluster is not in CLUSTERS, and it is unknown whether it exists in EKS ({why})"
                 )?;
             }
         }
         match (self.step, self.since, self.purged_from) {
-            (Step::Purge(since), _, _) => write!(f, ", first seen so {since}: they go"),
+            (Step::Purge(since), _, _) => {
+                write!(f, ", first noticed at {since}: they are deregistered")
+            }
             (_, Some(since), Some(from)) => {
-                write!(f, ", first seen so {since}: they go from {from} on")
+                write!(f, ", first noticed at {since}: they will be deregistered from {from} on")
             }
             _ if self.policy != Policy::Sync => {
                 write!(f, ": they stay because of POLICY={}", self.policy)

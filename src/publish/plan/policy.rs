@@ -1,5 +1,5 @@
-//! What the installation allows the function to do. A policy takes changes out of a finished plan
-//! and says so; it never adds any.
+//! The kinds of changes that the installation allows. A policy removes changes from a finished plan and reports them as
+//! held back; it never adds any.
 
 use std::fmt;
 
@@ -7,26 +7,22 @@ use serde::Serialize;
 
 use super::{Change, HeldBack, Plan, Reason};
 
-/// `POLICY`, in the words and with the meaning that `ExternalDNS` users know.
+/// `POLICY`, with the values and meanings of `ExternalDNS`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Policy {
-    /// Everything.
+    /// Makes all changes.
     #[default]
     Sync,
-    /// Creates, registers, rewrites, updates, reports health, and takes out endpoints of a claim that
-    /// still stands; never ends
-    /// a claim's instances.
+    /// Makes all changes, except for the removals that follow the end of a claim.
     UpsertOnly,
-    /// Creates services and registers missing instances; nothing else.
+    /// Creates namespaces and services, and registers missing instances; nothing else.
     CreateOnly,
 }
 
 impl Policy {
-    /// Every policy, for messages that list them.
     pub const ALL: [Self; 3] = [Self::Sync, Self::UpsertOnly, Self::CreateOnly];
 
-    /// Whether a change is of a kind that is made.
     pub fn allows(self, change: &Change) -> bool {
         match change {
             Change::CreateNamespace { .. }
@@ -49,7 +45,7 @@ impl Policy {
         }
     }
 
-    /// Takes out of the plan what the policy does not allow.
+    /// Removes the changes that the policy does not allow from the plan, and holds them back.
     pub fn restrict(self, plan: &mut Plan) {
         for (service, changes) in &mut plan.changes {
             let refused = changes.extract_if(.., |change| !self.allows(change));

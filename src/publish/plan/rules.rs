@@ -1,28 +1,27 @@
-//! What the installation allows and limits, from the function's settings: one value that every rule
-//! of the plan reads, the same for all clusters of an invocation.
+//! The permissions and limits of the installation, from the function's settings. They are the same for all clusters of
+//! an invocation.
 
 use super::{Guard, NamePolicy, Policy, ServiceLimit};
 use crate::model::{NamespaceReference, SignedDuration};
 
-/// The settings that a plan obeys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rules {
-    /// Which kinds of changes are made at all.
+    /// The kinds of changes that are made.
     pub policy: Policy,
-    /// How much may be lost at once.
+    /// The limits of a loss of instances at once.
     pub guard: Guard,
     /// Whether a missing HTTP namespace is created.
     pub create_namespaces: bool,
-    /// Whether services of ours that nobody needs are deleted.
+    /// Whether unused services of ours are deleted.
     pub delete_empty_services: bool,
-    /// The Cloud Map namespaces that are looked at; empty: all.
+    /// The Cloud Map namespaces that are read; empty means all.
     pub namespaces: Vec<NamespaceReference>,
-    /// Which Services may claim what; none: everything is allowed.
+    /// The names that each Service may claim; `None` allows all.
     pub name_policy: Option<NamePolicy>,
-    /// How many instances Cloud Map takes in one service.
+    /// The most instances of one Cloud Map service.
     pub service_limit: ServiceLimit,
-    /// Whether the function's role may not write the DNS records of Cloud Map services.
+    /// Whether the function's role lacks the right to write the DNS records of Cloud Map services.
     pub lacks_dns_rights: bool,
-    /// After which time the instances of a cluster that is gone are taken out; none: never.
+    /// The time after which the instances of a deleted cluster are deregistered; `None` means never.
     pub purge_dead_clusters_after: Option<SignedDuration>,
 }

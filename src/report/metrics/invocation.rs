@@ -30,7 +30,7 @@ pub const OF_INVOCATION: [Metric<Report>; 14] = [
     Metric::seconds(
         "OldestMissing",
         "age in seconds of the oldest endpoint of `Missing`, since the first run of this process of the function \
-         that left it so",
+         that counted it",
         |report| report.oldest.missing,
     ),
     Metric::seconds("OldestLeftover", "the same for `Leftover`", |report| report.oldest.leftover),

@@ -28,9 +28,8 @@ pub const CLUSTER: &str = "cluster";
 
 /// A metric: its name, its meaning and its value in a report.
 pub struct Metric<T> {
-    /// Its name in CloudWatch.
     pub name: &'static str,
-    /// The meaning of the count.
+    /// The meaning for the documentation.
     pub meaning: &'static str,
     unit: Unit,
     is_reported: fn(&T) -> bool,
@@ -58,7 +57,7 @@ impl<T> Metric<T> {
     }
 }
 
-/// Writes the metrics of an invocation of `function`. A plan has none, since it is a question and not a run.
+/// Writes the metrics of an invocation of `function`. A plan has none, since it is not a run.
 ///
 /// # Errors
 /// Returns an error if `output` cannot be written to.
@@ -122,7 +121,7 @@ mod tests {
     use super::*;
     use crate::report::{ClusterReport, Counts};
 
-    /// The extent that the run covered completely.
+    /// The part that the run covered completely.
     #[derive(Clone, Copy, PartialEq)]
     enum Whole {
         Nothing,

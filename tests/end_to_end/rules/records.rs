@@ -90,7 +90,7 @@ impl Story {
         let keys = ["AWS_INSTANCE_IPV4", "AWS_INSTANCE_IPV6", "AWS_INSTANCE_PORT"];
         assert_eq!(self.values("prod.local", "calls", &keys), ["10.0.4.1 fd00::4:1 8080"]);
         let [(reason, why)] = held_back(&report, "calls").try_into().expect("one line");
-        assert!(reason == "NotInDns" && why.contains("by no DNS query"), "{why}");
+        assert!(reason == "NotInDns" && why.contains("not by DNS queries"), "{why}");
     }
 
     /// The record types of a service in the DNS namespace.

@@ -1,4 +1,4 @@
-//! Which instance of others may become ours, and why another may not.
+//! The conditions under which an instance of another owner may become ours.
 
 use std::fmt;
 
@@ -9,45 +9,45 @@ use crate::publish::plan::instances::rewrite;
 use crate::publish::plan::instances::wanted::Wanted;
 use crate::publish::plan::ownership::{foreign, is_ecs};
 
-/// Which instances a person lets us take.
+/// The instances that the caller allows us to adopt.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Adoption {
-    /// The `OWNER_ID` in their marks, one from before; none: those without marks.
+    /// The former `OWNER_ID` in their marks; `None` means instances without marks.
     pub owner: Option<String>,
 }
 
 /// The owner of an instance before its adoption.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Former {
-    /// It had no marks of this function.
+    /// The instance had no marks of this function.
     Unmarked(Foreign),
-    /// It was marked with this `OWNER_ID`, for the same cluster.
+    /// The instance had marks with this `OWNER_ID`, for the same cluster.
     Owner(String),
 }
 
-/// Why an instance is not adopted.
+/// The reason why an instance is not adopted.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 pub enum NotAdopted {
-    /// ECS takes its own instances out by itself.
+    /// ECS deregisters its own instances.
     #[error("it is a task of ECS")]
     Ecs,
-    /// It has marks, and no older owner was named.
+    /// It has marks, and the caller named no former owner.
     #[error("it is marked as another cluster's or another owner's")]
     Marked,
-    /// It is not marked as the named owner's for this cluster.
+    /// It has no marks of the named owner for this cluster.
     #[error("it is not marked as {0}'s for this cluster")]
     NotOf(String),
-    /// Cloud Map takes nothing beside this attribute, so no marks either.
-    #[error("Cloud Map takes no marks beside its AWS_EC2_INSTANCE_ID")]
+    /// Cloud Map accepts no attributes besides this one, so no marks.
+    #[error("Cloud Map allows no marks together with its AWS_EC2_INSTANCE_ID")]
     Ec2Instance,
-    /// The Service does not ask for it.
+    /// The Service does not request it.
     #[error("the Service has no ready endpoint with this address and port to register")]
     NotWanted,
-    /// With our marks it would have more attributes than Cloud Map takes.
+    /// With our marks it would exceed Cloud Map's limits for attributes.
     #[error("with our marks it would have {0}")]
     BeyondLimits(String),
-    /// It changed between plan and call.
-    #[error("it was changed or taken out a moment ago")]
+    /// Another writer changed it after it was read.
+    #[error("it was changed or deregistered a moment ago")]
     Changed,
 }
 
@@ -69,7 +69,7 @@ impl Adoption {
         let (_, attributes) =
             instances.find(|(wanted, _)| *wanted == identity).ok_or(NotAdopted::NotWanted)?;
         let mut attributes = rewrite::carry_over(present, attributes);
-        // The notes of another owner are about its own runs.
+        // The notes of another owner concern its own runs.
         for note in [SIGHTING, ORPHANED] {
             attributes.remove(note);
         }

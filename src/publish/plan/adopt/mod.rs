@@ -1,8 +1,8 @@
-//! Which instances of others become ours, if a person asks for it. `candidate` has the conditions; every instance that
-//! does not meet them is named with its reason.
+//! The adoption of instances of other owners, if a person requests it. `candidate` has the conditions; every instance
+//! that does not meet them is reported with the reason.
 //!
-//! An adopted instance keeps its id and counts as ours from then on. If another one of ours has the same address, one of
-//! the two is deregistered after the adoption, as any duplicate is.
+//! An adopted instance keeps its id and counts as ours from then on. If another instance of ours has the same address,
+//! one of the two is deregistered after the adoption, like any duplicate.
 
 mod candidate;
 
@@ -17,11 +17,11 @@ use crate::model::{Attributes, ServiceKey, ServiceRef, Tags};
 
 pub use candidate::{Adoption, Former, NotAdopted};
 
-/// Plans the adoption of instances under the names that the affected Services hold, whose endpoints
+/// Plans the adoption of instances under the names that the affected Services hold. The endpoints of these Services
 /// must have been read.
 pub fn adopt(basis: Basis<'_>, adoption: &Adoption) -> Plan {
     let Basis { observation, holders, affected } = basis;
-    // Nothing is lost by an adoption, so the guard has nothing to judge.
+    // An adoption loses no instances, so the guard is not needed.
     let after = Observation { extent: Extent::Remainder, ..observation.clone() };
     let (plan, adopted) = (Plan::default(), BTreeSet::new());
     let mut adopting = Adopting { observation, adoption, plan, after, adopted };
@@ -40,19 +40,19 @@ pub fn adopt(basis: Basis<'_>, adoption: &Adoption) -> Plan {
     plan.in_order()
 }
 
-/// An adoption that is being planned.
+/// The state while an adoption is planned.
 struct Adopting<'a> {
     observation: &'a Observation,
     adoption: &'a Adoption,
     plan: Plan,
-    /// The observation after it.
+    /// The observation with the adopted instances.
     after: Observation,
-    /// The Cloud Map services in which something is adopted.
+    /// The Cloud Map services with adopted instances.
     adopted: BTreeSet<ServiceKey>,
 }
 
 impl<'a> Adopting<'a> {
-    /// Looks at every instance of others in one Cloud Map service, for those of its holders that ask.
+    /// Checks every instance of other owners in one Cloud Map service, for the holders in `asking`.
     fn look_under(&mut self, key: &ServiceKey, holders: &[ServiceRef], asking: &[&ServiceRef]) {
         if asking.is_empty() {
             return;
@@ -75,7 +75,7 @@ impl<'a> Adopting<'a> {
         }
     }
 
-    /// Adopts an instance of others for the first holder that may have it. If none may, the oldest gets the reason.
+    /// Adopts an instance for the first holder whose conditions it meets. If there is none, the oldest gets the reason.
     fn look_at(&mut self, place: &Place, other: (&String, &Attributes), all: &[Wanted]) {
         let owner = &self.observation.owner;
         let of = |wanted| self.adoption.of(other.0, other.1, wanted, owner);
@@ -93,7 +93,7 @@ impl<'a> Adopting<'a> {
         }
     }
 
-    /// The instances that the holders of a name may have registered there.
+    /// The instances that the holders of a name request, if registrations are possible there.
     fn wanted(&self, key: &ServiceKey, holders: &[ServiceRef]) -> Result<Vec<Wanted<'a>>, Reason> {
         let mut all = wanted(self.observation, key, holders)?;
         if let Some(tells_ports_apart) = all.first().map(|wanted| wanted.tells_ports_apart) {
@@ -103,7 +103,7 @@ impl<'a> Adopting<'a> {
         if matches!(service.tags, Tags::Read { managed_by_ecs: true, .. }) {
             return Err(Reason::ServiceConnect);
         }
-        // An adoption registers, too.
+        // An adoption is a registration.
         if let Some(refused) = all.iter().find_map(|wanted| wanted.refused.clone()) {
             return Err(refused);
         }
@@ -123,7 +123,7 @@ impl<'a> Adopting<'a> {
 }
 
 impl Plan {
-    /// Adds the removals of duplicates that a sync would make, in some of the Cloud Map services.
+    /// Adds the removals of duplicates from the plan of a sync, in the Cloud Map services for which `among` is true.
     pub fn add_duplicates(&mut self, of_sync: Self, among: impl Fn(&ServiceKey) -> bool) {
         for (service, mut changes) in of_sync.changes {
             changes.retain(|change| {

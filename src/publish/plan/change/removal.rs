@@ -14,7 +14,7 @@ pub enum DeregisterReason {
     #[error("another instance of ours has the same address and port")]
     Duplicate,
     /// The Service requests fewer instances than it has endpoints, or exceeds its limit.
-    #[error("{0} leaves it out")]
+    #[error("it exceeds {0}")]
     BeyondMaximum(SetBy),
     /// `NAME_POLICY` does not allow its address.
     #[error("NAME_POLICY does not allow the Service this address")]
@@ -35,10 +35,10 @@ pub enum DeregisterReason {
     #[error("Service {0} holds the name now")]
     NameHeldBy(ServiceRef),
     /// A person requested it.
-    #[error("all of its cluster is purged")]
+    #[error("its cluster is purged")]
     Purged,
     /// Its cluster is deleted, and the waiting time for its instances is over.
-    #[error("its cluster is gone, first seen so {0}")]
+    #[error("its cluster is gone, first noticed at {0}")]
     ClusterGone(Timestamp),
 }
 

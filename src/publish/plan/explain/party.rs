@@ -1,5 +1,5 @@
-//! The owners of the instances in each Cloud Map service, for people to read: every cluster of this function by its
-//! ARN, ECS by its services, other tools. It decides nothing.
+//! The owners of the instances in each Cloud Map service, for display only: every cluster of this function by its ARN,
+//! ECS by its services, other tools.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,6 @@ pub enum Party {
 }
 
 impl Party {
-    /// The party that registered the instance with this id.
     pub fn of(id: &str, of_instance: &Attributes) -> Self {
         if let Some((owner, cluster)) = attributes::marked(of_instance) {
             return Self::Cluster { cluster: cluster.to_owned(), owner: owner.to_owned() };

@@ -121,7 +121,7 @@ impl Guard {
         (!is_off && period > wait * FORGOTTEN_AFTER).then(|| {
             format!(
                 "GUARD_WAIT ({wait:#}) and SCHEDULE_MINUTES ({}) do not go together: no full sync comes between one and \
-                 six times GUARD_WAIT, so the next full sync lets pass what is held, if it comes within {after:#}",
+                 six times GUARD_WAIT, so the next full sync lets the held loss pass, if it comes within {after:#}",
                 period.as_mins()
             )
         })

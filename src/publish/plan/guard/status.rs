@@ -85,9 +85,15 @@ impl Display for GuardStatus {
         match self.state {
             GuardState::Held => write!(f, "{who} would lose {limits}; {}", self.until()),
             GuardState::Lifted => {
-                write!(f, "{who} would lose {limits}; the same was seen before, so they go")
+                write!(
+                    f,
+                    "{who} would lose {limits}; the same loss was seen before, so they are deregistered"
+                )
             }
-            GuardState::Confirmed => write!(f, "{who} would lose {limits}; confirmed, so they go"),
+            GuardState::Confirmed => write!(
+                f,
+                "{who} would lose {limits}; the loss is confirmed, so they are deregistered"
+            ),
             GuardState::LeftToFullSync => {
                 write!(
                     f,

@@ -33,8 +33,12 @@ pub enum Reason {
     NotAllowed(Denial),
     /// The Service requests more names than it may claim.
     #[error(
-        "{asked} names are asked for, and the first {maximum} are claimed: {}",
-        if *by_policy { "maxNames of NAME_POLICY says so" } else { "no Service claims more" }
+        "{asked} names are requested, and the first {maximum} are claimed: {}",
+        if *by_policy {
+            "maxNames of NAME_POLICY is the limit"
+        } else {
+            "a Service may not claim more"
+        }
     )]
     TooManyNames {
         /// The number of names it requests.
@@ -54,7 +58,7 @@ pub enum Reason {
         ranges: String,
     },
     /// An endpoint has no address that the service's records can carry.
-    #[error("a service of {records} records takes no endpoint with the addresses {addresses}")]
+    #[error("{records} records cannot contain the endpoint's addresses {addresses}")]
     RecordTypeMismatch { records: String, addresses: String },
     /// An address that must never be published.
     #[error(
@@ -63,7 +67,7 @@ pub enum Reason {
     NotPublishable(IpAddr),
     /// A port to register is not a port of the Service, or the endpoints lack it.
     #[error(
-        "port {port} is no port of the Service, or its endpoints lack it; the Service has: {available}"
+        "port {port} is not a port of the Service, or its endpoints do not have it; the Service has: {available}"
     )]
     NoSuchPort {
         /// The annotated port.
@@ -85,7 +89,9 @@ pub enum Reason {
         ports: usize,
     },
     /// The Cloud Map service is an alias.
-    #[error("the Cloud Map service has a CNAME record and takes no addresses; choose another name")]
+    #[error(
+        "the Cloud Map service has a CNAME record, so it cannot have addresses; choose another name"
+    )]
     CnameService,
     /// The function's role has no rights in Route 53, so every registration there would fail.
     #[error("{}", DNS_NOT_ALLOWED)]
@@ -110,7 +116,7 @@ pub enum Reason {
     },
     /// The Cloud Map service has no capacity left.
     #[error(
-        "{fit} of {wanted} instances fit: a Cloud Map service takes {limit}, and {others} in it are not ours"
+        "{fit} of {wanted} instances fit: a Cloud Map service can have {limit}, and {others} in it are not ours"
     )]
     ServiceFull {
         /// The number of instances that should be registered.
@@ -179,7 +185,7 @@ pub enum Reason {
         message: String,
     },
     /// Cloud Map refuses a registration or a new service, and a retry would not help.
-    #[error("Cloud Map refuses this as long as it is asked for so: {0}")]
+    #[error("Cloud Map rejects this request, and a retry does not help: {0}")]
     InvalidInput(String),
     /// The namespace has no capacity left.
     #[error(

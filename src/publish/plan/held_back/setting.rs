@@ -3,10 +3,10 @@
 
 use crate::model::{PortReference, RoutingPolicy, ServiceKind, ServiceRef};
 
-/// The reason for which a setting differs from the request.
+/// The reason why a setting differs from the request.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 pub enum Setting {
-    /// If several Services share a name, the oldest decides the settings that exist only once.
+    /// The oldest of the Services that share a name decides the settings of the Cloud Map service.
     #[error(
         "Service {oldest} shares the name, is older, and so decides: {decided}; this one asks for {asked}"
     )]
@@ -17,7 +17,7 @@ pub enum Setting {
         /// The settings that this Service requests.
         asked: String,
     },
-    /// The service's records carry no port, so it is an attribute only.
+    /// The service's records have no port, so the port is only an attribute.
     #[error(
         "{records} records carry no port: {port} is kept as an attribute only (an SRV or HTTP service would serve it)"
     )]
@@ -36,7 +36,7 @@ pub enum Setting {
         /// The annotated TTL, in seconds.
         wanted: u32,
     },
-    /// The routing policy of a service for DNS queries is fixed.
+    /// The routing policy of a DNS service cannot be changed.
     #[error(
         "the routing policy of the Cloud Map service is {present} and the annotation asks for {wanted}: it is fixed when a service is created"
     )]
@@ -45,23 +45,23 @@ pub enum Setting {
         /// The annotated policy.
         wanted: RoutingPolicy,
     },
-    /// A service of a DNS namespace that has no DNS records.
+    /// The service is in a DNS namespace and has no DNS records.
     #[error(
-        "this Cloud Map service is of the type HTTP: its instances are found by DiscoverInstances calls, and by no DNS query"
+        "this Cloud Map service is of the type HTTP: its instances are found by DiscoverInstances calls, and not by DNS queries"
     )]
     NotInDns,
-    /// It is unknown whether the service is ours to change.
+    /// The tags could not be read, so it is unknown whether the service is ours.
     #[error("the service's settings stay as they are: {0}")]
     TagsUnreadable(String),
-    /// Cloud Map does not let this account change the service.
+    /// This account may not change the service.
     #[error("Cloud Map refuses to update the service: {0}")]
     UpdateRefused(String),
     /// The Cloud Map service has no custom health check, so health cannot be reported.
     #[error(
-        "this Cloud Map service was created without a custom health check, and none can be added: only ready pods are registered, as health: membership does; for health: custom take another name, or let the service be created anew"
+        "this Cloud Map service was created without a custom health check, and none can be added: only ready pods are registered, as health: membership does; for health: custom choose another name, or recreate the service"
     )]
     NoCustomHealth,
-    /// The health of the instances could not be read: none is reported.
+    /// The health of the instances could not be read, so no change of health is reported.
     #[error(
         "the health of the instances of this Cloud Map service could not be read, so none is changed: {0}"
     )]

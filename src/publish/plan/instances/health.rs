@@ -1,8 +1,9 @@
-//! Readiness as health. By default only ready endpoints become instances. With `health: custom` all do
-//! that are not on their way out: a registration carries the health of its moment, and what changes
-//! later is reported to Cloud Map's custom check, which stands beside the attributes.
+//! Readiness as health. By default only ready endpoints are registered. With `health: custom` all endpoints are, except
+//! for terminating ones: a registration contains the health at its time, and later changes are reported to Cloud Map's
+//! custom health check, which is not part of the attributes.
 //!
-//! Only a Cloud Map service that was created with a custom check has one; in any other the default holds.
+//! A custom health check can only be added when a Cloud Map service is created; in services without one the default
+//! applies.
 
 use std::collections::BTreeSet;
 
@@ -12,16 +13,16 @@ use crate::model::{
 };
 use crate::publish::plan::{Basis, Difference, Setting};
 
-/// The health of an instance of ours that is not as it should be.
+/// A difference between an instance's health in Cloud Map and that of its endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HealthDifference {
-    /// The health that Cloud Map knows.
+    /// The health in Cloud Map.
     pub present: Health,
     /// The health of the endpoint.
     pub wanted: Health,
 }
 
-/// The health with which an endpoint becomes an instance; `None` if it becomes none.
+/// The health with which an endpoint is registered; `None` if it is not.
 pub fn of_endpoint(endpoint: &Endpoint, claims: &Claims, custom: bool) -> Option<Health> {
     match (endpoint.terminating, custom) {
         (true, _) => (claims.keeps_serving && endpoint.serving).then_some(Health::Healthy),
@@ -30,19 +31,21 @@ pub fn of_endpoint(endpoint: &Endpoint, claims: &Claims, custom: bool) -> Option
     }
 }
 
-/// The attributes of an instance whose health is ours to write.
+/// The attributes of an instance with a health that we report.
 pub fn attributes(health: Health) -> [(String, String); 2] {
     [(INITIAL_HEALTH.into(), health.to_string()), (HEALTH.into(), "custom".into())]
 }
 
-/// The health that a registration with these attributes begins with.
+/// The health right after a registration with these attributes.
 pub fn initial(attributes: &Attributes) -> Health {
     let stated = attributes.get(INITIAL_HEALTH).and_then(|text| Health::parse(text));
     stated.unwrap_or(Health::Healthy)
 }
 
-/// Whether the Service wants its health written in a Cloud Map service, and whether that can be: only
-/// one with a custom check takes it.
+/// Whether the health of the Service's instances is reported to a Cloud Map service.
+///
+/// # Errors
+/// Returns the reason if the Service requests it and the Cloud Map service has no custom health check.
 pub fn is_custom(claims: &Claims, has_check: bool) -> Result<bool, Setting> {
     match (claims.health, has_check) {
         (HealthSource::Membership, _) => Ok(false),
@@ -51,8 +54,8 @@ pub fn is_custom(claims: &Claims, has_check: bool) -> Result<bool, Setting> {
     }
 }
 
-/// The Cloud Map services of which a plan has to know health: those with instances of ours whose holder
-/// wants its health written, or for whose Service it was written before.
+/// The Cloud Map services of which a plan needs the health: those with instances of ours, if their holder requests
+/// `health: custom`, or if the health of one was reported before.
 pub fn health_needed(basis: Basis<'_>) -> BTreeSet<ServiceKey> {
     let Basis { observation, holders, affected } = basis;
     let wants = |key: &ServiceKey, service: &CloudMapService| {
@@ -73,8 +76,8 @@ pub fn health_needed(basis: Basis<'_>) -> BTreeSet<ServiceKey> {
     needed.map(|(key, _)| key.clone()).collect()
 }
 
-/// What Cloud Map knows of an instance's health. Of one that was registered a moment ago it may tell
-/// nothing yet; then that registration says it.
+/// The health of an instance in Cloud Map. Right after a registration Cloud Map may not report it yet; then it is the
+/// initial health of the attributes.
 pub fn present(service: Option<&CloudMapService>, id: &str, attributes: &Attributes) -> Health {
     let known = match service.map(|service| &service.health) {
         Some(KnownHealth::Read(known)) => known.get(id).copied(),
@@ -83,8 +86,8 @@ pub fn present(service: Option<&CloudMapService>, id: &str, attributes: &Attribu
     known.unwrap_or_else(|| initial(attributes))
 }
 
-/// The attributes of an instance to register again as they are: that starts its health anew, so they
-/// say what it is now.
+/// The attributes to register an instance again without a change. A registration resets the health, so the initial
+/// health is set to the present one.
 pub fn as_it_is(
     service: Option<&CloudMapService>,
     id: &str,
@@ -98,7 +101,7 @@ pub fn as_it_is(
     again
 }
 
-/// How the health differs from the attributes, if it is ours to write.
+/// The difference between the health in the attributes and `present`, if we report the health of this instance.
 pub fn difference(attributes: &Attributes, present: Health) -> Option<HealthDifference> {
     let wanted = initial(attributes);
     let ours = attributes.contains_key(HEALTH);

@@ -1,23 +1,21 @@
-//! The identity of an instance in a Cloud Map service, and the id of a new one.
+//! The identity of an instance in a Cloud Map service, and the id of a new instance.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::model::attributes::{IPV4, IPV6, PORT};
 use crate::model::{Attributes, Owner, ServiceRef, fingerprint};
 
-/// An instance's address or addresses, and its port if the service tells ports apart.
+/// The addresses of an instance, with its port if ports distinguish the instances of its service.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Identity {
-    /// Its IPv4 address.
     pub ipv4: Option<Ipv4Addr>,
-    /// Its IPv6 address.
     pub ipv6: Option<Ipv6Addr>,
-    /// Its port, in HTTP and SRV services.
+    /// `None` except in HTTP and SRV services.
     pub port: Option<u16>,
 }
 
 impl Identity {
-    /// The identity that an instance's attributes state.
+    /// The identity in an instance's attributes. Invalid addresses and ports are ignored.
     pub fn of(attributes: &Attributes, tells_ports_apart: bool) -> Self {
         let port = attributes.get(PORT).filter(|_| tells_ports_apart);
         Self {
@@ -27,15 +25,15 @@ impl Identity {
         }
     }
 
-    /// Its addresses, IPv4 first.
+    /// The addresses, IPv4 first.
     pub fn addresses(&self) -> impl Iterator<Item = IpAddr> + use<> {
         self.ipv4.map(IpAddr::V4).into_iter().chain(self.ipv6.map(IpAddr::V6))
     }
 }
 
-/// The id of a new instance: `ip-<address>[-<port>]-<10 hexadecimal digits>`, a DNS label of at most
-/// 63 characters. The digits are a hash of all that the instance stands for, so that no other party
-/// and no other cluster makes the same id. Frozen: another id would register every pod a second time.
+/// The id of a new instance: `ip-<address>[-<port>]-<10 hexadecimal digits>`, a DNS label of at most 63 characters. The
+/// digits are a hash of owner, cluster, Service, address and port, so no other party and no other cluster makes the
+/// same id. The format must never change: a different id would register every pod a second time.
 pub fn new_id(owner: &Owner, service: &ServiceRef, identity: &Identity) -> String {
     let address = identity.addresses().next().map(|address| address.to_string());
     let address = address.unwrap_or_default();
@@ -48,7 +46,7 @@ pub fn new_id(owner: &Owner, service: &ServiceRef, identity: &Identity) -> Strin
     format!("ip-{address}{port}-{digits}")
 }
 
-/// The part of a new id that is spread evenly over all ids.
+/// The hash in a new id, which is evenly distributed.
 pub fn hash_of(id: &str) -> &str {
     id.rsplit('-').next().unwrap_or(id)
 }
@@ -71,7 +69,7 @@ mod tests {
         }
     }
 
-    /// Golden: these ids were registered by the first release and must never change.
+    /// The first release registered these ids.
     #[test]
     fn ids_are_frozen() {
         let web = ServiceRef::new("shop", "web");

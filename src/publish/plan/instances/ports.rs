@@ -1,12 +1,12 @@
-//! The ports that the instances of a Service are registered with.
+//! The ports with which the instances of a Service are registered.
 
 use super::shape::Shape;
 use crate::model::{Endpoint, PortReference};
 use crate::publish::plan::Reason;
 
 impl Shape<'_> {
-    /// The target ports to register an endpoint with: one for each annotated port that its Cloud Map
-    /// service tells apart. `None` stands for none.
+    /// The target ports with which an endpoint is registered: all annotated ones if ports distinguish the instances of
+    /// the Cloud Map service, otherwise the first. `None` is an instance without a port.
     pub(super) fn ports(&self, endpoint: &Endpoint) -> Vec<Result<Option<u16>, Reason>> {
         let annotated = &self.claims.ports;
         let served = if self.tells_ports_apart() { annotated.len() } else { 1 };
@@ -18,7 +18,7 @@ impl Shape<'_> {
         if annotated.is_empty() { vec![self.only_port(endpoint)] } else { targets.collect() }
     }
 
-    /// Without the annotation a port is written only if the service needs one and there is no choice.
+    /// The port of a Service without the annotation: its only port, if the Cloud Map service needs one.
     fn only_port(&self, endpoint: &Endpoint) -> Result<Option<u16>, Reason> {
         let needed_by = match self.records() {
             Some(records) if records.srv => "SRV records",

@@ -32,8 +32,8 @@ pub fn beyond_limits(attributes: &Attributes) -> Option<String> {
     let own = attributes.keys().filter(|key| !key.starts_with("AWS_")).count();
     let size: usize = attributes.iter().map(|(key, value)| key.len() + value.len()).sum();
     match (own > 30, size > 5000) {
-        (true, _) => Some(format!("{own} attributes, and Cloud Map takes 30")),
-        (_, true) => Some(format!("{size} characters of attributes, and Cloud Map takes 5,000")),
+        (true, _) => Some(format!("{own} attributes, and Cloud Map allows 30")),
+        (_, true) => Some(format!("{size} characters of attributes, and Cloud Map allows 5,000")),
         _ => None,
     }
 }
@@ -50,11 +50,11 @@ mod tests {
             (0..count).map(own).chain([aws]).collect::<Attributes>()
         };
         assert_eq!(beyond_limits(&with_own(30)), None);
-        let too_many = "31 attributes, and Cloud Map takes 30";
+        let too_many = "31 attributes, and Cloud Map allows 30";
         assert_eq!(beyond_limits(&with_own(31)).as_deref(), Some(too_many));
         let of_size = |size: usize| Attributes::from([("key".to_owned(), "x".repeat(size - 3))]);
         assert_eq!(beyond_limits(&of_size(5000)), None);
-        let too_long = "5001 characters of attributes, and Cloud Map takes 5,000";
+        let too_long = "5001 characters of attributes, and Cloud Map allows 5,000";
         assert_eq!(beyond_limits(&of_size(5001)).as_deref(), Some(too_long));
     }
 }

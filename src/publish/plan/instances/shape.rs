@@ -1,5 +1,5 @@
-//! The shape of an instance: fits one endpoint into one Cloud Map service, by the service's records,
-//! the annotated ports and the addresses that may be published.
+//! The instances of one endpoint in one Cloud Map service, derived from the service's records, the annotated ports and
+//! the addresses that may be published.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -10,28 +10,25 @@ use crate::model::{
 };
 use crate::publish::plan::{Permit, Reason, Setting};
 
-/// How the endpoints of one Service fit into one Cloud Map service.
+/// The rules by which the endpoints of one Service become instances of one Cloud Map service.
 pub struct Shape<'a> {
-    /// The kind of the Cloud Map service.
     pub kind: ServiceKind,
-    /// Whether Route 53 checks the health of its instances, for which it needs their port.
+    /// Whether Route 53 checks the health of the instances. It needs their port.
     pub is_checked: bool,
-    /// The Service.
     pub annotated: &'a AnnotatedService,
-    /// Its claims.
     pub claims: &'a Claims,
-    /// Which addresses may be published.
+    /// The addresses that may be published.
     pub permit: Permit<'a>,
 }
 
 /// The instances of one endpoint.
 #[derive(Debug, Default)]
 pub struct Fit {
-    /// The instances: one, or one for each port.
+    /// One, or one for each port.
     pub instances: Vec<(Identity, Attributes)>,
-    /// Why something is held back.
+    /// The reasons for held-back requests.
     pub held_back: Vec<Reason>,
-    /// Addresses for which no instance could be shaped: instances registered for them stay.
+    /// Addresses for which no instance could be derived: instances registered for them stay.
     pub unclear: Vec<IpAddr>,
 }
 
@@ -43,8 +40,8 @@ struct Addresses {
 }
 
 impl Shape<'_> {
-    /// The instances of an endpoint. A pod is one instance that carries both families where the
-    /// records have room for both, and one instance for each port where ports are told apart.
+    /// The instances of an endpoint: one with both address families if the records have both, and one for each port if
+    /// ports distinguish instances.
     pub fn fit(&self, endpoint: &Endpoint, service: &ServiceRef, owner: &Owner) -> Fit {
         let (publishable, held_back) = self.publishable(endpoint);
         let mut fit = Fit { held_back, ..Fit::default() };
@@ -55,7 +52,7 @@ impl Shape<'_> {
         let carried = self.addresses(&publishable);
         let mut unclear = publishable;
         if !fit.held_back.is_empty() {
-            // Of an endpoint that may not be found here under its other address, nothing can stay here.
+            // An address that the records do not have keeps no instance, if another address must not be published.
             unclear.retain(|address| self.carries(*address));
         }
         for port in self.ports(endpoint) {
@@ -76,8 +73,8 @@ impl Shape<'_> {
         fit
     }
 
-    /// The addresses of an endpoint that may be published, and why others may not. One that the records
-    /// have no room for is spoken of only where the endpoint has no other.
+    /// The addresses of an endpoint that may be published, and the reasons for the others. An address that the records
+    /// do not have is reported only if the endpoint has no allowed one.
     fn publishable(&self, endpoint: &Endpoint) -> (Vec<IpAddr>, Vec<Reason>) {
         let (addresses, never): (Vec<IpAddr>, Vec<IpAddr>) =
             endpoint.addresses().partition(|address| is_publishable(*address));
@@ -91,12 +88,12 @@ impl Shape<'_> {
         (allowed, held_back)
     }
 
-    /// Whether instances that differ in their port alone are different instances.
+    /// Whether instances that differ only in their port are different instances.
     pub fn tells_ports_apart(&self) -> bool {
         self.records().is_none_or(|records| records.srv)
     }
 
-    /// The remarks on the Service as a whole.
+    /// The remarks on the whole Service.
     pub fn remarks(&self) -> Vec<Reason> {
         let unknown = self.claims.ports.iter().filter(|port| self.annotated.port(port).is_none());
         let mut remarks: Vec<Reason> = unknown.map(|port| self.no_such_port(port)).collect();
@@ -125,7 +122,7 @@ impl Shape<'_> {
         }
     }
 
-    /// Whether the records have room for an address of this family.
+    /// Whether the records have addresses of this family.
     fn carries(&self, address: IpAddr) -> bool {
         match self.records() {
             Some(records) if !records.srv && address.is_ipv4() => records.a,
@@ -134,7 +131,7 @@ impl Shape<'_> {
         }
     }
 
-    /// The addresses that go into one instance: the family or families that the records carry.
+    /// The addresses of one instance: those of the families that the records have.
     fn addresses(&self, addresses: &[IpAddr]) -> Result<Addresses, Reason> {
         let mut carried = Addresses::default();
         for address in addresses.iter().filter(|address| self.carries(**address)) {
@@ -176,7 +173,7 @@ fn attributes(
     marks.clone().into_iter().chain(set).collect()
 }
 
-/// Whether an address may stand in a registry that other hosts read.
+/// Whether other hosts can use an address.
 fn is_publishable(address: IpAddr) -> bool {
     let special = address.is_loopback() || address.is_multicast() || address.is_unspecified();
     let local = match address {

@@ -1,10 +1,10 @@
-//! Which instances come first if not all of them fit. Those that are present do, so that nothing is
-//! exchanged without need; among the others the hashes in their ids decide, so that the same ones are
-//! chosen from run to run, whatever the order of lists.
+//! The priority of instances if there is no capacity for all. Present instances come first, so that none is replaced
+//! without need. The others are sorted by the hashes in their ids, so that every run chooses the same ones: the order
+//! of the lists has no effect.
 
 use super::identity::hash_of;
 
-/// The ids in the order in which they are given room.
+/// The ids by priority, highest first.
 pub fn in_order<'a>(
     ids: impl IntoIterator<Item = &'a String>,
     present: impl Fn(&String) -> bool,

@@ -1,5 +1,5 @@
 //! The instances that one holder of a name wants in a Cloud Map service, with the changes of the service itself.
-//! [`super::endpoints`] makes them of the claim and the endpoints of its Service.
+//! [`super::endpoints`] derives them from the claim and the endpoints of its Service.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -17,52 +17,50 @@ use crate::publish::plan::{NewService, Note, Permit, Reason, ServiceUpdate, SetB
 pub struct Wanted<'a> {
     /// The Kubernetes Service that holds the name, alone or with others.
     pub holder: ServiceRef,
-    /// The Cloud Map service to create first, if there is none.
+    /// The Cloud Map service to create first, if it does not exist.
     pub create: Option<NewService>,
     /// The changes of an existing Cloud Map service.
     pub update: Option<ServiceUpdate>,
-    /// A remark on it for the report.
+    /// A remark on the Cloud Map service for the report.
     pub note: Option<Note>,
-    /// Whether instances that differ in their port alone are different instances.
+    /// Whether instances that differ only in their port are different instances.
     pub tells_ports_apart: bool,
-    /// Each instance, by the id that it gets if it is new.
+    /// By the id that the instance gets if it is new.
     pub instances: BTreeMap<String, (Identity, Attributes)>,
-    /// Those that it asks for, too, and that are another holder's.
+    /// Instances that it requests, and that another holder of the name registers.
     pub owned_by_sharer: BTreeSet<Identity>,
-    /// Addresses of endpoints that could not be shaped: instances registered for them stay.
+    /// Addresses for which no instance could be derived: instances registered for them stay.
     pub unclear: BTreeSet<IpAddr>,
-    /// Whether one of the endpoints is ready, also one that could not be shaped.
+    /// Whether one of the endpoints is ready, including those without a derived instance.
     pub ready: bool,
     /// The most instances to keep or register, and its source.
     pub maximum: Option<Maximum>,
-    /// The instances of ours that are beyond it.
+    /// The present instances of ours that exceed the maximum.
     pub beyond_maximum: BTreeMap<String, SetBy>,
-    /// Which addresses may be published.
+    /// The addresses that may be published.
     pub permit: Permit<'a>,
-    /// Whether the Service wants none, and keeps its claim.
+    /// Whether the Service requests no instances, and keeps its claim.
     pub withdrawn: bool,
-    /// The fate of instances that no endpoint asks for.
     pub surplus: Surplus,
-    /// Why no registration can succeed here, if none can.
+    /// The reason why no registration can succeed here.
     pub refused: Option<Reason>,
-    /// Why something is held back.
+    /// The reasons for held-back requests.
     pub held_back: Vec<Reason>,
 }
 
-/// The fate of instances that no endpoint asks for.
+/// The treatment of instances that no endpoint requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Surplus {
-    /// They are deregistered.
     Deregister,
-    /// They stay while no endpoint is ready at all.
+    /// Keep them while no endpoint is ready.
     KeepIfNoneReady,
-    /// They stay: there may be more endpoints than those that were read.
+    /// Keep them, since there may be more endpoints than were read.
     Keep,
 }
 
 impl Wanted<'_> {
-    /// Adds an instance. Pods on the host's network share their address, and so are one instance, as healthy as the
-    /// best of them. If one of them has a second address, that one stands for all.
+    /// Adds an instance. Pods on the host's network share their address, so they are one instance with the best health
+    /// of them. If one of them has a second address, its attributes are used.
     pub fn add(&mut self, id: String, mut instance: (Identity, Attributes)) {
         let known = self.instances.entry(id).or_insert_with(|| instance.clone());
         let best = health::initial(&known.1).min(health::initial(&instance.1));
@@ -74,8 +72,8 @@ impl Wanted<'_> {
         }
     }
 
-    /// Takes out the instances beyond the maximum, healthy ones last, and of those that are equally healthy
-    /// those that are `present` last. Returns the ids taken out.
+    /// Removes the instances that exceed the maximum, and returns their ids. Healthy instances have priority, then
+    /// `present` ones.
     pub fn keep_within_maximum(&mut self, present: impl Fn(&String) -> bool) -> BTreeSet<String> {
         let exceeded = |maximum: &Maximum| self.instances.len() > maximum.count;
         let Some(Maximum { count, set_by }) = self.maximum.filter(exceeded) else {
@@ -90,13 +88,13 @@ impl Wanted<'_> {
         beyond
     }
 
-    /// The identity of an instance here.
+    /// The identity of an instance in this Cloud Map service.
     pub fn identity_of(&self, attributes: &Attributes) -> Identity {
         Identity::of(attributes, self.tells_ports_apart)
     }
 
-    /// The attributes to write now over an instance. While none is ready and the last ones stay, those
-    /// that are healthy stay healthy, too.
+    /// The attributes that replace those of an instance. While no endpoint is ready and the last instances stay, their
+    /// health does not change either.
     pub fn attributes_over(&self, attributes: &Attributes, present: Health) -> Attributes {
         let mut attributes = attributes.clone();
         if let Some(initial) = attributes.get_mut(INITIAL_HEALTH)
@@ -107,27 +105,27 @@ impl Wanted<'_> {
         attributes
     }
 
-    /// Whether an instance serves as well as any of the endpoints could: it is healthy, or none is.
+    /// Whether an instance is as healthy as any endpoint: it is healthy, or no endpoint is ready.
     pub fn serves(&self, attributes: &Attributes) -> bool {
         health::initial(attributes) == Health::Healthy || !self.ready
     }
 
-    /// Whether an instance that no endpoint asks for stays nevertheless.
+    /// Whether instances stay that no endpoint requests.
     pub fn keeps_surplus(&self) -> bool {
         self.keeps_all() || self.keeps_last_set()
     }
 
-    /// Whether it stays since there may be more endpoints than those that were read.
+    /// Whether they stay since there may be more endpoints than were read.
     pub fn keeps_all(&self) -> bool {
         self.surplus == Surplus::Keep
     }
 
-    /// Whether nothing is ready and the last instances stay.
+    /// Whether the last instances stay since no endpoint is ready.
     pub fn keeps_last_set(&self) -> bool {
         self.surplus == Surplus::KeepIfNoneReady && !self.ready
     }
 
-    /// Whether an endpoint asks for an instance, also one that could not be shaped or is another holder's.
+    /// Whether an endpoint requests an instance, even if none could be derived or another holder registers it.
     pub fn has_endpoints(&self) -> bool {
         !self.instances.is_empty() || !self.owned_by_sharer.is_empty() || !self.unclear.is_empty()
     }

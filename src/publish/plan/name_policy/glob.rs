@@ -23,7 +23,7 @@ impl TryFrom<String> for Glob {
         }
         match text.find(['[', ']', '{', '}', '|', ',', '!', '\\']) {
             Some(at) => Err(format!(
-                "{text:?} has a {:?}, and only * and ? are special; list alternatives as strings of their own",
+                "{text:?} has a {:?}, and only * and ? are special; list alternatives as separate strings",
                 &text[at..=at]
             )),
             None => Ok(Self(text)),
@@ -32,7 +32,6 @@ impl TryFrom<String> for Glob {
 }
 
 impl Glob {
-    /// Whether the whole text matches.
     pub fn matches(&self, text: &str) -> bool {
         let (pattern, text) = (self.0.as_bytes(), text.as_bytes());
         let (mut at, mut read) = (0, 0);

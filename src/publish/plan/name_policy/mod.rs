@@ -23,7 +23,9 @@ pub struct NamePolicy(pub Vec<Rule>);
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 pub enum Denial {
     /// No rule applies to its Kubernetes namespace, so it may claim nothing.
-    #[error("no rule of NAME_POLICY is for Kubernetes namespace {namespace} of cluster {cluster}")]
+    #[error(
+        "no rule of NAME_POLICY applies to Kubernetes namespace {namespace} of cluster {cluster}"
+    )]
     NoRule {
         /// The Kubernetes namespace.
         namespace: String,

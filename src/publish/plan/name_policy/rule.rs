@@ -39,7 +39,7 @@ impl Rule {
             && any(&self.kubernetes_namespaces, &[namespace])
     }
 
-    /// Whether it allows the name of a key, which in DNS namespaces is in lower case.
+    /// Whether the rule allows the name of a service key. Such names are in lower case in DNS namespaces.
     pub fn allows(&self, namespace: &Namespace, name: &str) -> bool {
         let named = match namespace.kind {
             NamespaceKind::Http => any(&self.names, &[name]),
@@ -55,7 +55,7 @@ impl Rule {
         ranges.is_none_or(|ranges| ranges.iter().any(|range| range.contains(address)))
     }
 
-    /// The reason for a Service with a claim that the rule does not allow.
+    /// The reason if a claim is not allowed by this rule.
     pub fn denial(&self, namespace: &str) -> Denial {
         Denial::OtherNames {
             namespace: namespace.to_owned(),
@@ -69,13 +69,13 @@ fn any(globs: &[Glob], texts: &[&str]) -> bool {
     globs.iter().any(|glob| texts.iter().any(|text| glob.matches(text)))
 }
 
-/// Patterns or ranges for a sentence.
+/// The items for a sentence.
 pub fn list(items: &[impl fmt::Display]) -> String {
     let texts: Vec<String> = items.iter().map(ToString::to_string).collect();
     if texts.is_empty() { "nothing".to_owned() } else { texts.join(", ") }
 }
 
-/// A range of addresses.
+/// A range of IP addresses.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Range(IpNet);
@@ -90,7 +90,7 @@ impl TryFrom<String> for Range {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
-        let problem = "is no range of addresses, for instance \"10.0.0.0/16\" or \"fd00::/8\"";
+        let problem = "is not a range of addresses, for instance \"10.0.0.0/16\" or \"fd00::/8\"";
         text.parse().map(Self).map_err(|_| format!("{text:?} {problem}"))
     }
 }

@@ -70,7 +70,7 @@ pub fn may_register_in(
         return Err(Reason::Unreadable(problem.clone()));
     }
     if service.instances.is_none() {
-        return Err(Reason::Unreadable("they were not asked for".to_owned()));
+        return Err(Reason::Unreadable("they were not requested".to_owned()));
     }
     if matches!(service.kind, ServiceKind::Dns(Records { cname: true, .. })) {
         return Err(Reason::CnameService);

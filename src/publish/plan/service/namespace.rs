@@ -41,15 +41,15 @@ impl Observation {
 /// The reason why a missing namespace is not created; `None` if it is created.
 fn not_created(reference: &NamespaceReference, rules: &Rules) -> Option<&'static str> {
     let NamespaceReference::NameOrId(name) = reference else {
-        return Some("an ARN names a namespace that exists");
+        return Some("an ARN refers to an existing namespace");
     };
     let looked_at = rules.namespaces.is_empty() || rules.namespaces.contains(reference);
     match (rules.create_namespaces, looked_at) {
         (false, _) => Some("CREATE_NAMESPACES is not true"),
-        (_, false) => Some("CLOUD_MAP_NAMESPACES leaves it out"),
+        (_, false) => Some("CLOUD_MAP_NAMESPACES does not contain it"),
         _ if name.starts_with("ns-") => Some("it may be the id of a namespace"),
         _ if name.contains('.') => {
-            Some("it may be a DNS name, and HTTP namespaces answer no DNS query")
+            Some("it may be a DNS name, and HTTP namespaces do not answer DNS queries")
         }
         _ => None,
     }

@@ -1,4 +1,4 @@
-//! The instances of others that are adopted, their new attributes, and those that stay as they are, with the reason.
+//! The instances of other owners that are adopted, their new attributes, and the reasons why others are not.
 
 use insta::assert_snapshot;
 
@@ -23,7 +23,7 @@ impl World {
     }
 }
 
-/// An instance that an installation with another owner id registered for the Service.
+/// An instance that an installation with another `OWNER_ID` registered for the Service.
 fn of_owner(id: &str, cluster: &str, addresses: &str) -> Attributes {
     let owner = Owner { id: id.into(), ..owner_of(cluster) };
     let mut attributes = Marks { service: named("shop/web"), pod: None }.write(&owner);
@@ -67,7 +67,7 @@ fn unmarked_instances_are_adopted_at_addresses_that_the_service_wants() {
     ! shop/web http/web: instance e is not adopted: it is marked as another cluster's or another owner's (NotAdopted)
     ! shop/web http/web: instance f is not adopted: it is marked as another cluster's or another owner's (NotAdopted)
     ! shop/web http/web: instance g is not adopted: it is marked as another cluster's or another owner's (NotAdopted)
-    ! shop/web http/web: instance h is not adopted: Cloud Map takes no marks beside its AWS_EC2_INSTANCE_ID (NotAdopted)
+    ! shop/web http/web: instance h is not adopted: Cloud Map allows no marks together with its AWS_EC2_INSTANCE_ID (NotAdopted)
     ! shop/web http/web: instance j is not adopted: the Service has no ready endpoint with this address and port to register (NotAdopted)
     ");
 }
@@ -110,7 +110,7 @@ fn what_others_set_is_kept_and_what_a_sync_would_repair_is_right_at_once() {
     assert_eq!(one(adopted).told(), "");
 }
 
-/// Registering an instance again starts its health anew with this attribute.
+/// A registration resets the health of an instance to the value of this attribute.
 #[test]
 fn no_ready_endpoint_becomes_unhealthy_by_its_adoption() {
     let world = one(with(foreign("10.0.0.1"), INITIAL_HEALTH, "UNHEALTHY"));
@@ -132,7 +132,7 @@ fn marks_of_a_later_release_are_kept() {
 #[test]
 fn an_instance_without_room_for_our_marks_stays() {
     let full = (0..26).fold(foreign("10.0.0.1"), |it, n| with(it, &format!("key-{n}"), "x"));
-    assert_snapshot!(tell(&one(full).adoption()), @"! shop/web dns/web: instance theirs is not adopted: with our marks it would have 33 attributes, and Cloud Map takes 30 (NotAdopted)");
+    assert_snapshot!(tell(&one(full).adoption()), @"! shop/web dns/web: instance theirs is not adopted: with our marks it would have 33 attributes, and Cloud Map allows 30 (NotAdopted)");
 }
 
 #[test]
@@ -174,7 +174,7 @@ fn nothing_is_adopted_for_a_service_that_wants_nothing_there() {
     let connect = with_claim(|web| web).with("http/web", |service| service.tags = tagged("ECS"));
     assert_snapshot!(tell(&connect.adoption()), @"! shop/web http/web: ECS Service Connect manages this Cloud Map service (tag AmazonECSManaged); choose another name (ServiceConnect)");
     let unread = with_claim(|web| web).with("http/web", |service| service.instances = None);
-    assert_snapshot!(tell(&unread.adoption()), @"! shop/web http/web: the instances of this Cloud Map service could not be read: they were not asked for (Unreadable)");
+    assert_snapshot!(tell(&unread.adoption()), @"! shop/web http/web: the instances of this Cloud Map service could not be read: they were not requested (Unreadable)");
 }
 
 #[test]

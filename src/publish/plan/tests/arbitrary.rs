@@ -1,5 +1,5 @@
-//! Random worlds. The pools of names, addresses and ids are small, so that Services and instances meet:
-//! several claim one name, several share an address, and ids are taken by others.
+//! Random worlds. The pools of names, addresses and ids are small, so that conflicts are frequent: Services that claim
+//! the same name, instances with the same address, and ids that another party uses.
 
 use std::collections::BTreeMap;
 
@@ -69,12 +69,12 @@ pub fn course() -> impl Strategy<Value = Course> {
     })
 }
 
-/// Cloud Map's own limit, or one without capacity for all.
+/// Cloud Map's own limit, or one that is too small for all instances.
 fn few(range: std::ops::Range<usize>, all: usize) -> impl Strategy<Value = usize> {
     prop_oneof![1 => range, 1 => Just(all)]
 }
 
-/// A guard that worlds as small as these get past.
+/// A guard with limits that these small worlds exceed.
 pub fn guard() -> impl Strategy<Value = Guard> {
     let limits = (select(&[0, 20, 50][..]), 0..=3_usize);
     limits.prop_map(|(share, minimum)| Guard { share, minimum, ..Guard::default() })
@@ -225,9 +225,9 @@ fn cloud_map(place: &'static str) -> impl Strategy<Value = (ServiceKind, CloudMa
 /// The origin of an instance's id.
 #[derive(Clone, Debug)]
 enum Id {
-    /// The id that we give to this Service for the address that the instance has.
+    /// Our id for this Service and the address of the instance.
     Ours(&'static str),
-    /// The id that we give to this Service for another address.
+    /// Our id for this Service and another address.
     OursFor(&'static str, &'static str),
     /// An id that another party chose.
     Any(&'static str),

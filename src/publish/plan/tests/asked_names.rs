@@ -42,8 +42,8 @@ fn a_service_claims_its_first_twenty_names_or_fewer_if_its_rule_says_so() {
     };
     let both = [told(25, Rules::default()), told(25, rules(&[("maxNames", json!(2))]))];
     assert_snapshot!(both.join("\n"), @r"
-    25 names are asked for, and the first 20 are claimed: no Service claims more
-    25 names are asked for, and the first 2 are claimed: maxNames of NAME_POLICY says so
+    25 names are requested, and the first 20 are claimed: a Service may not claim more
+    25 names are requested, and the first 2 are claimed: maxNames of NAME_POLICY is the limit
     ");
 }
 
@@ -68,6 +68,6 @@ fn a_name_beyond_the_limit_is_left_to_others_and_its_instances_go() {
     shop/web: register http/web-00: 10.0.0.1 (pod one)
     shop/web: create http/web-01: an HTTP service
     shop/web: register http/web-01: 10.0.0.1 (pod one)
-    ! shop/web: 3 names are asked for, and the first 2 are claimed: maxNames of NAME_POLICY says so (TooManyNames)
+    ! shop/web: 3 names are requested, and the first 2 are claimed: maxNames of NAME_POLICY is the limit (TooManyNames)
     ");
 }

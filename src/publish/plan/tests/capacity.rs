@@ -40,10 +40,10 @@ fn a_service_takes_1000_whoever_registered_them_and_what_stands_stays() {
     );
     assert_snapshot!(told(&world, 4), @r"
     shop/web: register http/web: 10.0.0.2 (pod one)
-    ! shop/web http/web: 2 of 4 instances fit: a Cloud Map service takes 4, and 2 in it are not ours (ServiceFull)
+    ! shop/web http/web: 2 of 4 instances fit: a Cloud Map service can have 4, and 2 in it are not ours (ServiceFull)
     ");
-    assert_snapshot!(told(&world, 3), @"! shop/web http/web: 1 of 4 instances fit: a Cloud Map service takes 3, and 2 in it are not ours (ServiceFull)");
-    assert_snapshot!(told(&world, 2), @"! shop/web http/web: 1 of 4 instances fit: a Cloud Map service takes 2, and 2 in it are not ours (ServiceFull)");
+    assert_snapshot!(told(&world, 3), @"! shop/web http/web: 1 of 4 instances fit: a Cloud Map service can have 3, and 2 in it are not ours (ServiceFull)");
+    assert_snapshot!(told(&world, 2), @"! shop/web http/web: 1 of 4 instances fit: a Cloud Map service can have 2, and 2 in it are not ours (ServiceFull)");
     assert_snapshot!(told(&world, 6), @r"
     shop/web: register http/web: 10.0.0.2 (pod one)
     shop/web: register http/web: 10.0.0.3 (pod one)
@@ -78,7 +78,7 @@ fn the_last_instance_under_a_name_is_displaced_too() {
     );
     assert_snapshot!(told(&world, 2), @r"
     shop/web: rewrite http/web a: 10.0.0.6 (pod one) in place of 10.0.0.1 (pod one): no ready endpoint has this address and port
-    ! shop/web http/web: 1 of 2 instances fit: a Cloud Map service takes 2, and 1 in it are not ours (ServiceFull)
+    ! shop/web http/web: 1 of 2 instances fit: a Cloud Map service can have 2, and 1 in it are not ours (ServiceFull)
     ");
     let world = world.with("http/web", |service| {
         let instances = service.instances.as_mut().expect("they were read");
@@ -115,7 +115,7 @@ fn a_policy_that_takes_nothing_out_displaces_nothing() {
     assert_snapshot!(world
         .under(Rules { policy: Policy::CreateOnly, service_limit, ..Rules::default() })
         .told(), @r"
-    ! shop/web http/web: 1 of 2 instances fit: a Cloud Map service takes 2, and 0 in it are not ours (ServiceFull)
+    ! shop/web http/web: 1 of 2 instances fit: a Cloud Map service can have 2, and 0 in it are not ours (ServiceFull)
     ! shop/web http/web: POLICY=create-only does not allow this: deregister b in http/web (Policy)
     ");
 }
@@ -147,6 +147,6 @@ fn an_instance_of_which_only_the_health_is_told_stands() {
     assert_snapshot!(told(&world, 2), @r"
     shop/web: register http/web: 10.0.0.2 (pod two), HEALTHY
     shop/web: health http/web a: 10.0.0.1 (pod one): UNHEALTHY -> HEALTHY, since it is ready
-    ! shop/web http/web: 2 of 3 instances fit: a Cloud Map service takes 2, and 0 in it are not ours (ServiceFull)
+    ! shop/web http/web: 2 of 3 instances fit: a Cloud Map service can have 2, and 0 in it are not ours (ServiceFull)
     ");
 }

@@ -4,7 +4,7 @@ use super::world::{A, HTTP, World, foreign, key, own, service, tagged};
 use crate::model::{Attributes, Tags};
 use crate::publish::plan::{Claimed, Verdict, deletable, verdict};
 
-/// The verdict of a full sync of one cluster on `http/web`, with tags and instances that were read.
+/// The verdict of a full sync of one cluster on `http/web`.
 fn web(world: &World, others: &Claimed) -> Option<Verdict> {
     let plan = world.plan();
     let mut observation = world.0.clone();
@@ -16,7 +16,7 @@ fn web(world: &World, others: &Claimed) -> Option<Verdict> {
     may.then(|| verdict(&key("http/web"), service, &claimed, "cloud-map-sync"))
 }
 
-/// `http/web` with these instances, tagged ours.
+/// `http/web` with our tag and these instances.
 fn world<const N: usize>(instances: [(&str, Attributes); N]) -> World {
     let world = World::new().cloud_map("http/web", HTTP, instances);
     world.with("http/web", |service| service.tags = tagged("cloud-map-sync"))
@@ -52,7 +52,7 @@ fn what_is_registered_keeps_a_service_unless_all_of_it_goes() {
     let gone = || own("a", "shop/gone", "10.0.0.1");
     assert_eq!(alone(&world([gone()])), Some(Verdict::Delete));
     assert_eq!(alone(&world([gone(), ("b", foreign("10.0.0.2"))])), None);
-    // After the run the same instance was not removed, for example since a call failed.
+    // The run did not deregister the instance, for example since a call failed.
     let world = world([gone()]);
     let claimed = Claimed::of(&world.0, world.plan().leaving()).carried_out();
     assert!(deletable(&world.0.registry, &claimed).is_empty());

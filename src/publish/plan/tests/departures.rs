@@ -74,7 +74,7 @@ fn the_old_name_stays_while_an_endpoint_cannot_be_registered_under_the_new_one()
     );
     assert_snapshot!(world.told(), @r"
     shop/web: deregister dns/old a: fd00::1: Service shop/web asks for another name now; stays until the problem under dns/new, the new name of Service shop/web, is solved
-    ! shop/web dns/new: a service of A records takes no endpoint with the addresses fd00::1 (RecordTypeMismatch)
+    ! shop/web dns/new: A records cannot contain the endpoint's addresses fd00::1 (RecordTypeMismatch)
     ");
 }
 

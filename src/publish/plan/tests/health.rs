@@ -1,4 +1,4 @@
-//! The health of existing instances: the changes that are reported, and those that are not.
+//! The health of existing instances: the changes that are reported to Cloud Map, and those that are not.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ pub fn one(conditions: &str) -> Endpoint {
     found("one", "10.0.0.1", conditions)
 }
 
-/// `shop/web`, which wants its health written.
+/// `shop/web` with `health: custom`.
 pub fn web(endpoints: impl Into<Vec<Endpoint>>) -> Kubernetes {
     service("shop/web", "http/web").custom_health().ready(endpoints)
 }
@@ -35,7 +35,7 @@ pub fn registered(pod: &str, address: &str, health: &str) -> Attributes {
     with(with(attributes, HEALTH, "custom"), INITIAL_HEALTH, health)
 }
 
-/// `http/web` with a custom check, and the health that Cloud Map knows in it.
+/// `http/web` with a custom health check, and the health of its instances in Cloud Map.
 pub fn checked<const N: usize>(
     world: World,
     instances: [(&str, Attributes); N],
@@ -110,7 +110,7 @@ fn a_check_that_is_missing_under_the_new_name_does_not_keep_the_old_one() {
     );
     assert_snapshot!(world.told(), @r"
     shop/web: deregister dns/old b: 10.0.0.1: Service shop/web asks for another name now
-    ! shop/web dns/new: this Cloud Map service was created without a custom health check, and none can be added: only ready pods are registered, as health: membership does; for health: custom take another name, or let the service be created anew (NoCustomHealth)
+    ! shop/web dns/new: this Cloud Map service was created without a custom health check, and none can be added: only ready pods are registered, as health: membership does; for health: custom choose another name, or recreate the service (NoCustomHealth)
     ");
 }
 

@@ -1,4 +1,4 @@
-//! Annotated Services and their ready pods, as the tests of the plan build them.
+//! Builds annotated Services and their ready pods for the tests of the plan.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ pub struct Kubernetes {
     pub annotated: AnnotatedService,
 }
 
-/// A Service of IPv4 without ports that claims `place`.
+/// An IPv4 Service without ports that claims `place`.
 pub fn service(name: &str, place: &str) -> Kubernetes {
     let (namespace, claimed) = split(place);
     let claims = Claims {
@@ -86,7 +86,7 @@ impl Kubernetes {
         self
     }
 
-    /// Is annotated with these ports.
+    /// Annotates these ports.
     pub fn port<'a>(mut self, ports: impl IntoIterator<Item = &'a str>) -> Self {
         let ports = ports.into_iter().map(|port| PortReference::Name(port.into()));
         self.claims().ports = ports.collect();
@@ -99,33 +99,33 @@ impl Kubernetes {
         self
     }
 
-    /// Claims its names for itself alone.
+    /// Does not share its names.
     pub fn exclusive(mut self) -> Self {
         self.claims().claim = Claim::Exclusive;
         self
     }
 
-    /// Is annotated with `publish` and `max-instances`.
+    /// Annotates `publish` and `max-instances`.
     pub fn levers(mut self, publish: bool, maximum: Option<usize>) -> Self {
         let claims = self.claims();
         (claims.publish, claims.maximum) = (publish, maximum);
         self
     }
 
-    /// Is annotated with `terminating` and `when-none-ready`.
+    /// Annotates `terminating` and `when-none-ready`.
     pub fn keeps(mut self, serving: bool, last: bool) -> Self {
         let claims = self.claims();
         (claims.keeps_serving, claims.keeps_last) = (serving, last);
         self
     }
 
-    /// Is annotated with `health: custom`.
+    /// Annotates `health: custom`.
     pub fn custom_health(mut self) -> Self {
         self.claims().health = HealthSource::Custom;
         self
     }
 
-    /// Has an annotation without a usable value.
+    /// Has an invalid annotation.
     pub fn mistaken(mut self) -> Self {
         self.annotated.claims = Err(vec![mistake()]);
         self

@@ -1,5 +1,5 @@
-//! A Service that leaves a name which another one takes over: the new holder is found there and the
-//! leaving one under its new name, both before the old instances go.
+//! A Service leaves a name and another one takes it over. The old instances are deregistered only when the new holder
+//! has instances there, and the renamed Service has instances under its new name.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use super::world::{A, HTTP, Kubernetes, World, key, named, own, pod, service};
 use crate::model::{Attributes, Selection, ServiceRef};
 use crate::publish::plan::{Change, Holders, in_turns};
 
-/// `shop/web` left `dns/old` for `dns/new`, and `shop/next` takes it over.
+/// `shop/web` changed its name from `dns/old` to `dns/new`, and `shop/next` takes over `dns/old`.
 fn left(web: Kubernetes, old: &[(&str, Attributes)], new: &[(&str, Attributes)]) -> World {
     let filled = |world: World, place: &str, instances: &[(&str, Attributes)]| {
         let instances = instances.iter().map(|(id, it)| ((*id).to_owned(), it.clone())).collect();
@@ -27,7 +27,7 @@ fn web() -> Kubernetes {
     service("shop/web", "dns/new").ready([pod("one", "10.0.0.1")])
 }
 
-/// The result for the instance that `shop/web` left.
+/// The result for the instance that `shop/web` left in `dns/old`.
 fn told(world: &World) -> String {
     let told = world.told();
     let mut lines = told.lines().filter_map(|line| line.split_once(" dns/old left: "));
@@ -46,7 +46,7 @@ fn what_a_renamed_service_left_waits_for_the_next_holder_and_for_the_new_name() 
     assert_snapshot!(world(&[left_behind(), next()], &[moved()]), @"10.0.0.1: Service shop/web asks for another name now");
 }
 
-/// A change that may never come does not keep a name mixed.
+/// The old instance does not wait for a condition that may never be met.
 #[test]
 fn what_a_renamed_service_left_does_not_wait_for_a_new_name_that_cannot_become_whole() {
     let old = [own("left", "shop/web", "10.0.0.1"), own("b", "shop/next", "10.0.0.2")];
@@ -79,7 +79,7 @@ fn a_service_that_lost_a_name_which_it_still_asks_for_waits_for_no_other_name_of
     assert_eq!(told(&world), "10.0.0.1: Service shop/next holds the name now");
 }
 
-/// The old name belongs to others, which are found there. The next sync notices when the own name comes free.
+/// The old name has other holders with instances. The next sync finds that the new name is free.
 #[test]
 fn a_renamed_service_leaves_a_name_of_others_also_in_the_run_that_frees_its_new_one() {
     let shared = |name, place| service(name, place).shared().created(1);

@@ -100,7 +100,7 @@ fn a_claim_that_is_not_allowed_holds_no_name_and_its_instances_go() {
     shop/web: deregister http/other b: 10.0.0.1: NAME_POLICY does not allow Service shop/web this name
     shop/web: register http/web: 10.0.0.1 (pod one)
     shop/web: deregister http/web a: 10.0.0.9: NAME_POLICY does not allow Service ops/web this name; stays until Service shop/web has an instance under this name
-    ! ops/web: no rule of NAME_POLICY is for Kubernetes namespace ops of cluster blue; the claim counts as ended (NotAllowed)
+    ! ops/web: no rule of NAME_POLICY applies to Kubernetes namespace ops of cluster blue; the claim counts as ended (NotAllowed)
     ! shop/web http/other: NAME_POLICY lets Services of Kubernetes namespace shop claim web* in the Cloud Map namespaces http; the claim counts as ended (NotAllowed)
     ");
 }
@@ -119,7 +119,7 @@ fn what_may_not_be_there_goes_though_its_service_cannot_be_understood() {
     assert_snapshot!(world.under(rules(&[])).told(), @r#"
     ops/web: deregister http/web a: 10.0.0.9: NAME_POLICY does not allow Service ops/web this name
     shop/web: deregister http/other c: 10.0.0.1: NAME_POLICY does not allow Service shop/web this name
-    ! ops/web: no rule of NAME_POLICY is for Kubernetes namespace ops of cluster blue; the claim counts as ended (NotAllowed)
+    ! ops/web: no rule of NAME_POLICY applies to Kubernetes namespace ops of cluster blue; the claim counts as ended (NotAllowed)
     ! shop/web: no Cloud Map namespace "missing" is visible here; visible: dns, http; registered instances stay (NamespaceMissing)
     "#);
 }
@@ -135,7 +135,7 @@ fn a_mistake_holds_no_name_that_is_not_allowed() {
     assert_snapshot!(world.under(rules(&[])).told(), @r#"
     shop/web: register http/web: 10.0.0.1 (pod one)
     shop/web: deregister http/web a: 10.0.0.9: NAME_POLICY does not allow Service ops/web this name; stays until Service shop/web has an instance under this name
-    ! ops/web: no rule of NAME_POLICY is for Kubernetes namespace ops of cluster blue; the claim counts as ended (NotAllowed)
+    ! ops/web: no rule of NAME_POLICY applies to Kubernetes namespace ops of cluster blue; the claim counts as ended (NotAllowed)
     ! shop/cart: annotation cloudmap.controller/ttl is "soon": it must be whole seconds; registered instances stay (BadAnnotation)
     ! shop/web http/website: Service shop/cart of this cluster holds the name; this one takes over when that ends (DomainConflict)
     "#);
@@ -163,7 +163,7 @@ fn a_claim_that_is_not_allowed_is_not_ended_where_no_claim_may_be_ended() {
     );
     let rules = Rules { policy: Policy::UpsertOnly, ..rules(&[]) };
     assert_snapshot!(world.under(rules).told(), @r"
-    ! ops/web: no rule of NAME_POLICY is for Kubernetes namespace ops of cluster blue; the claim counts as ended (NotAllowed)
+    ! ops/web: no rule of NAME_POLICY applies to Kubernetes namespace ops of cluster blue; the claim counts as ended (NotAllowed)
     ! ops/web http/web: POLICY=upsert-only does not allow this: deregister a in http/web (Policy)
     ");
 }
@@ -208,7 +208,7 @@ fn an_address_that_the_records_have_no_room_for_is_not_spoken_of() {
     assert_snapshot!(world(A).under(under("10.0.0.0/8")).told(), @"shop/web: register dns/web: 10.0.0.1 (pod one)");
     assert_snapshot!(world(A).under(under("fd00::/8")).told(), @r"
     ! shop/web dns/web: address 10.0.0.1 is not published: NAME_POLICY allows this Service addresses in fd00::/8 (AddressNotAllowed)
-    ! shop/web dns/web: a service of A records takes no endpoint with the addresses fd00::1 (RecordTypeMismatch)
+    ! shop/web dns/web: A records cannot contain the endpoint's addresses fd00::1 (RecordTypeMismatch)
     ");
     assert_snapshot!(world(BOTH).under(under("fd00::/8")).told(), @r"
     shop/web: register dns/web: fd00::1 (pod one)
@@ -225,7 +225,7 @@ fn an_instance_does_not_stay_for_an_address_that_the_records_have_no_room_for() 
     assert_snapshot!(world.under(rules).told(), @r"
     shop/web: deregister dns/web a: 10.0.0.1 and fd00::1: NAME_POLICY does not allow the Service this address
     ! shop/web dns/web: address 10.0.0.1 is not published: NAME_POLICY allows this Service addresses in fd00::/8 (AddressNotAllowed)
-    ! shop/web dns/web: a service of A records takes no endpoint with the addresses fd00::1 (RecordTypeMismatch)
+    ! shop/web dns/web: A records cannot contain the endpoint's addresses fd00::1 (RecordTypeMismatch)
     ");
 }
 
@@ -272,15 +272,15 @@ fn of_two_maxima_the_smaller_wins_and_it_is_said_whose_it_is() {
     };
     assert_snapshot!([told(Some(2), 1), told(Some(1), 2), told(None, 1)].join("\n\n"), @r"
     shop/web: rewrite http/web: cloud-map-sync/pod nothing -> one
-    shop/web: deregister http/web: 10.0.0.1: maxInstances of NAME_POLICY leaves it out
+    shop/web: deregister http/web: 10.0.0.1: it exceeds maxInstances of NAME_POLICY
     ! shop/web http/web: 1 of 3 instances are registered, the limit of maxInstances of NAME_POLICY (MaxInstances)
 
     shop/web: rewrite http/web: cloud-map-sync/pod nothing -> one
-    shop/web: deregister http/web: 10.0.0.1: max-instances of the Service leaves it out
+    shop/web: deregister http/web: 10.0.0.1: it exceeds max-instances of the Service
     ! shop/web http/web: 1 of 3 instances are registered, the limit of max-instances of the Service (MaxInstances)
 
     shop/web: rewrite http/web: cloud-map-sync/pod nothing -> one
-    shop/web: deregister http/web: 10.0.0.1: maxInstances of NAME_POLICY leaves it out
+    shop/web: deregister http/web: 10.0.0.1: it exceeds maxInstances of NAME_POLICY
     ! shop/web http/web: 1 of 3 instances are registered, the limit of maxInstances of NAME_POLICY (MaxInstances)
     ");
 }

@@ -64,9 +64,9 @@ fn a_namespace_is_not_created_where_its_name_may_mean_another_one() {
         Rules { namespaces: vec![named], ..creating() }
     };
     let arn = "arn:aws:servicediscovery:eu-central-1:111122223333:namespace/ns-1";
-    assert_snapshot!(reason("prod.local", creating()), @"it may be a DNS name, and HTTP namespaces answer no DNS query; registered instances stay (NamespaceMissing)");
+    assert_snapshot!(reason("prod.local", creating()), @"it may be a DNS name, and HTTP namespaces do not answer DNS queries; registered instances stay (NamespaceMissing)");
     assert_snapshot!(reason("ns-abcdefghijklmnop", creating()), @"it may be the id of a namespace; registered instances stay (NamespaceMissing)");
-    assert_snapshot!(reason(arn, creating()), @"an ARN names a namespace that exists; registered instances stay (NamespaceMissing)");
-    assert_snapshot!(reason("prod", only("other")), @"CLOUD_MAP_NAMESPACES leaves it out; registered instances stay (NamespaceMissing)");
+    assert_snapshot!(reason(arn, creating()), @"an ARN refers to an existing namespace; registered instances stay (NamespaceMissing)");
+    assert_snapshot!(reason("prod", only("other")), @"CLOUD_MAP_NAMESPACES does not contain it; registered instances stay (NamespaceMissing)");
     assert!(reason("prod", only("prod")).contains("create-namespace"));
 }

@@ -126,9 +126,9 @@ fn a_purge_takes_out_the_orphans_of_that_cluster_alone() {
     let world = noted(left_behind(), &since(WEEK));
     let plan = Orphans::of(&world.0, Existence::Gone).step.plan(&world.0);
     assert_snapshot!(tell(&plan), @r"
-    shop/cart: deregister http/cart d: 10.0.0.4: its cluster is gone, first seen so 2026-11-14T10:51:00Z
-    shop/gone: deregister http/cart e: 10.0.0.5: its cluster is gone, first seen so 2026-11-14T10:51:00Z
-    shop/web: deregister dns/web b: 10.0.0.2: its cluster is gone, first seen so 2026-11-14T10:51:00Z
+    shop/cart: deregister http/cart d: 10.0.0.4: its cluster is gone, first noticed at 2026-11-14T10:51:00Z
+    shop/gone: deregister http/cart e: 10.0.0.5: its cluster is gone, first noticed at 2026-11-14T10:51:00Z
+    shop/web: deregister dns/web b: 10.0.0.2: its cluster is gone, first noticed at 2026-11-14T10:51:00Z
     ");
 }
 
@@ -155,12 +155,12 @@ fn orphans_are_told_in_a_sentence() {
         Orphans::of(&left_behind().under(purging(after)).0, existence).to_string()
     };
     assert_snapshot!(told(Existence::Gone, None), @"3 instances in dns/web, http/cart: not found in EKS: they stay until they are purged");
-    assert_snapshot!(told(Existence::Gone, Some(WEEK)), @"3 instances in dns/web, http/cart: not found in EKS, first seen so 2026-11-21T10:51:00Z: they go from 2026-11-28T10:51:00Z on");
+    assert_snapshot!(told(Existence::Gone, Some(WEEK)), @"3 instances in dns/web, http/cart: not found in EKS, first noticed at 2026-11-21T10:51:00Z: they will be deregistered from 2026-11-28T10:51:00Z on");
     assert_snapshot!(told(Existence::NotAsked, None), @"3 instances in dns/web, http/cart: this cluster is not in CLUSTERS: they stay until they are purged");
-    assert_snapshot!(told(Existence::Exists, Some(WEEK)), @"3 instances in dns/web, http/cart: this cluster is not in CLUSTERS, and EKS has it: they stay until they are purged");
-    assert_snapshot!(told(Existence::Unknown("denied".to_owned()), Some(WEEK)), @"3 instances in dns/web, http/cart: this cluster is not in CLUSTERS, and whether EKS has it is not known (denied): they stay until they are purged");
+    assert_snapshot!(told(Existence::Exists, Some(WEEK)), @"3 instances in dns/web, http/cart: this cluster is not in CLUSTERS, but exists in EKS: they stay until they are purged");
+    assert_snapshot!(told(Existence::Unknown("denied".to_owned()), Some(WEEK)), @"3 instances in dns/web, http/cart: this cluster is not in CLUSTERS, and it is unknown whether it exists in EKS (denied): they stay until they are purged");
     let due = Orphans::of(&noted(left_behind(), &since(WEEK)).0, Existence::Gone);
-    assert_snapshot!(due.to_string(), @"3 instances in dns/web, http/cart: not found in EKS, first seen so 2026-11-14T10:51:00Z: they go");
+    assert_snapshot!(due.to_string(), @"3 instances in dns/web, http/cart: not found in EKS, first noticed at 2026-11-14T10:51:00Z: they are deregistered");
 }
 
 #[test]

@@ -101,7 +101,7 @@ fn other_ttl() -> World {
     })
 }
 
-/// The name is another Service's, which has an instance under it.
+/// Another Service holds the name and has an instance under it.
 fn taken_over() -> World {
     let api = service("shop/api", "http/web").created(1).ready(one());
     let world = registered_for(web().created(2)).service(api);
@@ -116,8 +116,8 @@ fn allowing(names: &str, ranges: &str) -> Rules {
     rules(&[("names", json!([names])), ("cidrs", json!([ranges]))])
 }
 
-/// Each kind of change and each reason to remove an instance, with the policies under which it is made. Under the
-/// others it is only reported.
+/// Each kind of change and each reason to deregister an instance, with the policies under which it is made. The other
+/// policies only report it.
 #[test]
 fn a_policy_makes_these_changes_and_tells_the_others() {
     const ALL: &[Policy] = &Policy::ALL;

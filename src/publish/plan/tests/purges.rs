@@ -32,9 +32,9 @@ fn crowded() -> World {
 #[test]
 fn all_of_ours_goes_whether_it_is_claimed_or_not_and_nothing_else() {
     assert_snapshot!(tell(&purge(&crowded().0, &DeregisterReason::Purged)), @r"
-    shop/gone: deregister http/web b: 10.0.0.2: all of its cluster is purged
-    shop/web: deregister dns/web f: 10.0.0.1: all of its cluster is purged
-    shop/web: deregister http/web a: 10.0.0.1: all of its cluster is purged
+    shop/gone: deregister http/web b: 10.0.0.2: its cluster is purged
+    shop/web: deregister dns/web f: 10.0.0.1: its cluster is purged
+    shop/web: deregister http/web a: 10.0.0.1: its cluster is purged
     ");
 }
 
@@ -42,7 +42,7 @@ fn all_of_ours_goes_whether_it_is_claimed_or_not_and_nothing_else() {
 fn a_purge_of_one_cluster_takes_nothing_of_another() {
     let mut world = crowded();
     world.0.owner = owner_of("green");
-    assert_snapshot!(tell(&purge(&world.0, &DeregisterReason::Purged)), @"shop/web: deregister http/web c: 10.0.0.3: all of its cluster is purged");
+    assert_snapshot!(tell(&purge(&world.0, &DeregisterReason::Purged)), @"shop/web: deregister http/web c: 10.0.0.3: its cluster is purged");
 }
 
 #[test]

@@ -73,7 +73,7 @@ fn without_a_check_to_report_to_only_ready_pods_are_registered() {
     assert_snapshot!(world.told(), @r"
     shop/web: register http/web: 10.0.0.1 (pod one)
     shop/web: deregister http/web b: 10.0.0.2: no ready endpoint has this address and port; stays until one of the ready endpoints is registered
-    ! shop/web http/web: this Cloud Map service was created without a custom health check, and none can be added: only ready pods are registered, as health: membership does; for health: custom take another name, or let the service be created anew (NoCustomHealth)
+    ! shop/web http/web: this Cloud Map service was created without a custom health check, and none can be added: only ready pods are registered, as health: membership does; for health: custom choose another name, or recreate the service (NoCustomHealth)
     ");
 }
 
@@ -149,7 +149,7 @@ fn of_more_than_are_wanted_the_healthy_ones_come_first() {
     let instances = [("a", registered("one", "10.0.0.1", "UNHEALTHY"))];
     assert_snapshot!(checked(world, instances, &[]).told(), @r"
     shop/web: register http/web: 10.0.0.2 (pod two), HEALTHY
-    shop/web: deregister http/web a: 10.0.0.1 (pod one): max-instances of the Service leaves it out; stays until one of the ready endpoints is registered
+    shop/web: deregister http/web a: 10.0.0.1 (pod one): it exceeds max-instances of the Service; stays until one of the ready endpoints is registered
     ! shop/web http/web: 1 of 2 instances are registered, the limit of max-instances of the Service (MaxInstances)
     ");
 }

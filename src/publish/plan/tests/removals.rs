@@ -82,7 +82,7 @@ fn an_instance_that_is_yet_to_be_taken_over_does_not_show_who_holds_the_name() {
     ");
     assert_snapshot!(world(old().port(["typo"])), @r"
     shop/old: deregister http/web b: 10.0.0.2: no ready endpoint has this address and port; stays until one of the ready endpoints is registered
-    ! shop/old http/web: port typo is no port of the Service, or its endpoints lack it; the Service has: none (NoSuchPort)
+    ! shop/old http/web: port typo is not a port of the Service, or its endpoints do not have it; the Service has: none (NoSuchPort)
     ! shop/young http/web: Service shop/old of this cluster holds the name; this one takes over when that ends (DomainConflict)
     ");
 }

@@ -49,7 +49,7 @@ fn a_service_is_created_together_with_a_first_registration_only() {
     let nothing_ready = World::new().service(service("shop/web", "dns/web"));
     assert_snapshot!(nothing_ready.told(), @"");
     let nothing_fits = service("shop/web", "dns/web").ready([pod("one", "fd00::1")]);
-    assert_snapshot!(World::new().service(nothing_fits).told(), @"! shop/web dns/web: a service of A records takes no endpoint with the addresses fd00::1 (RecordTypeMismatch)");
+    assert_snapshot!(World::new().service(nothing_fits).told(), @"! shop/web dns/web: A records cannot contain the endpoint's addresses fd00::1 (RecordTypeMismatch)");
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn an_alias_takes_no_instances() {
         CNAME,
         [("a", foreign("10.0.0.9"))],
     );
-    assert_snapshot!(world.told(), @"! shop/web dns/web: the Cloud Map service has a CNAME record and takes no addresses; choose another name (CnameService)");
+    assert_snapshot!(world.told(), @"! shop/web dns/web: the Cloud Map service has a CNAME record, so it cannot have addresses; choose another name (CnameService)");
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn without_rights_to_records_nothing_is_registered_or_rewritten() {
     assert_snapshot!(there(HTTP, "dns/web", "10.0.0.9"), @r"
     shop/web: register dns/web: 10.0.0.1 (pod one)
     shop/web: deregister dns/web a: 10.0.0.9: no ready endpoint has this address and port; stays until one of the ready endpoints is registered
-    ! shop/web dns/web: this Cloud Map service is of the type HTTP: its instances are found by DiscoverInstances calls, and by no DNS query (NotInDns)
+    ! shop/web dns/web: this Cloud Map service is of the type HTTP: its instances are found by DiscoverInstances calls, and not by DNS queries (NotInDns)
     ");
 }
 
@@ -124,7 +124,7 @@ fn nothing_is_registered_where_something_was_not_read() {
         .clone()
         .with("http/web", |service| service.tags = Tags::Unreadable("throttled".into()));
     assert_snapshot!(untold.told(), @"! shop/web http/web: the instances of this Cloud Map service could not be read: throttled (Unreadable)");
-    assert_snapshot!(unasked.with("http/web", |service| service.instances = None).told(), @"! shop/web http/web: the instances of this Cloud Map service could not be read: they were not asked for (Unreadable)");
+    assert_snapshot!(unasked.with("http/web", |service| service.instances = None).told(), @"! shop/web http/web: the instances of this Cloud Map service could not be read: they were not requested (Unreadable)");
     let unread = World::new().service(web("http/web").unread());
     assert_snapshot!(unread.cloud_map("http/web", HTTP, [own("a", "shop/web", "10.0.0.9")]).told(), @"! shop/web http/web: the instances of this Cloud Map service could not be read: the Service's endpoints were not read (Unreadable)");
 }

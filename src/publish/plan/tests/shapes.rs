@@ -18,7 +18,7 @@ fn one(kind: ServiceKind, addresses: &str) -> String {
 fn a_pod_is_registered_with_the_families_that_the_records_carry() {
     let none = |records, addresses| {
         format!(
-            "! shop/web dns/web: a service of {records} records takes no endpoint with the addresses {addresses} (RecordTypeMismatch)"
+            "! shop/web dns/web: {records} records cannot contain the endpoint's addresses {addresses} (RecordTypeMismatch)"
         )
     };
     let registered = |addresses: &str| format!("shop/web: register dns/web: {addresses} (pod one)");
@@ -105,7 +105,7 @@ fn elsewhere_the_first_port_is_an_attribute() {
     ! shop/web dns/web: A records carry no port: grpc is kept as an attribute only (an SRV or HTTP service would serve it) (PortNotServed)
     ");
     assert_snapshot!(annotated(BOTH, ["typo", "http"]).told(), @r"
-    ! shop/web dns/web: port typo is no port of the Service, or its endpoints lack it; the Service has: http (80), grpc (90) (NoSuchPort)
+    ! shop/web dns/web: port typo is not a port of the Service, or its endpoints do not have it; the Service has: http (80), grpc (90) (NoSuchPort)
     ! shop/web dns/web: A+AAAA records carry no port: typo is kept as an attribute only (an SRV or HTTP service would serve it) (PortNotServed)
     ");
 }
@@ -120,7 +120,7 @@ fn a_port_by_number_is_the_services_and_what_is_written_is_the_target() {
         world.told()
     };
     assert_snapshot!(number(80), @"shop/web: register http/web: 10.0.0.1 port 8080 (pod one)");
-    assert_snapshot!(number(8080), @"! shop/web http/web: port 8080 is no port of the Service, or its endpoints lack it; the Service has: http (80), grpc (90) (NoSuchPort)");
+    assert_snapshot!(number(8080), @"! shop/web http/web: port 8080 is not a port of the Service, or its endpoints do not have it; the Service has: http (80), grpc (90) (NoSuchPort)");
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn srv_records_take_the_only_port_of_the_service() {
         World::new().service(web).cloud_map("dns/web", SRV, []).told()
     };
     assert_snapshot!(ports(&[("", 80)], &[("", 8080)]), @"shop/web: register dns/web: 10.0.0.1 port 8080 (pod one)");
-    assert_snapshot!(ports(&[("http", 80)], &[]), @"! shop/web dns/web: port 80 is no port of the Service, or its endpoints lack it; the Service has: http (80) (NoSuchPort)");
+    assert_snapshot!(ports(&[("http", 80)], &[]), @"! shop/web dns/web: port 80 is not a port of the Service, or its endpoints do not have it; the Service has: http (80) (NoSuchPort)");
     assert_snapshot!(ports(&[("http", 80), ("grpc", 90)], &[("http", 8080), ("grpc", 9090)]), @"! shop/web dns/web: SRV records need a port: the Service has 2 ports, so name one with the port annotation (PortNeeded)");
     assert_snapshot!(ports(&[], &[]), @"! shop/web dns/web: SRV records need a port: the Service has 0 ports, so name one with the port annotation (PortNeeded)");
 }
@@ -163,7 +163,7 @@ fn what_is_registered_for_an_endpoint_that_does_not_fit_stays() {
         );
     assert_snapshot!(world.told(), @r"
     shop/web: deregister http/web b: 10.0.0.2: no ready endpoint has this address and port
-    ! shop/web http/web: port typo is no port of the Service, or its endpoints lack it; the Service has: http (80) (NoSuchPort)
+    ! shop/web http/web: port typo is not a port of the Service, or its endpoints do not have it; the Service has: http (80) (NoSuchPort)
     ");
 }
 
@@ -179,7 +179,7 @@ fn a_mistake_in_one_of_several_ports_removes_nothing() {
     );
     assert_snapshot!(world.told(), @r"
     shop/web: rewrite http/web a: cloud-map-sync/pod nothing -> one
-    ! shop/web http/web: port gprc is no port of the Service, or its endpoints lack it; the Service has: http (80), grpc (90) (NoSuchPort)
+    ! shop/web http/web: port gprc is not a port of the Service, or its endpoints do not have it; the Service has: http (80), grpc (90) (NoSuchPort)
     ");
 }
 

@@ -1,4 +1,4 @@
-//! Several Services that share a name.
+//! Services that share a name.
 
 use insta::assert_snapshot;
 
@@ -25,7 +25,7 @@ fn sharing(name: &str, addresses: &[&str]) -> Kubernetes {
     service(name, "dns/web").shared().ready(pods.collect::<Vec<_>>())
 }
 
-/// Both Services, and under their name the given instances.
+/// Both Services, and these instances under their name.
 pub fn world<const N: usize>(
     services: [Kubernetes; 2],
     instances: [(&str, Attributes); N],
@@ -114,7 +114,7 @@ fn levers_count_for_each_of_them_alone() {
     let told = |old, young| world([old, young], present()).told();
     assert_snapshot!(told(old(&["10.0.0.1"]).levers(false, None), young(&pods)), @"shop/old: deregister dns/web a: 10.0.0.1: publish of the Service is false");
     assert_snapshot!(told(old(&["10.0.0.1"]), young(&pods).levers(true, Some(1))), @r"
-    shop/young: deregister dns/web c: 10.0.0.3: max-instances of the Service leaves it out
+    shop/young: deregister dns/web c: 10.0.0.3: it exceeds max-instances of the Service
     ! shop/young dns/web: 1 of 2 instances are registered, the limit of max-instances of the Service (MaxInstances)
     ");
     assert_snapshot!(told(old(&[]).keeps(false, true), young(&["10.0.0.2"])), @r"

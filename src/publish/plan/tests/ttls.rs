@@ -79,7 +79,7 @@ fn the_smallest_counts_if_all_were_read_and_else_it_is_only_lowered() {
 fn what_waits_says_for_whom() {
     let plan = both(Some(90), Green::Asks(Some(15)), &[15], tagged("cloud-map-sync")).plan();
     let note = plan.unchanged.values().next().map(|it| it.notes[0].to_string());
-    insta::assert_snapshot!(note.expect("a note"), @"ttl 90 is asked for, and the records have 15: other clusters are registered under this name, too (green); of the TTLs that all of them ask for the smallest counts, and a run that has not read all of them only lowers it");
+    insta::assert_snapshot!(note.expect("a note"), @"ttl 90 is requested, and the records have 15: other clusters also have instances under this name (green); the smallest TTL that any of the clusters requests applies, and a run that has not read all of them only lowers it");
 }
 
 #[test]

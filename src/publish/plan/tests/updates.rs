@@ -126,6 +126,6 @@ fn an_http_service_in_a_dns_namespace_is_used_and_said_to_be_out_of_dns() {
     let world = World::new().service(bare("dns/web")).cloud_map("dns/web", HTTP, []);
     assert_snapshot!(world.told(), @r"
     shop/web: register dns/web: 10.0.0.1
-    ! shop/web dns/web: this Cloud Map service is of the type HTTP: its instances are found by DiscoverInstances calls, and by no DNS query (NotInDns)
+    ! shop/web dns/web: this Cloud Map service is of the type HTTP: its instances are found by DiscoverInstances calls, and not by DNS queries (NotInDns)
     ");
 }

@@ -1,6 +1,5 @@
-//! Small worlds in few words: Kubernetes Services with their ready endpoints on one side, Cloud Map services with their
-//! instances on the other. Cloud Map always has a namespace `http` and a namespace `dns`, and everything in it is
-//! addressed as `namespace/name`.
+//! A builder for small worlds: Kubernetes Services with their ready endpoints, and Cloud Map services with their
+//! instances. Cloud Map always has a namespace `http` and a namespace `dns`; its services are named `namespace/name`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -29,7 +28,7 @@ const fn dns(a: bool, aaaa: bool, srv: bool) -> ServiceKind {
     ServiceKind::Dns(Records { a, aaaa, srv, cname: false })
 }
 
-/// The cluster that plans are made for, or another one.
+/// The owner of the instances of this cluster; plans are made for `blue`.
 pub fn owner_of(cluster: &str) -> Owner {
     let arn = format!("arn:aws:eks:eu-central-1:111122223333:cluster/{cluster}");
     Owner { id: "cloud-map-sync".into(), cluster: ClusterArn::parse(&arn).expect("an ARN") }
@@ -39,7 +38,7 @@ pub fn owner_of(cluster: &str) -> Owner {
 #[derive(Clone)]
 pub struct World(pub Observation);
 
-/// The output has as few lines as a failing property needs.
+/// Short, for the output of a failing property test.
 impl fmt::Debug for World {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (name, service) in &self.0.desired.services {
@@ -90,13 +89,12 @@ impl World {
         self
     }
 
-    /// Adds a Kubernetes Service.
     pub fn service(mut self, service: Kubernetes) -> Self {
         self.0.desired.services.insert(service.name, service.annotated);
         self
     }
 
-    /// Adds a Cloud Map service with the instances given, each with its id.
+    /// Adds a Cloud Map service with these instances, by id.
     pub fn cloud_map<const N: usize>(
         mut self,
         place: &str,
@@ -111,7 +109,7 @@ impl World {
         self
     }
 
-    /// Changes a Cloud Map service that is there.
+    /// Changes an existing Cloud Map service.
     pub fn with(mut self, place: &str, change: impl FnOnce(&mut CloudMapService)) -> Self {
         change(self.0.registry.services.get_mut(&key(place)).expect("the service is there"));
         self
@@ -140,12 +138,12 @@ impl World {
         plan(world.observed(selection).basis())
     }
 
-    /// The observation that a plan for the selected Services is made from.
+    /// The observation for a plan for the selected Services.
     pub fn observed(&self, selection: &Selection) -> Observed {
         Observed::new(self.0.clone(), selection)
     }
 
-    /// The id under which a full sync would register an address.
+    /// The id with which a full sync would register an address.
     pub fn id_given(&self, place: &str, address: &str) -> String {
         let written = written(&self.plan(), place).into_iter();
         let mut at = written.filter(|(_, attributes)| attributes.values().any(|it| it == address));
@@ -169,7 +167,7 @@ pub fn ours(service: &str, addresses: &str) -> Attributes {
     marked(&owner_of("blue"), service, addresses)
 }
 
-/// The same, with the id that it has.
+/// The same, with its id.
 pub fn own<'a>(id: &'a str, service: &str, addresses: &str) -> (&'a str, Attributes) {
     (id, ours(service, addresses))
 }
@@ -193,13 +191,13 @@ pub fn foreign(addresses: &str) -> Attributes {
     keyed.map(|(key, text)| (key.to_owned(), text.to_owned())).collect()
 }
 
-/// The attributes with one more, or with another value.
+/// Sets one attribute.
 pub fn with(mut attributes: Attributes, key: &str, value: &str) -> Attributes {
     attributes.insert(key.to_owned(), value.to_owned());
     attributes
 }
 
-/// The service `web` in the namespace that services of this kind usually are in.
+/// The service `web` in the usual namespace of services of this kind.
 pub fn web_of(kind: ServiceKind) -> &'static str {
     if kind == HTTP { "http/web" } else { "dns/web" }
 }

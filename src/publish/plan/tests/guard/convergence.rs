@@ -1,4 +1,4 @@
-//! Under a guard, and with time passing, random worlds end as they do without one.
+//! With a guard random worlds reach the same end as without one, only later.
 
 use proptest::prelude::*;
 
@@ -21,7 +21,7 @@ proptest! {
         guard in arbitrary::guard(),
     ) {
         let under = |guard| {
-            // The instances that find capacity or are displaced depend on the order of events.
+            // If capacity is short, the order of events decides which instances are registered.
             let service_limit = ServiceLimit::default();
             let rules = Rules { guard, service_limit, ..course.rules.clone() };
             let course = Course { failing: 0, rules, namespace_quota: 2000, ..course.clone() };

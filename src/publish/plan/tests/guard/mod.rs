@@ -1,5 +1,5 @@
 //! The guard against mass deletion: the losses that it holds and reports (`held`), those that it lets pass (`passing`)
-//! and those that it remembers (`memory`), in clusters described in one line, and in random ones (`convergence`).
+//! and those that it remembers (`memory`), in clusters written in one line, and in random ones (`convergence`).
 
 mod convergence;
 mod held;
@@ -56,7 +56,7 @@ pub fn confirmed(mut world: World) -> World {
     world
 }
 
-/// The world after the first look, with its rewrites and registrations made.
+/// The world after the changes of a plan.
 pub fn after(mut world: World, plan: &Plan) -> World {
     for change in plan.changes.values().flatten() {
         match change {
@@ -76,7 +76,7 @@ pub fn after(mut world: World, plan: &Plan) -> World {
     world
 }
 
-/// The world after a first look.
+/// The world after a first full sync, which must hold its loss.
 pub fn seen(world: World) -> World {
     let plan = world.plan();
     assert_eq!(stand(&plan), Some(GuardState::Held), "{}", tell(&plan));
@@ -87,14 +87,14 @@ pub fn stand(plan: &Plan) -> Option<GuardState> {
     plan.guard.as_ref().map(|told| told.state)
 }
 
-/// The names of the Services of which the loss is held.
+/// The names of the Services with a held loss.
 pub fn held(plan: &Plan) -> Vec<&str> {
     let held = plan.held_back.iter().filter(|it| it.reason.code() == "Guard");
     let names: BTreeSet<&str> = held.map(|it| it.service.name.as_str()).collect();
     names.into_iter().collect()
 }
 
-/// The number of instances of a Service that are removed.
+/// The number of instances of a Service that are deregistered.
 pub fn lost(plan: &Plan, name: &str) -> usize {
     let of = ServiceRef::new("shop", name);
     plan.changes.values().flatten().filter(|change| change.marked() == Some(&of)).count()

@@ -11,9 +11,9 @@ use crate::publish::plan::{Guard, Rules};
 fn what_passes_says_so() {
     let world = || seen(shops(&[("a", 3, Some(1)), ("b", 3, None)]));
     let lifted = at(world(), NOW + minutes(10)).plan();
-    assert_snapshot!(lifted.guard.expect("lifted").to_string(), @"Services shop/a, shop/b would lose 5 of 6 instances at once, past GUARD_SHARE (50 %) and GUARD_MINIMUM (3); the same was seen before, so they go");
+    assert_snapshot!(lifted.guard.expect("lifted").to_string(), @"Services shop/a, shop/b would lose 5 of 6 instances at once, past GUARD_SHARE (50 %) and GUARD_MINIMUM (3); the same loss was seen before, so they are deregistered");
     let confirmed = confirmed(world()).plan();
-    assert_snapshot!(confirmed.guard.expect("confirmed").to_string(), @"Services shop/a, shop/b would lose 5 of 6 instances at once, past GUARD_SHARE (50 %) and GUARD_MINIMUM (3); confirmed, so they go");
+    assert_snapshot!(confirmed.guard.expect("confirmed").to_string(), @"Services shop/a, shop/b would lose 5 of 6 instances at once, past GUARD_SHARE (50 %) and GUARD_MINIMUM (3); the loss is confirmed, so they are deregistered");
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn pair_of_settings_that_lets_no_full_sync_come_in_time_is_a_warning() {
     }
     assert_eq!(Guard { share: 100, ..guard(2, 30) }.mismatch(), None, "it is off");
     let warning = guard(2, 30).mismatch().expect("no run in 12 minutes");
-    assert_snapshot!(warning, @"GUARD_WAIT (2m) and SCHEDULE_MINUTES (30) do not go together: no full sync comes between one and six times GUARD_WAIT, so the next full sync lets pass what is held, if it comes within 1h 30m");
+    assert_snapshot!(warning, @"GUARD_WAIT (2m) and SCHEDULE_MINUTES (30) do not go together: no full sync comes between one and six times GUARD_WAIT, so the next full sync lets the held loss pass, if it comes within 1h 30m");
 }
 
 #[test]
@@ -85,19 +85,19 @@ fn only_what_was_seen_passes_and_the_rest_is_judged_by_itself() {
             later,
         )
     };
-    // Less is lost than then: more is left.
+    // A smaller loss than the remembered one.
     let plan = ready(first(), "a", 2).plan();
     assert_eq!(
         (stand(&plan), lost(&plan, "a"), lost(&plan, "b")),
         (Some(GuardState::Lifted), 3, 5)
     );
-    // More is lost of one, which would pass by itself, since it was read.
+    // A larger loss of one Service that was read: it alone may lose all its instances.
     let plan = ready(first(), "a", 0).plan();
     assert_eq!(
         (stand(&plan), lost(&plan, "a"), lost(&plan, "b")),
         (Some(GuardState::Lifted), 5, 5)
     );
-    // Another one, past the limits by itself, is seen for the first time.
+    // A loss of another Service, which exceeds the limits by itself, is seen for the first time.
     let mut gone = at(first(), later);
     gone.0.desired.services.remove(&named("shop/c"));
     let plan = gone.plan();
