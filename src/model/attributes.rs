@@ -71,6 +71,13 @@ impl Owner {
         let text = |key| attributes.get(key).cloned().unwrap_or_default();
         self.owns(attributes).then(|| ServiceRef::new(text(NAMESPACE), text(SERVICE)))
     }
+
+    /// Whether an instance is ours and marked for this Service. The same as [`Self::service_of`] without a copy of the
+    /// names: a plan asks this of every instance.
+    pub fn marks_for(&self, attributes: &Attributes, service: &ServiceRef) -> bool {
+        let is = |key, name: &str| attributes.get(key).is_some_and(|text| text == name);
+        self.owns(attributes) && is(NAMESPACE, &service.namespace) && is(SERVICE, &service.name)
+    }
 }
 
 /// The installation and the cluster in the marks of an instance of any owner.

@@ -36,5 +36,6 @@ fn cluster(server: &KubernetesServer) -> Value {
 
 /// Writes the kubeconfig to a file.
 pub fn write(path: &Path, clusters: &[KubernetesServer]) -> std::io::Result<()> {
+    path.parent().map_or(Ok(()), std::fs::create_dir_all)?;
     std::fs::write(path, format!("{:#}\n", kubeconfig(clusters)))
 }

@@ -99,7 +99,7 @@ pub struct WholeCluster {
     /// The EKS cluster by name or ARN; an ARN if it is no longer configured
     #[arg(long, value_name = "NAME", conflicts_with_all = ["context", "kubeconfig"])]
     pub cluster: Option<String>,
-    /// The kubectl context of the cluster; default: the current one
+    /// The kubectl context of the cluster; default: the current one, except for purge
     #[arg(long, value_name = "CONTEXT")]
     pub context: Option<String>,
     /// The kubeconfig file; default: $KUBECONFIG, then ~/.kube/config

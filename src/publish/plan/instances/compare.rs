@@ -3,33 +3,28 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::diff::{Comparison, InstanceDiff};
+use super::diff::{ByHolder, Comparison, InstanceDiff};
 use super::health::HealthDifference;
 use super::identity::Identity;
 use super::present::Present;
 use super::rewrite;
 use super::sharing::assign_shared;
 use super::wanted::Wanted;
-use crate::model::{Attributes, Health, ServiceKey, ServiceRef};
+use crate::model::{Attributes, Health, ServiceKey};
 use crate::publish::plan::change::describe;
 use crate::publish::plan::{DeregisterReason, Difference, Observation, Reason, Setting};
 
 /// Compares the instances that each holder wants, the oldest first, with those registered under `key`.
-pub fn compare(
-    observation: &Observation,
-    key: &ServiceKey,
-    mut all: Vec<Wanted>,
-) -> BTreeMap<ServiceRef, Comparison> {
+pub fn compare(observation: &Observation, key: &ServiceKey, mut all: Vec<Wanted>) -> ByHolder {
     let tells_ports_apart = all.first().is_some_and(|wanted| wanted.tells_ports_apart);
     let present = Present::of(observation, key, tells_ports_apart);
     assign_shared(&mut all, &present);
     let comparing = Comparing { kept: present.kept_for(&all), present: &present, all: &all };
     let mut compared: Vec<Comparison> = all.iter().map(|it| comparing.of_holder(it)).collect();
     comparing.add_unasked(&mut compared);
-    let finished = all
-        .into_iter()
-        .zip(compared)
-        .map(|(wanted, comparison)| (wanted.holder.clone(), comparison.finish(wanted, &present)));
+    let finished = all.into_iter().zip(compared).map(|(wanted, comparison)| {
+        (wanted.holder.clone(), Box::new(comparison.finish(wanted, &present)))
+    });
     finished.collect()
 }
 
@@ -82,7 +77,7 @@ impl Comparing<'_> {
         comparison.has_registered |= serves && self.is_held(id);
         let (diff, reasons) = self.diff(wanted, id, attributes, stale_address);
         comparison.held_back.extend(reasons);
-        comparison.instances.insert(id.clone(), diff);
+        comparison.add(id, diff);
     }
 
     /// How an instance of ours differs from the attributes wanted for it, and why it stays so, if it does.
@@ -120,14 +115,12 @@ impl Comparing<'_> {
         let spare = self.present.spare_id(new_id);
         let reason = match (&spare, &wanted.refused) {
             (Some(_), Some(refused)) => Some(refused.clone()),
-            (Some(id), None) if !comparison.instances.contains_key(id) => {
-                attribute_limit(id, attributes)
-            }
+            (Some(id), None) if !comparison.changes_instance(id) => attribute_limit(id, attributes),
             _ => Some(Reason::IdTaken(new_id.to_owned())),
         };
         match (reason, spare) {
             (None, Some(id)) => {
-                comparison.instances.insert(id, InstanceDiff::New(attributes.clone()));
+                comparison.add(&id, InstanceDiff::New(attributes.clone()));
             }
             (reason, _) => comparison.held_back.extend(reason),
         }
@@ -148,7 +141,7 @@ impl Comparing<'_> {
                 InstanceDiff::Surplus(self.surplus(id, &self.all[index]))
             };
             compared[index].has_registered |= stays && is_marked;
-            compared[index].instances.insert((*id).clone(), diff);
+            compared[index].add(id, diff);
         }
     }
 

@@ -46,8 +46,10 @@ pub struct Comparison {
     pub update: Option<ServiceUpdate>,
     /// A remark on the service for the report.
     pub note: Option<Note>,
-    /// The instances by id.
-    pub instances: BTreeMap<String, InstanceDiff>,
+    /// The instances by id, except for those that stay as they are.
+    pub(super) instances: BTreeMap<String, InstanceDiff>,
+    /// The number of instances that stay as they are. In a world in step these are all, so their ids are not copied.
+    pub(super) unchanged: usize,
     /// Whether an endpoint asks for an instance here.
     pub has_endpoints: bool,
     /// Whether one of those is found here already, marked for a holder of the name.
@@ -60,26 +62,42 @@ pub struct Comparison {
 
 /// Every name that was compared, by holder.
 #[derive(Clone, Debug, Default)]
-pub struct Compared(BTreeMap<ServiceKey, BTreeMap<ServiceRef, Comparison>>);
+pub struct Compared(BTreeMap<ServiceKey, ByHolder>);
+
+/// The comparisons under one name, by holder. Boxed: a node of the map has room for eleven, and mostly holds one.
+pub type ByHolder = BTreeMap<ServiceRef, Box<Comparison>>;
 
 impl Compared {
     /// Adds a name.
-    pub fn insert(&mut self, key: ServiceKey, by_holder: BTreeMap<ServiceRef, Comparison>) {
+    pub fn insert(&mut self, key: ServiceKey, by_holder: ByHolder) {
         self.0.insert(key, by_holder);
     }
 
     /// The comparisons of all holders of a name, if it was compared.
-    pub fn under(&self, key: &ServiceKey) -> Option<&BTreeMap<ServiceRef, Comparison>> {
+    pub fn under(&self, key: &ServiceKey) -> Option<&ByHolder> {
         self.0.get(key)
     }
 
     /// The comparison of one of them.
     pub fn of(&self, key: &ServiceKey, holder: &ServiceRef) -> Option<&Comparison> {
-        self.0.get(key)?.get(holder)
+        self.0.get(key)?.get(holder).map(Box::as_ref)
     }
 }
 
 impl Comparison {
+    /// Adds an instance.
+    pub(super) fn add(&mut self, id: &str, diff: InstanceDiff) {
+        match diff {
+            InstanceDiff::Same => self.unchanged += 1,
+            diff => _ = self.instances.insert(id.to_owned(), diff),
+        }
+    }
+
+    /// Whether an instance was added that does not stay as it is.
+    pub(super) fn changes_instance(&self, id: &str) -> bool {
+        self.instances.contains_key(id)
+    }
+
     /// Why an instance of ours goes; `None` if a holder has use for it.
     pub fn surplus(&self, instance: &str) -> Option<&DeregisterReason> {
         match self.instances.get(instance)? {
@@ -90,17 +108,19 @@ impl Comparison {
 
     /// How many instances stay as they are.
     pub fn unchanged(&self) -> usize {
-        self.count(|diff| *diff == InstanceDiff::Same)
+        self.unchanged
     }
 
     /// How many instances stay here for the holder.
     pub fn staying(&self) -> usize {
-        self.count(|diff| !matches!(diff, InstanceDiff::New(_) | InstanceDiff::Surplus(_)))
+        let stays =
+            |diff: &InstanceDiff| !matches!(diff, InstanceDiff::New(_) | InstanceDiff::Surplus(_));
+        self.unchanged + self.count(stays)
     }
 
     /// How many instances the holder wants here.
     pub fn wanted(&self) -> usize {
-        self.count(|diff| !matches!(diff, InstanceDiff::Surplus(_)))
+        self.unchanged + self.count(|diff| !matches!(diff, InstanceDiff::Surplus(_)))
     }
 
     /// Whether every endpoint that can be found here is found here.

@@ -27,8 +27,11 @@ pub fn wanted<'a>(
     key: &ServiceKey,
     holders: &[ServiceRef],
 ) -> Result<Vec<Wanted<'a>>, Reason> {
-    let wanted = holders.iter().map(|holder| wanted_by(observation, key, holder, &holders[0]));
-    wanted.collect()
+    let mut wanted = Vec::with_capacity(holders.len());
+    for holder in holders {
+        wanted.push(wanted_by(observation, key, holder, &holders[0])?);
+    }
+    Ok(wanted)
 }
 
 fn wanted_by<'a>(

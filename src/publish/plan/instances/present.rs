@@ -25,8 +25,6 @@ pub struct Present<'a> {
 pub struct Ours<'a> {
     /// All its attributes.
     pub attributes: &'a Attributes,
-    /// The Service in its marks.
-    pub service: ServiceRef,
     /// Its address and port, as far as the service tells ports apart.
     pub identity: Identity,
 }
@@ -39,11 +37,10 @@ impl<'a> Present<'a> {
     pub fn of(observation: &'a Observation, key: &ServiceKey, tells_ports_apart: bool) -> Self {
         let mut ours = BTreeMap::new();
         let mut by_identity: BTreeMap<Identity, Vec<&String>> = BTreeMap::new();
-        for marked in observation.marked(key) {
-            let identity = Identity::of(marked.attributes, tells_ports_apart);
-            by_identity.entry(identity.clone()).or_default().push(marked.id);
-            let (attributes, service) = (marked.attributes, marked.service);
-            ours.insert(marked.id, Ours { attributes, service, identity });
+        for (id, attributes) in observation.ours(key) {
+            let identity = Identity::of(attributes, tells_ports_apart);
+            by_identity.entry(identity.clone()).or_default().push(id);
+            ours.insert(id, Ours { attributes, identity });
         }
         let service = observation.registry.services.get(key);
         Self { owner: &observation.owner, service, ours, by_identity }
@@ -56,7 +53,7 @@ impl<'a> Present<'a> {
 
     /// Whether an instance of ours is marked as this Service's.
     pub fn is_marked(&self, id: &String, service: &ServiceRef) -> bool {
-        self.ours[id].service == *service
+        self.owner.marks_for(self.ours[id].attributes, service)
     }
 
     /// The id for a new instance if an instance of ours has `wanted_id` and is kept for another endpoint, as after an
@@ -68,8 +65,8 @@ impl<'a> Present<'a> {
     /// An id, then the one that was made for the endpoint of the instance of ours that has it, and so on.
     fn ids_from(&self, first: &str) -> impl Iterator<Item = String> {
         let next = |id: &String| {
-            let Ours { service, identity, .. } = self.ours.get(id)?;
-            Some(new_id(self.owner, service, identity))
+            let Ours { attributes, identity } = self.ours.get(id)?;
+            Some(new_id(self.owner, &self.owner.service_of(attributes)?, identity))
         };
         successors(Some(first.to_owned()), next).take(self.ours.len() + 1)
     }
@@ -128,8 +125,8 @@ impl<'a> Present<'a> {
         for (new_id, (_, holder)) in instances {
             let next = || self.ids_from(new_id).find(|id| !taken.contains(id));
             if !kept.contains_key(new_id)
-                && let Some((id, ours)) = next().and_then(|id| self.ours.get_key_value(&id))
-                && ours.service == *holder
+                && let Some((id, _)) = next().and_then(|id| self.ours.get_key_value(&id))
+                && self.is_marked(id, holder)
             {
                 taken.insert(id);
                 kept.insert(new_id, id);
