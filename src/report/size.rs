@@ -180,6 +180,9 @@ mod tests {
         assert!(last[1].unreadable.is_some(), "{}", last[1].name);
     }
 
+    /// Makes one list of a report long.
+    type Grow<'a> = &'a dyn Fn(&mut Report);
+
     #[test]
     fn every_long_list_is_cut() {
         let words = || "a sentence of one hundred characters or more ".repeat(3);
@@ -199,7 +202,6 @@ mod tests {
             service.unreadable = Some(words());
             service
         };
-        type Grow<'a> = &'a dyn Fn(&mut Report);
         let cases: [(&str, Grow<'_>); 5] = [
             ("deletions", &|it| it.empty_services.deletions = (0..50_000).map(deletion).collect()),
             ("kept", &|it| it.empty_services.kept = sentences()),
