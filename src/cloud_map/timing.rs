@@ -15,13 +15,14 @@ const MAX_DURATIONS: usize = 20;
 const MIN_DURATIONS: usize = 10;
 /// The longest wait for a first poll while there are fewer durations.
 const UNKNOWN: Duration = Duration::from_secs(5);
-/// The shortest wait for a first poll, and that of the operation that is polled early: a call takes about as long.
+/// The wait of the operation that is polled early.
+const EARLY: Duration = Duration::from_millis(100);
+/// The shortest wait for a first poll if durations are known: a call takes about as long.
 const SHORTEST: Duration = Duration::from_millis(20);
 /// The factor by which a poll comes after the expected end, since durations vary.
 const MARGIN: f64 = 1.1;
 /// The polls of an operation that takes longer than all recent ones.
-const LATER: [Duration; 7] = [
-    Duration::from_millis(100),
+const LATER: [Duration; 6] = [
     Duration::from_secs(1),
     UNKNOWN,
     Duration::from_secs(10),
@@ -48,7 +49,7 @@ impl OperationTiming {
         while self.median().is_none() {
             let Ok(probe) = timeout_at(due, self.probe.lock()).await else { return None };
             if self.median().is_none() {
-                sleep_until(start + SHORTEST).await;
+                sleep_until(start + EARLY).await;
                 return Some(probe);
             }
         }

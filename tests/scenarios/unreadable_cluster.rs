@@ -198,7 +198,7 @@ async fn cluster_that_eks_does_not_tell_of_loses_no_instance() {
     eks.set_status(&arn, "CREATING");
     blue_is_left_alone(&fleet, &fleet.function().await, "CREATING").await;
     eks.delete(&arn);
-    blue_is_left_alone(&fleet, &fleet.function().await, "knows no cluster \"blue\"").await;
+    blue_is_left_alone(&fleet, &fleet.function().await, "has no cluster \"blue\"").await;
     eks.register(&fleet.cluster);
     heals(&fleet, &fleet.function().await).await;
 }
