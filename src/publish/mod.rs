@@ -126,7 +126,8 @@ async fn take_turns(
 ) -> Results {
     let mut results = Results::default();
     results.applied.reserve(changes.values().map(Vec::len).sum());
-    let turns = Order::at(options.now).put(passes::by_turn(changes, judged)).into_iter();
+    let turns =
+        Order::at(options.now).put(passes::by_turn(basis.holders, changes, judged)).into_iter();
     let turns = turns
         .map(|changes| turn::run(task, Turn::of(task.intent(), basis, changes, judged), options));
     let mut turns = stream::iter(turns).buffer_unordered(TURNS_SIDE_BY_SIDE);

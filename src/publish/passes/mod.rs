@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use crate::model::ServiceRef;
 use crate::publish::plan::{
-    Basis, Change, Extent, InTurn, Intent, Judged, Observation, RereadScope, in_turns,
+    Basis, Change, Extent, Holders, InTurn, Intent, Judged, Observation, RereadScope, in_turns,
 };
 
 pub use outcome::{Applied, Effect, Outcome, Results};
@@ -30,10 +30,11 @@ pub use turn::{NO_TIME, Step, Turn};
 
 /// The changes of a plan, by turn; one turn if the guard judges again between the passes.
 pub fn by_turn(
+    holders: &Holders,
     changes: BTreeMap<ServiceRef, Vec<Change>>,
     judged: Option<&Arc<Judged>>,
 ) -> Vec<InTurn> {
-    if judged.is_none() || changes.is_empty() { in_turns(changes) } else { vec![changes] }
+    if judged.is_none() || changes.is_empty() { in_turns(changes, holders) } else { vec![changes] }
 }
 
 impl<'a> Turn<'a> {

@@ -119,6 +119,14 @@ impl WaitsFor {
         !matches!(self, Self::NewName(_))
     }
 
+    /// The renamed Service whose endpoints it waits for under the new names, if they may be registered in this run.
+    pub fn renamed(&self) -> Option<&ServiceRef> {
+        match self {
+            Self::NewName(renamed) | Self::HolderAndNewName { renamed, .. } => Some(renamed),
+            _ => None,
+        }
+    }
+
     /// The Services with registrations that it waits for, if they may be made in this run.
     pub fn services(&self) -> Vec<&ServiceRef> {
         match self {

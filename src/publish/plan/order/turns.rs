@@ -1,19 +1,19 @@
 //! Groups the changes that are made together. Each Kubernetes Service takes a turn of its own, so that none waits for
-//! another. Two Services take one turn only if a removal of one depends on registrations of the other, or if one
-//! registers in a service that the other creates.
+//! another. Two Services take one turn only if a removal of one depends on registrations of the other, also on those for
+//! endpoints that both share under its new name, or if one registers in a service that the other creates.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::disjoint_sets::DisjointSets;
-use crate::model::ServiceRef;
-use crate::publish::plan::{Change, Place, Stage};
+use crate::model::{ServiceKey, ServiceRef};
+use crate::publish::plan::{Change, Holders, Place, Stage, WaitsFor};
 
 /// The changes of the Services that take a turn together.
 pub type InTurn = BTreeMap<ServiceRef, Vec<Change>>;
 
 /// The changes of a plan in turns, by the first Service of each.
-pub fn in_turns(changes: BTreeMap<ServiceRef, Vec<Change>>) -> Vec<InTurn> {
-    let turns = number_turns(&changes);
+pub fn in_turns(changes: BTreeMap<ServiceRef, Vec<Change>>, holders: &Holders) -> Vec<InTurn> {
+    let turns = number_turns(&changes, holders);
     let count = turns.iter().max().map_or(0, |last| last + 1);
     let mut in_turns = vec![InTurn::new(); count];
     for ((service, changes), turn) in changes.into_iter().zip(turns) {
@@ -23,8 +23,8 @@ pub fn in_turns(changes: BTreeMap<ServiceRef, Vec<Change>>) -> Vec<InTurn> {
 }
 
 /// The number of the turn of each Service that has changes, in their order.
-fn number_turns(changes: &BTreeMap<ServiceRef, Vec<Change>>) -> Vec<usize> {
-    let mut joined = join(changes);
+fn number_turns(changes: &BTreeMap<ServiceRef, Vec<Change>>, holders: &Holders) -> Vec<usize> {
+    let mut joined = join(changes, holders);
     let mut turns = BTreeMap::new();
     let roots = (0..changes.len()).map(|service| joined.root(service));
     roots
@@ -37,21 +37,28 @@ fn number_turns(changes: &BTreeMap<ServiceRef, Vec<Change>>) -> Vec<usize> {
 
 /// Joins the Services that take a turn together. Services with changes are numbered first, in their order; Services
 /// without changes that two others wait for follow.
-fn join(changes: &BTreeMap<ServiceRef, Vec<Change>>) -> DisjointSets {
+fn join(changes: &BTreeMap<ServiceRef, Vec<Change>>, holders: &Holders) -> DisjointSets {
     let (creators, crowds) = (creators(changes), crowds(changes));
-    let mut numbers: BTreeMap<&ServiceRef, usize> = changes.keys().zip(0..).collect();
+    let new_names = new_names(changes, holders);
+    let renamed: BTreeMap<_, _> = new_names.iter().map(|(service, key)| (*key, *service)).collect();
     let mut pairs = Vec::new();
-    for (number, changes) in changes.values().enumerate() {
+    for (service, changes) in changes {
         let places = changes.iter().map(Change::place);
         let beside = places.flat_map(|place| [creators.get(place), crowds.get(place)]);
-        for service in waits_for(changes).chain(beside.flatten().copied()) {
-            let next = numbers.len();
-            pairs.push((number, *numbers.entry(service).or_insert(next)));
-        }
+        let registered = changes.iter().filter(|it| it.stage() == Stage::Register);
+        let shared = registered.map(|change| renamed.get(&change.place().key));
+        let others = waits_for(changes).chain(beside.chain(shared).flatten().copied());
+        pairs.extend(others.map(|other| (service, other)));
+    }
+    pairs.extend(new_names.iter().map(|(service, key)| (*service, renamed[key])));
+    let mut numbers: BTreeMap<&ServiceRef, usize> = changes.keys().zip(0..).collect();
+    for service in pairs.iter().flat_map(|(one, other)| [*one, *other]) {
+        let next = numbers.len();
+        numbers.entry(service).or_insert(next);
     }
     let mut joined = DisjointSets::new(numbers.len());
     for (one, other) in pairs {
-        joined.join(one, other);
+        joined.join(numbers[one], numbers[other]);
     }
     joined
 }
@@ -75,6 +82,18 @@ fn crowds(changes: &BTreeMap<ServiceRef, Vec<Change>>) -> BTreeMap<&Place, &Serv
     registers.map(|(change, service)| (change.place(), service)).collect()
 }
 
+/// The renamed Services whose old instances wait, each with its new names. If it shares one, the others register
+/// endpoints for it there.
+fn new_names<'a>(
+    changes: &'a BTreeMap<ServiceRef, Vec<Change>>,
+    holders: &'a Holders,
+) -> BTreeSet<(&'a ServiceRef, &'a ServiceKey)> {
+    let waits = changes.values().flatten().filter_map(Change::waits_for);
+    let renamed: BTreeSet<&ServiceRef> = waits.filter_map(WaitsFor::renamed).collect();
+    let claims = |service| holders.claims(service).into_iter().flatten();
+    renamed.into_iter().flat_map(|it| claims(it).map(move |key| (it, key))).collect()
+}
+
 /// The Services with registrations that must come before some of the changes.
 fn waits_for(changes: &[Change]) -> impl Iterator<Item = &ServiceRef> {
     let waiting = changes.iter().filter_map(|change| match change {
@@ -92,8 +111,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::model::ServiceKey;
-    use crate::publish::plan::{DeregisterReason, WaitsFor};
+    use crate::publish::plan::DeregisterReason;
 
     fn numbered(number: usize) -> ServiceRef {
         ServiceRef::new("shop", format!("web-{number:05}"))
@@ -132,12 +150,12 @@ mod tests {
         ];
         for (case, waits_for, turns) in waits_for {
             let changes = removals((0..COUNT).map(|number| (number, waits_for(number))));
-            let mut joined = join(&changes);
+            let mut joined = join(&changes, &Holders::default());
             for number in 0..COUNT {
                 joined.root(number);
             }
             assert!(joined.steps < 8 * COUNT, "{case}: {} steps", joined.steps);
-            assert_eq!(in_turns(changes).len(), turns, "{case}");
+            assert_eq!(in_turns(changes, &Holders::default()).len(), turns, "{case}");
         }
     }
 
@@ -160,7 +178,7 @@ mod tests {
             }
             turns.retain(|turn| !turn.is_empty());
             turns.sort();
-            let found = in_turns(changes).into_iter();
+            let found = in_turns(changes, &Holders::default()).into_iter();
             let found: Vec<BTreeSet<ServiceRef>> = found.map(|turn| turn.into_keys().collect()).collect();
             prop_assert_eq!(found, turns);
         }

@@ -13,7 +13,7 @@ use super::seeds::config;
 use super::simulation::{Course, Simulation};
 use super::world::{World, owner_of};
 use crate::model::{Attributes, Owner, Registry, Selection, ServiceKey};
-use crate::publish::plan::{Policy, Reason, Rules};
+use crate::publish::plan::{Policy, Reason, Rules, Setting};
 
 /// A sync of another cluster that begins after this number of calls of a sync.
 #[derive(Clone, Debug)]
@@ -118,9 +118,10 @@ impl Fleet {
         }
     }
 
-    /// Whether one sync of each cluster reaches its state, as if it were the only one. There are two exceptions in
-    /// these worlds: an id of another cluster is free only after a sync of that cluster, and an endpoint that the
-    /// records of a new service would not carry may fit into the service that another cluster creates.
+    /// Whether one sync of each cluster reaches its state, as if it were the only one. There are three exceptions in
+    /// these worlds: an id of another cluster is free only after a sync of that cluster, an endpoint that the records
+    /// of a new service would not carry may fit into the service that another cluster creates, and only that one may
+    /// have a custom health check, with which pods that are not ready are registered.
     fn needs_one_sync_each(&mut self) -> bool {
         let mut needs_one = true;
         for cluster in &mut self.clusters {
@@ -138,7 +139,12 @@ impl Fleet {
 
 /// Whether a sync of another cluster can end the obstacle to an endpoint.
 fn waits_for_another(reason: &Reason) -> bool {
-    matches!(reason, Reason::IdTaken(_) | Reason::RecordTypeMismatch { .. })
+    matches!(
+        reason,
+        Reason::IdTaken(_)
+            | Reason::RecordTypeMismatch { .. }
+            | Reason::Setting(Setting::NoCustomHealth)
+    )
 }
 
 /// The instances with marks of none of the owners. The marks are read separately here, so that a mistake in them shows.

@@ -108,7 +108,7 @@ fn a_renamed_service_leaves_a_name_of_others_also_in_the_run_that_frees_its_new_
 }
 
 fn turns(world: &World) -> Vec<Vec<String>> {
-    let turns = in_turns(world.plan().changes).into_iter();
+    let turns = in_turns(world.plan().changes, &Holders::decide(&world.0)).into_iter();
     turns.map(|turn| turn.keys().map(ServiceRef::to_string).collect()).collect()
 }
 
@@ -130,7 +130,7 @@ fn services_that_wait_for_one_another_take_one_turn_and_the_others_one_each() {
 fn a_turn_has_every_change_of_its_services_once() {
     let world = left(web(), &[own("left", "shop/web", "10.0.0.1")], &[]);
     let mut changes: Vec<Change> = world.plan().changes.into_values().flatten().collect();
-    let turns = in_turns(world.plan().changes).into_iter();
+    let turns = in_turns(world.plan().changes, &Holders::decide(&world.0)).into_iter();
     let mut in_turns: Vec<Change> = turns.flat_map(BTreeMap::into_values).flatten().collect();
     for changes in [&mut changes, &mut in_turns] {
         changes.sort_by(|a, b| a.order().cmp(&b.order()));

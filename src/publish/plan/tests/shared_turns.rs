@@ -4,9 +4,9 @@
 use insta::assert_snapshot;
 
 use super::shared::{old, world, young};
-use super::world::{World, foreign, named, own, tell};
+use super::world::{A, World, foreign, named, own, tell};
 use crate::model::ServiceRef;
-use crate::publish::plan::{Rules, ServiceLimit, in_turns};
+use crate::publish::plan::{Holders, Rules, ServiceLimit, in_turns};
 
 #[test]
 fn a_sync_of_one_of_them_leaves_the_instances_of_the_other_alone() {
@@ -37,9 +37,9 @@ fn a_sync_of_one_that_left_the_name_is_about_those_who_share_it() {
 }
 
 #[test]
-fn each_takes_its_own_turn_unless_one_registers_where_another_creates_or_removes() {
+fn each_takes_its_own_turn_unless_one_registers_where_another_creates_removes_or_waits() {
     let turns = |world: &World| {
-        let turns = in_turns(world.plan().changes).into_iter();
+        let turns = in_turns(world.plan().changes, &Holders::decide(&world.0)).into_iter();
         turns.map(|turn| turn.into_keys().map(|it| it.name).collect()).collect::<Vec<Vec<_>>>()
     };
     let changed = [old(&["10.0.0.3"]), young(&["10.0.0.4"])];
@@ -49,6 +49,10 @@ fn each_takes_its_own_turn_unless_one_registers_where_another_creates_or_removes
     assert_eq!(turns(&world(more, present())), [["old"], ["young"]]);
     let missing = changed.into_iter().fold(World::new(), World::service);
     assert_eq!(turns(&missing), [["old", "young"]]);
+    // The old instance of a renamed Service waits for an endpoint that another registers under the new name.
+    let renamed = world([old(&["10.0.0.1"]), young(&["10.0.0.1"])], []);
+    let renamed = renamed.cloud_map("dns/former", A, [own("c", "shop/young", "10.0.0.1")]);
+    assert_eq!(turns(&renamed), [["old", "young"]], "{}", tell(&renamed.plan()));
 }
 
 fn of_at_most(service: usize) -> Rules {

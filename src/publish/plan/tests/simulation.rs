@@ -128,7 +128,7 @@ impl Simulation {
         self.holders =
             holders.keys().map(|key| (key.clone(), holders.holders(key).to_vec())).collect();
         let judged = Judged::of(observed.basis(), &plan).map(Arc::new);
-        let turns = passes::by_turn(plan.changes, judged.as_ref()).into_iter();
+        let turns = passes::by_turn(&observed.holders, plan.changes, judged.as_ref()).into_iter();
         let turn = |changes| Turn::of(Intent::Sync, observed.basis(), changes, judged.as_ref());
         self.take(&mut turns.map(turn).collect::<Vec<_>>());
         self.assert_that_they_stay(&held);
