@@ -6,4 +6,5 @@
 //!                                                                                          └──> conditions
 //! ```
 
+pub mod conditions;
 pub mod merge;
