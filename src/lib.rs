@@ -26,6 +26,7 @@
 //! | [`publish::observe`], [`publish::apply`] | all reads of a run; one change, one call |
 //! | [`publish::passes`], [`publish::plan`] | pure: the loop over the passes; every rule |
 //! | [`report`], [`event`] | pure: the report, its tables and metrics; payloads into scopes |
+//! | [`clusterset`] | pure: the exports of a clusterset as attributes, and the service that follows from them |
 //! | [`cloud_map`], [`kubernetes`], [`eks`] | one outside system each; they know neither each other nor a flow |
 //! | [`model`], [`error`], [`time`] | the shared nouns; the chain of causes; clock and deadline |
 //!
@@ -59,6 +60,7 @@ pub mod cleanup;
 pub mod cli;
 pub mod clients;
 pub mod cloud_map;
+pub mod clusterset;
 pub mod eks;
 pub mod error;
 pub mod event;

@@ -13,6 +13,7 @@ const LIMITED: &[(&str, &[&str])] = &[
     ("kubernetes", &["error", "model"]),
     ("eks", &["error", "model"]),
     ("report", &["error", "model"]),
+    ("clusterset", &["error", "model"]),
     ("event", &["error", "model"]),
     ("publish/plan", &["error", "model"]),
     ("publish/passes", &["error", "model", "report", "publish/plan"]),

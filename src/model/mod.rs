@@ -6,6 +6,7 @@ mod api_server;
 pub mod attributes;
 mod capacity;
 pub(crate) mod cluster;
+pub mod clusterset;
 mod desired;
 mod existence;
 mod fingerprint;

@@ -1,0 +1,10 @@
+//! The exports of a clusterset as they stand in Cloud Map, and the one service that follows from all of them. Pure;
+//! the export (`publish`) and the import use it.
+//!
+//! ```text
+//! Service + ServiceExport ──> record, attributes ──> Cloud Map ──> record, attributes ──> merge ──> ServiceImport
+//!                                                                                          └──> conditions
+//! ```
+
+pub mod conditions;
+pub mod merge;

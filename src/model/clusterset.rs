@@ -1,0 +1,254 @@
+//! The nouns of the Multi-Cluster Services API (KEP-1645): a member of a clusterset ([`Member`]), a Service that it
+//! exports ([`Export`]) with its endpoints ([`ExportedEndpoint`]), and the service that all members see
+//! ([`ClustersetService`]). Plain values: `clusterset` reads and writes them as attributes of Cloud Map instances, and
+//! merges them.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::IpAddr;
+
+use super::name::is_dns_label;
+use super::{Family, ServiceRef, Timestamp};
+
+/// The id of a cluster in its clusterset: the value of the `ClusterProperty` `cluster.clusterset.k8s.io`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ClusterId(String);
+
+/// The id of a clusterset: the value of the `ClusterProperty` `clusterset.k8s.io`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ClustersetId(String);
+
+impl ClusterId {
+    /// One DNS label, or two with a dot, and at most 63 characters, since it is also a label's value in Kubernetes.
+    pub fn parse(text: &str) -> Option<Self> {
+        let labels = text.split('.');
+        let is_valid =
+            text.len() <= 63 && labels.clone().count() <= 2 && labels.clone().all(is_dns_label);
+        is_valid.then(|| Self(text.to_owned()))
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl ClustersetId {
+    /// 1 to 128 letters, digits, `.`, `_` or `-`.
+    pub fn parse(text: &str) -> Option<Self> {
+        let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+        let is_valid = (1..=128).contains(&text.len()) && text.bytes().all(is_allowed);
+        is_valid.then(|| Self(text.to_owned()))
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for ClusterId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Display for ClustersetId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A cluster in a clusterset.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Member {
+    pub cluster: ClusterId,
+    pub clusterset: ClustersetId,
+}
+
+/// The type of an exported Service, and of its import.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ImportType {
+    /// Each importing cluster gives the import a virtual IP.
+    ClusterSetIp,
+    /// The endpoints are found by DNS alone.
+    Headless,
+}
+
+impl ImportType {
+    /// The word of the API, also of AWS's controller.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::ClusterSetIp => "ClusterSetIP",
+            Self::Headless => "Headless",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        [Self::ClusterSetIp, Self::Headless].into_iter().find(|it| it.as_str() == text)
+    }
+}
+
+/// The protocol of a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Protocol {
+    Tcp,
+    Udp,
+    Sctp,
+}
+
+impl Protocol {
+    /// The word of Kubernetes.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Tcp => "TCP",
+            Self::Udp => "UDP",
+            Self::Sctp => "SCTP",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        [Self::Tcp, Self::Udp, Self::Sctp].into_iter().find(|it| it.as_str() == text)
+    }
+}
+
+/// A port of an exported Service or of an import.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ExportedPort {
+    /// Empty for an unnamed port.
+    pub name: String,
+    pub protocol: Protocol,
+    /// The Service's port, not the target port.
+    pub number: u16,
+    pub app_protocol: Option<String>,
+}
+
+/// `spec.sessionAffinity` of a Service.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SessionAffinity {
+    #[default]
+    None,
+    /// With its timeout in seconds, if the Service has one.
+    ClientIp(Option<u32>),
+}
+
+impl SessionAffinity {
+    /// The word of the API, without the timeout.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "None",
+            Self::ClientIp(_) => "ClientIP",
+        }
+    }
+}
+
+/// `spec.internalTrafficPolicy` of a Service.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum InternalTrafficPolicy {
+    #[default]
+    Cluster,
+    Local,
+}
+
+impl InternalTrafficPolicy {
+    /// The word of the API.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Cluster => "Cluster",
+            Self::Local => "Local",
+        }
+    }
+}
+
+/// The properties of an export that only its record has: the instances of AWS's controller do not carry them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Properties {
+    pub session_affinity: SessionAffinity,
+    pub internal_traffic_policy: InternalTrafficPolicy,
+    /// `spec.trafficDistribution` of the Service.
+    pub traffic_distribution: Option<String>,
+    /// `spec.exportedLabels`.
+    pub labels: BTreeMap<String, String>,
+    /// `spec.exportedAnnotations`.
+    pub annotations: BTreeMap<String, String>,
+}
+
+/// A Service that one member exports.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Export {
+    /// The exporting member.
+    pub cluster: ClusterId,
+    /// The creation of the `ServiceExport`: the oldest export decides in a conflict.
+    pub created: Timestamp,
+    pub kind: ImportType,
+    /// In the Service's order.
+    pub ports: Vec<ExportedPort>,
+    /// `spec.ipFamilies`, the primary one first. Without a record: those of the endpoints.
+    pub families: Vec<Family>,
+    /// `None` if the export has no record.
+    pub properties: Option<Properties>,
+}
+
+/// An endpoint of an export, for one of its ports.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExportedEndpoint {
+    pub address: IpAddr,
+    /// `None` for a headless Service without ports.
+    pub port: Option<EndpointPort>,
+    pub ready: bool,
+    /// The pod's hostname, if it has one: a name of its own in DNS.
+    pub hostname: Option<String>,
+    pub node: Option<String>,
+    /// The availability zone.
+    pub zone: Option<String>,
+    pub region: Option<String>,
+}
+
+/// A port of an endpoint, and the Service's port that leads to it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct EndpointPort {
+    /// The port's name in the `EndpointSlice`; empty if it has none.
+    pub name: String,
+    pub protocol: Protocol,
+    pub number: u16,
+    pub service_name: String,
+    pub service_protocol: Protocol,
+    pub service_number: u16,
+    /// `targetPort` of the Service: a number or a name.
+    pub target: String,
+}
+
+/// The service that all members see: the outcome of merging all exports of a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClustersetService {
+    pub service: ServiceRef,
+    pub kind: ImportType,
+    pub ports: Vec<ExportedPort>,
+    /// The families of the deciding export, the primary one first; all families of the exports if it is headless.
+    pub families: Vec<Family>,
+    pub properties: Properties,
+    /// The exporting members, sorted.
+    pub clusters: Vec<ClusterId>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cluster_id_is_one_label_or_two() {
+        let valid = ["blue", "1", "eu-1.blue", &"a".repeat(63)];
+        let invalid = ["", "Blue", "a.b.c", "a..b", ".a", "a.", "-a", "a_b", &"a".repeat(64)];
+        assert!(valid.iter().all(|text| ClusterId::parse(text).is_some()));
+        for text in invalid {
+            assert_eq!(ClusterId::parse(text), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_clusterset_id_has_1_to_128_letters_digits_and_signs() {
+        assert!(ClustersetId::parse("Shop._-1").is_some());
+        assert!(ClustersetId::parse(&"a".repeat(128)).is_some());
+        for text in ["", "a b", "a/b", "ä", &"a".repeat(129)] {
+            assert_eq!(ClustersetId::parse(text), None, "{text:?}");
+        }
+    }
+}
