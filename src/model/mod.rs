@@ -2,6 +2,7 @@
 //! ([`Registry`]), the owner of an instance ([`Owner`] and the marks in its attributes), and the Services of an
 //! invocation ([`Selection`]). `kubernetes` and `cloud_map` read into these types, and the plan compares them.
 
+mod address;
 mod api_server;
 pub mod attributes;
 mod capacity;
@@ -28,6 +29,7 @@ mod shard;
 mod traffic;
 mod verb;
 
+pub use address::is_publishable;
 pub use api_server::{BearerTokens, EksCluster};
 pub use attributes::{Marks, Owner};
 pub use capacity::Capacity;
