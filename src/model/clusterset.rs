@@ -130,12 +130,36 @@ pub enum SessionAffinity {
     ClientIp(Option<u32>),
 }
 
+impl SessionAffinity {
+    /// The word of Kubernetes, without the timeout.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "None",
+            Self::ClientIp(_) => "ClientIP",
+        }
+    }
+}
+
 /// `spec.internalTrafficPolicy` of a Service.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum InternalTrafficPolicy {
     #[default]
     Cluster,
     Local,
+}
+
+impl InternalTrafficPolicy {
+    /// The word of Kubernetes.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Cluster => "Cluster",
+            Self::Local => "Local",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        [Self::Cluster, Self::Local].into_iter().find(|it| it.as_str() == text)
+    }
 }
 
 /// The properties of an export that only its record has: the instances of AWS's controller do not carry them.
