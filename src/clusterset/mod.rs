@@ -5,3 +5,5 @@
 //! Service + ServiceExport ──> record, attributes ──> Cloud Map ──> record, attributes ──> merge ──> ServiceImport
 //!                                                                                          └──> conditions
 //! ```
+
+pub mod id;
