@@ -6,4 +6,9 @@
 //!                                                                                          └──> conditions
 //! ```
 
+#[cfg(test)]
+mod arbitrary;
+pub mod attributes;
 pub mod id;
+#[cfg(test)]
+mod limits;
