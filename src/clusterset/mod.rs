@@ -12,3 +12,4 @@ pub mod attributes;
 pub mod id;
 #[cfg(test)]
 mod limits;
+pub mod record;
