@@ -10,7 +10,7 @@ use std::time::Duration;
 use cloud_map_sync::kubernetes::desired::{self, Reading};
 use cloud_map_sync::kubernetes::object::{Metadata, Service, ServiceSpec};
 use cloud_map_sync::model::{
-    CloudMapService, ClusterArn, Desired, Endpoint, Held, Namespace, NamespaceKind, Owner,
+    CloudMapService, ClusterArn, Desired, Endpoint, Flow, Held, Namespace, NamespaceKind, Owner,
     Registry, Selection, ServiceKey, ServiceKind, Timestamp,
 };
 use cloud_map_sync::publish::plan::{
@@ -68,6 +68,7 @@ fn nothing_registered(services: usize, pods: usize) -> Observation {
         owner: Owner {
             id: "cloud-map-sync".to_owned(),
             cluster: ClusterArn::parse(CLUSTER).expect("an ARN"),
+            flow: Flow::Annotations,
         },
         rules: Arc::new(Rules::default()),
         now: Timestamp::UNIX_EPOCH,

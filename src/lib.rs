@@ -41,7 +41,10 @@
 //! | Word | Meaning |
 //! |---|---|
 //! | registry | one account's Cloud Map in one Region |
-//! | owner, marks | the installation and cluster that an instance belongs to; the attributes that record both |
+//! | owner, marks | the installation, cluster and flow that an instance belongs to; the attributes that record them |
+//! | flow | the source of instances: annotated Services, or exports |
+//! | member | a cluster of a clusterset |
+//! | export record, cluster record | an instance without an address, which describes an export or a member |
 //! | claim, holder | a name that a Service asks for; the Service that gets it |
 //! | observation | the input of a plan: the claims and endpoints of the cluster, and the contents of Cloud Map |
 //! | change, plan | one call to Cloud Map; all changes, and all that is held back with the reasons |

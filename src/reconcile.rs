@@ -11,7 +11,7 @@ use crate::cloud_map::{self, Urgency};
 use crate::eks;
 use crate::error::chain;
 use crate::kubernetes::desired::{self, Reading};
-use crate::model::{Notice, Owner, Registry, Selection, Timestamp};
+use crate::model::{Flow, Notice, Owner, Registry, Selection, Timestamp};
 use crate::publish::observe::{self, ReadBy, SharedRegistry, World};
 use crate::publish::plan::{Adoption, Claimed, Rules};
 use crate::publish::{self, Options};
@@ -164,6 +164,7 @@ impl Invocation<'_> {
             owner: Owner {
                 id: self.settings.owner_id.clone(),
                 cluster: connection.cluster.arn.clone(),
+                flow: Flow::Annotations,
             },
             rules: self.rules(cluster),
             now: self.now,

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tokio::time::timeout_at;
 
 use crate::clients::RegistryKey;
-use crate::model::{ClusterArn, Desired, Existence, Held, Owner, Registry};
+use crate::model::{ClusterArn, Desired, Existence, Flow, Held, Owner, Registry};
 use crate::publish::observe::{self, ReadBy, SharedRegistry};
 use crate::publish::plan::{
     Extent, Observation, Observed, Orphans, Policy, marked_clusters, not_shown,
@@ -126,7 +126,7 @@ impl Invocation<'_> {
     /// An observation for the owner of a cluster that claims nothing in this Cloud Map.
     pub(crate) fn observation_for(&self, cluster: ClusterArn, registry: &Registry) -> Observed {
         Observed::of_no_claims(Observation {
-            owner: Owner { id: self.settings.owner_id.clone(), cluster },
+            owner: Owner { id: self.settings.owner_id.clone(), cluster, flow: Flow::Annotations },
             rules: self.settings.rules.clone(),
             now: self.now,
             extent: Extent::Confirmed,

@@ -6,5 +6,12 @@
 //!                                                                                          └──> conditions
 //! ```
 
+#[cfg(test)]
+mod arbitrary;
+pub mod attributes;
 pub mod conditions;
+pub mod id;
+#[cfg(test)]
+mod limits;
 pub mod merge;
+pub mod record;

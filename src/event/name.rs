@@ -4,7 +4,7 @@
 use serde_json::{Map, Value};
 
 use super::Unusable;
-use crate::model::name::is_dns_label;
+use crate::model::name::{is_dns_label, is_dns_subdomain};
 
 /// A little more than the longest ARN of an EKS cluster with its name of up to 100 characters.
 const LONGEST_CLUSTER: usize = 160;
@@ -47,8 +47,7 @@ pub(super) fn kind(text: &str) -> Result<String, Unusable> {
     let word = kind.starts_with(|c: char| c.is_ascii_alphabetic())
         && kind.bytes().all(|b| b.is_ascii_alphanumeric())
         && kind.len() <= 63;
-    let subdomain = group.len() <= 253 && group.split('.').all(is_dns_label);
-    check(word && subdomain, text, "kind", KIND)
+    check(word && is_dns_subdomain(group), text, "kind", KIND)
 }
 
 fn check(

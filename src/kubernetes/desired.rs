@@ -85,12 +85,5 @@ fn is_over_capacity(annotations: Option<&BTreeMap<String, String>>) -> bool {
 }
 
 fn families(service: &Service) -> BTreeSet<Family> {
-    let families = service.spec.ip_families.iter();
-    families
-        .filter_map(|family| match family.as_str() {
-            "IPv4" => Some(Family::V4),
-            "IPv6" => Some(Family::V6),
-            _ => None,
-        })
-        .collect()
+    service.spec.ip_families.iter().filter_map(|family| Family::parse(family)).collect()
 }

@@ -1,9 +1,9 @@
 //! The attributes of an instance, and the marks among them: the attributes that identify its owner. [`Marks::write`]
-//! writes them and [`Owner::service_of`] reads them.
+//! writes them, and [`Owner`] reads them.
 //!
 //! Marks are additive: a later release may add marks under a higher `schema`, and this release ignores unknown ones.
 
-use super::{Attributes, ClusterArn, ServiceRef};
+use super::{Attributes, Flow, Owner, ServiceRef};
 
 /// The IPv4 address, the value of an A record.
 pub const IPV4: &str = "AWS_INSTANCE_IPV4";
@@ -30,11 +30,15 @@ pub const SIGHTING: &str = "cloud-map-sync/guard";
 pub const MARK_PREFIX: &str = "cloud-map-sync/";
 /// The version of the marks.
 pub const SCHEMA: &str = "cloud-map-sync/schema";
-const SCHEMA_VERSION: u32 = 1;
-const OWNER: &str = "cloud-map-sync/owner";
-const CLUSTER: &str = "cloud-map-sync/cluster";
-const NAMESPACE: &str = "cloud-map-sync/namespace";
-const SERVICE: &str = "cloud-map-sync/service";
+/// The version that this release writes.
+pub const SCHEMA_VERSION: u32 = 1;
+/// The installation that registered the instance for an annotated Service.
+pub(super) const OWNER: &str = "cloud-map-sync/owner";
+/// The installation that registered the instance for a `ServiceExport`.
+pub(super) const EXPORTER: &str = "cloud-map-sync/exporter";
+pub(super) const CLUSTER: &str = "cloud-map-sync/cluster";
+pub(super) const NAMESPACE: &str = "cloud-map-sync/namespace";
+pub(super) const SERVICE: &str = "cloud-map-sync/service";
 /// The name of the pod behind the instance.
 pub const POD: &str = "cloud-map-sync/pod";
 /// Marks an instance whose health we write. When the annotation is removed, it shows which instances we left unhealthy.
@@ -43,46 +47,22 @@ pub const HEALTH: &str = "cloud-map-sync/health";
 /// The time since which the cluster of an instance of ours is known not to exist.
 pub const ORPHANED: &str = "cloud-map-sync/orphaned-since";
 
-/// The owner of instances: one installation, for one cluster.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Owner {
-    /// `OWNER_ID`.
-    pub id: String,
-    pub cluster: ClusterArn,
-}
-
-impl Owner {
-    /// The owner in the marks of an instance if its installation is `id`, for any cluster.
-    pub fn marked(id: &str, attributes: &Attributes) -> Option<Self> {
-        let cluster = ClusterArn::parse(attributes.get(CLUSTER)?)?;
-        let is_marked = attributes.get(OWNER).is_some_and(|owner| owner == id);
-        is_marked.then(|| Self { id: id.to_owned(), cluster })
-    }
-
-    /// Whether the instance is ours: owner and cluster match exactly. There is no other rule.
-    pub fn owns(&self, attributes: &Attributes) -> bool {
-        attributes.get(OWNER).is_some_and(|owner| *owner == self.id)
-            && attributes.get(CLUSTER).is_some_and(|cluster| cluster == self.cluster.as_str())
-    }
-
-    /// The Service in the marks of an instance of ours. One that lost its Service's name belongs to a Service
-    /// that cannot exist, so it is cleaned up.
-    pub fn service_of(&self, attributes: &Attributes) -> Option<ServiceRef> {
-        let text = |key| attributes.get(key).cloned().unwrap_or_default();
-        self.owns(attributes).then(|| ServiceRef::new(text(NAMESPACE), text(SERVICE)))
-    }
-
-    /// Whether an instance is ours and marked for this Service. The same as [`Self::service_of`] without a copy of the
-    /// names: a plan asks this of every instance.
-    pub fn marks_for(&self, attributes: &Attributes, service: &ServiceRef) -> bool {
-        let is = |key, name: &str| attributes.get(key).is_some_and(|text| text == name);
-        self.owns(attributes) && is(NAMESPACE, &service.namespace) && is(SERVICE, &service.name)
-    }
-}
+/// The properties of an export in its record, in the order of their pieces.
+pub const EXPORT: [&str; 4] = [
+    "cloud-map-sync/export",
+    "cloud-map-sync/export.2",
+    "cloud-map-sync/export.3",
+    "cloud-map-sync/export.4",
+];
+/// The clusterset of a member, on its record.
+pub const CLUSTERSET: &str = "cloud-map-sync/clusterset";
+/// The last time at which a member was synced, on its record.
+pub const HEARTBEAT: &str = "cloud-map-sync/heartbeat";
 
 /// The installation and the cluster in the marks of an instance of any owner.
 pub fn marked(attributes: &Attributes) -> Option<(&str, &str)> {
-    Some((attributes.get(OWNER)?, attributes.get(CLUSTER)?))
+    let flow = Flow::of(attributes)?;
+    Some((attributes.get(flow.mark())?, attributes.get(CLUSTER)?))
 }
 
 /// The marks of an instance of ours.
@@ -96,10 +76,8 @@ pub struct Marks {
 
 impl Marks {
     pub fn write(&self, owner: &Owner) -> Attributes {
-        let mut attributes = Attributes::from([
-            (SCHEMA.to_owned(), SCHEMA_VERSION.to_string()),
-            (OWNER.to_owned(), owner.id.clone()),
-            (CLUSTER.to_owned(), owner.cluster.as_str().to_owned()),
+        let mut attributes = of_no_service(owner);
+        attributes.extend([
             (NAMESPACE.to_owned(), self.service.namespace.clone()),
             (SERVICE.to_owned(), self.service.name.clone()),
         ]);
@@ -108,85 +86,92 @@ impl Marks {
     }
 }
 
+/// The marks of an instance of ours that belongs to no Service.
+pub fn of_no_service(owner: &Owner) -> Attributes {
+    Attributes::from([
+        (SCHEMA.to_owned(), SCHEMA_VERSION.to_string()),
+        (owner.flow.mark().to_owned(), owner.id.clone()),
+        (CLUSTER.to_owned(), owner.cluster.as_str().to_owned()),
+    ])
+}
+
 /// Whether this release knows the mark, and so repairs it.
 pub fn is_known_mark(key: &str) -> bool {
-    [OWNER, CLUSTER, NAMESPACE, SERVICE, POD, HEALTH, ANNOTATED].contains(&key)
+    let of_instances =
+        [OWNER, EXPORTER, CLUSTER, NAMESPACE, SERVICE, POD, HEALTH, ANNOTATED].contains(&key);
+    of_instances || EXPORT.contains(&key) || [CLUSTERSET, HEARTBEAT].contains(&key)
+}
+
+/// The schema version in the marks of an instance, 0 if there is none.
+pub fn schema(attributes: &Attributes) -> u32 {
+    version(attributes.get(SCHEMA))
 }
 
 /// The schema version to write over `present`, never a lower one: the marks of a later release are kept with it.
 pub fn schema_over(present: Option<&String>) -> String {
-    let version = present.and_then(|text| text.parse().ok()).unwrap_or(0);
-    SCHEMA_VERSION.max(version).to_string()
+    SCHEMA_VERSION.max(version(present)).to_string()
+}
+
+fn version(text: Option<&String>) -> u32 {
+    text.and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::ClusterArn;
 
-    fn owner() -> Owner {
+    fn owner(flow: Flow) -> Owner {
         let cluster = ClusterArn::parse("arn:aws:eks:eu-central-1:111122223333:cluster/blue");
-        Owner { id: "cloud-map-sync".into(), cluster: cluster.expect("well formed") }
+        Owner { id: "cloud-map-sync".into(), cluster: cluster.expect("well formed"), flow }
     }
 
-    fn marks() -> Marks {
-        Marks { service: ServiceRef::new("shop", "web"), pod: Some("web-1".into()) }
-    }
-
-    #[test]
-    fn the_service_of_marks_written_is_the_one_read() {
-        assert_eq!(owner().service_of(&marks().write(&owner())), Some(marks().service));
+    fn written(flow: Flow) -> Attributes {
+        let marks = Marks { service: ServiceRef::new("shop", "web"), pod: Some("web-1".into()) };
+        marks.write(&owner(flow))
     }
 
     /// The marks of the first release, which every later one must read.
-    #[test]
-    fn recorded_marks_of_schema_1_are_ours() {
+    fn recorded(mark: &str) -> Attributes {
         let recorded = [
             ("cloud-map-sync/schema", "1"),
-            ("cloud-map-sync/owner", "cloud-map-sync"),
+            (mark, "cloud-map-sync"),
             ("cloud-map-sync/cluster", "arn:aws:eks:eu-central-1:111122223333:cluster/blue"),
             ("cloud-map-sync/namespace", "shop"),
             ("cloud-map-sync/service", "web"),
             ("cloud-map-sync/pod", "web-1"),
         ];
-        let recorded: Attributes =
-            recorded.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
-        assert_eq!(marks().write(&owner()), recorded);
+        recorded.map(|(key, value)| (key.to_owned(), value.to_owned())).into()
     }
 
     #[test]
-    fn an_instance_is_ours_only_when_owner_and_cluster_match_exactly() {
-        let ours = marks().write(&owner());
-        let with = |key: &str, value: &str| {
-            let mut attributes = ours.clone();
-            attributes.insert(key.to_owned(), value.to_owned());
-            attributes
-        };
-        let mut unowned = ours.clone();
-        unowned.remove(OWNER);
-        let green = "arn:aws:eks:eu-central-1:111122223333:cluster/green";
-        let cases = [
-            (ours.clone(), true),
-            (with(SCHEMA, "7"), true),
-            (with("cloud-map-sync/later", "x"), true),
-            (with(OWNER, "cloud-map-sync2"), false),
-            (with(OWNER, "cloud-map"), false),
-            (with(CLUSTER, green), false),
-            (unowned, false),
-            (Attributes::new(), false),
-        ];
-        for (attributes, expected) in cases {
-            assert_eq!(owner().owns(&attributes), expected, "{attributes:?}");
+    fn recorded_marks_of_schema_1_are_ours() {
+        assert_eq!(written(Flow::Annotations), recorded("cloud-map-sync/owner"));
+        assert_eq!(written(Flow::Exports), recorded("cloud-map-sync/exporter"));
+    }
+
+    #[test]
+    fn installation_and_cluster_of_both_flows_are_read() {
+        let expected =
+            Some(("cloud-map-sync", "arn:aws:eks:eu-central-1:111122223333:cluster/blue"));
+        assert_eq!(marked(&written(Flow::Annotations)), expected);
+        assert_eq!(marked(&written(Flow::Exports)), expected);
+        let mut both = written(Flow::Exports);
+        both.insert(OWNER.to_owned(), "team-a".to_owned());
+        assert_eq!(marked(&both).map(|(owner, _)| owner), Some("team-a"));
+        assert_eq!(marked(&Attributes::new()), None);
+    }
+
+    #[test]
+    fn every_mark_that_this_release_writes_is_repaired() {
+        let of_instances = [Flow::Annotations, Flow::Exports].map(written);
+        let keys = of_instances.iter().flat_map(|it| it.keys()).filter(|key| *key != SCHEMA);
+        for key in keys.map(String::as_str).chain(EXPORT).chain([CLUSTERSET, HEARTBEAT]) {
+            assert!(is_known_mark(key), "{key}");
         }
-    }
-
-    #[test]
-    fn cluster_is_read_from_marks_of_the_installation_only() {
-        let ours = marks().write(&owner());
-        assert_eq!(Owner::marked("cloud-map-sync", &ours), Some(owner()));
-        assert_eq!(Owner::marked("cloud-map-sync2", &ours), None);
-        let mut broken = ours;
-        broken.insert(CLUSTER.to_owned(), "blue".to_owned());
-        assert_eq!(Owner::marked("cloud-map-sync", &broken), None);
+        for key in ["cloud-map-sync/later", "cloud-map-sync/export.5", "CLUSTER_ID"] {
+            assert!(!is_known_mark(key), "{key}");
+        }
     }
 
     #[test]

@@ -131,7 +131,7 @@ pub enum SessionAffinity {
 }
 
 impl SessionAffinity {
-    /// The word of the API, without the timeout.
+    /// The word of Kubernetes, without the timeout.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::None => "None",
@@ -149,12 +149,16 @@ pub enum InternalTrafficPolicy {
 }
 
 impl InternalTrafficPolicy {
-    /// The word of the API.
+    /// The word of Kubernetes.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Cluster => "Cluster",
             Self::Local => "Local",
         }
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        [Self::Cluster, Self::Local].into_iter().find(|it| it.as_str() == text)
     }
 }
 

@@ -124,6 +124,24 @@ pub enum Family {
     V6,
 }
 
+impl Family {
+    pub fn of(address: IpAddr) -> Self {
+        if address.is_ipv4() { Self::V4 } else { Self::V6 }
+    }
+
+    /// The word of Kubernetes.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::V4 => "IPv4",
+            Self::V6 => "IPv6",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        [Self::V4, Self::V6].into_iter().find(|it| it.as_str() == text)
+    }
+}
+
 /// An endpoint: a pod with its addresses, or an address without a pod. The three conditions are those of an
 /// `EndpointSlice`.
 #[derive(Clone, Debug, PartialEq, Eq)]

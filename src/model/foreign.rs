@@ -12,6 +12,8 @@ pub enum Foreign {
     Ecs,
     /// Another cluster, or another installation, of this function.
     OtherCluster,
+    /// This function, or another installation of it, for a `ServiceExport` of any cluster.
+    Export,
     /// The AWS MCS controller for Kubernetes.
     McsController,
     /// The App Mesh controller for Kubernetes.
@@ -25,6 +27,7 @@ impl fmt::Display for Foreign {
         f.write_str(match self {
             Self::Ecs => "ECS",
             Self::OtherCluster => "of another cluster",
+            Self::Export => "of a ServiceExport",
             Self::McsController => "AWS MCS controller",
             Self::AppMesh => "App Mesh controller",
             Self::Unknown => "of no known owner",

@@ -2,6 +2,7 @@
 //! ([`Registry`]), the owner of an instance ([`Owner`] and the marks in its attributes), and the Services of an
 //! invocation ([`Selection`]). `kubernetes` and `cloud_map` read into these types, and the plan compares them.
 
+mod address;
 mod api_server;
 pub mod attributes;
 mod capacity;
@@ -18,6 +19,7 @@ mod instance;
 pub(crate) mod name;
 mod namespace;
 mod notice;
+mod owner;
 mod place;
 mod registry;
 mod registry_name;
@@ -28,8 +30,9 @@ mod shard;
 mod traffic;
 mod verb;
 
+pub use address::is_publishable;
 pub use api_server::{BearerTokens, EksCluster};
-pub use attributes::{Marks, Owner};
+pub use attributes::Marks;
 pub use capacity::Capacity;
 pub use cluster::ClusterArn;
 pub use desired::{
@@ -47,6 +50,7 @@ pub use k8s_openapi::jiff::{SignedDuration, Timestamp};
 pub use name::{InvalidServiceName, NamespaceReference, ServiceName, ServiceRef};
 pub use namespace::{Namespace, NamespaceKind, UnresolvedNamespace};
 pub use notice::Notice;
+pub use owner::{Flow, Owner};
 pub use place::Place;
 pub use registry::{InstanceKey, Registry, ServiceKey};
 pub use registry_name::RegistryName;

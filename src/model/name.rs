@@ -34,6 +34,11 @@ pub(crate) fn is_dns_label(text: &str) -> bool {
         && !text.ends_with('-')
 }
 
+/// A subdomain of RFC 1123, which Kubernetes requires of most other names.
+pub(crate) fn is_dns_subdomain(text: &str) -> bool {
+    text.len() <= 253 && text.split('.').all(is_dns_label)
+}
+
 impl fmt::Display for ServiceRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.namespace, self.name)

@@ -163,7 +163,9 @@ impl From<(Party, usize)> for Share {
             Party::Cluster { cluster, owner } => (ShareOf::Cluster, Some(cluster), Some(owner)),
             Party::Ecs { service } => (ShareOf::Ecs, service, None),
             Party::Other(Foreign::Ecs) => (ShareOf::Ecs, None, None),
-            Party::Other(Foreign::OtherCluster) => (ShareOf::OtherCluster, None, None),
+            Party::Other(Foreign::OtherCluster | Foreign::Export) => {
+                (ShareOf::OtherCluster, None, None)
+            }
             Party::Other(Foreign::McsController) => (ShareOf::McsController, None, None),
             Party::Other(Foreign::AppMesh) => (ShareOf::AppMesh, None, None),
             Party::Other(Foreign::Unknown) => (ShareOf::Unknown, None, None),

@@ -2,8 +2,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
 use crate::model::{
-    Attributes, CloudMapService, ClusterArn, Marks, Namespace, NamespaceKind, Owner, Registry,
-    ServiceKey, ServiceKind, ServiceRef,
+    Attributes, CloudMapService, ClusterArn, Flow, Marks, Namespace, NamespaceKind, Owner,
+    Registry, ServiceKey, ServiceKind, ServiceRef,
 };
 
 const BLUE: &str = "arn:aws:eks:eu-central-1:111122223333:cluster/blue";
@@ -11,7 +11,7 @@ const GREEN: &str = "arn:aws:eks:eu-central-1:111122223333:cluster/green";
 
 fn of_cluster(owner: &str, cluster: &str) -> Attributes {
     let cluster = ClusterArn::parse(cluster).expect("an ARN");
-    let owner = Owner { id: owner.to_owned(), cluster };
+    let owner = Owner { id: owner.to_owned(), cluster, flow: Flow::Annotations };
     Marks { service: ServiceRef::new("shop", "web"), pod: None }.write(&owner)
 }
 

@@ -10,16 +10,17 @@ use std::fmt;
 
 use super::{DeregisterReason, Observation, Place, Plan, Policy, mark, purge};
 use crate::model::attributes::ORPHANED;
-use crate::model::{ClusterArn, Existence, InstanceKey, Owner, Registry, Timestamp};
+use crate::model::{ClusterArn, Existence, Flow, InstanceKey, Owner, Registry, Timestamp};
 
 /// The number of names of Cloud Map services that a sentence lists.
 const NAMED: usize = 3;
 
-/// Every cluster that instances of this installation are marked with.
+/// Every cluster that instances of this installation for annotated Services are marked with.
 pub fn marked_clusters(registry: &Registry, owner_id: &str) -> BTreeSet<ClusterArn> {
     let keys = registry.services.keys();
     let all = keys.flat_map(|key| registry.instances(key).map(|(_, attributes)| attributes));
-    all.filter_map(|attributes| Some(Owner::marked(owner_id, attributes)?.cluster)).collect()
+    let owners = all.filter_map(|it| Owner::marked(owner_id, Flow::Annotations, it));
+    owners.map(|owner| owner.cluster).collect()
 }
 
 /// The services of a Cloud Map in namespaces that another Cloud Map does not contain, by the namespaces' ARNs.

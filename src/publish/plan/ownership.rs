@@ -2,7 +2,7 @@
 //! whether this function may change an instance.
 
 use crate::model::attributes::MARK_PREFIX;
-use crate::model::{Attributes, Foreign, Owner};
+use crate::model::{Attributes, Flow, Foreign, Owner};
 
 /// The probable owner of the instance; `None` if the instance is ours.
 pub fn foreign(id: &str, attributes: &Attributes, owner: &Owner) -> Option<Foreign> {
@@ -13,7 +13,9 @@ pub fn foreign(id: &str, attributes: &Attributes, owner: &Owner) -> Option<Forei
 pub fn likely_owner(id: &str, attributes: &Attributes) -> Foreign {
     let has = |prefix: &str| attributes.keys().any(|key| key.starts_with(prefix));
     let mcs = attributes.get("K8S_CONTROLLER").is_some_and(|it| it.starts_with(MCS_CONTROLLER));
-    if has(MARK_PREFIX) {
+    if Flow::of(attributes) == Some(Flow::Exports) {
+        Foreign::Export
+    } else if has(MARK_PREFIX) {
         Foreign::OtherCluster
     } else if is_ecs(id, attributes) {
         Foreign::Ecs
@@ -46,18 +48,22 @@ mod tests {
 
     fn owner(cluster: &str) -> Owner {
         let arn = format!("arn:aws:eks:eu-central-1:111122223333:cluster/{cluster}");
-        Owner { id: "cloud-map-sync".into(), cluster: ClusterArn::parse(&arn).expect("an ARN") }
+        let cluster = ClusterArn::parse(&arn).expect("an ARN");
+        Owner { id: "cloud-map-sync".into(), cluster, flow: Flow::Annotations }
     }
 
     #[test]
     fn foreign_instances_are_told_apart_for_the_reader() {
         let marks = Marks { service: ServiceRef::new("shop", "web"), pod: None };
+        let exporter = Owner { flow: Flow::Exports, ..owner("blue") };
         let task = "0123456789abcdef0123456789abcdef";
         let attributes = |key: &str| Attributes::from([(key.to_owned(), "x".to_owned())]);
         let mcs = |it: &str| Attributes::from([("K8S_CONTROLLER".to_owned(), it.to_owned())]);
         let cases = [
             ("a", marks.write(&owner("blue")), None),
             ("a", marks.write(&owner("green")), Some(Foreign::OtherCluster)),
+            ("a", marks.write(&exporter), Some(Foreign::Export)),
+            ("a", attributes("cloud-map-sync/schema"), Some(Foreign::OtherCluster)),
             ("a", attributes("ECS_SERVICE_NAME"), Some(Foreign::Ecs)),
             (task, attributes("AWS_INSTANCE_IPV4"), Some(Foreign::Ecs)),
             ("a", mcs("aws-cloud-map-mcs-controller-for-k8s 0.3.1"), Some(Foreign::McsController)),

@@ -38,12 +38,13 @@ pub fn unread_keys(observation: &Observation) -> BTreeSet<ServiceKey> {
     unread(observation).map(|(key, ..)| key.clone()).collect()
 }
 
-/// The services that have our tag, or instances with marks of this installation for any cluster.
+/// The services that have our tag, or instances with marks of this installation and flow for any cluster.
 pub fn seen_as_ours(observation: &Observation) -> impl Iterator<Item = &CloudMapService> {
-    let owner = &observation.owner.id;
+    let owner = &observation.owner;
     observation.registry.services.values().filter(move |service| {
         let mut instances = service.instances.iter().flat_map(BTreeMap::values);
-        service.is_tagged(owner) || instances.any(|it| Owner::marked(owner, it).is_some())
+        let is_marked = |it| Owner::marked(&owner.id, owner.flow, it).is_some();
+        service.is_tagged(&owner.id) || instances.any(is_marked)
     })
 }
 

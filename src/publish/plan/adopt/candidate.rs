@@ -91,7 +91,7 @@ impl Adoption {
         let marked = present.keys().any(|key| key.starts_with(MARK_PREFIX));
         match (&self.owner, foreign(instance, present, owner)) {
             (Some(id), _) => {
-                let before = Owner { id: id.clone(), cluster: owner.cluster.clone() };
+                let before = Owner { id: id.clone(), ..owner.clone() };
                 let of_before = before.owns(present);
                 of_before
                     .then(|| Former::Owner(id.clone()))

@@ -54,11 +54,12 @@ pub fn hash_of(id: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::ClusterArn;
+    use crate::model::{ClusterArn, Flow};
 
     fn owner(id: &str) -> Owner {
         let arn = "arn:aws:eks:eu-central-1:111122223333:cluster/blue";
-        Owner { id: id.into(), cluster: ClusterArn::parse(arn).expect("an ARN") }
+        let cluster = ClusterArn::parse(arn).expect("an ARN");
+        Owner { id: id.into(), cluster, flow: Flow::Annotations }
     }
 
     fn identity(ipv4: Option<&str>, ipv6: Option<&str>, port: Option<u16>) -> Identity {

@@ -7,6 +7,7 @@ use super::identity::Identity;
 use crate::model::attributes::{ANNOTATED, AVAILABILITY_ZONE, IPV4, IPV6, PORT, REGION};
 use crate::model::{
     AnnotatedService, Attributes, Claims, Endpoint, Marks, Owner, Records, ServiceKind, ServiceRef,
+    is_publishable,
 };
 use crate::publish::plan::{Permit, Reason, Setting};
 
@@ -171,14 +172,4 @@ fn attributes(
     ];
     let set = attributes.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?)));
     marks.clone().into_iter().chain(set).collect()
-}
-
-/// Whether other hosts can use an address.
-fn is_publishable(address: IpAddr) -> bool {
-    let special = address.is_loopback() || address.is_multicast() || address.is_unspecified();
-    let local = match address {
-        IpAddr::V4(v4) => v4.is_link_local() || v4.is_broadcast(),
-        IpAddr::V6(v6) => v6.is_unicast_link_local() || v6.to_ipv4_mapped().is_some(),
-    };
-    !special && !local
 }

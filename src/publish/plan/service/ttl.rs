@@ -61,7 +61,8 @@ impl<'a> Ttl<'a> {
 /// The other clusters of this installation with instances in a service.
 fn other_clusters(service: &CloudMapService, owner: &Owner) -> BTreeSet<ClusterArn> {
     let instances = service.instances.iter().flat_map(|instances| instances.values());
-    let marked = instances.filter_map(|attributes| Owner::marked(&owner.id, attributes));
+    let marked =
+        instances.filter_map(|attributes| Owner::marked(&owner.id, owner.flow, attributes));
     marked.map(|marked| marked.cluster).filter(|it| *it != owner.cluster).collect()
 }
 

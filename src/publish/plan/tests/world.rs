@@ -8,8 +8,8 @@ use std::sync::Arc;
 pub use super::kubernetes::{Kubernetes, mistake, pod, service};
 use crate::model::attributes::{IPV4, IPV6, REGION};
 use crate::model::{
-    Attributes, CloudMapService, ClusterArn, Held, Marks, Namespace, NamespaceKind, Owner, Records,
-    Selection, ServiceKey, ServiceKind, ServiceRef, Tags, Timestamp,
+    Attributes, CloudMapService, ClusterArn, Flow, Held, Marks, Namespace, NamespaceKind, Owner,
+    Records, Selection, ServiceKey, ServiceKind, ServiceRef, Tags, Timestamp,
 };
 use crate::publish::plan::{Extent, Observation, Observed, Plan, Rules, plan};
 
@@ -31,7 +31,8 @@ const fn dns(a: bool, aaaa: bool, srv: bool) -> ServiceKind {
 /// The owner of the instances of this cluster; plans are made for `blue`.
 pub fn owner_of(cluster: &str) -> Owner {
     let arn = format!("arn:aws:eks:eu-central-1:111122223333:cluster/{cluster}");
-    Owner { id: "cloud-map-sync".into(), cluster: ClusterArn::parse(&arn).expect("an ARN") }
+    let cluster = ClusterArn::parse(&arn).expect("an ARN");
+    Owner { id: "cloud-map-sync".into(), cluster, flow: Flow::Annotations }
 }
 
 /// The contents of one cluster and Cloud Map.

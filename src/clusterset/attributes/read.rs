@@ -1,0 +1,147 @@
+//! Reads the attributes of any instance as those of an endpoint of an export. Any client of Cloud Map can register an
+//! instance, so one that cannot become a part of an import is skipped with the reason, and the others are imported.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use super::{
+    CLUSTER_ID, CLUSTERSET_ID, CREATED, ENDPOINT_PORT_NAME, ENDPOINT_PROTOCOL, HOSTNAME, NODENAME,
+    OF_PORT, READY, SERVICE_PORT, SERVICE_PORT_NAME, SERVICE_PROTOCOL, SERVICE_TARGET_PORT,
+    SERVICE_TYPE,
+};
+use crate::model::attributes::{AVAILABILITY_ZONE, IPV4, IPV6, PORT, REGION};
+use crate::model::clusterset::{
+    ClusterId, ClustersetId, EndpointPort, ExportedEndpoint, ImportType, Protocol,
+};
+use crate::model::name::{is_dns_label, is_dns_subdomain};
+use crate::model::{Attributes, ClusterArn, Flow, Owner, Timestamp, is_publishable};
+
+/// An instance of an export: an endpoint with one of its ports, and what AWS's controller says of the export in each.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExportInstance {
+    /// The exporting member.
+    pub cluster: ClusterId,
+    /// The creation of the `ServiceExport`.
+    pub created: Timestamp,
+    pub kind: ImportType,
+    pub endpoint: ExportedEndpoint,
+    /// Whether it has an exporter's mark. Then its cluster exports the Service only if it has a record of it.
+    pub is_marked: bool,
+    /// The cluster in its marks. Names of zones mean the same only in one account.
+    pub arn: Option<ClusterArn>,
+}
+
+/// The reason why an instance of a clusterset is not imported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
+pub enum Skipped {
+    #[error("it lacks the attribute {0}")]
+    Missing(&'static str),
+    #[error("it has neither {IPV4} nor {IPV6}")]
+    NoAddress,
+    /// An attribute, and the values that are valid.
+    #[error("its attribute {0} is not {1}")]
+    Invalid(&'static str, &'static str),
+    #[error("its address is loopback, link-local, multicast, unspecified or IPv4-mapped")]
+    NotPublishable,
+}
+
+/// The instance of an export to the clusterset; `None` if it is an instance of none.
+///
+/// # Errors
+/// Returns the reason if it belongs to the clusterset and cannot be imported.
+pub fn read(
+    attributes: &Attributes,
+    clusterset: &ClustersetId,
+) -> Result<Option<ExportInstance>, Skipped> {
+    let is_exported = attributes.get(CLUSTERSET_ID).is_some_and(|it| it == clusterset.as_str());
+    if is_exported { instance(attributes).map(Some) } else { Ok(None) }
+}
+
+fn instance(attributes: &Attributes) -> Result<ExportInstance, Skipped> {
+    let is_marked = Flow::Exports.has_marked(attributes);
+    let kind = parse(attributes, SERVICE_TYPE, "ClusterSetIP or Headless", ImportType::parse)?;
+    let is_portless = is_marked
+        && kind == ImportType::Headless
+        && !OF_PORT.iter().any(|key| attributes.contains_key(*key));
+    let port = if is_portless { None } else { Some(port(attributes)?) };
+    Ok(ExportInstance {
+        cluster: parse(attributes, CLUSTER_ID, "a cluster id", ClusterId::parse)?,
+        created: parse(attributes, CREATED, "a time in milliseconds", timestamp)?,
+        kind,
+        endpoint: endpoint(attributes, port)?,
+        is_marked,
+        arn: Owner::of(attributes).map(|owner| owner.cluster),
+    })
+}
+
+fn endpoint(
+    attributes: &Attributes,
+    port: Option<EndpointPort>,
+) -> Result<ExportedEndpoint, Skipped> {
+    let address = address(attributes)?;
+    if !is_publishable(address) {
+        return Err(Skipped::NotPublishable);
+    }
+    // Kubernetes would refuse the whole EndpointSlice for one invalid name, and an endpoint serves without it.
+    let name = |key, is_valid: fn(&str) -> bool| {
+        attributes.get(key).filter(|text| is_valid(text)).cloned()
+    };
+    Ok(ExportedEndpoint {
+        address,
+        port,
+        ready: parse(attributes, READY, "true or false", |text| text.parse().ok())?,
+        hostname: name(HOSTNAME, is_dns_label),
+        node: name(NODENAME, is_dns_subdomain),
+        zone: name(AVAILABILITY_ZONE, is_dns_label),
+        region: name(REGION, is_dns_label),
+    })
+}
+
+/// The IPv4 address of an instance with both, as AWS's controller reads it.
+fn address(attributes: &Attributes) -> Result<IpAddr, Skipped> {
+    let v4 = |text: &str| Some(IpAddr::V4(text.parse::<Ipv4Addr>().ok()?));
+    let v6 = |text: &str| Some(IpAddr::V6(text.parse::<Ipv6Addr>().ok()?));
+    match (attributes.get(IPV4), attributes.get(IPV6)) {
+        (Some(text), _) => v4(text).ok_or(Skipped::Invalid(IPV4, "an IPv4 address")),
+        (None, Some(text)) => v6(text).ok_or(Skipped::Invalid(IPV6, "an IPv6 address")),
+        (None, None) => Err(Skipped::NoAddress),
+    }
+}
+
+fn port(attributes: &Attributes) -> Result<EndpointPort, Skipped> {
+    let number = |key| parse(attributes, key, "a port from 1 to 65535", port_number);
+    let protocol = |key| parse(attributes, key, "TCP, UDP or SCTP", Protocol::parse);
+    // The other names are used in no object of Kubernetes.
+    let port_name = |text: &str| (text.is_empty() || is_dns_label(text)).then(|| text.to_owned());
+    Ok(EndpointPort {
+        name: text(attributes, ENDPOINT_PORT_NAME)?.to_owned(),
+        protocol: protocol(ENDPOINT_PROTOCOL)?,
+        number: number(PORT)?,
+        service_name: parse(attributes, SERVICE_PORT_NAME, "the name of a port", port_name)?,
+        service_protocol: protocol(SERVICE_PROTOCOL)?,
+        service_number: number(SERVICE_PORT)?,
+        target: text(attributes, SERVICE_TARGET_PORT)?.to_owned(),
+    })
+}
+
+/// Digits alone: AWS's controller refuses a sign.
+fn port_number(text: &str) -> Option<u16> {
+    let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|port| is_number && *port > 0)
+}
+
+fn timestamp(text: &str) -> Option<Timestamp> {
+    Timestamp::from_millisecond(text.parse().ok()?).ok()
+}
+
+fn text<'a>(attributes: &'a Attributes, key: &'static str) -> Result<&'a str, Skipped> {
+    attributes.get(key).map(String::as_str).ok_or(Skipped::Missing(key))
+}
+
+fn parse<T>(
+    attributes: &Attributes,
+    key: &'static str,
+    expected: &'static str,
+    parse: impl FnOnce(&str) -> Option<T>,
+) -> Result<T, Skipped> {
+    parse(text(attributes, key)?).ok_or(Skipped::Invalid(key, expected))
+}

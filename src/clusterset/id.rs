@@ -1,0 +1,215 @@
+//! The names of an export in Cloud Map and of its import in Kubernetes: ids of instances and records, and the names of
+//! the derived Service and its slices. None of these formats may ever change: another id would register every endpoint
+//! a second time, and another name would give an import a new virtual IP.
+
+use sha2::{Digest, Sha256};
+
+use crate::model::clusterset::{ClusterId, ExportedEndpoint};
+use crate::model::{Family, Owner, ServiceRef, fingerprint};
+
+/// The id of the instance of an endpoint and one of its ports: `<tcp|udp|sctp>-<address>-<port>-<10 hexadecimal
+/// digits>`, or `address-<address>-<10 hexadecimal digits>` for a headless Service without ports. It is a DNS label of
+/// at most 62 characters.
+///
+/// The digits are a hash of owner, cluster, Service, protocol, address, port and the name of the Service's port: the
+/// id of AWS's controller (`tcp-10_0_1_5-8080`) is the same for two clusters, and for two ports of a Service with one
+/// target. An id of an annotated Service's instance begins with `ip-`.
+pub fn instance(owner: &Owner, service: &ServiceRef, endpoint: &ExportedEndpoint) -> String {
+    let address = endpoint.address.to_string();
+    let cluster = owner.cluster.as_str();
+    let digits = |protocol: &str, port: &str, name: &str| {
+        let of_service = [&owner.id, cluster, &service.namespace, &service.name];
+        fingerprint::<5>(&[of_service.as_slice(), &[protocol, &address, port, name]].concat())
+    };
+    let written = address.replace(['.', ':'], "-");
+    match &endpoint.port {
+        Some(port) => {
+            let (protocol, number) = (port.protocol.as_str(), port.number.to_string());
+            let digits = digits(protocol, &number, &port.service_name);
+            format!("{}-{written}-{number}-{digits}", protocol.to_ascii_lowercase())
+        }
+        None => format!("address-{written}-{}", digits("", "", "")),
+    }
+}
+
+/// The id of the record of a member, in the Cloud Map service that has its cluster id as its name.
+pub const CLUSTER_RECORD: &str = "cluster";
+
+/// The id of the record of an export, beside the record of its cluster.
+pub fn export_record(service: &ServiceRef) -> String {
+    format!("export-{}", fingerprint::<10>(&[&service.namespace, &service.name]))
+}
+
+/// The name of the Service that gives an import its virtual IP, as in the reference implementation
+/// (<https://github.com/kubernetes-sigs/mcs-api/blob/master/controllers/common.go>).
+pub fn derived_service(service: &ServiceRef) -> String {
+    format!("derived-{}", hash_of_name(service))
+}
+
+/// The name of an `EndpointSlice` of an import: the `number`th with endpoints of this cluster and family.
+pub fn slice(service: &ServiceRef, cluster: &ClusterId, family: Family, number: usize) -> String {
+    let source = fingerprint::<4>(&[cluster.as_str(), family.as_str()]);
+    format!("imported-{}-{source}-{number}", hash_of_name(service))
+}
+
+/// The first ten characters of the SHA-256 of `namespace/name` in lower-case base32hex.
+fn hash_of_name(service: &ServiceRef) -> String {
+    const DIGITS: &[u8; 32] = b"0123456789abcdefghijklmnopqrstuv";
+    const LENGTH: usize = 10;
+    let hash = Sha256::digest(service.to_string());
+    // Eight bytes contain more than the ten groups of five bits.
+    let first = hash.iter().take(8).fold(0u64, |bits, byte| (bits << 8) | u64::from(*byte));
+    let group = |index: usize| (first >> (64 - 5 * (index + 1))) & 31;
+    let digits = (0..LENGTH).filter_map(|index| DIGITS.get(usize::try_from(group(index)).ok()?));
+    digits.map(|digit| char::from(*digit)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::clusterset::{EndpointPort, Protocol};
+    use crate::model::{ClusterArn, Flow};
+
+    const LONGEST: &str = "fd00:1111:2222:3333:4444:5555:6666:7777";
+
+    fn owner(id: &str, cluster: &str) -> Owner {
+        let arn = format!("arn:aws:eks:eu-central-1:111122223333:cluster/{cluster}");
+        let cluster = ClusterArn::parse(&arn).expect("an ARN");
+        Owner { id: id.into(), cluster, flow: Flow::Exports }
+    }
+
+    fn port(protocol: Protocol, number: u16, service_name: &str) -> EndpointPort {
+        EndpointPort {
+            name: service_name.into(),
+            protocol,
+            number,
+            service_name: service_name.into(),
+            service_protocol: protocol,
+            service_number: 80,
+            target: "http".into(),
+        }
+    }
+
+    fn endpoint(address: &str, port: Option<EndpointPort>) -> ExportedEndpoint {
+        ExportedEndpoint {
+            address: address.parse().expect("an address"),
+            port,
+            ready: true,
+            hostname: None,
+            node: None,
+            zone: None,
+            region: None,
+        }
+    }
+
+    fn web() -> ServiceRef {
+        ServiceRef::new("shop", "web")
+    }
+
+    fn id(address: &str, port: Option<EndpointPort>) -> String {
+        instance(&owner("cloud-map-sync", "blue"), &web(), &endpoint(address, port))
+    }
+
+    /// The first release registered these ids.
+    #[test]
+    fn instance_ids_are_frozen() {
+        let tcp = |name| Some(port(Protocol::Tcp, 8080, name));
+        let ids = [
+            id("10.0.1.5", tcp("http")),
+            id("10.0.1.5", tcp("")),
+            id("10.0.1.5", Some(port(Protocol::Udp, 53, "dns"))),
+            id("10.0.1.5", None),
+            id("fd00::1", tcp("http")),
+            id("fd00::1", None),
+            id(LONGEST, Some(port(Protocol::Sctp, 65535, "http"))),
+        ];
+        insta::assert_snapshot!(ids.join("\n"), @r"
+        tcp-10-0-1-5-8080-ce3c31e22c
+        tcp-10-0-1-5-8080-ed0110432a
+        udp-10-0-1-5-53-ebed743424
+        address-10-0-1-5-c607975883
+        tcp-fd00--1-8080-72c8339ebf
+        address-fd00--1-e0b4e0f2e2
+        sctp-fd00-1111-2222-3333-4444-5555-6666-7777-65535-e4a6f75bdf
+        ");
+    }
+
+    #[test]
+    fn an_address_in_another_form_has_the_same_id() {
+        assert_eq!(id("FD00:0:0::0001", None), id("fd00::1", None));
+    }
+
+    #[test]
+    fn each_part_tells_ids_apart() {
+        let plain = endpoint("10.0.1.5", Some(port(Protocol::Tcp, 8080, "http")));
+        let of = |owner: &Owner, service: (&str, &str), endpoint: &ExportedEndpoint| {
+            instance(owner, &ServiceRef::new(service.0, service.1), endpoint)
+        };
+        let blue = owner("a", "blue");
+        let ids = [
+            of(&blue, ("shop", "web"), &plain),
+            of(&blue, ("shopw", "eb"), &plain),
+            of(&blue, ("shop", "api"), &plain),
+            of(&owner("b", "blue"), ("shop", "web"), &plain),
+            of(&owner("a", "green"), ("shop", "web"), &plain),
+            of(&blue, ("shop", "web"), &endpoint("10.0.1.6", plain.port.clone())),
+            of(&blue, ("shop", "web"), &endpoint("10.0.1.5", None)),
+            of(
+                &blue,
+                ("shop", "web"),
+                &endpoint("10.0.1.5", Some(port(Protocol::Udp, 8080, "http"))),
+            ),
+            of(
+                &blue,
+                ("shop", "web"),
+                &endpoint("10.0.1.5", Some(port(Protocol::Tcp, 8081, "http"))),
+            ),
+            of(
+                &blue,
+                ("shop", "web"),
+                &endpoint("10.0.1.5", Some(port(Protocol::Tcp, 8080, "web"))),
+            ),
+        ];
+        let hashes: std::collections::BTreeSet<&str> =
+            ids.iter().filter_map(|id| id.rsplit('-').next()).collect();
+        assert_eq!(hashes.len(), ids.len(), "{ids:#?}");
+    }
+
+    #[test]
+    fn the_longest_id_is_a_dns_label() {
+        for port in [None, Some(port(Protocol::Sctp, 65535, "http"))] {
+            for address in ["::1", "fd00::", LONGEST] {
+                let id = id(address, port.clone());
+                assert!(id.len() <= 62, "{id} has {}", id.len());
+                assert!(crate::model::name::is_dns_label(&id), "{id}");
+                assert!(!id.starts_with("ip-"), "{id}: an annotated Service's");
+            }
+        }
+    }
+
+    #[test]
+    fn record_ids_are_frozen() {
+        assert_eq!(export_record(&web()), "export-7cb0d844a658ca77f191");
+        assert_ne!(export_record(&ServiceRef::new("shopw", "eb")), export_record(&web()));
+    }
+
+    /// Made with Python's `hashlib` and `base64.b32hexencode`. An import in another name has another virtual IP.
+    #[test]
+    fn names_of_imported_objects_are_frozen() {
+        let blue = ClusterId::parse("blue").expect("an id");
+        let names = [
+            derived_service(&web()),
+            derived_service(&ServiceRef::new("default", "my-svc")),
+            slice(&web(), &blue, Family::V4, 1),
+            slice(&web(), &blue, Family::V6, 12),
+            slice(&web(), &ClusterId::parse("green").expect("an id"), Family::V4, 1),
+        ];
+        insta::assert_snapshot!(names.join("\n"), @r"
+        derived-isrlchlhrq
+        derived-b8s174v3sn
+        imported-isrlchlhrq-ac321fb1-1
+        imported-isrlchlhrq-d2a9ffcb-12
+        imported-isrlchlhrq-8de69181-1
+        ");
+    }
+}

@@ -1,0 +1,46 @@
+//! The record of a member: the installation and the cluster that hold the cluster id, and the time of the last sync.
+
+use super::Problem;
+use crate::model::attributes::{self, CLUSTERSET, HEARTBEAT};
+use crate::model::clusterset::ClustersetId;
+use crate::model::{Attributes, Flow, Owner, Timestamp};
+
+/// The record of a member. The time and size of a held loss may be beside it (`model::attributes::SIGHTING`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClusterRecord {
+    /// The installation and the cluster that hold the cluster id.
+    pub owner: Owner,
+    pub clusterset: ClustersetId,
+    /// The last full sync that read the cluster completely, up to some minutes.
+    pub heartbeat: Timestamp,
+}
+
+impl ClusterRecord {
+    pub fn write(&self) -> Attributes {
+        let mut attributes = attributes::of_no_service(&self.owner);
+        attributes.extend([
+            (CLUSTERSET.to_owned(), self.clusterset.to_string()),
+            (HEARTBEAT.to_owned(), self.heartbeat.to_string()),
+        ]);
+        attributes
+    }
+
+    /// A higher schema is accepted: a member must not seem dead to the releases before its own.
+    pub(super) fn parse(attributes: &Attributes) -> Result<Self, Problem> {
+        let owner = Owner::of(attributes).filter(|owner| owner.flow == Flow::Exports);
+        Ok(Self {
+            owner: owner.ok_or(Problem::Unmarked)?,
+            clusterset: parse(attributes, CLUSTERSET, ClustersetId::parse)?,
+            heartbeat: parse(attributes, HEARTBEAT, |text| text.parse().ok())?,
+        })
+    }
+}
+
+fn parse<T>(
+    attributes: &Attributes,
+    key: &'static str,
+    parse: impl FnOnce(&str) -> Option<T>,
+) -> Result<T, Problem> {
+    let text = attributes.get(key).ok_or(Problem::Missing(key))?;
+    parse(text).ok_or_else(|| Problem::Invalid { field: key.to_owned(), value: text.clone() })
+}

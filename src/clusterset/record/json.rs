@@ -1,0 +1,152 @@
+//! The JSON of an export. Its fields and words are those of a Service in Kubernetes, in alphabetical order, so that
+//! equal exports have equal texts. A later release may add fields, which this one ignores.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::Problem;
+use crate::model::Family;
+use crate::model::clusterset::{
+    ClusterId, Export, ExportedPort, ImportType, InternalTrafficPolicy, Properties, Protocol,
+    SessionAffinity,
+};
+use crate::model::name::is_dns_label;
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Json {
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    annotations: BTreeMap<String, String>,
+    created: String,
+    internal_traffic_policy: Option<String>,
+    ip_families: Vec<String>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    labels: BTreeMap<String, String>,
+    ports: Vec<Port>,
+    session_affinity: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    session_affinity_timeout: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    traffic_distribution: Option<String>,
+    #[serde(rename = "type")]
+    kind: String,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Port {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    app_protocol: Option<String>,
+    #[serde(default)]
+    name: String,
+    #[serde(rename = "port")]
+    number: u16,
+    protocol: String,
+}
+
+/// The JSON of an export, compact.
+pub fn write(export: &Export) -> String {
+    let properties = export.properties.clone().unwrap_or_default();
+    let timeout = match properties.session_affinity {
+        SessionAffinity::ClientIp(timeout) => timeout,
+        SessionAffinity::None => None,
+    };
+    let json = Json {
+        annotations: properties.annotations,
+        created: export.created.to_string(),
+        internal_traffic_policy: Some(properties.internal_traffic_policy.as_str().to_owned()),
+        ip_families: export.families.iter().map(|it| it.as_str().to_owned()).collect(),
+        labels: properties.labels,
+        ports: export.ports.iter().map(Port::from).collect(),
+        session_affinity: Some(properties.session_affinity.as_str().to_owned()),
+        session_affinity_timeout: timeout,
+        traffic_distribution: properties.traffic_distribution,
+        kind: export.kind.as_str().to_owned(),
+    };
+    // Texts, numbers and maps by text are always JSON.
+    serde_json::to_string(&json).unwrap_or_default()
+}
+
+/// The export of a cluster in the JSON of its record. An absent property has the default of the API.
+pub fn read(text: &str, cluster: &ClusterId) -> Result<Export, Problem> {
+    let json = parse(text)?;
+    let affinity = json.session_affinity_timeout;
+    let affinity = move |text: &str| {
+        let known = [SessionAffinity::None, SessionAffinity::ClientIp(affinity)];
+        known.into_iter().find(|it| it.as_str() == text)
+    };
+    let policy = InternalTrafficPolicy::parse;
+    Ok(Export {
+        cluster: cluster.clone(),
+        created: known("created", json.created, |text| text.parse().ok())?,
+        kind: known("type", json.kind, ImportType::parse)?,
+        ports: each("ports", json.ports, port)?,
+        families: each("ipFamilies", json.ip_families, |at, text| known(at, text, Family::parse))?,
+        properties: Some(Properties {
+            session_affinity: optional("sessionAffinity", json.session_affinity, affinity)?,
+            internal_traffic_policy: optional(
+                "internalTrafficPolicy",
+                json.internal_traffic_policy,
+                policy,
+            )?,
+            traffic_distribution: json.traffic_distribution,
+            labels: json.labels,
+            annotations: json.annotations,
+        }),
+    })
+}
+
+fn parse(text: &str) -> Result<Json, Problem> {
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    let json = serde_path_to_error::deserialize(&mut deserializer);
+    let json = json.map_err(|error| Problem::Json(error.to_string()))?;
+    deserializer.end().map_err(|error| Problem::Json(error.to_string()))?;
+    Ok(json)
+}
+
+fn port(at: &str, port: Port) -> Result<ExportedPort, Problem> {
+    let name = |text: &str| (text.is_empty() || is_dns_label(text)).then(|| text.to_owned());
+    if port.number == 0 {
+        return Err(Problem::Invalid { field: format!("{at}.port"), value: "0".to_owned() });
+    }
+    Ok(ExportedPort {
+        name: known(&format!("{at}.name"), port.name, name)?,
+        protocol: known(&format!("{at}.protocol"), port.protocol, Protocol::parse)?,
+        number: port.number,
+        app_protocol: port.app_protocol,
+    })
+}
+
+/// Reads each entry of a list, with its place for messages.
+fn each<T, U>(
+    field: &str,
+    entries: Vec<T>,
+    read: impl Fn(&str, T) -> Result<U, Problem>,
+) -> Result<Vec<U>, Problem> {
+    let entries = entries.into_iter().enumerate();
+    entries.map(|(index, entry)| read(&format!("{field}[{index}]"), entry)).collect()
+}
+
+fn optional<T: Default>(
+    field: &str,
+    text: Option<String>,
+    parse: impl Fn(&str) -> Option<T>,
+) -> Result<T, Problem> {
+    text.map_or_else(|| Ok(T::default()), |text| known(field, text, parse))
+}
+
+fn known<T>(field: &str, text: String, parse: impl Fn(&str) -> Option<T>) -> Result<T, Problem> {
+    parse(&text).ok_or_else(|| Problem::Invalid { field: field.to_owned(), value: text })
+}
+
+impl From<&ExportedPort> for Port {
+    fn from(port: &ExportedPort) -> Self {
+        Self {
+            app_protocol: port.app_protocol.clone(),
+            name: port.name.clone(),
+            number: port.number,
+            protocol: port.protocol.as_str().to_owned(),
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! The records of a member: one of each of its exports ([`ExportRecord`]), and one of itself ([`ClusterRecord`]). A
+//! record is an instance without an address in an HTTP namespace of the clusterset, in the Cloud Map service that has
+//! the cluster id as its name. AWS's controllers do not see it, since it has no `CLUSTERSET_ID`.
+//!
+//! A Service is exported while its record is registered. So a record that cannot be read is never taken for a missing
+//! one: [`read`] returns an error that names it, and the import stays as it is.
+
+mod cluster;
+mod export;
+mod json;
+mod pieces;
+#[cfg(test)]
+mod tests;
+
+pub use cluster::ClusterRecord;
+pub use export::{ExportRecord, ExportTooLarge, WrittenExport};
+
+use std::fmt;
+
+use super::id::{self, CLUSTER_RECORD};
+use crate::model::attributes::SCHEMA_VERSION;
+use crate::model::clusterset::{ClusterId, ClustersetId};
+use crate::model::{Attributes, Owner, ServiceRef};
+
+/// The name of the namespace with all records of a clusterset. No Kubernetes namespace has a dot in its name.
+pub fn namespace(clusterset: &ClustersetId) -> String {
+    format!("clusterset.{clusterset}")
+}
+
+/// A record of a member.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Record {
+    Cluster(ClusterRecord),
+    Export(ExportRecord),
+}
+
+/// A record that cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{record} cannot be used: {problem}")]
+pub struct UnusableRecord {
+    pub record: Box<RecordName>,
+    pub problem: Problem,
+}
+
+/// The place of a record.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RecordName {
+    pub cluster: ClusterId,
+    /// The id of the instance.
+    pub id: String,
+    /// The Service in its marks, for the record of an export.
+    pub service: Option<ServiceRef>,
+}
+
+impl RecordName {
+    /// Whether it may be the record of this Service. The id alone decides if the marks are lost.
+    pub fn may_be_of(&self, service: &ServiceRef) -> bool {
+        self.id == id::export_record(service) || self.service.as_ref() == Some(service)
+    }
+}
+
+/// The reason why a record cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Problem {
+    #[error("it has no mark of an exporter, or no ARN of an EKS cluster")]
+    Unmarked,
+    /// A later release may write other JSON under a higher version.
+    #[error("a later release wrote it (schema {0}, and this release reads {SCHEMA_VERSION})")]
+    LaterSchema(u32),
+    #[error("its marks name no Service of Kubernetes")]
+    NoService,
+    #[error("its id is not that of the Service in its marks")]
+    OtherId,
+    #[error("it lacks the attribute {0}")]
+    Missing(&'static str),
+    /// The text of the parser, with the place.
+    #[error("its JSON is invalid: {0}")]
+    Json(String),
+    #[error("its {field} {value:?} is not valid")]
+    Invalid { field: String, value: String },
+}
+
+/// Reads an instance in the Cloud Map service of a cluster; `None` if this release knows no record with its id.
+///
+/// # Errors
+/// Returns the problem if it is a record and cannot be used.
+pub fn read(
+    cluster: &ClusterId,
+    id: &str,
+    attributes: &Attributes,
+) -> Result<Option<Record>, UnusableRecord> {
+    let record = if id == CLUSTER_RECORD {
+        ClusterRecord::parse(attributes).map(Record::Cluster)
+    } else if id.starts_with("export-") {
+        ExportRecord::parse(cluster, id, attributes).map(Record::Export)
+    } else {
+        return Ok(None);
+    };
+    record.map(Some).map_err(|problem| {
+        let service = (id != CLUSTER_RECORD).then(|| service_of(attributes)).flatten();
+        let record = RecordName { cluster: cluster.clone(), id: id.to_owned(), service };
+        UnusableRecord { record: Box::new(record), problem }
+    })
+}
+
+/// The Service in the marks of a record, if Kubernetes accepts its name.
+fn service_of(attributes: &Attributes) -> Option<ServiceRef> {
+    let service = Owner::of(attributes)?.service_of(attributes)?;
+    service.can_exist().then_some(service)
+}
+
+impl fmt::Display for RecordName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the record {} of cluster {}", self.id, self.cluster)?;
+        self.service.as_ref().map_or(Ok(()), |service| write!(f, " ({service})"))
+    }
+}

@@ -1,0 +1,166 @@
+//! The owner of an instance: the only place that decides whether an instance is ours.
+//!
+//! Two flows register instances, under one installation and one cluster. Each has a mark of its own, so an instance of
+//! one flow is foreign for the other, and for a release that knows one flow alone.
+
+use super::attributes::{CLUSTER, EXPORTER, NAMESPACE, OWNER, SERVICE};
+use super::{Attributes, ClusterArn, ServiceRef};
+
+/// The source of the instances of an owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Flow {
+    /// Annotated headless Services.
+    Annotations,
+    /// Services with a `ServiceExport`.
+    Exports,
+}
+
+impl Flow {
+    /// The flow of a marked instance. With the marks of both it belongs to annotations, as in a release that does not
+    /// know the other mark.
+    pub fn of(attributes: &Attributes) -> Option<Self> {
+        let flows = [Self::Annotations, Self::Exports];
+        flows.into_iter().find(|flow| flow.has_marked(attributes))
+    }
+
+    /// Whether an instance has the mark of this flow, of any installation.
+    pub fn has_marked(self, attributes: &Attributes) -> bool {
+        attributes.contains_key(self.mark())
+    }
+
+    /// The key of the mark that contains the installation.
+    pub(super) fn mark(self) -> &'static str {
+        match self {
+            Self::Annotations => OWNER,
+            Self::Exports => EXPORTER,
+        }
+    }
+}
+
+/// The owner of instances: one flow of one installation, for one cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// `OWNER_ID`.
+    pub id: String,
+    pub cluster: ClusterArn,
+    pub flow: Flow,
+}
+
+impl Owner {
+    /// The owner in the marks of an instance, of any installation.
+    pub fn of(attributes: &Attributes) -> Option<Self> {
+        let flow = Flow::of(attributes)?;
+        let id = attributes.get(flow.mark())?.clone();
+        Some(Self { id, cluster: ClusterArn::parse(attributes.get(CLUSTER)?)?, flow })
+    }
+
+    /// The owner in the marks of an instance if its installation is `id` and it belongs to the flow, for any cluster.
+    pub fn marked(id: &str, flow: Flow, attributes: &Attributes) -> Option<Self> {
+        Self::of(attributes).filter(|owner| owner.id == id && owner.flow == flow)
+    }
+
+    /// Whether the instance is ours: flow, installation and cluster match exactly. There is no other rule.
+    pub fn owns(&self, attributes: &Attributes) -> bool {
+        let is = |key: &str, text: &str| attributes.get(key).is_some_and(|it| it == text);
+        Flow::of(attributes) == Some(self.flow)
+            && is(self.flow.mark(), &self.id)
+            && is(CLUSTER, self.cluster.as_str())
+    }
+
+    /// The Service in the marks of an instance of ours. One that lost its Service's name belongs to a Service
+    /// that cannot exist, so it is cleaned up.
+    pub fn service_of(&self, attributes: &Attributes) -> Option<ServiceRef> {
+        let text = |key| attributes.get(key).cloned().unwrap_or_default();
+        self.owns(attributes).then(|| ServiceRef::new(text(NAMESPACE), text(SERVICE)))
+    }
+
+    /// Whether an instance is ours and marked for this Service. The same as [`Self::service_of`] without a copy of the
+    /// names: a plan asks this of every instance.
+    pub fn marks_for(&self, attributes: &Attributes, service: &ServiceRef) -> bool {
+        let is = |key, name: &str| attributes.get(key).is_some_and(|text| text == name);
+        self.owns(attributes) && is(NAMESPACE, &service.namespace) && is(SERVICE, &service.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Marks;
+    use crate::model::attributes::SCHEMA;
+
+    const BLUE: &str = "arn:aws:eks:eu-central-1:111122223333:cluster/blue";
+    const GREEN: &str = "arn:aws:eks:eu-central-1:111122223333:cluster/green";
+    const FLOWS: [(Flow, Flow); 2] =
+        [(Flow::Annotations, Flow::Exports), (Flow::Exports, Flow::Annotations)];
+
+    fn owner(flow: Flow) -> Owner {
+        let cluster = ClusterArn::parse(BLUE).expect("well formed");
+        Owner { id: "cloud-map-sync".into(), cluster, flow }
+    }
+
+    fn web() -> ServiceRef {
+        ServiceRef::new("shop", "web")
+    }
+
+    fn ours(flow: Flow) -> Attributes {
+        Marks { service: web(), pod: Some("web-1".into()) }.write(&owner(flow))
+    }
+
+    #[test]
+    fn the_service_of_marks_written_is_the_one_read() {
+        for (flow, _) in FLOWS {
+            assert_eq!(owner(flow).service_of(&ours(flow)), Some(web()));
+        }
+    }
+
+    #[test]
+    fn an_instance_is_ours_only_when_owner_and_cluster_match_exactly() {
+        for (flow, other) in FLOWS {
+            let with = |key: &str, value: &str| {
+                let mut attributes = ours(flow);
+                attributes.insert(key.to_owned(), value.to_owned());
+                attributes
+            };
+            let mut unowned = ours(flow);
+            unowned.remove(flow.mark());
+            let cases = [
+                (ours(flow), true),
+                (with(SCHEMA, "7"), true),
+                (with("cloud-map-sync/later", "x"), true),
+                (with(flow.mark(), "cloud-map-sync2"), false),
+                (with(flow.mark(), "cloud-map"), false),
+                (with(CLUSTER, GREEN), false),
+                (unowned, false),
+                (ours(other), false),
+                (Attributes::new(), false),
+            ];
+            for (attributes, expected) in cases {
+                assert_eq!(owner(flow).owns(&attributes), expected, "{flow:?} {attributes:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_instance_with_both_marks_belongs_to_annotations() {
+        let mut both = ours(Flow::Annotations);
+        both.extend(ours(Flow::Exports));
+        assert!(owner(Flow::Annotations).owns(&both));
+        assert!(!owner(Flow::Exports).owns(&both));
+        both.insert(OWNER.to_owned(), "another installation".to_owned());
+        assert!(!owner(Flow::Exports).owns(&both));
+    }
+
+    #[test]
+    fn cluster_is_read_from_marks_of_the_installation_and_its_flow_only() {
+        for (flow, other) in FLOWS {
+            let mut ours = ours(flow);
+            let marked = |id, flow| Owner::marked(id, flow, &ours);
+            assert_eq!(marked("cloud-map-sync", flow), Some(owner(flow)));
+            assert_eq!(marked("cloud-map-sync", other), None);
+            assert_eq!(marked("cloud-map-sync2", flow), None);
+            assert_eq!(Owner::of(&ours), Some(owner(flow)));
+            ours.insert(CLUSTER.to_owned(), "blue".to_owned());
+            assert_eq!(Owner::of(&ours), None);
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! Instances that this installation registered for a `ServiceExport` of the same cluster, under a name that an annotated
+//! Service claims. For the flow of annotations they are foreign in every respect.
+
+use insta::assert_snapshot;
+
+use super::world::{HTTP, World, foreign, named, own, owner_of, pod, service, tell};
+use crate::model::{Attributes, Flow, Marks, Owner, Selection};
+use crate::publish::plan::{
+    Adoption, DeregisterReason, Foreign, adopt, marked_clusters, purge, seen_as_ours,
+};
+use crate::publish::report;
+
+fn exported(cluster: &str, address: &str) -> Attributes {
+    let owner = Owner { flow: Flow::Exports, ..owner_of(cluster) };
+    let mut attributes = Marks { service: named("shop/web"), pod: None }.write(&owner);
+    attributes.extend(foreign(address));
+    attributes
+}
+
+/// `shop/web` with one ready pod, which is registered by both flows, and one that is gone.
+fn shared() -> World {
+    World::new().service(service("shop/web", "http/web").ready([pod("one", "10.0.0.1")])).cloud_map(
+        "http/web",
+        HTTP,
+        [
+            own("a", "shop/web", "10.0.0.9"),
+            ("b", exported("blue", "10.0.0.1")),
+            ("c", exported("blue", "10.0.0.8")),
+            ("d", exported("green", "10.0.0.7")),
+        ],
+    )
+}
+
+#[test]
+fn a_sync_registers_beside_them_and_leaves_them() {
+    let plan = shared().plan();
+    assert_snapshot!(tell(&plan), @r"
+    shop/web: register http/web: 10.0.0.1 (pod one)
+    shop/web: deregister http/web a: 10.0.0.9: no ready endpoint has this address and port; stays until one of the ready endpoints is registered
+    ");
+    let services = report::of_plan("blue", plan).services;
+    assert_eq!(services[0].foreign, [(Foreign::Export, 3)].into());
+}
+
+#[test]
+fn a_purge_takes_none_of_them() {
+    assert_snapshot!(tell(&purge(&shared().0, &DeregisterReason::Purged)), @"shop/web: deregister http/web a: 10.0.0.9: its cluster is purged");
+}
+
+#[test]
+fn an_adoption_takes_none_of_them() {
+    for owner in [None, Some("cloud-map-sync".to_owned())] {
+        let observed = shared().observed(&Selection::Everything);
+        let told = tell(&adopt(observed.basis(), &Adoption { owner }));
+        assert_eq!(told.matches("(NotAdopted)").count(), 3, "{told}");
+        assert!(!told.contains(": adopt "), "{told}");
+    }
+}
+
+#[test]
+fn they_make_neither_a_cluster_nor_a_service_ours() {
+    let world = World::new().cloud_map("http/web", HTTP, [("d", exported("green", "10.0.0.7"))]);
+    assert!(marked_clusters(&world.0.registry, "cloud-map-sync").is_empty());
+    assert_eq!(seen_as_ours(&world.0).count(), 0);
+}
