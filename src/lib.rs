@@ -24,6 +24,7 @@
 //! | [`settings`] | the settings, each checked once |
 //! | [`publish`] | Kubernetes into Cloud Map: the two passes on one screen |
 //! | [`publish::observe`], [`publish::apply`] | all reads of a run; one change, one call |
+//! | [`import`] | Cloud Map into Kubernetes: so far the pure plan of the objects of an import |
 //! | [`publish::passes`], [`publish::plan`] | pure: the loop over the passes; every rule |
 //! | [`report`], [`event`] | pure: the report, its tables and metrics; payloads into scopes |
 //! | [`clusterset`] | pure: the exports of a clusterset as attributes, and the service that follows from them |
@@ -70,6 +71,7 @@ pub mod event;
 #[cfg(feature = "forwarder")]
 pub mod forwarder;
 pub mod function;
+pub mod import;
 pub mod kubernetes;
 pub mod lambda;
 pub mod model;

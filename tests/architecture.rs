@@ -16,6 +16,7 @@ const LIMITED: &[(&str, &[&str])] = &[
     ("clusterset", &["error", "model"]),
     ("event", &["error", "model"]),
     ("publish/plan", &["error", "model"]),
+    ("import", &["error", "model", "clusterset"]),
     ("publish/passes", &["error", "model", "report", "publish/plan"]),
     ("publish/observe", &["error", "model", "cloud_map", "kubernetes", "time", "publish/plan"]),
     ("publish/apply", &["error", "model", "cloud_map", "time", "publish/passes", "publish/plan"]),
@@ -23,7 +24,8 @@ const LIMITED: &[(&str, &[&str])] = &[
 
 /// Folders with those that they must not import, whatever is between them.
 const NEVER: &[(&str, &[&str])] = &[
-    ("publish", &["actions", "cleanup", "function", "reconcile", "settings"]),
+    ("publish", &["actions", "cleanup", "function", "import", "reconcile", "settings"]),
+    ("import", &["actions", "cleanup", "function", "publish", "reconcile", "settings"]),
     ("actions", &["cleanup", "function"]),
     ("cleanup", &["actions", "function"]),
 ];

@@ -1,0 +1,113 @@
+//! The input of a plan: the merged service, the endpoints of each exporting cluster, the importing cluster, and the
+//! objects that it has.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use super::OwnerLabel;
+use super::present::{Present, ServiceImport, Slice};
+use crate::model::clusterset::{ClusterId, ClustersetService, Protocol};
+use crate::model::{Family, ServiceRef, Timestamp};
+
+/// All that the plan of one import depends on.
+#[derive(Clone, Copy, Debug)]
+pub struct Basis<'a> {
+    pub owner: &'a OwnerLabel,
+    pub importer: &'a Importer,
+    pub service: &'a ServiceRef,
+    pub namespace: NamespaceState,
+    /// All exports of the name, merged, as far as they were read. `None` if there are none.
+    pub merged: Option<&'a ClustersetService>,
+    pub sources: &'a Sources,
+    pub present: &'a Present,
+    /// The message of the API server if a change of this import failed in this run. The plan is then made again, for
+    /// the status.
+    pub failure: Option<&'a str>,
+    pub now: Timestamp,
+}
+
+/// The importing cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Importer {
+    pub cluster: ClusterId,
+    /// The families that its Services can have, its own primary one first. Without those that the API server refused.
+    pub families: Vec<Family>,
+    /// Whether the installed CRD has `status.endpointSliceObjects`: the API server drops unknown fields.
+    pub declares_slice_objects: bool,
+}
+
+/// The state of the namespace of the import in the importing cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NamespaceState {
+    Active,
+    /// It has a `deletionTimestamp`: nothing can be created in it.
+    Terminating,
+    Absent,
+}
+
+/// The members of the clusterset, as far as they are known.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sources {
+    pub by_cluster: BTreeMap<ClusterId, Read>,
+    /// Whether these are all members: a cluster that is not among them has left the clusterset.
+    pub is_complete: bool,
+}
+
+/// The exports and endpoints of a member.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Read {
+    /// They were read whole, after the objects of the import: what is not among them is gone.
+    Whole(Exported),
+    /// They were not read, or not whole. The part of the member in the import stays as it is.
+    Unread,
+}
+
+/// The endpoints of a member, empty if it does not export the name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Exported {
+    pub endpoints: Vec<ImportedEndpoint>,
+    /// Whether the member is in the account and Region of the importing cluster: names of zones mean nothing elsewhere.
+    pub shares_zones: bool,
+}
+
+/// An endpoint of a member. The same address can occur again with other ports.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ImportedEndpoint {
+    pub address: IpAddr,
+    pub ready: bool,
+    pub hostname: Option<String>,
+    pub node: Option<String>,
+    pub zone: Option<String>,
+    /// The ports of the import that it serves, each with the endpoint's own port number. Empty if the import has none.
+    pub ports: BTreeMap<PortKey, u16>,
+}
+
+/// The protocol and number of a port of the import.
+pub type PortKey = (Protocol, u16);
+
+impl Sources {
+    /// Whether nothing is known about the exports of a cluster.
+    pub fn is_unread(&self, cluster: &ClusterId) -> bool {
+        match self.by_cluster.get(cluster) {
+            Some(read) => *read == Read::Unread,
+            None => !self.is_complete,
+        }
+    }
+
+    /// Whether the exports of every member were read.
+    pub fn are_whole(&self) -> bool {
+        self.is_complete && self.by_cluster.values().all(|read| *read != Read::Unread)
+    }
+}
+
+impl<'a> Basis<'a> {
+    /// The ServiceImport, if it is ours.
+    pub(super) fn import(&self) -> Option<&'a ServiceImport> {
+        self.present.import.as_ref().filter(|import| self.owner.owns(&import.metadata))
+    }
+
+    /// The slices that are ours.
+    pub(super) fn slices(&self) -> impl Iterator<Item = &'a Slice> {
+        self.present.slices.iter().filter(|slice| self.owner.owns(&slice.metadata))
+    }
+}

@@ -1,0 +1,253 @@
+//! The derived Service: a Service without selector whose cluster IPs are the virtual IPs of an import of type
+//! `ClusterSetIP`. It is never deleted and created again while the import has that type, since its IPs would change.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use serde_json::{Value, json};
+
+use super::basis::Basis;
+use super::change::{Change, Content, Kind, ObjectRef, Stage, Write};
+use super::present::{DerivedService, Routing, ServiceSpec, Texts};
+use super::{fields, patch};
+use crate::clusterset::id;
+use crate::model::Family;
+use crate::model::clusterset::{ClustersetService, ExportedPort, ImportType, SessionAffinity};
+
+/// The API server's timeout for a Service that does not set one.
+const DEFAULT_TIMEOUT: u32 = 10800;
+
+/// The derived Service of an import.
+pub(super) struct Derived<'a> {
+    pub name: String,
+    /// The families of the import's IPs, in their order. Empty if the cluster has none of them: a Service of an earlier
+    /// time stays, for the clients that have its IPs.
+    pub families: Vec<Family>,
+    present: Option<&'a DerivedService>,
+    /// The spec while both former and new ports are in use.
+    transition: ServiceSpec,
+    last: ServiceSpec,
+}
+
+impl<'a> Derived<'a> {
+    /// `None` if the import has no use for one.
+    pub(super) fn of(basis: &Basis<'a>, service: &ClustersetService) -> Option<Self> {
+        if service.kind == ImportType::Headless {
+            return None;
+        }
+        let present = basis.present.derived.as_ref();
+        let families = families_of_import(basis, service, present);
+        if families.is_empty() && present.is_none() {
+            return None;
+        }
+        let last = last_spec(service, &families, present);
+        let transition = present.map_or_else(|| last.clone(), |it| transition(&it.spec, &last));
+        let name = id::derived_service(basis.service);
+        Some(Self { name, families, present, transition, last })
+    }
+
+    /// The families of its cluster IPs, those of the import among them.
+    pub(super) fn served_families(&self) -> &[Family] {
+        &self.last.families
+    }
+
+    /// The names that ports have until the end of the transition, by their new names.
+    pub(super) fn former_names(&self) -> BTreeMap<&str, &str> {
+        let ports = self.last.ports.iter().filter_map(|port| {
+            let former = find(&self.transition.ports, port)?;
+            (former.name != port.name).then_some((port.name.as_str(), former.name.as_str()))
+        });
+        ports.collect()
+    }
+
+    /// The import's IPs, unless the API server assigns some of them in this run.
+    pub(super) fn known_ips(&self) -> Option<Vec<IpAddr>> {
+        let present = self.present?;
+        let is_assigned = |family: &Family| present.spec.families.contains(family);
+        let ips = || ips_of(&present.cluster_ips, &self.families);
+        self.families.iter().all(is_assigned).then(ips)
+    }
+
+    /// The creation, or the additions and then the removals.
+    pub(super) fn changes(&self, basis: &Basis<'_>) -> Vec<Change> {
+        let Some(present) = self.present else { return vec![self.creation(basis)] };
+        let owners = patch::owners(&present.metadata, basis.import());
+        let labels = basis.owner.label();
+        let before = patch::only(&present.metadata.labels, labels.keys().map(String::as_str));
+        let additions = patch::content(
+            patch::difference(
+                &json_of(&before, &present.spec),
+                &json_of(&labels, &self.transition),
+            ),
+            owners,
+            None,
+        );
+        let removals = patch::content(
+            patch::difference(&spec_json(&self.transition), &spec_json(&self.last)),
+            None,
+            None,
+        );
+        let stages = [(Stage::AddPorts, additions), (Stage::RemovePorts, removals)];
+        let patches = stages.into_iter().filter_map(|(stage, content)| {
+            let (content, fields) = content?;
+            let (object, detail) = (self.object(basis), fields.join(", "));
+            Some(Change { stage, object, write: Write::Patch(content), detail })
+        });
+        patches.collect()
+    }
+
+    fn creation(&self, basis: &Basis<'_>) -> Change {
+        let object = self.object(basis);
+        let metadata = json!({"labels": basis.owner.label()});
+        let body = patch::new_object(&object, metadata, spec_json(&self.last));
+        let content = Content { body, owners: Some(Vec::new()), ips: None };
+        let (ports, families) = (&self.last.ports, &self.last.families);
+        let detail =
+            format!("{}, {}", fields::describe_families(families), fields::describe_ports(ports));
+        Change { stage: Stage::AddPorts, object, write: Write::Create(content), detail }
+    }
+
+    fn object(&self, basis: &Basis<'_>) -> ObjectRef {
+        object(basis, &self.name)
+    }
+}
+
+/// The deletion of a derived Service of ours that no import uses.
+pub(super) fn deletion(basis: &Basis<'_>) -> Option<Change> {
+    let present = basis.present.derived.as_ref()?;
+    let is_removable = basis.owner.owns(&present.metadata) && !present.metadata.is_terminating;
+    is_removable.then(|| Change {
+        stage: Stage::RemovePorts,
+        object: object(basis, &present.metadata.name),
+        write: Write::Delete,
+        detail: "no import uses it".to_owned(),
+    })
+}
+
+/// The addresses of these families, in the families' order.
+pub(super) fn ips_of(addresses: &[IpAddr], families: &[Family]) -> Vec<IpAddr> {
+    let of_family = |family: &Family| addresses.iter().find(|it| Family::of(**it) == *family);
+    families.iter().filter_map(of_family).copied().collect()
+}
+
+fn object(basis: &Basis<'_>, name: &str) -> ObjectRef {
+    let namespace = basis.service.namespace.clone();
+    ObjectRef { kind: Kind::Service, namespace, name: name.to_owned() }
+}
+
+/// The families of the service that the cluster has, as do those of the present Service. If no export names its
+/// families, those of the present Service; without one the cluster's primary one, as for any Service that names none.
+fn families_of_import(
+    basis: &Basis<'_>,
+    service: &ClustersetService,
+    present: Option<&DerivedService>,
+) -> Vec<Family> {
+    let present = present.map(|it| it.spec.families.as_slice()).unwrap_or_default();
+    let available = with_others(present, &basis.importer.families);
+    let wanted = match service.families.as_slice() {
+        [] if present.is_empty() => available.get(..1).unwrap_or_default(),
+        [] => present,
+        families => families,
+    };
+    wanted.iter().filter(|family| available.contains(family)).copied().collect()
+}
+
+/// The spec at the end. The primary family of a Service cannot be changed, so it stays the first.
+fn last_spec(
+    service: &ClustersetService,
+    families: &[Family],
+    present: Option<&DerivedService>,
+) -> ServiceSpec {
+    let own = present.map(|it| it.spec.families.as_slice()).unwrap_or_default();
+    let kept = if families.is_empty() { own } else { own.get(..1).unwrap_or_default() };
+    let families = with_others(kept, families);
+    let routing = fields::routing(service);
+    ServiceSpec {
+        kind: "ClusterIP".to_owned(),
+        selector: Texts::new(),
+        ports: last_ports(service, present.map(|it| it.spec.ports.as_slice()).unwrap_or_default()),
+        family_policy: Some(policy_for(&families).to_owned()),
+        families,
+        routing: Routing { session_affinity: with_timeout(routing.session_affinity), ..routing },
+    }
+}
+
+fn last_ports(service: &ClustersetService, present: &[ExportedPort]) -> Vec<ExportedPort> {
+    let is_present = are_same(present, &service.ports);
+    if is_present { present.to_vec() } else { service.ports.clone() }
+}
+
+fn policy_for(families: &[Family]) -> &'static str {
+    if families.len() > 1 { "PreferDualStack" } else { "SingleStack" }
+}
+
+fn with_timeout(affinity: SessionAffinity) -> SessionAffinity {
+    match affinity {
+        SessionAffinity::ClientIp(None) => SessionAffinity::ClientIp(Some(DEFAULT_TIMEOUT)),
+        other => other,
+    }
+}
+
+fn with_others(first: &[Family], others: &[Family]) -> Vec<Family> {
+    let new = others.iter().filter(|family| !first.contains(family));
+    first.iter().chain(new).copied().collect()
+}
+
+/// The last spec with the present ports and families besides.
+fn transition(present: &ServiceSpec, last: &ServiceSpec) -> ServiceSpec {
+    let families = with_others(&present.families, &last.families);
+    ServiceSpec {
+        ports: ports_in_transition(&present.ports, &last.ports),
+        family_policy: Some(policy_for(&families).to_owned()),
+        families,
+        ..last.clone()
+    }
+}
+
+/// The present ports under their present names, and the new ones. A Service refuses a name, or a protocol and number,
+/// that occurs twice, and an unnamed port beside others.
+fn ports_in_transition(present: &[ExportedPort], last: &[ExportedPort]) -> Vec<ExportedPort> {
+    let mut ports: Vec<ExportedPort> = present.to_vec();
+    for port in &mut ports {
+        if let Some(last) = find(last, port) {
+            port.app_protocol.clone_from(&last.app_protocol);
+        }
+    }
+    let is_new = |port: &&ExportedPort| {
+        find(present, port).is_none() && present.iter().all(|it| it.name != port.name)
+    };
+    let new: Vec<ExportedPort> = last.iter().filter(is_new).cloned().collect();
+    let has_unnamed = ports.iter().chain(&new).any(|port| port.name.is_empty());
+    if ports.is_empty() || !has_unnamed {
+        ports.extend(new);
+    }
+    if are_same(&ports, last) { last.to_vec() } else { ports }
+}
+
+/// The order of a Service's ports has no meaning.
+fn are_same(ports: &[ExportedPort], others: &[ExportedPort]) -> bool {
+    ports.len() == others.len() && ports.iter().all(|port| others.contains(port))
+}
+
+/// The port with the same protocol and number.
+fn find<'a>(ports: &'a [ExportedPort], like: &ExportedPort) -> Option<&'a ExportedPort> {
+    ports.iter().find(|port| (port.protocol, port.number) == (like.protocol, like.number))
+}
+
+fn json_of(labels: &Texts, spec: &ServiceSpec) -> Value {
+    let mut value = spec_json(spec);
+    value["metadata"] = json!({"labels": labels});
+    value
+}
+
+fn spec_json(spec: &ServiceSpec) -> Value {
+    let mut value = fields::spec(&spec.ports, &spec.families, &spec.routing);
+    value["type"] = json!(spec.kind);
+    if let Some(policy) = &spec.family_policy {
+        value["ipFamilyPolicy"] = json!(policy);
+    }
+    if !spec.selector.is_empty() {
+        value["selector"] = json!(spec.selector);
+    }
+    json!({"spec": value})
+}

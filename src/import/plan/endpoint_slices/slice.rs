@@ -1,0 +1,264 @@
+//! The changes of one slice: its creation, or a patch with all that comes and a patch with all that goes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::iter::once;
+use std::net::IpAddr;
+
+use serde_json::{Value, json};
+
+use super::packing::Packed;
+use crate::import::plan::basis::Basis;
+use crate::import::plan::change::{Change, Content, Kind, ObjectRef, Stage, Write};
+use crate::import::plan::derived_service::Derived;
+use crate::import::plan::ownership::OWNER_LABEL;
+use crate::import::plan::patch;
+use crate::import::plan::present::{
+    PortSet, SOURCE_CLUSTER, Slice, SliceEndpoint, SlicePort, Texts,
+};
+use crate::model::Family;
+use crate::model::clusterset::ClusterId;
+
+/// The label with the name of the import. CoreDNS finds the slices of an import by it.
+const IMPORT: &str = "multicluster.kubernetes.io/service-name";
+const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
+const MANAGER: &str = "cloud-map-sync";
+/// The label with the name of the derived Service. kube-proxy finds the slices of a Service by it.
+const SERVICE: &str = "kubernetes.io/service-name";
+
+/// What all slices of a cluster and family have in common.
+pub(super) struct Shape<'a> {
+    pub basis: &'a Basis<'a>,
+    pub derived: Option<&'a Derived<'a>>,
+    pub cluster: Option<&'a ClusterId>,
+    pub family: Family,
+}
+
+/// The fields of a slice that the plan decides.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct State {
+    labels: Texts,
+    ports: PortSet,
+    endpoints: Vec<SliceEndpoint>,
+}
+
+impl Shape<'_> {
+    pub(super) fn create(&self, name: String, packed: &Packed<'_>) -> Vec<Change> {
+        let last = self.last(packed);
+        let first = State { ports: self.ports_in_transition(&last.ports), ..last.clone() };
+        let object = object(self.basis, name);
+        let metadata = json!({"labels": first.labels});
+        let mut fields = first.fields();
+        fields["addressType"] = json!(self.family.as_str());
+        let body = patch::new_object(&object, metadata, fields);
+        let detail = format!("{} {}", self.describe(), count(first.endpoints.len()));
+        let write = Write::Create(Content { body, owners: Some(Vec::new()), ips: None });
+        let create = Change { stage: Stage::AddEndpoints, object, write, detail };
+        let removal = patch::content(patch::difference(&first.json(), &last.json()), None, None);
+        let removal = removal.map(|(content, fields)| {
+            let (stage, object) = (Stage::RemoveEndpoints, create.object.clone());
+            let detail = format!("{} {}", self.describe(), fields.join(", "));
+            Change { stage, object, write: Write::Patch(content), detail }
+        });
+        once(create).chain(removal).collect()
+    }
+
+    /// Removes the slice if it has no endpoint any more. Additions and removals take one patch, unless an endpoint
+    /// moves away or a port is renamed.
+    pub(super) fn update(&self, slice: &Slice, packed: &Packed<'_>) -> Vec<Change> {
+        if packed.endpoints.is_empty() {
+            return vec![deletion(self.basis, slice)];
+        }
+        let present = State::of(slice);
+        let last = self.last(packed);
+        let transition = self.transition(&present, &last, &packed.moving);
+        let owners = patch::owners(&slice.metadata, self.basis.import());
+        let first = if transition.adds_to(&present) || owners.is_some() {
+            transition
+        } else {
+            present.clone()
+        };
+        let additions = patch::difference(&present.json(), &first.json());
+        let removals = patch::difference(&first.json(), &last.json());
+        let additions = patch::content(additions, owners, None)
+            .map(|content| self.patch(Stage::AddEndpoints, slice, content, (&present, &first)));
+        let removals = patch::content(removals, None, None)
+            .map(|content| self.patch(Stage::RemoveEndpoints, slice, content, (&first, &last)));
+        additions.into_iter().chain(removals).collect()
+    }
+
+    /// Repairs the metadata of a slice of a cluster that was not read, and leaves its ports and endpoints alone.
+    pub(super) fn keep(&self, slice: &Slice) -> Vec<Change> {
+        let Some(cluster) = self.cluster else { return Vec::new() };
+        let present = State::of(slice);
+        let labels = self.labels(cluster);
+        let wanted = State { labels, ..present.clone() };
+        let owners = patch::owners(&slice.metadata, self.basis.import());
+        let content =
+            patch::content(patch::difference(&present.json(), &wanted.json()), owners, None);
+        let patch = content
+            .map(|content| self.patch(Stage::AddEndpoints, slice, content, (&present, &wanted)));
+        patch.into_iter().collect()
+    }
+
+    fn last(&self, packed: &Packed<'_>) -> State {
+        let labels = self.cluster.map(|cluster| self.labels(cluster)).unwrap_or_default();
+        State { labels, ports: packed.ports.clone(), endpoints: packed.endpoints.clone() }
+    }
+
+    /// The last state, with the endpoints that move to another slice, the former names of ports, and the label of a
+    /// derived Service that is to be deleted.
+    fn transition(&self, present: &State, last: &State, moving: &BTreeSet<IpAddr>) -> State {
+        let mut staying: BTreeMap<Option<IpAddr>, &SliceEndpoint> =
+            last.endpoints.iter().map(|it| (it.address(), it)).collect();
+        let mut endpoints = Vec::new();
+        for endpoint in &present.endpoints {
+            let is_moving = endpoint.address().is_some_and(|address| moving.contains(&address));
+            match staying.remove(&endpoint.address()) {
+                Some(last) => endpoints.push(last.clone()),
+                None if is_moving => endpoints.push(endpoint.clone()),
+                None => {}
+            }
+        }
+        let is_new = |endpoint: &&SliceEndpoint| staying.contains_key(&endpoint.address());
+        endpoints.extend(last.endpoints.iter().filter(is_new).cloned());
+        let mut labels = present.labels.clone();
+        labels.extend(last.labels.clone());
+        State { labels, ports: self.ports_in_transition(&last.ports), endpoints }
+    }
+
+    /// The ports with their former names besides. A port that takes over the former name of another one waits.
+    fn ports_in_transition(&self, ports: &PortSet) -> PortSet {
+        let former = self.derived.map(Derived::former_names).unwrap_or_default();
+        let is_in_use = |port: &&SlicePort| former.values().any(|name| *name == port.name);
+        let renamed = ports.iter().filter_map(|port| {
+            let name = (*former.get(port.name.as_str())?).to_owned();
+            Some(SlicePort { name, ..port.clone() })
+        });
+        ports.iter().filter(|port| !is_in_use(port)).cloned().chain(renamed).collect()
+    }
+
+    fn labels(&self, cluster: &ClusterId) -> Texts {
+        let own = [
+            (IMPORT, self.basis.service.name.as_str()),
+            (SOURCE_CLUSTER, cluster.as_str()),
+            (MANAGED_BY, MANAGER),
+        ];
+        let mut labels = self.basis.owner.label();
+        labels.extend(own.map(|(key, value)| (key.to_owned(), value.to_owned())));
+        labels.extend(self.derived.map(|it| (SERVICE.to_owned(), it.name.clone())));
+        labels
+    }
+
+    fn patch(
+        &self,
+        stage: Stage,
+        slice: &Slice,
+        (content, fields): (Content, Vec<String>),
+        (before, after): (&State, &State),
+    ) -> Change {
+        let object = object(self.basis, slice.metadata.name.clone());
+        let endpoints = format!("endpoints {}", after.count_differences(before));
+        let fields =
+            fields.into_iter().map(|it| if it == "endpoints" { endpoints.clone() } else { it });
+        let detail = format!("{} {}", self.describe(), fields.collect::<Vec<_>>().join(", "));
+        Change { stage, object, write: Write::Patch(content), detail }
+    }
+
+    fn describe(&self) -> String {
+        let cluster = self.cluster.map_or("no cluster", ClusterId::as_str);
+        format!("{} of {cluster},", self.family.as_str())
+    }
+}
+
+impl State {
+    fn of(slice: &Slice) -> Self {
+        let keys = [OWNER_LABEL, IMPORT, SOURCE_CLUSTER, MANAGED_BY, SERVICE];
+        Self {
+            labels: patch::only(&slice.metadata.labels, keys),
+            ports: slice.ports.clone(),
+            endpoints: slice.endpoints.clone(),
+        }
+    }
+
+    /// Whether this state has anything that the other one lacks.
+    fn adds_to(&self, other: &Self) -> bool {
+        let is_new = |endpoint: &SliceEndpoint| !other.endpoints.contains(endpoint);
+        !self.ports.is_subset(&other.ports)
+            || self.labels.iter().any(|(key, value)| other.labels.get(key) != Some(value))
+            || self.endpoints.iter().any(is_new)
+    }
+
+    fn json(&self) -> Value {
+        let mut value = self.fields();
+        value["metadata"] = json!({"labels": self.labels});
+        value
+    }
+
+    fn fields(&self) -> Value {
+        let ports: Vec<Value> = self.ports.iter().map(port).collect();
+        let endpoints: Vec<Value> = self.endpoints.iter().map(endpoint).collect();
+        json!({"ports": ports, "endpoints": endpoints})
+    }
+
+    /// The numbers of endpoints that differ from another state: `+2 -1 ~1`.
+    fn count_differences(&self, before: &Self) -> String {
+        let by_address = |state: &Self| -> BTreeMap<Option<String>, SliceEndpoint> {
+            let endpoints = state.endpoints.iter().cloned();
+            endpoints.map(|it| (it.addresses.first().cloned(), it)).collect()
+        };
+        let (before, after) = (by_address(before), by_address(self));
+        let added = after.keys().filter(|key| !before.contains_key(*key)).count();
+        let removed = before.keys().filter(|key| !after.contains_key(*key)).count();
+        let is_changed =
+            |key: &&Option<String>| before.get(*key).is_some_and(|it| *it != after[*key]);
+        let changed = after.keys().filter(is_changed).count();
+        let counts = [('+', added), ('-', removed), ('~', changed)];
+        let texts = counts.iter().filter(|(_, count)| *count > 0);
+        let texts: Vec<String> = texts.map(|(sign, count)| format!("{sign}{count}")).collect();
+        texts.join(" ")
+    }
+}
+
+/// The deletion of a slice.
+pub(super) fn deletion(basis: &Basis<'_>, slice: &Slice) -> Change {
+    let object = object(basis, slice.metadata.name.clone());
+    let detail = count(slice.endpoints.len());
+    Change { stage: Stage::RemoveEndpoints, object, write: Write::Delete, detail }
+}
+
+fn object(basis: &Basis<'_>, name: String) -> ObjectRef {
+    ObjectRef { kind: Kind::EndpointSlice, namespace: basis.service.namespace.clone(), name }
+}
+
+fn count(endpoints: usize) -> String {
+    if endpoints == 1 { "1 endpoint".to_owned() } else { format!("{endpoints} endpoints") }
+}
+
+fn port(port: &SlicePort) -> Value {
+    let mut value =
+        json!({"name": port.name, "protocol": port.protocol.as_str(), "port": port.number});
+    if let Some(protocol) = &port.app_protocol {
+        value["appProtocol"] = json!(protocol);
+    }
+    value
+}
+
+fn endpoint(endpoint: &SliceEndpoint) -> Value {
+    let SliceEndpoint { addresses, ready, serving, terminating, hostname, node, zone, hints } =
+        endpoint;
+    let conditions = [("ready", ready), ("serving", serving), ("terminating", terminating)];
+    let conditions = conditions.into_iter().filter_map(|(key, value)| Some((key, (*value)?)));
+    let mut value = json!({
+        "addresses": addresses,
+        "conditions": conditions.collect::<BTreeMap<_, _>>(),
+    });
+    let texts = [("hostname", hostname), ("nodeName", node), ("zone", zone)];
+    for (key, text) in texts.into_iter().filter_map(|(key, text)| Some((key, text.as_ref()?))) {
+        value[key] = json!(text);
+    }
+    if !hints.is_empty() {
+        let zones: Vec<Value> = hints.iter().map(|zone| json!({"name": zone})).collect();
+        value["hints"] = json!({"forZones": zones});
+    }
+    value
+}

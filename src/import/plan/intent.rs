@@ -1,0 +1,121 @@
+//! The service that the import shall show: the merged one, with the part of every cluster that was not read. Nothing
+//! leaves an import unless what lacks it was read whole: a cluster that does not answer still has its endpoints.
+
+use std::collections::BTreeSet;
+
+use super::basis::Basis;
+use super::present::ServiceImport;
+use super::service_import;
+use crate::model::clusterset::{
+    ClusterId, ClustersetService, ExportedPort, ImportType, Properties,
+};
+
+/// What becomes of an import.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Intent {
+    Import(Box<ClustersetService>),
+    /// No cluster exports the name.
+    End,
+    /// It is not known whether a cluster exports the name.
+    Unknown,
+}
+
+impl Intent {
+    pub(super) fn of(basis: &Basis<'_>) -> Self {
+        let holders = holders(basis);
+        let unread: BTreeSet<ClusterId> =
+            holders.iter().filter(|cluster| basis.sources.is_unread(cluster)).cloned().collect();
+        let kept = basis.import().filter(|_| !unread.is_empty());
+        let kept = kept.map(|import| as_it_is(basis, import));
+        match (kept, basis.merged) {
+            (Some(kept), merged) => match with_additions(kept, merged, unread) {
+                Some(service) => Self::Import(Box::new(service)),
+                None => Self::Unknown,
+            },
+            (None, Some(merged)) => Self::Import(Box::new(with_clusters(merged.clone(), unread))),
+            (None, None) if unread.is_empty() && may_end(basis, &holders) => Self::End,
+            (None, None) => Self::Unknown,
+        }
+    }
+}
+
+/// The clusters with a part in the import: those in its status, and those with slices.
+fn holders(basis: &Basis<'_>) -> BTreeSet<ClusterId> {
+    let import = basis.import();
+    let listed = import.into_iter().flat_map(|import| &import.status.clusters);
+    let listed = listed.filter_map(|cluster| ClusterId::parse(cluster));
+    listed.chain(basis.slices().filter_map(super::present::Slice::source)).collect()
+}
+
+/// An import without holders was made in a run that did not get to the endpoints and the status: any cluster may be the
+/// one that exports it.
+fn may_end(basis: &Basis<'_>, holders: &BTreeSet<ClusterId>) -> bool {
+    !holders.is_empty() || basis.sources.are_whole()
+}
+
+/// The service that the import shows now. Its ports are those of the derived Service, which lead clients to the
+/// endpoints: after a run that ended early it may still have more ports, or other names.
+fn as_it_is(basis: &Basis<'_>, import: &ServiceImport) -> ClustersetService {
+    let ServiceImport { metadata, spec, .. } = import;
+    let derived = basis.present.derived.as_ref().filter(|it| basis.owner.owns(&it.metadata));
+    let derived = derived.filter(|_| spec.kind == ImportType::ClusterSetIp);
+    let mut ports = derived.map(|it| it.spec.ports.clone()).unwrap_or_default();
+    add_ports(&mut ports, &spec.ports);
+    let routing = spec.routing.clone();
+    ClustersetService {
+        service: basis.service.clone(),
+        kind: spec.kind,
+        ports,
+        families: spec.families.clone(),
+        properties: Properties {
+            session_affinity: routing.session_affinity,
+            internal_traffic_policy: routing.internal_traffic_policy,
+            traffic_distribution: routing.traffic_distribution,
+            labels: service_import::exported_labels(metadata),
+            annotations: service_import::exported_annotations(metadata),
+        },
+        clusters: Vec::new(),
+    }
+}
+
+fn with_clusters(mut service: ClustersetService, unread: BTreeSet<ClusterId>) -> ClustersetService {
+    service.clusters.extend(unread);
+    service.clusters.sort_unstable();
+    service.clusters.dedup();
+    service
+}
+
+/// The present service with the new ports and clusters of the merged one. Type and properties wait: the cluster that was
+/// not read may be the one that decides them, and its slices have the present names of the ports. `None` if the import
+/// has no families: this cluster had none of those that were exported, and it is not known which are exported now.
+fn with_additions(
+    mut kept: ClustersetService,
+    merged: Option<&ClustersetService>,
+    unread: BTreeSet<ClusterId>,
+) -> Option<ClustersetService> {
+    if let Some(merged) = merged {
+        add_ports(&mut kept.ports, &merged.ports);
+        kept.clusters.clone_from(&merged.clusters);
+        if kept.families.is_empty() {
+            kept.families.clone_from(&merged.families);
+        }
+    }
+    let is_known = kept.kind == ImportType::Headless || !kept.families.is_empty();
+    is_known.then(|| with_clusters(kept, unread))
+}
+
+fn add_ports(ports: &mut Vec<ExportedPort>, others: &[ExportedPort]) {
+    for port in others {
+        if can_be_added(port, ports) {
+            ports.push(port.clone());
+        }
+    }
+}
+
+/// Whether a Service can have a port beside others: names and numbers are unique, and only a single port is unnamed.
+fn can_be_added(port: &ExportedPort, ports: &[ExportedPort]) -> bool {
+    ports.iter().all(|other| {
+        let is_same = (other.protocol, other.number) == (port.protocol, port.number);
+        !is_same && other.name != port.name && !other.name.is_empty() && !port.name.is_empty()
+    })
+}

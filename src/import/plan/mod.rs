@@ -1,0 +1,125 @@
+//! Decides about one import in one cluster. [`plan`] compares the merged service and the endpoints of its exporters with
+//! the objects that the cluster has, and returns the changes in their order and the reasons for what is held back. It
+//! is pure: no clock, client or log, and it knows no type of the Kubernetes API.
+//!
+//! ```text
+//! Basis ─> intent (what is merged, and the parts that were not read) ─> derived_service ─> service_import, status
+//!                                                                              └─> endpoint_slices (packing)
+//! ```
+//!
+//! `basis` and `present` are the input. A [`Change`] lacks the values that the API server assigns while the changes are
+//! made; [`Known`] collects them and completes it. `ownership` finds the objects that are ours: no other is changed.
+//!
+//! Nothing leaves an import unless what lacks it was read whole (`intent`), and everything is added before anything is
+//! removed ([`Stage`]). The guard against mass deletion judges a finished plan and is not part of it.
+
+mod basis;
+mod change;
+mod derived_service;
+mod endpoint_slices;
+mod fields;
+mod held_back;
+mod intent;
+mod known;
+mod ownership;
+mod patch;
+mod present;
+mod service_import;
+mod status;
+#[cfg(test)]
+mod tests;
+
+use derived_service::Derived;
+use intent::Intent;
+use status::Readiness;
+
+use crate::model::clusterset::{ClustersetService, ImportType};
+
+pub use basis::{
+    Basis, Exported, ImportedEndpoint, Importer, NamespaceState, PortKey, Read, Sources,
+};
+pub use change::{Change, Content, Kind, ObjectRef, Stage, Write};
+pub use held_back::{HeldBack, Reason};
+pub use known::{Answer, Known, Request};
+pub use ownership::{OWNER_LABEL, OwnerLabel};
+pub use present::{
+    Condition, DerivedService, Identity, ImportSpec, ImportStatus, Metadata, OwnerReference,
+    PortSet, Present, Routing, SOURCE_CLUSTER, ServiceImport, ServiceSpec, Slice, SliceEndpoint,
+    SlicePort, Texts,
+};
+
+/// The changes of one import in the order in which they are made, and what is held back.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    pub changes: Vec<Change>,
+    pub held_back: Vec<HeldBack>,
+}
+
+/// Plans one import. Without changes if the namespace is absent or terminating, or if the ServiceImport is: its objects
+/// are about to be removed, and the next sync makes them again.
+pub fn plan(basis: &Basis<'_>) -> Plan {
+    let is_ending = basis.import().is_some_and(|import| import.metadata.is_terminating);
+    if basis.namespace != NamespaceState::Active || is_ending {
+        return Plan::default();
+    }
+    if !basis.service.can_exist() {
+        return held_back(basis, basis.merged.map(|_| Reason::ImpossibleName));
+    }
+    match Intent::of(basis) {
+        Intent::Import(service) => match foreign(basis, &service) {
+            None => import(basis, &service),
+            reason => held_back(basis, reason),
+        },
+        Intent::End => Plan { changes: end(basis), held_back: Vec::new() },
+        Intent::Unknown => Plan::default(),
+    }
+}
+
+fn held_back(basis: &Basis<'_>, reason: Option<Reason>) -> Plan {
+    let held_back = reason.map(|reason| HeldBack { service: basis.service.clone(), reason });
+    Plan { changes: Vec::new(), held_back: held_back.into_iter().collect() }
+}
+
+/// An object of another owner under the name of the ServiceImport or the derived Service. Under the name of a slice it
+/// is not in the way, since another number is free.
+fn foreign(basis: &Basis<'_>, service: &ClustersetService) -> Option<Reason> {
+    let import = basis.present.import.iter().map(|it| (Kind::ServiceImport, &it.metadata));
+    let has_derived = service.kind == ImportType::ClusterSetIp;
+    let derived = basis.present.derived.iter().filter(|_| has_derived);
+    let derived = derived.map(|it| (Kind::Service, &it.metadata));
+    let is_foreign = |(_, metadata): &(Kind, &Metadata)| !basis.owner.owns(metadata);
+    let (kind, metadata) = import.chain(derived).find(is_foreign)?;
+    let (namespace, name) = (basis.service.namespace.clone(), metadata.name.clone());
+    let object = ObjectRef { kind, namespace, name };
+    Some(Reason::ForeignObject { object, manager: metadata.manager.clone() })
+}
+
+/// Creates the import or brings it up to date.
+fn import(basis: &Basis<'_>, service: &ClustersetService) -> Plan {
+    let derived = Derived::of(basis, service);
+    let readiness = Readiness::of(basis, service, derived.as_ref());
+    let mut changes = service_import::changes(basis, service, derived.as_ref());
+    match &derived {
+        Some(derived) => changes.extend(derived.changes(basis)),
+        None => changes.extend(derived_service::deletion(basis)),
+    }
+    changes.extend(endpoint_slices::changes(basis, service, derived.as_ref()));
+    changes.extend(status::change(basis, &service.clusters, &readiness));
+    // A stable sort: the slices of a stage keep their order.
+    changes.sort_by_key(|change| change.stage);
+    let reason = (readiness == Readiness::FamilyNotSupported).then(|| {
+        let (exported, available) = (service.families.clone(), basis.importer.families.clone());
+        Reason::IpFamilyNotSupported { exported, available }
+    });
+    Plan { changes, ..held_back(basis, reason) }
+}
+
+/// Deletes the import. Its objects are left to garbage collection; those that it left are deleted if there is no import
+/// any more.
+fn end(basis: &Basis<'_>) -> Vec<Change> {
+    if let Some(deletion) = service_import::deletion(basis) {
+        return vec![deletion];
+    }
+    let service = derived_service::deletion(basis);
+    service.into_iter().chain(endpoint_slices::deletions(basis)).collect()
+}

@@ -1,0 +1,170 @@
+//! The ServiceImport: its metadata and spec. `status` has the rest.
+
+use std::iter::once;
+use std::net::IpAddr;
+
+use serde_json::{Value, json};
+
+use super::basis::Basis;
+use super::change::{Change, Content, Kind, ObjectRef, Stage, Write};
+use super::derived_service::Derived;
+use super::present::{ImportSpec, Metadata, Texts};
+use super::{fields, patch};
+use crate::model::Family;
+use crate::model::clusterset::{ClustersetService, ImportType, Properties};
+
+/// The annotation that names the derived Service.
+const DERIVED_SERVICE: &str = "multicluster.kubernetes.io/derived-service";
+/// The annotations with the keys of the labels and annotations that came from an export, separated by commas: no others
+/// are removed.
+const EXPORTED_LABELS: &str = "cloud-map-sync/exported-labels";
+const EXPORTED_ANNOTATIONS: &str = "cloud-map-sync/exported-annotations";
+
+pub(super) fn object(basis: &Basis<'_>) -> ObjectRef {
+    let (namespace, name) = (basis.service.namespace.clone(), basis.service.name.clone());
+    ObjectRef { kind: Kind::ServiceImport, namespace, name }
+}
+
+/// The creation or the patch of the ServiceImport. Its IPs are those of the derived Service, which is made after it, so
+/// a new one has them by a patch.
+pub(super) fn changes(
+    basis: &Basis<'_>,
+    service: &ClustersetService,
+    derived: Option<&Derived<'_>>,
+) -> Vec<Change> {
+    let metadata = wanted_metadata(basis, service, derived);
+    let spec = wanted_spec(service, derived);
+    let Some(import) = basis.import() else {
+        let create = creation(basis, &metadata, &spec);
+        let ips = patch::content(None, None, ips_to_write(&[], derived));
+        return once(create).chain(ips.map(|ips| update(basis, ips))).collect();
+    };
+    let ips = ips_to_write(&import.spec.ips, derived);
+    // Those to be written later are no difference here.
+    let kept = derived.filter(|it| !it.families.is_empty()).map(|_| import.spec.ips.clone());
+    let spec = ImportSpec { ips: kept.unwrap_or_default(), ..spec };
+    let present = json!({
+        "metadata": present_metadata(&import.metadata, &metadata),
+        "spec": spec_json(&import.spec),
+    });
+    let wanted = json!({"metadata": metadata.json(), "spec": spec_json(&spec)});
+    let content = patch::content(patch::difference(&present, &wanted), None, ips);
+    content.map(|content| update(basis, content)).into_iter().collect()
+}
+
+/// The deletion of a ServiceImport of ours.
+pub(super) fn deletion(basis: &Basis<'_>) -> Option<Change> {
+    let import = basis.import()?;
+    let detail = match import.status.clusters.as_slice() {
+        [] => "no cluster exports it".to_owned(),
+        clusters => format!("no cluster exports it, last {}", clusters.join(", ")),
+    };
+    let object = object(basis);
+    Some(Change { stage: Stage::DeleteImport, object, write: Write::Delete, detail })
+}
+
+/// The labels that came from an export.
+pub(super) fn exported_labels(metadata: &Metadata) -> Texts {
+    patch::only(&metadata.labels, keys(metadata, EXPORTED_LABELS))
+}
+
+/// The annotations that came from an export.
+pub(super) fn exported_annotations(metadata: &Metadata) -> Texts {
+    patch::only(&metadata.annotations, keys(metadata, EXPORTED_ANNOTATIONS))
+}
+
+fn keys<'a>(metadata: &'a Metadata, annotation: &str) -> impl Iterator<Item = &'a str> {
+    metadata.annotations.get(annotation).into_iter().flat_map(|keys| keys.split(','))
+}
+
+/// Labels and annotations of ours and of the exports.
+struct OwnMetadata {
+    labels: Texts,
+    annotations: Texts,
+}
+
+impl OwnMetadata {
+    fn json(&self) -> Value {
+        json!({"labels": self.labels, "annotations": self.annotations})
+    }
+}
+
+/// Keys that exporters leave out belong to this API and to us.
+fn is_reserved(key: &str) -> bool {
+    ["cloud-map-sync/", "multicluster."].iter().any(|prefix| key.starts_with(prefix))
+}
+
+fn wanted_metadata(
+    basis: &Basis<'_>,
+    service: &ClustersetService,
+    derived: Option<&Derived<'_>>,
+) -> OwnMetadata {
+    let Properties { mut labels, mut annotations, .. } = service.properties.clone();
+    labels.retain(|key, _| !is_reserved(key));
+    annotations.retain(|key, _| !is_reserved(key));
+    let exported = [(EXPORTED_LABELS, &labels), (EXPORTED_ANNOTATIONS, &annotations)];
+    let exported = exported.map(|(key, texts)| {
+        let keys: Vec<&str> = texts.keys().map(String::as_str).collect();
+        (key.to_owned(), keys.join(","))
+    });
+    labels.extend(basis.owner.label());
+    annotations.extend(exported.into_iter().filter(|(_, keys)| !keys.is_empty()));
+    annotations.extend(derived.map(|it| (DERIVED_SERVICE.to_owned(), it.name.clone())));
+    OwnMetadata { labels, annotations }
+}
+
+/// The part of the present metadata that is compared.
+fn present_metadata(present: &Metadata, wanted: &OwnMetadata) -> Value {
+    let labels = keys(present, EXPORTED_LABELS).chain(wanted.labels.keys().map(String::as_str));
+    let annotations = keys(present, EXPORTED_ANNOTATIONS)
+        .chain(wanted.annotations.keys().map(String::as_str))
+        .chain([DERIVED_SERVICE, EXPORTED_LABELS, EXPORTED_ANNOTATIONS]);
+    let labels = patch::only(&present.labels, labels);
+    let annotations = patch::only(&present.annotations, annotations);
+    OwnMetadata { labels, annotations }.json()
+}
+
+/// The spec without IPs.
+fn wanted_spec(service: &ClustersetService, derived: Option<&Derived<'_>>) -> ImportSpec {
+    let families = match service.kind {
+        ImportType::ClusterSetIp => derived.map(|it| it.families.clone()).unwrap_or_default(),
+        ImportType::Headless => service.families.clone(),
+    };
+    ImportSpec {
+        kind: service.kind,
+        ports: service.ports.clone(),
+        ips: Vec::new(),
+        families,
+        routing: fields::routing(service),
+    }
+}
+
+fn spec_json(spec: &ImportSpec) -> Value {
+    let mut value = fields::spec(&spec.ports, &spec.families, &spec.routing);
+    value["type"] = json!(spec.kind.as_str());
+    if !spec.ips.is_empty() {
+        value["ips"] = json!(spec.ips);
+    }
+    value
+}
+
+fn creation(basis: &Basis<'_>, metadata: &OwnMetadata, spec: &ImportSpec) -> Change {
+    let object = object(basis);
+    let spec_value = json!({"spec": spec_json(spec)});
+    let body = patch::new_object(&object, metadata.json(), spec_value);
+    let detail = format!("{}, {}", spec.kind.as_str(), fields::describe_ports(&spec.ports));
+    let content = Content { body, ..Content::default() };
+    Change { stage: Stage::CreateImport, object, write: Write::Create(content), detail }
+}
+
+fn update(basis: &Basis<'_>, (content, fields): (Content, Vec<String>)) -> Change {
+    let (stage, object, detail) = (Stage::UpdateImport, object(basis), fields.join(", "));
+    Change { stage, object, write: Write::Patch(content), detail }
+}
+
+/// The families of the IPs to write; `None` if the present ones are right.
+fn ips_to_write(present: &[IpAddr], derived: Option<&Derived<'_>>) -> Option<Vec<Family>> {
+    let derived = derived.filter(|it| !it.families.is_empty())?;
+    let is_right = derived.known_ips().is_some_and(|ips| ips == present);
+    (!is_right).then(|| derived.families.clone())
+}

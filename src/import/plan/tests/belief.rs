@@ -1,0 +1,137 @@
+//! Nothing leaves an import unless what lacks it was read whole.
+
+use insta::assert_snapshot;
+
+use super::cluster::Cluster;
+use super::world::{World, after, cluster, slices};
+use crate::import::plan::{Kind, Sources};
+use crate::model::Family;
+
+fn both() -> World {
+    World::with_ports("http:80").exported("green", "10.0.0.1").exported("red", "10.0.0.2")
+}
+
+fn green(ports: &str, addresses: &str) -> World {
+    World::with_ports(ports).exported("green", addresses)
+}
+
+#[test]
+fn unread_cluster_keeps_its_endpoints() {
+    let mut present = after(&both());
+    let world = green("http:80", "10.0.0.3").unread("red");
+    assert_snapshot!(world.synced(&mut present), @"~ EndpointSlice imported-isrlchlhrq-8de69181-1: IPv4 of green, endpoints +1 -1");
+    assert_snapshot!(slices(&present), @"
+    imported-isrlchlhrq-8de69181-1: 10.0.0.3
+    imported-isrlchlhrq-a893d503-1: 10.0.0.2
+    ");
+    assert_snapshot!(green("http:80", "10.0.0.3").unexported("red").synced(&mut present), @"
+    - EndpointSlice imported-isrlchlhrq-a893d503-1: 1 endpoint
+    ~ ServiceImport web status: Ready True/Ready, from green
+    ");
+}
+
+#[test]
+fn type_and_properties_wait_for_the_unread_cluster() {
+    let mut present = after(&both());
+    let mut world = green("web:80 https:443", "10.0.0.1").headless().families(&[Family::V6]);
+    world.merged_mut().properties.traffic_distribution = Some("PreferClose".to_owned());
+    let unread = world.clone().unread("red");
+    assert_snapshot!(unread.synced(&mut present), @"
+    ~ Service derived-isrlchlhrq: ports
+    ~ EndpointSlice imported-isrlchlhrq-8de69181-1: IPv4 of green, ports
+    ~ ServiceImport web: ports
+    ");
+    assert_snapshot!(world.unexported("red").planned(&present), @"
+    ~ ServiceImport web: annotations.multicluster.kubernetes.io/derived-service, ipFamilies, ips, ports, trafficDistribution, type
+    - Service derived-isrlchlhrq: no import uses it
+    - EndpointSlice imported-isrlchlhrq-8de69181-1: 1 endpoint
+    - EndpointSlice imported-isrlchlhrq-a893d503-1: 1 endpoint
+    ~ ServiceImport web status: Ready True/Ready, from green
+    ");
+}
+
+#[test]
+fn unnamed_port_waits_for_the_unread_cluster() {
+    let world = World::with_ports(":80").exported("green", "10.0.0.1").exported("red", "10.0.0.2");
+    let present = after(&world);
+    assert_eq!(green("tcp-80:80 https:443", "10.0.0.1").unread("red").planned(&present), "nothing");
+}
+
+#[test]
+fn import_stays_while_one_of_its_clusters_is_unread() {
+    let mut present = after(&both());
+    assert_snapshot!(both().unexported("green").unread("red").synced(&mut present), @"
+    - EndpointSlice imported-isrlchlhrq-8de69181-1: 1 endpoint
+    ~ ServiceImport web status: Ready True/Ready, from red
+    ");
+    assert_snapshot!(both().unexported("green").unexported("red").planned(&present), @"- ServiceImport web: no cluster exports it, last red");
+}
+
+#[test]
+fn import_ends_though_a_cluster_without_part_in_it_is_unread() {
+    let present = after(&green("http:80", "10.0.0.1"));
+    let world = green("http:80", "").unexported("green").unread("red");
+    assert_snapshot!(world.planned(&present), @"- ServiceImport web: no cluster exports it, last green");
+}
+
+#[test]
+fn import_that_was_never_completed_ends_only_if_all_clusters_were_read() {
+    let mut present = after(&green("http:80", ""));
+    present.object_mut(Kind::ServiceImport)["status"].take();
+    let world = green("http:80", "").unexported("green");
+    assert_eq!(world.clone().unread("red").planned(&present), "nothing");
+    assert_snapshot!(world.planned(&present), @"- ServiceImport web: no cluster exports it");
+}
+
+#[test]
+fn cluster_that_is_not_listed_is_unread_unless_the_list_is_complete() {
+    let present = after(&both());
+    let mut world = both().unexported("red");
+    world.sources.by_cluster.remove(&cluster("red"));
+    world.sources.is_complete = false;
+    assert_eq!(world.planned(&present), "nothing");
+    world.sources.is_complete = true;
+    assert_snapshot!(world.planned(&present), @"
+    - EndpointSlice imported-isrlchlhrq-a893d503-1: 1 endpoint
+    ~ ServiceImport web status: Ready True/Ready, from green
+    ");
+    let nothing_known = World { merged: None, sources: Sources::default(), ..both() };
+    assert_eq!(nothing_known.planned(&present), "nothing");
+}
+
+#[test]
+fn objects_without_an_import_stay_while_their_cluster_is_unread() {
+    let mut present = after(&both());
+    present.objects.retain(|(kind, _), _| *kind != Kind::ServiceImport);
+    let world = both().unexported("green").unread("red");
+    assert_eq!(world.planned(&present), "nothing");
+    // The new import becomes their owner, or garbage collection would remove them.
+    assert_snapshot!(both().unread("red").synced(&mut present), @"
+    + ServiceImport web: ClusterSetIP, http:80/TCP
+    ~ Service derived-isrlchlhrq: ownerReferences
+    ~ EndpointSlice imported-isrlchlhrq-8de69181-1: IPv4 of green, ownerReferences
+    ~ EndpointSlice imported-isrlchlhrq-a893d503-1: IPv4 of red, ownerReferences
+    ~ ServiceImport web: ips
+    ~ ServiceImport web status: Ready True/Ready, from green, red
+    ");
+    present.collect_garbage();
+    assert_snapshot!(slices(&present), @"
+    imported-isrlchlhrq-8de69181-1: 10.0.0.1
+    imported-isrlchlhrq-a893d503-1: 10.0.0.2
+    ");
+}
+
+#[test]
+fn export_whose_endpoints_are_unread_is_imported_without_them() {
+    let mut world = both();
+    world.sources.by_cluster.insert(cluster("red"), crate::import::plan::Read::Unread);
+    let mut present = Cluster::default();
+    assert_snapshot!(world.synced(&mut present), @"
+    + ServiceImport web: ClusterSetIP, http:80/TCP
+    + Service derived-isrlchlhrq: IPv4, http:80/TCP
+    + EndpointSlice imported-isrlchlhrq-8de69181-1: IPv4 of green, 1 endpoint
+    ~ ServiceImport web: ips
+    ~ ServiceImport web status: Ready True/Ready, from green, red
+    ");
+    assert_snapshot!(slices(&present), @"imported-isrlchlhrq-8de69181-1: 10.0.0.1");
+}

@@ -1,0 +1,204 @@
+//! Promises of every plan, on random histories: it leads to a state in which nothing is left to do, and nothing is
+//! touched or lost on the way.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::env;
+use std::net::IpAddr;
+
+use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
+
+use super::arbitrary;
+use super::cluster::Cluster;
+use super::step::{Step, foreign, import, slices, step};
+use crate::import::plan::{PortSet, Present, Read, Slice, Stage};
+use crate::model::clusterset::{ClusterId, ImportType};
+use crate::model::{Family, is_publishable};
+
+/// Few worlds and always the same, unless `PROPTEST_CASES` or `PROPTEST_RNG_SEED` asks for others.
+fn config() -> ProptestConfig {
+    let all = ProptestConfig { failure_persistence: None, ..ProptestConfig::default() };
+    let few = ProptestConfig { cases: 128, rng_seed: RngSeed::Fixed(1), ..all.clone() };
+    let variables = ["PROPTEST_CASES", "PROPTEST_RNG_SEED"];
+    if variables.iter().any(|variable| env::var_os(variable).is_some()) { all } else { few }
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn planning_after_applying_is_empty(step in step()) {
+        assert_settled(&step);
+    }
+
+    #[test]
+    fn objects_of_other_owners_are_never_changed(step in step()) {
+        assert_foreign_untouched(&step);
+    }
+
+    #[test]
+    fn endpoint_that_stays_is_reachable_all_the_time(step in step()) {
+        assert_reachable(&step);
+    }
+
+    #[test]
+    fn endpoint_is_in_one_slice_and_stays_in_it(step in step()) {
+        assert_packed(&step);
+    }
+
+    #[test]
+    fn endpoints_of_read_clusters_are_imported_and_no_others(step in step()) {
+        assert_imported(&step);
+    }
+
+    #[test]
+    fn part_of_an_unread_cluster_stays(step in step()) {
+        assert_part_kept(&step);
+    }
+
+    #[test]
+    fn changes_are_in_the_order_of_their_stages(step in step()) {
+        let stages: Vec<Stage> = step.plan.changes.iter().map(|change| change.stage).collect();
+        prop_assert!(stages.is_sorted(), "{stages:?}");
+    }
+
+    #[test]
+    fn order_of_endpoints_changes_nothing(world in arbitrary::world()) {
+        let mut other = world.clone();
+        for read in other.sources.by_cluster.values_mut() {
+            if let Read::Whole(exported) = read {
+                exported.endpoints.reverse();
+            }
+        }
+        prop_assert_eq!(world.plan(&Cluster::default()), other.plan(&Cluster::default()));
+    }
+}
+
+fn assert_settled(step: &Step) {
+    let mut cluster = step.after().clone();
+    if step.plan.changes.iter().any(|change| change.stage == Stage::DeleteImport) {
+        // What garbage collection leaves is deleted by the next sync.
+        let leftovers = step.world.plan(&cluster);
+        cluster.carry_out("web", &leftovers, |_| {});
+        assert!(slices(&cluster).is_empty());
+    }
+    let again = step.world.plan(&cluster);
+    assert_eq!(again.changes, []);
+    assert_eq!(again.held_back, step.plan.held_back);
+}
+
+fn assert_foreign_untouched(step: &Step) {
+    let before = foreign(&step.before);
+    for change in &step.plan.changes {
+        let is_about = |name: &str| change.object.name == name;
+        let found =
+            before.iter().find(|((kind, name), _)| *kind == change.object.kind && is_about(name));
+        assert_eq!(found, None, "{change}");
+    }
+    assert_eq!(foreign(step.after()), before);
+}
+
+/// While the type of the import stays.
+fn assert_reachable(step: &Step) {
+    let kind = |cluster: &Cluster| cluster.present().import.map(|import| import.spec.kind);
+    if kind(&step.before) != kind(step.after()) {
+        return;
+    }
+    let (before, after) = (step.before.reachable(), step.after().reachable());
+    for state in &step.states {
+        let reachable = state.reachable();
+        for target in before.intersection(&after) {
+            assert!(reachable.contains(target), "{target}");
+        }
+    }
+}
+
+fn assert_packed(step: &Step) {
+    if step.plan.changes.is_empty() || import(step.after()).is_none() {
+        return;
+    }
+    let before = places(&step.before);
+    for (endpoint, slices) in &places(step.after()) {
+        let is_read = endpoint.0.as_ref().is_some_and(|it| !step.world.sources.is_unread(it));
+        if is_read {
+            assert_eq!(slices.len(), 1, "{endpoint:?} in {slices:?}");
+            let stays = before.get(endpoint).is_none_or(|before| before.contains(&slices[0]));
+            assert!(stays, "{endpoint:?} is in {slices:?} now");
+        }
+    }
+}
+
+/// The slices in which an address of a cluster is with these ports.
+fn places(cluster: &Cluster) -> BTreeMap<(Option<ClusterId>, IpAddr, PortSet), Vec<String>> {
+    let mut places: BTreeMap<_, Vec<String>> = BTreeMap::new();
+    for slice in slices(cluster) {
+        for address in
+            slice.endpoints.iter().filter_map(crate::import::plan::SliceEndpoint::address)
+        {
+            let key = (slice.source(), address, slice.ports.clone());
+            places.entry(key).or_default().push(slice.metadata.name.clone());
+        }
+    }
+    places
+}
+
+fn assert_imported(step: &Step) {
+    let Some(merged) = step.world.merged.as_ref().filter(|_| step.plan.held_back.is_empty()) else {
+        return;
+    };
+    let Present { derived, .. } = step.after().present();
+    let Some(import) = import(step.after()) else { return };
+    let has_ip = import.spec.kind == ImportType::ClusterSetIp;
+    // Without families it waits until it is known which are exported.
+    if has_ip && import.spec.families.is_empty() {
+        return;
+    }
+    let derived = derived.filter(|_| has_ip);
+    let families = derived.map_or(import.spec.families, |derived| derived.spec.families);
+    let mut wanted = BTreeSet::new();
+    for cluster in &merged.clusters {
+        let Read::Whole(exported) = &step.world.sources.by_cluster[cluster] else { continue };
+        for endpoint in &exported.endpoints {
+            let mut ports = import.spec.ports.iter().map(|port| (port.protocol, port.number));
+            let is_served = ports.any(|port| endpoint.ports.contains_key(&port));
+            let has_family = families.contains(&Family::of(endpoint.address));
+            if is_served && has_family && is_publishable(endpoint.address) {
+                wanted.insert((cluster.clone(), endpoint.address));
+            }
+        }
+    }
+    let found = places(step.after()).into_keys();
+    let found = found.filter_map(|(cluster, address, _)| Some((cluster?, address)));
+    let found: BTreeSet<_> =
+        found.filter(|(cluster, _)| !step.world.sources.is_unread(cluster)).collect();
+    assert_eq!(found, wanted);
+}
+
+fn assert_part_kept(step: &Step) {
+    let before = part_of_unread(step, &step.before);
+    let later = part_of_unread(step, step.after());
+    for (name, slice) in &before {
+        let same = later.get(name).map(|it| (&it.ports, &it.endpoints));
+        assert_eq!(same, Some((&slice.ports, &slice.endpoints)), "{name}");
+    }
+    let Some(import) = import(&step.before).filter(|_| !before.is_empty()) else { return };
+    assert!(step.after().present().import.is_some());
+    // An import that became headless in an earlier run loses its Service in this one.
+    let is_headless = import.spec.kind == ImportType::Headless;
+    if !is_headless || step.before.present().derived.is_none() {
+        let reachable = step.after().reachable_in(&before);
+        for target in step.before.reachable_in(&before) {
+            assert!(reachable.contains(&target), "{target}");
+        }
+    }
+}
+
+/// The slices of clusters that were not read, by name.
+fn part_of_unread(step: &Step, cluster: &Cluster) -> BTreeMap<String, Slice> {
+    let sources = &step.world.sources;
+    let is_unread = |slice: &Slice| {
+        slice.source().map_or(!sources.is_complete, |cluster| sources.is_unread(&cluster))
+    };
+    let slices = slices(cluster).into_iter().filter(is_unread);
+    slices.map(|slice| (slice.metadata.name.clone(), slice)).collect()
+}

@@ -1,0 +1,87 @@
+//! Ports that change their name: kube-proxy finds the target port of an endpoint by the name of the Service's port, so
+//! the slices have both names meanwhile.
+
+use insta::assert_snapshot;
+
+use super::cluster::Cluster;
+use super::world::{World, after};
+
+fn web(ports: &str) -> World {
+    World::with_ports(ports).exported("green", "10.0.0.1")
+}
+
+/// The lines of a sync, in which no port is lost that is there before and after it.
+fn renamed(before: &str, later: &str) -> String {
+    let mut cluster = after(&web(before));
+    let world = web(later);
+    let plan = world.plan(&cluster);
+    let first = cluster.reachable();
+    let mut states: Vec<Cluster> = Vec::new();
+    cluster.carry_out("web", &plan, |state| states.push(state.clone()));
+    let last = cluster.reachable();
+    assert_eq!(last.len(), world.merged.as_ref().map_or(0, |merged| merged.ports.len()));
+    for kept in first.intersection(&last) {
+        assert!(states.iter().all(|state| state.reachable().contains(kept)), "{kept}");
+    }
+    assert_eq!(world.planned(&cluster), "nothing");
+    super::world::described(&plan)
+}
+
+#[test]
+fn renamed_port_has_both_names_meanwhile() {
+    assert_snapshot!(renamed("http:80", "web:80"), @"
+    ~ EndpointSlice imported-isrlchlhrq-8de69181-1: IPv4 of green, ports
+    ~ ServiceImport web: ports
+    ~ Service derived-isrlchlhrq: ports
+    ~ EndpointSlice imported-isrlchlhrq-8de69181-1: IPv4 of green, ports
+    ");
+}
+
+#[test]
+fn unnamed_port_gets_a_name_when_another_one_comes() {
+    assert_snapshot!(renamed(":80", "tcp-80:80 https:443"), @"
+    ~ EndpointSlice imported-isrlchlhrq-8de69181-1: IPv4 of green, ports
+    ~ ServiceImport web: ports
+    ~ Service derived-isrlchlhrq: ports
+    ~ EndpointSlice imported-isrlchlhrq-8de69181-1: IPv4 of green, ports
+    ");
+    assert_snapshot!(renamed("tcp-80:80 https:443", ":80"), @"
+    ~ EndpointSlice imported-isrlchlhrq-8de69181-1: IPv4 of green, ports
+    ~ ServiceImport web: ports
+    ~ Service derived-isrlchlhrq: ports
+    ~ EndpointSlice imported-isrlchlhrq-8de69181-1: IPv4 of green, ports
+    ");
+}
+
+#[test]
+fn name_that_passes_to_another_port_waits() {
+    assert_snapshot!(renamed("http:80", "web:80 http:8080"), @"
+    ~ EndpointSlice imported-isrlchlhrq-8de69181-1: IPv4 of green, ports
+    ~ ServiceImport web: ports
+    ~ Service derived-isrlchlhrq: ports
+    ~ EndpointSlice imported-isrlchlhrq-8de69181-1: IPv4 of green, ports
+    ");
+    assert_snapshot!(renamed("http:80", "http:81"), @"
+    ~ EndpointSlice imported-isrlchlhrq-8de69181-1: IPv4 of green, ports
+    ~ ServiceImport web: ports
+    ~ Service derived-isrlchlhrq: ports
+    ");
+}
+
+#[test]
+fn order_of_ports_is_no_difference_of_the_service() {
+    assert_snapshot!(renamed("a:80 b:81", "b:81 a:80"), @"~ ServiceImport web: ports");
+}
+
+/// No slice can have both meanwhile: for a moment a port leads to the target of the other one.
+#[test]
+fn ports_that_exchange_their_names_have_the_right_ones_at_the_end() {
+    let mut cluster = after(&web("a:80 b:81"));
+    let reachable = cluster.reachable();
+    assert_snapshot!(web("b:80 a:81").synced(&mut cluster), @"
+    ~ ServiceImport web: ports
+    ~ Service derived-isrlchlhrq: ports
+    ~ EndpointSlice imported-isrlchlhrq-8de69181-1: IPv4 of green, ports
+    ");
+    assert_eq!(cluster.reachable(), reachable);
+}

@@ -1,0 +1,254 @@
+//! The input of a plan beside the objects: the exports of the clusters blue (the importer's own), green and red.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::iter::once;
+
+use super::cluster::Cluster;
+use crate::import::plan::{
+    Basis, Exported, ImportedEndpoint, Importer, NamespaceState, OwnerLabel, Plan, PortKey,
+    Present, Read, Sources, fields, plan,
+};
+use crate::model::clusterset::{
+    ClusterId, ClustersetService, ExportedPort, ImportType, Properties, Protocol,
+};
+use crate::model::{Family, ServiceRef, Timestamp};
+
+pub const BOTH: [Family; 2] = [Family::V4, Family::V6];
+
+#[derive(Clone)]
+pub struct World {
+    pub owner: OwnerLabel,
+    pub importer: Importer,
+    pub service: ServiceRef,
+    pub namespace: NamespaceState,
+    pub merged: Option<ClustersetService>,
+    pub sources: Sources,
+    pub failure: Option<String>,
+    pub now: Timestamp,
+}
+
+impl World {
+    /// An import of type `ClusterSetIP` in IPv4 with these ports, which no cluster exports yet.
+    pub fn with_ports(ports: &str) -> Self {
+        let service = ServiceRef::new("shop", "web");
+        let merged = ClustersetService {
+            service: service.clone(),
+            kind: ImportType::ClusterSetIp,
+            ports: self::ports(ports),
+            families: vec![Family::V4],
+            properties: Properties::default(),
+            clusters: Vec::new(),
+        };
+        Self {
+            owner: OwnerLabel::new("cloud-map-sync"),
+            importer: Importer {
+                cluster: cluster("blue"),
+                families: BOTH.to_vec(),
+                declares_slice_objects: true,
+            },
+            service,
+            namespace: NamespaceState::Active,
+            merged: Some(merged),
+            sources: Sources { by_cluster: BTreeMap::new(), is_complete: true },
+            failure: None,
+            now: "2026-11-01T12:00:00.5Z".parse().expect("a time"),
+        }
+    }
+
+    /// A cluster exports with these endpoints, which serve all ports.
+    pub fn exported(mut self, name: &str, addresses: &str) -> Self {
+        let ports: Vec<ExportedPort> = self.merged_mut().ports.clone();
+        self.export(name, addresses.split_whitespace().map(|it| endpoint(it, &ports)).collect());
+        self
+    }
+
+    pub fn export(&mut self, name: &str, endpoints: Vec<ImportedEndpoint>) {
+        let clusters = &mut self.merged_mut().clusters;
+        clusters.push(cluster(name));
+        clusters.sort();
+        clusters.dedup();
+        let exported = Exported { endpoints, shares_zones: name == "blue" };
+        self.sources.by_cluster.insert(cluster(name), Read::Whole(exported));
+    }
+
+    /// A cluster was read whole and exports nothing.
+    pub fn unexported(mut self, name: &str) -> Self {
+        self.sources.by_cluster.insert(cluster(name), Read::Whole(Exported::default()));
+        self.remove_exporter(name);
+        self
+    }
+
+    /// A cluster was not read.
+    pub fn unread(mut self, name: &str) -> Self {
+        self.sources.by_cluster.insert(cluster(name), Read::Unread);
+        self.remove_exporter(name);
+        self
+    }
+
+    pub fn headless(mut self) -> Self {
+        self.merged_mut().kind = ImportType::Headless;
+        self
+    }
+
+    pub fn families(mut self, families: &[Family]) -> Self {
+        self.merged_mut().families = families.to_vec();
+        self
+    }
+
+    pub fn merged_mut(&mut self) -> &mut ClustersetService {
+        self.merged.as_mut().expect("a merged service")
+    }
+
+    pub fn endpoints_mut(&mut self, name: &str) -> &mut Vec<ImportedEndpoint> {
+        match self.sources.by_cluster.get_mut(&cluster(name)) {
+            Some(Read::Whole(exported)) => &mut exported.endpoints,
+            _ => panic!("{name} was not read"),
+        }
+    }
+
+    fn remove_exporter(&mut self, name: &str) {
+        if let Some(merged) = &mut self.merged {
+            merged.clusters.retain(|it| it.as_str() != name);
+        }
+        self.merged = self.merged.take().filter(|merged| !merged.clusters.is_empty());
+    }
+
+    pub fn basis<'a>(&'a self, present: &'a Present) -> Basis<'a> {
+        Basis {
+            owner: &self.owner,
+            importer: &self.importer,
+            service: &self.service,
+            namespace: self.namespace,
+            merged: self.merged.as_ref(),
+            sources: &self.sources,
+            present,
+            failure: self.failure.as_deref(),
+            now: self.now,
+        }
+    }
+
+    pub fn plan(&self, cluster: &Cluster) -> Plan {
+        plan(&self.basis(&cluster.present()))
+    }
+
+    /// Plans, carries the plan out, and plans again, which must change nothing.
+    pub fn sync(&self, cluster: &mut Cluster) -> Plan {
+        let plan = self.plan(cluster);
+        cluster.carry_out(&self.service.name, &plan, |_| {});
+        if cluster.present().import.is_some() {
+            assert_eq!(self.plan(cluster).changes, [], "after\n{}", described(&plan));
+        }
+        plan
+    }
+
+    /// The lines of a sync.
+    pub fn synced(&self, cluster: &mut Cluster) -> String {
+        described(&self.sync(cluster))
+    }
+
+    /// The lines of a plan.
+    pub fn planned(&self, cluster: &Cluster) -> String {
+        described(&self.plan(cluster))
+    }
+}
+
+/// The parts that random worlds have, since a failing one is read by a person.
+impl fmt::Debug for World {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.merged {
+            Some(merged) => {
+                let ports = fields::describe_ports(&merged.ports);
+                let families = fields::describe_families(&merged.families);
+                write!(f, "{} {ports} {families}", merged.kind.as_str())?;
+            }
+            None => f.write_str("no export")?,
+        }
+        write!(f, ", available {}", fields::describe_families(&self.importer.families))?;
+        for (cluster, read) in &self.sources.by_cluster {
+            write!(f, "; {cluster}:")?;
+            match read {
+                Read::Unread => f.write_str(" unread")?,
+                Read::Whole(exported) => {
+                    for ImportedEndpoint { address, ready, ports, .. } in &exported.endpoints {
+                        let ports = ports.iter().map(|((_, port), to)| format!("{port}->{to}"));
+                        let ports = ports.collect::<Vec<_>>().join(",");
+                        write!(f, " {address}({ports}{})", if *ready { "" } else { " not ready" })?;
+                    }
+                }
+            }
+        }
+        write!(f, "{}", if self.sources.is_complete { "" } else { "; perhaps more" })
+    }
+}
+
+pub fn described(plan: &Plan) -> String {
+    let changes = plan.changes.iter().map(|change| change.to_string().replace(" shop/", " "));
+    let held_back =
+        plan.held_back.iter().map(|it| format!("! {}: {}", it.reason.code(), it.reason));
+    let lines: Vec<String> = changes.chain(held_back).collect();
+    if lines.is_empty() { "nothing".to_owned() } else { lines.join("\n") }
+}
+
+pub fn cluster(name: &str) -> ClusterId {
+    ClusterId::parse(name).expect("a cluster id")
+}
+
+/// Ports as `http:80 udp!dns:53 :443`.
+pub fn ports(text: &str) -> Vec<ExportedPort> {
+    let port = |text: &str| {
+        let (protocol, text) = match text.split_once('!') {
+            Some((protocol, text)) => (Protocol::parse(&protocol.to_uppercase()), text),
+            None => (Some(Protocol::Tcp), text),
+        };
+        let (name, number) = text.split_once(':').expect("a name and a number");
+        ExportedPort {
+            name: name.to_owned(),
+            protocol: protocol.expect("a protocol"),
+            number: number.parse().expect("a number"),
+            app_protocol: None,
+        }
+    };
+    text.split_whitespace().map(port).collect()
+}
+
+/// An endpoint whose target ports are the ports plus 8000.
+pub fn endpoint(address: &str, ports: &[ExportedPort]) -> ImportedEndpoint {
+    let target = |port: &ExportedPort| -> (PortKey, u16) {
+        ((port.protocol, port.number), port.number + 8000)
+    };
+    ImportedEndpoint {
+        address: address.parse().expect("an address"),
+        ready: true,
+        hostname: None,
+        node: None,
+        zone: None,
+        ports: ports.iter().map(target).collect(),
+    }
+}
+
+/// This many addresses after `first`, separated by spaces.
+pub fn many(first: usize, count: usize) -> String {
+    let address = |number: usize| format!("10.1.{}.{}", number / 250, number % 250 + 1);
+    let texts: Vec<String> = (first..first + count).map(address).collect();
+    texts.join(" ")
+}
+
+/// A cluster after a sync of this world.
+pub fn after(world: &World) -> Cluster {
+    let mut cluster = Cluster::default();
+    world.sync(&mut cluster);
+    cluster
+}
+
+/// The slices with the addresses of their endpoints.
+pub fn slices(cluster: &Cluster) -> String {
+    let present = cluster.present();
+    let lines = present.slices.iter().map(|slice| {
+        let addresses = slice.endpoints.iter().filter_map(|it| it.addresses.first().cloned());
+        let texts: Vec<String> =
+            once(format!("{}:", slice.metadata.name)).chain(addresses).collect();
+        texts.join(" ")
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
