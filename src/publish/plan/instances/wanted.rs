@@ -1,6 +1,7 @@
 //! The instances that one holder of a name wants in a Cloud Map service, with the changes of the service itself.
 //! [`super::endpoints`] derives them from the claim and the endpoints of its Service.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
@@ -95,12 +96,14 @@ impl Wanted<'_> {
 
     /// The attributes that replace those of an instance. While no endpoint is ready and the last instances stay, their
     /// health does not change either.
-    pub fn attributes_over(&self, attributes: &Attributes, present: Health) -> Attributes {
-        let mut attributes = attributes.clone();
-        if let Some(initial) = attributes.get_mut(INITIAL_HEALTH)
-            && self.keeps_last_set()
-        {
-            *initial = present.to_string();
+    pub fn attributes_over<'a>(
+        &self,
+        attributes: &'a Attributes,
+        present: Health,
+    ) -> Cow<'a, Attributes> {
+        let mut attributes = Cow::Borrowed(attributes);
+        if attributes.contains_key(INITIAL_HEALTH) && self.keeps_last_set() {
+            attributes.to_mut().insert(INITIAL_HEALTH.to_owned(), present.to_string());
         }
         attributes
     }
