@@ -138,7 +138,7 @@ impl Fleet {
 }
 
 /// Whether a sync of another cluster can end the obstacle to an endpoint.
-fn waits_for_another(reason: &Reason) -> bool {
+pub(super) fn waits_for_another(reason: &Reason) -> bool {
     matches!(
         reason,
         Reason::IdTaken(_)

@@ -84,11 +84,14 @@ impl Simulation {
         let mut held = names.iter().map(|name| holders.holds(name, service) && at_first(name));
         let (observation, affected) = (&self.world.0, &BTreeSet::from([service.clone()]));
         let plan = plan(Basis { observation, holders: &holders, affected });
-        held.any(|held| !held) || plan.held_back.iter().any(|it| it.reason.keeps_out())
+        held.any(|held| !held)
+            || self.waiting.contains(service)
+            || plan.held_back.iter().any(|it| it.reason.keeps_out())
     }
 
     /// Health is reported only of ours, and only if there is a check to report it to. While none is ready, nothing gets
-    /// worse if the last ones stay.
+    /// worse if the last ones stay. An exchange for a pod that is not ready states that in its registration, and the
+    /// report only repeats it.
     pub fn assert_health_may_change(&self, change: &Change, wanted: Health) {
         let marked = self.assert_ours(change);
         let key = &change.place().key;
@@ -96,7 +99,12 @@ impl Simulation {
         let service = &self.world.0.desired.services[&marked];
         let keeps = service.claims.as_ref().is_ok_and(|claims| claims.keeps_last);
         let serving = service.endpoints.iter().flatten().any(|endpoint| endpoint.serving);
-        assert!(!keeps || serving || wanted == Health::Healthy, "{change}: none is ready");
+        let present = self.instance(key, change.instance().expect("an instance"));
+        let is_stated = present.is_some_and(|it| health::initial(it) == wanted);
+        assert!(
+            !keeps || serving || is_stated || wanted == Health::Healthy,
+            "{change}: none is ready"
+        );
     }
 
     /// A registration leaves its service with no more instances than that takes.

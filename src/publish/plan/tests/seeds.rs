@@ -13,6 +13,14 @@ use proptest::test_runner::{FailurePersistence, PersistedSeed, RngSeed, TestErro
 const FOUND: &[(&str, &str)] = &[
     (
         "publish::plan::tests::clusters::clusters_of_one_registry_leave_one_another_alone_and_come_to_rest",
+        "cc 3b2175ed95e00970291ed61d80c4cabed49398d8d6c1afae1cf54be15bae89a3",
+    ),
+    (
+        "publish::plan::tests::convergence::one_undisturbed_sync_registers_all_that_there_is_room_for",
+        "cc 071cdb1ab2d527ccac35a8e6608e4fcfff7883a2f5dba055615f2647e49cb610",
+    ),
+    (
+        "publish::plan::tests::clusters::clusters_of_one_registry_leave_one_another_alone_and_come_to_rest",
         "cc b2fdb4b7394ddcf5b9badeb72a43a66460d019fc81d81e97cf6fb2c18c38a71c",
     ),
     (
