@@ -34,8 +34,8 @@ fn leave_out_beyond_maximum(wanted: &mut Wanted, present: &Present, holders: &[S
     wanted.beyond_maximum = beyond.map(|id| ((*id).clone(), maximum.set_by)).collect();
 }
 
-/// Leaves every instance to one of those that ask for it: to the one it is marked for, else to the
-/// oldest.
+/// Leaves every instance to one of those that ask for it: to the one it is marked for, else to the oldest. It is healthy
+/// if one of them says so.
 fn assign_each(all: &mut [Wanted], present: &Present) {
     let mut asking: BTreeMap<Identity, Vec<usize>> = BTreeMap::new();
     for (index, wanted) in all.iter().enumerate() {
@@ -49,6 +49,11 @@ fn assign_each(all: &mut [Wanted], present: &Present) {
             found.is_some_and(|id| present.is_marked(id, &all[**index].holder))
         };
         let keeps = *asking.iter().find(has).unwrap_or(&asking[0]);
+        if asking.len() > 1 {
+            let stated = asking.iter().flat_map(|index| all[*index].health_of(&identity));
+            let best = stated.min();
+            best.into_iter().for_each(|best| all[keeps].set_health(&identity, best));
+        }
         for index in asking.into_iter().filter(|index| *index != keeps) {
             let wanted = &mut all[index];
             wanted.instances.retain(|_, (wanted, _)| *wanted != identity);

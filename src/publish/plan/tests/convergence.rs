@@ -123,7 +123,18 @@ proptest! {
         while simulation.sync(&Selection::Everything) > 0 && !simulation.refusals.is_empty() {}
         let (plan, _) = simulation.plan(&Selection::Everything);
         let registers = |change: &Change| matches!(change, Change::Register { .. });
-        let fits = |it: &Change| registers(it) && !simulation.is_full(&it.place().key);
+        // A Service with a maximum chooses by the instances that are registered, also by those of its sharers.
+        let holders = Holders::decide(&simulation.world.0);
+        let chooses = |it: &Change| {
+            let is_limited = plan.held_back.iter().any(|line| {
+                matches!(line.reason, Reason::Maximum { .. })
+                    && line.place.as_ref() == Some(it.place())
+            });
+            is_limited && holders.holders(&it.place().key).len() > 1
+        };
+        let fits = |it: &Change| {
+            registers(it) && !simulation.is_full(&it.place().key) && !chooses(it)
+        };
         prop_assert!(!plan.changes.values().flatten().any(fits), "{}", tell(&plan));
     }
 
@@ -255,8 +266,12 @@ pub fn assert_right(simulation: &Simulation, plan: &Plan) {
     }
 }
 
-/// If health is ours to write, an instance is healthy when one of the pods behind it serves.
+/// If health is ours to write, an instance is healthy when one of the pods behind it serves. If several Services share
+/// the name, the cases in `shared` cover it.
 fn assert_healthy_when_serving(world: &World, key: &ServiceKey, holder: &ServiceRef) {
+    if Holders::decide(&world.0).holders(key).len() > 1 {
+        return;
+    }
     let service = &world.0.desired.services[holder];
     let there = world.0.registry.services.get(key).filter(|_| is_custom(&world.0, service, key));
     if there.is_none() {

@@ -13,6 +13,14 @@ use proptest::test_runner::{FailurePersistence, PersistedSeed, RngSeed, TestErro
 const FOUND: &[(&str, &str)] = &[
     (
         "publish::plan::tests::clusters::clusters_of_one_registry_leave_one_another_alone_and_come_to_rest",
+        "cc edd8e9bdf3b6315238621cdc0b558bf93221031cdc7bf45fad1eff54f800d52f",
+    ),
+    (
+        "publish::plan::tests::convergence::one_undisturbed_sync_registers_all_that_there_is_room_for",
+        "cc 69b0cb923e2f77890f9d7d1356ec295dc461384178c0a4ba04eff4a90d046191",
+    ),
+    (
+        "publish::plan::tests::clusters::clusters_of_one_registry_leave_one_another_alone_and_come_to_rest",
         "cc 3b2175ed95e00970291ed61d80c4cabed49398d8d6c1afae1cf54be15bae89a3",
     ),
     (

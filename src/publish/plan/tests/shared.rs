@@ -71,6 +71,19 @@ fn a_name_that_one_of_its_claimants_does_not_share_is_held_by_one_and_the_others
 }
 
 #[test]
+fn a_pod_that_serves_for_one_of_them_is_healthy() {
+    let at = |serving: bool| Endpoint { serving, ready: false, ..bare("10.0.0.1") };
+    let told = |of_old: bool, of_young: bool| {
+        let old = old(&[]).custom_health().ready([at(of_old)]);
+        let young = young(&[]).custom_health().ready([at(of_young)]);
+        let world = world([young, old], []);
+        world.with("dns/web", |service| service.custom_health = true).told()
+    };
+    assert_snapshot!(told(false, true), @"shop/old: register dns/web: 10.0.0.1, HEALTHY");
+    assert_snapshot!(told(false, false), @"shop/old: register dns/web: 10.0.0.1, UNHEALTHY");
+}
+
+#[test]
 fn what_two_of_them_ask_for_is_one_instance_of_the_one_in_its_marks_else_of_the_older() {
     let both = [young(&["10.0.0.1", "10.0.0.2"]), old(&["10.0.0.1"])];
     assert_snapshot!(world(both.clone(), []).told(), @r"
