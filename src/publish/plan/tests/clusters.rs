@@ -36,6 +36,11 @@ impl Simulation {
         self.interruption = Some(interruption);
     }
 
+    /// Whether another cluster changed the registry during this sync, so that its read may be older.
+    pub(super) fn was_interrupted(&self) -> bool {
+        self.interruption.as_ref().is_some_and(|it| it.is_over)
+    }
+
     /// A full sync of another cluster on the registry as it is now.
     fn sync_other(&mut self, other: &mut Self) -> u32 {
         let registry = &mut self.world.0.registry;
@@ -138,7 +143,7 @@ impl Fleet {
 }
 
 /// Whether a sync of another cluster can end the obstacle to an endpoint.
-pub(super) fn waits_for_another(reason: &Reason) -> bool {
+fn waits_for_another(reason: &Reason) -> bool {
     matches!(
         reason,
         Reason::IdTaken(_)

@@ -39,6 +39,10 @@ impl Simulation {
         if holders.holder(key).is_some() && self.is_hindered(&marked, names) {
             return;
         }
+        // An obstacle that another cluster took away, or a check that it created, is found by the next sync.
+        if self.was_interrupted() {
+            return;
+        }
         if self.refusals.contains(&key.namespace) {
             // It moves one for one, and is never without an instance: its own, or one of a Service that shares a new
             // name and the pod.
@@ -84,9 +88,7 @@ impl Simulation {
         let mut held = names.iter().map(|name| holders.holds(name, service) && at_first(name));
         let (observation, affected) = (&self.world.0, &BTreeSet::from([service.clone()]));
         let plan = plan(Basis { observation, holders: &holders, affected });
-        held.any(|held| !held)
-            || self.waiting.contains(service)
-            || plan.held_back.iter().any(|it| it.reason.keeps_out())
+        held.any(|held| !held) || plan.held_back.iter().any(|it| it.reason.keeps_out())
     }
 
     /// Health is reported only of ours, and only if there is a check to report it to. While none is ready, nothing gets

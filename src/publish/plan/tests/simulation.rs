@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::clusters::{Interruption, waits_for_another};
+use super::clusters::Interruption;
 use super::world::World;
 use crate::model::{InstanceKey, KnownHealth, Selection, ServiceKey, ServiceRef};
 use crate::publish::passes::{self, Step, Turn};
@@ -51,9 +51,6 @@ pub struct Simulation {
     pub(super) refusals: BTreeSet<String>,
     /// The holders of each name when the present sync began.
     pub holders: BTreeMap<ServiceKey, Vec<ServiceRef>>,
-    /// The Services that wait for another cluster by the plan of the present sync. The wait may end during the sync, and
-    /// the next sync finds that.
-    pub waiting: BTreeSet<ServiceRef>,
     /// Another cluster's sync that comes in the middle of this one's.
     pub interruption: Option<Interruption>,
 }
@@ -62,9 +59,9 @@ impl Simulation {
     pub fn new(world: World, course: Course) -> Self {
         let mut world = world.under(course.rules.clone());
         world.0.expect_namespaces();
-        let (fresh, refusals, holders, waiting, interruption) = Default::default();
+        let (fresh, refusals, holders, interruption) = Default::default();
         let (calls, writes) = (0, 0);
-        Self { world, course, calls, writes, fresh, refusals, holders, waiting, interruption }
+        Self { world, course, calls, writes, fresh, refusals, holders, interruption }
     }
 
     /// The observation of a run. It does not read services that are empty and unclaimed, endpoints of Services that it
@@ -128,8 +125,6 @@ impl Simulation {
         let strangers: Vec<_> = plan.changes.keys().filter(|it| !affected.contains(*it)).collect();
         assert!(strangers.is_empty(), "{strangers:?} are changed by a sync of {affected:?}");
         let held = self.held(&plan);
-        let waiting = plan.held_back.iter().filter(|it| waits_for_another(&it.reason));
-        self.waiting = waiting.map(|it| it.service.clone()).collect();
         let holders = &observed.holders;
         self.holders =
             holders.keys().map(|key| (key.clone(), holders.holders(key).to_vec())).collect();
