@@ -9,6 +9,7 @@ use k8s_openapi::jiff::Timestamp;
 use super::super::identity::Identities;
 use super::ClusterIdentity;
 use super::resource::Target;
+use super::rules::Rule;
 use super::status::Failure;
 use super::token;
 
@@ -29,6 +30,8 @@ pub struct User {
     /// User name, the role session's ARN for IAM principals.
     pub name: String,
     groups: Vec<String>,
+    /// What the group may do besides `RULES`.
+    rules: Vec<Rule>,
 }
 
 /// Access entries of a cluster, its admin token, and the identities that its tokens are checked
@@ -38,6 +41,8 @@ pub struct Access {
     pub entries: BTreeMap<String, Vec<String>>,
     /// Bearer token of the cluster's administrator.
     pub admin_token: String,
+    /// What the group may do besides: the roles of the multi-cluster flow, where they are bound.
+    pub rules: Vec<Rule>,
     /// The sandbox's access keys.
     pub identities: Identities,
 }
@@ -54,6 +59,7 @@ impl Access {
             return Ok(User {
                 name: "system:anonymous".to_owned(),
                 groups: vec!["system:unauthenticated".to_owned()],
+                rules: Vec::new(),
             });
         };
         let bearer = header.to_str().ok().and_then(|value| value.strip_prefix("Bearer "));
@@ -62,23 +68,23 @@ impl Access {
             return Ok(User {
                 name: "kubernetes-admin".to_owned(),
                 groups: vec!["system:masters".to_owned()],
+                rules: Vec::new(),
             });
         }
         let principal =
             token::verify(bearer, &cluster.name, &cluster.region, &self.identities, now)?;
         let groups = self.entries.get(&principal.role_arn);
         let groups = groups.ok_or_else(|| format!("no access entry for {}", principal.role_arn))?;
-        Ok(User { name: principal.arn(), groups: groups.clone() })
+        Ok(User { name: principal.arn(), groups: groups.clone(), rules: self.rules.clone() })
     }
 }
 
 impl User {
     /// Whether the rules let the user at a resource.
     pub fn check_resource(&self, verb: &str, target: &Target) -> Result<(), Failure> {
-        let allowed = self.is_member("system:masters")
-            || self.is_member(BOUND_GROUP)
-                && target.subresource.is_empty()
-                && is_granted(verb, target);
+        let granted =
+            || is_granted(verb, target) || self.rules.iter().any(|it| it.grants(verb, target));
+        let allowed = self.is_administrator() || self.is_member(BOUND_GROUP) && granted();
         if allowed {
             return Ok(());
         }
@@ -102,14 +108,23 @@ impl User {
         let public = ["/version", "/readyz", "/livez", "/healthz"].contains(&path);
         let discovery = ["/api", "/apis", "/openapi"].iter().any(|prefix| path.starts_with(prefix));
         let named = !self.is_member("system:unauthenticated");
-        if method == Method::GET && (public || discovery && named)
-            || self.is_member("system:masters")
-        {
+        if method == Method::GET && (public || discovery && named) || self.is_administrator() {
             return Ok(());
         }
         let verb = method.as_str().to_lowercase();
         let what = format!("User \"{}\" cannot {verb} path \"{path}\"", self.name);
         Err(Failure::forbidden(None, "", &what))
+    }
+
+    /// A user in these groups.
+    #[cfg(test)]
+    pub fn in_group(group: &str, rules: Vec<Rule>) -> Self {
+        Self { name: group.to_owned(), groups: vec![group.to_owned()], rules }
+    }
+
+    /// Whether it may do everything.
+    pub fn is_administrator(&self) -> bool {
+        self.is_member("system:masters")
     }
 
     /// Whether it has no name.
@@ -124,7 +139,10 @@ impl User {
 
 fn is_granted(verb: &str, target: &Target) -> bool {
     RULES.iter().any(|(group, plural, verbs)| {
-        *group == target.group && *plural == target.plural && verbs.contains(&verb)
+        *group == target.group
+            && *plural == target.plural
+            && target.subresource.is_empty()
+            && verbs.contains(&verb)
     })
 }
 

@@ -11,14 +11,15 @@ use futures_util::stream;
 use serde_json::Value;
 
 use super::RequestLine;
+use super::access::User;
 use super::discovery;
 use super::fault::{self, FaultKind};
 use super::list::{self, ListParameters};
-use super::resource::{ENDPOINT_SLICES, ENDPOINTS, Resource, Target};
+use super::resource::{ENDPOINTS, Resource, Target};
 use super::review;
 use super::status::Failure;
 use super::world::World;
-use super::writes;
+use super::writes::{self, Write};
 
 const DEPRECATION: &str =
     "299 - \"v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice\"";
@@ -42,15 +43,7 @@ struct Call {
 
 /// Serves one request.
 pub async fn serve(world: Arc<Mutex<World>>, request: Request<Bytes>) -> Response {
-    let (parts, body) = request.into_parts();
-    let parameters = Query::try_from_uri(&parts.uri).map(|Query(parameters)| parameters);
-    let call = Call {
-        parameters: parameters.unwrap_or_default(),
-        method: parts.method,
-        uri: parts.uri,
-        headers: parts.headers,
-        body,
-    };
+    let call = Call::read(request);
     let fault = {
         let mut world = world.lock().expect("no poisoned lock");
         let continued = !call.parameters.r#continue.is_empty();
@@ -83,25 +76,35 @@ fn answer(world: &mut World, call: &Call, fault: Option<&FaultKind>) -> (Answer,
         Ok(user) => user,
         Err(refusal) => return (Failure::unauthorized().into(), Some(refusal)),
     };
+    (answer_to(world, call, &user), None)
+}
+
+/// The answer to a user whose token was checked.
+fn answer_to(world: &mut World, call: &Call, user: &User) -> Answer {
     if call.method == Method::POST && call.uri.path() == review::PATH {
-        let answer = review::answer(&user, &call.body);
-        return (
-            answer.map_or_else(Answer::from, |body| Answer::json(StatusCode::CREATED, &body)),
-            None,
-        );
+        let answer = review::answer(user, &call.body);
+        return answer.map_or_else(Answer::from, |body| Answer::json(StatusCode::CREATED, &body));
     }
     let answer = match Target::of_path(call.uri.path()) {
         Some(target) => {
             let watch = matches!(call.parameters.watch.as_str(), "true" | "1");
             let verb = target.verb(&call.method, watch);
             user.check_resource(verb, &target)
-                .and_then(|()| on_resource(world, call, &target, verb))
+                .and_then(|()| on_resource(world, call, user, &target, verb))
         }
         None => user
             .check_path(&call.method, call.uri.path())
             .map(|()| elsewhere(world, call.uri.path())),
     };
-    (answer.unwrap_or_else(Answer::from), None)
+    answer.unwrap_or_else(Answer::from)
+}
+
+/// Status and body of the answer to a user, past the check of tokens.
+#[cfg(test)]
+pub(super) fn ask(world: &mut World, user: &User, request: Request<Bytes>) -> (u16, Value) {
+    let answer = answer_to(world, &Call::read(request), user);
+    let body = String::from_utf8(answer.body).expect("text");
+    (answer.status.as_u16(), serde_json::from_str(&body).unwrap_or(Value::String(body)))
 }
 
 fn injected(call: &Call, fault: &FaultKind) -> Option<Answer> {
@@ -128,13 +131,13 @@ fn injected(call: &Call, fault: &FaultKind) -> Option<Answer> {
 fn on_resource(
     world: &mut World,
     call: &Call,
+    user: &User,
     target: &Target,
     verb: &str,
 ) -> Result<Answer, Failure> {
-    let served =
-        target.resource().filter(|known| world.serves_slices || **known != ENDPOINT_SLICES);
+    let served = target.resource().filter(|known| world.serves(known, &target.version));
     let Some(resource) = served else { return Ok(page_not_found()) };
-    let body = match verb {
+    let mut body = match verb {
         "list" => list::list(
             &mut world.store,
             resource,
@@ -144,13 +147,11 @@ fn on_resource(
         )?,
         "get" => get(world, resource, target)?,
         "watch" => return Err(Failure::method_not_allowed()),
-        _ => {
-            let content_type =
-                call.headers.get("content-type").and_then(|value| value.to_str().ok());
-            let content_type = content_type.unwrap_or_default();
-            writes::write(world, &call.method, resource, target, content_type, &call.body)?
-        }
+        _ => writes::write(world, &call.method, &call.write(user, resource, target))?,
     };
+    if resource.custom && body["kind"] != "Status" {
+        body["apiVersion"] = resource.api_version_of(&target.version).into();
+    }
     let status = if verb == "create" { StatusCode::CREATED } else { StatusCode::OK };
     let mut answer = Answer::json(status, &body);
     if *resource == ENDPOINTS && world.minor >= 33 {
@@ -168,7 +169,7 @@ fn elsewhere(world: &World, path: &str) -> Answer {
     if matches!(path, "/readyz" | "/livez" | "/healthz") {
         return Answer::text(StatusCode::OK, "ok");
     }
-    match discovery::document(path, world.minor, world.serves_slices) {
+    match discovery::document(path, world) {
         Some(document) => Answer::json(StatusCode::OK, &document),
         None => page_not_found(),
     }
@@ -177,6 +178,31 @@ fn elsewhere(world: &World, path: &str) -> Answer {
 /// A group that is not installed is answered outside the API machinery, without a Status.
 fn page_not_found() -> Answer {
     Answer::text(StatusCode::NOT_FOUND, "404 page not found\n")
+}
+
+impl Call {
+    fn read(request: Request<Bytes>) -> Self {
+        let (parts, body) = request.into_parts();
+        let parameters = Query::try_from_uri(&parts.uri).map(|Query(parameters)| parameters);
+        Self {
+            parameters: parameters.unwrap_or_default(),
+            method: parts.method,
+            uri: parts.uri,
+            headers: parts.headers,
+            body,
+        }
+    }
+
+    fn write<'a>(
+        &'a self,
+        user: &'a User,
+        resource: &'static Resource,
+        target: &'a Target,
+    ) -> Write<'a> {
+        let parameters = Query::try_from_uri(&self.uri).map(|Query(parameters)| parameters);
+        let parameters = parameters.unwrap_or_default();
+        Write { user, resource, target, parameters, headers: &self.headers, body: &self.body }
+    }
 }
 
 impl Answer {

@@ -4,6 +4,7 @@
 use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 
+use super::names::{is_qualified_name, is_subdomain};
 use super::resource::{EVENTS, NAMESPACES};
 use super::status::Failure;
 use super::store::Store;
@@ -118,30 +119,6 @@ fn series_causes(series: &Value) -> Vec<String> {
         causes.push("series.lastObservedTime: Required value".to_owned());
     }
     causes
-}
-
-fn is_subdomain(name: &str) -> bool {
-    let alphanumeric =
-        |character: char| character.is_ascii_lowercase() || character.is_ascii_digit();
-    let label = |label: &str| {
-        label.starts_with(alphanumeric)
-            && label.ends_with(alphanumeric)
-            && label.chars().all(|character| alphanumeric(character) || character == '-')
-    };
-    name.len() <= 253 && name.split('.').all(label)
-}
-
-fn is_qualified_name(value: &str) -> bool {
-    let (prefix, name) = match value.split_once('/') {
-        Some((prefix, name)) => (Some(prefix), name),
-        None => (None, value),
-    };
-    let alphanumeric = |character: char| character.is_ascii_alphanumeric();
-    prefix.is_none_or(is_subdomain)
-        && name.len() <= 63
-        && name.starts_with(alphanumeric)
-        && name.ends_with(alphanumeric)
-        && name.chars().all(|character| alphanumeric(character) || "-_.".contains(character))
 }
 
 #[cfg(test)]

@@ -8,6 +8,8 @@ use axum::http::{Method, StatusCode};
 /// A fault with its reach.
 #[derive(Clone, Debug)]
 pub struct Fault {
+    /// The only method that is hit, if there is one.
+    pub method: Option<Method>,
     /// Paths that begin so are hit.
     pub path_prefix: String,
     /// How many requests are left to hit.
@@ -40,7 +42,7 @@ pub enum FaultKind {
 impl Fault {
     /// Hits the next request below the path.
     pub fn once(path_prefix: &str, kind: FaultKind) -> Self {
-        Self { path_prefix: path_prefix.to_owned(), times: 1, kind }
+        Self { method: None, path_prefix: path_prefix.to_owned(), times: 1, kind }
     }
 
     /// Hits every request below the path until the faults are cleared.
@@ -48,10 +50,17 @@ impl Fault {
         Self { times: usize::MAX, ..Self::once(path_prefix, kind) }
     }
 
+    /// Hits only requests with this method.
+    #[must_use]
+    pub fn of_method(self, method: &str) -> Self {
+        Self { method: Some(method.parse().expect("a method")), ..self }
+    }
+
     fn hits(&self, method: &Method, path: &str, continued: bool) -> bool {
         let later_page =
             matches!(self.kind, FaultKind::SecondPageFails | FaultKind::Expired410OnContinue);
         self.times > 0
+            && self.method.as_ref().is_none_or(|wanted| wanted == method)
             && path.starts_with(&self.path_prefix)
             && (!later_page || continued && method == Method::GET)
     }

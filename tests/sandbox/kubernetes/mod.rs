@@ -1,31 +1,58 @@
 //! A stand-in Kubernetes API server for one cluster, over real TLS with its own certificate authority. Tests change its
 //! state with `verbs`; clients read it by HTTP only: `answer` serves the objects of `world`, which `store` keeps.
-//! Tokens are checked as in an EKS cluster, and RBAC grants the rules of `deploy/rbac.yaml`.
+//! Tokens are checked as in an EKS cluster, and RBAC grants the rules of `deploy/rbac.yaml`. `writes` takes what clients
+//! send, with the checks of a real server. The API of services across clusters is there once `multi_cluster` serves it.
 
 mod access;
+mod admission;
+mod allocation;
 mod answer;
+mod apply;
+mod cluster_ip;
+mod create;
 mod discovery;
 mod endpoint_slices;
 mod endpoints;
 mod events;
 mod fault;
+mod garbage;
 mod list;
+mod managers;
+mod metadata;
+mod multi_cluster;
+mod names;
+mod openapi;
+mod patch;
 mod pod;
+mod refusals;
+mod removal;
 mod resource;
 mod review;
+mod rules;
+mod schema;
+mod schema_check;
 mod selector;
 mod server;
 mod service;
+mod service_rules;
+mod slice_rules;
 mod status;
 pub mod store;
+#[cfg(test)]
+mod tests;
 mod token;
+mod validation;
 mod verbs;
 mod world;
 mod writes;
 
 pub use access::BOUND_GROUP;
 #[allow(unused_imports, reason = "the example needs fewer of these names than the tests")]
+pub use cluster_ip::ClusterIp;
+#[allow(unused_imports, reason = "as above")]
 pub use fault::{Fault, FaultKind};
+#[allow(unused_imports, reason = "as above")]
+pub use multi_cluster::Export;
 pub use pod::Pod;
 pub use server::KubernetesServer;
 pub use service::Headless;

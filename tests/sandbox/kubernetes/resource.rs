@@ -8,16 +8,25 @@ use axum::http::Method;
 pub struct Resource {
     /// API group, empty for the core group.
     pub group: &'static str,
+    /// The versions it can be served in, the stored one first.
+    pub versions: &'static [&'static str],
     /// Name in paths.
     pub plural: &'static str,
     /// Name in objects.
     pub kind: &'static str,
     /// Whether objects live in a namespace.
     pub namespaced: bool,
+    /// Whether it is of a CustomResourceDefinition: with a schema, a generation and a status sub-resource.
+    pub custom: bool,
 }
 
 const fn resource(group: &'static str, plural: &'static str, kind: &'static str) -> Resource {
-    Resource { group, plural, kind, namespaced: true }
+    Resource { group, versions: &["v1"], plural, kind, namespaced: true, custom: false }
+}
+
+const fn multi_cluster(plural: &'static str, kind: &'static str) -> Resource {
+    let versions = &["v1beta1", "v1alpha1"];
+    Resource { versions, custom: true, ..resource("multicluster.x-k8s.io", plural, kind) }
 }
 
 /// Kubernetes Services.
@@ -33,21 +42,54 @@ pub static EVENTS: Resource = resource("events.k8s.io", "events", "Event");
 pub static PODS: Resource = resource("", "pods", "Pod");
 /// Namespaces.
 pub static NAMESPACES: Resource =
-    Resource { group: "", plural: "namespaces", kind: "Namespace", namespaced: false };
+    Resource { namespaced: false, ..resource("", "namespaces", "Namespace") };
+/// The Services that a cluster offers to its clusterset.
+pub static SERVICE_EXPORTS: Resource = multi_cluster("serviceexports", "ServiceExport");
+/// The services of the clusterset as a cluster sees them.
+pub static SERVICE_IMPORTS: Resource = multi_cluster("serviceimports", "ServiceImport");
+/// What a cluster says about itself, such as its id.
+pub static CLUSTER_PROPERTIES: Resource = Resource {
+    versions: &["v1alpha1"],
+    namespaced: false,
+    custom: true,
+    ..resource("about.k8s.io", "clusterproperties", "ClusterProperty")
+};
 
-/// Everything that is stored; all in version v1.
-pub static RESOURCES: [&Resource; 6] =
-    [&SERVICES, &ENDPOINTS, &ENDPOINT_SLICES, &EVENTS, &NAMESPACES, &PODS];
+/// Everything that is stored.
+pub static RESOURCES: [&Resource; 9] = [
+    &SERVICES,
+    &ENDPOINTS,
+    &ENDPOINT_SLICES,
+    &EVENTS,
+    &NAMESPACES,
+    &PODS,
+    &SERVICE_EXPORTS,
+    &SERVICE_IMPORTS,
+    &CLUSTER_PROPERTIES,
+];
 
 impl Resource {
-    /// `v1` or `<group>/v1`
+    /// `v1` or `<group>/<version>`, in the stored version.
     pub fn api_version(&self) -> String {
-        if self.group.is_empty() { "v1".to_owned() } else { format!("{}/v1", self.group) }
+        self.api_version_of(self.versions[0])
+    }
+
+    /// `v1` or `<group>/<version>`
+    pub fn api_version_of(&self, version: &str) -> String {
+        if self.group.is_empty() { version.to_owned() } else { format!("{}/{version}", self.group) }
+    }
+
+    /// Whether it has a status sub-resource here, so that its status is written by requests of their own.
+    pub fn has_status(&self) -> bool {
+        self.custom && self.namespaced
     }
 
     /// The resource of an object, by its apiVersion and kind.
     pub fn of_object(api_version: &str, kind: &str) -> Option<&'static Resource> {
-        RESOURCES.into_iter().find(|known| known.kind == kind && known.api_version() == api_version)
+        let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
+        RESOURCES.into_iter().find(|known| {
+            known.kind == kind && known.group == group && known.versions.contains(&version)
+        })
     }
 }
 
@@ -97,7 +139,15 @@ impl Target {
         let known = RESOURCES
             .into_iter()
             .find(|known| known.group == self.group && known.plural == self.plural);
-        known.filter(|_| self.version == "v1" && self.subresource.is_empty())
+        known.filter(|known| {
+            known.versions.contains(&self.version.as_str())
+                && (self.subresource.is_empty() || known.has_status() && self.is_status())
+        })
+    }
+
+    /// Whether it is the status sub-resource of an object.
+    pub fn is_status(&self) -> bool {
+        self.subresource == "status"
     }
 
     /// RBAC's verb for a method on this target.

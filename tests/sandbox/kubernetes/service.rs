@@ -179,12 +179,26 @@ impl From<Headless> for Value {
 
 /// Fills in what the server fills in: type, protocol and target of ports, address family.
 pub(super) fn with_defaults(mut service: Value) -> Value {
+    client_defaults(&mut service);
     let spec = &mut service["spec"];
-    default(spec, "type", "ClusterIP");
-    default(spec, "sessionAffinity", "None");
     if spec["type"] != "ExternalName" {
         default(spec, "ipFamilies", vec!["IPv4"]);
         default(spec, "ipFamilyPolicy", "SingleStack");
+    }
+    service
+}
+
+/// The same without families, which depend on the cluster.
+pub(super) fn client_defaults(service: &mut Value) {
+    let spec = &mut service["spec"];
+    default(spec, "type", "ClusterIP");
+    default(spec, "sessionAffinity", "None");
+    if spec["sessionAffinity"] == "ClientIP" {
+        default(&mut spec["sessionAffinityConfig"]["clientIP"], "timeoutSeconds", 10800);
+    } else if let Some(spec) = spec.as_object_mut() {
+        spec.remove("sessionAffinityConfig");
+    }
+    if spec["type"] != "ExternalName" {
         default(spec, "internalTrafficPolicy", "Cluster");
     }
     for port in spec["ports"].as_array_mut().into_iter().flatten() {
@@ -192,7 +206,6 @@ pub(super) fn with_defaults(mut service: Value) -> Value {
         default(port, "protocol", "TCP");
         default(port, "targetPort", number);
     }
-    service
 }
 
 fn default(object: &mut Value, key: &str, value: impl Into<Value>) {

@@ -12,14 +12,14 @@ pub struct Failure {
     pub code: StatusCode,
     reason: &'static str,
     message: String,
-    details: Value,
+    pub(super) details: Value,
     continue_token: Option<String>,
     /// Seconds for a `Retry-After` header.
     pub retry_after: Option<u32>,
 }
 
 impl Failure {
-    fn new(code: StatusCode, reason: &'static str, message: impl Into<String>) -> Self {
+    pub(super) fn new(code: StatusCode, reason: &'static str, message: impl Into<String>) -> Self {
         Self {
             code,
             reason,
@@ -108,7 +108,7 @@ impl Failure {
     pub fn unsupported_media_type(sent: &str) -> Self {
         let text = format!(
             "the body of the request was in an unknown format - accepted media types include: \
-             application/merge-patch+json, not {sent}"
+             application/merge-patch+json, application/apply-patch+yaml, not {sent}"
         );
         Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", text)
     }
@@ -156,7 +156,7 @@ impl Failure {
     }
 }
 
-fn details(group: &str, plural: &str, name: &str) -> Value {
+pub(super) fn details(group: &str, plural: &str, name: &str) -> Value {
     let mut details = json!({"kind": plural});
     if !name.is_empty() {
         details["name"] = name.into();
@@ -167,7 +167,7 @@ fn details(group: &str, plural: &str, name: &str) -> Value {
     details
 }
 
-fn qualified(group: &str, plural: &str) -> String {
+pub(super) fn qualified(group: &str, plural: &str) -> String {
     if group.is_empty() { plural.to_owned() } else { format!("{plural}.{group}") }
 }
 

@@ -122,7 +122,8 @@ impl Store {
         removed
     }
 
-    fn ensure_namespace(&mut self, name: &str) {
+    /// Makes a namespace, unless it is there.
+    pub fn ensure_namespace(&mut self, name: &str) {
         if self.get(&NAMESPACES, "", name).is_none() {
             let object = json!({
                 "apiVersion": "v1", "kind": "Namespace",

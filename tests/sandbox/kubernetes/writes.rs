@@ -1,119 +1,145 @@
-//! Writes by the administrator, so that kubectl can change a served cluster: create, replace, merge-patch, delete. The
-//! endpoint controllers then run as after a change by a test.
+//! Writes by HTTP: create, replace, patch, delete, in the order of checks of a real server. The endpoint controllers
+//! and the garbage collector then run as after a change by a test.
 
-use axum::http::Method;
-use serde_json::{Value, json};
+use axum::http::{HeaderMap, Method};
+use serde::Deserialize;
+use serde_json::Value;
 
-use super::events;
-use super::resource::{EVENTS, Resource, Target};
+use super::access::User;
+use super::managers::Manager;
+use super::resource::{Resource, Target};
 use super::status::Failure;
 use super::world::World;
+use super::{create, patch, removal};
+
+/// The query parameters of a write.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct WriteParameters {
+    field_manager: String,
+    field_validation: String,
+    /// Takes fields over from other managers.
+    pub force: String,
+    dry_run: String,
+}
+
+/// A request that changes an object.
+pub struct Write<'a> {
+    /// Who sends it.
+    pub user: &'a User,
+    /// What it is about.
+    pub resource: &'static Resource,
+    /// Where that is.
+    pub target: &'a Target,
+    /// Its query.
+    pub parameters: WriteParameters,
+    /// Its headers.
+    pub headers: &'a HeaderMap,
+    /// Its body.
+    pub body: &'a [u8],
+}
 
 /// Answers a request that changes an object.
-pub fn write(
-    world: &mut World,
-    method: &Method,
-    resource: &'static Resource,
-    target: &Target,
-    content_type: &str,
-    body: &[u8],
-) -> Result<Value, Failure> {
-    let (namespace, name) = (target.namespace.as_str(), target.name.as_str());
-    match (method, name.is_empty()) {
-        (&Method::POST, true) => create(world, resource, namespace, object(body)?),
-        (&Method::PUT, false) => {
-            existing(world, resource, namespace, name)?;
-            let mut replacement = object(body)?;
-            replacement["metadata"]["name"] = name.into();
-            Ok(world.put(place(resource, namespace, replacement)))
-        }
-        (&Method::PATCH, false) => patch(world, resource, target, content_type, body),
-        (&Method::DELETE, false) => {
-            existing(world, resource, namespace, name)?;
-            world.delete(resource, namespace, name);
-            Ok(json!({
-                "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success",
-                "details": {"name": name, "kind": resource.plural},
-            }))
+pub fn write(world: &mut World, method: &Method, write: &Write<'_>) -> Result<Value, Failure> {
+    if !write.parameters.dry_run.is_empty() {
+        return Err(Failure::bad_request("the sandbox makes no dry runs"));
+    }
+    match (method, write.target.name.is_empty()) {
+        (&Method::POST, true) => create::create(world, write),
+        (&Method::PUT, false) => patch::replace(world, write),
+        (&Method::PATCH, false) => patch::patch(world, write),
+        (&Method::DELETE, false) if write.target.subresource.is_empty() => {
+            removal::delete(world, write)
         }
         _ => Err(Failure::method_not_allowed()),
     }
 }
 
-fn create(
-    world: &mut World,
-    resource: &'static Resource,
-    namespace: &str,
-    object: Value,
-) -> Result<Value, Failure> {
-    if *resource == EVENTS {
-        return events::create(&mut world.store, namespace, object);
+impl Write<'_> {
+    /// The object that it is about.
+    pub fn present(&self, world: &World) -> Result<Value, Failure> {
+        let found = world.store.get(self.resource, &self.target.namespace, &self.target.name);
+        let found = found.map(|object| (*object).clone());
+        found.ok_or_else(|| Failure::not_found(self.resource, &self.target.name))
     }
-    let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-    if name.is_empty() {
-        let causes = ["metadata.name: Required value: name or generateName is required".to_owned()];
-        return Err(Failure::invalid(resource, "", &causes));
-    }
-    if existing(world, resource, namespace, &name).is_ok() {
-        return Err(Failure::already_exists(resource, &name));
-    }
-    Ok(world.put(place(resource, namespace, object)))
-}
 
-fn patch(
-    world: &mut World,
-    resource: &'static Resource,
-    target: &Target,
-    content_type: &str,
-    body: &[u8],
-) -> Result<Value, Failure> {
-    let mut object_now = existing(world, resource, &target.namespace, &target.name)?;
-    if content_type != "application/merge-patch+json" {
-        return Err(Failure::unsupported_media_type(content_type));
+    /// The JSON of the body.
+    pub fn json(&self) -> Result<Value, Failure> {
+        serde_json::from_slice(self.body)
+            .map_err(|error| Failure::bad_request(format!("the object could not be read: {error}")))
     }
-    merge(&mut object_now, object(body)?);
-    Ok(world.put(place(resource, &target.namespace, object_now)))
-}
 
-/// RFC 7396.
-fn merge(target: &mut Value, patch: Value) {
-    let Value::Object(patch) = patch else {
-        *target = patch;
-        return;
-    };
-    if !target.is_object() {
-        *target = json!({});
+    /// The object in the body, which is of the kind and namespace of the path.
+    pub fn object(&self) -> Result<Value, Failure> {
+        let mut object = self.json()?;
+        let version = self.resource.api_version_of(&self.target.version);
+        for (key, wanted) in [("apiVersion", version.as_str()), ("kind", self.resource.kind)] {
+            let sent = object[key].as_str().unwrap_or(wanted);
+            if sent != wanted {
+                return Err(Failure::bad_request(format!(
+                    "the {key} in the data ({sent}) does not match the expected {key} ({wanted})"
+                )));
+            }
+        }
+        let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
+        if !namespace.is_empty() && namespace != self.target.namespace {
+            return Err(Failure::bad_request(
+                "the namespace of the provided object does not match the namespace sent on the \
+                 request",
+            ));
+        }
+        self.place(&mut object);
+        Ok(object)
     }
-    let members = target.as_object_mut().expect("made an object above");
-    for (key, value) in patch {
-        if value.is_null() {
-            members.remove(&key);
-        } else {
-            merge(members.entry(key).or_insert(Value::Null), value);
+
+    /// Sets what the path says: kind and namespace, in the stored version.
+    pub fn place(&self, object: &mut Value) {
+        object["apiVersion"] = self.resource.api_version().into();
+        object["kind"] = self.resource.kind.into();
+        if self.resource.namespaced {
+            object["metadata"]["namespace"] = self.target.namespace.as_str().into();
         }
     }
-}
 
-fn existing(
-    world: &World,
-    resource: &Resource,
-    namespace: &str,
-    name: &str,
-) -> Result<Value, Failure> {
-    let found = world.store.get(resource, namespace, name);
-    found.map(|object| (*object).clone()).ok_or_else(|| Failure::not_found(resource, name))
-}
-
-fn object(body: &[u8]) -> Result<Value, Failure> {
-    serde_json::from_slice(body)
-        .map_err(|error| Failure::bad_request(format!("the object could not be read: {error}")))
-}
-
-fn place(resource: &Resource, namespace: &str, mut object: Value) -> Value {
-    object["apiVersion"] = resource.api_version().into();
-    object["kind"] = resource.kind.into();
-    if resource.namespaced {
-        object["metadata"]["namespace"] = namespace.into();
+    /// A header's text.
+    pub fn header(&self, name: &str) -> &str {
+        self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
     }
-    object
+
+    /// Whether unknown fields are an error.
+    pub fn is_strict(&self) -> bool {
+        self.parameters.field_validation == "Strict"
+    }
+
+    /// Whether an apply names its manager itself.
+    pub fn names_manager(&self) -> bool {
+        !self.parameters.field_manager.is_empty()
+    }
+
+    /// The field manager: as named, or else the program of the user agent.
+    pub fn manager(&self, world: &World, operation: &'static str) -> Manager<'_> {
+        let agent = self.header("user-agent").split('/').next().unwrap_or_default();
+        let named = self.parameters.field_manager.as_str();
+        Manager {
+            name: if named.is_empty() { agent } else { named },
+            operation,
+            subresource: &self.target.subresource,
+            api_version: self.resource.api_version_of(&self.target.version),
+            time: world.now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+        }
+    }
+
+    /// Asks the admission policy, which the administrator is not subject to.
+    pub fn admit(
+        &self,
+        world: &World,
+        name: &str,
+        before: Option<&Value>,
+        after: Option<&Value>,
+    ) -> Result<(), Failure> {
+        if self.user.is_administrator() || !world.multi_cluster.enforces_admission {
+            return Ok(());
+        }
+        super::admission::check(self.resource, name, before, after)
+    }
 }

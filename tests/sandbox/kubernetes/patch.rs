@@ -1,0 +1,180 @@
+//! Changes of an object that is there: a replacement, a JSON merge patch (RFC 7386), or an apply on a status. The
+//! object itself and its status are changed by requests of their own.
+
+use serde_json::{Value, json};
+
+use super::managers::{Manager, Types};
+use super::resource::{SERVICE_EXPORTS, SERVICES};
+use super::status::Failure;
+use super::world::World;
+use super::writes::Write;
+use super::{apply, metadata, schema, schema_check, validation};
+
+/// Answers a PUT.
+pub fn replace(world: &mut World, write: &Write<'_>) -> Result<Value, Failure> {
+    let before = write.present(world)?;
+    let object = write.object()?;
+    store(world, write, &before, object, None)
+}
+
+/// Answers a PATCH, by its content type.
+pub fn patch(world: &mut World, write: &Write<'_>) -> Result<Value, Failure> {
+    let before = write.present(world)?;
+    let is_apply_target = *write.resource == SERVICE_EXPORTS && write.target.is_status();
+    match write.header("content-type") {
+        "application/merge-patch+json" => {
+            let mut object = before.clone();
+            merge(&mut object, write.json()?);
+            store(world, write, &before, object, None)
+        }
+        "application/apply-patch+yaml" if is_apply_target => apply(world, write, &before),
+        other => Err(Failure::unsupported_media_type(other)),
+    }
+}
+
+/// RFC 7386.
+fn merge(target: &mut Value, patch: Value) {
+    let Value::Object(patch) = patch else {
+        *target = patch;
+        return;
+    };
+    if !target.is_object() {
+        *target = json!({});
+    }
+    let members = target.as_object_mut().expect("made an object above");
+    for (key, value) in patch {
+        if value.is_null() {
+            members.remove(&key);
+        } else {
+            merge(members.entry(key).or_insert(Value::Null), value);
+        }
+    }
+}
+
+fn apply(world: &mut World, write: &Write<'_>, before: &Value) -> Result<Value, Failure> {
+    if !write.names_manager() {
+        return Err(Failure::bad_request(
+            "PatchOptions.meta.k8s.io \"\" is invalid: fieldManager: Required value: is required \
+             for apply patch",
+        ));
+    }
+    let applied = write.object()?;
+    check_applied(world, write, &applied)?;
+    let manager = write.manager(world, "Apply");
+    let force = write.parameters.force == "true";
+    let merged = apply::merge(before, &applied, &manager, force)?;
+    let mut object = before.clone();
+    object["status"]["conditions"] = merged.conditions.into();
+    for key in ["resourceVersion", "uid"] {
+        if !applied["metadata"][key].is_null() {
+            object["metadata"][key] = applied["metadata"][key].clone();
+        }
+    }
+    let owned = (merged.set, merged.owned);
+    store(world, write, before, object, Some((manager, owned)))
+}
+
+/// Unlike other writes, an apply of a field that is not declared fails.
+fn check_applied(world: &World, write: &Write<'_>, applied: &Value) -> Result<(), Failure> {
+    if applied["metadata"]["managedFields"].as_array().is_some_and(|it| !it.is_empty()) {
+        return Err(Failure::bad_request("metadata.managedFields must be nil"));
+    }
+    let schema = schema::of(write.resource, world.multi_cluster.declares_slice_objects);
+    let unknown = schema_check::prune(&mut applied.clone(), &schema.unwrap_or_default());
+    let Some(field) = unknown.first() else { return Ok(()) };
+    let Write { resource, target, .. } = write;
+    let (namespace, name) = (&target.namespace, &target.name);
+    let version = resource.api_version_of(&target.version);
+    Err(Failure::internal(format!(
+        "failed to create typed patch object ({namespace}/{name}; {version}, Kind={}): .{field}: \
+         field not declared in schema",
+        resource.kind
+    )))
+}
+
+/// Checks a changed object and stores it, unless nothing is different.
+fn store(
+    world: &mut World,
+    write: &Write<'_>,
+    before: &Value,
+    mut object: Value,
+    applied: Option<(Manager<'_>, (Types, Types))>,
+) -> Result<Value, Failure> {
+    let name = write.target.name.as_str();
+    check_identity(write, before, &object)?;
+    write.place(&mut object);
+    metadata::restore(&mut object, Some(before));
+    keep_other_part(&mut object, before, write);
+    let object =
+        validation::complete(world, write.resource, object, Some(before), write.is_strict())?;
+    write.admit(world, name, Some(before), Some(&object))?;
+    let object = noted(world, write, before, object, applied);
+    Ok(world.keep_sent(write.resource, object))
+}
+
+/// Name, UID and version are those of the object that is there.
+fn check_identity(write: &Write<'_>, before: &Value, object: &Value) -> Result<(), Failure> {
+    let (resource, name) = (write.resource, write.target.name.as_str());
+    let (sent, is) = (&object["metadata"], &before["metadata"]);
+    if !sent["name"].is_null() && sent["name"] != is["name"] {
+        let text = "the name of the object does not match the name on the URL";
+        return Err(Failure::bad_request(text));
+    }
+    if !sent["uid"].is_null() && sent["uid"] != is["uid"] {
+        return Err(Failure::precondition(resource, name, "UID", &sent["uid"], &is["uid"]));
+    }
+    let version = &sent["resourceVersion"];
+    if !version.is_null() && *version != "" && *version != is["resourceVersion"] {
+        return Err(Failure::stale(resource, name));
+    }
+    Ok(())
+}
+
+/// A write of the status changes nothing else, and a write of the object no status.
+fn keep_other_part(object: &mut Value, before: &Value, write: &Write<'_>) {
+    if write.target.is_status() {
+        let status = object["status"].take();
+        *object = before.clone();
+        object["status"] = status;
+    } else if write.resource.has_status() || *write.resource == SERVICES {
+        object["status"] = before["status"].clone();
+    }
+    if object["metadata"]["name"].is_null() {
+        object["metadata"]["name"] = before["metadata"]["name"].clone();
+    }
+    if object["status"].is_null()
+        && let Some(members) = object.as_object_mut()
+    {
+        members.remove("status");
+    }
+}
+
+/// The object with its manager's entry; as it was, if the write changes nothing.
+fn noted(
+    world: &World,
+    write: &Write<'_>,
+    before: &Value,
+    mut object: Value,
+    applied: Option<(Manager<'_>, (Types, Types))>,
+) -> Value {
+    if let Some((manager, (set, owned))) = applied {
+        if object != *before || manager.conditions(before) != owned {
+            manager.changed(&mut object, Some((&set, &owned)));
+        }
+        return object;
+    }
+    if object == *before {
+        return object;
+    }
+    let manager = write.manager(world, "Update");
+    if !write.target.is_status() {
+        manager.changed(&mut object, None);
+        return object;
+    }
+    let now = apply::types(&object);
+    let lists = [before, &object].map(|it| apply::list(&it["status"]["conditions"]));
+    let set = apply::changed(&lists[0], &lists[1], &(&now | &apply::types(before)));
+    let owned = &(&set | &manager.conditions(before)) & &now;
+    manager.changed(&mut object, Some((&set, &owned)));
+    object
+}

@@ -1,0 +1,122 @@
+//! Server-side apply on the status of a ServiceExport.
+
+use serde_json::{Value, json};
+
+use super::super::multi_cluster::Export;
+use super::client::{APPLY, Cluster, MCS};
+
+fn condition(kind: &str, status: &str) -> Value {
+    json!({
+        "type": kind, "status": status, "reason": "Any", "message": "",
+        "lastTransitionTime": "2026-01-02T03:04:05Z",
+    })
+}
+
+fn body(conditions: &[Value]) -> Value {
+    json!({
+        "apiVersion": "multicluster.x-k8s.io/v1beta1", "kind": "ServiceExport",
+        "metadata": {"name": "web", "namespace": "shop"}, "status": {"conditions": conditions},
+    })
+}
+
+fn cluster() -> Cluster {
+    let mut cluster = Cluster::new();
+    cluster.world.put(Export::new("shop", "web").into());
+    cluster
+}
+
+fn apply(cluster: &mut Cluster, query: &str, body: &Value) -> (u16, Value) {
+    cluster.send("PATCH", &format!("{MCS}/serviceexports/web/status?{query}"), APPLY, body)
+}
+
+const OURS: &str = "fieldManager=cloud-map-sync&force=true";
+
+fn conditions(object: &Value) -> Vec<String> {
+    let conditions = object["status"]["conditions"].as_array().cloned().unwrap_or_default();
+    let text = |key: &str, it: &Value| it[key].as_str().unwrap_or_default().to_owned();
+    conditions.iter().map(|it| format!("{} {}", text("type", it), text("status", it))).collect()
+}
+
+#[test]
+fn conditions_that_are_no_longer_applied_go_and_those_of_others_stay() {
+    let mut cluster = cluster();
+    let other = "fieldManager=other&force=true";
+    apply(&mut cluster, other, &body(&[condition("Theirs", "True"), condition("Both", "True")]));
+    let all =
+        [condition("Valid", "True"), condition("Conflict", "False"), condition("Both", "True")];
+    let (status, object) = apply(&mut cluster, OURS, &body(&all));
+    assert_eq!(status, 200, "{object}");
+    assert_eq!(conditions(&object), ["Theirs True", "Both True", "Valid True", "Conflict False"]);
+
+    let (_, object) = apply(&mut cluster, OURS, &body(&[condition("Valid", "False")]));
+    assert_eq!(conditions(&object), ["Theirs True", "Both True", "Valid False"]);
+
+    let (_, object) = apply(&mut cluster, other, &body(&[]));
+    assert_eq!(conditions(&object), ["Valid False"]);
+}
+
+#[test]
+fn applying_the_same_again_changes_nothing() {
+    let mut cluster = cluster();
+    let (_, first) = apply(&mut cluster, OURS, &body(&[condition("Valid", "True")]));
+    cluster.world.clock_ahead = std::time::Duration::from_mins(1);
+    let (_, second) = apply(&mut cluster, OURS, &body(&[condition("Valid", "True")]));
+    assert_eq!(first, second);
+    let (_, third) = apply(&mut cluster, OURS, &body(&[condition("Valid", "False")]));
+    assert!(third["metadata"]["resourceVersion"] != first["metadata"]["resourceVersion"]);
+    assert_eq!(third["metadata"]["generation"], 1);
+}
+
+#[test]
+fn a_condition_of_another_manager_is_taken_over_only_by_force() {
+    let mut cluster = cluster();
+    apply(&mut cluster, "fieldManager=other", &body(&[condition("Valid", "True")]));
+    let wanted = body(&[condition("Valid", "False")]);
+    let (status, refused) = apply(&mut cluster, "fieldManager=cloud-map-sync", &wanted);
+    assert_eq!((status, &refused["reason"]), (409, &json!("Conflict")));
+    let (status, object) = apply(&mut cluster, OURS, &wanted);
+    assert_eq!((status, conditions(&object)), (200, vec!["Valid False".to_owned()]));
+    let (_, object) = apply(&mut cluster, OURS, &body(&[]));
+    assert_eq!(conditions(&object), [""; 0]);
+}
+
+#[test]
+fn conditions_of_a_test_or_of_a_merge_patch_belong_to_others() {
+    let mut cluster = cluster();
+    let mut export = cluster.get(&format!("{MCS}/serviceexports/web")).1;
+    export["status"]["conditions"] = json!([condition("Old", "True")]);
+    cluster.world.put(export);
+    let administrator = cluster.administrator.clone();
+    let status = format!("{MCS}/serviceexports/web/status");
+    let merged = body(&[condition("Old", "True"), condition("Ready", "True")]);
+    cluster.send_as(&administrator, "PATCH", &status, super::client::MERGE, &merged);
+    apply(&mut cluster, OURS, &body(&[condition("Ready", "True"), condition("Valid", "True")]));
+    let (_, object) = apply(&mut cluster, OURS, &body(&[]));
+    assert_eq!(conditions(&object), ["Old True", "Ready True"]);
+}
+
+#[test]
+fn an_apply_that_is_no_status_of_this_export_is_refused() {
+    let unknown = |key: &str| {
+        let mut body = body(&[condition("Valid", "True")]);
+        body["status"][key] = "Present".into();
+        body
+    };
+    let mut stale = body(&[]);
+    stale["metadata"]["resourceVersion"] = "1".into();
+    let mut incomplete = condition("Valid", "True");
+    incomplete["reason"] = "".into();
+    let twice = [condition("Valid", "True"), condition("Valid", "False")];
+    for (query, body, expected) in [
+        (OURS, unknown("endpointSliceObjects"), 500),
+        (OURS, stale, 409),
+        (OURS, body(&[incomplete]), 422),
+        (OURS, body(&twice), 422),
+        ("force=true", body(&[]), 400),
+    ] {
+        let (status, answer) = apply(&mut cluster(), query, &body);
+        assert_eq!(status, expected, "{answer}");
+    }
+    let path = format!("{MCS}/serviceexports/none/status?{OURS}");
+    assert_eq!(cluster().send("PATCH", &path, APPLY, &body(&[])).0, 404);
+}

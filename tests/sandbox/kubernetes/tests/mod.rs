@@ -1,0 +1,11 @@
+//! What clients send to a cluster with the Multi-Cluster Services API, and what they are answered.
+
+mod admission;
+mod apply;
+mod client;
+mod create;
+mod delete;
+mod patch;
+mod served;
+mod services;
+mod slices;
