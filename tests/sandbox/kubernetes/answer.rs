@@ -3,11 +3,10 @@
 
 use std::sync::{Arc, Mutex};
 
-use axum::body::{Body, Bytes};
+use axum::body::Bytes;
 use axum::extract::Query;
 use axum::http::{HeaderMap, Method, Request, StatusCode, Uri};
 use axum::response::Response;
-use futures_util::stream;
 use serde_json::Value;
 
 use super::RequestLine;
@@ -15,6 +14,7 @@ use super::access::User;
 use super::discovery;
 use super::fault::{self, FaultKind};
 use super::list::{self, ListParameters};
+use super::reply::Answer;
 use super::resource::{ENDPOINTS, Resource, Target};
 use super::review;
 use super::status::Failure;
@@ -23,14 +23,6 @@ use super::writes::{self, Write};
 
 const DEPRECATION: &str =
     "299 - \"v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice\"";
-
-/// What goes out, before a fault may cut it.
-struct Answer {
-    status: StatusCode,
-    content_type: &'static str,
-    headers: Vec<(&'static str, String)>,
-    body: Vec<u8>,
-}
 
 /// A request, read whole.
 struct Call {
@@ -203,54 +195,4 @@ impl Call {
         let parameters = parameters.unwrap_or_default();
         Write { user, resource, target, parameters, headers: &self.headers, body: &self.body }
     }
-}
-
-impl Answer {
-    fn json(status: StatusCode, body: &Value) -> Self {
-        let body = serde_json::to_vec(body).expect("JSON of a JSON value");
-        Self { status, content_type: "application/json", headers: Vec::new(), body }
-    }
-
-    fn text(status: StatusCode, body: &str) -> Self {
-        let body = body.as_bytes().to_vec();
-        Self { status, content_type: "text/plain; charset=utf-8", headers: Vec::new(), body }
-    }
-
-    fn into_response(self, truncated: bool) -> Response {
-        let mut builder = Response::builder()
-            .status(self.status)
-            .header("content-type", self.content_type)
-            .header("content-length", self.body.len());
-        for (name, value) in self.headers {
-            builder = builder.header(name, value);
-        }
-        let body = if truncated { half(self.body) } else { self.body.into() };
-        builder.body(body).expect("valid headers")
-    }
-}
-
-impl From<Failure> for Answer {
-    fn from(failure: Failure) -> Self {
-        let mut answer = Self::json(failure.code, &failure.status());
-        if let Some(seconds) = failure.retry_after {
-            answer.headers.push(("retry-after", seconds.to_string()));
-        }
-        answer
-    }
-}
-
-/// The first half of a body, then a closed connection. The pause between lets the half reach the
-/// wire.
-fn half(mut body: Vec<u8>) -> Body {
-    body.truncate(body.len() / 2);
-    Body::from_stream(stream::unfold(Some(body), |rest| async move {
-        match rest {
-            Some(body) if !body.is_empty() => Some((Ok(body), Some(Vec::new()))),
-            Some(_) => {
-                tokio::task::yield_now().await;
-                Some((Err(std::io::Error::other("cut by the sandbox")), None))
-            }
-            None => None,
-        }
-    }))
 }

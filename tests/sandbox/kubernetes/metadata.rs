@@ -27,6 +27,16 @@ pub fn restore(object: &mut Value, before: Option<&Value>) {
     }
 }
 
+/// The generation grows with every change of what is neither metadata nor status.
+pub fn set_generation(object: &mut Value, before: Option<&Value>) {
+    let of = |object: &Value| object["metadata"]["generation"].as_u64().unwrap_or(1);
+    let generation = match before {
+        None => of(object),
+        Some(before) => of(before) + u64::from(before.get("spec") != object.get("spec")),
+    };
+    object["metadata"]["generation"] = generation.into();
+}
+
 /// What is wrong with an object's metadata.
 pub fn causes(resource: &Resource, metadata: &Value) -> Vec<String> {
     let name = metadata["name"].as_str().unwrap_or_default();

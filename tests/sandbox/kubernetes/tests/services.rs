@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::client::{Cluster, SERVICES, ours};
 use crate::sandbox::kubernetes::{ClusterIp, Headless, Pod};
 
-fn service(spec: Value) -> Value {
+fn service(spec: &Value) -> Value {
     let mut object = ours("web", json!({"spec": {"ports": [{"port": 80}]}}));
     for (key, value) in spec.as_object().expect("fields") {
         object["spec"][key] = value.clone();
@@ -50,7 +50,7 @@ fn a_service_gets_the_addresses_of_its_families() {
         let mut blue = Cluster::new();
         blue.world.addresses.families =
             cluster.iter().map(|it| if *it == "IPv4" { "IPv4" } else { "IPv6" }).collect();
-        let created = blue.created(SERVICES, &service(spec.clone()));
+        let created = blue.created(SERVICES, &service(&spec));
         assert_eq!(families(&created["spec"]), expected, "{spec}");
         assert_eq!(created["spec"]["clusterIP"], created["spec"]["clusterIPs"][0]);
     }
@@ -80,7 +80,7 @@ fn families_that_the_cluster_lacks_are_refused() {
              be 'RequireDualStack' or 'PreferDualStack' when multiple IP families are specified",
         ),
     ] {
-        let (status, body) = Cluster::new().create(SERVICES, &service(spec));
+        let (status, body) = Cluster::new().create(SERVICES, &service(&spec));
         assert_eq!((status, body["message"].as_str()), (422, Some(expected)));
     }
 }
@@ -90,7 +90,7 @@ fn the_first_address_stays_and_the_second_comes_and_goes() {
     let mut cluster = Cluster::new();
     cluster.world.addresses.families = vec!["IPv4", "IPv6"];
     let path = format!("{SERVICES}/web");
-    let created = cluster.created(SERVICES, &service(json!({})));
+    let created = cluster.created(SERVICES, &service(&json!({})));
     let mut patch = |spec: Value| cluster.patch(&path, &json!({ "spec": spec }));
 
     let both = json!({"ipFamilyPolicy": "PreferDualStack", "ipFamilies": ["IPv4", "IPv6"]});
@@ -141,16 +141,16 @@ fn ports_and_choices_are_checked() {
         (json!({"trafficDistribution": "Any"}), "spec.trafficDistribution: Unsupported value"),
         (json!({"ipFamilies": ["IPv5"]}), "spec.ipFamilies[0]"),
     ] {
-        let (status, body) = Cluster::new().create(SERVICES, &service(spec));
+        let (status, body) = Cluster::new().create(SERVICES, &service(&spec));
         let message = body["message"].as_str().unwrap_or_default();
         assert!(status == 422 && message.contains(expected), "{expected}: {message}");
     }
     let both = json!({"ports": [
         {"port": 53, "name": "a"}, {"port": 53, "name": "b", "protocol": "UDP"},
     ]});
-    assert_eq!(Cluster::new().create(SERVICES, &service(both)).0, 201);
+    assert_eq!(Cluster::new().create(SERVICES, &service(&both)).0, 201);
     let number = json!({"ports": [{"port": "80"}]});
-    assert_eq!(Cluster::new().create(SERVICES, &service(number)).0, 400);
+    assert_eq!(Cluster::new().create(SERVICES, &service(&number)).0, 400);
 }
 
 #[test]
