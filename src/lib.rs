@@ -7,6 +7,7 @@
 //!                               │ for each cluster                                     ▲
 //!                               ├─> reconcile: connect ─> publish ─> Events            │
 //!                               │     publish: observe ─> plan ─> passes + apply ─> report
+//!                               │     then for each clusterset: publish exports ─> import into each member
 //!                               ├─> actions: a question or a purge of a person ─> answer
 //!                               └─> cleanup: after a full sync, dead clusters and empty services
 //! ```
@@ -24,7 +25,7 @@
 //! | [`settings`] | the settings, each checked once |
 //! | [`publish`] | Kubernetes into Cloud Map: the two passes on one screen |
 //! | [`publish::observe`], [`publish::apply`] | all reads of a run; one change, one call |
-//! | [`import`] | Cloud Map into Kubernetes: so far the pure plan of the objects of an import |
+//! | [`import`] | Cloud Map into Kubernetes: observe, plan and apply the objects of the imports of a cluster |
 //! | [`publish::passes`], [`publish::plan`] | pure: the loop over the passes; every rule |
 //! | [`report`], [`event`] | pure: the report, its tables and metrics; payloads into scopes |
 //! | [`clusterset`] | pure: the exports of a clusterset as attributes, and the service that follows from them |
@@ -45,6 +46,7 @@
 //! | owner, marks | the installation, cluster and flow that an instance belongs to; the attributes that record them |
 //! | flow | the source of instances: annotated Services, or exports |
 //! | member | a cluster of a clusterset |
+//! | import | a ServiceImport with its derived Service, which has the virtual IP, and its EndpointSlices |
 //! | export record, cluster record | an instance without an address, which describes an export or a member |
 //! | claim, holder | a name that a Service asks for; the Service that gets it |
 //! | observation | the input of a plan: the claims and endpoints of the cluster, and the contents of Cloud Map |

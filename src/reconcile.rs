@@ -1,6 +1,8 @@
 //! The run of one cluster of an invocation: connects to it, publishes its Services (observe, plan, apply), and creates
 //! Kubernetes Events for the notices. Returns the cluster's report and its claims.
 
+mod multi_cluster;
+
 use std::sync::Arc;
 
 use futures_util::{StreamExt, TryStreamExt, stream};
@@ -12,12 +14,14 @@ use crate::eks;
 use crate::error::chain;
 use crate::kubernetes::desired::{self, Reading};
 use crate::model::{Flow, Notice, Owner, Registry, Selection, Timestamp};
-use crate::publish::observe::{self, ReadBy, SharedRegistry, World};
+use crate::publish::observe::{self, ReadBy, SharedRegistry, Source, World};
 use crate::publish::plan::{Adoption, Claimed, Rules};
 use crate::publish::{self, Options};
 use crate::report::{ClusterReport, Mode};
 use crate::settings::{Cluster, Settings};
 use crate::time::Deadline;
+
+pub use multi_cluster::{Joined, Published};
 
 /// The number of Events that are created at once.
 const EVENTS_SIDE_BY_SIDE: usize = 8;
@@ -160,7 +164,7 @@ impl Invocation<'_> {
     ) -> World<'w> {
         World {
             kubernetes: &connection.kubernetes,
-            reading: self.reading(cluster),
+            source: Source::Annotations(self.reading(cluster)),
             owner: Owner {
                 id: self.settings.owner_id.clone(),
                 cluster: connection.cluster.arn.clone(),
@@ -187,7 +191,7 @@ impl Invocation<'_> {
         rules.clone()
     }
 
-    fn reading(&self, cluster: &Cluster) -> Reading {
+    pub(crate) fn reading(&self, cluster: &Cluster) -> Reading {
         Reading {
             prefix: self.settings.annotation_prefix.clone(),
             default_namespace: cluster.default_namespace.clone(),

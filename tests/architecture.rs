@@ -15,10 +15,20 @@ const LIMITED: &[(&str, &[&str])] = &[
     ("report", &["error", "model"]),
     ("clusterset", &["error", "model"]),
     ("event", &["error", "model"]),
-    ("publish/plan", &["error", "model"]),
-    ("import", &["error", "model", "clusterset"]),
+    ("publish/plan", &["error", "model", "clusterset"]),
+    ("import/plan", &["error", "model", "clusterset"]),
+    ("import/sources", &["error", "model", "clusterset", "import/plan"]),
+    ("import/read", &["error", "model", "import/plan"]),
+    (
+        "import/observe",
+        &["error", "model", "clusterset", "kubernetes", "import/plan", "import/read"],
+    ),
+    ("import/apply", &["error", "kubernetes", "time", "import/plan", "import/read"]),
     ("publish/passes", &["error", "model", "report", "publish/plan"]),
-    ("publish/observe", &["error", "model", "cloud_map", "kubernetes", "time", "publish/plan"]),
+    (
+        "publish/observe",
+        &["error", "model", "cloud_map", "kubernetes", "time", "clusterset", "publish/plan"],
+    ),
     ("publish/apply", &["error", "model", "cloud_map", "time", "publish/passes", "publish/plan"]),
 ];
 

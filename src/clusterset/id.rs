@@ -2,9 +2,11 @@
 //! the derived Service and its slices. None of these formats may ever change: another id would register every endpoint
 //! a second time, and another name would give an import a new virtual IP.
 
+use std::net::IpAddr;
+
 use sha2::{Digest, Sha256};
 
-use crate::model::clusterset::{ClusterId, ExportedEndpoint};
+use crate::model::clusterset::{ClusterId, PortOfService};
 use crate::model::{Family, Owner, ServiceRef, fingerprint};
 
 /// The id of the instance of an endpoint and one of its ports: `<tcp|udp|sctp>-<address>-<port>-<10 hexadecimal
@@ -14,18 +16,23 @@ use crate::model::{Family, Owner, ServiceRef, fingerprint};
 /// The digits are a hash of owner, cluster, Service, protocol, address, port and the name of the Service's port: the
 /// id of AWS's controller (`tcp-10_0_1_5-8080`) is the same for two clusters, and for two ports of a Service with one
 /// target. An id of an annotated Service's instance begins with `ip-`.
-pub fn instance(owner: &Owner, service: &ServiceRef, endpoint: &ExportedEndpoint) -> String {
-    let address = endpoint.address.to_string();
+pub fn instance(
+    owner: &Owner,
+    service: &ServiceRef,
+    address: IpAddr,
+    port: Option<(u16, &PortOfService)>,
+) -> String {
+    let address = address.to_string();
     let cluster = owner.cluster.as_str();
     let digits = |protocol: &str, port: &str, name: &str| {
         let of_service = [&owner.id, cluster, &service.namespace, &service.name];
         fingerprint::<5>(&[of_service.as_slice(), &[protocol, &address, port, name]].concat())
     };
     let written = address.replace(['.', ':'], "-");
-    match &endpoint.port {
-        Some(port) => {
-            let (protocol, number) = (port.protocol.as_str(), port.number.to_string());
-            let digits = digits(protocol, &number, &port.service_name);
+    match port {
+        Some((number, of_service)) => {
+            let (protocol, number) = (of_service.protocol.as_str(), number.to_string());
+            let digits = digits(protocol, &number, &of_service.name);
             format!("{}-{written}-{number}-{digits}", protocol.to_ascii_lowercase())
         }
         None => format!("address-{written}-{}", digits("", "", "")),
@@ -67,7 +74,7 @@ fn hash_of_name(service: &ServiceRef) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::clusterset::{EndpointPort, Protocol};
+    use crate::model::clusterset::Protocol;
     use crate::model::{ClusterArn, Flow};
 
     const LONGEST: &str = "fd00:1111:2222:3333:4444:5555:6666:7777";
@@ -78,36 +85,25 @@ mod tests {
         Owner { id: id.into(), cluster, flow: Flow::Exports }
     }
 
-    fn port(protocol: Protocol, number: u16, service_name: &str) -> EndpointPort {
-        EndpointPort {
-            name: service_name.into(),
-            protocol,
-            number,
-            service_name: service_name.into(),
-            service_protocol: protocol,
-            service_number: 80,
-            target: "http".into(),
-        }
+    /// A port of an endpoint, and the Service's port that leads to it.
+    type Port = Option<(u16, PortOfService)>;
+
+    fn port(protocol: Protocol, number: u16, name: &str) -> (u16, PortOfService) {
+        (number, PortOfService { protocol, name: name.into() })
     }
 
-    fn endpoint(address: &str, port: Option<EndpointPort>) -> ExportedEndpoint {
-        ExportedEndpoint {
-            address: address.parse().expect("an address"),
-            port,
-            ready: true,
-            hostname: None,
-            node: None,
-            zone: None,
-            region: None,
-        }
+    fn id_of(owner: &Owner, service: &ServiceRef, address: &str, port: &Port) -> String {
+        let address = address.parse().expect("an address");
+        instance(owner, service, address, port.as_ref().map(|(number, it)| (*number, it)))
     }
 
     fn web() -> ServiceRef {
         ServiceRef::new("shop", "web")
     }
 
-    fn id(address: &str, port: Option<EndpointPort>) -> String {
-        instance(&owner("cloud-map-sync", "blue"), &web(), &endpoint(address, port))
+    #[expect(clippy::needless_pass_by_value, reason = "a table reads better without references")]
+    fn id(address: &str, port: Port) -> String {
+        id_of(&owner("cloud-map-sync", "blue"), &web(), address, &port)
     }
 
     /// The first release registered these ids.
@@ -141,34 +137,22 @@ mod tests {
 
     #[test]
     fn each_part_tells_ids_apart() {
-        let plain = endpoint("10.0.1.5", Some(port(Protocol::Tcp, 8080, "http")));
-        let of = |owner: &Owner, service: (&str, &str), endpoint: &ExportedEndpoint| {
-            instance(owner, &ServiceRef::new(service.0, service.1), endpoint)
+        let of = |owner: &Owner, service: (&str, &str), address, port: &Port| {
+            id_of(owner, &ServiceRef::new(service.0, service.1), address, port)
         };
-        let blue = owner("a", "blue");
+        let (blue, web, address) = (owner("a", "blue"), ("shop", "web"), "10.0.1.5");
+        let plain = Some(port(Protocol::Tcp, 8080, "http"));
         let ids = [
-            of(&blue, ("shop", "web"), &plain),
-            of(&blue, ("shopw", "eb"), &plain),
-            of(&blue, ("shop", "api"), &plain),
-            of(&owner("b", "blue"), ("shop", "web"), &plain),
-            of(&owner("a", "green"), ("shop", "web"), &plain),
-            of(&blue, ("shop", "web"), &endpoint("10.0.1.6", plain.port.clone())),
-            of(&blue, ("shop", "web"), &endpoint("10.0.1.5", None)),
-            of(
-                &blue,
-                ("shop", "web"),
-                &endpoint("10.0.1.5", Some(port(Protocol::Udp, 8080, "http"))),
-            ),
-            of(
-                &blue,
-                ("shop", "web"),
-                &endpoint("10.0.1.5", Some(port(Protocol::Tcp, 8081, "http"))),
-            ),
-            of(
-                &blue,
-                ("shop", "web"),
-                &endpoint("10.0.1.5", Some(port(Protocol::Tcp, 8080, "web"))),
-            ),
+            of(&blue, web, address, &plain),
+            of(&blue, ("shopw", "eb"), address, &plain),
+            of(&blue, ("shop", "api"), address, &plain),
+            of(&owner("b", "blue"), web, address, &plain),
+            of(&owner("a", "green"), web, address, &plain),
+            of(&blue, web, "10.0.1.6", &plain),
+            of(&blue, web, address, &None),
+            of(&blue, web, address, &Some(port(Protocol::Udp, 8080, "http"))),
+            of(&blue, web, address, &Some(port(Protocol::Tcp, 8081, "http"))),
+            of(&blue, web, address, &Some(port(Protocol::Tcp, 8080, "web"))),
         ];
         let hashes: std::collections::BTreeSet<&str> =
             ids.iter().filter_map(|id| id.rsplit('-').next()).collect();

@@ -10,7 +10,9 @@
 mod arbitrary;
 pub mod attributes;
 pub mod conditions;
+pub mod endpoints;
 pub mod id;
+pub mod identity;
 #[cfg(test)]
 mod limits;
 pub mod merge;

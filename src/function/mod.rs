@@ -8,6 +8,7 @@ mod direct;
 mod fan_out;
 mod log;
 mod messages;
+mod multi_cluster;
 mod named;
 mod out_of_step;
 mod own_queue;

@@ -15,21 +15,31 @@ use crate::publish::plan::Claimed;
 use crate::reconcile::Invocation;
 use crate::report::{ClusterReport, EmptyServices, Report, Unfinished};
 
+/// The report of each cluster by its index in the settings, with its claims if it could be read.
+pub(super) type Runs = BTreeMap<usize, (ClusterReport, Option<Claimed>)>;
+
 /// The number of clusters that are synced at once.
 const CONCURRENT_CLUSTERS: usize = 8;
 
 impl Function {
     /// Reconciles every selected cluster. A failure of one does not stop the others.
     pub(super) async fn run(&self, invocation: &Invocation<'_>, selections: &Selections) -> Run {
-        let clusters = selections.iter().map(|(index, _)| &self.settings.clusters[index]);
+        let members = Box::pin(self.join(invocation, selections)).await;
+        let indexes = selections.iter().map(|(index, _)| index).chain(members.keys().copied());
+        let clusters = indexes.map(|index| &self.settings.clusters[index]);
         let registries =
             self.registries(clusters.map(|cluster| self.clients.registry_of(cluster))).await;
         let runs = selections.iter().map(|(index, selection)| {
             let registries = &registries;
             async move { (index, self.run_cluster(invocation, registries, index, selection).await) }
         });
-        let runs: BTreeMap<usize, (ClusterReport, Option<Claimed>)> =
+        let mut runs: Runs =
             stream::iter(runs).buffer_unordered(CONCURRENT_CLUSTERS).collect().await;
+        if !members.is_empty() {
+            let run =
+                self.run_clustersets(invocation, &registries, selections, (&members, &mut runs));
+            Box::pin(run).await;
+        }
         for (index, selection) in selections.iter() {
             self.out_of_step.record(&runs[&index].0, selection, invocation.now);
         }
@@ -84,7 +94,7 @@ impl Function {
         &self,
         invocation: &Invocation<'_>,
         registries: &BTreeMap<RegistryKey, SharedRegistry>,
-        runs: &BTreeMap<usize, (ClusterReport, Option<Claimed>)>,
+        runs: &Runs,
     ) -> Vec<EmptyServices> {
         let mut claimed = Claimed::default();
         let mut unknown = Vec::new();

@@ -48,6 +48,12 @@ impl Selections {
         Self(clusters.indexes().map(|index| (index, Selection::Everything)).collect())
     }
 
+    /// The Services selected in any cluster.
+    pub fn all(&self) -> Selection {
+        let all = self.0.values().cloned();
+        all.reduce(Selection::union).unwrap_or(Selection::Everything)
+    }
+
     pub fn is_everything(&self, clusters: &Configured<'_>) -> bool {
         *self == Self::everything(clusters)
     }

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::annotation;
 use super::endpoints;
-use super::object::Service;
-use super::read::Endpoints;
+use super::object::{EndpointSlice, Service};
+use super::read::{Endpoints, SOURCE_CLUSTER};
 use crate::model::{
-    AnnotatedService, Desired, Endpoint, Family, NamespaceReference, ServicePort, ServiceRef,
+    Desired, Endpoint, Family, NamespaceReference, PublishedService, ServicePort, ServiceRef,
 };
 
 /// The annotation of an Endpoints object whose addresses are truncated (value `truncated`). Before Kubernetes 1.22 its
@@ -38,7 +38,7 @@ pub fn desired(services: &[Service], reading: &Reading) -> Desired {
 }
 
 /// Converts a headless Service; `None` if it is not annotated.
-pub fn annotated(service: &Service, reading: &Reading) -> Option<AnnotatedService> {
+pub fn annotated(service: &Service, reading: &Reading) -> Option<PublishedService> {
     let Service { metadata, spec } = service;
     let own = || NamespaceReference::NameOrId(metadata.namespace.clone());
     let namespace = reading.default_namespace.clone().unwrap_or_else(own);
@@ -48,7 +48,7 @@ pub fn annotated(service: &Service, reading: &Reading) -> Option<AnnotatedServic
         let number = u16::try_from(port.port?).ok()?;
         Some(ServicePort { name: port.name.clone(), number })
     });
-    Some(AnnotatedService {
+    Some(PublishedService {
         uid: metadata.uid.clone(),
         created,
         claims,
@@ -56,6 +56,7 @@ pub fn annotated(service: &Service, reading: &Reading) -> Option<AnnotatedServic
         families: families(service),
         endpoints: None,
         truncated: false,
+        export: None,
     })
 }
 
@@ -63,6 +64,19 @@ pub fn annotated(service: &Service, reading: &Reading) -> Option<AnnotatedServic
 pub fn all_endpoints(read: &Endpoints) -> Vec<Endpoint> {
     match read {
         Endpoints::Slices(slices) => endpoints::from_slices(slices),
+        Endpoints::Core(core) => endpoints::from_core(core),
+    }
+}
+
+/// The same, without those that were imported from other clusters: they are never exported again.
+pub fn own_endpoints(read: &Endpoints) -> Vec<Endpoint> {
+    match read {
+        Endpoints::Slices(slices) => {
+            let is_own =
+                |slice: &&EndpointSlice| !slice.metadata.labels.contains_key(SOURCE_CLUSTER);
+            let own: Vec<EndpointSlice> = slices.iter().filter(is_own).cloned().collect();
+            endpoints::from_slices(&own)
+        }
         Endpoints::Core(core) => endpoints::from_core(core),
     }
 }

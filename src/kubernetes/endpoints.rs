@@ -59,7 +59,9 @@ fn from_entry(entry: &SliceEndpoint, ports: &Ports) -> Option<(EndpointKey, Endp
     let terminating = conditions.terminating.unwrap_or(false);
     let serving = conditions.serving.unwrap_or(ready || terminating);
     let target = entry.target_ref.as_ref();
-    let endpoint = Endpoint { zone: entry.zone.clone(), ..endpoint_at(address, target, ports) };
+    let (zone, node, hostname) =
+        (entry.zone.clone(), entry.node_name.clone(), entry.hostname.clone());
+    let endpoint = Endpoint { zone, hostname, node, ..endpoint_at(address, target, ports) };
     Some((EndpointKey::new(target, address), Endpoint { ready, serving, terminating, ..endpoint }))
 }
 

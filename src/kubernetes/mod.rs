@@ -1,15 +1,20 @@
 //! The Kubernetes API of one cluster. [`mod@connect`] makes a client that signs its own tokens. [`read`] lists Services
 //! and their endpoints completely or fails; `serves` finds the API of the endpoints. [`annotation`] and [`desired`]
-//! convert them into the input of the plan. `events` creates Events about changes that are held back.
+//! convert them into the input of the plan; `exports` and `exported` do both for exports. `events` creates Events about changes that are held back.
 
 pub mod access;
 pub mod annotation;
+mod cluster_property;
 pub mod connect;
 pub mod desired;
 mod endpoints;
 mod events;
+mod export_object;
+mod exported;
+mod exports;
 mod list;
 pub mod object;
+pub mod objects;
 pub mod read;
 mod serves;
 #[cfg(test)]
@@ -79,6 +84,12 @@ impl Error {
             other => Cause::Client(Box::new(other)),
         };
         Self { action: action.into(), class, source }
+    }
+
+    /// Whether the API server refused an object as invalid (422) and named this field.
+    pub fn is_about(&self, field: &str) -> bool {
+        let Cause::Status { code: 422, message, .. } = &self.source else { return false };
+        message.contains(field)
     }
 
     fn is_status(&self, expected: u16) -> bool {

@@ -100,6 +100,8 @@ pub struct SliceEndpoint {
     pub conditions: Conditions,
     pub target_ref: Option<ObjectReference>,
     pub zone: Option<String>,
+    pub hostname: Option<String>,
+    pub node_name: Option<String>,
 }
 
 /// The conditions of an endpoint; `None` if unknown.
@@ -111,7 +113,7 @@ pub struct Conditions {
     pub terminating: Option<bool>,
 }
 
-fn from_object<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+pub(super) fn from_object<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
     T: Deserialize<'de>,
@@ -119,7 +121,7 @@ where
     FromObject::deserialize(deserializer).map(|FromObject(value)| value)
 }
 
-fn null_is_empty<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+pub(super) fn null_is_empty<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
     T: Default + Deserialize<'de>,

@@ -10,6 +10,7 @@ use k8s_openapi::api::core::v1::Endpoints as CoreEndpoints;
 use kube::Client;
 use kube::api::{Api, GetParams, ListParams};
 use kube::core::{Request, Status};
+use tokio::sync::OnceCell;
 
 use super::Error;
 use super::events::RecentEvents;
@@ -18,16 +19,19 @@ use super::object::{EndpointSlice, FromObject, Service};
 use super::serves::Serves;
 use crate::model::ServiceRef;
 
-const SERVICES_PER_PAGE: u32 = 500;
+pub(super) const SERVICES_PER_PAGE: u32 = 500;
 /// A slice may have a thousand endpoints, and usually has up to a hundred.
 const SLICES_PER_PAGE: u32 = 100;
 /// The concurrency limit of requests to one API server.
-const CONCURRENCY: usize = 16;
+pub(super) const CONCURRENCY: usize = 16;
 /// The most Services that are named in a selector or read one by one. For more of them, all slices of the namespace or
 /// all Services of the cluster are listed. It keeps the request line below the limits of proxies.
-const MAX_NAMED: usize = 40;
+pub(super) const MAX_NAMED: usize = 40;
 /// The label that ties an `EndpointSlice` to its Service.
 pub const SERVICE_NAME: &str = "kubernetes.io/service-name";
+
+/// The label of a slice with the endpoints of another cluster.
+pub const SOURCE_CLUSTER: &str = "multicluster.kubernetes.io/source-cluster";
 
 /// The Kubernetes API of one cluster.
 #[derive(Clone)]
@@ -35,6 +39,8 @@ pub struct Kubernetes {
     pub(super) client: Client,
     pub(super) recent_events: Arc<RecentEvents>,
     pub(super) serves: Arc<Serves>,
+    /// Whether the CRD of ServiceImports has `status.endpointSliceObjects`.
+    pub(super) slice_objects: Arc<OnceCell<bool>>,
 }
 
 /// The endpoints of one Service, as the API server stores them.
@@ -47,7 +53,8 @@ pub enum Endpoints {
 
 impl Kubernetes {
     pub fn new(client: Client) -> Self {
-        Self { client, recent_events: Arc::default(), serves: Arc::default() }
+        let (recent_events, serves, slice_objects) = Default::default();
+        Self { client, recent_events, serves, slice_objects }
     }
 
     /// Every headless Service of the cluster, annotated or not.
@@ -163,7 +170,7 @@ impl Kubernetes {
         let list = List { path: &path, params, page: SLICES_PER_PAGE, name: &name };
         let keep = |mut slice: EndpointSlice| {
             let name = slice.metadata.labels.remove(SERVICE_NAME).unwrap_or_default();
-            slice.metadata.labels.clear();
+            slice.metadata.labels.retain(|key, _| key == SOURCE_CLUSTER);
             let service = ServiceRef::new(&slice.metadata.namespace, name);
             services.contains(&service).then_some((service, slice))
         };
@@ -186,7 +193,7 @@ impl Kubernetes {
     }
 }
 
-fn services_path(namespace: &str) -> String {
+pub(super) fn services_path(namespace: &str) -> String {
     format!("/api/v1/namespaces/{namespace}/services")
 }
 

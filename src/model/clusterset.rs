@@ -191,6 +191,24 @@ pub struct Export {
     pub properties: Option<Properties>,
 }
 
+/// A Service that this cluster exports.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExportedService {
+    pub clusterset: ClustersetId,
+    /// With all properties.
+    pub export: Export,
+    /// `targetPort` of each port of the export, by the port's name: a number or a name.
+    pub targets: BTreeMap<String, String>,
+}
+
+/// The port of a Service that tells exported instances with the same address and port apart.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PortOfService {
+    pub protocol: Protocol,
+    /// Empty for an unnamed port.
+    pub name: String,
+}
+
 /// An endpoint of an export, for one of its ports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExportedEndpoint {

@@ -1,29 +1,34 @@
-//! The desired state of a cluster: its annotated headless Services, their claims in Cloud Map, and their endpoints,
-//! ready or not.
+//! The desired state of a cluster: its Services that are annotated or exported, their claims in Cloud Map, and their
+//! endpoints, ready or not.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
-use super::{Attributes, NamespaceReference, RoutingPolicy, ServiceName, ServiceRef};
+use super::clusterset::ExportedService;
+use super::{
+    Attributes, NamespaceReference, RoutingPolicy, ServiceExport, ServiceName, ServiceRef,
+};
 
-/// The headless Services of one cluster. It is built from complete lists only: a cluster that could not be read
-/// completely is an error, never a smaller `Desired`.
+/// The Services of one cluster that one flow publishes. It is built from complete lists only: a cluster that could not
+/// be read completely is an error, never a smaller `Desired`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Desired {
-    pub services: BTreeMap<ServiceRef, AnnotatedService>,
+    pub services: BTreeMap<ServiceRef, PublishedService>,
     /// The headless Services without our annotation.
     pub unannotated: BTreeSet<ServiceRef>,
+    /// The exports, also those of which the Service cannot be exported; empty in the flow of annotations.
+    pub exports: BTreeMap<ServiceRef, ServiceExport>,
 }
 
-/// One annotated headless Service.
+/// One annotated headless Service, or one exported Service.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AnnotatedService {
+pub struct PublishedService {
     /// `metadata.uid`.
     pub uid: String,
     /// `metadata.creationTimestamp`, seconds since 1970: of two claimants of a name the older one holds it.
     pub created: i64,
-    /// The claims, or every invalid annotation.
+    /// The claims, or every invalid annotation. An export claims its own name.
     pub claims: Result<Claims, Vec<BadAnnotation>>,
     pub ports: Vec<ServicePort>,
     /// `spec.ipFamilies`.
@@ -32,6 +37,8 @@ pub struct AnnotatedService {
     pub endpoints: Option<Vec<Endpoint>>,
     /// Whether the cluster truncated that list, so that a missing endpoint may exist.
     pub truncated: bool,
+    /// The export, in the flow of exports.
+    pub export: Option<Arc<ExportedService>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -156,6 +163,9 @@ pub struct Endpoint {
     /// Whether the pod is ready, terminating or not.
     pub serving: bool,
     pub terminating: bool,
+    /// The pod's hostname, for a name of its own.
+    pub hostname: Option<String>,
+    pub node: Option<String>,
     /// Target ports by the name of the Service's port, shared by all endpoints of a slice.
     pub ports: Arc<BTreeMap<String, u16>>,
 }
@@ -171,6 +181,8 @@ impl Default for Endpoint {
             ready: true,
             serving: true,
             terminating: false,
+            hostname: None,
+            node: None,
             ports: Arc::default(),
         }
     }
@@ -196,11 +208,13 @@ impl Desired {
 
     /// Whether the Service was read, annotated or not.
     pub fn was_read(&self, service: &ServiceRef) -> bool {
-        self.services.contains_key(service) || self.unannotated.contains(service)
+        self.services.contains_key(service)
+            || self.unannotated.contains(service)
+            || self.exports.contains_key(service)
     }
 }
 
-impl AnnotatedService {
+impl PublishedService {
     pub fn port(&self, reference: &PortReference) -> Option<&ServicePort> {
         self.ports.iter().find(|port| match reference {
             PortReference::Number(number) => port.number == *number,

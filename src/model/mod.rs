@@ -8,6 +8,7 @@ pub mod attributes;
 mod capacity;
 pub(crate) mod cluster;
 pub mod clusterset;
+mod condition;
 mod desired;
 mod existence;
 mod fingerprint;
@@ -26,6 +27,7 @@ mod registry_name;
 mod selection;
 mod service;
 mod service_change;
+mod service_export;
 mod shard;
 mod traffic;
 mod verb;
@@ -35,9 +37,10 @@ pub use api_server::{BearerTokens, EksCluster};
 pub use attributes::Marks;
 pub use capacity::Capacity;
 pub use cluster::ClusterArn;
+pub use condition::{Condition, ConditionStatus};
 pub use desired::{
-    AnnotatedService, BadAnnotation, Claim, Claims, Desired, Endpoint, Family, HealthSource,
-    PortReference, ServicePort,
+    BadAnnotation, Claim, Claims, Desired, Endpoint, Family, HealthSource, PortReference,
+    PublishedService, ServicePort,
 };
 pub use existence::Existence;
 pub use fingerprint::fingerprint;
@@ -57,6 +60,7 @@ pub use registry_name::RegistryName;
 pub use selection::Selection;
 pub use service::{CloudMapService, HealthCheck, Records, RoutingPolicy, ServiceKind, Tags};
 pub use service_change::{NewService, ServiceUpdate, seconds};
+pub use service_export::{NotExportable, ServiceExport};
 pub use shard::Shard;
 pub use traffic::Traffic;
 pub use verb::Verb;

@@ -23,6 +23,11 @@ impl Flow {
         flows.into_iter().find(|flow| flow.has_marked(attributes))
     }
 
+    /// Whether an instance belongs to this flow, of any installation.
+    pub fn is_of(self, attributes: &Attributes) -> bool {
+        Self::of(attributes) == Some(self)
+    }
+
     /// Whether an instance has the mark of this flow, of any installation.
     pub fn has_marked(self, attributes: &Attributes) -> bool {
         attributes.contains_key(self.mark())
@@ -38,7 +43,7 @@ impl Flow {
 }
 
 /// The owner of instances: one flow of one installation, for one cluster.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Owner {
     /// `OWNER_ID`.
     pub id: String,
@@ -62,7 +67,7 @@ impl Owner {
     /// Whether the instance is ours: flow, installation and cluster match exactly. There is no other rule.
     pub fn owns(&self, attributes: &Attributes) -> bool {
         let is = |key: &str, text: &str| attributes.get(key).is_some_and(|it| it == text);
-        Flow::of(attributes) == Some(self.flow)
+        self.flow.is_of(attributes)
             && is(self.flow.mark(), &self.id)
             && is(CLUSTER, self.cluster.as_str())
     }

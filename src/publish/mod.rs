@@ -11,6 +11,7 @@
 
 pub mod apply;
 pub mod events;
+pub mod exports;
 pub mod observe;
 mod order;
 pub mod passes;

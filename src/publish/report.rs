@@ -77,6 +77,7 @@ pub fn of_results(cluster: &str, plan: Plan, applied: Vec<Applied>) -> ClusterRe
         services: services.into_values().collect(),
         held_back: unplaced.into_iter().map(HeldBackLine::from).collect(),
         warnings: Vec::new(),
+        multi_cluster: None,
         whole: false,
     };
     report.counts = Counts::of(&report);

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::model::ServiceRef;
 use crate::publish::observe::{self, SharedRegistry, World};
 use crate::publish::plan::{
-    Adoption, DeregisterReason, Intent, Observation, Observed, RereadScope, Step,
+    Adoption, DeregisterReason, Intent, Observation, Observed, Records, RereadScope, Step,
 };
 
 /// The purpose of a run's changes.
@@ -19,6 +19,8 @@ pub enum Task<'a> {
     Purge(&'a SharedRegistry, &'a DeregisterReason),
     /// The same, or a note for a later run, for a cluster that is no longer kept in step.
     Orphans(&'a SharedRegistry, Step),
+    /// The records of a member become those that are wanted.
+    Records(&'a SharedRegistry, &'a Records),
 }
 
 impl Task<'_> {
@@ -26,7 +28,9 @@ impl Task<'_> {
     pub fn registry(&self) -> &SharedRegistry {
         match self {
             Self::Sync(world) | Self::Adopt(world, _) => world.registry,
-            Self::Purge(registry, _) | Self::Orphans(registry, _) => registry,
+            Self::Purge(registry, _) | Self::Orphans(registry, _) | Self::Records(registry, _) => {
+                registry
+            }
         }
     }
 
@@ -36,6 +40,7 @@ impl Task<'_> {
             Self::Adopt(_, adoption) => Intent::Adopt(adoption),
             Self::Purge(_, because) => Intent::Purge(because),
             Self::Orphans(_, step) => Intent::Orphans(*step),
+            Self::Records(_, records) => Intent::Records(records),
         }
     }
 
@@ -57,7 +62,7 @@ impl Task<'_> {
             Self::Sync(world) | Self::Adopt(world, _) => {
                 world.observe_again(observation, scope).await
             }
-            Self::Purge(registry, _) | Self::Orphans(registry, _) => {
+            Self::Purge(registry, _) | Self::Orphans(registry, _) | Self::Records(registry, _) => {
                 registry.read_again(&mut observation.registry, &scope.keys).await?;
                 Ok(Observed::reread(observation, scope))
             }
@@ -77,7 +82,7 @@ impl Task<'_> {
             Self::Sync(world) | Self::Adopt(world, _) => {
                 world.observe_endpoints(observation, services).await
             }
-            Self::Purge(..) | Self::Orphans(..) => Ok(observation),
+            Self::Purge(..) | Self::Orphans(..) | Self::Records(..) => Ok(observation),
         }
     }
 }

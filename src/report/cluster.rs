@@ -3,7 +3,7 @@
 
 use std::error::Error;
 
-use super::{ChangeLine, ChangeResult, ClusterReport, Counts};
+use super::{ChangeLine, ChangeResult, ClusterReport, Counts, MultiClusterReport, ServiceReport};
 use crate::error::chain;
 
 impl ClusterReport {
@@ -16,7 +16,40 @@ impl ClusterReport {
     /// Whether the cluster was read and every change was made. A held-back change does not count, since a retry does
     /// not help.
     pub fn is_complete(&self) -> bool {
-        self.error.is_none() && self.counts.failed == 0 && self.counts.undone == 0
+        let open = self.multi_cluster.as_ref().map_or(0, MultiClusterReport::open);
+        self.error.is_none() && self.counts.failed == 0 && self.counts.undone == 0 && open == 0
+    }
+
+    /// The report with the lines of another run for the same cluster. Instances of other owners are counted once.
+    #[must_use]
+    pub fn with(mut self, other: Self) -> Self {
+        for service in other.services {
+            let same = |it: &&mut ServiceReport| {
+                (&it.namespace, &it.name) == (&service.namespace, &service.name)
+            };
+            match self.services.iter_mut().find(same) {
+                Some(known) => known.add(service),
+                None => self.services.push(service),
+            }
+        }
+        self.held_back.extend(other.held_back);
+        self.warnings.extend(other.warnings);
+        self.guard = self.guard.or(other.guard);
+        self.error = self.error.or(other.error);
+        self.counts = Counts::of(&self);
+        self
+    }
+}
+
+impl ServiceReport {
+    fn add(&mut self, other: Self) {
+        self.unchanged += other.unchanged;
+        self.emptied &= other.emptied;
+        self.unreadable = self.unreadable.take().or(other.unreadable);
+        self.changes.extend(other.changes);
+        self.held_back.extend(other.held_back);
+        self.notes.extend(other.notes);
+        self.refused.extend(other.refused);
     }
 }
 

@@ -8,6 +8,7 @@ mod empty;
 mod guard;
 mod line;
 pub mod metrics;
+mod multi_cluster;
 mod orphans;
 mod size;
 mod table;
@@ -25,6 +26,7 @@ pub use guard::{GuardReport, LosingService};
 pub use line::{
     ChangeLine, ChangeResult, HeldBackLine, NoteKind, NoteLine, Refused, ServiceReport,
 };
+pub use multi_cluster::{ClustersetLine, ImportLine, MultiClusterReport, Obstacle};
 pub use orphans::OrphanReport;
 pub use size::{Shorten, within_limit};
 pub use unfinished::Unfinished;
@@ -122,6 +124,9 @@ pub struct ClusterReport {
     /// Warnings to read before a confirmation.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
+    /// Its part in a clusterset, if it takes one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub multi_cluster: Option<MultiClusterReport>,
     /// Whether the run covered every Service of the cluster, for the metrics.
     #[serde(skip)]
     pub whole: bool,

@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 
+use super::multi_cluster::{Membership, MultiCluster, membership};
 use super::stored::Text;
 use crate::model::cluster::is_cluster_name;
 use crate::model::{ClusterArn, NamespaceReference};
@@ -21,6 +22,7 @@ pub struct Cluster {
     /// The Cloud Map namespace of Services without a namespace annotation; `None`: the name of the Kubernetes
     /// namespace.
     pub default_namespace: Option<NamespaceReference>,
+    pub membership: Membership,
 }
 
 /// A role to assume through STS.
@@ -86,6 +88,9 @@ struct Object {
     registry_role_arn: Option<String>,
     registry_region: Option<String>,
     default_namespace: Option<String>,
+    multi_cluster: Option<MultiCluster>,
+    cluster_id: Option<String>,
+    clusterset: Option<String>,
 }
 
 /// Parses the setting. Each text is a list of names or ARNs separated by commas, a JSON list, or one JSON object.
@@ -151,6 +156,9 @@ fn parse_cluster(entry: Entry, region: Option<&str>) -> Result<Cluster, String> 
             registry_role_arn: None,
             registry_region: None,
             default_namespace: None,
+            multi_cluster: None,
+            cluster_id: None,
+            clusterset: None,
         },
     };
     let (arn, name, region) = identify(&object.cluster, region)?;
@@ -168,6 +176,11 @@ fn parse_cluster(entry: Entry, region: Option<&str>) -> Result<Cluster, String> 
         registry_role: role(object.registry_role_arn)?,
         registry_region: object.registry_region,
         default_namespace: namespace.transpose()?,
+        membership: membership(
+            object.multi_cluster,
+            object.cluster_id.as_deref(),
+            object.clusterset.as_deref(),
+        )?,
         name,
         region,
         arn,
@@ -233,6 +246,30 @@ mod tests {
     }
 
     #[test]
+    fn object_states_the_membership_of_a_cluster() {
+        let object = r#"[{"cluster": "blue", "multiCluster": "export", "clusterId": "eu.blue",
+            "clusterset": "shop"}, "green"]"#;
+        let clusters = parse(Some(object), Some("eu-central-1")).expect("valid");
+        let Membership { multi_cluster, cluster_id, clusterset } = &clusters[0].membership;
+        assert_eq!(*multi_cluster, Some(MultiCluster::Export));
+        assert_eq!(cluster_id.as_ref().map(ToString::to_string).as_deref(), Some("eu.blue"));
+        assert_eq!(clusterset.as_ref().map(ToString::to_string).as_deref(), Some("shop"));
+        assert_eq!(clusters[1].membership, Membership::default());
+        for (member, expected) in [
+            (
+                r#""clusterId": "Blue""#,
+                "clusterId \"Blue\" is not one DNS label, or two with a dot",
+            ),
+            (r#""clusterset": "a b""#, "clusterset \"a b\" is not 1 to 128 letters, digits"),
+            (r#""multiCluster": "yes""#, "unknown variant `yes`, expected one of `off`, `on`"),
+        ] {
+            let text = format!(r#"[{{"cluster": "blue", {member}}}]"#);
+            let error = parse(Some(&text), Some("eu-central-1")).expect_err("a mistake");
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+
+    #[test]
     fn mistakes_name_the_wrong_entry() {
         let cases = [
             (None, "it is not set, and at least one cluster is required"),
@@ -244,13 +281,13 @@ mod tests {
                 Some(r#"{"name": "blue"}"#),
                 "it is not a valid cluster object: unknown field `name`, expected one of `cluster`, \
                  `roleArn`, `externalId`, `registryRoleArn`, `registryRegion`, \
-                 `defaultNamespace` at line 1 column 7",
+                 `defaultNamespace`, `multiCluster`, `clusterId`, `clusterset` at line 1 column 7",
             ),
             (
                 Some(r#"[{"cluster": "blue", "role": "x"}]"#),
                 "it is not a JSON list of names, ARNs and objects: unknown field `role`, expected \
                  one of `cluster`, `roleArn`, `externalId`, `registryRoleArn`, `registryRegion`, \
-                 `defaultNamespace`",
+                 `defaultNamespace`, `multiCluster`, `clusterId`, `clusterset`",
             ),
         ];
         for (text, expected) in cases {

@@ -17,7 +17,7 @@ pub const DOCUMENTED: &[Documented] = &[
         variable: "CLUSTERS",
         meaning: "EKS clusters to sync: names or ARNs separated by commas, or a JSON list \
                   of names, ARNs and objects `{cluster, roleArn?, externalId?, registryRoleArn?, \
-                  registryRegion?, defaultNamespace?}`; or `ssm:/path/`, a parameter for each cluster: \
+                  registryRegion?, defaultNamespace?, multiCluster?, clusterId?, clusterset?}`; or `ssm:/path/`, a parameter for each cluster: \
                   see [Many clusters](docs/many-clusters.md)",
         default: "required",
         example: "blue,green",
@@ -143,6 +143,14 @@ pub const DOCUMENTED: &[Documented] = &[
                   [Cost and network](docs/cost-and-network.md#list-or-discover)",
         default: "`list`",
         example: "discover",
+    },
+    Documented {
+        variable: "MULTI_CLUSTER",
+        meaning: "`on`: `ServiceExports` of the clusters are published, and the exports of their clusterset are \
+                  imported; `export` or `import`: one of the two: see \
+                  [Services across clusters](docs/multi-cluster.md)",
+        default: "`off`",
+        example: "on",
     },
 ];
 

@@ -7,6 +7,7 @@
 mod clusters;
 mod documented;
 mod load;
+mod multi_cluster;
 mod name_policy;
 mod parameter_store;
 mod reader;
@@ -22,6 +23,7 @@ use crate::publish::plan::{Guard, Rules, ServiceLimit};
 pub use clusters::{Cluster, Role};
 pub use documented::{DOCUMENTED, Documented};
 pub use load::{Error as LoadError, load};
+pub use multi_cluster::{Membership, MultiCluster};
 pub(crate) use reader::Reader;
 pub use reader::{Mistake, Mistakes};
 use stored::Parameters;
@@ -47,6 +49,8 @@ pub struct Settings {
     pub quota_share: QuotaShare,
     /// `REGISTRY_READ`: how a full sync reads the instances of Cloud Map first.
     pub read_by: ReadBy,
+    /// `MULTI_CLUSTER`: the part that clusters take in the Multi-Cluster Services API.
+    pub multi_cluster: MultiCluster,
     /// A warning for each setting that no longer has an effect.
     pub retired: Vec<String>,
 }
@@ -86,6 +90,7 @@ impl Settings {
             queue_url: reader.read("QUEUE_URL", value::queue_url),
             quota_share: reader.read("QUOTA_SHARE", value::quota_share),
             read_by: reader.read("REGISTRY_READ", value::read_by),
+            multi_cluster: reader.read("MULTI_CLUSTER", multi_cluster::parse),
             retired: reader.find_retired(),
         };
         reader.finish(settings)
@@ -93,6 +98,12 @@ impl Settings {
 }
 
 impl Settings {
+    /// The part of a cluster in the Multi-Cluster Services API.
+    #[must_use]
+    pub fn multi_cluster_of(&self, cluster: &Cluster) -> MultiCluster {
+        cluster.membership.multi_cluster.unwrap_or(self.multi_cluster)
+    }
+
     /// Warnings about settings that have no effect, or contradict each other.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
@@ -169,6 +180,7 @@ mod tests {
             ("DNS_NAMESPACES", "false"),
             ("QUOTA_SHARE", "0.25"),
             ("REGISTRY_READ", "discover"),
+            ("MULTI_CLUSTER", "import"),
             ("FAN_OUT", "https://sqs.eu-central-1.amazonaws.com/111122223333/own"),
         ]);
         let settings = settings.expect("valid");
@@ -188,6 +200,7 @@ mod tests {
         assert!(settings.rules.delete_empty_services && settings.rules.lacks_dns_rights);
         assert_eq!(Some(settings.quota_share), QuotaShare::new(0.25));
         assert_eq!(settings.read_by, ReadBy::Discover);
+        assert_eq!(settings.multi_cluster, MultiCluster::Import);
         assert!(settings.fan_out.is_some_and(|url| url.ends_with("/own")));
         assert!(settings.queue_url.is_some_and(|url| url.ends_with("/queue")));
     }
@@ -223,10 +236,11 @@ mod tests {
             ("FAN_OUT", "true"),
             ("QUEUE_URL", "own"),
             ("SCHEDULE_MINUTES", "1m"),
+            ("MULTI_CLUSTER", "yes"),
         ]);
         let text = mistakes.expect_err("all are wrong").to_string().replace("; ", "\n");
         insta::assert_snapshot!(text, @r#"
-        17 mistakes in the settings
+        18 mistakes in the settings
         CLUSTERS: it is not set, and at least one cluster is required (example: CLUSTERS=blue,green)
         OWNER_ID: it must be 1 to 256 printable ASCII characters without spaces (example: OWNER_ID=team-a)
         ANNOTATION_PREFIX: "Upper/" is not a lower-case DNS name with a '/' at its end (example: ANNOTATION_PREFIX=discovery.example.com/)
@@ -244,6 +258,7 @@ mod tests {
         QUEUE_URL: "own" is not the URL of a queue (example: QUEUE_URL=https://sqs.eu-central-1.amazonaws.com/111122223333/cloud-map-sync)
         QUOTA_SHARE: "0" is not a number of at least 0.001 (example: QUOTA_SHARE=0.8)
         REGISTRY_READ: "Discover" is neither list nor discover (example: REGISTRY_READ=discover)
+        MULTI_CLUSTER: "yes" is not one of off, on, export, import (example: MULTI_CLUSTER=on)
         "#);
     }
 

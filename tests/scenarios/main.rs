@@ -45,6 +45,7 @@ mod marks;
 mod metrics;
 mod moved_clusters;
 mod moves;
+mod multi_cluster;
 mod name_policy;
 mod names;
 mod namespaces;

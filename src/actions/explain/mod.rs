@@ -58,7 +58,7 @@ impl Invocation<'_> {
         let address = read.spec.cluster_ip.as_deref();
         explanation.add_address(is_headless(&read), address.unwrap_or_default());
         let world = self.world(cluster, connection, registry);
-        if !is_headless(&read) || desired::annotated(&read, &world.reading).is_none() {
+        if !is_headless(&read) || desired::annotated(&read, &self.reading(cluster)).is_none() {
             return Ok(explanation.with_failure());
         }
         let observed = world.observe(&Selection::service(service.clone())).await?;

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::model::attributes::{AVAILABILITY_ZONE, IPV4, IPV6, PORT, REGION};
 use crate::model::clusterset::{
-    ClusterId, ClustersetId, EndpointPort, ExportedEndpoint, ImportType, Protocol,
+    ClusterId, ClustersetId, EndpointPort, ExportedEndpoint, ImportType, PortOfService, Protocol,
 };
 use crate::model::name::{is_dns_label, is_dns_subdomain};
 use crate::model::{Attributes, ClusterArn, Flow, Owner, Timestamp, is_publishable};
@@ -52,8 +52,13 @@ pub fn read(
     attributes: &Attributes,
     clusterset: &ClustersetId,
 ) -> Result<Option<ExportInstance>, Skipped> {
-    let is_exported = attributes.get(CLUSTERSET_ID).is_some_and(|it| it == clusterset.as_str());
+    let is_exported = is_exported_to(attributes, clusterset);
     if is_exported { instance(attributes).map(Some) } else { Ok(None) }
+}
+
+/// Whether an instance says that it belongs to the clusterset.
+pub fn is_exported_to(attributes: &Attributes, clusterset: &ClustersetId) -> bool {
+    attributes.get(CLUSTERSET_ID).is_some_and(|it| it == clusterset.as_str())
 }
 
 fn instance(attributes: &Attributes) -> Result<ExportInstance, Skipped> {
@@ -94,6 +99,12 @@ fn endpoint(
         zone: name(AVAILABILITY_ZONE, is_dns_label),
         region: name(REGION, is_dns_label),
     })
+}
+
+/// The Service's port that an instance of ours leads to. `None` without a valid one, as after an edit by hand.
+pub fn service_port(attributes: &Attributes) -> Option<PortOfService> {
+    let protocol = Protocol::parse(attributes.get(SERVICE_PROTOCOL)?)?;
+    Some(PortOfService { protocol, name: attributes.get(SERVICE_PORT_NAME)?.clone() })
 }
 
 /// The IPv4 address of an instance with both, as AWS's controller reads it.

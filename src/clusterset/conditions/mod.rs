@@ -1,23 +1,19 @@
 //! The conditions of a `ServiceExport`: from the outcome of the export in a run and the conflicts of its name to the
 //! conditions to apply, or none if the status has them.
 
-mod condition;
 mod table;
 #[cfg(test)]
 mod tests;
 
 use super::merge::Merged;
-use crate::model::Timestamp;
+use crate::model::{Condition, ConditionStatus, NotExportable, Timestamp};
 use table::{CONFLICT, Content, PENDING, READY, VALID};
-
-pub use condition::{Condition, ConditionStatus};
 
 /// The outcome of an export in a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ExportOutcome {
-    /// There is no Service of this name.
-    NoService,
-    InvalidServiceType(InvalidServiceType),
+    /// The Service cannot be exported.
+    Invalid(NotExportable),
     /// The record is in Cloud Map. With a message if some endpoints are not, else empty.
     Exported(String),
     /// Not done, and a retry does not help. With the line of the report.
@@ -28,14 +24,6 @@ pub enum ExportOutcome {
     Waiting(String),
     /// The run ended without an outcome.
     TimeRanOut,
-}
-
-/// The kind of Service that cannot be exported.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum InvalidServiceType {
-    ExternalName,
-    /// A Service that belongs to an import.
-    Derived,
 }
 
 /// A `ServiceExport` as it was read.

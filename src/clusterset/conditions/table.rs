@@ -6,8 +6,9 @@
 //! | Ready | `Exported` | `Pending`, `Failed` | `Pending` |
 //! | Conflict | the reasons, joined by commas | `NoConflicts` | |
 
-use super::{ConditionStatus, ExportOutcome, InvalidServiceType};
+use super::ExportOutcome;
 use crate::clusterset::merge::Merged;
+use crate::model::{ConditionStatus, NotExportable};
 
 pub(super) const VALID: &str = "Valid";
 pub(super) const READY: &str = "Ready";
@@ -42,9 +43,11 @@ impl Content {
 
 pub(super) fn valid(outcome: &ExportOutcome) -> Content {
     let (status, reason, message) = match outcome {
-        ExportOutcome::NoService => (ConditionStatus::False, "NoService", NO_SERVICE),
-        ExportOutcome::InvalidServiceType(service) => {
-            (ConditionStatus::False, "InvalidServiceType", service.message())
+        ExportOutcome::Invalid(NotExportable::NoService) => {
+            (ConditionStatus::False, "NoService", NO_SERVICE)
+        }
+        ExportOutcome::Invalid(obstacle) => {
+            (ConditionStatus::False, "InvalidServiceType", message(*obstacle))
         }
         _ => (ConditionStatus::True, "Valid", ""),
     };
@@ -53,10 +56,10 @@ pub(super) fn valid(outcome: &ExportOutcome) -> Content {
 
 pub(super) fn ready(outcome: &ExportOutcome) -> Content {
     let (status, reason, message) = match outcome {
-        ExportOutcome::NoService => (ConditionStatus::False, PENDING, NO_SERVICE),
-        ExportOutcome::InvalidServiceType(service) => {
-            (ConditionStatus::False, FAILED, service.message())
+        ExportOutcome::Invalid(NotExportable::NoService) => {
+            (ConditionStatus::False, PENDING, NO_SERVICE)
         }
+        ExportOutcome::Invalid(obstacle) => (ConditionStatus::False, FAILED, message(*obstacle)),
         ExportOutcome::Exported(message) => (ConditionStatus::True, "Exported", message.as_str()),
         ExportOutcome::HeldBack(message) | ExportOutcome::Failed(message) => {
             (ConditionStatus::False, FAILED, message.as_str())
@@ -76,12 +79,11 @@ pub(super) fn conflict(merged: &Merged) -> Content {
     Content::new(CONFLICT, ConditionStatus::True, &reasons.join(","), &messages.join(" "))
 }
 
-impl InvalidServiceType {
-    fn message(self) -> &'static str {
-        match self {
-            Self::ExternalName => "A Service of type ExternalName has no endpoints to export.",
-            Self::Derived => "The Service is part of an import and cannot be exported again.",
-        }
+fn message(obstacle: NotExportable) -> &'static str {
+    match obstacle {
+        NotExportable::NoService => NO_SERVICE,
+        NotExportable::ExternalName => "A Service of type ExternalName has no endpoints to export.",
+        NotExportable::Derived => "The Service is part of an import and cannot be exported again.",
     }
 }
 

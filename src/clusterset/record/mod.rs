@@ -20,11 +20,27 @@ use std::fmt;
 use super::id::{self, CLUSTER_RECORD};
 use crate::model::attributes::SCHEMA_VERSION;
 use crate::model::clusterset::{ClusterId, ClustersetId};
-use crate::model::{Attributes, Owner, ServiceRef};
+use crate::model::{Attributes, Owner, Registry, ServiceRef};
 
-/// The name of the namespace with all records of a clusterset. No Kubernetes namespace has a dot in its name.
+/// No Kubernetes namespace has a dot in its name.
+const PREFIX: &str = "clusterset.";
+
+/// The name of the namespace with all records of a clusterset.
 pub fn namespace(clusterset: &ClustersetId) -> String {
-    format!("clusterset.{clusterset}")
+    format!("{PREFIX}{clusterset}")
+}
+
+/// Whether a namespace has the records of a clusterset.
+pub fn is_namespace(name: &str) -> bool {
+    name.starts_with(PREFIX)
+}
+
+/// Takes the records out of a registry: they carry marks, and are no endpoints.
+pub fn leave_out(registry: &mut Registry) {
+    let is_of_records = |id: &String| {
+        registry.namespaces.get(id).is_some_and(|namespace| is_namespace(&namespace.name))
+    };
+    registry.services.retain(|key, _| !is_of_records(&key.namespace));
 }
 
 /// A record of a member.

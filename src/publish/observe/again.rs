@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use futures_util::{StreamExt, TryStreamExt, stream};
 
 use super::{Error, SERVICES_SIDE_BY_SIDE, World};
-use crate::kubernetes::desired;
 use crate::model::ServiceRef;
 use crate::publish::plan::{self, Basis, Observation, Observed, RereadScope};
 
@@ -22,14 +21,11 @@ impl World<'_> {
     ) -> Result<Observed, Error> {
         let services = &scope.read;
         self.registry.read_again(&mut observation.registry, &scope.keys).await?;
-        let reads = services.iter().map(|service| self.kubernetes.headless_service(service));
+        let reads = services.iter().map(|service| self.source.one(self.kubernetes, service));
         let reads = stream::iter(reads).buffered(SERVICES_SIDE_BY_SIDE);
         for (service, read) in services.iter().zip(reads.try_collect::<Vec<_>>().await?) {
-            let annotated = read.and_then(|read| desired::annotated(&read, &self.reading));
-            match annotated {
-                Some(annotated) => {
-                    observation.desired.services.insert(service.clone(), annotated);
-                }
+            match read {
+                Some(read) => _ = observation.desired.services.insert(service.clone(), read),
                 None => _ = observation.desired.services.remove(service),
             }
         }

@@ -7,8 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::model::{
-    CloudMapService, ClusterArn, Namespace, Selection, ServiceKey, ServiceRef, SignedDuration,
-    Timestamp,
+    CloudMapService, Namespace, Owner, Selection, ServiceKey, ServiceRef, SignedDuration, Timestamp,
 };
 
 /// Namespaces by id.
@@ -32,13 +31,13 @@ struct Known {
     namespaces: Option<(Timestamp, Namespaces)>,
     /// By namespace id.
     services: BTreeMap<String, Services>,
-    places: BTreeMap<ClusterArn, BTreeMap<ServiceRef, BTreeSet<ServiceKey>>>,
+    places: BTreeMap<Owner, BTreeMap<ServiceRef, BTreeSet<ServiceKey>>>,
     /// The ARNs of services that were seen with our marks or our tag.
     ours: BTreeSet<String>,
     /// The ARNs of services that may not be read, and that are not ours by their tags.
     others: BTreeSet<String>,
     /// The last time at which a full sync of a cluster, by this process, had nothing to hold and saw nothing held.
-    quiet: BTreeMap<ClusterArn, Timestamp>,
+    quiet: BTreeMap<Owner, Timestamp>,
 }
 
 impl Memory {
@@ -67,11 +66,11 @@ impl Memory {
     /// it has never seen all of the cluster's.
     pub(super) fn places(
         &self,
-        cluster: &ClusterArn,
+        owner: &Owner,
         selected: &Selection,
     ) -> Option<BTreeSet<ServiceKey>> {
         let known = self.known();
-        let places = known.places.get(cluster)?.iter();
+        let places = known.places.get(owner)?.iter();
         let places = places.filter(|(service, _)| selected.contains(service));
         Some(places.flat_map(|(_, keys)| keys).cloned().collect())
     }
@@ -79,12 +78,12 @@ impl Memory {
     /// Replaces the memory of a cluster, except for its entries under the `unread` keys.
     pub(super) fn keep_places(
         &self,
-        cluster: &ClusterArn,
+        owner: &Owner,
         places: impl Iterator<Item = (ServiceRef, ServiceKey)>,
         unread: &BTreeSet<ServiceKey>,
     ) {
         let mut known = self.known();
-        let all = known.places.entry(cluster.clone()).or_default();
+        let all = known.places.entry(owner.clone()).or_default();
         all.retain(|_, keys| {
             keys.retain(|key| unread.contains(key));
             !keys.is_empty()
@@ -122,25 +121,25 @@ impl Memory {
     /// Adds to the memory of a cluster, if that is complete.
     pub(super) fn add_places(
         &self,
-        cluster: &ClusterArn,
+        owner: &Owner,
         places: impl Iterator<Item = (ServiceRef, ServiceKey)>,
     ) {
-        if let Some(all) = self.known().places.get_mut(cluster) {
+        if let Some(all) = self.known().places.get_mut(owner) {
             places.for_each(|(service, key)| _ = all.entry(service).or_default().insert(key));
         }
     }
 
     /// Whether a full sync found a moment ago that no removal is held in a cluster.
-    pub(super) fn is_quiet(&self, cluster: &ClusterArn, now: Timestamp) -> bool {
+    pub(super) fn is_quiet(&self, owner: &Owner, now: Timestamp) -> bool {
         let known = self.known();
-        known.quiet.get(cluster).is_some_and(|at| now.duration_since(*at) < QUIET_STANDS)
+        known.quiet.get(owner).is_some_and(|at| now.duration_since(*at) < QUIET_STANDS)
     }
 
-    pub(super) fn keep_quiet(&self, cluster: &ClusterArn, quiet: Option<Timestamp>) {
+    pub(super) fn keep_quiet(&self, owner: &Owner, quiet: Option<Timestamp>) {
         let mut known = self.known();
         match quiet {
-            Some(now) => _ = known.quiet.insert(cluster.clone(), now),
-            None => _ = known.quiet.remove(cluster),
+            Some(now) => _ = known.quiet.insert(owner.clone(), now),
+            None => _ = known.quiet.remove(owner),
         }
     }
 

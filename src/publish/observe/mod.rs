@@ -7,7 +7,9 @@
 mod again;
 mod memory;
 mod part;
+mod records;
 mod registry;
+mod source;
 mod unread;
 mod whole;
 
@@ -15,14 +17,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::cloud_map;
-use crate::kubernetes::desired::{self, Reading};
+use crate::kubernetes::desired;
 use crate::kubernetes::{self, Endpoints, Kubernetes};
-use crate::model::{Owner, Selection, ServiceRef, Timestamp};
+use crate::model::{Flow, Owner, Selection, ServiceRef, Timestamp};
 use crate::publish::plan::{self, Basis, Extent, Observation, Observed, Rules};
 
 pub use memory::Memory;
 use part::Part;
 pub use registry::SharedRegistry;
+pub use source::Source;
 
 /// The number of Services read side by side.
 const SERVICES_SIDE_BY_SIDE: usize = 64;
@@ -44,8 +47,8 @@ pub enum Error {
 /// One cluster, and the Cloud Map that its Services are kept in.
 pub struct World<'a> {
     pub kubernetes: &'a Kubernetes,
-    /// The rules for reading its annotations.
-    pub reading: Reading,
+    /// The source of its claims.
+    pub source: Source,
     /// The owner of our instances.
     pub owner: Owner,
     pub rules: Arc<Rules>,
@@ -79,7 +82,7 @@ impl World<'_> {
             && let Some(part) = self.observe_part(selection, namespaces, services).await?
         {
             let part = self.complete_part(part).await?;
-            let is_quiet = self.registry.memory().is_quiet(&self.owner.cluster, self.now);
+            let is_quiet = self.registry.memory().is_quiet(&self.owner, self.now);
             // The note about a loss that a full sync holds may be on any instance of the cluster.
             if is_quiet || !plan::would_lose(part.basis()) {
                 self.remember(&part, false);
@@ -119,7 +122,7 @@ impl World<'_> {
         if basis.observation.extent != Extent::Part {
             let is_quiet = !holds && plan::is_quiet(basis.observation, basis.holders);
             let quiet = is_quiet.then_some(self.now);
-            self.registry.memory().keep_quiet(&self.owner.cluster, quiet);
+            self.registry.memory().keep_quiet(&self.owner, quiet);
         }
     }
 
@@ -128,16 +131,18 @@ impl World<'_> {
         let Part { mut observed, endpoints } = part;
         let Observed { observation, holders, affected } = &mut observed;
         self.recall_ours(&mut observation.registry);
-        let asked = plan::ttls_asked(observation, holders);
-        let is_all = observation.extent.is_whole() && plan::is_clear(observation);
-        self.registry.note_asked(&self.owner.cluster, asked, is_all);
-        self.registry.enter_asked(&mut observation.registry, &self.owner.cluster);
+        if self.owner.flow == Flow::Annotations {
+            let asked = plan::ttls_asked(observation, holders);
+            let is_all = observation.extent.is_whole() && plan::is_clear(observation);
+            self.registry.note_asked(&self.owner.cluster, asked, is_all);
+            self.registry.enter_asked(&mut observation.registry, &self.owner.cluster);
+        }
         self.read_tags_of_unread(observation, holders).await;
         let tags = plan::tags_needed(Basis { observation, holders, affected });
         self.registry.cloud_map().read_tags(&mut observation.registry, &tags).await;
         let health = plan::health_needed(Basis { observation, holders, affected });
         self.registry.cloud_map().read_health(&mut observation.registry, &health).await;
-        take_endpoints(observation, endpoints);
+        self.take_endpoints(observation, endpoints);
         let services = &observation.desired.services;
         let is_unread = |it: &ServiceRef| services.get(it).is_some_and(|it| it.endpoints.is_none());
         let unread = holders.with_sharers(affected).into_iter().filter(is_unread).collect();
@@ -153,16 +158,16 @@ impl World<'_> {
         let annotated = &observation.desired.services;
         let wanted: BTreeSet<ServiceRef> =
             services.iter().filter(|service| annotated.contains_key(*service)).cloned().collect();
-        take_endpoints(observation, self.kubernetes.endpoints(&wanted).await?);
+        self.take_endpoints(observation, self.kubernetes.endpoints(&wanted).await?);
         Ok(())
     }
-}
 
-fn take_endpoints(observation: &mut Observation, read: BTreeMap<ServiceRef, Endpoints>) {
-    for (service, read) in read {
-        if let Some(annotated) = observation.desired.services.get_mut(&service) {
-            annotated.endpoints = Some(desired::all_endpoints(&read));
-            annotated.truncated = desired::is_truncated(&read);
+    fn take_endpoints(&self, observation: &mut Observation, read: BTreeMap<ServiceRef, Endpoints>) {
+        for (service, read) in read {
+            if let Some(published) = observation.desired.services.get_mut(&service) {
+                published.endpoints = Some(self.source.endpoints(&read));
+                published.truncated = desired::is_truncated(&read);
+            }
         }
     }
 }

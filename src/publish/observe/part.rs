@@ -7,8 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Error, World};
-use crate::kubernetes::{self, Endpoints, desired};
-use crate::model::{Desired, Registry, Selection, ServiceKey, ServiceRef};
+use crate::kubernetes::Endpoints;
+use crate::model::{Registry, Selection, ServiceKey, ServiceRef};
 use crate::publish::plan::{self, Basis, Holders, Observation, Observed};
 
 /// An observation, and the endpoints that were read for it already.
@@ -32,19 +32,19 @@ impl World<'_> {
         namespaces: &BTreeSet<String>,
         services: &BTreeSet<ServiceRef>,
     ) -> Result<Option<Part>, Error> {
-        let places = self.registry.memory().places(&self.owner.cluster, selection);
+        let places = self.registry.memory().places(&self.owner, selection);
         if !namespaces.is_empty() && places.is_none() {
             // Only the marks of instances show which Services are gone from a namespace.
             return Ok(None);
         }
         let can_exist = services.iter().filter(|service| service.can_exist()).cloned().collect();
         let (found, endpoints, known) = tokio::join!(
-            self.kubernetes.selected(namespaces, services),
+            self.source.selected(self.kubernetes, namespaces, services),
             self.kubernetes.endpoints(&can_exist),
             self.registry.some_namespaces(),
         );
         let registry = Registry { namespaces: known?, ..Registry::default() };
-        let desired = desired::desired(&found?, &self.reading);
+        let desired = found?;
         let endpoints = endpoints?;
         let observation = self.observation(selection, desired, registry);
         let mut observed = self.reach(observation, selection).await?;
@@ -53,16 +53,11 @@ impl World<'_> {
             if places.is_none() {
                 return Ok(None);
             }
-            let desired = self.all_desired().await?;
+            let desired = self.source.whole(self.kubernetes).await?;
             let observation = Observation { desired, ..observed.observation };
             observed = self.reach(observation, selection).await?;
         }
         Ok(Some(Part { observed, endpoints }))
-    }
-
-    async fn all_desired(&self) -> Result<Desired, kubernetes::Error> {
-        let services = self.kubernetes.headless_services().await?;
-        Ok(desired::desired(&services, &self.reading))
     }
 
     /// Reads the services that the affected Services claim or were seen in, which may show that others are affected
@@ -77,7 +72,7 @@ impl World<'_> {
         }
         observation.expect_namespaces();
         let mut read = BTreeSet::new();
-        let places = self.registry.memory().places(&self.owner.cluster, selection);
+        let places = self.registry.memory().places(&self.owner, selection);
         let mut keys: BTreeSet<ServiceKey> = places.unwrap_or_default();
         let mut observed = loop {
             let observed = Observed::new(observation, selection);
@@ -108,12 +103,12 @@ impl World<'_> {
         });
         let marks = observation.all_marked_services();
         let marks = marks.map(|(key, service)| (service, key.clone()));
-        let (memory, cluster) = (self.registry.memory(), &self.owner.cluster);
+        let (memory, owner) = (self.registry.memory(), &self.owner);
         memory.note_ours(plan::seen_as_ours(observation).map(|service| service.arn.clone()));
         if is_whole {
-            memory.keep_places(cluster, claims.chain(marks), &plan::unread_keys(observation));
+            memory.keep_places(owner, claims.chain(marks), &plan::unread_keys(observation));
         } else {
-            memory.add_places(cluster, claims.chain(marks));
+            memory.add_places(owner, claims.chain(marks));
         }
     }
 }

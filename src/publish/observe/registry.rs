@@ -19,7 +19,7 @@ use crate::cloud_map::{self, CloudMap};
 use crate::model::{Namespace, NamespaceReference, Registry, ServiceKey, Timestamp};
 use asked::Asked;
 
-type Failure = Arc<cloud_map::Error>;
+pub(super) type Failure = Arc<cloud_map::Error>;
 
 /// One Cloud Map in one invocation.
 pub struct SharedRegistry {

@@ -6,17 +6,16 @@ use std::sync::Arc;
 use super::part::Part;
 use super::{Error, ReadBy, World};
 use crate::cloud_map;
-use crate::kubernetes::desired;
-use crate::model::{Desired, Registry, Selection, ServiceKey};
+use crate::clusterset::record;
+use crate::model::{Desired, Flow, Registry, Selection, ServiceKey};
 use crate::publish::plan::{self, Extent, Holders, Observation, Observed};
 
 impl World<'_> {
     /// All Services of the cluster, all of Cloud Map.
     pub(super) async fn observe_whole(&self, selection: &Selection) -> Result<Part, Error> {
-        let (services, registry) =
-            tokio::join!(self.kubernetes.headless_services(), self.read_registry());
-        let desired = desired::desired(&services?, &self.reading);
-        let mut observation = self.observation(selection, desired, registry?);
+        let (desired, registry) =
+            tokio::join!(self.source.whole(self.kubernetes), self.read_registry());
+        let mut observation = self.observation(selection, desired?, registry?);
         if plan::lacks_namespace(&observation) {
             self.registry.look_for_namespaces(&mut observation.registry).await?;
         }
@@ -38,8 +37,11 @@ impl World<'_> {
         &self,
         selection: &Selection,
         desired: Desired,
-        registry: Registry,
+        mut registry: Registry,
     ) -> Observation {
+        if self.owner.flow == Flow::Exports {
+            record::leave_out(&mut registry);
+        }
         let (owner, rules) = (self.owner.clone(), self.rules.clone());
         let (now, extent, held) = (self.now, self.extent(selection), selection.held());
         Observation { owner, rules, now, extent, judged: None, held, desired, registry }

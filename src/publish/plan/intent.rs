@@ -1,7 +1,7 @@
 //! The purpose of a plan. It decides which data is read and how the plan is made; the plan is carried out in the same
 //! way for all purposes.
 
-use super::{Adoption, Basis, DeregisterReason, Plan, Step, adopt, plan, purge};
+use super::{Adoption, Basis, DeregisterReason, Plan, Records, Step, adopt, plan, purge};
 
 /// The purpose of changes.
 #[derive(Clone, Copy, Debug)]
@@ -14,6 +14,8 @@ pub enum Intent<'a> {
     Purge(&'a DeregisterReason),
     /// As `Purge`, or a note for a later run, for a cluster that is not kept in sync any more.
     Orphans(Step),
+    /// The records of a member become those that are wanted.
+    Records(&'a Records),
 }
 
 impl Intent<'_> {
@@ -24,6 +26,7 @@ impl Intent<'_> {
             Self::Adopt(adoption) => adopt(basis, adoption),
             Self::Purge(because) => purge(basis.observation, because),
             Self::Orphans(step) => step.plan(basis.observation),
+            Self::Records(records) => records.plan(basis),
         }
     }
 

@@ -10,7 +10,7 @@
 //!
 //! `name_policy` limits the names that a Service may claim, `service` plans changes to Cloud Map services themselves,
 //! `change` and `held_back` are the parts of a plan. `adopt`, `purge` and `orphans` plan changes that no claim
-//! requests; `part` plans for some Services, and again; `explain` describes a plan for people.
+//! requests, and `records` those of exports; `part` plans for some Services, and again; `explain` describes a plan for people.
 //!
 //! Removals are decided twice: once to find the instances to read again, and once on a second read made after all
 //! registrations of the same Service are done. Only the second plan's removals that wait for nothing are carried out.
@@ -37,6 +37,7 @@ mod part;
 mod policy;
 mod progress;
 mod purge;
+mod records;
 mod rules;
 mod service;
 #[cfg(test)]
@@ -77,6 +78,7 @@ pub use part::narrow::RereadScope;
 pub use part::rest::{claimed_namespaces, hold_names_exclusively, lacks_namespace};
 pub use policy::Policy;
 pub use purge::purge;
+pub use records::{Records, no_service};
 pub use rules::Rules;
 pub use service::{
     Claimed, Leaving, Verdict, deletable, is_clear, tags_needed, ttls_asked, verdict,

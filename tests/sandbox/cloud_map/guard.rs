@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use super::resource::{Instance, Service};
 
-/// The attribute that names the installation.
-const OWNER_MARK: &str = "cloud-map-sync/owner";
+/// The attributes that name the installation: of an annotated Service's instance, and of an exported one. None has both.
+const OWNER_MARKS: [&str; 2] = ["cloud-map-sync/owner", "cloud-map-sync/exporter"];
 /// The attribute that names the EKS cluster by its ARN.
 const CLUSTER_MARK: &str = "cloud-map-sync/cluster";
 
@@ -50,7 +50,9 @@ impl Guard {
         let Some((owner, clusters)) = &self.watched else {
             return true;
         };
-        attributes.get(OWNER_MARK) == Some(owner)
+        let owners: Vec<&String> =
+            OWNER_MARKS.iter().filter_map(|mark| attributes.get(*mark)).collect();
+        owners == [owner]
             && attributes.get(CLUSTER_MARK).is_some_and(|cluster| clusters.contains(cluster))
     }
 

@@ -4,10 +4,10 @@
 mod table;
 mod writes;
 
-use super::{Condition, ExportOutcome, ObservedExport, conditions_to_apply};
+use super::{ExportOutcome, ObservedExport, conditions_to_apply};
 use crate::clusterset::merge::{Conflict, ConflictReason, Merged, merge};
 use crate::model::clusterset::{ClusterId, Export, ImportType};
-use crate::model::{ServiceRef, Timestamp};
+use crate::model::{Condition, ServiceRef, Timestamp};
 
 /// The time of an earlier run, and of this one.
 const EARLIER: Timestamp = Timestamp::constant(1_000, 0);

@@ -3,8 +3,9 @@
 use insta::assert_snapshot;
 
 use super::{agreed, applied, apply, exported, in_conflict, merged};
-use crate::clusterset::conditions::{ConditionStatus, ExportOutcome, InvalidServiceType};
+use crate::clusterset::conditions::ExportOutcome;
 use crate::clusterset::merge::ConflictReason;
+use crate::model::{ConditionStatus, NotExportable};
 
 #[test]
 fn every_outcome_has_its_conditions() {
@@ -15,9 +16,9 @@ fn every_outcome_has_its_conditions() {
         ExportOutcome::Failed("AccessDenied".into()),
         ExportOutcome::Waiting("The guard holds the export.".into()),
         ExportOutcome::TimeRanOut,
-        ExportOutcome::NoService,
-        ExportOutcome::InvalidServiceType(InvalidServiceType::ExternalName),
-        ExportOutcome::InvalidServiceType(InvalidServiceType::Derived),
+        ExportOutcome::Invalid(NotExportable::NoService),
+        ExportOutcome::Invalid(NotExportable::ExternalName),
+        ExportOutcome::Invalid(NotExportable::Derived),
     ];
     let texts = outcomes.map(|it| applied(&[], &it, Some(&agreed())));
     assert_snapshot!(texts.join("\n\n"), @r"

@@ -3,14 +3,16 @@
 use insta::assert_snapshot;
 
 use super::{agreed, applied, apply, exported, in_conflict, written};
-use crate::clusterset::conditions::{
-    Condition, ConditionStatus, ExportOutcome, InvalidServiceType,
-};
-use crate::model::Timestamp;
+use crate::clusterset::conditions::ExportOutcome;
+use crate::model::{Condition, ConditionStatus, NotExportable, Timestamp};
 
 #[test]
 fn equal_status_is_not_written() {
-    for outcome in [exported(), ExportOutcome::HeldBack("no".into()), ExportOutcome::NoService] {
+    for outcome in [
+        exported(),
+        ExportOutcome::HeldBack("no".into()),
+        ExportOutcome::Invalid(NotExportable::NoService),
+    ] {
         for merged in [agreed(), in_conflict()] {
             let mut present = written(&outcome, &merged);
             assert_eq!(apply(&present, &outcome, Some(&merged)), None, "{outcome:?}");
@@ -78,14 +80,21 @@ fn any_difference_but_the_time_is_written() {
 #[test]
 fn conflict_goes_if_the_export_is_not_valid() {
     let present = written(&exported(), &in_conflict());
-    assert_snapshot!(applied(&present, &ExportOutcome::NoService, Some(&in_conflict())), @r"
+    assert_snapshot!(applied(&present, &ExportOutcome::Invalid(NotExportable::NoService), Some(&in_conflict())), @r"
     Valid=False NoService #3 @2000 There is no Service of this name.
     Ready=False Pending #3 @2000 There is no Service of this name.
     ");
-    let mut rest = written(&ExportOutcome::NoService, &in_conflict());
-    assert_eq!(apply(&rest, &ExportOutcome::NoService, Some(&in_conflict())), None);
+    let mut rest = written(&ExportOutcome::Invalid(NotExportable::NoService), &in_conflict());
+    assert_eq!(
+        apply(&rest, &ExportOutcome::Invalid(NotExportable::NoService), Some(&in_conflict())),
+        None
+    );
     rest.extend(present.last().cloned());
-    assert!(apply(&rest, &ExportOutcome::NoService, Some(&in_conflict())).is_some(), "{rest:?}");
+    assert!(
+        apply(&rest, &ExportOutcome::Invalid(NotExportable::NoService), Some(&in_conflict()))
+            .is_some(),
+        "{rest:?}"
+    );
 }
 
 #[test]
@@ -113,8 +122,8 @@ fn earlier_outcome_outlasts_a_run_without_time() {
     }
     for outcome in [
         ExportOutcome::Waiting("The guard holds the export.".into()),
-        ExportOutcome::NoService,
-        ExportOutcome::InvalidServiceType(InvalidServiceType::ExternalName),
+        ExportOutcome::Invalid(NotExportable::NoService),
+        ExportOutcome::Invalid(NotExportable::ExternalName),
     ] {
         let status = apply(&written(&outcome, &agreed()), &late, Some(&agreed()));
         assert_eq!(status.expect("a write")[1].status, ConditionStatus::Unknown, "{outcome:?}");

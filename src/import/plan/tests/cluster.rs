@@ -6,11 +6,11 @@ use std::net::IpAddr;
 
 use serde_json::{Value, json};
 
-use super::read;
 use crate::import::plan::{
     Answer, Change, DerivedService, Identity, Kind, Known, ObjectRef, Plan, Present, Request,
     Slice, SliceEndpoint, SlicePort,
 };
+use crate::import::read;
 use crate::model::clusterset::ImportType;
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -26,9 +26,15 @@ impl Cluster {
     pub fn present(&self) -> Present {
         let of = |kind: Kind| self.objects.iter().filter(move |((it, _), _)| *it == kind);
         Present {
-            import: of(Kind::ServiceImport).map(|(_, it)| read::import(it)).next(),
-            derived: of(Kind::Service).map(|(_, it)| read::service(it)).next(),
-            slices: of(Kind::EndpointSlice).map(|(_, it)| read::slice(it)).collect(),
+            import: of(Kind::ServiceImport)
+                .map(|(_, it)| read::import(it).expect("an object of the API"))
+                .next(),
+            derived: of(Kind::Service)
+                .map(|(_, it)| read::service(it).expect("an object of the API"))
+                .next(),
+            slices: of(Kind::EndpointSlice)
+                .map(|(_, it)| read::slice(it).expect("an object of the API"))
+                .collect(),
         }
     }
 
@@ -89,7 +95,8 @@ impl Cluster {
             }
         };
         let object = self.store(*kind, name, object);
-        let service = (*kind == Kind::Service).then(|| read::service(object));
+        let service =
+            (*kind == Kind::Service).then(|| read::service(object).expect("an object of the API"));
         Some(Answer {
             identity: read_identity(object),
             cluster_ips: service.map(|it| it.cluster_ips).unwrap_or_default(),
@@ -182,8 +189,12 @@ fn merge(object: &mut Value, patch: Value) {
 
 /// An IP for each family; those that are there stay.
 fn assign_ips(object: &mut Value, number: u64) {
-    let present: Vec<String> =
-        read::service(object).cluster_ips.iter().map(ToString::to_string).collect();
+    let present: Vec<String> = read::service(object)
+        .expect("an object of the API")
+        .cluster_ips
+        .iter()
+        .map(ToString::to_string)
+        .collect();
     let spec = &mut object["spec"];
     let families = spec["ipFamilies"].as_array().cloned().unwrap_or_default();
     let ips = families.iter().map(|family| {
@@ -221,7 +232,7 @@ fn assert_valid(kind: Kind, object: &Value) {
     let names: BTreeSet<&str> = ports.iter().map(|it| it["name"].as_str().unwrap_or("")).collect();
     assert_eq!(names.len(), ports.len(), "422, a name occurs twice: {object}");
     if kind == Kind::EndpointSlice {
-        let slice = read::slice(object);
+        let slice = read::slice(object).expect("an object of the API");
         assert!(slice.endpoints.len() <= 100, "{} endpoints", slice.endpoints.len());
         let is_v4 = slice.family.as_str() == "IPv4";
         let is_right = |address: IpAddr| address.is_ipv4() == is_v4;

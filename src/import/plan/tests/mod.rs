@@ -7,7 +7,6 @@ mod cluster;
 mod lifecycle;
 mod objects;
 mod promises;
-mod read;
 mod renames;
 mod slices;
 mod step;

@@ -70,7 +70,7 @@ impl SharedRegistry {
 
     /// The services of namespaces, with the instances of those that have any. The instances are read while the lists go
     /// on, since the lists take longer with more namespaces.
-    pub(super) async fn read_namespaces(
+    pub(in crate::publish::observe) async fn read_namespaces(
         &self,
         namespaces: impl Iterator<Item = &Namespace>,
     ) -> Result<Services, Failure> {

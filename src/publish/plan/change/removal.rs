@@ -25,6 +25,9 @@ pub enum DeregisterReason {
     /// Its Service is deleted, or is not an annotated headless Service any more.
     #[error("Service {0} is gone, or no longer annotated and headless")]
     ServiceGone(ServiceRef),
+    /// Its Service is not exported any more.
+    #[error("Service {0} is gone, or no longer exported")]
+    NotExported(ServiceRef),
     /// `NAME_POLICY` does not allow its Service the name.
     #[error("NAME_POLICY does not allow Service {0} this name")]
     NotAllowed(ServiceRef),
@@ -48,6 +51,7 @@ impl DeregisterReason {
         !matches!(
             self,
             Self::ServiceGone(_)
+                | Self::NotExported(_)
                 | Self::NotAllowed(_)
                 | Self::NameChanged(_)
                 | Self::NameHeldBy(_)

@@ -1,7 +1,7 @@
 //! The names that a Service asks for, as keys of Cloud Map services, and how many of them it may claim. Whoever may
 //! annotate a Service may write as many names as fit into an annotation, and each costs a service, reads and writes.
 
-use crate::model::{AnnotatedService, ServiceKey, ServiceRef, UnresolvedNamespace};
+use crate::model::{PublishedService, ServiceKey, ServiceRef, UnresolvedNamespace};
 use crate::publish::plan::{Observation, Reason};
 
 /// The most names that a Service claims, however many it asks for.
@@ -10,7 +10,7 @@ const MAXIMUM: usize = 20;
 /// The keys of the names that a Service asks for, in the order of its annotation.
 pub fn all_keys(
     observation: &Observation,
-    annotated: &AnnotatedService,
+    annotated: &PublishedService,
 ) -> (Vec<ServiceKey>, Vec<UnresolvedNamespace>) {
     let mut keys = Vec::new();
     let mut unresolved = Vec::new();
@@ -33,7 +33,7 @@ pub fn all_keys(
 pub fn limit_names(
     observation: &Observation,
     service: &ServiceRef,
-    annotated: &AnnotatedService,
+    annotated: &PublishedService,
     keys: &mut Vec<ServiceKey>,
 ) -> Option<Reason> {
     let asked = annotated.claims.as_ref().map_or(0, |claims| claims.names.len());

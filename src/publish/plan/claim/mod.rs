@@ -8,7 +8,7 @@ mod held_back;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Denial, Observation, Reason};
-use crate::model::{AnnotatedService, Claim, ServiceKey, ServiceRef, UnresolvedNamespace};
+use crate::model::{Claim, PublishedService, ServiceKey, ServiceRef, UnresolvedNamespace};
 use asked_names::{all_keys, limit_names};
 
 /// Every claim of a cluster, settled.
@@ -126,7 +126,7 @@ impl Holders {
 }
 
 impl ServiceClaims {
-    fn of(observation: &Observation, service: &ServiceRef, annotated: &AnnotatedService) -> Self {
+    fn of(observation: &Observation, service: &ServiceRef, annotated: &PublishedService) -> Self {
         // It may claim nothing, so its annotations do not matter.
         if let Err(denial) = observation.rule(service) {
             return Self { denied: vec![(None, denial)], ..Self::default() };

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use crate::model::attributes::{IPV4, IPV6, PORT};
 use crate::model::{
-    AnnotatedService, Attributes, Endpoint, NamespaceKind, Records, ServiceKind, ServiceRef, Verb,
+    Attributes, Endpoint, NamespaceKind, PublishedService, Records, ServiceKind, ServiceRef, Verb,
 };
 use crate::publish::plan::{Basis, Change, Observation, Place, Plan};
 
@@ -132,7 +132,7 @@ fn remarks(
     observation: &Observation,
     place: &Place,
     kind: Option<ServiceKind>,
-    annotated: &AnnotatedService,
+    annotated: &PublishedService,
 ) -> Vec<Remark> {
     let namespace = observation.registry.namespaces.get(&place.key.namespace);
     let dns = namespace.filter(|namespace| namespace.kind == NamespaceKind::Dns);
@@ -147,7 +147,7 @@ fn remarks(
 }
 
 /// The first port of the Service with another number than the port of its pods.
-fn target_port(kind: ServiceKind, annotated: &AnnotatedService) -> Option<Remark> {
+fn target_port(kind: ServiceKind, annotated: &PublishedService) -> Option<Remark> {
     let endpoints = annotated.endpoints.as_deref().unwrap_or_default();
     annotated.ports.iter().find_map(|port| {
         let mut targets = endpoints.iter().filter_map(|endpoint| endpoint.ports.get(&port.name));

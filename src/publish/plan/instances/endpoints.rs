@@ -8,7 +8,7 @@ use super::identity::new_id;
 use super::shape::{Fit, Shape};
 use super::wanted::{Surplus, Wanted};
 use crate::model::{
-    AnnotatedService, Claims, CloudMapService, Health, NewService, ServiceKey, ServiceKind,
+    Claims, CloudMapService, Health, NewService, PublishedService, ServiceKey, ServiceKind,
     ServiceRef,
 };
 use crate::publish::plan::maximum::smallest;
@@ -41,7 +41,7 @@ fn wanted_by<'a>(
     oldest: &ServiceRef,
 ) -> Result<Wanted<'a>, Reason> {
     let permit = observation.permit(holder, key).map_err(Reason::NotAllowed)?;
-    let (annotated, claims) = claims(observation, holder)?;
+    let (published, claims) = claims(observation, holder)?;
     let existing = observation.registry.services.get(key);
     let create = match existing {
         Some(service) => {
@@ -51,7 +51,7 @@ fn wanted_by<'a>(
         None => new_service(observation, key, oldest),
     };
     let has_check = has_check(existing, create.as_ref());
-    let shape = shape(existing, create.as_ref(), (annotated, claims), permit);
+    let shape = shape(existing, create.as_ref(), (published, claims), permit);
     let refused = refusal(observation, shape.kind);
     let mut wanted = Wanted { create, refused, ..nothing_wanted(holder, &shape) };
     if claims.publish {
@@ -71,18 +71,18 @@ fn wanted_by<'a>(
 fn shape<'a>(
     existing: Option<&CloudMapService>,
     create: Option<&NewService>,
-    (annotated, claims): (&'a AnnotatedService, &'a Claims),
+    (published, claims): (&'a PublishedService, &'a Claims),
     permit: Permit<'a>,
 ) -> Shape<'a> {
     let kind = existing.map(|service| service.kind).or(create.map(|new| new.kind));
     let kind = kind.unwrap_or(ServiceKind::Http);
     let is_checked = existing.is_some_and(|service| service.health_check.is_some());
-    Shape { kind, is_checked, annotated, claims, permit }
+    Shape { kind, is_checked, published, claims, permit }
 }
 
 /// A holder's settings for a name, and no instance yet.
 fn nothing_wanted<'a>(holder: &ServiceRef, shape: &Shape<'a>) -> Wanted<'a> {
-    let Shape { annotated, claims, permit, .. } = *shape;
+    let Shape { published, claims, permit, .. } = *shape;
     Wanted {
         holder: holder.clone(),
         create: None,
@@ -97,7 +97,7 @@ fn nothing_wanted<'a>(holder: &ServiceRef, shape: &Shape<'a>) -> Wanted<'a> {
         beyond_maximum: BTreeMap::new(),
         permit,
         withdrawn: !claims.publish,
-        surplus: surplus(annotated, claims),
+        surplus: surplus(published, claims),
         refused: None,
         held_back: shape.remarks(),
     }
@@ -108,9 +108,9 @@ fn has_check(existing: Option<&CloudMapService>, create: Option<&NewService>) ->
     existing.map_or(created, |service| service.custom_health)
 }
 
-fn surplus(annotated: &AnnotatedService, claims: &Claims) -> Surplus {
+fn surplus(published: &PublishedService, claims: &Claims) -> Surplus {
     match claims.publish {
-        true if annotated.truncated => Surplus::Keep,
+        true if published.truncated => Surplus::Keep,
         true if claims.keeps_last => Surplus::KeepIfNoneReady,
         _ => Surplus::Deregister,
     }
@@ -119,25 +119,25 @@ fn surplus(annotated: &AnnotatedService, claims: &Claims) -> Surplus {
 fn claims<'a>(
     observation: &'a Observation,
     holder: &ServiceRef,
-) -> Result<(&'a AnnotatedService, &'a Claims), Reason> {
+) -> Result<(&'a PublishedService, &'a Claims), Reason> {
     let unread = || Reason::Unreadable("its claim was not read".to_owned());
-    let annotated = observation.desired.services.get(holder).ok_or_else(unread)?;
-    let claims = annotated.claims.as_ref().map_err(|_| unread())?;
-    if annotated.endpoints.is_none() {
+    let published = observation.desired.services.get(holder).ok_or_else(unread)?;
+    let claims = published.claims.as_ref().map_err(|_| unread())?;
+    if published.endpoints.is_none() {
         return Err(Reason::Unreadable("the Service's endpoints were not read".to_owned()));
     }
-    Ok((annotated, claims))
+    Ok((published, claims))
 }
 
 impl Wanted<'_> {
     /// Adds the instances of the endpoints to be found.
     fn add_endpoints(&mut self, observation: &Observation, shape: &Shape<'_>, has_check: bool) {
-        let Shape { annotated, claims, .. } = shape;
+        let Shape { published, claims, .. } = shape;
         let custom = health::is_custom(claims, has_check).unwrap_or_else(|setting| {
             self.held_back.push(setting.into());
             false
         });
-        for endpoint in annotated.endpoints.iter().flatten() {
+        for endpoint in published.endpoints.iter().flatten() {
             let Some(health) = health::of_endpoint(endpoint, claims, custom) else { continue };
             let mut fit = shape.fit(endpoint, &self.holder, &observation.owner);
             if custom {

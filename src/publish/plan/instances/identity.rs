@@ -2,8 +2,11 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use crate::clusterset::attributes::service_port;
+use crate::clusterset::id;
 use crate::model::attributes::{IPV4, IPV6, PORT};
-use crate::model::{Attributes, Owner, ServiceRef, fingerprint};
+use crate::model::clusterset::PortOfService;
+use crate::model::{Attributes, Flow, Owner, ServiceRef, fingerprint};
 
 /// The addresses of an instance, with its port if ports distinguish the instances of its service.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -12,16 +15,20 @@ pub struct Identity {
     pub ipv6: Option<Ipv6Addr>,
     /// `None` except in HTTP and SRV services.
     pub port: Option<u16>,
+    /// The Service's port that leads to it, if the instance is exported: two of them may lead to one port of a pod.
+    pub service_port: Option<PortOfService>,
 }
 
 impl Identity {
     /// The identity in an instance's attributes. Invalid addresses and ports are ignored.
     pub fn of(attributes: &Attributes, tells_ports_apart: bool) -> Self {
         let port = attributes.get(PORT).filter(|_| tells_ports_apart);
+        let is_exported = tells_ports_apart && Flow::Exports.is_of(attributes);
         Self {
             ipv4: attributes.get(IPV4).and_then(|text| text.parse().ok()),
             ipv6: attributes.get(IPV6).and_then(|text| text.parse().ok()),
             port: port.and_then(|text| text.parse().ok()),
+            service_port: is_exported.then(|| service_port(attributes)).flatten(),
         }
     }
 
@@ -31,10 +38,21 @@ impl Identity {
     }
 }
 
-/// The id of a new instance: `ip-<address>[-<port>]-<10 hexadecimal digits>`, a DNS label of at most 63 characters. The
+/// The id of a new instance in the flow of its owner.
+pub fn new_id(owner: &Owner, service: &ServiceRef, identity: &Identity) -> String {
+    match (owner.flow, identity.addresses().next()) {
+        (Flow::Exports, Some(address)) => {
+            let port = identity.port.zip(identity.service_port.as_ref());
+            id::instance(owner, service, address, port)
+        }
+        _ => id_of_annotated(owner, service, identity),
+    }
+}
+
+/// The id of an instance of an annotated Service: `ip-<address>[-<port>]-<10 hexadecimal digits>`, a DNS label of at most 63 characters. The
 /// digits are a hash of owner, cluster, Service, address and port, so no other party and no other cluster makes the
 /// same id. The format must never change: a different id would register every pod a second time.
-pub fn new_id(owner: &Owner, service: &ServiceRef, identity: &Identity) -> String {
+fn id_of_annotated(owner: &Owner, service: &ServiceRef, identity: &Identity) -> String {
     let address = identity.addresses().next().map(|address| address.to_string());
     let address = address.unwrap_or_default();
     let port = identity.port.map(|port| port.to_string()).unwrap_or_default();
@@ -67,6 +85,7 @@ mod tests {
             ipv4: ipv4.map(|text| text.parse().expect("IPv4")),
             ipv6: ipv6.map(|text| text.parse().expect("IPv6")),
             port,
+            service_port: None,
         }
     }
 

@@ -5,6 +5,7 @@
 pub mod compare;
 pub mod diff;
 pub mod endpoints;
+mod exported;
 pub mod health;
 pub mod identity;
 mod ports;

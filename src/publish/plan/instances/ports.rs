@@ -11,7 +11,7 @@ impl Shape<'_> {
         let annotated = &self.claims.ports;
         let served = if self.tells_ports_apart() { annotated.len() } else { 1 };
         let targets = annotated.iter().take(served).map(|reference| {
-            let port = self.annotated.port(reference);
+            let port = self.published.port(reference);
             let target = port.and_then(|port| endpoint.ports.get(&port.name));
             target.map(|target| Some(*target)).ok_or_else(|| self.no_such_port(reference))
         });
@@ -20,12 +20,8 @@ impl Shape<'_> {
 
     /// The port of a Service without the annotation: its only port, if the Cloud Map service needs one.
     fn only_port(&self, endpoint: &Endpoint) -> Result<Option<u16>, Reason> {
-        let needed_by = match self.records() {
-            Some(records) if records.srv => "SRV records",
-            _ if self.is_checked => "the Route 53 health checks of this Cloud Map service",
-            _ => return Ok(None),
-        };
-        match self.annotated.ports.as_slice() {
+        let Some(needed_by) = self.needs_port() else { return Ok(None) };
+        match self.published.ports.as_slice() {
             [port] => match endpoint.ports.get(&port.name) {
                 Some(target) => Ok(Some(*target)),
                 None => Err(self.no_such_port(&PortReference::Number(port.number))),
@@ -34,8 +30,17 @@ impl Shape<'_> {
         }
     }
 
+    /// The part of the Cloud Map service that needs a port of each instance, if there is one.
+    pub(super) fn needs_port(&self) -> Option<&'static str> {
+        match self.records() {
+            Some(records) if records.srv => Some("SRV records"),
+            _ if self.is_checked => Some("the Route 53 health checks of this Cloud Map service"),
+            _ => None,
+        }
+    }
+
     pub(super) fn no_such_port(&self, port: &PortReference) -> Reason {
-        let names = self.annotated.ports.iter().map(|port| match port.name.as_str() {
+        let names = self.published.ports.iter().map(|port| match port.name.as_str() {
             "" => port.number.to_string(),
             name => format!("{name} ({})", port.number),
         });

@@ -1,16 +1,19 @@
 //! The attributes to register over an instance of ours, and whether Cloud Map takes them.
 
+use crate::clusterset::attributes::is_written;
 use crate::model::attributes::{
     self, ANNOTATED, AVAILABILITY_ZONE, INITIAL_HEALTH, REGION, SCHEMA,
 };
-use crate::model::{Attributes, Health};
+use crate::model::{Attributes, Flow, Health};
 
 /// Whether we set and repair an attribute of an instance of ours. A mark lists those that annotations set; any other
 /// attribute was added by hand.
 fn is_managed(key: &str, present: &Attributes) -> bool {
     let aws = key.starts_with("AWS_") && key != INITIAL_HEALTH;
     let annotated = present.get(ANNOTATED).is_some_and(|keys| keys.split(',').any(|it| it == key));
-    aws || annotated || attributes::is_known_mark(key) || [AVAILABILITY_ZONE, REGION].contains(&key)
+    let exported = Flow::Exports.is_of(present) && is_written(key);
+    let place = [AVAILABILITY_ZONE, REGION].contains(&key);
+    aws || annotated || exported || place || attributes::is_known_mark(key)
 }
 
 /// The attributes to register: `RegisterInstance` replaces the whole map, so attributes added by hand are sent again.

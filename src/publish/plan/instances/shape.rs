@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use super::identity::Identity;
 use crate::model::attributes::{ANNOTATED, AVAILABILITY_ZONE, IPV4, IPV6, PORT, REGION};
 use crate::model::{
-    AnnotatedService, Attributes, Claims, Endpoint, Marks, Owner, Records, ServiceKind, ServiceRef,
+    Attributes, Claims, Endpoint, Marks, Owner, PublishedService, Records, ServiceKind, ServiceRef,
     is_publishable,
 };
 use crate::publish::plan::{Permit, Reason, Setting};
@@ -16,7 +16,7 @@ pub struct Shape<'a> {
     pub kind: ServiceKind,
     /// Whether Route 53 checks the health of the instances. It needs their port.
     pub is_checked: bool,
-    pub annotated: &'a AnnotatedService,
+    pub published: &'a PublishedService,
     pub claims: &'a Claims,
     /// The addresses that may be published.
     pub permit: Permit<'a>,
@@ -44,6 +44,9 @@ impl Shape<'_> {
     /// The instances of an endpoint: one with both address families if the records have both, and one for each port if
     /// ports distinguish instances.
     pub fn fit(&self, endpoint: &Endpoint, service: &ServiceRef, owner: &Owner) -> Fit {
+        if let Some(exported) = &self.published.export {
+            return self.fit_exported(exported, endpoint, service, owner);
+        }
         let (publishable, held_back) = self.publishable(endpoint);
         let mut fit = Fit { held_back, ..Fit::default() };
         if publishable.is_empty() {
@@ -76,7 +79,7 @@ impl Shape<'_> {
 
     /// The addresses of an endpoint that may be published, and the reasons for the others. An address that the records
     /// do not have is reported only if the endpoint has no allowed one.
-    fn publishable(&self, endpoint: &Endpoint) -> (Vec<IpAddr>, Vec<Reason>) {
+    pub(super) fn publishable(&self, endpoint: &Endpoint) -> (Vec<IpAddr>, Vec<Reason>) {
         let (addresses, never): (Vec<IpAddr>, Vec<IpAddr>) =
             endpoint.addresses().partition(|address| is_publishable(*address));
         let (allowed, refused): (Vec<IpAddr>, Vec<IpAddr>) =
@@ -96,7 +99,7 @@ impl Shape<'_> {
 
     /// The remarks on the whole Service.
     pub fn remarks(&self) -> Vec<Reason> {
-        let unknown = self.claims.ports.iter().filter(|port| self.annotated.port(port).is_none());
+        let unknown = self.claims.ports.iter().filter(|port| self.published.port(port).is_none());
         let mut remarks: Vec<Reason> = unknown.map(|port| self.no_such_port(port)).collect();
         if let (false, Some(port)) = (self.tells_ports_apart(), self.claims.ports.first()) {
             let port = port.clone();
@@ -124,7 +127,7 @@ impl Shape<'_> {
     }
 
     /// Whether the records have addresses of this family.
-    fn carries(&self, address: IpAddr) -> bool {
+    pub(super) fn carries(&self, address: IpAddr) -> bool {
         match self.records() {
             Some(records) if !records.srv && address.is_ipv4() => records.a,
             Some(records) if !records.srv => records.aaaa,
@@ -152,7 +155,7 @@ impl Shape<'_> {
 
 impl Addresses {
     fn identity(self, port: Option<u16>) -> Identity {
-        Identity { ipv4: self.ipv4, ipv6: self.ipv6, port }
+        Identity { ipv4: self.ipv4, ipv6: self.ipv6, port, service_port: None }
     }
 }
 

@@ -51,8 +51,9 @@ fn assign_each(all: &mut [Wanted], present: &Present) {
         let keeps = *asking.iter().find(has).unwrap_or(&asking[0]);
         if asking.len() > 1 {
             let stated = asking.iter().flat_map(|index| all[*index].health_of(&identity));
-            let best = stated.min();
-            best.into_iter().for_each(|best| all[keeps].set_health(&identity, best));
+            if let Some(best) = stated.min() {
+                all[keeps].set_health(&identity, best);
+            }
         }
         for index in asking.into_iter().filter(|index| *index != keeps) {
             let wanted = &mut all[index];

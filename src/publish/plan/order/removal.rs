@@ -2,7 +2,7 @@
 //! through here lets a name become empty while ready endpoints exist for it.
 
 use super::new_name::waits_for_new_name;
-use crate::model::{ServiceKey, ServiceRef};
+use crate::model::{Flow, ServiceKey, ServiceRef};
 use crate::publish::plan::instances::diff::Compared;
 use crate::publish::plan::observation::MarkedInstance;
 use crate::publish::plan::{Basis, DeregisterReason, Place, Plan, WaitsFor};
@@ -131,7 +131,11 @@ impl<'a> Removals<'a> {
     /// The reason why a Service has no claim to the name any more, independent of its present claims.
     fn ended(&self, key: &ServiceKey, marked: &ServiceRef) -> Option<DeregisterReason> {
         if self.basis.holders.claims(marked).is_none() {
-            return Some(DeregisterReason::ServiceGone(marked.clone()));
+            let gone = match self.basis.observation.owner.flow {
+                Flow::Annotations => DeregisterReason::ServiceGone,
+                Flow::Exports => DeregisterReason::NotExported,
+            };
+            return Some(gone(marked.clone()));
         }
         let denied = self.basis.observation.permit(marked, key).is_err();
         denied.then(|| DeregisterReason::NotAllowed(marked.clone()))

@@ -1,7 +1,7 @@
 //! A second plan for one turn: the part of an observation that it needs, so that only that part is read and compared a
 //! second time.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::{Desired, Registry, ServiceKey, ServiceRef};
 use crate::publish::plan::{Change, Extent, Holders, Observation};
@@ -49,7 +49,11 @@ impl RereadScope {
             Some((service.clone(), annotated.clone()))
         });
         let unannotated = self.services.intersection(&observation.desired.unannotated).cloned();
-        let desired = Desired { services: concerned.collect(), unannotated: unannotated.collect() };
+        let desired = Desired {
+            services: concerned.collect(),
+            unannotated: unannotated.collect(),
+            exports: BTreeMap::new(),
+        };
         let (owner, rules) = (observation.owner.clone(), observation.rules.clone());
         let (now, extent, held) = (observation.now, Extent::Remainder, observation.held.clone());
         Observation { owner, rules, now, extent, judged: None, held, desired, registry }

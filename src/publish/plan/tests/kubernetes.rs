@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use super::world::{named, split};
 use crate::model::{
-    AnnotatedService, BadAnnotation, Claim, Claims, Endpoint, Family, HealthSource,
-    NamespaceReference, PortReference, RoutingPolicy, ServiceName, ServicePort, ServiceRef,
+    BadAnnotation, Claim, Claims, Endpoint, Family, HealthSource, NamespaceReference,
+    PortReference, PublishedService, RoutingPolicy, ServiceName, ServicePort, ServiceRef,
 };
 
 /// A Kubernetes Service under construction.
 #[derive(Clone, Debug)]
 pub struct Kubernetes {
     pub name: ServiceRef,
-    pub annotated: AnnotatedService,
+    pub annotated: PublishedService,
 }
 
 /// An IPv4 Service without ports that claims `place`.
@@ -33,7 +33,8 @@ pub fn service(name: &str, place: &str) -> Kubernetes {
         routing_policy: None,
         ports: Vec::new(),
     };
-    let annotated = AnnotatedService {
+    let annotated = PublishedService {
+        export: None,
         uid: String::new(),
         created: 100,
         claims: Ok(claims),

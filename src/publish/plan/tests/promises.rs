@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use super::simulation::Simulation;
 use crate::model::attributes::{IPV4, IPV6};
 use crate::model::{
-    AnnotatedService, Endpoint, Health, HealthSource, InstanceKey, ServiceKey, ServiceRef,
+    Endpoint, Health, HealthSource, InstanceKey, PublishedService, ServiceKey, ServiceRef,
 };
 use crate::publish::plan::instances::health;
 use crate::publish::plan::instances::identity::Identity;
@@ -152,7 +152,7 @@ fn is_truncated(observation: &Observation, service: &ServiceRef) -> bool {
 }
 
 /// Whether the readiness of a Service's pods shows as their health under a name.
-pub fn is_custom(observation: &Observation, service: &AnnotatedService, key: &ServiceKey) -> bool {
+pub fn is_custom(observation: &Observation, service: &PublishedService, key: &ServiceKey) -> bool {
     let there = observation.registry.services.get(key).map(|service| service.custom_health);
     let checked = there.unwrap_or_else(|| is_created_with_check(observation, key));
     service.claims.as_ref().is_ok_and(|claims| health::is_custom(claims, checked) == Ok(true))
@@ -212,7 +212,7 @@ fn to_be_found(
     let service = observation.desired.services.get(service);
     let custom = service.is_some_and(|service| is_custom(observation, service, key));
     let published =
-        |service: &&AnnotatedService| service.claims.as_ref().map_or(true, |claims| claims.publish);
+        |service: &&PublishedService| service.claims.as_ref().map_or(true, |claims| claims.publish);
     let service = service.filter(published);
     let keeps = service
         .is_some_and(|service| service.claims.as_ref().is_ok_and(|claims| claims.keeps_serving));

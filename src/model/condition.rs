@@ -1,6 +1,6 @@
 //! A condition of an object's status, as `metav1.Condition` has it.
 
-use crate::model::Timestamp;
+use super::Timestamp;
 
 /// A condition, of any controller.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,0 +1,184 @@
+//! The clustersets of a run: every cluster that takes part in one joins first, since the objects of its imports are read
+//! before the exports. After all clusters were reconciled, the exports of the selected ones are published, and then those
+//! of all members are imported into every served cluster of the clusterset.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures_util::{StreamExt, stream};
+
+use super::Function;
+use super::run::Runs;
+use super::scope::Selections;
+use crate::clients::RegistryKey;
+use crate::error::chain;
+use crate::import::sources::Overlay;
+use crate::model::clusterset::{ClusterId, ClustersetId};
+use crate::model::{Selection, ServiceRef};
+use crate::publish::observe::SharedRegistry;
+use crate::reconcile::{Invocation, Joined, Published};
+use crate::report::{MultiClusterReport, Obstacle};
+
+/// The number of clusters that are read or written at once.
+const CONCURRENT_CLUSTERS: usize = 8;
+
+/// The clusters that take part in a clusterset, by their index in the settings.
+pub(super) type Members = BTreeMap<usize, Result<Joined, Obstacle>>;
+
+/// A clusterset in one Cloud Map.
+type ClustersetKey = (RegistryKey, ClustersetId);
+
+impl Function {
+    /// Joins the selected clusters, and all others that may import from them.
+    pub(super) async fn join(
+        &self,
+        invocation: &Invocation<'_>,
+        selections: &Selections,
+    ) -> Members {
+        let all = selections.all();
+        let joins = self.settings.clusters.iter().enumerate().map(|(index, cluster)| {
+            let all = &all;
+            async move { Some((index, invocation.join(cluster, all).await?)) }
+        });
+        let joins = stream::iter(joins).buffer_unordered(CONCURRENT_CLUSTERS);
+        joins.filter_map(|it| async { it }).collect().await
+    }
+
+    /// Publishes the exports of the selected clusters, imports into all members, and adds both to the reports.
+    pub(super) async fn run_clustersets(
+        &self,
+        invocation: &Invocation<'_>,
+        registries: &BTreeMap<RegistryKey, SharedRegistry>,
+        selections: &Selections,
+        (members, runs): (&Members, &mut Runs),
+    ) {
+        let mut reports: BTreeMap<usize, MultiClusterReport> = BTreeMap::new();
+        for (index, joined) in members {
+            reports.insert(
+                *index,
+                match joined {
+                    Ok(joined) => joined.report(),
+                    Err(obstacle) => {
+                        let obstacles = vec![obstacle.clone()];
+                        MultiClusterReport { obstacles, ..MultiClusterReport::default() }
+                    }
+                },
+            );
+        }
+        let exports = selections.iter().filter_map(|(index, selection)| {
+            let joined = members.get(&index)?.as_ref().ok()?;
+            let cluster = &self.settings.clusters[index];
+            let registry = &registries[&self.clients.registry_of(cluster)];
+            Some(async move {
+                (index, Box::pin(invocation.export(cluster, joined, registry, selection)).await)
+            })
+        });
+        let exports: Vec<_> =
+            stream::iter(exports).buffer_unordered(CONCURRENT_CLUSTERS).collect().await;
+        let mut published = BTreeMap::new();
+        for (index, exported) in exports {
+            let report = reports.entry(index).or_default();
+            match exported {
+                Ok(Some(exported)) => {
+                    report.exports = exported.exported.desired.exports.len();
+                    add_to_run(runs, index, &exported);
+                    published.insert(index, exported);
+                }
+                Ok(None) => {}
+                Err(obstacle) => report.obstacles.push(obstacle),
+            }
+        }
+        self.import_all(invocation, registries, selections, (members, &published), &mut reports)
+            .await;
+        for (index, report) in reports {
+            if let Some((run, _)) = runs.get_mut(&index) {
+                run.multi_cluster = Some(report);
+            }
+        }
+    }
+
+    async fn import_all(
+        &self,
+        invocation: &Invocation<'_>,
+        registries: &BTreeMap<RegistryKey, SharedRegistry>,
+        selections: &Selections,
+        (members, published): (&Members, &BTreeMap<usize, Published>),
+        reports: &mut BTreeMap<usize, MultiClusterReport>,
+    ) {
+        let all = selections.all();
+        let names = names_of(&all);
+        let mut overlays: BTreeMap<ClustersetKey, BTreeMap<ClusterId, Overlay>> = BTreeMap::new();
+        for (index, published) in published {
+            if let Some(Ok(joined)) = members.get(index) {
+                let overlay = joined.overlay(published);
+                overlays.entry(self.clusterset(*index, joined)).or_default().extend([overlay]);
+            }
+        }
+        let none = BTreeMap::new();
+        let joined =
+            members.iter().filter_map(|(index, joined)| Some((*index, joined.as_ref().ok()?)));
+        let imports = joined.map(|(index, joined)| {
+            let key = self.clusterset(index, joined);
+            let overlay = overlays.get(&key).unwrap_or(&none);
+            let registry = registries.get(&key.0);
+            let (all, names) = (&all, &names);
+            async move {
+                let registry = registry?.read_clusterset(&key.1, names.as_ref()).await;
+                let registry = match registry {
+                    Ok(registry) => registry,
+                    Err(error) => return Some((index, Err(chain(&error)))),
+                };
+                let imported = invocation.import(joined, &registry, overlay, all).await;
+                let lines = match published.get(&index) {
+                    Some(published) => {
+                        invocation.write_conditions(joined, published, &registry, overlay).await
+                    }
+                    None => Default::default(),
+                };
+                Some((index, Ok((imported, lines))))
+            }
+        });
+        let imports = stream::iter(imports).buffer_unordered(CONCURRENT_CLUSTERS);
+        let imports: Vec<_> = imports.filter_map(|it| async { it }).collect().await;
+        for (index, imported) in imports {
+            let report = reports.entry(index).or_default();
+            match imported {
+                Ok((imported, (conflicts, held_back))) => {
+                    report.conflicts = conflicts;
+                    report.held_back = held_back;
+                    if let Some(imported) = imported {
+                        report.add_imports(imported);
+                    }
+                }
+                Err(detail) => {
+                    let reason = "Unreadable".into();
+                    report.obstacles.push(Obstacle { reason, detail, failed: true });
+                }
+            }
+        }
+    }
+
+    fn clusterset(&self, index: usize, joined: &Joined) -> ClustersetKey {
+        let registry = self.clients.registry_of(&self.settings.clusters[index]);
+        (registry, joined.member.clusterset.clone())
+    }
+}
+
+/// The names of a selection, if it consists of names alone.
+fn names_of(selection: &Selection) -> Option<BTreeSet<ServiceRef>> {
+    match selection {
+        Selection::Only { namespaces, services, shards, .. }
+            if namespaces.is_empty() && shards.is_empty() =>
+        {
+            Some(services.clone())
+        }
+        _ => None,
+    }
+}
+
+/// Adds the lines and claims of the exports to those of the cluster.
+fn add_to_run(runs: &mut Runs, index: usize, published: &Published) {
+    let Some((report, claimed)) = runs.remove(&index) else { return };
+    let report = report.with(published.exported.report.clone());
+    let claimed = claimed.map(|claimed| claimed.and(published.exported.claimed.clone()));
+    runs.insert(index, (report, claimed));
+}

@@ -1,0 +1,103 @@
+//! Makes the changes of one import, in their order: each is one request. After the first that fails, only the status is
+//! left to be written, by a plan that knows the failure.
+
+use super::plan::{Answer, Change, Kind, Known, ObjectRef, Request, Stage};
+use super::read;
+use crate::error::chain;
+use crate::kubernetes::objects::{Named, Resource};
+use crate::kubernetes::{Error, Kubernetes};
+use crate::time::Deadline;
+
+/// A change with its outcome.
+#[derive(Clone, Debug)]
+pub struct Made {
+    pub change: Change,
+    pub outcome: Outcome,
+}
+
+/// The outcome of a change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    Planned,
+    Applied,
+    Failed(String),
+    /// An earlier change failed, or the time was used up.
+    Undone(&'static str),
+}
+
+/// The changes of an import as they were made, and the error that ended them.
+#[derive(Debug, Default)]
+pub struct Applied {
+    pub made: Vec<Made>,
+    pub failure: Option<Error>,
+}
+
+const AFTER_FAILURE: &str = "an earlier change of the import failed";
+const NO_TIME: &str = "the time of this invocation is used up";
+
+/// Makes the changes of the import `import`, one after the other.
+pub async fn apply(
+    kubernetes: &Kubernetes,
+    import: &str,
+    known: &mut Known,
+    changes: &[Change],
+    deadline: Deadline,
+) -> Applied {
+    let mut applied = Applied::default();
+    for change in changes {
+        let outcome = match known.request(change, import) {
+            _ if applied.failure.is_some() => Outcome::Undone(AFTER_FAILURE),
+            _ if !deadline.is_open() => Outcome::Undone(NO_TIME),
+            None => Outcome::Undone(AFTER_FAILURE),
+            Some(request) => match send(kubernetes, change, request).await {
+                Ok(answer) => {
+                    if let Some(answer) = answer {
+                        known.record(&change.object, answer);
+                    }
+                    Outcome::Applied
+                }
+                Err(error) => {
+                    let text = chain(&error);
+                    applied.failure = Some(error);
+                    Outcome::Failed(text)
+                }
+            },
+        };
+        // The status of a failed import is planned again.
+        let is_replaced = applied.failure.is_some() && change.stage == Stage::Status;
+        if !is_replaced {
+            applied.made.push(Made { change: change.clone(), outcome });
+        }
+    }
+    applied
+}
+
+/// Makes one change. Returns the object as the API server stored it, unless it is deleted.
+async fn send(
+    kubernetes: &Kubernetes,
+    change: &Change,
+    request: Request,
+) -> Result<Option<Answer>, Error> {
+    let object = named(&change.object);
+    let stored = match request {
+        Request::Create(body) => kubernetes.create_object(object, &body).await?,
+        Request::Patch(patch) => kubernetes.patch_object(object, &patch).await?,
+        Request::PatchStatus(patch) => kubernetes.patch_status(object, &patch).await?,
+        Request::Delete(identity) => {
+            let (uid, version) = (&identity.uid, &identity.resource_version);
+            kubernetes.delete_object(object, uid, version).await?;
+            return Ok(None);
+        }
+    };
+    let (identity, cluster_ips) = (read::identity(&stored), read::cluster_ips(&stored));
+    Ok(Some(Answer { identity, cluster_ips }))
+}
+
+fn named(object: &ObjectRef) -> Named<'_> {
+    let resource = match object.kind {
+        Kind::ServiceImport => Resource::ServiceImports,
+        Kind::Service => Resource::Services,
+        Kind::EndpointSlice => Resource::EndpointSlices,
+    };
+    Named { resource, namespace: &object.namespace, name: &object.name }
+}

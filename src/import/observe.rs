@@ -1,0 +1,144 @@
+//! Reads the objects of the imports of one cluster: all of them by five lists, or those of one name.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use super::plan::{NamespaceState, OWNER_LABEL, OwnerLabel, Present, ServiceImport};
+use super::read::{self, Unexpected};
+use crate::clusterset::id;
+use crate::kubernetes::objects::{Named, Resource};
+use crate::kubernetes::{Error, Kubernetes};
+use crate::model::ServiceRef;
+
+/// The label of a slice that names its manager, with our value.
+const MANAGED_BY_US: &str = "endpointslice.kubernetes.io/managed-by=cloud-map-sync";
+/// The label of a slice that names the import.
+const SERVICE_NAME: &str = "multicluster.kubernetes.io/service-name";
+
+/// The objects of the imports of a cluster.
+#[derive(Clone, Debug, Default)]
+pub struct Objects {
+    imports: BTreeMap<ServiceRef, Value>,
+    /// The Services under the names of derived ones, by namespace and name.
+    services: BTreeMap<(String, String), Value>,
+    /// The slices, by the import that their label names.
+    slices: BTreeMap<ServiceRef, Vec<Value>>,
+    namespaces: BTreeMap<String, NamespaceState>,
+    /// Whether the installed CRD has `status.endpointSliceObjects`.
+    pub declares_slice_objects: bool,
+}
+
+impl Objects {
+    /// Every object of the cluster that belongs to an import, and every ServiceImport of any owner.
+    ///
+    /// # Errors
+    /// Returns an error if a list could not be read.
+    pub async fn read(kubernetes: &Kubernetes, owner: &OwnerLabel) -> Result<Self, Error> {
+        let of_us = format!("{OWNER_LABEL}={}", owner.as_str());
+        let (imports, services, slices, namespaces, declares) = tokio::try_join!(
+            kubernetes.objects(Resource::ServiceImports, ""),
+            kubernetes.objects(Resource::Services, &of_us),
+            kubernetes.objects(Resource::EndpointSlices, MANAGED_BY_US),
+            kubernetes.objects(Resource::Namespaces, ""),
+            kubernetes.declares_slice_objects(),
+        )?;
+        let mut objects = Self { declares_slice_objects: declares, ..Self::default() };
+        objects.imports.extend(imports.into_iter().map(|it| (name_of(&it), it)));
+        objects.add_services(services);
+        objects.add_slices(slices);
+        objects.namespaces = namespaces.iter().map(|it| (name_of(it).name, state_of(it))).collect();
+        Ok(objects)
+    }
+
+    /// The objects of one name.
+    ///
+    /// # Errors
+    /// Returns an error if one of them could not be read.
+    pub async fn of(kubernetes: &Kubernetes, service: &ServiceRef) -> Result<Self, Error> {
+        let ServiceRef { namespace, name } = service;
+        let derived = id::derived_service(service);
+        let named = |resource, name| Named { resource, namespace, name };
+        let selector = format!("{MANAGED_BY_US},{SERVICE_NAME}={name}");
+        let (import, service_object, slices, found, declares) = tokio::try_join!(
+            kubernetes.object(named(Resource::ServiceImports, name)),
+            kubernetes.object(named(Resource::Services, &derived)),
+            kubernetes.objects_in(Resource::EndpointSlices, namespace, &selector),
+            kubernetes.namespace(namespace),
+            kubernetes.declares_slice_objects(),
+        )?;
+        let mut objects = Self { declares_slice_objects: declares, ..Self::default() };
+        objects.imports.extend(import.map(|it| (service.clone(), it)));
+        objects.add_services(service_object);
+        objects.add_slices(slices);
+        objects.namespaces.extend(found.iter().map(|it| (namespace.clone(), state_of(it))));
+        Ok(objects)
+    }
+
+    fn add_services(&mut self, services: impl IntoIterator<Item = Value>) {
+        let services = services.into_iter().map(|service| {
+            let ServiceRef { namespace, name } = name_of(&service);
+            ((namespace, name), service)
+        });
+        self.services.extend(services);
+    }
+
+    fn add_slices(&mut self, slices: impl IntoIterator<Item = Value>) {
+        for slice in slices {
+            let labels = &slice["metadata"]["labels"];
+            let name = labels[SERVICE_NAME].as_str().unwrap_or_default();
+            let import = ServiceRef::new(name_of(&slice).namespace, name);
+            self.slices.entry(import).or_default().push(slice);
+        }
+    }
+
+    /// Adds the objects of other names.
+    pub fn add(&mut self, other: Self) {
+        self.imports.extend(other.imports);
+        self.services.extend(other.services);
+        self.slices.extend(other.slices);
+        self.namespaces.extend(other.namespaces);
+        self.declares_slice_objects |= other.declares_slice_objects;
+    }
+
+    /// The names with an object of ours.
+    pub fn names(&self, owner: &OwnerLabel) -> BTreeSet<ServiceRef> {
+        let is_ours = |object: &&Value| owner.owns(&read::metadata(object));
+        let imports = self.imports.iter().filter(|(_, it)| is_ours(it)).map(|(name, _)| name);
+        imports.chain(self.slices.keys()).cloned().collect()
+    }
+
+    /// Whether the cluster has an import of ours.
+    pub fn has_imports(&self, owner: &OwnerLabel) -> bool {
+        self.imports.values().any(|it| owner.owns(&read::metadata(it)))
+    }
+
+    /// The state of a namespace.
+    pub fn namespace(&self, name: &str) -> NamespaceState {
+        self.namespaces.get(name).copied().unwrap_or(NamespaceState::Absent)
+    }
+
+    /// The objects of one import.
+    ///
+    /// # Errors
+    /// Returns the problem if one of them has a value that the API does not have.
+    pub fn present(&self, service: &ServiceRef) -> Result<Present, Unexpected> {
+        let derived = (service.namespace.clone(), id::derived_service(service));
+        let import: Option<ServiceImport> =
+            self.imports.get(service).map(read::import).transpose()?;
+        let derived = self.services.get(&derived).map(read::service).transpose()?;
+        let slices = self.slices.get(service).into_iter().flatten();
+        let slices = slices.map(read::slice).collect::<Result<Vec<_>, _>>()?;
+        Ok(Present { import, derived, slices })
+    }
+}
+
+fn name_of(object: &Value) -> ServiceRef {
+    let text = |key: &str| object["metadata"][key].as_str().unwrap_or_default();
+    ServiceRef::new(text("namespace"), text("name"))
+}
+
+fn state_of(namespace: &Value) -> NamespaceState {
+    let is_terminating = !namespace["metadata"]["deletionTimestamp"].is_null();
+    if is_terminating { NamespaceState::Terminating } else { NamespaceState::Active }
+}

@@ -1,0 +1,272 @@
+//! The exports of all members and the endpoints of each: as this invocation read them in the clusters that it serves
+//! ([`Overlay`]), and as Cloud Map has them for all others. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::plan::{Exported, ImportedEndpoint, Read, Sources};
+use crate::clusterset::attributes::{self, ExportInstance};
+use crate::clusterset::endpoints::endpoints_of;
+use crate::clusterset::merge::{Merged, merge, served_port, served_ports};
+use crate::clusterset::record::{self, ExportRecord, Record, UnusableRecord};
+use crate::model::clusterset::{ClusterId, ClustersetId, Export, ExportedEndpoint, ExportedPort};
+use crate::model::{ClusterArn, Desired, Family, Registry, ServiceKey, ServiceRef};
+
+/// The exports of a cluster that this invocation read itself.
+#[derive(Clone, Debug)]
+pub struct Overlay {
+    pub arn: ClusterArn,
+    pub desired: Desired,
+}
+
+/// Everything that is known about a clusterset.
+pub struct Members<'a> {
+    registry: &'a Registry,
+    clusterset: &'a ClustersetId,
+    overlay: &'a BTreeMap<ClusterId, Overlay>,
+    /// The records of each member, as Cloud Map has them.
+    records: BTreeMap<ClusterId, Records<'a>>,
+    /// The Cloud Map services of each name.
+    places: BTreeMap<ServiceRef, Vec<&'a ServiceKey>>,
+}
+
+/// The records of one member.
+#[derive(Default)]
+struct Records<'a> {
+    exports: BTreeMap<ServiceRef, ExportRecord>,
+    unusable: Vec<UnusableRecord>,
+    /// Whether they could not be read.
+    is_unread: bool,
+    arn: Option<&'a str>,
+}
+
+/// The exports of one name, merged, with the endpoints of each exporter.
+pub struct Known {
+    pub merged: Option<Merged>,
+    pub sources: Sources,
+}
+
+/// The export of one member, if it has one.
+struct OfMember {
+    arn: Option<ClusterArn>,
+    export: Option<(Export, Vec<ExportedEndpoint>)>,
+}
+
+impl<'a> Members<'a> {
+    pub fn new(
+        registry: &'a Registry,
+        clusterset: &'a ClustersetId,
+        overlay: &'a BTreeMap<ClusterId, Overlay>,
+    ) -> Self {
+        let (mut records, mut places) = (BTreeMap::new(), BTreeMap::<_, Vec<_>>::new());
+        let of_records = record::namespace(clusterset);
+        for (key, service) in &registry.services {
+            let Some(namespace) = registry.namespaces.get(&key.namespace) else { continue };
+            if namespace.name == of_records {
+                let cluster = ClusterId::parse(&service.name);
+                records.extend(cluster.map(|it| (it.clone(), Records::read(registry, key, &it))));
+            } else if !record::is_namespace(&namespace.name) {
+                let name = ServiceRef::new(&namespace.name, &service.name);
+                places.entry(name).or_default().push(key);
+            }
+        }
+        Self { registry, clusterset, overlay, records, places }
+    }
+
+    /// Whether this invocation read the exports of a cluster itself.
+    pub fn is_overlaid(&self, cluster: &ClusterId) -> bool {
+        self.overlay.contains_key(cluster)
+    }
+
+    /// Whether Cloud Map has the record of a cluster itself.
+    pub fn has_record_of(&self, cluster: &ClusterId) -> bool {
+        self.records.get(cluster).is_some_and(|records| records.arn.is_some())
+    }
+
+    /// Every name that a member exports or may export.
+    pub fn names(&self) -> BTreeSet<ServiceRef> {
+        let overlay = self.overlay.values().flat_map(|it| it.desired.services.keys());
+        let others =
+            self.records.iter().filter(|(cluster, _)| !self.overlay.contains_key(*cluster));
+        let recorded = others.flat_map(|(_, records)| records.exports.keys());
+        let is_exported = |key: &&ServiceKey| {
+            let mut instances = self.registry.instances(key).map(|(_, it)| it);
+            instances.any(|it| attributes::is_exported_to(it, self.clusterset))
+        };
+        let placed = self.places.iter().filter(|(_, keys)| keys.iter().any(is_exported));
+        overlay.chain(recorded).chain(placed.map(|(name, _)| name)).cloned().collect()
+    }
+
+    /// The exports of one name, for an importing cluster.
+    pub fn known(&self, name: &ServiceRef, importer: &ClusterArn) -> Known {
+        let instances = self.instances(name);
+        let is_read = instances.is_some();
+        let instances = instances.unwrap_or_default();
+        let mut members: BTreeMap<ClusterId, Option<OfMember>> = BTreeMap::new();
+        for (cluster, overlay) in self.overlay {
+            members.insert(cluster.clone(), Some(overlay.member(name)));
+        }
+        let recorded = self.records.keys().cloned();
+        let registered = instances.iter().map(|(_, instance)| instance.cluster.clone());
+        for cluster in recorded.chain(registered).collect::<BTreeSet<_>>() {
+            members.entry(cluster).or_insert_with_key(|cluster| {
+                self.of_registry(cluster, name, &instances).filter(|_| is_read)
+            });
+        }
+        let read = members.values().flatten();
+        let exports: Vec<Export> =
+            read.filter_map(|it| it.export.as_ref().map(|(export, _)| export.clone())).collect();
+        let merged = merge(name, &exports);
+        let by_cluster = members.into_iter().map(|(cluster, of_member)| {
+            let read = of_member.map_or(Read::Unread, |of_member| {
+                Read::Whole(of_member.exported(merged.as_ref(), importer))
+            });
+            (cluster, read)
+        });
+        let sources = Sources { by_cluster: by_cluster.collect(), is_complete: is_read };
+        Known { merged, sources }
+    }
+
+    /// All instances of the name that belong to the clusterset and can be imported; `None` if a Cloud Map service of the
+    /// name could not be read.
+    fn instances(&self, name: &ServiceRef) -> Option<Vec<(&'a String, ExportInstance)>> {
+        let mut all = Vec::new();
+        for key in self.places.get(name).into_iter().flatten() {
+            let service = self.registry.services.get(*key)?;
+            if service.unreadable.is_some() {
+                return None;
+            }
+            let read = self.registry.instances(key);
+            all.extend(read.filter_map(|(id, it)| {
+                let instance = attributes::read(it, self.clusterset).ok().flatten()?;
+                Some((id, instance))
+            }));
+        }
+        Some(all)
+    }
+
+    /// The export of a member as Cloud Map has it; `None` if that is not known.
+    fn of_registry(
+        &self,
+        cluster: &ClusterId,
+        name: &ServiceRef,
+        instances: &[(&String, ExportInstance)],
+    ) -> Option<OfMember> {
+        let none = Records::default();
+        let records = self.records.get(cluster).unwrap_or(&none);
+        if records.is_unread || records.unusable.iter().any(|it| it.record.may_be_of(name)) {
+            return None;
+        }
+        let own: Vec<&(&String, ExportInstance)> =
+            instances.iter().filter(|(_, it)| it.cluster == *cluster).collect();
+        let arn = records.exports.get(name).map(|record| record.owner.cluster.clone());
+        let export = match records.exports.get(name) {
+            Some(record) => Some(record.export.clone()),
+            None => export_of_instances(cluster, &own),
+        };
+        let endpoints = own.into_iter().map(|(_, instance)| instance.endpoint.clone());
+        Some(OfMember { arn, export: export.map(|export| (export, endpoints.collect())) })
+    }
+}
+
+impl Overlay {
+    fn member(&self, name: &ServiceRef) -> OfMember {
+        let published = self.desired.services.get(name);
+        let export = published.and_then(|published| {
+            let exported = published.export.as_ref()?;
+            let endpoints = published.endpoints.iter().flatten().filter(|endpoint| endpoint.ready);
+            let endpoints = endpoints.flat_map(|it| endpoints_of(exported, it, self.arn.region()));
+            Some((exported.export.clone(), endpoints.collect()))
+        });
+        OfMember { arn: Some(self.arn.clone()), export }
+    }
+}
+
+impl<'a> Records<'a> {
+    fn read(registry: &'a Registry, key: &ServiceKey, cluster: &ClusterId) -> Self {
+        let service = registry.services.get(key);
+        let is_unread = service.is_some_and(|service| service.unreadable.is_some());
+        let mut records = Self { is_unread, ..Self::default() };
+        for (id, attributes) in registry.instances(key) {
+            match record::read(cluster, id, attributes) {
+                Ok(Some(Record::Export(record))) => {
+                    records.exports.insert(record.service.clone(), record);
+                }
+                Ok(Some(Record::Cluster(_))) => records.arn = Some(id.as_str()),
+                Ok(None) => {}
+                Err(unusable) => records.unusable.push(unusable),
+            }
+        }
+        records
+    }
+}
+
+impl OfMember {
+    /// Its endpoints with the ports of the merged service that they serve.
+    fn exported(self, merged: Option<&Merged>, importer: &ClusterArn) -> Exported {
+        let is_near = |arn: &ClusterArn| {
+            (arn.account(), arn.region()) == (importer.account(), importer.region())
+        };
+        let shares_zones = self.arn.as_ref().is_some_and(is_near);
+        let (Some(merged), Some((export, all))) = (merged, self.export) else {
+            return Exported { endpoints: Vec::new(), shares_zones };
+        };
+        let service = &merged.service;
+        let has_ports = served_ports(service, &export).next().is_some();
+        let mut endpoints: BTreeMap<_, ImportedEndpoint> = BTreeMap::new();
+        for endpoint in all {
+            let port = endpoint.port.as_ref().and_then(|port| {
+                let served = served_port(service, &export, port)?;
+                Some(((served.protocol, served.number), port.number))
+            });
+            if port.is_none() && (has_ports || endpoint.port.is_some()) {
+                continue;
+            }
+            let known = endpoints.entry((endpoint.address, endpoint.node.clone()));
+            let known = known.or_insert_with(|| ImportedEndpoint {
+                address: endpoint.address,
+                ready: endpoint.ready,
+                hostname: endpoint.hostname.clone(),
+                node: endpoint.node.clone(),
+                zone: endpoint.zone.clone(),
+                ports: BTreeMap::new(),
+            });
+            known.ready &= endpoint.ready;
+            known.ports.extend(port);
+        }
+        Exported { endpoints: endpoints.into_values().collect(), shares_zones }
+    }
+}
+
+/// The export that the instances of AWS's controller describe. Where they differ, the oldest decides, then the smallest
+/// id. A marked instance without a record describes none.
+fn export_of_instances(
+    cluster: &ClusterId,
+    instances: &[&(&String, ExportInstance)],
+) -> Option<Export> {
+    let mut all: Vec<_> = instances.iter().filter(|(_, it)| !it.is_marked).collect();
+    all.sort_by_key(|(id, instance)| (instance.created, *id));
+    let (_, first) = all.first()?;
+    let mut ports: Vec<ExportedPort> = Vec::new();
+    let mut families: Vec<Family> = Vec::new();
+    for (_, instance) in &all {
+        let family = Family::of(instance.endpoint.address);
+        if !families.contains(&family) {
+            families.push(family);
+        }
+        let Some(port) = &instance.endpoint.port else { continue };
+        let (protocol, number) = (port.service_protocol, port.service_number);
+        if !ports.iter().any(|it| (it.protocol, it.number) == (protocol, number)) {
+            let name = port.service_name.clone();
+            ports.push(ExportedPort { name, protocol, number, app_protocol: None });
+        }
+    }
+    families.sort_unstable();
+    Some(Export {
+        cluster: cluster.clone(),
+        created: first.created,
+        kind: first.kind,
+        ports,
+        families,
+        properties: None,
+    })
+}

@@ -1,0 +1,118 @@
+//! The exports of a cluster, from Kubernetes into Cloud Map. Their instances take the same way as those of annotated
+//! Services; their records switch them on and off:
+//!
+//! ```text
+//! records of ended exports go ─> instances (publish: plan, passes, apply) ─> records of exports and cluster
+//! ```
+//!
+//! `outcome` is what becomes of each export, for its conditions.
+
+mod outcome;
+mod records;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tokio::time::timeout_at;
+
+use super::observe::{self, World};
+use super::plan::{Basis, Claimed, Holders, Observation, plan};
+use super::{Options, Published, Task, carry_out, events};
+use crate::clusterset::conditions::ExportOutcome;
+use crate::model::clusterset::Member;
+use crate::model::{Desired, Notice, Selection, ServiceRef};
+use crate::report::ClusterReport;
+use records::Kept;
+
+/// The exports of a cluster after they were published, or planned.
+pub struct Exported {
+    pub report: ClusterReport,
+    pub claimed: Claimed,
+    pub notices: Vec<Notice>,
+    /// The exports with their Services and endpoints as they were read.
+    pub desired: Desired,
+    /// The outcome of each export that the run is about.
+    pub outcomes: BTreeMap<ServiceRef, ExportOutcome>,
+}
+
+/// The reason why nothing of a member is published.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    #[error(
+        "the id {id} belongs to {holder}: purge that cluster first, or give this one another id"
+    )]
+    ClusterIdTaken { id: String, holder: String },
+    #[error(
+        "several Cloud Map namespaces are named {0}, and one has the records of the clusterset"
+    )]
+    AmbiguousNamespace(String),
+    #[error(
+        "the cluster has imports, and this Cloud Map has no record of the cluster: it may be of another account or Region"
+    )]
+    UnfamiliarRegistry,
+    #[error("the records of the cluster could not be read: {0}")]
+    Unreadable(String),
+}
+
+impl Refused {
+    /// The stable code of the reason.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::ClusterIdTaken { .. } => "ClusterIdTaken",
+            Self::AmbiguousNamespace(_) => "Namespace",
+            Self::UnfamiliarRegistry => "UnfamiliarRegistry",
+            Self::Unreadable(_) => "Unreadable",
+        }
+    }
+}
+
+/// Publishes the selected exports of a member, or plans it. A member that has imports, and no record here, is refused
+/// unless a person confirms it: this may not be its Cloud Map.
+///
+/// # Errors
+/// Returns an error if the cluster or the registry could not be read completely, and the reason if the member's id is
+/// held by another. Nothing was changed then.
+pub async fn publish(
+    world: &World<'_>,
+    (member, has_imports): (&Member, bool),
+    selection: &Selection,
+    options: Options,
+) -> Result<Result<Exported, Refused>, observe::Error> {
+    let read = async {
+        let observed = Box::pin(world.observe(selection)).await?;
+        Ok::<_, observe::Error>((observed, world.observe_records(member).await?))
+    };
+    let read = timeout_at(options.deadline.stop(), read).await;
+    let (observed, records) = read.map_err(|_| observe::Error::Deadline)??;
+    let mut kept = match Kept::new(world, member, records) {
+        Ok(kept) if has_imports && !kept.has_cluster_record() && !world.confirmed => {
+            return Ok(Err(Refused::UnfamiliarRegistry));
+        }
+        Ok(kept) => kept,
+        Err(refused) => return Ok(Err(refused)),
+    };
+    let (observation, affected) = (&observed.observation, &observed.affected);
+    let ended = kept.ended(&observed, &plan(observed.basis()), selection);
+    let mut reports = Vec::new();
+    reports.push(kept.take_away(&ended, options).await);
+    let task = Task::Sync(world);
+    let Published { report, held_back, leaving } =
+        carry_out(&task, observed.basis(), options).await;
+    world.note_what_is_held(observed.basis(), report.guard.is_some());
+    let outcomes = outcome::before_records(&observed, &report, &held_back);
+    let (written, outcomes) = kept.write(observation, outcomes, (selection, options)).await;
+    reports.push(written);
+    let report = reports.into_iter().fold(report, ClusterReport::with);
+    let outcomes = outcomes.into_iter().filter(|(service, _)| affected.contains(service)).collect();
+    let notices = events::notices(&held_back, &observation.desired);
+    let claimed = Claimed::of(observation, leaving);
+    let desired = observed.observation.desired;
+    Ok(Ok(Exported { report, claimed, notices, desired, outcomes }))
+}
+
+/// A basis that is about no Service of the cluster.
+fn of_records<'a>(
+    observation: &'a Observation,
+    (holders, affected): &'a (Holders, BTreeSet<ServiceRef>),
+) -> Basis<'a> {
+    Basis { observation, holders, affected }
+}

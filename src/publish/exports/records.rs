@@ -1,0 +1,224 @@
+//! The records of a member, written and taken away in their order.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::outcome::Stands;
+use super::{Refused, of_records};
+use crate::clusterset::conditions::ExportOutcome;
+use crate::clusterset::id::{self, CLUSTER_RECORD};
+use crate::clusterset::record::{self, ClusterRecord, ExportRecord, Record, WrittenExport};
+use crate::model::clusterset::Member;
+use crate::model::{
+    Attributes, Place, Selection, ServiceKey, ServiceName, ServiceRef, SignedDuration, Timestamp,
+};
+use crate::publish::observe::World;
+use crate::publish::plan::{Holders, Observation, Observed, Plan, Records, no_service};
+use crate::publish::{Options, Published, Task, carry_out};
+use crate::report::{ChangeResult, ClusterReport};
+
+/// The age at which a full sync writes the heartbeat again.
+const HEARTBEAT: SignedDuration = SignedDuration::from_mins(5);
+/// The number of exports of a cluster: a Cloud Map service has 1,000 instances, and one is the cluster's own record.
+const MAXIMUM: usize = 999;
+
+/// The records that a member has in Cloud Map.
+pub(super) struct Kept<'w> {
+    world: &'w World<'w>,
+    member: &'w Member,
+    observation: Observation,
+    key: ServiceKey,
+    /// The name of the Cloud Map service: the cluster id.
+    name: ServiceName,
+}
+
+impl<'w> Kept<'w> {
+    /// # Errors
+    /// Returns the reason if the records could not be read, or another cluster or installation holds the id.
+    pub(super) fn new(
+        world: &'w World<'w>,
+        member: &'w Member,
+        read: Option<(Observation, ServiceKey)>,
+    ) -> Result<Self, Refused> {
+        let ambiguous = || Refused::AmbiguousNamespace(record::namespace(&member.clusterset));
+        let (observation, key) = read.ok_or_else(ambiguous)?;
+        let service = observation.registry.services.get(&key);
+        if let Some(problem) = service.and_then(|service| service.unreadable.clone()) {
+            return Err(Refused::Unreadable(problem));
+        }
+        if let Some(attributes) = observation.registry.instance(&key, CLUSTER_RECORD)
+            && !world.owner.owns(attributes)
+        {
+            let holder = match record::read(&member.cluster, CLUSTER_RECORD, attributes) {
+                Ok(Some(Record::Cluster(record))) => {
+                    format!(
+                        "cluster {} of the installation {}",
+                        record.owner.cluster, record.owner.id
+                    )
+                }
+                _ => "an owner whose record cannot be read".to_owned(),
+            };
+            let id = member.cluster.to_string();
+            return Err(Refused::ClusterIdTaken { id, holder });
+        }
+        let name = ServiceName::parse(member.cluster.as_str());
+        let name = name.map_err(|error| Refused::Unreadable(error.to_string()))?;
+        Ok(Self { world, member, observation, key, name })
+    }
+
+    pub(super) fn has_cluster_record(&self) -> bool {
+        self.observation.registry.instance(&self.key, CLUSTER_RECORD).is_some()
+    }
+
+    /// The Services with a record that are not exported any more. A Service of which the guard holds instances is
+    /// exported until they go.
+    pub(super) fn ended(
+        &self,
+        observed: &Observed,
+        plan: &Plan,
+        selection: &Selection,
+    ) -> BTreeSet<ServiceRef> {
+        let observation = &observed.observation;
+        let held = plan.guard.iter().filter(|guard| guard.state.holds());
+        let held: BTreeSet<&ServiceRef> =
+            held.flat_map(|guard| guard.losses.iter().map(|loss| &loss.service)).collect();
+        let is_ended = |service: &ServiceRef| {
+            selection.contains(service)
+                && !observation.desired.services.contains_key(service)
+                && !held.contains(service)
+        };
+        let records = self.observation.marked(&self.key);
+        let of_exports = records.filter(|record| record.id != CLUSTER_RECORD);
+        of_exports.map(|record| record.service).filter(is_ended).collect()
+    }
+
+    fn records(
+        &self,
+        wanted: BTreeMap<String, (ServiceRef, Attributes)>,
+        ended: BTreeSet<ServiceRef>,
+    ) -> Records {
+        let place = Place::of(&self.key, &self.observation.registry);
+        Records { place, name: self.name.clone(), wanted, ended }
+    }
+
+    async fn apply(&self, records: &Records, options: Options) -> Published {
+        let none = (Holders::default(), BTreeSet::new());
+        let task = Task::Records(self.world.registry, records);
+        carry_out(&task, of_records(&self.observation, &none), options).await
+    }
+
+    /// Takes the records of ended exports away.
+    pub(super) async fn take_away(
+        &mut self,
+        ended: &BTreeSet<ServiceRef>,
+        options: Options,
+    ) -> ClusterReport {
+        if ended.is_empty() {
+            return ClusterReport::default();
+        }
+        let records = self.records(BTreeMap::new(), ended.clone());
+        let report = self.apply(&records, options).await.report;
+        if let Some(service) = self.observation.registry.services.get_mut(&self.key) {
+            let owner = &self.world.owner;
+            let instances = service.instances.iter_mut();
+            instances.for_each(|all| {
+                all.retain(|_, it| !owner.service_of(it).is_some_and(|it| ended.contains(&it)));
+            });
+        }
+        report
+    }
+
+    /// The cluster's own record, if it is to be written: there is none, or in a full sync its heartbeat is old.
+    fn cluster_record(&self, selection: &Selection, now: Timestamp) -> Option<Attributes> {
+        let present = self.observation.registry.instance(&self.key, CLUSTER_RECORD);
+        let present = present.map(|it| record::read(&self.member.cluster, CLUSTER_RECORD, it));
+        let is_due = match present {
+            Some(Ok(Some(Record::Cluster(record)))) => {
+                let is_old = now.duration_since(record.heartbeat) > HEARTBEAT;
+                *selection == Selection::Everything && is_old
+                    || record.clusterset != self.member.clusterset
+            }
+            _ => true,
+        };
+        let (owner, clusterset) = (self.world.owner.clone(), self.member.clusterset.clone());
+        is_due.then(|| ClusterRecord { owner, clusterset, heartbeat: now }.write())
+    }
+
+    /// Writes the records of the exports that stand and that of the cluster, and completes the outcomes.
+    pub(super) async fn write(
+        &self,
+        observation: &Observation,
+        stands: BTreeMap<ServiceRef, Stands>,
+        (selection, options): (&Selection, Options),
+    ) -> (ClusterReport, BTreeMap<ServiceRef, ExportOutcome>) {
+        let mut outcomes = BTreeMap::new();
+        let mut wanted = BTreeMap::new();
+        let mut messages = BTreeMap::new();
+        if let Some(attributes) = self.cluster_record(selection, options.now) {
+            wanted.insert(CLUSTER_RECORD.to_owned(), (no_service(), attributes));
+        }
+        for (service, stands) in stands {
+            let message = match stands {
+                Stands::Not(outcome) => {
+                    outcomes.insert(service, outcome);
+                    continue;
+                }
+                Stands::Exported(message) => message,
+            };
+            let published = observation.desired.services.get(&service);
+            let Some(exported) = published.and_then(|it| it.export.as_ref()) else { continue };
+            if messages.len() == MAXIMUM {
+                let text = format!("TooManyExports: a cluster can have {MAXIMUM} exports");
+                outcomes.insert(service, ExportOutcome::HeldBack(text));
+                continue;
+            }
+            let (owner, export) = (self.world.owner.clone(), exported.export.clone());
+            match (ExportRecord { owner, service: service.clone(), export }).write() {
+                Ok(WrittenExport { attributes, lacks_labels }) => {
+                    let left_out = lacks_labels
+                        .then_some("labels and annotations are left out, since they do not fit");
+                    let message: Vec<&str> = [message.as_str()]
+                        .into_iter()
+                        .filter(|it| !it.is_empty())
+                        .chain(left_out)
+                        .collect();
+                    messages.insert(service.clone(), message.join("; "));
+                    wanted.insert(id::export_record(&service), (service, attributes));
+                }
+                Err(error) => {
+                    let outcome = ExportOutcome::HeldBack(format!("ExportTooLarge: {error}"));
+                    outcomes.insert(service, outcome);
+                }
+            }
+        }
+        let published = self.apply(&self.records(wanted, BTreeSet::new()), options).await;
+        let failures = failures(&published);
+        for (service, message) in messages {
+            let outcome =
+                failures.get(&id::export_record(&service)).or(failures.get(CLUSTER_RECORD));
+            let outcome = outcome.cloned().unwrap_or(ExportOutcome::Exported(message));
+            outcomes.insert(service, outcome);
+        }
+        (published.report, outcomes)
+    }
+}
+
+/// The outcomes of the records that were not written, by the id of the record. If their service was not created, that of
+/// the cluster stands for all.
+fn failures(published: &Published) -> BTreeMap<String, ExportOutcome> {
+    let changes = published.report.services.iter().flat_map(|service| &service.changes);
+    let failed = changes.filter_map(|line| {
+        let outcome = match &line.result {
+            ChangeResult::Failed { error } => ExportOutcome::Failed(error.clone()),
+            ChangeResult::Undone { .. } => ExportOutcome::TimeRanOut,
+            ChangeResult::Planned | ChangeResult::Applied => return None,
+        };
+        Some((line.instance.clone().unwrap_or_else(|| CLUSTER_RECORD.to_owned()), outcome))
+    });
+    let held_back = published.held_back.iter().map(|line| {
+        let of_cluster = || CLUSTER_RECORD.to_owned();
+        let is_cluster = line.service == no_service();
+        let id = if is_cluster { of_cluster() } else { id::export_record(&line.service) };
+        (id, ExportOutcome::HeldBack(line.reason.to_string()))
+    });
+    held_back.chain(failed).collect()
+}

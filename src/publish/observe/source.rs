@@ -1,0 +1,74 @@
+//! The source of the claims of a cluster: its annotated headless Services, or its exports. All else of a run is the same
+//! for both.
+
+use std::collections::BTreeSet;
+
+use crate::kubernetes::desired::{self, Reading};
+use crate::kubernetes::{Endpoints, Error, Kubernetes};
+use crate::model::clusterset::Member;
+use crate::model::{Desired, Endpoint, PublishedService, ServiceRef};
+
+/// The source of the claims of a cluster.
+#[derive(Clone, Debug)]
+pub enum Source {
+    Annotations(Reading),
+    /// The exports, as a member of a clusterset.
+    Exports(Member),
+}
+
+impl Source {
+    /// All claims of the cluster.
+    pub(super) async fn whole(&self, kubernetes: &Kubernetes) -> Result<Desired, Error> {
+        match self {
+            Self::Annotations(reading) => {
+                Ok(desired::desired(&kubernetes.headless_services().await?, reading))
+            }
+            Self::Exports(member) => kubernetes.exports(member).await,
+        }
+    }
+
+    /// The claims of these namespaces and Services; more of them if there are many.
+    pub(super) async fn selected(
+        &self,
+        kubernetes: &Kubernetes,
+        namespaces: &BTreeSet<String>,
+        services: &BTreeSet<ServiceRef>,
+    ) -> Result<Desired, Error> {
+        match self {
+            Self::Annotations(reading) => {
+                let read = kubernetes.selected(namespaces, services).await?;
+                Ok(desired::desired(&read, reading))
+            }
+            Self::Exports(member) => {
+                kubernetes.selected_exports(namespaces, services, member).await
+            }
+        }
+    }
+
+    /// One Service, if it claims anything.
+    pub(super) async fn one(
+        &self,
+        kubernetes: &Kubernetes,
+        service: &ServiceRef,
+    ) -> Result<Option<PublishedService>, Error> {
+        match self {
+            Self::Annotations(reading) => {
+                let read = kubernetes.headless_service(service).await?;
+                Ok(read.and_then(|read| desired::annotated(&read, reading)))
+            }
+            Self::Exports(member) => {
+                let (namespaces, services) = (BTreeSet::new(), BTreeSet::from([service.clone()]));
+                let read = kubernetes.selected_exports(&namespaces, &services, member).await?;
+                Ok(read.services.into_values().next())
+            }
+        }
+    }
+
+    /// The endpoints of a Service.
+    pub(super) fn endpoints(&self, read: &Endpoints) -> Vec<Endpoint> {
+        match self {
+            Self::Annotations(_) => desired::all_endpoints(read),
+            Self::Exports(_) => desired::own_endpoints(read),
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! Plans the records of a member: the changes that make the records in its Cloud Map service those that are wanted. A
+//! record of another owner is never changed, and one that is not named is left alone.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::instances::rewrite::carry_over;
+use super::{Basis, Change, DeregisterReason, Difference, Observation, Place, Plan};
+use crate::model::{Attributes, NewService, RoutingPolicy, ServiceKind, ServiceName, ServiceRef};
+
+/// The records to write and to take away, in the Cloud Map service of the member.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Records {
+    pub place: Place,
+    /// The name of that service: the cluster id.
+    pub name: ServiceName,
+    /// The attributes to register by id, each with the Service whose turn it is.
+    pub wanted: BTreeMap<String, (ServiceRef, Attributes)>,
+    /// The Services of which the record goes.
+    pub ended: BTreeSet<ServiceRef>,
+}
+
+/// The turn of records that belong to no single Service.
+pub fn no_service() -> ServiceRef {
+    ServiceRef::new("", "")
+}
+
+impl Records {
+    /// The changes on the records that were read.
+    pub(super) fn plan(&self, basis: Basis<'_>) -> Plan {
+        let observation = basis.observation;
+        let mut plan = Plan::default();
+        let creation = self.creation(observation);
+        // The first records are registered in the turn that creates their service.
+        let is_created = creation.is_some();
+        plan.changes.entry(no_service()).or_default().extend(creation);
+        for (id, (service, attributes)) in &self.wanted {
+            let turn = if is_created { no_service() } else { service.clone() };
+            let change = self.write(observation, id, attributes);
+            plan.changes.entry(turn).or_default().extend(change);
+        }
+        for instance in observation.marked(&self.place.key) {
+            if self.ended.contains(&instance.service) && !self.wanted.contains_key(instance.id) {
+                let because = DeregisterReason::NotExported(instance.service.clone());
+                let change = instance.removal(&self.place, because, None);
+                plan.changes.entry(instance.service).or_default().push(change);
+            }
+        }
+        plan.add_namespaces();
+        plan.in_order()
+    }
+
+    fn creation(&self, observation: &Observation) -> Option<Change> {
+        let exists = observation.registry.services.contains_key(&self.place.key);
+        if exists || self.wanted.is_empty() {
+            return None;
+        }
+        let namespace = observation.registry.namespaces.get(&self.place.key.namespace)?;
+        let service = NewService {
+            namespace: namespace.clone(),
+            name: self.name.clone(),
+            kind: ServiceKind::Http,
+            ttl: 0,
+            routing_policy: RoutingPolicy::default(),
+            custom_health: false,
+        };
+        Some(Change::CreateService { place: self.place.clone(), service })
+    }
+
+    /// `None` if the record is as it should be, or another owner's.
+    fn write(&self, observation: &Observation, id: &str, wanted: &Attributes) -> Option<Change> {
+        let (place, instance) = (self.place.clone(), id.to_owned());
+        let Some(present) = observation.registry.instance(&place.key, id) else {
+            return Some(Change::Register { place, instance, attributes: wanted.clone() });
+        };
+        if !observation.owner.owns(present) {
+            return None;
+        }
+        let attributes = carry_over(present, wanted);
+        let differences = Difference::between(present, &attributes);
+        let differs = !differences.is_empty();
+        differs.then_some(Change::Rewrite {
+            place,
+            instance,
+            attributes,
+            differences,
+            exchange: None,
+        })
+    }
+}

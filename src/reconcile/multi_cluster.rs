@@ -1,0 +1,337 @@
+//! A cluster in its clusterset, in one invocation: it joins (who it is, and the objects of its imports), its exports are
+//! published, then those of all members are imported into it, and its exports get their conditions.
+
+use std::collections::BTreeMap;
+
+use futures_util::{StreamExt, stream};
+use serde_json::json;
+use tokio::time::timeout_at;
+
+use super::Invocation;
+use crate::clients::Connection;
+use crate::cloud_map::Urgency;
+use crate::clusterset::conditions::{ExportOutcome, ObservedExport, conditions_to_apply};
+use crate::clusterset::identity::{self, CLUSTER_PROPERTY, CLUSTERSET_PROPERTY, NoMember, Stated};
+use crate::error::chain;
+use crate::import::apply::Outcome;
+use crate::import::observe::Objects;
+use crate::import::plan::OwnerLabel;
+use crate::import::sources::{Members, Overlay};
+use crate::import::{Imported, Importing};
+use crate::kubernetes::objects::{Named, Resource};
+use crate::model::clusterset::{ClusterId, Member};
+use crate::model::{Condition, Flow, Owner, Registry, Selection, ServiceRef};
+use crate::publish::Options;
+use crate::publish::exports::{self, Exported};
+use crate::publish::observe::{self, SharedRegistry, Source, World};
+use crate::report::{ChangeResult, ClustersetLine, ImportLine, Mode, MultiClusterReport, Obstacle};
+use crate::settings::{Cluster, MultiCluster};
+
+/// The number of statuses that are written at once.
+const SIDE_BY_SIDE: usize = 16;
+
+/// A cluster that takes part in its clusterset.
+pub struct Joined {
+    pub member: Member,
+    multi_cluster: MultiCluster,
+    connection: Connection,
+    owner: OwnerLabel,
+    /// The objects of its imports, if it imports.
+    objects: Option<Objects>,
+}
+
+/// The exports of a cluster that were published.
+pub struct Published {
+    pub exported: Exported,
+    /// Whether the run covered all exports.
+    pub is_whole: bool,
+}
+
+impl Invocation<'_> {
+    /// Reads who a cluster is and the objects of its imports. `None` if it takes no part in a clusterset.
+    pub async fn join(
+        &self,
+        cluster: &Cluster,
+        selection: &Selection,
+    ) -> Option<Result<Joined, Obstacle>> {
+        let multi_cluster = self.settings.multi_cluster_of(cluster);
+        if multi_cluster == MultiCluster::Off || self.adoption.is_some() {
+            return None;
+        }
+        let joined = self.read_member(cluster, multi_cluster, selection);
+        let in_time = timeout_at(self.deadline.stop(), joined).await;
+        Some(in_time.unwrap_or_else(|_| Err(unread(&observe::Error::Deadline))))
+    }
+
+    async fn read_member(
+        &self,
+        cluster: &Cluster,
+        multi_cluster: MultiCluster,
+        selection: &Selection,
+    ) -> Result<Joined, Obstacle> {
+        let connection = self.clients.connect(cluster).await.map_err(|error| unread(&error))?;
+        let kubernetes = &connection.kubernetes;
+        let failed = |error: crate::kubernetes::Error| unread(&error);
+        if !kubernetes.serves_multi_cluster().await.map_err(failed)? {
+            return Err(Obstacle {
+                reason: "NoMultiClusterApi".into(),
+                detail: NO_API.to_owned(),
+                failed: false,
+            });
+        }
+        let settings = &cluster.membership;
+        let needs = |is_set: bool, name| async move {
+            if is_set { Ok(None) } else { kubernetes.cluster_property(name).await }
+        };
+        let properties =
+            tokio::try_join!(needs(false, CLUSTER_PROPERTY), needs(false, CLUSTERSET_PROPERTY),);
+        let (of_cluster, clusterset) = properties.map_err(failed)?;
+        let stated = Stated { cluster: of_cluster, clusterset };
+        let (cluster_id, clusterset) = (settings.cluster_id.as_ref(), settings.clusterset.as_ref());
+        let member = identity::member(cluster_id, clusterset, &stated)
+            .map_err(|reason| no_member(&reason))?;
+        let owner = OwnerLabel::new(&self.settings.owner_id);
+        let objects = match (multi_cluster.imports(), selection) {
+            (false, _) => None,
+            (true, Selection::Only { namespaces, services, shards, .. })
+                if namespaces.is_empty() && shards.is_empty() =>
+            {
+                let mut objects = Objects::default();
+                for service in services {
+                    objects.add(Objects::of(kubernetes, service).await.map_err(failed)?);
+                }
+                Some(objects)
+            }
+            (true, _) => Some(Objects::read(kubernetes, &owner).await.map_err(failed)?),
+        };
+        Ok(Joined { member, multi_cluster, connection, owner, objects })
+    }
+
+    /// Publishes the exports of a cluster.
+    ///
+    /// # Errors
+    /// Returns the reason if nothing was published.
+    pub async fn export(
+        &self,
+        cluster: &Cluster,
+        joined: &Joined,
+        registry: &SharedRegistry,
+        selection: &Selection,
+    ) -> Result<Option<Published>, Obstacle> {
+        if !joined.multi_cluster.exports() {
+            return Ok(None);
+        }
+        let world = self.exporting(cluster, joined, registry);
+        let urgency = match selection {
+            Selection::Everything => Urgency::Bulk,
+            Selection::Only { .. } => Urgency::Urgent,
+        };
+        let options = Options { urgency, ..self.options() };
+        let has_imports =
+            joined.objects.as_ref().is_some_and(|objects| objects.has_imports(&joined.owner));
+        let member = (&joined.member, has_imports);
+        let published = exports::publish(&world, member, selection, options).await;
+        let exported = published.map_err(|error| unread(&error))?.map_err(|refused| Obstacle {
+            reason: refused.code().into(),
+            detail: refused.to_string(),
+            failed: false,
+        })?;
+        if self.mode == Mode::Sync {
+            self.create_events(&world, &exported.notices).await;
+        }
+        Ok(Some(Published { exported, is_whole: *selection == Selection::Everything }))
+    }
+
+    fn exporting<'w>(
+        &self,
+        cluster: &Cluster,
+        joined: &'w Joined,
+        registry: &'w SharedRegistry,
+    ) -> World<'w> {
+        let world = self.world(cluster, &joined.connection, registry);
+        let owner = Owner { flow: Flow::Exports, ..world.owner };
+        World { source: Source::Exports(joined.member.clone()), owner, ..world }
+    }
+
+    /// Imports the exports of all members into a cluster.
+    pub async fn import(
+        &self,
+        joined: &Joined,
+        registry: &Registry,
+        overlay: &BTreeMap<ClusterId, Overlay>,
+        selection: &Selection,
+    ) -> Option<Imported> {
+        let objects = joined.objects.as_ref()?;
+        let members = Members::new(registry, &joined.member.clusterset, overlay);
+        let importing = Importing {
+            kubernetes: &joined.connection.kubernetes,
+            owner: &joined.owner,
+            member: &joined.member,
+            arn: &joined.connection.cluster.arn,
+            objects,
+            exports: joined.multi_cluster.exports(),
+            writes: self.mode == Mode::Sync,
+            now: self.now,
+            deadline: self.deadline,
+        };
+        Some(importing.run(&members, selection).await)
+    }
+
+    /// Writes the conditions of the exports of a cluster. Returns the exports in conflict and those held back.
+    pub async fn write_conditions(
+        &self,
+        joined: &Joined,
+        published: &Published,
+        registry: &Registry,
+        overlay: &BTreeMap<ClusterId, Overlay>,
+    ) -> (Vec<ClustersetLine>, Vec<ClustersetLine>) {
+        let members = Members::new(registry, &joined.member.clusterset, overlay);
+        let (mut conflicts, mut held_back) = (Vec::new(), Vec::new());
+        let mut statuses = Vec::new();
+        for (service, outcome) in &published.exported.outcomes {
+            let Some(export) = published.exported.desired.exports.get(service) else { continue };
+            let merged = members.known(service, &joined.connection.cluster.arn).merged;
+            if let Some(merged) = merged.as_ref().filter(|merged| !merged.conflicts.is_empty()) {
+                let reasons = merged.conflicts.iter().map(|it| it.reason.as_str());
+                let messages = merged.conflicts.iter().map(|it| it.message.as_str());
+                conflicts.push(ClustersetLine {
+                    service: service.clone(),
+                    reason: reasons.collect::<Vec<_>>().join(",").into(),
+                    detail: messages.collect::<Vec<_>>().join(" "),
+                });
+            }
+            held_back.extend(held_line(service, outcome));
+            let observed =
+                ObservedExport { generation: export.generation, conditions: &export.conditions };
+            let wanted = conditions_to_apply(observed, outcome, merged.as_ref(), self.now);
+            statuses.extend(wanted.map(|wanted| (service.clone(), wanted)));
+        }
+        if self.mode == Mode::Sync {
+            self.apply_statuses(joined, &statuses).await;
+        }
+        (conflicts, held_back)
+    }
+
+    /// Applies statuses. An error is only logged: the next full sync finds the difference.
+    async fn apply_statuses(&self, joined: &Joined, statuses: &[(ServiceRef, Vec<Condition>)]) {
+        let kubernetes = &joined.connection.kubernetes;
+        let writes = statuses.iter().map(|(service, conditions)| async move {
+            let (namespace, name) = (service.namespace.as_str(), service.name.as_str());
+            let object = Named { resource: Resource::ServiceExports, namespace, name };
+            if !self.deadline.is_open() {
+                return;
+            }
+            if let Err(error) = kubernetes.apply_status(object, &status(service, conditions)).await {
+                tracing::warn!(kubernetes_service = %service, "conditions not written: {}", chain(&error));
+            }
+        });
+        stream::iter(writes).buffer_unordered(SIDE_BY_SIDE).collect::<()>().await;
+    }
+}
+
+impl Joined {
+    /// The exports of this cluster, in place of what Cloud Map says of it.
+    pub fn overlay(&self, published: &Published) -> (ClusterId, Overlay) {
+        let arn = self.connection.cluster.arn.clone();
+        let desired = published.exported.desired.clone();
+        (self.member.cluster.clone(), Overlay { arn, desired })
+    }
+
+    /// The report of the cluster in its clusterset.
+    pub fn report(&self) -> MultiClusterReport {
+        MultiClusterReport {
+            cluster_id: Some(self.member.cluster.to_string()),
+            clusterset: Some(self.member.clusterset.to_string()),
+            ..MultiClusterReport::default()
+        }
+    }
+}
+
+const NO_API: &str = "the cluster does not serve multicluster.x-k8s.io/v1beta1: install the CRDs of mcs-api v0.5.0 or \
+                      newer: kubectl apply -k 'https://github.com/kubernetes-sigs/mcs-api/config/crd?ref=v0.5.2'";
+
+fn unread(error: &dyn std::error::Error) -> Obstacle {
+    Obstacle { reason: "Unreadable".into(), detail: chain(error), failed: true }
+}
+
+fn no_member(reason: &NoMember) -> Obstacle {
+    Obstacle { reason: reason.code().into(), detail: reason.to_string(), failed: false }
+}
+
+fn held_line(service: &ServiceRef, outcome: &ExportOutcome) -> Option<ClustersetLine> {
+    let (reason, detail) = match outcome {
+        ExportOutcome::Exported(message) if message.is_empty() => return None,
+        ExportOutcome::Exported(message) => ("Exported", message.clone()),
+        ExportOutcome::Invalid(obstacle) => ("Invalid", format!("{obstacle:?}")),
+        ExportOutcome::HeldBack(line) => ("HeldBack", line.clone()),
+        ExportOutcome::Failed(line) => ("Failed", line.clone()),
+        ExportOutcome::Waiting(line) => ("Pending", line.clone()),
+        ExportOutcome::TimeRanOut => ("Pending", "the time of the run was over".to_owned()),
+    };
+    Some(ClustersetLine { service: service.clone(), reason: reason.into(), detail })
+}
+
+/// The body of an apply of conditions.
+fn status(service: &ServiceRef, conditions: &[Condition]) -> serde_json::Value {
+    let conditions: Vec<_> = conditions
+        .iter()
+        .map(|condition| {
+            let time = condition.last_transition_time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+            json!({
+                "type": condition.kind,
+                "status": condition.status.as_str(),
+                "reason": condition.reason,
+                "message": condition.message,
+                "observedGeneration": condition.observed_generation,
+                "lastTransitionTime": time,
+            })
+        })
+        .collect();
+    json!({
+        "apiVersion": "multicluster.x-k8s.io/v1beta1",
+        "kind": "ServiceExport",
+        "metadata": {"namespace": service.namespace, "name": service.name},
+        "status": {"conditions": conditions},
+    })
+}
+
+impl MultiClusterReport {
+    /// Adds the imports of a run.
+    pub fn add_imports(&mut self, imported: Imported) {
+        self.imports = imported.imports;
+        self.changes = imported
+            .made
+            .into_iter()
+            .map(|made| {
+                let result = match made.outcome {
+                    Outcome::Planned => ChangeResult::Planned,
+                    Outcome::Applied => ChangeResult::Applied,
+                    Outcome::Failed(error) => ChangeResult::Failed { error },
+                    Outcome::Undone(why) => ChangeResult::Undone { why: why.to_owned() },
+                };
+                ImportLine { change: made.change.to_string(), result }
+            })
+            .collect();
+        let held_back = imported.held_back.into_iter().map(|line| ClustersetLine {
+            reason: line.reason.code().into(),
+            detail: line.reason.to_string(),
+            service: line.service,
+        });
+        let unreadable = imported.unreadable.into_iter().map(|(service, detail)| ClustersetLine {
+            service,
+            reason: "Unreadable".into(),
+            detail,
+        });
+        self.held_back.extend(held_back.chain(unreadable));
+        if imported.is_unfamiliar {
+            self.obstacles.push(Obstacle {
+                reason: "UnfamiliarRegistry".into(),
+                detail: UNFAMILIAR.to_owned(),
+                failed: false,
+            });
+        }
+    }
+}
+
+const UNFAMILIAR: &str = "the cluster has imports, and this Cloud Map has no record of the cluster: it may be of another \
+                          account or Region, or CLOUD_MAP_NAMESPACES leaves it out; nothing leaves an import by it";

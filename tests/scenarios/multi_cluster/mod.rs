@@ -1,0 +1,144 @@
+//! Services across clusters: `blue` and `green` are members of one clusterset, served by one function.
+
+mod conflicts;
+mod exports;
+mod obstacles;
+mod story;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cloud_map_sync::function::Function;
+use cloud_map_sync::report::Report;
+use serde_json::{Value, json};
+
+use crate::fleet::Fleet;
+use crate::run::{report, sync};
+use crate::sandbox::kubernetes::{ClusterIp, Export, KubernetesServer, Pod, RequestLine};
+
+/// The clusterset of the members.
+const CLUSTERSET: &str = "shop-set";
+
+/// Two members of one clusterset.
+struct Members {
+    fleet: Fleet,
+    blue: KubernetesServer,
+    green: KubernetesServer,
+    function: Function,
+}
+
+impl Members {
+    /// Both serve the API and have the namespace `shop`; nothing is exported.
+    async fn start() -> Self {
+        let fleet = Fleet::start().await;
+        let (blue, green) = (fleet.cluster.clone(), fleet.green().await);
+        for (cluster, id) in [(&blue, "blue"), (&green, "green")] {
+            cluster.serve_multi_cluster();
+            cluster.cluster_property("cluster.clusterset.k8s.io", id);
+            cluster.cluster_property("clusterset.k8s.io", CLUSTERSET);
+            cluster.namespace("shop");
+        }
+        let settings =
+            [("CLUSTERS", "blue,green"), ("MULTI_CLUSTER", "on"), ("CREATE_NAMESPACES", "true")];
+        let function = fleet.function_with(&settings).await;
+        Self { fleet, blue, green, function }
+    }
+
+    /// A full sync in which nothing fails; the next one writes nothing, to Cloud Map or to a cluster.
+    async fn converge(&self) -> Report {
+        let report = sync(&self.function).await;
+        assert!(report.ok, "{}", in_full(&report));
+        self.assert_settled().await;
+        report
+    }
+
+    async fn assert_settled(&self) {
+        self.fleet.cloud_map.forget_calls();
+        [&self.blue, &self.green].into_iter().for_each(KubernetesServer::forget_requests);
+        let report = sync(&self.function).await;
+        let writes = [&self.blue, &self.green].map(writes);
+        let none: [Vec<String>; 2] = Default::default();
+        assert_eq!(writes, none, "{}", in_full(&report));
+        assert_eq!(self.fleet.cloud_map.writes(), 0, "{}", in_full(&report));
+    }
+
+    /// A message about one Service of `shop`.
+    async fn sync_service(&self, cluster: &str, service: &str) -> Report {
+        let payload = json!({
+            "action": "sync", "cluster": cluster, "namespace": "shop", "service": service,
+        });
+        report(&self.function, &payload).await
+    }
+}
+
+/// A Service `shop/web` of type ClusterIP: port 80 leads to 8080.
+fn web() -> ClusterIp {
+    ClusterIp::new("shop", "web").port_of("TCP", "http", 80, 8080)
+}
+
+/// Puts a Service with pods at these addresses into a cluster, and exports it.
+fn exported(cluster: &KubernetesServer, service: ClusterIp, addresses: &[&str], created: &str) {
+    let object = cluster.service(service);
+    let name = object["metadata"]["name"].as_str().expect("a name").to_owned();
+    pods(cluster, &name, addresses);
+    cluster.put(Export::new("shop", &name).created(created).into());
+}
+
+fn pods(cluster: &KubernetesServer, service: &str, addresses: &[&str]) {
+    let pod =
+        |address: &&str| Pod::new(&format!("{service}-{}", address.replace('.', "-")), address);
+    cluster.pods("shop", service, &addresses.iter().map(pod).collect::<Vec<_>>());
+}
+
+fn in_full(report: &Report) -> String {
+    serde_json::to_string_pretty(report).expect("JSON")
+}
+
+/// The requests that change something, other than Events and reviews.
+fn writes(cluster: &KubernetesServer) -> Vec<String> {
+    let is_write = |request: &RequestLine| {
+        let is_review = request.path.contains("selfsubjectaccessreviews");
+        request.method != "GET" && !is_review && !request.path.contains("/events")
+    };
+    let requests = cluster.requests().into_iter().filter(is_write);
+    requests.map(|it| format!("{} {} {}", it.method, it.path, it.status)).collect()
+}
+
+/// The addresses of ready endpoints in the imports of a name, with their ports, by source cluster.
+fn imported(cluster: &KubernetesServer, name: &str) -> BTreeMap<String, BTreeSet<String>> {
+    let mut all: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for slice in slices(cluster, name) {
+        let source = &slice["metadata"]["labels"]["multicluster.kubernetes.io/source-cluster"];
+        let source = source.as_str().expect("a source").to_owned();
+        for endpoint in slice["endpoints"].as_array().into_iter().flatten() {
+            let address = endpoint["addresses"][0].as_str().expect("an address");
+            for port in slice["ports"].as_array().into_iter().flatten() {
+                let port = format!("{address}:{}", port["port"]);
+                all.entry(source.clone()).or_default().insert(port);
+            }
+        }
+    }
+    all
+}
+
+/// The slices of an import.
+fn slices(cluster: &KubernetesServer, name: &str) -> Vec<Value> {
+    let all = cluster.objects("endpointslices", "shop").into_iter();
+    let label = "multicluster.kubernetes.io/service-name";
+    all.filter(|slice| slice["metadata"]["labels"][label] == name).collect()
+}
+
+/// A condition of the ServiceExport: status and reason.
+fn condition(cluster: &KubernetesServer, name: &str, kind: &str) -> String {
+    let export = cluster.service_export("shop", name).expect("the export");
+    let conditions = export["status"]["conditions"].as_array().cloned().unwrap_or_default();
+    let found = conditions.iter().find(|it| it["type"] == kind);
+    found.map_or("none".to_owned(), |it| {
+        let text = |key: &str| it[key].as_str().unwrap_or_default().to_owned();
+        format!("{} {}", text("status"), text("reason"))
+    })
+}
+
+fn sources<const N: usize>(all: [(&str, &[&str]); N]) -> BTreeMap<String, BTreeSet<String>> {
+    let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
+    all.into_iter().map(|(source, addresses)| (source.to_owned(), texts(addresses))).collect()
+}

@@ -1,0 +1,75 @@
+//! One export and its import, from the beginning to the end.
+
+use super::{Members, condition, exported, imported, pods, slices, sources, web};
+
+const CREATED: &str = "2026-01-01T00:00:00Z";
+
+#[tokio::test]
+async fn export_becomes_an_import_in_every_member_and_the_next_sync_writes_nothing() {
+    let members = Members::start().await;
+    let Members { blue, green, fleet, .. } = &members;
+    exported(blue, web(), &["10.0.0.1", "10.0.0.2"], CREATED);
+
+    members.converge().await;
+
+    let endpoints = sources([("blue", &["10.0.0.1:8080", "10.0.0.2:8080"])]);
+    for cluster in [blue, green] {
+        assert_eq!(imported(cluster, "web"), endpoints);
+        let import = cluster.service_import("shop", "web").expect("an import");
+        assert_eq!(import["spec"]["type"], "ClusterSetIP");
+        assert_eq!(import["spec"]["ports"][0]["port"], 80);
+        assert_eq!(import["status"]["clusters"][0]["cluster"], "blue");
+        let derived = cluster.service_object("shop", "derived-isrlchlhrq").expect("a Service");
+        assert_eq!(import["spec"]["ips"][0], derived["spec"]["clusterIP"]);
+        let slice = &slices(cluster, "web")[0];
+        assert_eq!(slice["metadata"]["labels"]["kubernetes.io/service-name"], "derived-isrlchlhrq");
+    }
+    assert_eq!(condition(blue, "web", "Valid"), "True Valid");
+    assert_eq!(condition(blue, "web", "Ready"), "True Exported");
+    assert_eq!(condition(blue, "web", "Conflict"), "False NoConflicts");
+    assert_eq!(fleet.addresses("shop", "web"), ["10.0.0.1", "10.0.0.2"]);
+    let records = fleet.instances("clusterset.shop-set", "blue");
+    assert_eq!(records.keys().collect::<Vec<_>>(), ["cluster", "export-7cb0d844a658ca77f191"]);
+}
+
+#[tokio::test]
+async fn pod_that_goes_leaves_the_imports_and_one_that_comes_is_added_to_them() {
+    let members = Members::start().await;
+    exported(&members.blue, web(), &["10.0.0.1", "10.0.0.2"], CREATED);
+    members.converge().await;
+    pods(&members.blue, "web", &["10.0.0.2", "10.0.0.3"]);
+
+    let report = members.sync_service("blue", "web").await;
+
+    assert!(report.ok, "{report}");
+    let endpoints = sources([("blue", &["10.0.0.2:8080", "10.0.0.3:8080"])]);
+    for cluster in [&members.blue, &members.green] {
+        assert_eq!(imported(cluster, "web"), endpoints);
+    }
+    members.assert_settled().await;
+}
+
+#[tokio::test]
+async fn service_scaled_to_zero_keeps_its_import_and_ip_and_one_unexported_loses_all() {
+    let members = Members::start().await;
+    let Members { blue, green, fleet, .. } = &members;
+    exported(blue, web(), &["10.0.0.1"], CREATED);
+    members.converge().await;
+    let ip = || green.service_import("shop", "web").map(|import| import["spec"]["ips"].clone());
+    let before = ip();
+    pods(blue, "web", &[]);
+
+    members.converge().await;
+
+    assert_eq!(imported(green, "web"), sources([]));
+    assert_eq!(ip(), before);
+    blue.unexport("shop", "web");
+    members.converge().await;
+    for cluster in [blue, green] {
+        assert_eq!(cluster.service_import("shop", "web"), None);
+        assert_eq!(cluster.service_object("shop", "derived-isrlchlhrq"), None);
+        assert!(slices(cluster, "web").is_empty());
+    }
+    let records = fleet.instances("clusterset.shop-set", "blue");
+    assert_eq!(records.keys().collect::<Vec<_>>(), ["cluster"]);
+}
