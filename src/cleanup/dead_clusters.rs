@@ -7,10 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use tokio::time::timeout_at;
 
 use crate::clients::RegistryKey;
-use crate::model::{ClusterArn, Desired, Existence, Flow, Held, Owner, Registry};
+use crate::model::{ClusterArn, Desired, Existence, Held, Owner, Registry};
 use crate::publish::observe::{self, ReadBy, SharedRegistry};
 use crate::publish::plan::{
-    Extent, Observation, Observed, Orphans, Policy, marked_clusters, not_shown,
+    Extent, Observation, Observed, Orphans, Policy, marked_owners, not_shown,
 };
 use crate::publish::{self, Task};
 use crate::reconcile::{Error, Invocation};
@@ -55,17 +55,18 @@ impl Invocation<'_> {
         };
         if self.settings.read_by == ReadBy::Discover {
             let seen = self.read_in_time(registry.glance()).await?;
-            if marked_clusters(&seen, &self.settings.owner_id).iter().all(is_kept_here) {
+            let owners = marked_owners(&seen, &self.settings.owner_id);
+            if owners.iter().all(|owner| is_kept_here(&owner.cluster)) {
                 return Ok(Vec::new());
             }
         }
         let read = self.read_in_time(registry.read()).await?;
         let mut reports = Vec::new();
-        for cluster in marked_clusters(&read, &self.settings.owner_id) {
-            if is_kept_here(&cluster) {
+        for owner in marked_owners(&read, &self.settings.owner_id) {
+            if is_kept_here(&owner.cluster) {
                 continue;
             }
-            let found = self.find_orphans(cluster, &read, kept, shown).await?;
+            let found = self.find_orphans(owner, &read, kept, shown).await?;
             let Some((observed, orphans)) = found.filter(|(_, it)| it.instances > 0) else {
                 continue;
             };
@@ -79,25 +80,26 @@ impl Invocation<'_> {
     /// The orphans of a cluster that is not synced here; `None` if it is unknown whether they are orphans.
     async fn find_orphans(
         &self,
-        cluster: ClusterArn,
+        owner: Owner,
         read: &Registry,
         kept: &[Kept<'_>],
         shown: &BTreeMap<RegistryKey, BTreeSet<String>>,
     ) -> Result<Option<(Observed, Orphans)>, Error> {
-        let known = kept.iter().find(|kept| kept.is_cluster(&cluster));
+        let cluster = &owner.cluster;
+        let known = kept.iter().find(|kept| kept.is_cluster(cluster));
         if let Some(kept) = known.filter(|kept| kept.was_read) {
             let Some(shown) = shown.get(&kept.registry) else { return Ok(None) };
-            let observed = self.observation_for(cluster, &not_shown(read, shown));
+            let observed = self.observation_for(owner, &not_shown(read, shown));
             let orphans = Orphans::of(&observed.observation, Existence::Exists);
             return Ok(Some((observed, orphans.moved_to(kept.registry.to_string()))));
         }
         let existence =
-            timeout_at(self.deadline.stop(), self.existence(&cluster, known, kept)).await;
+            timeout_at(self.deadline.stop(), self.existence(cluster, known, kept)).await;
         let existence = existence.map_err(|_| observe::Error::Deadline)?;
         if known.is_some() && existence != Existence::Gone {
             return Ok(None);
         }
-        let observed = self.observation_for(cluster, read);
+        let observed = self.observation_for(owner, read);
         let orphans = Orphans::of(&observed.observation, existence);
         Ok(Some((observed, orphans)))
     }
@@ -123,10 +125,10 @@ impl Invocation<'_> {
         self.clients.existence(cluster, role).await
     }
 
-    /// An observation for the owner of a cluster that claims nothing in this Cloud Map.
-    pub(crate) fn observation_for(&self, cluster: ClusterArn, registry: &Registry) -> Observed {
+    /// An observation for an owner that claims nothing in this Cloud Map.
+    pub(crate) fn observation_for(&self, owner: Owner, registry: &Registry) -> Observed {
         Observed::of_no_claims(Observation {
-            owner: Owner { id: self.settings.owner_id.clone(), cluster, flow: Flow::Annotations },
+            owner,
             rules: self.settings.rules.clone(),
             now: self.now,
             extent: Extent::Confirmed,

@@ -74,7 +74,7 @@ fn hash_of_name(service: &ServiceRef) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::clusterset::Protocol;
+    use crate::model::clusterset::{Protocol, is_derived_service, is_imported_slice};
     use crate::model::{ClusterArn, Flow};
 
     const LONGEST: &str = "fd00:1111:2222:3333:4444:5555:6666:7777";
@@ -188,6 +188,8 @@ mod tests {
             slice(&web(), &blue, Family::V6, 12),
             slice(&web(), &ClusterId::parse("green").expect("an id"), Family::V4, 1),
         ];
+        assert!(names[..2].iter().all(|name| is_derived_service(name)));
+        assert!(names[2..].iter().all(|name| is_imported_slice(name)));
         insta::assert_snapshot!(names.join("\n"), @r"
         derived-isrlchlhrq
         derived-b8s174v3sn

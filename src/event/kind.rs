@@ -5,6 +5,7 @@ use super::{Unusable, name};
 
 const CORE: &str = "";
 const DISCOVERY: &str = "discovery.k8s.io";
+const MULTI_CLUSTER: &str = "multicluster.x-k8s.io";
 
 /// A kind of object that is followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,11 +15,18 @@ pub(super) enum Followed {
     Endpoints,
     Pod,
     Namespace,
+    ServiceExport,
 }
 
 impl Followed {
-    const ALL: [Self; 5] =
-        [Self::Service, Self::EndpointSlice, Self::Endpoints, Self::Pod, Self::Namespace];
+    const ALL: [Self; 6] = [
+        Self::Service,
+        Self::EndpointSlice,
+        Self::Endpoints,
+        Self::Pod,
+        Self::Namespace,
+        Self::ServiceExport,
+    ];
 
     /// Kind, resource (some senders use that instead) and API group.
     const fn names(self) -> (&'static str, &'static str, &'static str) {
@@ -28,6 +36,7 @@ impl Followed {
             Self::Endpoints => ("Endpoints", "endpoints", CORE),
             Self::Pod => ("Pod", "pods", CORE),
             Self::Namespace => ("Namespace", "namespaces", CORE),
+            Self::ServiceExport => ("ServiceExport", "serviceexports", MULTI_CLUSTER),
         }
     }
 

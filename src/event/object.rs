@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 
 use super::kind::Followed;
 use super::{Scope, Unusable, name};
+use crate::model::clusterset::{is_derived_service, is_imported_slice};
 
 const SERVICE_NAME_LABEL: &str = "kubernetes.io/service-name";
 
@@ -50,6 +51,22 @@ impl Metadata {
         name::namespace(namespace.ok_or(Unusable::IncompleteScope { missing: "namespace" })?)
     }
 
+    /// Whether the object belongs to an import: this function wrote it, and it changes no export.
+    fn is_imported(&self, kind: Followed) -> bool {
+        let name = self.name.as_deref().unwrap_or_default();
+        let labels = self.labels.iter().flatten();
+        let of_derived = |(key, value): (&String, &String)| {
+            key == SERVICE_NAME_LABEL && is_derived_service(value)
+        };
+        match kind {
+            Followed::Service | Followed::Endpoints => is_derived_service(name),
+            Followed::EndpointSlice => {
+                is_imported_slice(name) || labels.into_iter().any(of_derived)
+            }
+            Followed::Pod | Followed::Namespace | Followed::ServiceExport => false,
+        }
+    }
+
     /// The Service of an EndpointSlice, by its label, owner or name; absent if none of them shows it, so that the whole
     /// namespace is synced.
     fn service_of_slice(&self) -> Result<Option<&str>, Unusable> {
@@ -78,8 +95,14 @@ pub(super) fn scope(
         let service = service.map(name::service).transpose()?;
         Ok(Scope::inside(metadata.namespace()?, service))
     };
-    match Followed::find(kind, api_version)? {
-        Followed::Service | Followed::Endpoints => inside(Some(metadata.name()?)),
+    let followed = Followed::find(kind, api_version)?;
+    if metadata.is_imported(followed) {
+        return Err(Unusable::Imported);
+    }
+    match followed {
+        Followed::Service | Followed::Endpoints | Followed::ServiceExport => {
+            inside(Some(metadata.name()?))
+        }
         Followed::EndpointSlice => inside(metadata.service_of_slice()?),
         // Any Service of the namespace may select the pod.
         Followed::Pod => inside(None),
@@ -123,9 +146,36 @@ mod tests {
             ("Endpoints", Some("v1"), &web, Some("web")),
             ("Pod", Some("v1"), &pod, None),
             ("Namespace", Some("v1"), &json!({"name": "shop"}), None),
+            ("ServiceExport", Some("multicluster.x-k8s.io/v1beta1"), &web, Some("web")),
+            ("serviceexports", Some("multicluster.x-k8s.io/v1alpha1"), &web, Some("web")),
         ];
         for (kind, version, metadata, service) in rows {
             assert_eq!(read(kind, version, metadata), Ok(in_shop(service)), "{kind}");
+        }
+    }
+
+    #[test]
+    fn objects_of_imports_wake_nothing() {
+        let derived = json!({"namespace": "shop", "name": "derived-isrlchlhrq"});
+        let slice = json!({"namespace": "shop", "name": "imported-isrlchlhrq-ac321fb1-12"});
+        let labels = json!({SERVICE_NAME_LABEL: "derived-isrlchlhrq"});
+        let labelled = json!({"namespace": "shop", "name": "x", "labels": labels});
+        let imported =
+            [("Service", &derived), ("EndpointSlice", &slice), ("EndpointSlice", &labelled)];
+        for (kind, metadata) in imported {
+            assert_eq!(read(kind, None, metadata), Err(Unusable::Imported), "{kind} {metadata}");
+        }
+        let others = [
+            ("Service", "derived-isrlchlhr"),
+            ("Service", "derived-isrlchlhrz"),
+            ("Service", "derived-isrlchlhrq1"),
+            ("ServiceExport", "derived-isrlchlhrq"),
+            ("EndpointSlice", "imported-isrlchlhrq-ac321fb1-x"),
+            ("EndpointSlice", "imported-isrlchlhrq-ac321fbg-1"),
+        ];
+        for (kind, name) in others {
+            let metadata = json!({"namespace": "shop", "name": name});
+            assert!(read(kind, None, &metadata).is_ok(), "{kind} {name}");
         }
     }
 

@@ -22,6 +22,9 @@ pub enum Unusable {
         /// The kind, with its API group after a dot if it has one.
         kind: String,
     },
+    /// An object that this function wrote for an import. Such a message is not reported.
+    #[error("the object belongs to an import")]
+    Imported,
     /// An action that only a direct invocation may request.
     #[error("{action} is only allowed by direct invocation")]
     ActionNotAllowed {
@@ -56,6 +59,7 @@ impl Unusable {
             Self::UnknownShape => "unknown_shape",
             Self::TooDeep { .. } => "too_deep",
             Self::UnknownKind { .. } => "unknown_kind",
+            Self::Imported => "imported",
             Self::ActionNotAllowed { .. } => "action_not_allowed",
             Self::UnknownAction => "unknown_action",
             Self::IncompleteScope { .. } => "incomplete_scope",

@@ -5,7 +5,7 @@ use tracing::{error, info, warn};
 
 use crate::report::{
     ChangeLine, ChangeResult, ClusterReport, Deletion, Dropped, EmptyServices, GuardReport, Mode,
-    OrphanReport, Report, ServiceReport,
+    MultiClusterReport, Obstacle, OrphanReport, Report, ServiceReport,
 };
 
 /// Logs a message that is not delivered again, since a retry does not help.
@@ -15,6 +15,40 @@ pub fn dropped(Dropped { message, reason, detail }: &Dropped) {
 
 /// Logs the report of one cluster.
 pub fn cluster(report: &ClusterReport, mode: Mode) {
+    lines(report, mode);
+    if report.error.is_none() {
+        summary(report, mode);
+    }
+}
+
+/// Logs the part of a cluster in its clusterset.
+pub fn multi_cluster(cluster: &str, report: &MultiClusterReport, mode: Mode) {
+    for Obstacle { reason, detail, failed } in &report.obstacles {
+        if *failed {
+            error!(cluster, reason = &**reason, "clusterset: {detail}");
+        } else {
+            warn!(cluster, reason = &**reason, "clusterset: {detail}");
+        }
+    }
+    for line in &report.changes {
+        match &line.result {
+            ChangeResult::Failed { .. } => error!(cluster, "import: {line}"),
+            ChangeResult::Undone { .. } => warn!(cluster, "import: {line}"),
+            ChangeResult::Planned | ChangeResult::Applied => {
+                info!(cluster, %mode, "import: {line}");
+            }
+        }
+    }
+    for line in report.held_back.iter().chain(&report.conflicts) {
+        info!(cluster, kubernetes_service = %line.service, reason = &*line.reason, "held back: {}", line.detail);
+    }
+    let (exports, imports) = (report.exports, report.imports);
+    let (clusterset, member) = (report.clusterset.as_deref(), report.cluster_id.as_deref());
+    info!(cluster, %mode, clusterset, member, exports, imports, "clusterset");
+}
+
+/// Logs each line of the report of one cluster.
+pub fn lines(report: &ClusterReport, mode: Mode) {
     let cluster = report.cluster.as_str();
     for service in &report.services {
         if let Some(problem) = &service.unreadable {
@@ -52,7 +86,10 @@ pub fn cluster(report: &ClusterReport, mode: Mode) {
     if let Some(line) = &report.guard {
         guard(cluster, line, mode);
     }
-    let counts = report.counts;
+}
+
+fn summary(report: &ClusterReport, mode: Mode) {
+    let (cluster, counts) = (report.cluster.as_str(), report.counts);
     info!(
         cluster,
         %mode,

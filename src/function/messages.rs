@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::fan_out::{self, Attempts};
 use super::scope::Selections;
 use super::{Function, Run, log};
-use crate::event::{self, Scope};
+use crate::event::{self, Scope, Unusable};
 use crate::report::Dropped;
 use crate::time::Deadline;
 
@@ -23,6 +23,8 @@ impl Function {
         for message in messages {
             match message.reading {
                 Ok(scope) => requested.entry(scope).or_default().push(message.id),
+                // Our own write: nobody needs to know.
+                Err(Unusable::Imported) => {}
                 Err(unusable) => {
                     dropped.push(drop_message(message.id, unusable.reason(), &unusable));
                 }

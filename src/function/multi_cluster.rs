@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::{StreamExt, stream};
 
-use super::Function;
 use super::run::Runs;
 use super::scope::Selections;
+use super::{Function, log};
 use crate::clients::RegistryKey;
 use crate::error::chain;
 use crate::import::sources::Overlay;
@@ -34,7 +34,7 @@ impl Function {
         invocation: &Invocation<'_>,
         selections: &Selections,
     ) -> Members {
-        let all = selections.all();
+        let Some(all) = selections.all() else { return Members::new() };
         let joins = self.settings.clusters.iter().enumerate().map(|(index, cluster)| {
             let all = &all;
             async move { Some((index, invocation.join(cluster, all).await?)) }
@@ -80,6 +80,7 @@ impl Function {
             match exported {
                 Ok(Some(exported)) => {
                     report.exports = exported.exported.desired.exports.len();
+                    log::lines(&exported.exported.report, invocation.mode);
                     add_to_run(runs, index, &exported);
                     published.insert(index, exported);
                 }
@@ -90,6 +91,8 @@ impl Function {
         self.import_all(invocation, registries, selections, (members, &published), &mut reports)
             .await;
         for (index, report) in reports {
+            let cluster = self.settings.clusters[index].label();
+            log::multi_cluster(cluster, &report, invocation.mode);
             if let Some((run, _)) = runs.get_mut(&index) {
                 run.multi_cluster = Some(report);
             }
@@ -104,7 +107,7 @@ impl Function {
         (members, published): (&Members, &BTreeMap<usize, Published>),
         reports: &mut BTreeMap<usize, MultiClusterReport>,
     ) {
-        let all = selections.all();
+        let Some(all) = selections.all() else { return };
         let names = names_of(&all);
         let mut overlays: BTreeMap<ClustersetKey, BTreeMap<ClusterId, Overlay>> = BTreeMap::new();
         for (index, published) in published {

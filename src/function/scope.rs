@@ -48,10 +48,9 @@ impl Selections {
         Self(clusters.indexes().map(|index| (index, Selection::Everything)).collect())
     }
 
-    /// The Services selected in any cluster.
-    pub fn all(&self) -> Selection {
-        let all = self.0.values().cloned();
-        all.reduce(Selection::union).unwrap_or(Selection::Everything)
+    /// The Services selected in any cluster; `None` if no cluster is selected.
+    pub fn all(&self) -> Option<Selection> {
+        self.0.values().cloned().reduce(Selection::union)
     }
 
     pub fn is_everything(&self, clusters: &Configured<'_>) -> bool {

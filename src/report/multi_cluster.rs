@@ -1,6 +1,8 @@
 //! The part of a cluster's report about its clusterset: who it is, and the changes of its imports. The exports are among
 //! the Cloud Map services.
 
+use std::fmt::{self, Display, Formatter};
+
 use serde::{Deserialize, Serialize};
 
 use super::{ChangeResult, Word};
@@ -67,5 +69,84 @@ impl MultiClusterReport {
         };
         let obstacles = self.obstacles.iter().filter(|obstacle| obstacle.failed).count();
         self.changes.iter().filter(is_open).count() + obstacles
+    }
+}
+
+impl Display for MultiClusterReport {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        if let (Some(cluster), Some(clusterset)) = (&self.cluster_id, &self.clusterset) {
+            let (exports, imports) = (self.exports, self.imports);
+            writeln!(
+                f,
+                "  clusterset {clusterset}, member {cluster}: {exports} exports, {imports} imports"
+            )?;
+        }
+        for Obstacle { reason, detail, .. } in &self.obstacles {
+            writeln!(f, "    ! obstacle   ({reason}): {detail}")?;
+        }
+        for line in &self.changes {
+            writeln!(f, "    {line}")?;
+        }
+        for line in &self.held_back {
+            writeln!(f, "    ! held back  {line}")?;
+        }
+        for line in &self.conflicts {
+            writeln!(f, "    ! conflict   {line}")?;
+        }
+        Ok(())
+    }
+}
+
+impl Display for ImportLine {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.change, self.result)
+    }
+}
+
+impl Display for ClustersetLine {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({}): {}", self.service, self.reason, self.detail)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn table_names_the_member_and_every_line() {
+        let line = |reason: &'static str, detail: &str| ClustersetLine {
+            service: ServiceRef::new("shop", "web"),
+            reason: reason.into(),
+            detail: detail.to_owned(),
+        };
+        let change = |change: &str, result| ImportLine { change: change.to_owned(), result };
+        let failed = ChangeResult::Failed { error: "403 Forbidden".to_owned() };
+        let report = MultiClusterReport {
+            cluster_id: Some("blue".to_owned()),
+            clusterset: Some("shop-set".to_owned()),
+            obstacles: vec![Obstacle {
+                reason: "UnfamiliarRegistry".into(),
+                detail: "no record".to_owned(),
+                failed: false,
+            }],
+            exports: 2,
+            imports: 1,
+            changes: vec![
+                change("+ ServiceImport shop/web: ClusterSetIP", ChangeResult::Applied),
+                change("~ Service shop/derived-x: port 81", failed),
+            ],
+            held_back: vec![line("ForeignObject", "it is not ours")],
+            conflicts: vec![line("PortConflict", "the ports differ")],
+        };
+        insta::assert_snapshot!(report.to_string(), @"
+          clusterset shop-set, member blue: 2 exports, 1 imports
+            ! obstacle   (UnfamiliarRegistry): no record
+            + ServiceImport shop/web: ClusterSetIP
+            ~ Service shop/derived-x: port 81  ! failed: 403 Forbidden
+            ! held back  shop/web (ForeignObject): it is not ours
+            ! conflict   shop/web (PortConflict): the ports differ
+        ");
+        assert_eq!(report.open(), 1);
     }
 }

@@ -75,7 +75,10 @@ impl Display for ClusterReport {
         for warning in &self.warnings {
             writeln!(f, "  ! warning    {warning}")?;
         }
-        if self.services.is_empty() && self.held_back.is_empty() {
+        if let Some(multi_cluster) = &self.multi_cluster {
+            multi_cluster.fmt(f)?;
+        }
+        if self.services.is_empty() && self.held_back.is_empty() && self.multi_cluster.is_none() {
             writeln!(f, "  no Service is annotated, and no instance of ours is registered")?;
         }
         Ok(())

@@ -5,10 +5,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::clients::RegistryKey;
+use crate::clusterset::record;
 use crate::error::chain;
-use crate::model::{ClusterArn, RegistryName};
+use crate::model::{ClusterArn, Flow, Owner, RegistryName};
 use crate::publish::observe::SharedRegistry;
-use crate::publish::plan::DeregisterReason;
+use crate::publish::plan::{DeregisterReason, marked_owners};
 use crate::publish::{self, Task};
 use crate::reconcile::{Error, Invocation};
 use crate::report::{ClusterReport, Report};
@@ -102,7 +103,8 @@ impl Invocation<'_> {
         }
     }
 
-    /// Deregisters the instances with this installation's owner id and the cluster's ARN, or plans it.
+    /// Deregisters the instances with this installation's owner id and the cluster's ARN, or plans it. The records of its
+    /// exports go before their instances, and the record of the cluster last.
     ///
     /// # Errors
     /// Returns an error if namespaces or services could not be listed completely.
@@ -113,8 +115,19 @@ impl Invocation<'_> {
         because: &DeregisterReason,
     ) -> Result<ClusterReport, Error> {
         let read = self.read_in_time(registry.read()).await?;
-        let observed = self.observation_for(cluster.clone(), &read);
+        let owner =
+            |flow| Owner { id: self.settings.owner_id.clone(), cluster: cluster.clone(), flow };
         let task = Task::Purge(registry, because);
-        Ok(publish::carry_out(&task, observed.basis(), self.options()).await.report)
+        let annotated = self.observation_for(owner(Flow::Annotations), &read);
+        let mut report = publish::carry_out(&task, annotated.basis(), self.options()).await.report;
+        if !marked_owners(&read, &self.settings.owner_id).contains(&owner(Flow::Exports)) {
+            return Ok(report);
+        }
+        for part in record::parts(&read) {
+            let exported = self.observation_for(owner(Flow::Exports), &part);
+            let done = publish::carry_out(&task, exported.basis(), self.options()).await;
+            report = report.with(done.report);
+        }
+        Ok(report)
     }
 }

@@ -43,6 +43,24 @@ pub fn leave_out(registry: &mut Registry) {
     registry.services.retain(|key, _| !is_of_records(&key.namespace));
 }
 
+/// A registry in three parts, in the order in which they are removed: the records of exports, the instances, and the
+/// records of clusters.
+pub fn parts(registry: &Registry) -> [Registry; 3] {
+    let [mut exports, mut instances, mut clusters] =
+        [registry, registry, registry].map(Clone::clone);
+    leave_out(&mut instances);
+    for (records, is_of_cluster) in [(&mut exports, false), (&mut clusters, true)] {
+        let Registry { namespaces, services, .. } = records;
+        services.retain(|key, _| {
+            namespaces.get(&key.namespace).is_some_and(|it| is_namespace(&it.name))
+        });
+        for all in services.values_mut().filter_map(|service| service.instances.as_mut()) {
+            all.retain(|id, _| (id == CLUSTER_RECORD) == is_of_cluster);
+        }
+    }
+    [exports, instances, clusters]
+}
+
 /// A record of a member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Record {

@@ -8,7 +8,7 @@ use crate::event::object::{self, Metadata};
 use crate::event::{Scope, Unusable, name};
 
 /// The resources of which a write can change a registration.
-const FOLLOWED: [&str; 3] = ["services", "endpoints", "endpointslices"];
+const FOLLOWED: [&str; 4] = ["services", "endpoints", "endpointslices", "serviceexports"];
 const WRITES: [&str; 5] = ["create", "update", "patch", "delete", "deletecollection"];
 
 /// The part of an `audit.k8s.io/v1` Event with the written object and the response.
@@ -55,11 +55,14 @@ pub(super) fn read_line(message: &str) -> Result<Option<Scope>, Unusable> {
     let object = [&event.response_object, &event.request_object].into_iter().flatten();
     for metadata in object.filter_map(|object| object.get("metadata")?.as_object()) {
         let of_object = written.complete_metadata(metadata);
-        if let Ok(scope) = read(&of_object) {
-            return Ok(Some(scope));
+        match read(&of_object) {
+            Ok(scope) => return Ok(Some(scope)),
+            Err(Unusable::Imported) => return Ok(None),
+            Err(_) => {}
         }
     }
     match read(&written.complete_metadata(&Map::new())) {
+        Err(Unusable::Imported) => Ok(None),
         Err(Unusable::IncompleteScope { missing: "name" }) => written.namespace_scope().map(Some),
         scope => scope.map(Some),
     }

@@ -71,7 +71,7 @@ pub use name_policy::{Denial, Glob, NamePolicy, Permit, Range, Rule};
 pub use note::Note;
 pub use observation::Observation;
 pub use order::turns::{InTurn, in_turns};
-pub use orphans::{Orphans, Step, marked_clusters, not_shown};
+pub use orphans::{Orphans, Step, marked_owners, not_shown};
 pub use part::affected::affected;
 pub use part::doubt::in_doubt;
 pub use part::narrow::RereadScope;

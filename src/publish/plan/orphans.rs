@@ -15,12 +15,13 @@ use crate::model::{ClusterArn, Existence, Flow, InstanceKey, Owner, Registry, Ti
 /// The number of names of Cloud Map services that a sentence lists.
 const NAMED: usize = 3;
 
-/// Every cluster that instances of this installation for annotated Services are marked with.
-pub fn marked_clusters(registry: &Registry, owner_id: &str) -> BTreeSet<ClusterArn> {
+/// Every owner in the marks of instances of this installation: a cluster with one of the flows.
+pub fn marked_owners(registry: &Registry, owner_id: &str) -> BTreeSet<Owner> {
     let keys = registry.services.keys();
     let all = keys.flat_map(|key| registry.instances(key).map(|(_, attributes)| attributes));
-    let owners = all.filter_map(|it| Owner::marked(owner_id, Flow::Annotations, it));
-    owners.map(|owner| owner.cluster).collect()
+    let flows = [Flow::Annotations, Flow::Exports];
+    all.flat_map(|it| flows.into_iter().filter_map(|flow| Owner::marked(owner_id, flow, it)))
+        .collect()
 }
 
 /// The services of a Cloud Map in namespaces that another Cloud Map does not contain, by the namespaces' ARNs.

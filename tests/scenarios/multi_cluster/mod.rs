@@ -3,6 +3,7 @@
 mod conflicts;
 mod exports;
 mod obstacles;
+mod purge;
 mod story;
 
 use std::collections::{BTreeMap, BTreeSet};

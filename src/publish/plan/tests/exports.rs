@@ -6,7 +6,7 @@ use insta::assert_snapshot;
 use super::world::{HTTP, World, foreign, named, own, owner_of, pod, service, tell};
 use crate::model::{Attributes, Flow, Marks, Owner, Selection};
 use crate::publish::plan::{
-    Adoption, DeregisterReason, Foreign, adopt, marked_clusters, purge, seen_as_ours,
+    Adoption, DeregisterReason, Foreign, adopt, marked_owners, purge, seen_as_ours,
 };
 use crate::publish::report;
 
@@ -58,8 +58,9 @@ fn an_adoption_takes_none_of_them() {
 }
 
 #[test]
-fn they_make_neither_a_cluster_nor_a_service_ours() {
+fn they_belong_to_an_owner_of_their_own_and_make_no_service_ours() {
     let world = World::new().cloud_map("http/web", HTTP, [("d", exported("green", "10.0.0.7"))]);
-    assert!(marked_clusters(&world.0.registry, "cloud-map-sync").is_empty());
+    let owners = marked_owners(&world.0.registry, "cloud-map-sync");
+    assert_eq!(owners.iter().map(|it| it.flow).collect::<Vec<_>>(), [Flow::Exports]);
     assert_eq!(seen_as_ours(&world.0).count(), 0);
 }

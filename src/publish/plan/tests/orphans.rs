@@ -7,8 +7,8 @@ use super::world::{
     A, HTTP, NOW, World, foreign, of_other_cluster, ours, own, owner_of, pod, service, tell, with,
 };
 use crate::model::attributes::ORPHANED;
-use crate::model::{ClusterArn, Existence, SignedDuration, Timestamp};
-use crate::publish::plan::{Extent, Orphans, Policy, Rules, Step, marked_clusters, not_shown};
+use crate::model::{Existence, SignedDuration, Timestamp};
+use crate::publish::plan::{Extent, Orphans, Policy, Rules, Step, marked_owners, not_shown};
 
 const WEEK: SignedDuration = SignedDuration::from_hours(7 * 24);
 const DAY: SignedDuration = SignedDuration::from_hours(24);
@@ -62,8 +62,8 @@ fn every_cluster_that_the_installation_marked_is_found_and_none_of_another() {
     let theirs = with(ours("shop/web", "10.0.0.9"), "cloud-map-sync/owner", "team-a");
     let broken = with(ours("shop/web", "10.0.0.8"), "cloud-map-sync/cluster", "blue");
     let world = left_behind().cloud_map("http/x", HTTP, [("x", theirs), ("y", broken)]);
-    let found = marked_clusters(&world.0.registry, "cloud-map-sync");
-    let found: Vec<&str> = found.iter().map(ClusterArn::name).collect();
+    let found = marked_owners(&world.0.registry, "cloud-map-sync");
+    let found: Vec<&str> = found.iter().map(|owner| owner.cluster.name()).collect();
     assert_eq!(found, ["blue", "green"]);
 }
 
