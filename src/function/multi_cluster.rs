@@ -16,7 +16,7 @@ use crate::model::clusterset::{ClusterId, ClustersetId};
 use crate::model::{Selection, ServiceRef};
 use crate::publish::observe::SharedRegistry;
 use crate::reconcile::{Invocation, Joined, Published};
-use crate::report::{MultiClusterReport, Obstacle};
+use crate::report::{ClusterReport, MultiClusterReport, Obstacle};
 
 /// The number of clusters that are read or written at once.
 const CONCURRENT_CLUSTERS: usize = 8;
@@ -28,14 +28,19 @@ pub(super) type Members = BTreeMap<usize, Result<Joined, Obstacle>>;
 type ClustersetKey = (RegistryKey, ClustersetId);
 
 impl Function {
-    /// Joins the selected clusters, and all others that may import from them.
+    /// Joins the selected clusters, and all others that may import from them. With `FAN_OUT` each full sync is for its
+    /// own cluster, and takes the others from Cloud Map.
     pub(super) async fn join(
         &self,
         invocation: &Invocation<'_>,
         selections: &Selections,
     ) -> Members {
         let Some(all) = selections.all() else { return Members::new() };
-        let joins = self.settings.clusters.iter().enumerate().map(|(index, cluster)| {
+        let is_own = self.settings.fan_out.is_some() && names_of(&all).is_none();
+        let selected: BTreeSet<usize> = selections.iter().map(|(index, _)| index).collect();
+        let clusters = self.settings.clusters.iter().enumerate();
+        let clusters = clusters.filter(|(index, _)| !is_own || selected.contains(index));
+        let joins = clusters.map(|(index, cluster)| {
             let all = &all;
             async move { Some((index, invocation.join(cluster, all).await?)) }
         });
@@ -93,9 +98,7 @@ impl Function {
         for (index, report) in reports {
             let cluster = self.settings.clusters[index].label();
             log::multi_cluster(cluster, &report, invocation.mode);
-            if let Some((run, _)) = runs.get_mut(&index) {
-                run.multi_cluster = Some(report);
-            }
+            add_report(runs, index, cluster, report);
         }
     }
 
@@ -184,4 +187,17 @@ fn add_to_run(runs: &mut Runs, index: usize, published: &Published) {
     let report = report.with(published.exported.report.clone());
     let claimed = claimed.map(|claimed| claimed.and(published.exported.claimed.clone()));
     runs.insert(index, (report, claimed));
+}
+
+/// Adds the part of a cluster in its clusterset to its report. A cluster that the run is not about is reported if it was
+/// changed, or not read.
+fn add_report(runs: &mut Runs, index: usize, cluster: &str, report: MultiClusterReport) {
+    if let Some((run, _)) = runs.get_mut(&index) {
+        run.multi_cluster = Some(report);
+    } else if !report.is_quiet() {
+        let cluster = cluster.to_owned();
+        let run =
+            ClusterReport { cluster, multi_cluster: Some(report), ..ClusterReport::default() };
+        runs.insert(index, (run, None));
+    }
 }

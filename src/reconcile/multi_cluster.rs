@@ -43,8 +43,6 @@ pub struct Joined {
 /// The exports of a cluster that were published.
 pub struct Published {
     pub exported: Exported,
-    /// Whether the run covered all exports.
-    pub is_whole: bool,
 }
 
 impl Invocation<'_> {
@@ -104,6 +102,9 @@ impl Invocation<'_> {
             }
             (true, _) => Some(Objects::read(kubernetes, &owner).await.map_err(failed)?),
         };
+        if let Some(import) = objects.as_ref().and_then(|objects| objects.of_aws(&owner)) {
+            return Err(another_controller(&format!("ServiceImport {import} is its own")));
+        }
         Ok(Joined { member, multi_cluster, connection, owner, objects })
     }
 
@@ -136,10 +137,7 @@ impl Invocation<'_> {
             detail: refused.to_string(),
             failed: false,
         })?;
-        if self.mode == Mode::Sync {
-            self.create_events(&world, &exported.notices).await;
-        }
-        Ok(Some(Published { exported, is_whole: *selection == Selection::Everything }))
+        Ok(Some(Published { exported }))
     }
 
     fn exporting<'w>(
@@ -247,11 +245,20 @@ impl Joined {
     }
 }
 
-const NO_API: &str = "the cluster does not serve multicluster.x-k8s.io/v1beta1: install the CRDs of mcs-api v0.5.0 or \
-                      newer: kubectl apply -k 'https://github.com/kubernetes-sigs/mcs-api/config/crd?ref=v0.5.2'";
+const NO_API: &str = "the cluster does not serve multicluster.x-k8s.io/v1beta1: install the CRDs of mcs-api v0.5.0 or newer, \
+                      see docs/multi-cluster.md";
 
 fn unread(error: &dyn std::error::Error) -> Obstacle {
     Obstacle { reason: "Unreadable".into(), detail: chain(error), failed: true }
+}
+
+/// AWS's controller deregisters everything under its cluster id that it did not register, and deletes imports without
+/// endpoints, so the two never run for one cluster.
+pub(super) fn another_controller(sign: &str) -> Obstacle {
+    let detail = format!(
+        "the AWS Cloud Map MCS Controller runs in this cluster, or did: {sign}; nothing is exported or imported here"
+    );
+    Obstacle { reason: "AnotherController".into(), detail, failed: false }
 }
 
 fn no_member(reason: &NoMember) -> Obstacle {

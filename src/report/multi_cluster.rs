@@ -62,6 +62,11 @@ pub struct ClustersetLine {
 }
 
 impl MultiClusterReport {
+    /// Whether nothing was changed, held back or in the way.
+    pub fn is_quiet(&self) -> bool {
+        self.obstacles.is_empty() && self.changes.is_empty() && self.held_back.is_empty()
+    }
+
     /// The number of changes and obstacles that a retry may help.
     pub(super) fn open(&self) -> usize {
         let is_open = |line: &&ImportLine| {

@@ -16,18 +16,21 @@ use tokio::time::timeout_at;
 
 use super::observe::{self, World};
 use super::plan::{Basis, Claimed, Holders, Observation, plan};
-use super::{Options, Published, Task, carry_out, events};
+use super::{Options, Published, Task, carry_out};
 use crate::clusterset::conditions::ExportOutcome;
 use crate::model::clusterset::Member;
-use crate::model::{Desired, Notice, Selection, ServiceRef};
+use crate::model::{Desired, Selection, ServiceRef};
 use crate::report::ClusterReport;
 use records::Kept;
+
+/// The finalizer of AWS's controller on ServiceExports. It deregisters everything under its cluster id that it did not
+/// register, so the two never run for one cluster.
+const AWS_FINALIZER: &str = "multicluster.k8s.aws/service-export-finalizer";
 
 /// The exports of a cluster after they were published, or planned.
 pub struct Exported {
     pub report: ClusterReport,
     pub claimed: Claimed,
-    pub notices: Vec<Notice>,
     /// The exports with their Services and endpoints as they were read.
     pub desired: Desired,
     /// The outcome of each export that the run is about.
@@ -49,6 +52,14 @@ pub enum Refused {
         "the cluster has imports, and this Cloud Map has no record of the cluster: it may be of another account or Region"
     )]
     UnfamiliarRegistry,
+    #[error(
+        "the Cloud Map namespace {namespace} for the records of the clusterset does not exist, and is not created: {why}"
+    )]
+    NoNamespace { namespace: String, why: &'static str },
+    #[error(
+        "the AWS Cloud Map MCS Controller runs in this cluster, or did: ServiceExport {0} has its finalizer"
+    )]
+    AnotherController(ServiceRef),
     #[error("the records of the cluster could not be read: {0}")]
     Unreadable(String),
 }
@@ -58,7 +69,8 @@ impl Refused {
     pub fn code(&self) -> &'static str {
         match self {
             Self::ClusterIdTaken { .. } => "ClusterIdTaken",
-            Self::AmbiguousNamespace(_) => "Namespace",
+            Self::AmbiguousNamespace(_) | Self::NoNamespace { .. } => "Namespace",
+            Self::AnotherController(_) => "AnotherController",
             Self::UnfamiliarRegistry => "UnfamiliarRegistry",
             Self::Unreadable(_) => "Unreadable",
         }
@@ -83,6 +95,11 @@ pub async fn publish(
     };
     let read = timeout_at(options.deadline.stop(), read).await;
     let (observed, records) = read.map_err(|_| observe::Error::Deadline)??;
+    let mut exports = observed.observation.desired.exports.iter();
+    let is_of_aws = |finalizer: &String| finalizer == AWS_FINALIZER;
+    if let Some((service, _)) = exports.find(|(_, it)| it.finalizers.iter().any(is_of_aws)) {
+        return Ok(Err(Refused::AnotherController(service.clone())));
+    }
     let mut kept = match Kept::new(world, member, records) {
         Ok(kept) if has_imports && !kept.has_cluster_record() && !world.confirmed => {
             return Ok(Err(Refused::UnfamiliarRegistry));
@@ -103,10 +120,9 @@ pub async fn publish(
     reports.push(written);
     let report = reports.into_iter().fold(report, ClusterReport::with);
     let outcomes = outcomes.into_iter().filter(|(service, _)| affected.contains(service)).collect();
-    let notices = events::notices(&held_back, &observation.desired);
     let claimed = Claimed::of(observation, leaving);
     let desired = observed.observation.desired;
-    Ok(Ok(Exported { report, claimed, notices, desired, outcomes }))
+    Ok(Ok(Exported { report, claimed, desired, outcomes }))
 }
 
 /// A basis that is about no Service of the cluster.

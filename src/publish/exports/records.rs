@@ -41,6 +41,12 @@ impl<'w> Kept<'w> {
     ) -> Result<Self, Refused> {
         let ambiguous = || Refused::AmbiguousNamespace(record::namespace(&member.clusterset));
         let (observation, key) = read.ok_or_else(ambiguous)?;
+        let namespace = record::namespace(&member.clusterset);
+        let exists = observation.registry.namespaces.get(&key.namespace);
+        let exists = exists.is_some_and(|namespace| namespace.arn.is_some());
+        if let Some(why) = observation.rules.obstacle_to_records(&namespace).filter(|_| !exists) {
+            return Err(Refused::NoNamespace { namespace, why });
+        }
         let service = observation.registry.services.get(&key);
         if let Some(problem) = service.and_then(|service| service.unreadable.clone()) {
             return Err(Refused::Unreadable(problem));
@@ -66,7 +72,11 @@ impl<'w> Kept<'w> {
     }
 
     pub(super) fn has_cluster_record(&self) -> bool {
-        self.observation.registry.instance(&self.key, CLUSTER_RECORD).is_some()
+        self.has_record(CLUSTER_RECORD)
+    }
+
+    fn has_record(&self, id: &str) -> bool {
+        self.observation.registry.instance(&self.key, id).is_some()
     }
 
     /// The Services with a record that are not exported any more. A Service of which the guard holds instances is
@@ -153,6 +163,8 @@ impl<'w> Kept<'w> {
         let mut outcomes = BTreeMap::new();
         let mut wanted = BTreeMap::new();
         let mut messages = BTreeMap::new();
+        let records = self.observation.marked(&self.key);
+        let mut count = records.filter(|record| record.id != CLUSTER_RECORD).count();
         if let Some(attributes) = self.cluster_record(selection, options.now) {
             wanted.insert(CLUSTER_RECORD.to_owned(), (no_service(), attributes));
         }
@@ -166,7 +178,9 @@ impl<'w> Kept<'w> {
             };
             let published = observation.desired.services.get(&service);
             let Some(exported) = published.and_then(|it| it.export.as_ref()) else { continue };
-            if messages.len() == MAXIMUM {
+            let id = id::export_record(&service);
+            let is_new = !self.has_record(&id);
+            if is_new && count >= MAXIMUM {
                 let text = format!("TooManyExports: a cluster can have {MAXIMUM} exports");
                 outcomes.insert(service, ExportOutcome::HeldBack(text));
                 continue;
@@ -182,7 +196,8 @@ impl<'w> Kept<'w> {
                         .chain(left_out)
                         .collect();
                     messages.insert(service.clone(), message.join("; "));
-                    wanted.insert(id::export_record(&service), (service, attributes));
+                    count += usize::from(is_new);
+                    wanted.insert(id, (service, attributes));
                 }
                 Err(error) => {
                     let outcome = ExportOutcome::HeldBack(format!("ExportTooLarge: {error}"));

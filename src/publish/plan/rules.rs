@@ -25,3 +25,16 @@ pub struct Rules {
     /// The time after which the instances of a deleted cluster are deregistered; `None` means never.
     pub purge_dead_clusters_after: Option<SignedDuration>,
 }
+
+impl Rules {
+    /// The reason why a namespace with the records of a clusterset is not created; `None` if it is created.
+    pub fn obstacle_to_records(&self, namespace: &str) -> Option<&'static str> {
+        let reference = NamespaceReference::NameOrId(namespace.to_owned());
+        let is_read = self.namespaces.is_empty() || self.namespaces.contains(&reference);
+        match (self.create_namespaces, is_read) {
+            (_, false) => Some("CLOUD_MAP_NAMESPACES does not contain it"),
+            (false, _) => Some("CREATE_NAMESPACES is not true; create it as an HTTP namespace"),
+            (true, true) => None,
+        }
+    }
+}

@@ -1,8 +1,8 @@
 //! What keeps a cluster out of its clusterset takes nothing away from anybody.
 
-use super::{Members, exported, imported, in_full, sources, web};
+use super::{Members, condition, exported, imported, in_full, sources, web};
 use crate::run::sync;
-use crate::sandbox::kubernetes::{Fault, FaultKind};
+use crate::sandbox::kubernetes::{Export, Fault, FaultKind};
 
 const CREATED: &str = "2026-01-01T00:00:00Z";
 
@@ -84,4 +84,32 @@ async fn foreign_objects_under_the_names_of_an_import_stay() {
     assert_eq!(lines[0].reason, "ForeignObject", "{}", in_full(&report));
     assert_eq!(members.green.service_import("shop", "web"), Some(before));
     assert_eq!(members.green.service_object("shop", "derived-isrlchlhrq"), None);
+}
+
+#[tokio::test]
+async fn cluster_of_awss_controller_is_left_to_it() {
+    let members = Members::start().await;
+    members.blue.service(web());
+    let export =
+        Export::new("shop", "web").finalizer("multicluster.k8s.aws/service-export-finalizer");
+    members.blue.put(export.into());
+
+    let report = sync(&members.function).await;
+
+    assert_eq!(obstacles(&report, "blue"), ["AnotherController"], "{}", in_full(&report));
+    assert!(members.fleet.instances("clusterset.shop-set", "blue").is_empty());
+    assert_eq!(condition(&members.blue, "web", "Valid"), "none");
+}
+
+#[tokio::test]
+async fn records_need_their_namespace() {
+    let members = Members::start().await;
+    exported(&members.blue, web(), &["10.0.0.1"], CREATED);
+    let settings = [("CLUSTERS", "blue,green"), ("MULTI_CLUSTER", "on")];
+    let function = members.fleet.function_with(&settings).await;
+
+    let report = sync(&function).await;
+
+    assert_eq!(obstacles(&report, "blue"), ["Namespace"], "{}", in_full(&report));
+    assert_eq!(members.fleet.cloud_map.find_namespace("clusterset.shop-set"), None);
 }
