@@ -117,7 +117,8 @@ impl Invocation<'_> {
     /// The options for a plan that is made from reads that begin now.
     pub(crate) fn options(&self) -> Options {
         let Self { mode, deadline, now, .. } = *self;
-        Options { mode, deadline, now, urgency: Urgency::Bulk, observed: Instant::now() }
+        let (urgency, observed, is_bulk) = (Urgency::Bulk, Instant::now(), false);
+        Options { mode, deadline, now, urgency, observed, is_bulk }
     }
 
     /// Limits a read of Cloud Map to the deadline.

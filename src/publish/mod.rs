@@ -35,12 +35,14 @@ use crate::time::Deadline;
 use observe::World;
 use order::Order;
 use passes::{Results, Turn};
-use plan::{Adoption, Basis, Change, Claimed, HeldBack, Judged, Leaving};
+use plan::{Adoption, Basis, Change, Claimed, HeldBack, Judged, Leaving, Stage};
 
 pub use task::Task;
 
 /// The number of turns taken side by side. Most of them wait for an operation to end; the client limits the calls.
 const TURNS_SIDE_BY_SIDE: usize = 256;
+/// With more registrations than this a run takes longer than some seconds at the default rates.
+const MANY: usize = 200;
 /// A Service with at most this number of changes does not wait for those with many.
 const FEW: usize = 10;
 
@@ -57,6 +59,8 @@ pub struct Options {
     pub urgency: Urgency,
     /// The start of the read that the plan rests on.
     pub observed: Instant,
+    /// Whether the plan registers many instances.
+    pub is_bulk: bool,
 }
 
 impl Options {
@@ -125,6 +129,9 @@ async fn take_turns(
     judged: Option<&Arc<Judged>>,
     options: Options,
 ) -> Results {
+    let registers = |change: &&Change| change.stage() == Stage::Register;
+    let registrations = changes.values().flatten().filter(registers).count();
+    let options = Options { is_bulk: registrations > MANY, ..options };
     let mut results = Results::default();
     results.applied.reserve(changes.values().map(Vec::len).sum());
     let turns =

@@ -19,6 +19,8 @@ use crate::publish::plan::{Change, Observation, Observed, RereadScope, Stage};
 /// If a plan is older than this, it is made again before it registers anything: pods come and go, and other runs
 /// register.
 const FRESH: Duration = Duration::from_secs(5);
+/// The same limit for a run that registers so much that the next run of the schedule may begin meanwhile.
+const BULK: Duration = Duration::from_secs(2);
 /// The same limit if this run has met another one.
 const CROWDED: Duration = Duration::from_secs(1);
 
@@ -85,16 +87,23 @@ impl Shell<'_> {
             self.cloud_map.gate(call).await
         };
         let gate: Option<Gate> = timeout_at(self.options.deadline.stop(), gate).await.ok();
-        let fresh = if self.task.registry().admissions().met_another() { CROWDED } else { FRESH };
+        let fresh = match self.task.registry().admissions().met_another() {
+            true => CROWDED,
+            false if self.options.is_bulk => BULK,
+            false => FRESH,
+        };
         if self.observed.elapsed() < fresh || gate.is_none() {
             drop(gate);
             return self.apply(changes).await;
         }
+        // No other turn begins meanwhile: many plans that were made at a time would be old again when they are due.
+        let cloud_map = self.cloud_map.clone();
+        let planned = cloud_map.plan(Call::RegisterInstance);
         let scope = self.turn.refresh(changes);
         if let Some(read) = self.read(&scope).await {
             self.turn.refreshed(read);
         }
-        drop(gate);
+        drop((gate, planned));
     }
 
     async fn apply(&mut self, changes: Vec<Change>) {
