@@ -113,7 +113,8 @@ impl Function {
         let Some(all) = selections.all() else { return };
         let names = names_of(&all);
         let mut overlays: BTreeMap<ClustersetKey, BTreeMap<ClusterId, Overlay>> = BTreeMap::new();
-        for (index, published) in published {
+        // While the guard holds a loss of exports, the imports follow Cloud Map, where they still stand.
+        for (index, published) in published.iter().filter(|(_, it)| !it.is_held()) {
             if let Some(Ok(joined)) = members.get(index) {
                 let overlay = joined.overlay(published);
                 overlays.entry(self.clusterset(*index, joined)).or_default().extend([overlay]);

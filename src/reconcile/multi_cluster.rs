@@ -227,6 +227,13 @@ impl Invocation<'_> {
     }
 }
 
+impl Published {
+    /// Whether the guard holds a loss of exports.
+    pub fn is_held(&self) -> bool {
+        self.exported.report.guard.as_ref().is_some_and(|guard| guard.state.holds())
+    }
+}
+
 impl Joined {
     /// The exports of this cluster, in place of what Cloud Map says of it.
     pub fn overlay(&self, published: &Published) -> (ClusterId, Overlay) {

@@ -2,6 +2,7 @@
 
 mod conflicts;
 mod exports;
+mod guard;
 mod obstacles;
 mod purge;
 mod story;
