@@ -80,11 +80,9 @@ impl MultiClusterReport {
 impl Display for MultiClusterReport {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         if let (Some(cluster), Some(clusterset)) = (&self.cluster_id, &self.clusterset) {
-            let (exports, imports) = (self.exports, self.imports);
-            writeln!(
-                f,
-                "  clusterset {clusterset}, member {cluster}: {exports} exports, {imports} imports"
-            )?;
+            let exports = count(self.exports, "export");
+            let imports = count(self.imports, "import");
+            writeln!(f, "  clusterset {clusterset}, member {cluster}: {exports}, {imports}")?;
         }
         for Obstacle { reason, detail, .. } in &self.obstacles {
             writeln!(f, "    ! obstacle   ({reason}): {detail}")?;
@@ -100,6 +98,10 @@ impl Display for MultiClusterReport {
         }
         Ok(())
     }
+}
+
+fn count(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
 impl Display for ImportLine {
@@ -145,7 +147,7 @@ mod tests {
             conflicts: vec![line("PortConflict", "the ports differ")],
         };
         insta::assert_snapshot!(report.to_string(), @"
-          clusterset shop-set, member blue: 2 exports, 1 imports
+          clusterset shop-set, member blue: 2 exports, 1 import
             ! obstacle   (UnfamiliarRegistry): no record
             + ServiceImport shop/web: ClusterSetIP
             ~ Service shop/derived-x: port 81  ! failed: 403 Forbidden

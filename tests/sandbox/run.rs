@@ -1,12 +1,14 @@
 //! The sandbox command, `cargo run --example sandbox`: starts stand-ins for EKS, STS, Cloud Map and two Kubernetes API
 //! servers on loopback, seeds them, and sends `events/` to the real handler. With `--serve` the servers keep running,
-//! and the command prints their addresses for other programs; with `--migration` it plays docs/ecs-to-eks.md instead.
+//! and the command prints their addresses for other programs; with `--migration` it plays docs/ecs-to-eks.md instead,
+//! and with `--multi-cluster` docs/multi-cluster.md.
 
 #[path = "mod.rs"]
 #[allow(dead_code, unused_imports, reason = "shared with the tests, which use other parts")]
 mod sandbox;
 
 mod migration;
+mod multi_cluster;
 mod seed;
 mod serve;
 mod story;
@@ -19,9 +21,12 @@ async fn main() -> ExitCode {
     match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         [] => Box::pin(story::tell()).await,
         ["--migration"] => Box::pin(migration::tell()).await,
+        ["--multi-cluster"] => Box::pin(multi_cluster::tell()).await,
         ["--serve"] => serve::serve().await,
         _ => {
-            eprintln!("usage: cargo run --example sandbox [-- --serve | --migration]");
+            eprintln!(
+                "usage: cargo run --example sandbox [-- --serve | --migration | --multi-cluster]"
+            );
             ExitCode::from(2)
         }
     }

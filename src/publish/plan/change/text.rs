@@ -4,8 +4,10 @@
 use std::fmt;
 
 use super::{Change, Difference, Exchange};
-use crate::model::attributes::{INITIAL_HEALTH, IPV4, IPV6, MARK_PREFIX, POD, PORT};
-use crate::model::{Attributes, Health, RoutingPolicy, ServiceKind};
+use crate::model::attributes::{
+    EXPORT, HEARTBEAT, INITIAL_HEALTH, IPV4, IPV6, MARK_PREFIX, POD, PORT,
+};
+use crate::model::{Attributes, Health, Owner, RoutingPolicy, ServiceKind};
 use crate::publish::plan::NewService;
 
 impl Change {
@@ -53,6 +55,9 @@ fn listed(differences: &[Difference]) -> String {
 pub fn describe(attributes: &Attributes) -> String {
     let addresses = [IPV4, IPV6].into_iter().filter_map(|key| attributes.get(key));
     let addresses: Vec<&str> = addresses.map(String::as_str).collect();
+    if let (true, Some(record)) = (addresses.is_empty(), describe_record(attributes)) {
+        return record;
+    }
     let mut text = addresses.join(" and ");
     if let Some(port) = attributes.get(PORT) {
         text = format!("{text} port {port}");
@@ -61,6 +66,16 @@ pub fn describe(attributes: &Attributes) -> String {
         Some(pod) => format!("{text} (pod {pod})"),
         None => text,
     }
+}
+
+/// A record, which has no address; `None` for any other instance.
+fn describe_record(attributes: &Attributes) -> Option<String> {
+    let text = |key| attributes.get(key).map(String::as_str).unwrap_or_default();
+    if attributes.contains_key(HEARTBEAT) {
+        return Some(format!("the record of the cluster, synced at {}", text(HEARTBEAT)));
+    }
+    let service = Owner::of(attributes)?.service_of(attributes)?;
+    attributes.contains_key(EXPORT[0]).then(|| format!("the record of the export {service}"))
 }
 
 impl fmt::Display for Change {
