@@ -96,7 +96,9 @@ impl Function {
         self.import_all(invocation, registries, selections, (members, &published), &mut reports)
             .await;
         for (index, report) in reports {
-            let cluster = self.settings.clusters[index].label();
+            let joined = members.get(&index).and_then(|it| it.as_ref().ok());
+            let label = self.settings.clusters[index].label();
+            let cluster = joined.map_or(label, |joined| joined.arn().as_str());
             log::multi_cluster(cluster, &report, invocation.mode);
             add_report(runs, index, cluster, report);
         }

@@ -20,7 +20,7 @@ use crate::import::sources::{Members, Overlay};
 use crate::import::{Imported, Importing};
 use crate::kubernetes::objects::{Named, Resource};
 use crate::model::clusterset::{ClusterId, Member};
-use crate::model::{Condition, Flow, Owner, Registry, Selection, ServiceRef};
+use crate::model::{ClusterArn, Condition, Flow, Owner, Registry, Selection, ServiceRef};
 use crate::publish::Options;
 use crate::publish::exports::{self, Exported};
 use crate::publish::observe::{self, SharedRegistry, Source, World};
@@ -235,6 +235,10 @@ impl Published {
 }
 
 impl Joined {
+    pub fn arn(&self) -> &ClusterArn {
+        &self.connection.cluster.arn
+    }
+
     /// The exports of this cluster, in place of what Cloud Map says of it.
     pub fn overlay(&self, published: &Published) -> (ClusterId, Overlay) {
         let arn = self.connection.cluster.arn.clone();

@@ -3,10 +3,10 @@
 
 use super::Metric;
 use crate::model::{GuardState, Verb};
-use crate::report::{ClusterReport, GuardReport, HeldBackLine};
+use crate::report::{ClusterReport, GuardReport, HeldBackLine, MultiClusterReport};
 
 /// The metrics of one cluster.
-pub const OF_CLUSTER: [Metric<ClusterReport>; 15] = [
+pub const OF_CLUSTER: [Metric<ClusterReport>; 19] = [
     Metric::counted(
         "GoodFullSync",
         "1 if the cluster was read and every change was made or planned, 0 if its full sync was \
@@ -65,9 +65,35 @@ pub const OF_CLUSTER: [Metric<ClusterReport>; 15] = [
     Metric::counted("Emptied", "names that lost their last instance", |cluster| {
         cluster.services.iter().filter(|service| service.emptied).count()
     }),
+    Metric::counted(
+        "Exports",
+        "[exports](docs/multi-cluster.md) of the cluster; this and the next three only in a clusterset",
+        |cluster: &ClusterReport| cluster.in_clusterset(|it| it.exports),
+    )
+    .reported_if(|cluster| cluster.multi_cluster.is_some()),
+    Metric::counted("Imports", "imports that the cluster has or should have", |cluster: &ClusterReport| {
+        cluster.in_clusterset(|it| it.imports)
+    })
+    .reported_if(|cluster| cluster.multi_cluster.is_some()),
+    Metric::counted(
+        "ExportConflicts",
+        "exports of the cluster that disagree with those of other clusters",
+        |cluster: &ClusterReport| cluster.in_clusterset(|it| it.conflicts.len()),
+    )
+    .reported_if(|cluster| cluster.multi_cluster.is_some()),
+    Metric::counted(
+        "ClustersetUnfinished",
+        "changes of imports that failed or were not attempted, and reads of the clusterset that failed",
+        |cluster: &ClusterReport| cluster.in_clusterset(MultiClusterReport::open),
+    )
+    .reported_if(|cluster| cluster.multi_cluster.is_some()),
 ];
 
 impl ClusterReport {
+    fn in_clusterset(&self, count: impl Fn(&MultiClusterReport) -> usize) -> usize {
+        self.multi_cluster.as_ref().map_or(0, count)
+    }
+
     fn held_back_lines(&self) -> impl Iterator<Item = &HeldBackLine> {
         self.held_back.iter().chain(self.services.iter().flat_map(|service| &service.held_back))
     }
