@@ -1,6 +1,8 @@
 //! Makes the changes of one import, in their order: each is one request. After the first that fails, only the status is
 //! left to be written, by a plan that knows the failure.
 
+use serde_json::Value;
+
 use super::plan::{Answer, Change, Kind, Known, ObjectRef, Request, Stage};
 use super::read;
 use crate::error::chain;
@@ -29,6 +31,8 @@ pub enum Outcome {
 #[derive(Debug, Default)]
 pub struct Applied {
     pub made: Vec<Made>,
+    /// The ServiceImport as the API server stored it, if it was written.
+    pub import: Option<Value>,
     pub failure: Option<Error>,
 }
 
@@ -50,9 +54,10 @@ pub async fn apply(
             _ if !deadline.is_open() => Outcome::Undone(NO_TIME),
             None => Outcome::Undone(AFTER_FAILURE),
             Some(request) => match send(kubernetes, change, request).await {
-                Ok(answer) => {
-                    if let Some(answer) = answer {
-                        known.record(&change.object, answer);
+                Ok(stored) => {
+                    if let Some(stored) = stored {
+                        known.record(&change.object, answer(&stored));
+                        applied.keep_import(change, stored);
                     }
                     Outcome::Applied
                 }
@@ -72,12 +77,20 @@ pub async fn apply(
     applied
 }
 
+impl Applied {
+    fn keep_import(&mut self, change: &Change, stored: Value) {
+        if change.object.kind == Kind::ServiceImport {
+            self.import = Some(stored);
+        }
+    }
+}
+
 /// Makes one change. Returns the object as the API server stored it, unless it is deleted.
 async fn send(
     kubernetes: &Kubernetes,
     change: &Change,
     request: Request,
-) -> Result<Option<Answer>, Error> {
+) -> Result<Option<Value>, Error> {
     let object = named(&change.object);
     let stored = match request {
         Request::Create(body) => kubernetes.create_object(object, &body).await?,
@@ -89,8 +102,11 @@ async fn send(
             return Ok(None);
         }
     };
-    let (identity, cluster_ips) = (read::identity(&stored), read::cluster_ips(&stored));
-    Ok(Some(Answer { identity, cluster_ips }))
+    Ok(Some(stored))
+}
+
+fn answer(stored: &Value) -> Answer {
+    Answer { identity: read::identity(stored), cluster_ips: read::cluster_ips(stored) }
 }
 
 fn named(object: &ObjectRef) -> Named<'_> {

@@ -19,23 +19,21 @@ pub mod sources;
 use std::collections::BTreeSet;
 
 use futures_util::{StreamExt, stream};
+use serde_json::Value;
 
 use crate::error::chain;
-use crate::kubernetes::Kubernetes;
+use crate::kubernetes::{Error, Kubernetes};
 use crate::model::clusterset::{ClusterId, Member};
 use crate::model::{ClusterArn, Family, Selection, ServiceRef, Timestamp};
 use crate::time::Deadline;
 use apply::{Applied, Made, Outcome};
 use observe::Objects;
-use plan::{
-    Basis, Change, HeldBack, Importer, Kind, Known, OwnerLabel, Plan, Present, Read, Stage,
-};
+use plan::{Basis, Change, HeldBack, Importer, Known, OwnerLabel, Plan, Present, Read, Stage};
+use read::Unexpected;
 use sources::Members;
 
 /// The number of imports that are written at once. The API server limits each user's requests.
 const SIDE_BY_SIDE: usize = 16;
-/// The families to try for a derived Service. A cluster refuses those that it does not have.
-const FAMILIES: [&[Family]; 3] = [&[Family::V4, Family::V6], &[Family::V4], &[Family::V6]];
 
 /// An importing cluster.
 pub struct Importing<'a> {
@@ -120,32 +118,41 @@ struct Import<'a> {
 }
 
 impl Import<'_> {
-    async fn run(self) -> One {
+    async fn run(mut self) -> One {
         let mut one = One { is_import: self.exports.merged.is_some(), ..One::default() };
         let mut known = Known::of(&self.present);
-        for families in FAMILIES {
-            let plan = self.plan(families, None);
+        loop {
+            let families = self.importing.kubernetes.service_families();
+            let plan = self.plan(&families, None);
             if !self.importing.writes {
                 return one.planned(plan);
             }
             let applied = self.apply(&mut known, &plan.changes).await;
-            let is_refused = applied.lacks_family();
+            let missing = applied.missing_family().filter(|family| families.contains(family));
+            let import = applied.import.clone();
             let failure = one.add(applied, plan.held_back);
-            if is_refused {
+            if let Some(family) = missing {
+                self.importing.kubernetes.lacks_family(family);
                 one.forget_failures();
-                continue;
-            }
-            if let Some(failure) = failure {
-                let plan = self.plan(families, Some(&failure));
+                match self.take_over(import) {
+                    Ok(()) => continue,
+                    Err(problem) => one.unreadable = Some((self.name, problem.to_string())),
+                }
+            } else if let Some(failure) = failure {
+                let plan = self.plan(&families, Some(&failure));
                 one.add(self.write_status(&mut known, plan).await, Vec::new());
             }
             return one;
         }
-        // The cluster has none of the families.
-        let plan = self.plan(&[], None);
-        let held_back = plan.held_back.clone();
-        one.add(self.write_status(&mut known, plan).await, held_back);
-        one
+    }
+
+    /// Takes over the ServiceImport as it was stored before the derived Service was refused. It is not read again: the
+    /// objects of an import are read before the exports.
+    fn take_over(&mut self, import: Option<Value>) -> Result<(), Unexpected> {
+        if let Some(import) = import {
+            self.present.import = Some(read::import(&import)?);
+        }
+        Ok(())
     }
 
     fn plan(&self, families: &[Family], failure: Option<&str>) -> Plan {
@@ -205,11 +212,9 @@ impl One {
 }
 
 impl Applied {
-    /// Whether the cluster refused the families of a derived Service.
-    fn lacks_family(&self) -> bool {
-        let failed = self.made.iter().find(|made| matches!(made.outcome, Outcome::Failed(_)));
-        let is_service = failed.is_some_and(|made| made.change.object.kind == Kind::Service);
-        is_service && self.failure.as_ref().is_some_and(|error| error.is_about("ipFamilies"))
+    /// The family of a derived Service that the cluster does not have.
+    fn missing_family(&self) -> Option<Family> {
+        self.failure.as_ref().and_then(Error::missing_family)
     }
 }
 

@@ -17,11 +17,14 @@ pub mod object;
 pub mod objects;
 pub mod read;
 mod serves;
+mod service_families;
 #[cfg(test)]
 mod tests;
 
 pub use connect::connect;
 pub use read::{Endpoints, Kubernetes};
+
+use crate::model::Family;
 
 /// A request to a cluster failed.
 #[derive(Debug, thiserror::Error)]
@@ -86,10 +89,13 @@ impl Error {
         Self { action: action.into(), class, source }
     }
 
-    /// Whether the API server refused an object as invalid (422) and named this field.
-    pub fn is_about(&self, field: &str) -> bool {
-        let Cause::Status { code: 422, message, .. } = &self.source else { return false };
-        message.contains(field)
+    /// The family that the API server refused for a Service (422), since the cluster does not have it.
+    pub fn missing_family(&self) -> Option<Family> {
+        let Cause::Status { code: 422, message, .. } = &self.source else { return None };
+        let is_missing = |family: &Family| {
+            message.contains(&format!("\"{}\": not configured on this cluster", family.as_str()))
+        };
+        Family::ALL.into_iter().find(is_missing)
     }
 
     fn is_status(&self, expected: u16) -> bool {

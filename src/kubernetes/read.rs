@@ -17,6 +17,7 @@ use super::events::RecentEvents;
 use super::list::{List, list_all};
 use super::object::{EndpointSlice, FromObject, Service};
 use super::serves::Serves;
+use super::service_families::ServiceFamilies;
 use crate::model::ServiceRef;
 
 pub(super) const SERVICES_PER_PAGE: u32 = 500;
@@ -41,6 +42,7 @@ pub struct Kubernetes {
     pub(super) serves: Arc<Serves>,
     /// Whether the CRD of ServiceImports has `status.endpointSliceObjects`.
     pub(super) slice_objects: Arc<OnceCell<bool>>,
+    pub(super) families: Arc<ServiceFamilies>,
 }
 
 /// The endpoints of one Service, as the API server stores them.
@@ -53,8 +55,8 @@ pub enum Endpoints {
 
 impl Kubernetes {
     pub fn new(client: Client) -> Self {
-        let (recent_events, serves, slice_objects) = Default::default();
-        Self { client, recent_events, serves, slice_objects }
+        let (recent_events, serves, slice_objects, families) = Default::default();
+        Self { client, recent_events, serves, slice_objects, families }
     }
 
     /// Every headless Service of the cluster, annotated or not.

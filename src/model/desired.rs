@@ -132,6 +132,8 @@ pub enum Family {
 }
 
 impl Family {
+    pub const ALL: [Self; 2] = [Self::V4, Self::V6];
+
     pub fn of(address: IpAddr) -> Self {
         if address.is_ipv4() { Self::V4 } else { Self::V6 }
     }
@@ -145,7 +147,7 @@ impl Family {
     }
 
     pub fn parse(text: &str) -> Option<Self> {
-        [Self::V4, Self::V6].into_iter().find(|it| it.as_str() == text)
+        Self::ALL.into_iter().find(|it| it.as_str() == text)
     }
 }
 

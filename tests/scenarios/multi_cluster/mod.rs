@@ -2,6 +2,7 @@
 
 mod conflicts;
 mod exports;
+mod families;
 mod guard;
 mod obstacles;
 mod purge;
