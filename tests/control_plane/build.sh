@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds the programs of the real control plane: etcd, kubernetes (kube-apiserver
-# and kube-controller-manager) and token-verifier. What is up to date is skipped.
+# and kube-controller-manager) and token-verifier; and copies the CustomResourceDefinitions
+# of the Multi-Cluster Services API to where they are. What is up to date is skipped.
 #
 #   build.sh [--controllers]
 #
@@ -23,22 +24,41 @@ up_to_date() { # binary, module folder
     [[ -x $1 && -z $(find "$2" "$sources/build.sh" -newer "$1" -type f ! -name '*_test.go' -print -quit) ]]
 }
 
+demand_go() { # module folder, what for
+    if ! (cd "$1" && go list -m >/dev/null); then
+        echo "$2 needs Go 1.24 or newer on the PATH" >&2
+        exit 3
+    fi
+}
+
 build() { # binary name, module folder, linker flags
     local binary=$binaries/$1 module=$sources/$2
     if up_to_date "$binary" "$module"; then
         return
     fi
-    if ! (cd "$module" && go list -m >/dev/null); then
-        echo "building $1 needs Go 1.24 or newer on the PATH" >&2
-        exit 3
-    fi
+    demand_go "$module" "building $1"
     echo "building $1 in $binaries" >&2
     # Renamed into place, so that whoever runs the binary meanwhile never finds half of it.
     (cd "$module" && go build -ldflags "-s -w ${3:-}" -o "$binary.$$" .)
     mv "$binary.$$" "$binary"
 }
 
+# They are files of a Go module, which nothing is built from.
+copy_multi_cluster_crds() {
+    local folder=$binaries/multi_cluster module=$sources/multi_cluster of_module
+    if [[ -f $folder/go.mod ]] && cmp --silent "$module/go.mod" "$folder/go.mod"; then
+        return
+    fi
+    demand_go "$module" "getting the CRDs of the Multi-Cluster Services API"
+    of_module=$(cd "$module" && go list -f '{{.Dir}}' sigs.k8s.io/mcs-api/config/crd)
+    mkdir -p "$folder"
+    install -m 644 "$of_module"/*.yaml "$folder"
+    # Last: it says what the folder is of.
+    install -m 644 "$module/go.mod" "$folder"
+}
+
 mkdir -p "$binaries"
+copy_multi_cluster_crds
 build token-verifier token_verifier
 if [[ -z ${KUBEBUILDER_ASSETS:-} ]]; then
     build etcd etcd

@@ -1,8 +1,8 @@
 //! The real binaries, end to end. `lambda` runs the function as Lambda starts it, against the Lambda
 //! runtime API of `runtime_api`; its AWS is the sandbox's, whose Cloud Map stand-in checks after every
 //! call that nothing foreign was touched (`world`). `cold_start`, `long_settings`, `payloads`, `log` and
-//! `kubectl_cloudmap` need no more than that; `story`, `rules`, `readiness`, `audit_log`, `refusals` and
-//! `forwarder` put a real Kubernetes control plane in the place of the sandbox's (`real_cluster`,
+//! `kubectl_cloudmap` need no more than that; `story`, `rules`, `readiness`, `audit_log`, `refusals`,
+//! `multi_cluster` and `forwarder` put a real Kubernetes control plane in the place of the sandbox's (`real_cluster`,
 //! `control_plane`), and are skipped where there is none to be had, but not in CI.
 
 #[path = "../sandbox/mod.rs"]
@@ -19,6 +19,7 @@ mod kubectl_cloudmap;
 mod lambda;
 mod log;
 mod long_settings;
+mod multi_cluster;
 mod payloads;
 mod readiness;
 mod real_cluster;

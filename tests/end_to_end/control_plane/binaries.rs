@@ -56,6 +56,17 @@ impl Binaries {
         })
     }
 
+    /// The `CustomResourceDefinitions` of the Multi-Cluster Services API and of `ClusterProperty`.
+    pub(super) fn multi_cluster_crds(&self) -> [PathBuf; 3] {
+        let copied = self.built.join("multi_cluster");
+        let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/control_plane");
+        [
+            copied.join("multicluster.x-k8s.io_serviceexports.yaml"),
+            copied.join("multicluster.x-k8s.io_serviceimports.yaml"),
+            fixtures.join("cluster_property.yaml"),
+        ]
+    }
+
     pub(super) fn etcd(&self) -> Command {
         Command::new(self.assets.as_ref().unwrap_or(&self.built).join("etcd"))
     }

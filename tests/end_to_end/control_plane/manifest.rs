@@ -47,6 +47,15 @@ fn collection(document: &str) -> String {
         "Deployment" => format!("/apis/apps/v1/namespaces/{namespace}/deployments"),
         "ClusterRole" => "/apis/rbac.authorization.k8s.io/v1/clusterroles".to_owned(),
         "ClusterRoleBinding" => "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings".to_owned(),
+        "CustomResourceDefinition" => {
+            "/apis/apiextensions.k8s.io/v1/customresourcedefinitions".to_owned()
+        }
+        "ValidatingAdmissionPolicy" => {
+            "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies".to_owned()
+        }
+        "ValidatingAdmissionPolicyBinding" => {
+            "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings".to_owned()
+        }
         other => panic!("{other:?} is no kind that is created here:\n{document}"),
     }
 }

@@ -3,15 +3,17 @@
 //!
 //! `binaries` finds or builds the programs, `programs` writes their files and command lines,
 //! `processes` runs them in a temporary folder until the value is dropped; `manifest` creates what a
-//! file says, `rbac` what the function's role may do, `service_account` lets a pod in. No port is guessed: etcd listens on a socket in the folder, the webhook
+//! file says, `rbac` what the function's role may do, `multi_cluster` installs the Multi-Cluster Services API,
+//! `service_account` lets a pod in. No port is guessed: etcd listens on a socket in the folder, the webhook
 //! tells its port, and kube-apiserver shares one that is reserved beforehand.
 
 mod binaries;
 mod certificates;
 mod manifest;
+mod multi_cluster;
 mod processes;
 mod programs;
-mod rbac;
+pub mod rbac;
 mod service_account;
 
 use k8s_openapi::api::core::v1::{Service, ServiceAccount};
@@ -31,6 +33,10 @@ pub const GROUP: &str = "cloud-map-sync";
 pub struct Options {
     /// Also run the controllers for Endpoints, `EndpointSlices`, namespaces and garbage collection.
     pub controllers: bool,
+    /// Also install the Multi-Cluster Services API, before the controllers look which APIs there are.
+    pub multi_cluster: bool,
+    /// Give Services addresses of IPv4 alone.
+    pub is_single_stack: bool,
     /// The EKS cluster that tokens must be signed for.
     pub cluster_name: String,
     /// The Region whose STS host tokens must be signed for.
@@ -57,6 +63,7 @@ pub struct ControlPlane {
     endpoint: String,
     certificate_authority: String,
     admin: kube::Client,
+    is_single_stack: bool,
     processes: Processes,
 }
 
@@ -83,18 +90,30 @@ impl ControlPlane {
         let address = folder.join(programs::WEBHOOK_ADDRESS);
         let listens = async || address.exists();
         processes.wait_until("for the webhook to listen", listens).await;
-        let api_server = programs::kube_apiserver(&binaries, folder, &endpoint);
+        let is_single_stack = options.is_single_stack;
+        let api_server = programs::kube_apiserver(&binaries, folder, &endpoint, is_single_stack);
         processes.spawn("kube-apiserver", &api_server);
         let ready = async || is_ready(&admin).await;
         processes.wait_until("for kube-apiserver to be ready", ready).await;
-        if options.controllers {
-            let kubeconfig = programs::admin_kubeconfig(&endpoint, &certificate_authority);
-            let controllers = programs::kube_controller_manager(&binaries, folder, &kubeconfig);
-            processes.spawn("kube-controller-manager", &controllers);
-            let work = async || controllers_work(&admin).await;
-            processes.wait_until("for the controllers to work", work).await;
+        let started =
+            Self { binaries, endpoint, certificate_authority, admin, is_single_stack, processes };
+        if options.multi_cluster {
+            started.install_multi_cluster_api().await;
         }
-        Ok(Self { binaries, endpoint, certificate_authority, admin, processes })
+        if options.controllers {
+            started.start_controllers().await;
+        }
+        Ok(started)
+    }
+
+    async fn start_controllers(&self) {
+        let Self { binaries, endpoint, certificate_authority, admin, processes, .. } = self;
+        let kubeconfig = programs::admin_kubeconfig(endpoint, certificate_authority);
+        let folder = processes.folder();
+        let controllers = programs::kube_controller_manager(binaries, folder, &kubeconfig);
+        processes.spawn("kube-controller-manager", &controllers);
+        let work = async || controllers_work(admin).await;
+        processes.wait_until("for the controllers to work", work).await;
     }
 
     /// Ends kube-apiserver and starts it again, with what etcd kept.
@@ -102,8 +121,9 @@ impl ControlPlane {
     /// # Panics
     /// It does not end, or does not come back.
     pub async fn restart_api_server(&self) {
+        let Self { binaries, endpoint, is_single_stack, .. } = self;
         let folder = self.processes.folder();
-        let api_server = programs::kube_apiserver(&self.binaries, folder, &self.endpoint);
+        let api_server = programs::kube_apiserver(binaries, folder, endpoint, *is_single_stack);
         self.processes.restart("kube-apiserver", &api_server).await;
         let ready = async || is_ready(&self.admin).await;
         self.processes.wait_until("for kube-apiserver to be ready again", ready).await;

@@ -31,6 +31,9 @@ const CONTROLLERS: &str = "deployment-controller,replicaset-controller,\
     endpointslice-mirroring-controller,garbage-collector-controller,namespace-controller,\
     serviceaccount-controller";
 
+/// The addresses of Services, of each family.
+const RANGES: [&str; 2] = ["10.96.0.0/12", "fd00:96::/108"];
+
 /// The file in which token-verifier says where it listens.
 pub(super) const WEBHOOK_ADDRESS: &str = "token-verifier.url";
 
@@ -62,7 +65,12 @@ pub(super) fn token_verifier(binaries: &Binaries, folder: &Path, options: &Optio
 }
 
 /// kube-apiserver on the reserved port of `endpoint`; token-verifier has told its address by now.
-pub(super) fn kube_apiserver(binaries: &Binaries, folder: &Path, endpoint: &str) -> Command {
+pub(super) fn kube_apiserver(
+    binaries: &Binaries,
+    folder: &Path,
+    endpoint: &str,
+    is_single_stack: bool,
+) -> Command {
     let webhook = fs::read_to_string(folder.join(WEBHOOK_ADDRESS)).expect("the webhook's address");
     let webhook = kubeconfig(&json!({"server": webhook}), &json!({}));
     write(folder, WEBHOOK_KUBECONFIG, &webhook.to_string());
@@ -70,13 +78,15 @@ pub(super) fn kube_apiserver(binaries: &Binaries, folder: &Path, endpoint: &str)
 
     write(folder, AUDIT_POLICY, &audit_policy().to_string());
 
+    let ranges = if is_single_stack { &RANGES[..1] } else { &RANGES[..] };
+    let ranges = ranges.join(",");
     let port = endpoint.rsplit(':').next().unwrap_or_default();
     let mut command = binaries.kube_apiserver();
     command
         .args(["--bind-address=127.0.0.1", "--permit-port-sharing", "--secure-port", port])
         // Not this machine's own address: it may have none but loopback, which is refused.
         .args(["--advertise-address=192.0.2.1", "--endpoint-reconciler-type=none"])
-        .arg("--service-cluster-ip-range=10.96.0.0/12,fd00:96::/108")
+        .arg(format!("--service-cluster-ip-range={ranges}"))
         .arg(format!("--etcd-servers={}", etcd_address(folder)))
         .arg(flag("cert-dir", folder, "certificates"))
         .arg(flag("tls-cert-file", folder, SERVER_CERTIFICATE))

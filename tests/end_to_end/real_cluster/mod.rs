@@ -1,10 +1,11 @@
 //! The cluster `blue` on a real control plane, known to the sandbox's EKS and to the function's role,
 //! and the verbs with which a test plays its users (`services`) and kubelets (`pods`). `endpoints` waits
 //! for what the endpoint-slice controller makes of that; `deployments` has pods made by the cluster's own
-//! controllers.
+//! controllers; `member` makes it a member of a clusterset.
 
 mod deployments;
 mod endpoints;
+pub mod member;
 mod pods;
 mod services;
 
@@ -22,6 +23,7 @@ use serde_json::{Value, json};
 use crate::control_plane::{ControlPlane, Credentials, Options};
 use crate::is_ci;
 use crate::sandbox::eks::Facts;
+use crate::sandbox::kubernetes::ClusterIdentity;
 use crate::world::{World, blue};
 
 pub use services::{claim, headless};
@@ -31,6 +33,14 @@ pub const NAMESPACE: &str = "shop";
 /// The node of all pods, and its zone.
 const NODE: &str = "ip-10-0-0-10.eu-central-1.compute.internal";
 pub const ZONE: &str = "eu-central-1b";
+
+/// What there is in a cluster.
+#[derive(Clone, Copy)]
+struct Like {
+    controllers: bool,
+    multi_cluster: bool,
+    is_single_stack: bool,
+}
 
 /// The running cluster.
 pub struct RealCluster {
@@ -44,10 +54,16 @@ impl RealCluster {
     /// # Panics
     /// There is none to be had, in CI.
     pub async fn start(world: &World, controllers: bool) -> Option<Self> {
-        let identity = blue();
+        let like = Like { controllers, multi_cluster: false, is_single_stack: false };
+        Self::start_like(world, blue(), like).await
+    }
+
+    async fn start_like(world: &World, identity: ClusterIdentity, like: Like) -> Option<Self> {
         let key = world.sandbox.access_key();
         let options = Options {
-            controllers,
+            controllers: like.controllers,
+            multi_cluster: like.multi_cluster,
+            is_single_stack: like.is_single_stack,
             cluster_name: identity.name.clone(),
             region: identity.region.clone(),
             credentials: Credentials {

@@ -6,6 +6,9 @@ use serde_json::{Value, json};
 
 use super::{NODE, RealCluster};
 
+/// No kubelet is there to pull it.
+const IMAGE: &str = "example.invalid/none";
+
 impl RealCluster {
     /// Adds a ready pod of an app on the node.
     pub async fn pod(&self, app: &str, name: &str, addresses: &[&str]) {
@@ -16,23 +19,32 @@ impl RealCluster {
     /// The same with a container that listens on a named port.
     pub async fn pod_with_port(&self, app: &str, name: &str, address: &str, port: (&str, u16)) {
         let ports = json!([{"name": port.0, "containerPort": port.1}]);
-        self.running_pod(app, name, &[address], &ports).await;
+        let container = json!({"name": app, "image": IMAGE, "ports": ports});
+        self.running_pod(app, name, &[address], &json!({"containers": [container]})).await;
+        self.readiness(name, true).await;
+    }
+
+    /// The same of a StatefulSet, whose pods have names of their own in DNS.
+    pub async fn stateful_pod(&self, app: &str, name: &str, address: &str) {
+        let names = json!({"hostname": name, "subdomain": app});
+        self.running_pod(app, name, &[address], &names).await;
         self.readiness(name, true).await;
     }
 
     /// Adds a pod of an app on the node that runs and has never been ready.
     pub async fn starting_pod(&self, app: &str, name: &str, addresses: &[&str]) {
-        self.running_pod(app, name, addresses, &json!([])).await;
+        self.running_pod(app, name, addresses, &json!({})).await;
     }
 
-    async fn running_pod(&self, app: &str, name: &str, addresses: &[&str], ports: &Value) {
-        let pod = json!({
+    /// `spec` adds to the pod's.
+    async fn running_pod(&self, app: &str, name: &str, addresses: &[&str], spec: &Value) {
+        let mut pod = json!({
             "metadata": {"name": name, "labels": {"app": app}},
-            "spec": {
-                "nodeName": NODE,
-                "containers": [{"name": app, "image": "example.invalid/none", "ports": ports}],
-            },
+            "spec": {"nodeName": NODE, "containers": [{"name": app, "image": IMAGE}]},
         });
+        for (field, value) in spec.as_object().into_iter().flatten() {
+            pod["spec"][field] = value.clone();
+        }
         self.create::<Pod>(&pod).await;
         let ips: Vec<Value> = addresses.iter().map(|address| json!({"ip": address})).collect();
         let status = json!({"phase": "Running", "podIP": addresses[0], "podIPs": ips});
