@@ -39,6 +39,24 @@ pub(crate) fn is_dns_subdomain(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(is_dns_label)
 }
 
+/// The rule of Kubernetes for the value of a label that is not empty, and for the name in its key.
+pub(crate) fn is_label_word(text: &str) -> bool {
+    let is_end = |byte: u8| byte.is_ascii_alphanumeric();
+    let is_inner = |byte: u8| is_end(byte) || b"-_.".contains(&byte);
+    let bytes = text.as_bytes();
+    let ends = bytes.first().zip(bytes.last());
+    text.len() <= 63
+        && bytes.iter().all(|byte| is_inner(*byte))
+        && ends.is_some_and(|(first, last)| is_end(*first) && is_end(*last))
+}
+
+/// The rule of Kubernetes for the key of a label.
+pub(crate) fn is_label_key(text: &str) -> bool {
+    let (prefix, name) =
+        text.split_once('/').map_or((None, text), |(prefix, name)| (Some(prefix), name));
+    prefix.is_none_or(is_dns_subdomain) && is_label_word(name)
+}
+
 impl fmt::Display for ServiceRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.namespace, self.name)
@@ -147,6 +165,20 @@ mod tests {
         let longer = format!("{long}.c");
         for bad in ["", ".", "-a", "a-", "a..b", "a b", "é", "a/b", "a,b", &label64, &longer] {
             assert!(ServiceName::parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn keys_of_labels_follow_the_rule_of_kubernetes() {
+        let longest = "a".repeat(63);
+        for good in ["team", "Team_A.1", "example.org/team", &longest] {
+            assert!(is_label_key(good), "{good}");
+        }
+        let longer = "a".repeat(64);
+        for bad in
+            ["", "a b", "a,b", "-a", "a/", "/a", "a/b/c", "Example.org/a", "a_b/c", "é", &longer]
+        {
+            assert!(!is_label_key(bad), "{bad}");
         }
     }
 

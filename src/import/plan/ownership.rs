@@ -4,6 +4,7 @@
 use sha2::{Digest, Sha256};
 
 use super::present::{Metadata, Texts};
+use crate::model::name::is_label_word;
 
 /// The label that every object of ours has.
 pub const OWNER_LABEL: &str = "cloud-map-sync/owner";
@@ -15,7 +16,7 @@ pub struct OwnerLabel(String);
 impl OwnerLabel {
     /// `OWNER_ID` itself, or the first 16 hexadecimal digits of its SHA-256 if a label cannot have it as its value.
     pub fn new(owner_id: &str) -> Self {
-        Self(if is_label_value(owner_id) { owner_id.to_owned() } else { digits(owner_id) })
+        Self(if is_label_word(owner_id) { owner_id.to_owned() } else { digits(owner_id) })
     }
 
     pub fn as_str(&self) -> &str {
@@ -30,17 +31,6 @@ impl OwnerLabel {
     pub(super) fn label(&self) -> Texts {
         Texts::from([(OWNER_LABEL.to_owned(), self.0.clone())])
     }
-}
-
-/// The rule of Kubernetes for the value of a label, which may also be empty: no installation has an empty id.
-fn is_label_value(text: &str) -> bool {
-    let is_end = |byte: u8| byte.is_ascii_alphanumeric();
-    let is_inner = |byte: u8| is_end(byte) || b"-_.".contains(&byte);
-    let bytes = text.as_bytes();
-    let ends = bytes.first().zip(bytes.last());
-    text.len() <= 63
-        && bytes.iter().all(|byte| is_inner(*byte))
-        && ends.is_some_and(|(first, last)| is_end(*first) && is_end(*last))
 }
 
 fn digits(text: &str) -> String {
@@ -62,7 +52,7 @@ mod tests {
         let too_long = "a".repeat(64);
         for id in ["", "-a", "a-", "team a", "team/a", "ä", &too_long] {
             let label = OwnerLabel::new(id);
-            assert!(is_label_value(label.as_str()) && label.as_str().len() == 16, "{label:?}");
+            assert!(is_label_word(label.as_str()) && label.as_str().len() == 16, "{label:?}");
         }
         // Made with sha256sum.
         assert_eq!(OwnerLabel::new("team/a").as_str(), "65f838a2fbff37d8");

@@ -24,8 +24,13 @@ fn with_properties() -> World {
         session_affinity: SessionAffinity::ClientIp(None),
         internal_traffic_policy: InternalTrafficPolicy::Local,
         traffic_distribution: Some("PreferClose".to_owned()),
-        labels: texts(&[("team", "shop"), ("cloud-map-sync/owner", "somebody")]),
-        annotations: texts(&[("docs", "https://example.org")]),
+        labels: texts(&[
+            ("team", "shop"),
+            ("cloud-map-sync/owner", "somebody"),
+            ("on call", "us"),
+            ("who", "all of us"),
+        ]),
+        annotations: texts(&[("docs", "https://example.org"), ("a, b", "")]),
     };
     world
 }
