@@ -96,8 +96,11 @@ impl Story {
         blue.pod("six", "six-a", &["fd00::3:1"]).await;
         blue.stateful_pod("db", "db-0", "10.0.4.1").await;
         blue.pod("bare", "bare-a", &["10.0.5.1"]).await;
-        let marks =
-            json!({"exportedLabels": {"team": "checkout"}, "exportedAnnotations": {"page": "1"}});
+        // A ServiceExport takes any text, and a label is not any text.
+        let marks = json!({
+            "exportedLabels": {"team": "checkout", "on call": "us", "who": "all of us"},
+            "exportedAnnotations": {"page": "1", "the, page": "2"},
+        });
         blue.export("web", &marks).await;
         for name in ["both", "six", "db", "bare"] {
             blue.export(name, &none).await;
