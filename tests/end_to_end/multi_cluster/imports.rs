@@ -117,7 +117,7 @@ impl Story {
         assert_eq!(self.instances("both").keys().collect::<Vec<_>>(), ["10.0.2.1", "fd00::2:1"]);
         let records = |cluster| self.world.instances("clusterset.shop-set", cluster).len();
         // Its own, and one of each export.
-        assert_eq!((records("blue"), records("green")), (6, 1));
+        assert_eq!((records("blue"), records("green")), (7, 1));
     }
 
     pub(super) async fn pod_that_is_not_ready_leaves_the_imports_and_one_that_comes_is_added(
@@ -168,6 +168,41 @@ impl Story {
             assert_eq!(imported(cluster, "web").await.len(), 3);
         }
         assert_eq!(self.blue.condition("web", "Conflict").await, "False NoConflicts");
+    }
+
+    /// A Service may leave out the name of its only port.
+    pub(super) async fn port_without_a_name_has_one_beside_that_of_another_cluster(&mut self) {
+        let of_import = async |cluster: &RealCluster| {
+            let spec = import(cluster, "mail").await["spec"].clone();
+            let ports = spec["ports"].as_array().cloned().unwrap_or_default();
+            let names: Vec<Value> = ports.iter().map(|port| port["name"].clone()).collect();
+            (names, spec["ips"].clone())
+        };
+        let (names, ips) = of_import(&self.green).await;
+        assert_eq!(names, [Value::Null]);
+
+        let submission = json!({"name": "submission", "port": 587});
+        let green = &self.green;
+        green.service("mail", &json!({}), &json!({"ports": [submission]})).await;
+        let slice = json!({
+            "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
+            "metadata": {"name": "mail-abcde", "labels": {"kubernetes.io/service-name": "mail"}},
+            "addressType": "IPv4", "endpoints": [{"addresses": ["10.1.0.2"]}],
+            "ports": [submission],
+        });
+        green.create_object(SLICES, slice).await;
+        green.export("mail", &json!({})).await;
+        self.converge().await;
+        for cluster in self.members() {
+            assert_eq!(of_import(cluster).await.0, ["tcp-25", "submission"]);
+            assert_eq!(imported(cluster, "mail").await, ["blue 10.0.6.1:25", "green 10.1.0.2:587"]);
+            assert_eq!(cluster.condition("mail", "Conflict").await, "True PortConflict");
+        }
+
+        self.green.end_export("mail").await;
+        self.converge().await;
+        assert_eq!(of_import(&self.green).await, ([Value::Null].to_vec(), ips));
+        assert_eq!(imported(&self.green, "mail").await, ["blue 10.0.6.1:25"]);
     }
 
     /// One port is renamed and one is added, which an API server takes in no order but one.

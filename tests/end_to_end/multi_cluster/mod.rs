@@ -37,6 +37,7 @@ async fn export_of_a_real_cluster_is_an_import_in_every_member_until_it_ends() {
 
     story.pod_that_is_not_ready_leaves_the_imports_and_one_that_comes_is_added().await;
     story.exports_in_two_clusters_are_one_import_and_their_conflict_is_told_on_both().await;
+    story.port_without_a_name_has_one_beside_that_of_another_cluster().await;
     story.ports_change_and_the_virtual_ip_stays().await;
     story.second_family_comes_and_goes_with_the_properties_of_the_service().await;
     story.headless_service_gets_an_ip_and_another_loses_its_own().await;
@@ -71,7 +72,7 @@ impl Story {
     }
 
     /// `web` near its clients, `both` with addresses of both families and two ports of one number, `six` with IPv6
-    /// alone and a port without a name; `db` and `bare` are headless, one with names for its pods and one without ports.
+    /// alone, as `mail` a port without a name; `db` and `bare` are headless, one with names for its pods and one without ports.
     async fn services_come(&self) {
         let blue = &self.blue;
         let none = json!({});
@@ -84,9 +85,17 @@ impl Story {
             "ipFamilyPolicy": "SingleStack", "ipFamilies": ["IPv6"], "ports": [{"port": 8080}],
         });
         let bare = json!({"clusterIP": "None", "ports": []});
+        let mail = json!({"ports": [{"port": 25}]});
+        let db = headless();
         blue.node().await;
-        let services =
-            [("web", &web), ("both", &both), ("six", &six), ("db", &headless()), ("bare", &bare)];
+        let services = [
+            ("web", &web),
+            ("both", &both),
+            ("six", &six),
+            ("db", &db),
+            ("bare", &bare),
+            ("mail", &mail),
+        ];
         for (name, spec) in services {
             blue.service(name, &none, spec).await;
         }
@@ -96,13 +105,14 @@ impl Story {
         blue.pod("six", "six-a", &["fd00::3:1"]).await;
         blue.stateful_pod("db", "db-0", "10.0.4.1").await;
         blue.pod("bare", "bare-a", &["10.0.5.1"]).await;
+        blue.pod("mail", "mail-a", &["10.0.6.1"]).await;
         // A ServiceExport takes any text, and a label is not any text.
         let marks = json!({
             "exportedLabels": {"team": "checkout", "on call": "us", "who": "all of us"},
             "exportedAnnotations": {"page": "1", "the, page": "2"},
         });
         blue.export("web", &marks).await;
-        for name in ["both", "six", "db", "bare"] {
+        for name in ["both", "six", "db", "bare", "mail"] {
             blue.export(name, &none).await;
         }
         blue.wait_for_ready("web", &["10.0.1.1", "10.0.1.2"]).await;
@@ -110,6 +120,7 @@ impl Story {
         blue.wait_for_ready("six", &["fd00::3:1"]).await;
         blue.wait_for_ready("db", &["10.0.4.1"]).await;
         blue.wait_for_ready("bare", &["10.0.5.1"]).await;
+        blue.wait_for_ready("mail", &["10.0.6.1"]).await;
     }
 
     async fn plan_writes_nothing(&mut self) {
