@@ -9,8 +9,6 @@ use super::{Error, Kubernetes};
 
 /// The versions of the API, the newest first.
 const VERSIONS: [&str; 3] = ["about.k8s.io/v1", "about.k8s.io/v1beta1", "about.k8s.io/v1alpha1"];
-/// The version of the Multi-Cluster Services API that is read and written.
-const MULTI_CLUSTER: &str = "multicluster.x-k8s.io/v1beta1";
 
 #[derive(Deserialize)]
 struct Property {
@@ -23,25 +21,17 @@ struct PropertySpec {
 }
 
 impl Kubernetes {
-    /// Whether the server serves the Multi-Cluster Services API in the version that is read and written.
-    ///
-    /// # Errors
-    /// Returns an error if API discovery fails.
-    pub async fn serves_multi_cluster(&self) -> Result<bool, Error> {
-        self.serves_version(MULTI_CLUSTER).await
-    }
-
-    /// The value of a `ClusterProperty`; `None` if there is none of this name, or no such API.
+    /// The value of a `ClusterProperty`; `None` if there is none of this name, or no such API. The server must have been
+    /// asked for the Multi-Cluster Services API before ([`Self::serves_multi_cluster`]).
     ///
     /// # Errors
     /// Returns an error on any other answer.
     pub async fn cluster_property(&self, name: &str) -> Result<Option<String>, Error> {
-        for version in VERSIONS {
-            if self.serves_version(version).await? {
-                return self.property(version, name).await;
-            }
+        let mut versions = VERSIONS.into_iter();
+        match versions.find(|version| self.serves_beside(version)) {
+            Some(version) => self.property(version, name).await,
+            None => Ok(None),
         }
-        Ok(None)
     }
 
     async fn property(&self, version: &str, name: &str) -> Result<Option<String>, Error> {

@@ -133,7 +133,7 @@ impl Kubernetes {
     }
 
     /// Whether the installed CRD of ServiceImports has `status.endpointSliceObjects`: a field that it does not declare
-    /// is dropped from a patch. Asked once for a connection.
+    /// is dropped from a patch. Asked until the answer is yes: definitions may be replaced by newer ones.
     ///
     /// # Errors
     /// Returns an error if the document cannot be read.
@@ -146,7 +146,15 @@ impl Kubernetes {
             let text = self.client.request_text(request).await.map_err(failed)?;
             Ok(text.contains("\"endpointSliceObjects\""))
         };
-        self.slice_objects.get_or_try_init(read).await.copied()
+        if self.slice_objects.initialized() {
+            return Ok(true);
+        }
+        let declares = read().await?;
+        if declares {
+            // Another task may have been first, with the same result.
+            _ = self.slice_objects.set(());
+        }
+        Ok(declares)
     }
 
     /// Creates an object, and returns it as the API server stored it.

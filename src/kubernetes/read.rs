@@ -40,8 +40,8 @@ pub struct Kubernetes {
     pub(super) client: Client,
     pub(super) recent_events: Arc<RecentEvents>,
     pub(super) serves: Arc<Serves>,
-    /// Whether the CRD of ServiceImports has `status.endpointSliceObjects`.
-    pub(super) slice_objects: Arc<OnceCell<bool>>,
+    /// Set if the CRD of ServiceImports has `status.endpointSliceObjects`.
+    pub(super) slice_objects: Arc<OnceCell<()>>,
     pub(super) families: Arc<ServiceFamilies>,
 }
 

@@ -1,6 +1,6 @@
-//! The APIs that a server has, from its API discovery. v1 Endpoints have neither zones nor
-//! terminating pods, so they are read only from a server whose discovery document lists no `EndpointSlices`. A 404 on a
-//! list of slices is otherwise an error.
+//! The APIs that a server has, from its API discovery. v1 Endpoints have neither zones nor terminating pods, so they are
+//! read only from a server whose discovery document lists no `EndpointSlices`. A 404 on a list of slices is otherwise an
+//! error.
 
 use std::collections::BTreeSet;
 
@@ -11,16 +11,23 @@ use super::{Error, Kubernetes};
 
 /// The group of `EndpointSlices` with its version.
 const SLICES: &str = "discovery.k8s.io/v1";
+/// The version of the Multi-Cluster Services API that is read and written.
+const MULTI_CLUSTER: &str = "multicluster.x-k8s.io/v1beta1";
 
-/// The group versions of API discovery, which is requested once for a connection: after a list of slices has failed, or
-/// for the APIs of clustersets.
+/// The results of API discovery.
 #[derive(Debug, Default)]
-pub(super) struct Serves(OnceCell<BTreeSet<String>>);
+pub(super) struct Serves {
+    /// Whether there are slices. Requested once for a connection, and only after a list of slices has failed.
+    slices: OnceCell<bool>,
+    /// All group versions of a server with the Multi-Cluster Services API. A server without it is asked again, since its
+    /// definitions may be installed at any time.
+    multi_cluster: OnceCell<BTreeSet<String>>,
+}
 
 impl Serves {
     /// Whether discovery has shown that there are no slices.
     pub(super) fn lacks_slices(&self) -> bool {
-        self.0.get().is_some_and(|versions| !versions.contains(SLICES))
+        self.slices.get() == Some(&false)
     }
 }
 
@@ -30,15 +37,30 @@ impl Kubernetes {
     /// # Errors
     /// Returns an error if discovery does not return a list of API groups.
     pub(super) async fn serves_slices(&self) -> Result<bool, Error> {
-        self.serves_version(SLICES).await
+        let has_slices = || async { Ok(self.discover().await?.contains(SLICES)) };
+        self.serves.slices.get_or_try_init(has_slices).await.copied()
     }
 
-    /// Whether the server serves a group in a version, such as `discovery.k8s.io/v1`.
+    /// Whether the server serves the Multi-Cluster Services API in the version that is read and written.
     ///
     /// # Errors
     /// Returns an error if discovery does not return a list of API groups.
-    pub(super) async fn serves_version(&self, version: &str) -> Result<bool, Error> {
-        Ok(self.serves.0.get_or_try_init(|| self.discover()).await?.contains(version))
+    pub async fn serves_multi_cluster(&self) -> Result<bool, Error> {
+        if self.serves.multi_cluster.initialized() {
+            return Ok(true);
+        }
+        let versions = self.discover().await?;
+        let is_served = versions.contains(MULTI_CLUSTER);
+        if is_served {
+            // Another task may have been first, with the same result.
+            _ = self.serves.multi_cluster.set(versions);
+        }
+        Ok(is_served)
+    }
+
+    /// Whether a server of the Multi-Cluster Services API serves a group in a version, too.
+    pub(super) fn serves_beside(&self, version: &str) -> bool {
+        self.serves.multi_cluster.get().is_some_and(|versions| versions.contains(version))
     }
 
     async fn discover(&self) -> Result<BTreeSet<String>, Error> {

@@ -113,3 +113,17 @@ async fn records_need_their_namespace() {
     assert_eq!(obstacles(&report, "blue"), ["Namespace"], "{}", in_full(&report));
     assert_eq!(members.fleet.cloud_map.find_namespace("clusterset.shop-set"), None);
 }
+
+#[tokio::test]
+async fn definitions_that_are_installed_later_are_found_by_the_same_process() {
+    let members = Members::start().await;
+    exported(&members.blue, web(), &["10.0.0.1"], CREATED);
+    members.green.serve_multi_cluster_versions(&[]);
+    let report = sync(&members.function).await;
+    assert_eq!(obstacles(&report, "green"), ["NoMultiClusterApi"], "{}", in_full(&report));
+
+    members.green.serve_multi_cluster();
+    members.converge().await;
+
+    assert_eq!(imported(&members.green, "web"), sources([("blue", &["10.0.0.1:8080"])]));
+}
