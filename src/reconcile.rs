@@ -1,6 +1,8 @@
 //! The run of one cluster of an invocation: connects to it, publishes its Services (observe, plan, apply), and creates
 //! Kubernetes Events for the notices. Returns the cluster's report and its claims.
 
+mod conditions;
+mod imports;
 mod multi_cluster;
 
 use std::sync::Arc;

@@ -1,15 +1,18 @@
 //! The exports of all members and the endpoints of each: as this invocation read them in the clusters that it serves
 //! ([`Overlay`]), and as Cloud Map has them for all others. Pure.
 
+mod member;
+
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::plan::{Exported, ImportedEndpoint, Read, Sources};
+use super::plan::{Read, Sources};
 use crate::clusterset::attributes::{self, ExportInstance};
 use crate::clusterset::endpoints::endpoints_of;
-use crate::clusterset::merge::{Merged, merge, served_port, served_ports};
+use crate::clusterset::merge::{Merged, merge};
 use crate::clusterset::record::{self, ExportRecord, Record, UnusableRecord};
-use crate::model::clusterset::{ClusterId, ClustersetId, Export, ExportedEndpoint, ExportedPort};
-use crate::model::{ClusterArn, Desired, Family, Registry, ServiceKey, ServiceRef};
+use crate::model::clusterset::{ClusterId, ClustersetId, Export};
+use crate::model::{ClusterArn, Desired, Registry, ServiceKey, ServiceRef};
+use member::{OfMember, export_of_instances};
 
 /// The exports of a cluster that this invocation read itself.
 #[derive(Clone, Debug)]
@@ -43,12 +46,6 @@ struct Records<'a> {
 pub struct Known {
     pub merged: Option<Merged>,
     pub sources: Sources,
-}
-
-/// The export of one member, if it has one.
-struct OfMember {
-    arn: Option<ClusterArn>,
-    export: Option<(Export, Vec<ExportedEndpoint>)>,
 }
 
 impl<'a> Members<'a> {
@@ -198,75 +195,4 @@ impl<'a> Records<'a> {
         }
         records
     }
-}
-
-impl OfMember {
-    /// Its endpoints with the ports of the merged service that they serve.
-    fn exported(self, merged: Option<&Merged>, importer: &ClusterArn) -> Exported {
-        let is_near = |arn: &ClusterArn| {
-            (arn.account(), arn.region()) == (importer.account(), importer.region())
-        };
-        let shares_zones = self.arn.as_ref().is_some_and(is_near);
-        let (Some(merged), Some((export, all))) = (merged, self.export) else {
-            return Exported { endpoints: Vec::new(), shares_zones };
-        };
-        let service = &merged.service;
-        let has_ports = served_ports(service, &export).next().is_some();
-        let mut endpoints: BTreeMap<_, ImportedEndpoint> = BTreeMap::new();
-        for endpoint in all {
-            let port = endpoint.port.as_ref().and_then(|port| {
-                let served = served_port(service, &export, port)?;
-                Some(((served.protocol, served.number), port.number))
-            });
-            if port.is_none() && (has_ports || endpoint.port.is_some()) {
-                continue;
-            }
-            let known = endpoints.entry((endpoint.address, endpoint.node.clone()));
-            let known = known.or_insert_with(|| ImportedEndpoint {
-                address: endpoint.address,
-                ready: endpoint.ready,
-                hostname: endpoint.hostname.clone(),
-                node: endpoint.node.clone(),
-                zone: endpoint.zone.clone(),
-                ports: BTreeMap::new(),
-            });
-            known.ready &= endpoint.ready;
-            known.ports.extend(port);
-        }
-        Exported { endpoints: endpoints.into_values().collect(), shares_zones }
-    }
-}
-
-/// The export that the instances of AWS's controller describe. Where they differ, the oldest decides, then the smallest
-/// id. A marked instance without a record describes none.
-fn export_of_instances(
-    cluster: &ClusterId,
-    instances: &[&(&String, ExportInstance)],
-) -> Option<Export> {
-    let mut all: Vec<_> = instances.iter().filter(|(_, it)| !it.is_marked).collect();
-    all.sort_by_key(|(id, instance)| (instance.created, *id));
-    let (_, first) = all.first()?;
-    let mut ports: Vec<ExportedPort> = Vec::new();
-    let mut families: Vec<Family> = Vec::new();
-    for (_, instance) in &all {
-        let family = Family::of(instance.endpoint.address);
-        if !families.contains(&family) {
-            families.push(family);
-        }
-        let Some(port) = &instance.endpoint.port else { continue };
-        let (protocol, number) = (port.service_protocol, port.service_number);
-        if !ports.iter().any(|it| (it.protocol, it.number) == (protocol, number)) {
-            let name = port.service_name.clone();
-            ports.push(ExportedPort { name, protocol, number, app_protocol: None });
-        }
-    }
-    families.sort_unstable();
-    Some(Export {
-        cluster: cluster.clone(),
-        created: first.created,
-        kind: first.kind,
-        ports,
-        families,
-        properties: None,
-    })
 }

@@ -16,6 +16,7 @@ mod list;
 pub mod object;
 pub mod objects;
 pub mod read;
+mod resource;
 mod serves;
 mod service_families;
 #[cfg(test)]

@@ -14,59 +14,11 @@ use serde_json::Value;
 use super::list::{List, list_all};
 use super::{Error, Kubernetes};
 
+pub use super::resource::{Named, Resource};
+
 const PER_PAGE: u32 = 500;
 /// The manager in the managed fields of what this function writes.
 const MANAGER: &str = "cloud-map-sync";
-
-/// A kind of object that is read or written as JSON.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Resource {
-    Namespaces,
-    Services,
-    EndpointSlices,
-    ServiceImports,
-    ServiceExports,
-}
-
-/// An object, for the paths and messages of its requests.
-#[derive(Clone, Copy, Debug)]
-pub struct Named<'a> {
-    pub resource: Resource,
-    pub namespace: &'a str,
-    pub name: &'a str,
-}
-
-impl Resource {
-    fn plural(self) -> &'static str {
-        match self {
-            Self::Namespaces => "namespaces",
-            Self::Services => "services",
-            Self::EndpointSlices => "endpointslices",
-            Self::ServiceImports => "serviceimports",
-            Self::ServiceExports => "serviceexports",
-        }
-    }
-
-    fn api(self) -> &'static str {
-        match self {
-            Self::Namespaces | Self::Services => "/api/v1",
-            Self::EndpointSlices => "/apis/discovery.k8s.io/v1",
-            Self::ServiceImports | Self::ServiceExports => "/apis/multicluster.x-k8s.io/v1beta1",
-        }
-    }
-}
-
-impl Named<'_> {
-    fn path(&self) -> String {
-        let Self { resource, namespace, .. } = self;
-        format!("{}/namespaces/{namespace}/{}", resource.api(), resource.plural())
-    }
-
-    fn failed(&self, verb: &str, error: kube::Error) -> Error {
-        let Self { resource, namespace, name } = self;
-        Error::new(format!("{verb} {} {namespace}/{name}", resource.plural()), error)
-    }
-}
 
 impl Kubernetes {
     /// All objects of a resource with these labels, in all namespaces.

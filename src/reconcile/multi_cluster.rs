@@ -1,40 +1,32 @@
 //! A cluster in its clusterset, in one invocation: it joins (who it is, and the objects of its imports), its exports are
-//! published, then those of all members are imported into it, and its exports get their conditions.
+//! published, then those of all members are imported into it, and its exports get their `conditions`.
 
 use std::collections::BTreeMap;
 
-use futures_util::{StreamExt, stream};
-use serde_json::json;
 use tokio::time::timeout_at;
 
 use super::Invocation;
 use crate::clients::Connection;
 use crate::cloud_map::Urgency;
-use crate::clusterset::conditions::{ExportOutcome, ObservedExport, conditions_to_apply};
 use crate::clusterset::identity::{self, CLUSTER_PROPERTY, CLUSTERSET_PROPERTY, NoMember, Stated};
 use crate::error::chain;
-use crate::import::apply::Outcome;
 use crate::import::observe::Objects;
 use crate::import::plan::OwnerLabel;
 use crate::import::sources::{Members, Overlay};
 use crate::import::{Imported, Importing};
-use crate::kubernetes::objects::{Named, Resource};
 use crate::model::clusterset::{ClusterId, Member};
-use crate::model::{ClusterArn, Condition, Flow, Owner, Registry, Selection, ServiceRef};
+use crate::model::{ClusterArn, Flow, Owner, Registry, Selection};
 use crate::publish::Options;
 use crate::publish::exports::{self, Exported};
 use crate::publish::observe::{self, SharedRegistry, Source, World};
-use crate::report::{ChangeResult, ClustersetLine, ImportLine, Mode, MultiClusterReport, Obstacle};
+use crate::report::{Mode, MultiClusterReport, Obstacle};
 use crate::settings::{Cluster, MultiCluster};
-
-/// The number of statuses that are written at once.
-const SIDE_BY_SIDE: usize = 16;
 
 /// A cluster that takes part in its clusterset.
 pub struct Joined {
     pub member: Member,
     multi_cluster: MultiCluster,
-    connection: Connection,
+    pub(super) connection: Connection,
     owner: OwnerLabel,
     /// The objects of its imports, if it imports.
     objects: Option<Objects>,
@@ -174,57 +166,6 @@ impl Invocation<'_> {
         };
         Some(importing.run(&members, selection).await)
     }
-
-    /// Writes the conditions of the exports of a cluster. Returns the exports in conflict and those held back.
-    pub async fn write_conditions(
-        &self,
-        joined: &Joined,
-        published: &Published,
-        registry: &Registry,
-        overlay: &BTreeMap<ClusterId, Overlay>,
-    ) -> (Vec<ClustersetLine>, Vec<ClustersetLine>) {
-        let members = Members::new(registry, &joined.member.clusterset, overlay);
-        let (mut conflicts, mut held_back) = (Vec::new(), Vec::new());
-        let mut statuses = Vec::new();
-        for (service, outcome) in &published.exported.outcomes {
-            let Some(export) = published.exported.desired.exports.get(service) else { continue };
-            let merged = members.known(service, &joined.connection.cluster.arn).merged;
-            if let Some(merged) = merged.as_ref().filter(|merged| !merged.conflicts.is_empty()) {
-                let reasons = merged.conflicts.iter().map(|it| it.reason.as_str());
-                let messages = merged.conflicts.iter().map(|it| it.message.as_str());
-                conflicts.push(ClustersetLine {
-                    service: service.clone(),
-                    reason: reasons.collect::<Vec<_>>().join(",").into(),
-                    detail: messages.collect::<Vec<_>>().join(" "),
-                });
-            }
-            held_back.extend(held_line(service, outcome));
-            let observed =
-                ObservedExport { generation: export.generation, conditions: &export.conditions };
-            let wanted = conditions_to_apply(observed, outcome, merged.as_ref(), self.now);
-            statuses.extend(wanted.map(|wanted| (service.clone(), wanted)));
-        }
-        if self.mode == Mode::Sync {
-            self.apply_statuses(joined, &statuses).await;
-        }
-        (conflicts, held_back)
-    }
-
-    /// Applies statuses. An error is only logged: the next full sync finds the difference.
-    async fn apply_statuses(&self, joined: &Joined, statuses: &[(ServiceRef, Vec<Condition>)]) {
-        let kubernetes = &joined.connection.kubernetes;
-        let writes = statuses.iter().map(|(service, conditions)| async move {
-            let (namespace, name) = (service.namespace.as_str(), service.name.as_str());
-            let object = Named { resource: Resource::ServiceExports, namespace, name };
-            if !self.deadline.is_open() {
-                return;
-            }
-            if let Err(error) = kubernetes.apply_status(object, &status(service, conditions)).await {
-                tracing::warn!(kubernetes_service = %service, "conditions not written: {}", chain(&error));
-            }
-        });
-        stream::iter(writes).buffer_unordered(SIDE_BY_SIDE).collect::<()>().await;
-    }
 }
 
 impl Published {
@@ -275,81 +216,3 @@ pub(super) fn another_controller(sign: &str) -> Obstacle {
 fn no_member(reason: &NoMember) -> Obstacle {
     Obstacle { reason: reason.code().into(), detail: reason.to_string(), failed: false }
 }
-
-fn held_line(service: &ServiceRef, outcome: &ExportOutcome) -> Option<ClustersetLine> {
-    let (reason, detail) = match outcome {
-        ExportOutcome::Exported(message) if message.is_empty() => return None,
-        ExportOutcome::Exported(message) => ("Exported", message.clone()),
-        ExportOutcome::Invalid(obstacle) => ("Invalid", format!("{obstacle:?}")),
-        ExportOutcome::HeldBack(line) => ("HeldBack", line.clone()),
-        ExportOutcome::Failed(line) => ("Failed", line.clone()),
-        ExportOutcome::Waiting(line) => ("Pending", line.clone()),
-        ExportOutcome::TimeRanOut => ("Pending", "the time of the run was over".to_owned()),
-    };
-    Some(ClustersetLine { service: service.clone(), reason: reason.into(), detail })
-}
-
-/// The body of an apply of conditions.
-fn status(service: &ServiceRef, conditions: &[Condition]) -> serde_json::Value {
-    let conditions: Vec<_> = conditions
-        .iter()
-        .map(|condition| {
-            let time = condition.last_transition_time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-            json!({
-                "type": condition.kind,
-                "status": condition.status.as_str(),
-                "reason": condition.reason,
-                "message": condition.message,
-                "observedGeneration": condition.observed_generation,
-                "lastTransitionTime": time,
-            })
-        })
-        .collect();
-    json!({
-        "apiVersion": "multicluster.x-k8s.io/v1beta1",
-        "kind": "ServiceExport",
-        "metadata": {"namespace": service.namespace, "name": service.name},
-        "status": {"conditions": conditions},
-    })
-}
-
-impl MultiClusterReport {
-    /// Adds the imports of a run.
-    pub fn add_imports(&mut self, imported: Imported) {
-        self.imports = imported.imports;
-        self.changes = imported
-            .made
-            .into_iter()
-            .map(|made| {
-                let result = match made.outcome {
-                    Outcome::Planned => ChangeResult::Planned,
-                    Outcome::Applied => ChangeResult::Applied,
-                    Outcome::Failed(error) => ChangeResult::Failed { error },
-                    Outcome::Undone(why) => ChangeResult::Undone { why: why.to_owned() },
-                };
-                ImportLine { change: made.change.to_string(), result }
-            })
-            .collect();
-        let held_back = imported.held_back.into_iter().map(|line| ClustersetLine {
-            reason: line.reason.code().into(),
-            detail: line.reason.to_string(),
-            service: line.service,
-        });
-        let unreadable = imported.unreadable.into_iter().map(|(service, detail)| ClustersetLine {
-            service,
-            reason: "Unreadable".into(),
-            detail,
-        });
-        self.held_back.extend(held_back.chain(unreadable));
-        if imported.is_unfamiliar {
-            self.obstacles.push(Obstacle {
-                reason: "UnfamiliarRegistry".into(),
-                detail: UNFAMILIAR.to_owned(),
-                failed: false,
-            });
-        }
-    }
-}
-
-const UNFAMILIAR: &str = "the cluster has imports, and this Cloud Map has no record of the cluster: it may be of another \
-                          account or Region, or CLOUD_MAP_NAMESPACES leaves it out; nothing leaves an import by it";

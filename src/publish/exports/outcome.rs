@@ -1,11 +1,13 @@
-//! What became of each export once its instances were registered: whether its record is written, and the outcome if it
-//! is not.
+//! What became of each export: once its instances were registered, whether its record is written, and the outcome if it
+//! is not or was refused.
 
 use std::collections::BTreeMap;
 
 use crate::clusterset::conditions::ExportOutcome;
+use crate::clusterset::id::{self, CLUSTER_RECORD};
 use crate::model::{ServiceExport, ServiceRef};
-use crate::publish::plan::{HeldBack, Observed, Reason};
+use crate::publish::Published;
+use crate::publish::plan::{HeldBack, Observed, Reason, no_service};
 use crate::report::{ChangeLine, ChangeResult, ClusterReport};
 
 /// Whether an export stands in Cloud Map, as far as its instances decide.
@@ -88,4 +90,25 @@ fn changes<'a>(
 ) -> impl Iterator<Item = &'a ChangeLine> {
     let all = report.services.iter().flat_map(|service| &service.changes);
     all.filter(move |line| line.service == *service)
+}
+
+/// The outcomes of the records that were not written, by the id of the record. If their service was not created, that of
+/// the cluster stands for all.
+pub(super) fn failures(published: &Published) -> BTreeMap<String, ExportOutcome> {
+    let changes = published.report.services.iter().flat_map(|service| &service.changes);
+    let failed = changes.filter_map(|line| {
+        let outcome = match &line.result {
+            ChangeResult::Failed { error } => ExportOutcome::Failed(error.clone()),
+            ChangeResult::Undone { .. } => ExportOutcome::TimeRanOut,
+            ChangeResult::Planned | ChangeResult::Applied => return None,
+        };
+        Some((line.instance.clone().unwrap_or_else(|| CLUSTER_RECORD.to_owned()), outcome))
+    });
+    let held_back = published.held_back.iter().map(|line| {
+        let of_cluster = || CLUSTER_RECORD.to_owned();
+        let is_cluster = line.service == no_service();
+        let id = if is_cluster { of_cluster() } else { id::export_record(&line.service) };
+        (id, ExportOutcome::HeldBack(line.reason.to_string()))
+    });
+    held_back.chain(failed).collect()
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::outcome::Stands;
+use super::outcome::{Stands, failures};
 use super::{Refused, of_records};
 use crate::clusterset::conditions::ExportOutcome;
 use crate::clusterset::id::{self, CLUSTER_RECORD};
@@ -14,7 +14,7 @@ use crate::model::{
 use crate::publish::observe::World;
 use crate::publish::plan::{Holders, Observation, Observed, Plan, Records, no_service};
 use crate::publish::{Options, Published, Task, carry_out};
-use crate::report::{ChangeResult, ClusterReport};
+use crate::report::ClusterReport;
 
 /// The age at which a full sync writes the heartbeat again.
 const HEARTBEAT: SignedDuration = SignedDuration::from_mins(5);
@@ -215,25 +215,4 @@ impl<'w> Kept<'w> {
         }
         (published.report, outcomes)
     }
-}
-
-/// The outcomes of the records that were not written, by the id of the record. If their service was not created, that of
-/// the cluster stands for all.
-fn failures(published: &Published) -> BTreeMap<String, ExportOutcome> {
-    let changes = published.report.services.iter().flat_map(|service| &service.changes);
-    let failed = changes.filter_map(|line| {
-        let outcome = match &line.result {
-            ChangeResult::Failed { error } => ExportOutcome::Failed(error.clone()),
-            ChangeResult::Undone { .. } => ExportOutcome::TimeRanOut,
-            ChangeResult::Planned | ChangeResult::Applied => return None,
-        };
-        Some((line.instance.clone().unwrap_or_else(|| CLUSTER_RECORD.to_owned()), outcome))
-    });
-    let held_back = published.held_back.iter().map(|line| {
-        let of_cluster = || CLUSTER_RECORD.to_owned();
-        let is_cluster = line.service == no_service();
-        let id = if is_cluster { of_cluster() } else { id::export_record(&line.service) };
-        (id, ExportOutcome::HeldBack(line.reason.to_string()))
-    });
-    held_back.chain(failed).collect()
 }

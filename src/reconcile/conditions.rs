@@ -1,0 +1,108 @@
+//! The conditions of the exports of a cluster, from their outcomes and the conflicts of their names.
+
+use std::collections::BTreeMap;
+
+use futures_util::{StreamExt, stream};
+use serde_json::json;
+
+use super::{Invocation, Joined, Published};
+use crate::clusterset::conditions::{ExportOutcome, ObservedExport, conditions_to_apply};
+use crate::error::chain;
+use crate::import::sources::{Members, Overlay};
+use crate::kubernetes::objects::{Named, Resource};
+use crate::model::clusterset::ClusterId;
+use crate::model::{Condition, Registry, ServiceRef};
+use crate::report::{ClustersetLine, Mode};
+
+/// The number of statuses that are written at once.
+const SIDE_BY_SIDE: usize = 16;
+
+impl Invocation<'_> {
+    /// Writes the conditions of the exports of a cluster. Returns the exports in conflict and those held back.
+    pub async fn write_conditions(
+        &self,
+        joined: &Joined,
+        published: &Published,
+        registry: &Registry,
+        overlay: &BTreeMap<ClusterId, Overlay>,
+    ) -> (Vec<ClustersetLine>, Vec<ClustersetLine>) {
+        let members = Members::new(registry, &joined.member.clusterset, overlay);
+        let (mut conflicts, mut held_back) = (Vec::new(), Vec::new());
+        let mut statuses = Vec::new();
+        for (service, outcome) in &published.exported.outcomes {
+            let Some(export) = published.exported.desired.exports.get(service) else { continue };
+            let merged = members.known(service, &joined.connection.cluster.arn).merged;
+            if let Some(merged) = merged.as_ref().filter(|merged| !merged.conflicts.is_empty()) {
+                let reasons = merged.conflicts.iter().map(|it| it.reason.as_str());
+                let messages = merged.conflicts.iter().map(|it| it.message.as_str());
+                conflicts.push(ClustersetLine {
+                    service: service.clone(),
+                    reason: reasons.collect::<Vec<_>>().join(",").into(),
+                    detail: messages.collect::<Vec<_>>().join(" "),
+                });
+            }
+            held_back.extend(held_line(service, outcome));
+            let observed =
+                ObservedExport { generation: export.generation, conditions: &export.conditions };
+            let wanted = conditions_to_apply(observed, outcome, merged.as_ref(), self.now);
+            statuses.extend(wanted.map(|wanted| (service.clone(), wanted)));
+        }
+        if self.mode == Mode::Sync {
+            self.apply_statuses(joined, &statuses).await;
+        }
+        (conflicts, held_back)
+    }
+
+    /// Applies statuses. An error is only logged: the next full sync finds the difference.
+    async fn apply_statuses(&self, joined: &Joined, statuses: &[(ServiceRef, Vec<Condition>)]) {
+        let kubernetes = &joined.connection.kubernetes;
+        let writes = statuses.iter().map(|(service, conditions)| async move {
+            let (namespace, name) = (service.namespace.as_str(), service.name.as_str());
+            let object = Named { resource: Resource::ServiceExports, namespace, name };
+            if !self.deadline.is_open() {
+                return;
+            }
+            if let Err(error) = kubernetes.apply_status(object, &status(service, conditions)).await {
+                tracing::warn!(kubernetes_service = %service, "conditions not written: {}", chain(&error));
+            }
+        });
+        stream::iter(writes).buffer_unordered(SIDE_BY_SIDE).collect::<()>().await;
+    }
+}
+
+fn held_line(service: &ServiceRef, outcome: &ExportOutcome) -> Option<ClustersetLine> {
+    let (reason, detail) = match outcome {
+        ExportOutcome::Exported(message) if message.is_empty() => return None,
+        ExportOutcome::Exported(message) => ("Exported", message.clone()),
+        ExportOutcome::Invalid(obstacle) => ("Invalid", format!("{obstacle:?}")),
+        ExportOutcome::HeldBack(line) => ("HeldBack", line.clone()),
+        ExportOutcome::Failed(line) => ("Failed", line.clone()),
+        ExportOutcome::Waiting(line) => ("Pending", line.clone()),
+        ExportOutcome::TimeRanOut => ("Pending", "the time of the run was over".to_owned()),
+    };
+    Some(ClustersetLine { service: service.clone(), reason: reason.into(), detail })
+}
+
+/// The body of an apply of conditions.
+fn status(service: &ServiceRef, conditions: &[Condition]) -> serde_json::Value {
+    let conditions: Vec<_> = conditions
+        .iter()
+        .map(|condition| {
+            let time = condition.last_transition_time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+            json!({
+                "type": condition.kind,
+                "status": condition.status.as_str(),
+                "reason": condition.reason,
+                "message": condition.message,
+                "observedGeneration": condition.observed_generation,
+                "lastTransitionTime": time,
+            })
+        })
+        .collect();
+    json!({
+        "apiVersion": "multicluster.x-k8s.io/v1beta1",
+        "kind": "ServiceExport",
+        "metadata": {"namespace": service.namespace, "name": service.name},
+        "status": {"conditions": conditions},
+    })
+}
