@@ -47,9 +47,11 @@ impl Shape<'_> {
             IpAddr::V6(address) => (None, Some(address)),
         };
         let port = endpoint.port.as_ref().filter(|_| self.tells_ports_apart());
-        let service_port = port.map(|port| PortOfService {
-            protocol: port.service_protocol,
-            name: port.service_name.clone(),
+        let service_port = port.map(|port| {
+            Box::new(PortOfService {
+                protocol: port.service_protocol,
+                name: port.service_name.clone(),
+            })
         });
         let identity = Identity { ipv4, ipv6, port: port.map(|port| port.number), service_port };
         let mut written = attributes::write(&exported.export, &exported.clusterset, endpoint);

@@ -15,8 +15,9 @@ pub struct Identity {
     pub ipv6: Option<Ipv6Addr>,
     /// `None` except in HTTP and SRV services.
     pub port: Option<u16>,
-    /// The Service's port that leads to it, if the instance is exported: two of them may lead to one port of a pod.
-    pub service_port: Option<PortOfService>,
+    /// The Service's port that leads to it, if the instance is exported: two of them may lead to one port of a pod. Boxed,
+    /// since most instances have none, and a plan has one identity for each.
+    pub service_port: Option<Box<PortOfService>>,
 }
 
 impl Identity {
@@ -28,7 +29,7 @@ impl Identity {
             ipv4: attributes.get(IPV4).and_then(|text| text.parse().ok()),
             ipv6: attributes.get(IPV6).and_then(|text| text.parse().ok()),
             port: port.and_then(|text| text.parse().ok()),
-            service_port: is_exported.then(|| service_port(attributes)).flatten(),
+            service_port: is_exported.then(|| service_port(attributes)).flatten().map(Box::new),
         }
     }
 
@@ -42,7 +43,7 @@ impl Identity {
 pub fn new_id(owner: &Owner, service: &ServiceRef, identity: &Identity) -> String {
     match (owner.flow, identity.addresses().next()) {
         (Flow::Exports, Some(address)) => {
-            let port = identity.port.zip(identity.service_port.as_ref());
+            let port = identity.port.zip(identity.service_port.as_deref());
             id::instance(owner, service, address, port)
         }
         _ => id_of_annotated(owner, service, identity),
