@@ -23,7 +23,7 @@ impl Function {
         for message in messages {
             match message.reading {
                 Ok(scope) => requested.entry(scope).or_default().push(message.id),
-                // Our own write: nobody needs to know.
+                // Our own write is not reported.
                 Err(Unusable::Imported) => {}
                 Err(unusable) => {
                     dropped.push(drop_message(message.id, unusable.reason(), &unusable));

@@ -11,9 +11,8 @@ use super::scope::Selections;
 use super::{Function, log};
 use crate::clients::RegistryKey;
 use crate::error::chain;
-use crate::import::sources::Overlay;
+use crate::import::sources::{Members as ClustersetMembers, Overlay};
 use crate::model::clusterset::{ClusterId, ClustersetId};
-use crate::model::{Selection, ServiceRef};
 use crate::publish::observe::SharedRegistry;
 use crate::reconcile::{Invocation, Joined, Published};
 use crate::report::{ClusterReport, MultiClusterReport, Obstacle};
@@ -36,7 +35,7 @@ impl Function {
         selections: &Selections,
     ) -> Members {
         let Some(all) = selections.all() else { return Members::new() };
-        let is_own = self.settings.fan_out.is_some() && names_of(&all).is_none();
+        let is_own = self.settings.fan_out.is_some() && all.names().is_none();
         let selected: BTreeSet<usize> = selections.iter().map(|(index, _)| index).collect();
         let clusters = self.settings.clusters.iter().enumerate();
         let clusters = clusters.filter(|(index, _)| !is_own || selected.contains(index));
@@ -113,7 +112,6 @@ impl Function {
         reports: &mut BTreeMap<usize, MultiClusterReport>,
     ) {
         let Some(all) = selections.all() else { return };
-        let names = names_of(&all);
         let mut overlays: BTreeMap<ClustersetKey, BTreeMap<ClusterId, Overlay>> = BTreeMap::new();
         // While the guard holds a loss of exports, the imports follow Cloud Map, where they still stand.
         for (index, published) in published.iter().filter(|(_, it)| !it.is_held()) {
@@ -129,17 +127,18 @@ impl Function {
             let key = self.clusterset(index, joined);
             let overlay = overlays.get(&key).unwrap_or(&none);
             let registry = registries.get(&key.0);
-            let (all, names) = (&all, &names);
+            let all = &all;
             async move {
-                let registry = registry?.read_clusterset(&key.1, names.as_ref()).await;
+                let registry = registry?.read_clusterset(&key.1, all.names()).await;
                 let registry = match registry {
                     Ok(registry) => registry,
                     Err(error) => return Some((index, Err(chain(&error)))),
                 };
-                let imported = invocation.import(joined, &registry, overlay, all).await;
+                let members = ClustersetMembers::new(&registry, &key.1, overlay);
+                let imported = invocation.import(joined, &members, all).await;
                 let lines = match published.get(&index) {
                     Some(published) => {
-                        invocation.write_conditions(joined, published, &registry, overlay).await
+                        invocation.write_conditions(joined, published, &members).await
                     }
                     None => Default::default(),
                 };
@@ -169,18 +168,6 @@ impl Function {
     fn clusterset(&self, index: usize, joined: &Joined) -> ClustersetKey {
         let registry = self.clients.registry_of(&self.settings.clusters[index]);
         (registry, joined.member.clusterset.clone())
-    }
-}
-
-/// The names of a selection, if it consists of names alone.
-fn names_of(selection: &Selection) -> Option<BTreeSet<ServiceRef>> {
-    match selection {
-        Selection::Only { namespaces, services, shards, .. }
-            if namespaces.is_empty() && shards.is_empty() =>
-        {
-            Some(services.clone())
-        }
-        _ => None,
     }
 }
 

@@ -27,19 +27,20 @@ pub struct Members<'a> {
     clusterset: &'a ClustersetId,
     overlay: &'a BTreeMap<ClusterId, Overlay>,
     /// The records of each member, as Cloud Map has them.
-    records: BTreeMap<ClusterId, Records<'a>>,
+    records: BTreeMap<ClusterId, Records>,
     /// The Cloud Map services of each name.
     places: BTreeMap<ServiceRef, Vec<&'a ServiceKey>>,
 }
 
 /// The records of one member.
 #[derive(Default)]
-struct Records<'a> {
+struct Records {
     exports: BTreeMap<ServiceRef, ExportRecord>,
     unusable: Vec<UnusableRecord>,
     /// Whether they could not be read.
     is_unread: bool,
-    arn: Option<&'a str>,
+    /// Whether the cluster itself has one.
+    has_cluster: bool,
 }
 
 /// The exports of one name, merged, with the endpoints of each exporter.
@@ -76,7 +77,7 @@ impl<'a> Members<'a> {
 
     /// Whether Cloud Map has the record of a cluster itself.
     pub fn has_record_of(&self, cluster: &ClusterId) -> bool {
-        self.records.get(cluster).is_some_and(|records| records.arn.is_some())
+        self.records.get(cluster).is_some_and(|records| records.has_cluster)
     }
 
     /// Every name that a member exports or may export.
@@ -178,8 +179,8 @@ impl Overlay {
     }
 }
 
-impl<'a> Records<'a> {
-    fn read(registry: &'a Registry, key: &ServiceKey, cluster: &ClusterId) -> Self {
+impl Records {
+    fn read(registry: &Registry, key: &ServiceKey, cluster: &ClusterId) -> Self {
         let service = registry.services.get(key);
         let is_unread = service.is_some_and(|service| service.unreadable.is_some());
         let mut records = Self { is_unread, ..Self::default() };
@@ -188,7 +189,7 @@ impl<'a> Records<'a> {
                 Ok(Some(Record::Export(record))) => {
                     records.exports.insert(record.service.clone(), record);
                 }
-                Ok(Some(Record::Cluster(_))) => records.arn = Some(id.as_str()),
+                Ok(Some(Record::Cluster(_))) => records.has_cluster = true,
                 Ok(None) => {}
                 Err(unusable) => records.unusable.push(unusable),
             }

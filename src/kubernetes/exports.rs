@@ -12,12 +12,10 @@ use super::export_object::{ExportObject, ExportedServiceObject};
 use super::list::{List, list_all};
 use super::object::FromObject;
 use super::read::{CONCURRENCY, MAX_NAMED, SERVICES_PER_PAGE, services_path};
+use super::resource::Resource;
 use super::{Error, Kubernetes, exported};
 use crate::model::clusterset::Member;
 use crate::model::{Desired, ServiceRef};
-
-/// The group of the Multi-Cluster Services API with the version that is read and written.
-const API: &str = "/apis/multicluster.x-k8s.io/v1beta1";
 
 impl Kubernetes {
     /// All exports of the cluster.
@@ -26,7 +24,7 @@ impl Kubernetes {
     /// Returns an error if a list or a Service could not be read, also if the API is not installed: an export that was
     /// not read is never taken for one that is gone.
     pub async fn exports(&self, member: &Member) -> Result<Desired, Error> {
-        let exports = self.list_exports(&format!("{API}/serviceexports")).await?;
+        let exports = self.list_exports(&Resource::ServiceExports.path()).await?;
         self.with_services(exports, member).await
     }
 
@@ -123,5 +121,5 @@ fn is_absent(status: &Status) -> bool {
 }
 
 fn path(namespace: &str) -> String {
-    format!("{API}/namespaces/{namespace}/serviceexports")
+    Resource::ServiceExports.path_in(namespace)
 }

@@ -26,8 +26,7 @@ impl Kubernetes {
     /// # Errors
     /// Returns an error if a page could not be read.
     pub async fn objects(&self, resource: Resource, labels: &str) -> Result<Vec<Value>, Error> {
-        let path = format!("{}/{}", resource.api(), resource.plural());
-        self.list_objects(resource, &path, labels).await
+        self.list_objects(resource, &resource.path(), labels).await
     }
 
     /// The same in one namespace.
@@ -40,8 +39,7 @@ impl Kubernetes {
         namespace: &str,
         labels: &str,
     ) -> Result<Vec<Value>, Error> {
-        let path = Named { resource, namespace, name: "" }.path();
-        self.list_objects(resource, &path, labels).await
+        self.list_objects(resource, &resource.path_in(namespace), labels).await
     }
 
     async fn list_objects(

@@ -31,7 +31,7 @@ impl Resource {
         }
     }
 
-    pub(super) fn api(self) -> &'static str {
+    fn api(self) -> &'static str {
         match self {
             Self::Namespaces | Self::Services => "/api/v1",
             Self::EndpointSlices => "/apis/discovery.k8s.io/v1",
@@ -40,10 +40,22 @@ impl Resource {
     }
 }
 
+impl Resource {
+    /// The path of all objects.
+    pub(super) fn path(self) -> String {
+        format!("{}/{}", self.api(), self.plural())
+    }
+
+    /// The path of the objects of a namespace.
+    pub(super) fn path_in(self, namespace: &str) -> String {
+        format!("{}/namespaces/{namespace}/{}", self.api(), self.plural())
+    }
+}
+
 impl Named<'_> {
+    /// The path of the objects beside it.
     pub(super) fn path(&self) -> String {
-        let Self { resource, namespace, .. } = self;
-        format!("{}/namespaces/{namespace}/{}", resource.api(), resource.plural())
+        self.resource.path_in(self.namespace)
     }
 
     pub(super) fn failed(&self, verb: &str, error: kube::Error) -> Error {

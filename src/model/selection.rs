@@ -43,6 +43,18 @@ impl Selection {
         Self::Only { namespaces, services, shards, held }
     }
 
+    /// The selected Services, if they are selected by name alone.
+    pub fn names(&self) -> Option<&BTreeSet<ServiceRef>> {
+        match self {
+            Self::Only { namespaces, services, shards, .. }
+                if namespaces.is_empty() && shards.is_empty() =>
+            {
+                Some(services)
+            }
+            _ => None,
+        }
+    }
+
     /// The holds that a run inherits. A full sync inherits none.
     pub fn held(&self) -> Held {
         match self {

@@ -1,17 +1,14 @@
 //! The conditions of the exports of a cluster, from their outcomes and the conflicts of their names.
 
-use std::collections::BTreeMap;
-
 use futures_util::{StreamExt, stream};
 use serde_json::json;
 
 use super::{Invocation, Joined, Published};
 use crate::clusterset::conditions::{ExportOutcome, ObservedExport, conditions_to_apply};
 use crate::error::chain;
-use crate::import::sources::{Members, Overlay};
+use crate::import::sources::Members;
 use crate::kubernetes::objects::{Named, Resource};
-use crate::model::clusterset::ClusterId;
-use crate::model::{Condition, Registry, ServiceRef};
+use crate::model::{Condition, ServiceRef};
 use crate::report::{ClustersetLine, Mode};
 
 /// The number of statuses that are written at once.
@@ -23,10 +20,8 @@ impl Invocation<'_> {
         &self,
         joined: &Joined,
         published: &Published,
-        registry: &Registry,
-        overlay: &BTreeMap<ClusterId, Overlay>,
+        members: &Members<'_>,
     ) -> (Vec<ClustersetLine>, Vec<ClustersetLine>) {
-        let members = Members::new(registry, &joined.member.clusterset, overlay);
         let (mut conflicts, mut held_back) = (Vec::new(), Vec::new());
         let mut statuses = Vec::new();
         for (service, outcome) in &published.exported.outcomes {

@@ -1,8 +1,6 @@
 //! A cluster in its clusterset, in one invocation: it joins (who it is, and the objects of its imports), its exports are
 //! published, then those of all members are imported into it, and its exports get their `conditions`.
 
-use std::collections::BTreeMap;
-
 use tokio::time::timeout_at;
 
 use super::Invocation;
@@ -15,7 +13,7 @@ use crate::import::plan::OwnerLabel;
 use crate::import::sources::{Members, Overlay};
 use crate::import::{Imported, Importing};
 use crate::model::clusterset::{ClusterId, Member};
-use crate::model::{ClusterArn, Flow, Owner, Registry, Selection};
+use crate::model::{ClusterArn, Flow, Owner, Selection};
 use crate::publish::Options;
 use crate::publish::exports::{self, Exported};
 use crate::publish::observe::{self, SharedRegistry, Source, World};
@@ -70,29 +68,26 @@ impl Invocation<'_> {
             });
         }
         let settings = &cluster.membership;
-        let needs = |is_set: bool, name| async move {
-            if is_set { Ok(None) } else { kubernetes.cluster_property(name).await }
-        };
-        let properties =
-            tokio::try_join!(needs(false, CLUSTER_PROPERTY), needs(false, CLUSTERSET_PROPERTY),);
+        let properties = tokio::try_join!(
+            kubernetes.cluster_property(CLUSTER_PROPERTY),
+            kubernetes.cluster_property(CLUSTERSET_PROPERTY),
+        );
         let (of_cluster, clusterset) = properties.map_err(failed)?;
         let stated = Stated { cluster: of_cluster, clusterset };
         let (cluster_id, clusterset) = (settings.cluster_id.as_ref(), settings.clusterset.as_ref());
         let member = identity::member(cluster_id, clusterset, &stated)
             .map_err(|reason| no_member(&reason))?;
         let owner = OwnerLabel::new(&self.settings.owner_id);
-        let objects = match (multi_cluster.imports(), selection) {
+        let objects = match (multi_cluster.imports(), selection.names()) {
             (false, _) => None,
-            (true, Selection::Only { namespaces, services, shards, .. })
-                if namespaces.is_empty() && shards.is_empty() =>
-            {
+            (true, Some(services)) => {
                 let mut objects = Objects::default();
                 for service in services {
                     objects.add(Objects::of(kubernetes, service).await.map_err(failed)?);
                 }
                 Some(objects)
             }
-            (true, _) => Some(Objects::read(kubernetes, &owner).await.map_err(failed)?),
+            (true, None) => Some(Objects::read(kubernetes, &owner).await.map_err(failed)?),
         };
         if let Some(import) = objects.as_ref().and_then(|objects| objects.of_aws(&owner)) {
             return Err(another_controller(&format!("ServiceImport {import} is its own")));
@@ -147,12 +142,10 @@ impl Invocation<'_> {
     pub async fn import(
         &self,
         joined: &Joined,
-        registry: &Registry,
-        overlay: &BTreeMap<ClusterId, Overlay>,
+        members: &Members<'_>,
         selection: &Selection,
     ) -> Option<Imported> {
         let objects = joined.objects.as_ref()?;
-        let members = Members::new(registry, &joined.member.clusterset, overlay);
         let importing = Importing {
             kubernetes: &joined.connection.kubernetes,
             owner: &joined.owner,
@@ -164,7 +157,7 @@ impl Invocation<'_> {
             now: self.now,
             deadline: self.deadline,
         };
-        Some(importing.run(&members, selection).await)
+        Some(importing.run(members, selection).await)
     }
 }
 
@@ -206,7 +199,7 @@ fn unread(error: &dyn std::error::Error) -> Obstacle {
 
 /// AWS's controller deregisters everything under its cluster id that it did not register, and deletes imports without
 /// endpoints, so the two never run for one cluster.
-pub(super) fn another_controller(sign: &str) -> Obstacle {
+fn another_controller(sign: &str) -> Obstacle {
     let detail = format!(
         "the AWS Cloud Map MCS Controller runs in this cluster, or did: {sign}; nothing is exported or imported here"
     );

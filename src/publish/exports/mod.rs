@@ -10,12 +10,12 @@
 mod outcome;
 mod records;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use tokio::time::timeout_at;
 
 use super::observe::{self, World};
-use super::plan::{Basis, Claimed, Holders, Observation, plan};
+use super::plan::Claimed;
 use super::{Options, Published, Task, carry_out};
 use crate::clusterset::conditions::ExportOutcome;
 use crate::model::clusterset::Member;
@@ -107,28 +107,17 @@ pub async fn publish(
         Ok(kept) => kept,
         Err(refused) => return Ok(Err(refused)),
     };
-    let (observation, affected) = (&observed.observation, &observed.affected);
-    let ended = kept.ended(&observed, &plan(observed.basis()), selection);
-    let mut reports = Vec::new();
-    reports.push(kept.take_away(&ended, options).await);
+    let observation = &observed.observation;
+    let ended = kept.ended(&observed, selection);
+    let taken_away = kept.take_away(&ended, options).await;
     let task = Task::Sync(world);
     let Published { report, held_back, leaving } =
         carry_out(&task, observed.basis(), options).await;
     world.note_what_is_held(observed.basis(), report.guard.is_some());
     let outcomes = outcome::before_records(&observed, &report, &held_back);
     let (written, outcomes) = kept.write(observation, outcomes, (selection, options)).await;
-    reports.push(written);
-    let report = reports.into_iter().fold(report, ClusterReport::with);
-    let outcomes = outcomes.into_iter().filter(|(service, _)| affected.contains(service)).collect();
+    let report = report.with(taken_away).with(written);
     let claimed = Claimed::of(observation, leaving);
     let desired = observed.observation.desired;
     Ok(Ok(Exported { report, claimed, desired, outcomes }))
-}
-
-/// A basis that is about no Service of the cluster.
-fn of_records<'a>(
-    observation: &'a Observation,
-    (holders, affected): &'a (Holders, BTreeSet<ServiceRef>),
-) -> Basis<'a> {
-    Basis { observation, holders, affected }
 }

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::Refused;
 use super::outcome::{Stands, failures};
-use super::{Refused, of_records};
 use crate::clusterset::conditions::ExportOutcome;
 use crate::clusterset::id::{self, CLUSTER_RECORD};
 use crate::clusterset::record::{self, ClusterRecord, ExportRecord, Record, WrittenExport};
@@ -12,7 +12,7 @@ use crate::model::{
     Attributes, Place, Selection, ServiceKey, ServiceName, ServiceRef, SignedDuration, Timestamp,
 };
 use crate::publish::observe::World;
-use crate::publish::plan::{Holders, Observation, Observed, Plan, Records, no_service};
+use crate::publish::plan::{Basis, Holders, Observation, Observed, Records, no_service, plan};
 use crate::publish::{Options, Published, Task, carry_out};
 use crate::report::ClusterReport;
 
@@ -81,24 +81,23 @@ impl<'w> Kept<'w> {
 
     /// The Services with a record that are not exported any more. A Service of which the guard holds instances is
     /// exported until they go.
-    pub(super) fn ended(
-        &self,
-        observed: &Observed,
-        plan: &Plan,
-        selection: &Selection,
-    ) -> BTreeSet<ServiceRef> {
-        let observation = &observed.observation;
+    pub(super) fn ended(&self, observed: &Observed, selection: &Selection) -> BTreeSet<ServiceRef> {
+        let exported = &observed.observation.desired.services;
+        let is_gone =
+            |service: &ServiceRef| selection.contains(service) && !exported.contains_key(service);
+        let records = self.observation.marked(&self.key);
+        let of_exports = records.filter(|record| record.id != CLUSTER_RECORD);
+        let mut ended: BTreeSet<ServiceRef> =
+            of_exports.map(|record| record.service).filter(is_gone).collect();
+        if ended.is_empty() {
+            return ended;
+        }
+        let plan = plan(observed.basis());
         let held = plan.guard.iter().filter(|guard| guard.state.holds());
         let held: BTreeSet<&ServiceRef> =
             held.flat_map(|guard| guard.losses.iter().map(|loss| &loss.service)).collect();
-        let is_ended = |service: &ServiceRef| {
-            selection.contains(service)
-                && !observation.desired.services.contains_key(service)
-                && !held.contains(service)
-        };
-        let records = self.observation.marked(&self.key);
-        let of_exports = records.filter(|record| record.id != CLUSTER_RECORD);
-        of_exports.map(|record| record.service).filter(is_ended).collect()
+        ended.retain(|service| !held.contains(service));
+        ended
     }
 
     fn records(
@@ -111,9 +110,9 @@ impl<'w> Kept<'w> {
     }
 
     async fn apply(&self, records: &Records, options: Options) -> Published {
-        let none = (Holders::default(), BTreeSet::new());
-        let task = Task::Records(self.world.registry, records);
-        carry_out(&task, of_records(&self.observation, &none), options).await
+        let (observation, holders) = (&self.observation, &Holders::default());
+        let basis = Basis { observation, holders, affected: &BTreeSet::new() };
+        carry_out(&Task::Records(self.world.registry, records), basis, options).await
     }
 
     /// Takes the records of ended exports away.

@@ -65,8 +65,7 @@ impl SharedRegistry {
         clusterset: &ClustersetId,
         names: Option<&BTreeSet<ServiceRef>>,
     ) -> Result<Registry, Failure> {
-        let known = self.known().await;
-        if let Some(known) = known {
+        if let Some(known) = self.known().await {
             return Ok(known);
         }
         let Some(names) = names else { return self.read().await };
