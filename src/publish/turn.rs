@@ -32,12 +32,15 @@ struct Shell<'a> {
     turn: Turn<'a>,
     /// The start of the read that the next changes rest on.
     observed: Instant,
+    /// Whether it registers, and has met no other run since.
+    has_begun: bool,
 }
 
 /// Takes a turn to its end.
 pub(super) async fn run<'a>(task: &'a Task<'a>, turn: Turn<'a>, options: Options) -> Results {
     let cloud_map = task.registry().cloud_map().with(options.urgency(turn.len()));
-    let mut shell = Shell { task, cloud_map, options, turn, observed: options.observed };
+    let (observed, has_begun) = (options.observed, !task.is_sync());
+    let mut shell = Shell { task, cloud_map, options, turn, observed, has_begun };
     // Many turns wait here at a time, so their futures are kept small.
     Box::pin(shell.run()).await;
     shell.turn.into_results()
@@ -54,14 +57,10 @@ fn first_call(changes: &[Change]) -> Option<Call> {
 
 impl Shell<'_> {
     async fn run(&mut self) {
-        let mut has_begun = !self.task.is_sync();
         loop {
             match self.turn.next(self.options.deadline.is_open()) {
-                Step::Make(changes) => match first_call(&changes).filter(|_| !has_begun) {
-                    Some(call) => {
-                        has_begun = true;
-                        self.begin(call, changes).await;
-                    }
+                Step::Make(changes) => match first_call(&changes).filter(|_| !self.has_begun) {
+                    Some(call) => self.begin(call, changes).await,
                     None => self.apply(changes).await,
                 },
                 Step::Read(scope) => {
@@ -81,6 +80,7 @@ impl Shell<'_> {
 
     /// Begins to register as soon as the rates allow it, on a plan that is made again if it is old by then.
     async fn begin(&mut self, call: Call, changes: Vec<Change>) {
+        self.has_begun = true;
         let gate = async {
             // A service is created when its instances can be registered right after.
             drop(self.cloud_map.gate(Call::RegisterInstance).await);
@@ -116,6 +116,7 @@ impl Shell<'_> {
         };
         for (change, effect) in apply::apply(calls, &self.turn, changes).await {
             if effect == Effect::Contested {
+                self.has_begun = !self.task.is_sync();
                 registry.admissions().meet_another();
             }
             self.turn.record(change, effect);

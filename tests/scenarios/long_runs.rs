@@ -56,8 +56,8 @@ async fn overlapping_runs_do_not_repeat_each_others_work_and_none_fails() {
         assert!(report.ok, "{report}");
     }
     let registrations = fleet.cloud_map.count("RegisterInstance");
-    // What one run registers in the first seconds of another, that one cannot see.
-    assert!(registrations <= 1100, "{registrations} registrations for 800 instances");
+    // A registration that is under way cannot be seen.
+    assert!(registrations <= 960, "{registrations} registrations for 800 instances");
     let (calls, throttled) = (fleet.cloud_map.calls().len(), throttled(&fleet));
     assert!(throttled * 50 < calls, "{throttled} of {calls} calls throttled");
     fleet.cloud_map.behave(Behaviour::default());

@@ -80,10 +80,11 @@ impl Turn<'_> {
         self.progress = false;
     }
 
-    /// Plans the first pass again, on a read that was made before its first change.
+    /// Plans the present pass again, on a read that was made before its first change.
     pub fn refreshed(&mut self, read: Observed) {
+        let pass = self.pass;
         self.observed(read);
-        self.pass = 1;
+        self.pass = pass;
     }
 
     /// The scope to read again if the plan is old and registrations are still to be made, `changes` among them. A Cloud
