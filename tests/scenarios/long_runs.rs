@@ -9,7 +9,7 @@ use tokio::time::sleep;
 use crate::fleet::Fleet;
 use crate::run::{converge, settled, sync};
 use crate::sandbox::clock::StandInClock;
-use crate::sandbox::cloud_map::{Behaviour, Quotas};
+use crate::sandbox::cloud_map::{Behaviour, Fault, FaultKind, Quotas};
 
 /// Cloud Map as it is: 20 ms a call, two seconds an operation, an account's rates.
 fn like_the_real_one() -> Behaviour {
@@ -129,4 +129,20 @@ async fn pod_that_comes_back_while_its_instance_is_deregistered_is_registered_in
     assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1"], "{report}");
     assert_eq!(fleet.cloud_map.count("ListInstances"), 2);
     settled(&fleet, &function).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn service_that_another_writer_is_said_to_have_created_is_not_tried_without_end() {
+    let fleet = Fleet::start().await;
+    fleet.web("web", "prod", &["10.0.1.1"]);
+    let exists = FaultKind::Error(400, "ServiceAlreadyExists", "Service already exists");
+    fleet.cloud_map.inject(Fault::on("CreateService", exists).always());
+    // At half a creation a second each plan is old when its turn comes.
+    let function = fleet.function_with(&[("QUOTA_SHARE", "0.1")]).await;
+
+    let report = sync(&function).await;
+
+    assert!(!report.ok, "{report}");
+    let creations = fleet.cloud_map.count("CreateService");
+    assert!((2..=10).contains(&creations), "{creations} creations");
 }
