@@ -1,19 +1,19 @@
-//! What is to be known of a Cloud Map service and neither fails nor holds anything back: it is in the report alone.
+//! Remarks on a Cloud Map service. They are in the report alone: nothing failed, and nothing is held back.
 
-/// What is to be known of a Cloud Map service and neither fails nor holds anything back.
+/// A remark on a Cloud Map service.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Note {
-    /// The function may not read it.
+    /// The function has no right to read it.
     #[error("{0}; no Service claims it, and no instance of ours was seen in it")]
     Unread(String),
-    /// Other clusters have a say in the TTL.
+    /// Other clusters also decide the TTL.
     #[error(
         "ttl {wanted} is requested, and the records have {present}: other clusters also have instances under this name ({}); the smallest TTL that any of the clusters requests applies, and a run that has not read all of them only lowers it", others.join(", ")
     )]
     TtlWaits {
-        /// The TTL that this cluster asks for.
+        /// The TTL that this cluster requests.
         wanted: u32,
-        /// The TTL that the records have after this run.
+        /// The TTL of the records after this run.
         present: String,
         /// The names of the other clusters.
         others: Vec<String>,
@@ -21,7 +21,7 @@ pub enum Note {
 }
 
 impl Note {
-    /// The word that it begins with in a report.
+    /// Its first word in a report.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Unread(_) => "not read",

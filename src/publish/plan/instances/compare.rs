@@ -1,5 +1,5 @@
-//! Compares the instances that the holders of a name want in a Cloud Map service with those of ours in it: which are
-//! new, which differ, which are as they should be, and which no endpoint asks for.
+//! Compares the instances that the holders of a name request in a Cloud Map service with our instances in it. Each
+//! instance is new, different, equal, or requested by no endpoint.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,14 +14,14 @@ use crate::model::{Attributes, Health, ServiceKey};
 use crate::publish::plan::change::describe;
 use crate::publish::plan::{DeregisterReason, Difference, Observation, Reason, Setting};
 
-/// Compares the instances that each holder wants, the oldest first, with those registered under `key`.
+/// Compares the instances that each holder wants, the oldest first, with our instances under `key`.
 pub fn compare(observation: &Observation, key: &ServiceKey, mut all: Vec<Wanted>) -> ByHolder {
     let tells_ports_apart = all.first().is_some_and(|wanted| wanted.tells_ports_apart);
     let present = Present::of(observation, key, tells_ports_apart);
     assign_shared(&mut all, &present);
     let comparing = Comparing { kept: present.kept_for(&all), present: &present, all: &all };
     let mut compared: Vec<Comparison> = all.iter().map(|it| comparing.of_holder(it)).collect();
-    comparing.add_unasked(&mut compared);
+    comparing.add_unrequested(&mut compared);
     let finished = all.into_iter().zip(compared).map(|(wanted, comparison)| {
         (wanted.holder.clone(), Box::new(comparison.finish(wanted, &present)))
     });
@@ -80,7 +80,7 @@ impl Comparing<'_> {
         comparison.add(id, diff);
     }
 
-    /// How an instance of ours differs from the attributes wanted for it, and why it stays so, if it does.
+    /// The difference between an instance of ours and its wanted attributes, and the reasons if it cannot be rewritten.
     fn diff(
         &self,
         wanted: &Wanted,
@@ -91,7 +91,7 @@ impl Comparing<'_> {
         let present = self.present.ours[id].attributes;
         let attributes = wanted.attributes_over(attributes, self.present.health(id));
         let health = self.present.health_difference(id, &attributes);
-        // Most instances of a world in step are equal to the wanted ones. Copies of these would take most of the time.
+        // If Cloud Map is in step, all instances are equal to the wanted ones. Copying them would take most of the time.
         if *present == *attributes {
             return (unchanged_but(health, present), Vec::new());
         }
@@ -130,9 +130,9 @@ impl Comparing<'_> {
         }
     }
 
-    /// Adds the instances of ours that are kept for no wanted one. Those that are marked for no holder of the name are
-    /// counted with the oldest.
-    fn add_unasked(&self, compared: &mut [Comparison]) {
+    /// Adds our instances that are kept for no wanted instance. An instance that is marked for no holder of the name is
+    /// counted for the oldest holder.
+    fn add_unrequested(&self, compared: &mut [Comparison]) {
         let used: BTreeSet<&String> = self.kept.values().copied().collect();
         for id in self.present.ours.keys().filter(|id| !used.contains(*id)) {
             let marked =
@@ -149,8 +149,8 @@ impl Comparing<'_> {
         }
     }
 
-    /// Whether an instance that no endpoint asks for stays: its holder keeps such instances, or it may be that of an
-    /// endpoint that could not be shaped.
+    /// Whether an instance that no endpoint requests stays. It stays if its holder keeps such instances, or if it may
+    /// belong to an endpoint for which no instance could be derived.
     fn stays(&self, id: &String, wanted: &Wanted, is_marked: bool) -> bool {
         let identity = &self.present.ours[id].identity;
         let mut unclear = self.all.iter().flat_map(|wanted| &wanted.unclear);
@@ -158,7 +158,7 @@ impl Comparing<'_> {
             || unclear.any(|unclear| identity.addresses().any(|it| it == *unclear))
     }
 
-    /// Why an instance goes.
+    /// The reason for removing an instance.
     fn surplus(&self, id: &String, wanted: &Wanted) -> DeregisterReason {
         let identity = &self.present.ours[id].identity;
         let mut instances = self.all.iter().flat_map(|wanted| wanted.instances.values());
@@ -177,7 +177,7 @@ impl Comparing<'_> {
 }
 
 impl Comparison {
-    /// Adds all that is not about single instances.
+    /// Adds the changes and remarks that concern the whole Cloud Map service.
     fn finish(mut self, wanted: Wanted, present: &Present) -> Self {
         if wanted.keeps_last_set() {
             self.held_back.push(Reason::NoneReady { kept: self.unchanged() });
@@ -193,7 +193,7 @@ impl Comparison {
     }
 }
 
-/// The fate of an instance whose attributes stay.
+/// The difference of an instance whose attributes are equal.
 fn unchanged_but(health: Option<HealthDifference>, present: &Attributes) -> InstanceDiff {
     health.map_or(InstanceDiff::Same, |difference| InstanceDiff::HealthDiffers {
         address: describe(present),
@@ -201,7 +201,7 @@ fn unchanged_but(health: Option<HealthDifference>, present: &Attributes) -> Inst
     })
 }
 
-/// Why Cloud Map does not take the attributes of an instance, if it does not.
+/// The limit of Cloud Map that the attributes of an instance exceed.
 fn attribute_limit(instance: &str, attributes: &Attributes) -> Option<Reason> {
     let instance = instance.to_owned();
     rewrite::beyond_limits(attributes).map(|problem| Reason::AttributeLimit { instance, problem })

@@ -1,5 +1,5 @@
-//! The instances that a holder of a name asks for, against those of ours in that Cloud Map service: one
-//! [`InstanceDiff`] for each, by its id, and all that follows from them. [`super::compare`] makes it.
+//! The differences between the instances that a holder of a name requests and our instances in that Cloud Map service:
+//! an [`InstanceDiff`] for each instance id, and the changes that follow. [`super::compare`] creates them.
 
 use std::collections::BTreeMap;
 use std::mem::take;
@@ -10,61 +10,61 @@ use crate::publish::plan::{
     Change, DeregisterReason, Difference, NewService, Note, Place, Reason, ServiceUpdate,
 };
 
-/// The fate of one instance. [`Comparison::take_changes`] leaves the kind alone.
+/// The difference of one instance. [`Comparison::take_changes`] keeps the variant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InstanceDiff {
-    /// It is to be registered.
+    /// It must be registered.
     New(Attributes),
-    /// It is to be registered again.
+    /// It must be registered again.
     Differs {
-        /// All its attributes.
+        /// All attributes to register.
         attributes: Attributes,
-        /// Those that differ.
+        /// The attributes that differ.
         differences: Vec<Difference>,
-        /// Whether it has other addresses than its endpoint, which is not found there until that is put right.
+        /// Whether its addresses are not those of its endpoint. The endpoint cannot be discovered until they are corrected.
         stale_address: bool,
     },
-    /// Its health alone is not as it should be.
+    /// Only its health differs.
     HealthDiffers {
-        /// Its address, for the reader.
+        /// Its address, for the report.
         address: String,
         /// The present and the wanted health.
         difference: HealthDifference,
     },
-    /// It stays as it is.
+    /// It is as requested.
     Same,
-    /// No endpoint of the holder asks for it.
+    /// No endpoint of the holder requests it.
     Surplus(DeregisterReason),
 }
 
-/// How one Cloud Map service differs from the claim and endpoints of one holder of the name.
+/// The differences between a Cloud Map service and the claim and endpoints of one holder of the name.
 #[derive(Clone, Debug, Default)]
 pub struct Comparison {
-    /// The service is to be created first.
+    /// The service, if it must be created first.
     pub create: Option<NewService>,
     /// The change of the service itself.
     pub update: Option<ServiceUpdate>,
     /// A remark on the service for the report.
     pub note: Option<Note>,
-    /// The instances by id, except for those that stay as they are.
+    /// The instances by id, except those that are as requested.
     pub(super) instances: BTreeMap<String, InstanceDiff>,
-    /// The number of instances that stay as they are. In a world in step these are all, so their ids are not copied.
+    /// The number of instances that are as requested. If Cloud Map is in step, these are all, so their ids are not copied.
     pub(super) unchanged: usize,
-    /// Whether an endpoint asks for an instance here.
+    /// Whether an endpoint requests an instance here.
     pub has_endpoints: bool,
-    /// Whether one of those is found here already, marked for a holder of the name.
+    /// Whether one of the requested instances is registered, and marked for a holder of the name.
     pub has_registered: bool,
-    /// Whether another holder is to register an instance that this one asks for, too.
+    /// Whether another holder has yet to register an instance that this holder also requests.
     pub pending_elsewhere: bool,
-    /// Why something is held back.
+    /// The reasons for held-back requests.
     pub held_back: Vec<Reason>,
 }
 
-/// Every name that was compared, by holder.
+/// The comparisons of all names.
 #[derive(Clone, Debug, Default)]
 pub struct Compared(BTreeMap<ServiceKey, ByHolder>);
 
-/// The comparisons under one name, by holder. Boxed: a node of the map has room for eleven, and mostly holds one.
+/// The comparisons under one name, by holder. Boxed, since a map node has room for eleven and usually has one.
 pub type ByHolder = BTreeMap<ServiceRef, Box<Comparison>>;
 
 impl Compared {
@@ -93,12 +93,12 @@ impl Comparison {
         }
     }
 
-    /// Whether an instance was added that does not stay as it is.
+    /// Whether a difference of this instance was added.
     pub(super) fn changes_instance(&self, id: &str) -> bool {
         self.instances.contains_key(id)
     }
 
-    /// Why an instance of ours goes; `None` if a holder has use for it.
+    /// The reason for removing an instance of ours. Returns `None` if a holder requests it.
     pub fn surplus(&self, instance: &str) -> Option<&DeregisterReason> {
         match self.instances.get(instance)? {
             InstanceDiff::Surplus(because) => Some(because),
@@ -106,37 +106,37 @@ impl Comparison {
         }
     }
 
-    /// How many instances stay as they are.
+    /// The number of instances that are as requested.
     pub fn unchanged(&self) -> usize {
         self.unchanged
     }
 
-    /// How many instances stay here for the holder.
+    /// The number of instances of the holder that stay registered.
     pub fn staying(&self) -> usize {
         let stays =
             |diff: &InstanceDiff| !matches!(diff, InstanceDiff::New(_) | InstanceDiff::Surplus(_));
         self.unchanged + self.count(stays)
     }
 
-    /// How many instances the holder wants here.
+    /// The number of instances that the holder requests.
     pub fn wanted(&self) -> usize {
         self.unchanged + self.count(|diff| !matches!(diff, InstanceDiff::Surplus(_)))
     }
 
-    /// Whether every endpoint that can be found here is found here.
+    /// Whether every requested instance is registered.
     pub fn is_whole(&self) -> bool {
         let is_missing = self.instances.values().any(InstanceDiff::is_missing);
         !is_missing && !self.pending_elsewhere && !self.held_back.iter().any(Reason::keeps_out)
     }
 
-    /// Whether something keeps endpoints out that does not end by itself.
+    /// Whether endpoints are missing for a reason that does not end by itself.
     pub fn is_blocked(&self) -> bool {
         let passes = |reason: &&Reason| !matches!(reason, Reason::NoneReady { .. });
         self.held_back.iter().filter(passes).any(Reason::keeps_out)
     }
 
-    /// The changes, removals aside. Moves the attributes into them: a copy of those of all instances would be the
-    /// largest part of a first sync's memory.
+    /// The changes except removals. Moves the attributes into them, since a second copy would be the largest part of the
+    /// memory of a first sync.
     pub fn take_changes(&mut self, place: &Place) -> Vec<Change> {
         let place = || place.clone();
         let create = self.create.take();
@@ -154,12 +154,12 @@ impl Comparison {
 }
 
 impl InstanceDiff {
-    /// Whether its endpoint is not found yet.
+    /// Whether its endpoint cannot be discovered yet.
     fn is_missing(&self) -> bool {
         matches!(self, Self::New(_) | Self::Differs { stale_address: true, .. })
     }
 
-    /// The change that puts it right. For a removal more has to be decided.
+    /// The change that removes the difference. Removals are decided elsewhere.
     fn take_change(&mut self, place: Place, instance: &str) -> Option<Change> {
         let instance = || instance.to_owned();
         match self {

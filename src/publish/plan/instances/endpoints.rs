@@ -1,5 +1,5 @@
-//! Turns the claims and endpoints of all holders of a name into the instances that they want there, each endpoint as
-//! `shape` says.
+//! Derives the instances that the holders of a name want from their claims and endpoints. `shape` has the rules for an
+//! endpoint.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,11 +17,11 @@ use crate::publish::plan::service::{
 };
 use crate::publish::plan::{Observation, Permit, Reason};
 
-/// The instances that all holders of `key`, the oldest first, want in the Cloud Map service under it, existing or to be
-/// created as the oldest asks.
+/// The instances that all holders of `key`, the oldest first, want in its Cloud Map service. A service that does not
+/// exist is created with the settings of the oldest.
 ///
 /// # Errors
-/// Returns the reason if nothing at all can be done there.
+/// Returns the reason if nothing can be registered there.
 pub fn wanted<'a>(
     observation: &'a Observation,
     key: &ServiceKey,
@@ -67,7 +67,7 @@ fn wanted_by<'a>(
     Ok(wanted)
 }
 
-/// How endpoints fit into the Cloud Map service, existing or to be created.
+/// The rules for endpoints in the Cloud Map service, existing or to be created.
 fn shape<'a>(
     existing: Option<&CloudMapService>,
     create: Option<&NewService>,
@@ -80,7 +80,7 @@ fn shape<'a>(
     Shape { kind, is_checked, published, claims, permit }
 }
 
-/// A holder's settings for a name, and no instance yet.
+/// The settings of a holder for a name, without instances.
 fn nothing_wanted<'a>(holder: &ServiceRef, shape: &Shape<'a>) -> Wanted<'a> {
     let Shape { published, claims, permit, .. } = *shape;
     Wanted {
@@ -130,7 +130,7 @@ fn claims<'a>(
 }
 
 impl Wanted<'_> {
-    /// Adds the instances of the endpoints to be found.
+    /// Adds the instances of the endpoints.
     fn add_endpoints(&mut self, observation: &Observation, shape: &Shape<'_>, has_check: bool) {
         let Shape { published, claims, .. } = shape;
         let custom = health::is_custom(claims, has_check).unwrap_or_else(|setting| {
@@ -154,7 +154,7 @@ impl Wanted<'_> {
         self.ready |= asks && health == Health::Healthy;
         for (identity, attributes) in instances {
             let id = new_id(&observation.owner, &self.holder, &identity);
-            self.add(id, (identity, attributes));
+            self.add(id, (identity, Box::new(attributes)));
         }
         self.held_back.extend(held_back);
         self.unclear.extend(unclear);

@@ -1,5 +1,4 @@
-//! The instances of ours under a name in Cloud Map, by id and by identity, and which of them is kept for which wanted
-//! instance.
+//! Our instances under a name in Cloud Map, by id and by identity, and the wanted instance that each is kept for.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::iter::successors;
@@ -12,11 +11,11 @@ use crate::model::{
 };
 use crate::publish::plan::Observation;
 
-/// The instances of ours under a key.
+/// Our instances under a key.
 pub struct Present<'a> {
     owner: &'a Owner,
     service: Option<&'a CloudMapService>,
-    /// The instances of ours, by id.
+    /// Our instances by id.
     pub ours: BTreeMap<&'a String, Ours<'a>>,
     by_identity: BTreeMap<Identity, Vec<&'a String>>,
 }
@@ -25,7 +24,7 @@ pub struct Present<'a> {
 pub struct Ours<'a> {
     /// All its attributes.
     pub attributes: &'a Attributes,
-    /// Its address and port, as far as the service tells ports apart.
+    /// Its addresses, and its port if the service distinguishes ports.
     pub identity: Identity,
 }
 
@@ -33,7 +32,7 @@ pub struct Ours<'a> {
 type ByNewId<'w> = BTreeMap<&'w String, (&'w Identity, &'w ServiceRef)>;
 
 impl<'a> Present<'a> {
-    /// The instances that were read under a key.
+    /// Our instances among those that were read under a key.
     pub fn of(observation: &'a Observation, key: &ServiceKey, tells_ports_apart: bool) -> Self {
         let mut ours = BTreeMap::new();
         let mut by_identity: BTreeMap<Identity, Vec<&String>> = BTreeMap::new();
@@ -46,23 +45,23 @@ impl<'a> Present<'a> {
         Self { owner: &observation.owner, service, ours, by_identity }
     }
 
-    /// The instance of ours with an identity; of several the first by id.
+    /// Our instance with an identity. If there are several, the first by id.
     pub fn found(&self, identity: &Identity) -> Option<&'a String> {
         self.by_identity.get(identity)?.first().copied()
     }
 
-    /// Whether an instance of ours is marked as this Service's.
+    /// Whether an instance of ours is marked for this Service.
     pub fn is_marked(&self, id: &String, service: &ServiceRef) -> bool {
         self.owner.marks_for(self.ours[id].attributes, service)
     }
 
     /// The id for a new instance if an instance of ours has `wanted_id` and is kept for another endpoint, as after an
-    /// exchange in a full place. Returns `None` if none is free.
+    /// exchange in a full namespace. Returns `None` if none is free.
     pub fn spare_id(&self, wanted_id: &str) -> Option<String> {
         self.ids_from(wanted_id).find(|id| !self.is_used(id))
     }
 
-    /// An id, then the one that was made for the endpoint of the instance of ours that has it, and so on.
+    /// An id, then the id for the endpoint of our instance that has the first id, and so on.
     fn ids_from(&self, first: &str) -> impl Iterator<Item = String> {
         let next = |id: &String| {
             let Ours { attributes, identity } = self.ours.get(id)?;
@@ -71,18 +70,18 @@ impl<'a> Present<'a> {
         successors(Some(first.to_owned()), next).take(self.ours.len() + 1)
     }
 
-    /// Whether an instance has this id, ours or not.
+    /// Whether any instance has this id.
     fn is_used(&self, id: &str) -> bool {
         let mut instances = self.service.iter().filter_map(|service| service.instances.as_ref());
         instances.any(|instances| instances.contains_key(id))
     }
 
-    /// The health of an instance of ours, as far as it is known.
+    /// The known health of an instance of ours.
     pub fn health(&self, id: &String) -> Health {
         health::present(self.service, id, self.ours[id].attributes)
     }
 
-    /// How its health differs from these attributes, if it is ours to write and could be read.
+    /// The difference between its health and these attributes, if we report its health and it could be read.
     pub fn health_difference(
         &self,
         id: &String,
@@ -92,7 +91,7 @@ impl<'a> Present<'a> {
         difference.filter(|_| self.health_unreadable().is_none())
     }
 
-    /// Why the health of the instances is not known, if that was tried.
+    /// The reason why the health of the instances could not be read.
     pub fn health_unreadable(&self) -> Option<&String> {
         match self.service.map(|service| &service.health) {
             Some(KnownHealth::Unreadable(problem)) => Some(problem),
@@ -100,9 +99,9 @@ impl<'a> Present<'a> {
         }
     }
 
-    /// The instance of ours that is kept for each wanted one, by the latter's new id: one with its identity, else the
-    /// one that has the new id already, since its addresses changed, say by a second one. If that one is kept for
-    /// another, because its address was edited, it is the next one on the way to a spare id that is kept for none.
+    /// Our instance that is kept for each wanted instance, by the new id of the latter. It has the same identity, or it
+    /// has the new id already, for example if the endpoint gained a second address. If that instance is kept for
+    /// another endpoint, since its address was edited, the next one on the way to a spare id is kept.
     pub fn kept_for<'w>(
         &self,
         all: impl IntoIterator<Item = &'w Wanted<'w>>,
@@ -135,8 +134,8 @@ impl<'a> Present<'a> {
         kept
     }
 
-    /// The instance of ours with the identity of each wanted one. An id that is made for another wanted instance is
-    /// left to that one, if there is a choice.
+    /// Our instance with the identity of each wanted instance. If there is a choice, an id that belongs to another wanted
+    /// instance is left to it.
     fn with_same_identity<'w>(&self, instances: &ByNewId<'w>) -> BTreeMap<&'w String, &'a String> {
         let same = instances.iter().filter_map(|(new_id, (identity, _))| {
             let found = self.by_identity.get(*identity)?;

@@ -1,4 +1,4 @@
-//! The attributes to register over an instance of ours, and whether Cloud Map takes them.
+//! The attributes for registering an instance of ours again, and Cloud Map's limits for them.
 
 use crate::clusterset::attributes::is_written;
 use crate::model::attributes::{
@@ -6,8 +6,8 @@ use crate::model::attributes::{
 };
 use crate::model::{Attributes, Flow, Health};
 
-/// Whether we set and repair an attribute of an instance of ours. A mark lists those that annotations set; any other
-/// attribute was added by hand.
+/// Whether we set and repair an attribute of an instance of ours. A mark lists the attributes from annotations. All other
+/// attributes were added by hand.
 fn is_managed(key: &str, present: &Attributes) -> bool {
     let aws = key.starts_with("AWS_") && key != INITIAL_HEALTH;
     let annotated = present.get(ANNOTATED).is_some_and(|keys| keys.split(',').any(|it| it == key));
@@ -16,12 +16,12 @@ fn is_managed(key: &str, present: &Attributes) -> bool {
     aws || annotated || exported || place || attributes::is_known_mark(key)
 }
 
-/// The attributes to register: `RegisterInstance` replaces the whole map, so attributes added by hand are sent again.
+/// The attributes to register. `RegisterInstance` replaces the whole map, so attributes added by hand are sent again.
 pub fn carry_over(present: &Attributes, wanted: &Attributes) -> Attributes {
     let others = present.iter().filter(|(key, _)| !is_managed(key, present));
     let mut rewritten: Attributes =
         others.map(|(key, value)| (key.clone(), value.clone())).collect();
-    // A registration starts the health anew, and an instance that is found by being registered is ready.
+    // A registration resets the health, and a registered instance without health reports is ready.
     if let Some(initial) = rewritten.get_mut(INITIAL_HEALTH) {
         *initial = Health::Healthy.to_string();
     }
@@ -30,7 +30,7 @@ pub fn carry_over(present: &Attributes, wanted: &Attributes) -> Attributes {
     rewritten
 }
 
-/// The excess over Cloud Map's limits: 30 attributes that are not its own, 5,000 characters in all.
+/// The limit of Cloud Map that the attributes exceed: 30 custom attributes, 5,000 characters in all.
 pub fn beyond_limits(attributes: &Attributes) -> Option<String> {
     let own = attributes.keys().filter(|key| !key.starts_with("AWS_")).count();
     let size: usize = attributes.iter().map(|(key, value)| key.len() + value.len()).sum();

@@ -1,5 +1,4 @@
-//! Several Services that share a name. An instance that more than one of them asks for, since they select the same
-//! pods, is registered for one of them.
+//! Services that share a name. If several of them select the same pod, its instance is registered for one of them.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +7,7 @@ use super::present::Present;
 use super::wanted::Wanted;
 use crate::model::ServiceRef;
 
-/// Leaves each of `all`, who are in the order of age, the instances that it may have registered.
+/// Assigns each instance to one of the holders, which are ordered by age.
 pub fn assign_shared(all: &mut [Wanted], present: &Present) {
     let holders: Vec<ServiceRef> = all.iter().map(|wanted| wanted.holder.clone()).collect();
     for wanted in &mut *all {
@@ -17,8 +16,8 @@ pub fn assign_shared(all: &mut [Wanted], present: &Present) {
     assign_each(all, present);
 }
 
-/// Takes out of `wanted` what is beyond its maximum. What is kept for it comes first, unless that is marked for
-/// another one of the holders.
+/// Removes the instances beyond the maximum from `wanted`. Registered instances have priority, unless they are marked for
+/// another holder.
 fn leave_out_beyond_maximum(wanted: &mut Wanted, present: &Present, holders: &[ServiceRef]) {
     let Some(maximum) = wanted.maximum else { return };
     let kept = present.kept_for([&*wanted]).into_iter();
@@ -34,28 +33,28 @@ fn leave_out_beyond_maximum(wanted: &mut Wanted, present: &Present, holders: &[S
     wanted.beyond_maximum = beyond.map(|id| ((*id).clone(), maximum.set_by)).collect();
 }
 
-/// Leaves every instance to one of those that ask for it: to the one it is marked for, else to the oldest. It is healthy
-/// if one of them says so.
+/// Assigns every instance to the holder it is marked for, or to the oldest that requests it. It is healthy if one of
+/// them reports it healthy.
 fn assign_each(all: &mut [Wanted], present: &Present) {
-    let mut asking: BTreeMap<Identity, Vec<usize>> = BTreeMap::new();
+    let mut requesting: BTreeMap<Identity, Vec<usize>> = BTreeMap::new();
     for (index, wanted) in all.iter().enumerate() {
         for (identity, _) in wanted.instances.values() {
-            asking.entry(identity.clone()).or_default().push(index);
+            requesting.entry(identity.clone()).or_default().push(index);
         }
     }
-    for (identity, asking) in asking {
+    for (identity, requesting) in requesting {
         let has = |index: &&usize| {
             let found = present.found(&identity);
             found.is_some_and(|id| present.is_marked(id, &all[**index].holder))
         };
-        let keeps = *asking.iter().find(has).unwrap_or(&asking[0]);
-        if asking.len() > 1 {
-            let stated = asking.iter().flat_map(|index| all[*index].health_of(&identity));
+        let keeps = *requesting.iter().find(has).unwrap_or(&requesting[0]);
+        if requesting.len() > 1 {
+            let stated = requesting.iter().flat_map(|index| all[*index].health_of(&identity));
             if let Some(best) = stated.min() {
                 all[keeps].set_health(&identity, best);
             }
         }
-        for index in asking.into_iter().filter(|index| *index != keeps) {
+        for index in requesting.into_iter().filter(|index| *index != keeps) {
             let wanted = &mut all[index];
             wanted.instances.retain(|_, (wanted, _)| *wanted != identity);
             wanted.owned_by_sharer.insert(identity.clone());
