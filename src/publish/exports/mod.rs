@@ -114,7 +114,7 @@ pub async fn publish(
     let Published { report, held_back, leaving } =
         carry_out(&task, observed.basis(), options).await;
     world.note_what_is_held(observed.basis(), report.guard.is_some());
-    let outcomes = outcome::before_records(&observed, &report, &held_back);
+    let outcomes = outcome::before_records(&observed, selection, &report, &held_back);
     let (written, outcomes) = kept.write(observation, outcomes, (selection, options)).await;
     let report = report.with(taken_away).with(written);
     let claimed = Claimed::of(observation, leaving);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::clusterset::conditions::ExportOutcome;
 use crate::clusterset::id::{self, CLUSTER_RECORD};
-use crate::model::{ServiceExport, ServiceRef};
+use crate::model::{Selection, ServiceExport, ServiceRef};
 use crate::publish::Published;
 use crate::publish::plan::{HeldBack, Observed, Reason, no_service};
 use crate::report::{ChangeLine, ChangeResult, ClusterReport};
@@ -17,14 +17,17 @@ pub(super) enum Stands {
     Not(ExportOutcome),
 }
 
-/// The state of each export that the run is about.
+/// The state of each export that the run is about. One that cannot be exported is none of the affected Services, unless
+/// it has instances from before.
 pub(super) fn before_records(
     observed: &Observed,
+    selection: &Selection,
     report: &ClusterReport,
     held_back: &[HeldBack],
 ) -> BTreeMap<ServiceRef, Stands> {
     let exports = observed.observation.desired.exports.iter();
-    let selected = exports.filter(|(service, _)| observed.affected.contains(*service));
+    let selected = exports
+        .filter(|(service, _)| selection.contains(service) || observed.affected.contains(*service));
     selected
         .map(|(service, export)| {
             (service.clone(), of_export(observed, (service, export), report, held_back))
