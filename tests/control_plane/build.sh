@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Builds the programs of the real control plane: etcd, kubernetes (kube-apiserver
-# and kube-controller-manager) and token-verifier; and copies the CustomResourceDefinitions
-# of the Multi-Cluster Services API to where they are. What is up to date is skipped.
+# and kube-controller-manager), token-verifier and, if asked for, those of a node: kubelet
+# and coredns; and copies the CustomResourceDefinitions of the Multi-Cluster Services API
+# to where they are. What is up to date is skipped.
 #
-#   build.sh [--controllers]
+#   build.sh [--controllers] [--node]
 #
 # Ends with status 3 where Go is missing or too old.
 #
@@ -24,9 +25,10 @@ up_to_date() { # binary, module folder
     [[ -x $1 && -z $(find "$2" "$sources/build.sh" -newer "$1" -type f ! -name '*_test.go' -print -quit) ]]
 }
 
-demand_go() { # module folder, what for
-    if ! (cd "$1" && go list -m >/dev/null); then
-        echo "$2 needs Go 1.24 or newer on the PATH" >&2
+# CoreDNS wants the newest Go of all, and nobody should find that out when the rest is built.
+demand_go() { # what for
+    if ! (cd "$sources/coredns" && go list -m >/dev/null); then
+        echo "$1 needs Go 1.25 or newer on the PATH" >&2
         exit 3
     fi
 }
@@ -36,7 +38,7 @@ build() { # binary name, module folder, linker flags
     if up_to_date "$binary" "$module"; then
         return
     fi
-    demand_go "$module" "building $1"
+    demand_go "building $1"
     echo "building $1 in $binaries" >&2
     # Renamed into place, so that whoever runs the binary meanwhile never finds half of it.
     (cd "$module" && go build -ldflags "-s -w ${3:-}" -o "$binary.$$" .)
@@ -49,12 +51,16 @@ copy_multi_cluster_crds() {
     if [[ -f $folder/go.mod ]] && cmp --silent "$module/go.mod" "$folder/go.mod"; then
         return
     fi
-    demand_go "$module" "getting the CRDs of the Multi-Cluster Services API"
+    demand_go "getting the CRDs of the Multi-Cluster Services API"
     of_module=$(cd "$module" && go list -f '{{.Dir}}' sigs.k8s.io/mcs-api/config/crd)
     mkdir -p "$folder"
     install -m 644 "$of_module"/*.yaml "$folder"
     # Last: it says what the folder is of.
     install -m 644 "$module/go.mod" "$folder"
+}
+
+asked_for() { # option, arguments of this script
+    [[ " ${*:2} " == *" $1 "* ]]
 }
 
 mkdir -p "$binaries"
@@ -63,10 +69,14 @@ build token-verifier token_verifier
 if [[ -z ${KUBEBUILDER_ASSETS:-} ]]; then
     build etcd etcd
 fi
-if [[ -z ${KUBEBUILDER_ASSETS:-} || ${1:-} == --controllers ]]; then
+if [[ -z ${KUBEBUILDER_ASSETS:-} ]] || asked_for --controllers "$@"; then
     # Without these every client sees the version v0.0.0-master.
     version=k8s.io/component-base/version
     minor=${release#v1.} && minor=${minor%%.*}
     build kubernetes kubernetes \
         "-X $version.gitVersion=$release -X $version.gitMajor=1 -X $version.gitMinor=$minor"
+fi
+if asked_for --node "$@"; then
+    build kubelet kubelet
+    build coredns coredns
 fi

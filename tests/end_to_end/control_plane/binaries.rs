@@ -2,6 +2,7 @@
 //! kube-apiserver taken from `KUBEBUILDER_ASSETS` where that is set (the envtest convention).
 
 use std::fmt;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -17,7 +18,7 @@ pub struct Unavailable;
 impl fmt::Display for Unavailable {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(
-            "no real control plane: building one needs Go 1.24 or newer \
+            "no real control plane: building one needs Go 1.25 or newer \
              (tests/control_plane/build.sh), also where KUBEBUILDER_ASSETS gives etcd and \
              kube-apiserver",
         )
@@ -35,25 +36,18 @@ pub(super) struct Binaries {
 impl Binaries {
     /// Builds what is missing or out of date; what the build says goes to the terminal.
     pub(super) async fn find_or_build(controllers: bool) -> Result<Self, Unavailable> {
-        // Tests of one process start at once, and two first builds would take twice as long.
-        static ONE_BUILD: Mutex<()> = Mutex::const_new(());
-        let _guard = ONE_BUILD.lock().await;
-
+        build(controllers.then_some("--controllers")).await?;
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let mut build = tokio::process::Command::new(root.join("tests/control_plane/build.sh"));
-        if controllers {
-            build.arg("--controllers");
-        }
-        let status = build.status().await.expect("bash runs build.sh");
-        if status.code() == Some(NO_GO) {
-            return Err(Unavailable);
-        }
-        assert!(status.success(), "tests/control_plane/build.sh failed: {status}");
         Ok(Self {
             built: folder_in("CLOUD_MAP_SYNC_CONTROL_PLANE")
                 .unwrap_or_else(|| root.join("target/control-plane")),
             assets: folder_in("KUBEBUILDER_ASSETS"),
         })
+    }
+
+    /// Builds the programs of a node, too.
+    pub(super) async fn build_those_of_a_node(&self) {
+        build(Some("--node")).await.expect("what built the others builds these");
     }
 
     /// The `CustomResourceDefinitions` of the Multi-Cluster Services API and of `ClusterProperty`.
@@ -86,11 +80,41 @@ impl Binaries {
         self.kubernetes("kube-controller-manager")
     }
 
+    pub(super) fn coredns(&self) -> Command {
+        Command::new(self.built.join("coredns"))
+    }
+
+    pub(super) fn kubelet(&self) -> Command {
+        Command::new(self.built.join("kubelet"))
+    }
+
+    /// The kubelet's program by another name.
+    pub(super) fn nslookup(&self) -> Command {
+        let mut command = self.kubelet();
+        command.arg0("nslookup");
+        command
+    }
+
     fn kubernetes(&self, program: &str) -> Command {
         let mut command = Command::new(self.built.join("kubernetes"));
         command.arg(program);
         command
     }
+}
+
+async fn build(option: Option<&str>) -> Result<(), Unavailable> {
+    // Tests of one process start at once, and two first builds would take twice as long.
+    static ONE_BUILD: Mutex<()> = Mutex::const_new(());
+    let _guard = ONE_BUILD.lock().await;
+
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/control_plane/build.sh");
+    let mut build = tokio::process::Command::new(script);
+    let status = build.args(option).status().await.expect("bash runs build.sh");
+    if status.code() == Some(NO_GO) {
+        return Err(Unavailable);
+    }
+    assert!(status.success(), "tests/control_plane/build.sh failed: {status}");
+    Ok(())
 }
 
 /// Absolute, because the programs do not run where the test does.

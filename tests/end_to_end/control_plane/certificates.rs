@@ -10,22 +10,37 @@ use rcgen::{
 
 pub(super) const SERVER_CERTIFICATE: &str = "kube-apiserver.crt";
 pub(super) const SERVER_KEY: &str = "kube-apiserver.key";
+/// Of the authority that signed the others.
+pub(super) const AUTHORITY_CERTIFICATE: &str = "authority.crt";
+/// With which kube-apiserver shows a kubelet who it is.
+pub(super) const KUBELET_CLIENT_CERTIFICATE: &str = "kubelet-client.crt";
+pub(super) const KUBELET_CLIENT_KEY: &str = "kubelet-client.key";
+pub(super) const KUBELET_CERTIFICATE: &str = "kubelet.crt";
+pub(super) const KUBELET_KEY: &str = "kubelet.key";
 pub(super) const SERVICE_ACCOUNT_KEY: &str = "service-accounts.key";
 pub(super) const SERVICE_ACCOUNT_PUBLIC_KEY: &str = "service-accounts.pub";
 
-/// Makes kube-apiserver's certificate and the key of `ServiceAccount` tokens; returns the certificate
-/// of the authority that signed the former, as PEM.
+/// Makes the certificates of kube-apiserver and of a kubelet, and the key of `ServiceAccount` tokens; returns the
+/// certificate of the authority that signed the former, as PEM.
 pub(super) fn write(folder: &Path) -> String {
     let authority = authority();
-    let server_key = new_key();
-    let certificate = server().signed_by(&server_key, &authority).expect("the authority signs");
     let accounts = new_key();
-    for (name, content) in [
-        (SERVER_CERTIFICATE, certificate.pem()),
-        (SERVER_KEY, server_key.serialize_pem()),
+    let mut files = vec![
+        (AUTHORITY_CERTIFICATE, authority.pem()),
         (SERVICE_ACCOUNT_KEY, accounts.serialize_pem()),
         (SERVICE_ACCOUNT_PUBLIC_KEY, accounts.public_key_pem()),
+    ];
+    for (certificate, key, usage) in [
+        (SERVER_CERTIFICATE, SERVER_KEY, ExtendedKeyUsagePurpose::ServerAuth),
+        (KUBELET_CERTIFICATE, KUBELET_KEY, ExtendedKeyUsagePurpose::ServerAuth),
+        (KUBELET_CLIENT_CERTIFICATE, KUBELET_CLIENT_KEY, ExtendedKeyUsagePurpose::ClientAuth),
     ] {
+        let own = new_key();
+        let signed = of_this_machine(usage).signed_by(&own, &authority);
+        files.push((certificate, signed.expect("the authority signs").pem()));
+        files.push((key, own.serialize_pem()));
+    }
+    for (name, content) in files {
         fs::write(folder.join(name), content).expect("the folder of the test is writable");
     }
     authority.pem()
@@ -39,10 +54,10 @@ fn authority() -> CertifiedIssuer<'static, KeyPair> {
     CertifiedIssuer::self_signed(parameters, new_key()).expect("a key signs its own certificate")
 }
 
-fn server() -> CertificateParams {
+fn of_this_machine(usage: ExtendedKeyUsagePurpose) -> CertificateParams {
     let names = ["127.0.0.1", "localhost"].map(String::from);
     let mut parameters = CertificateParams::new(names).expect("valid names");
-    parameters.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    parameters.extended_key_usages = vec![usage];
     parameters
 }
 

@@ -4,11 +4,12 @@
 //! `binaries` finds or builds the programs, `programs` writes their files and command lines,
 //! `processes` runs them in a temporary folder until the value is dropped; `manifest` creates what a
 //! file says, `rbac` what the function's role may do, `multi_cluster` installs the Multi-Cluster Services API,
-//! `service_account` lets a pod in. No port is guessed: etcd listens on a socket in the folder, the webhook
+//! `service_account` lets a pod in, and `dns` is what answers it. No port is guessed: etcd listens on a socket in the folder, the webhook
 //! tells its port, and kube-apiserver shares one that is reserved beforehand.
 
 mod binaries;
 mod certificates;
+mod dns;
 mod manifest;
 mod multi_cluster;
 mod processes;
@@ -23,6 +24,7 @@ use tokio::net::TcpSocket;
 
 use binaries::Binaries;
 pub use binaries::Unavailable;
+pub use dns::Nameserver;
 use processes::Processes;
 
 /// The Kubernetes user name and group of the role that holds [`Credentials`].

@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 
 use super::binaries::Binaries;
 use super::certificates::{
-    SERVER_CERTIFICATE, SERVER_KEY, SERVICE_ACCOUNT_KEY, SERVICE_ACCOUNT_PUBLIC_KEY,
+    AUTHORITY_CERTIFICATE, KUBELET_CLIENT_CERTIFICATE, KUBELET_CLIENT_KEY, SERVER_CERTIFICATE,
+    SERVER_KEY, SERVICE_ACCOUNT_KEY, SERVICE_ACCOUNT_PUBLIC_KEY,
 };
 use super::{GROUP, Options};
 
@@ -24,9 +25,9 @@ const AUDIT_POLICY: &str = "audit-policy.json";
 /// What kube-apiserver records, a line of JSON for each event.
 pub(super) const AUDIT_LOG: &str = "audit.log";
 
-/// Only what the tests look at: `EndpointSlices` and Endpoints, what a Deployment makes and a deleted
+/// Only what the tests look at: `EndpointSlices` and Endpoints, what a Deployment or StatefulSet makes and a deleted
 /// Service or namespace takes with it, and the `ServiceAccounts` by which one sees that controllers work.
-const CONTROLLERS: &str = "deployment-controller,replicaset-controller,\
+const CONTROLLERS: &str = "deployment-controller,replicaset-controller,statefulset-controller,\
     endpoints-controller,endpointslice-controller,\
     endpointslice-mirroring-controller,garbage-collector-controller,namespace-controller,\
     serviceaccount-controller";
@@ -96,6 +97,10 @@ pub(super) fn kube_apiserver(
         .arg(flag("service-account-signing-key-file", folder, SERVICE_ACCOUNT_KEY))
         .arg(flag("audit-policy-file", folder, AUDIT_POLICY))
         .arg(flag("audit-log-path", folder, AUDIT_LOG))
+        .arg("--kubelet-preferred-address-types=InternalIP")
+        .arg(flag("kubelet-certificate-authority", folder, AUTHORITY_CERTIFICATE))
+        .arg(flag("kubelet-client-certificate", folder, KUBELET_CLIENT_CERTIFICATE))
+        .arg(flag("kubelet-client-key", folder, KUBELET_CLIENT_KEY))
         .arg("--authorization-mode=RBAC")
         .arg(flag("token-auth-file", folder, ADMIN_TOKEN_FILE))
         .arg(flag("authentication-token-webhook-config-file", folder, WEBHOOK_KUBECONFIG))
@@ -125,7 +130,7 @@ pub(super) fn kube_controller_manager(
     folder: &Path,
     admin: &Value,
 ) -> Command {
-    write(folder, ADMIN_KUBECONFIG, &admin.to_string());
+    write_admin_kubeconfig(folder, admin);
     let mut command = binaries.kube_controller_manager();
     command
         .args(["--leader-elect=false", "--secure-port=0"])
@@ -133,6 +138,12 @@ pub(super) fn kube_controller_manager(
         .args(["--controllers", CONTROLLERS])
         .arg(flag("kubeconfig", folder, ADMIN_KUBECONFIG));
     command
+}
+
+/// For programs that reach kube-apiserver as administrator.
+pub(super) fn write_admin_kubeconfig(folder: &Path, admin: &Value) -> PathBuf {
+    write(folder, ADMIN_KUBECONFIG, &admin.to_string());
+    folder.join(ADMIN_KUBECONFIG)
 }
 
 /// How to reach kube-apiserver as administrator.
@@ -152,7 +163,7 @@ pub(super) fn write_kubeconfig(
     folder.join(USER_KUBECONFIG)
 }
 
-fn user_kubeconfig(endpoint: &str, authority: &str, token: &str) -> Value {
+pub(super) fn user_kubeconfig(endpoint: &str, authority: &str, token: &str) -> Value {
     let cluster =
         json!({"server": endpoint, "certificate-authority-data": STANDARD.encode(authority)});
     kubeconfig(&cluster, &json!({"token": token}))
@@ -173,10 +184,10 @@ fn etcd_address(folder: &Path) -> String {
     format!("unix://{}", folder.join("etcd.sock").display())
 }
 
-fn flag(name: &str, folder: &Path, file: &str) -> String {
+pub(super) fn flag(name: &str, folder: &Path, file: &str) -> String {
     format!("--{name}={}", folder.join(file).display())
 }
 
-fn write(folder: &Path, name: &str, content: &str) {
+pub(super) fn write(folder: &Path, name: &str, content: &str) {
     fs::write(folder.join(name), content).expect("the folder of the test is writable");
 }

@@ -1,9 +1,10 @@
 //! Services across clusters on real API servers: `blue` with its controllers and addresses of both families, `green`
 //! without controllers and with IPv4 alone. What leaves an import is removed by the garbage collector in the one, and by
 //! the next sync in the other. One story, since control planes take seconds to start; the admission policy is in force
-//! from the beginning (`admission`).
+//! from the beginning (`admission`), and a CoreDNS of each answers for what is imported (`dns`).
 
 mod admission;
+mod dns;
 mod imports;
 mod roles;
 mod unexport;
@@ -34,6 +35,7 @@ async fn export_of_a_real_cluster_is_an_import_in_every_member_until_it_ends() {
     story.headless_export_has_endpoints_and_no_ip().await;
     story.headless_export_without_ports_has_its_endpoints().await;
     story.instances_and_records_are_in_cloud_map();
+    story.names_in_clusterset_local_lead_to_the_imports().await;
 
     story.pod_that_is_not_ready_leaves_the_imports_and_one_that_comes_is_added().await;
     story.exports_in_two_clusters_are_one_import_and_their_conflict_is_told_on_both().await;
@@ -103,7 +105,7 @@ impl Story {
         blue.pod("web", "web-b", &["10.0.1.2"]).await;
         blue.pod("both", "both-a", &["10.0.2.1", "fd00::2:1"]).await;
         blue.pod("six", "six-a", &["fd00::3:1"]).await;
-        blue.stateful_pod("db", "db-0", "10.0.4.1").await;
+        blue.stateful_pod("db", "db-0", &["10.0.4.1"]).await;
         blue.pod("bare", "bare-a", &["10.0.5.1"]).await;
         blue.pod("mail", "mail-a", &["10.0.6.1"]).await;
         // A ServiceExport takes any text, and a label is not any text.

@@ -25,9 +25,9 @@ impl RealCluster {
     }
 
     /// The same of a StatefulSet, whose pods have names of their own in DNS.
-    pub async fn stateful_pod(&self, app: &str, name: &str, address: &str) {
+    pub async fn stateful_pod(&self, app: &str, name: &str, addresses: &[&str]) {
         let names = json!({"hostname": name, "subdomain": app});
-        self.running_pod(app, name, &[address], &names).await;
+        self.running_pod(app, name, addresses, &names).await;
         self.readiness(name, true).await;
     }
 

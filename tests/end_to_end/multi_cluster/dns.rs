@@ -1,0 +1,95 @@
+//! The names in `clusterset.local`, which a real CoreDNS in each member answers over the wire.
+
+use serde_json::{Value, json};
+
+use super::Story;
+use super::imports::{import, wait_until_nothing_is_left};
+use crate::control_plane::Nameserver;
+use crate::real_cluster::RealCluster;
+
+/// A name below `shop.svc.clusterset.local`, a type of record, and the answer.
+type Question<'a> = (&'a str, &'a str, &'a [&'a str]);
+
+impl Story {
+    pub(super) async fn names_in_clusterset_local_lead_to_the_imports(&mut self) {
+        let dns =
+            [self.blue.control_plane.start_dns().await, self.green.control_plane.start_dns().await];
+        for (cluster, server) in self.members().into_iter().zip(dns) {
+            let (web, both) = (ips(cluster, "web").await, ips(cluster, "both").await);
+            let six: Vec<&str> = both.iter().skip(1).map(String::as_str).collect();
+            let questions: [Question<'_>; 6] = [
+                ("web", "A", &[&web[0]]),
+                ("web", "SRV", &["80 web.shop.svc.clusterset.local."]),
+                ("both", "A", &[&both[0]]),
+                // Without IPv6 the cluster's import has no such address.
+                ("both", "AAAA", &six),
+                // Two ports of one number.
+                ("both", "SRV", &["53 both.shop.svc.clusterset.local."]),
+                ("bare", "A", &["10.0.5.1"]),
+            ];
+            assert_answers(cluster, server, &questions).await;
+        }
+        self.headless_service_of_a_stateful_set_comes().await;
+        self.assert_answers_of_both(dns, &OF_STATEFUL_SET).await;
+
+        self.blue.readiness("pair-0", false).await;
+        self.blue.wait_for_ready("pair", &["10.0.7.2", "fd00::7:2"]).await;
+        self.sync_service("blue", "pair").await;
+        self.assert_answers_of_both(dns, &[("pair", "A", &["10.0.7.2"])]).await;
+        self.blue.end_export("pair").await;
+        self.blue.delete_service("pair").await;
+        self.sync().await;
+        self.assert_answers_of_both(dns, &[("pair", "A", &[])]).await;
+        wait_until_nothing_is_left(&self.blue, "pair", "none").await;
+        self.converge().await;
+    }
+
+    async fn assert_answers_of_both(&self, dns: [Nameserver; 2], questions: &[Question<'_>]) {
+        for (cluster, server) in self.members().into_iter().zip(dns) {
+            assert_answers(cluster, server, questions).await;
+        }
+    }
+
+    async fn headless_service_of_a_stateful_set_comes(&mut self) {
+        let of_both = json!({"clusterIP": "None", "ipFamilyPolicy": "RequireDualStack"});
+        self.blue.service("pair", &json!({}), &of_both).await;
+        self.blue.stateful_pod("pair", "pair-0", &["10.0.7.1", "fd00::7:1"]).await;
+        self.blue.stateful_pod("pair", "pair-1", &["10.0.7.2", "fd00::7:2"]).await;
+        self.blue.export("pair", &json!({})).await;
+        let ready = ["10.0.7.1", "10.0.7.2", "fd00::7:1", "fd00::7:2"];
+        self.blue.wait_for_ready("pair", &ready).await;
+        self.converge().await;
+    }
+}
+
+const OF_STATEFUL_SET: [Question<'_>; 5] = [
+    ("pair", "A", &["10.0.7.1", "10.0.7.2"]),
+    ("pair", "AAAA", &["fd00::7:1", "fd00::7:2"]),
+    ("pair-0.blue.pair", "A", &["10.0.7.1"]),
+    ("pair-1.blue.pair", "AAAA", &["fd00::7:2"]),
+    // One for each pod, as its name has the addresses of both families.
+    (
+        "pair",
+        "SRV",
+        &[
+            "8080 pair-0.blue.pair.shop.svc.clusterset.local.",
+            "8080 pair-1.blue.pair.shop.svc.clusterset.local.",
+        ],
+    ),
+];
+
+async fn ips(cluster: &RealCluster, name: &str) -> Vec<String> {
+    let import = import(cluster, name).await;
+    let ips = import["spec"]["ips"].as_array().expect("addresses").iter();
+    ips.map(|ip: &Value| ip.as_str().expect("an address").to_owned()).collect()
+}
+
+/// CoreDNS follows the API server a moment behind, and keeps an answer for seconds.
+async fn assert_answers(cluster: &RealCluster, server: Nameserver, questions: &[Question<'_>]) {
+    for (name, kind, expected) in questions {
+        let full = format!("{name}.shop.svc.clusterset.local.");
+        let what = format!("for {kind} of {full} to be {expected:?}");
+        let answered = async || cluster.control_plane.look_up(server, kind, &full) == *expected;
+        cluster.control_plane.wait_until(&what, answered).await;
+    }
+}
