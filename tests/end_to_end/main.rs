@@ -3,7 +3,8 @@
 //! call that nothing foreign was touched (`world`). `cold_start`, `long_settings`, `payloads`, `log` and
 //! `kubectl_cloudmap` need no more than that; `story`, `rules`, `readiness`, `audit_log`, `refusals`,
 //! `multi_cluster` and `forwarder` put a real Kubernetes control plane in the place of the sandbox's (`real_cluster`,
-//! `control_plane`), and are skipped where there is none to be had, but not in CI.
+//! `control_plane`), and are skipped where there is none to be had, but not in CI. `conformance` runs another project's
+//! suite there.
 
 #[path = "../sandbox/mod.rs"]
 #[allow(dead_code, unused_imports, reason = "shared with the scenarios, which use other parts")]
@@ -11,6 +12,7 @@ mod sandbox;
 
 mod audit_log;
 mod cold_start;
+mod conformance;
 mod control_plane;
 #[cfg(feature = "forwarder")]
 mod forwarder;

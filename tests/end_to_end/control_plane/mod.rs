@@ -4,12 +4,13 @@
 //! `binaries` finds or builds the programs, `programs` writes their files and command lines,
 //! `processes` runs them in a temporary folder until the value is dropped; `manifest` creates what a
 //! file says, `rbac` what the function's role may do, `multi_cluster` installs the Multi-Cluster Services API,
-//! `service_account` lets a pod in, and `dns` is what answers it. No port is guessed: etcd listens on a socket in the folder, the webhook
+//! `service_account` lets a pod in; `dns` and `kubelet` are what a node brings. No port is guessed: etcd listens on a socket in the folder, the webhook
 //! tells its port, and kube-apiserver shares one that is reserved beforehand.
 
 mod binaries;
 mod certificates;
 mod dns;
+mod kubelet;
 mod manifest;
 mod multi_cluster;
 mod processes;

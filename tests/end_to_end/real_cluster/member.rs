@@ -18,6 +18,13 @@ pub const IMPORTS: &str = "/apis/multicluster.x-k8s.io/v1beta1/namespaces/shop/s
 pub const SERVICES: &str = "/api/v1/namespaces/shop/services";
 /// The EndpointSlices of the namespace.
 pub const SLICES: &str = "/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices";
+/// Where the objects of exports and imports are, across namespaces; of Services and EndpointSlices only ours.
+pub const MEMBER_KINDS: [&str; 4] = [
+    "/apis/multicluster.x-k8s.io/v1beta1/serviceexports",
+    "/apis/multicluster.x-k8s.io/v1beta1/serviceimports",
+    "/api/v1/services?labelSelector=cloud-map-sync%2Fowner",
+    "/apis/discovery.k8s.io/v1/endpointslices?labelSelector=cloud-map-sync%2Fowner",
+];
 const PROPERTIES: &str = "/apis/about.k8s.io/v1alpha1/clusterproperties";
 
 /// What somebody wants of an API server: method, path and body.
@@ -95,10 +102,25 @@ impl RealCluster {
         self.demand((Method::POST, path.to_owned(), object)).await;
     }
 
-    /// The objects of a kind in the namespace.
+    /// The objects that a path leads to.
     pub async fn objects(&self, path: &str) -> Vec<Value> {
         let list = self.demand((Method::GET, path.to_owned(), Value::Null)).await;
         list["items"].as_array().expect("a list").clone()
+    }
+
+    /// The names of all objects that a path leads to.
+    pub async fn names_across_namespaces(&self, path: &str) -> Vec<String> {
+        let objects = self.objects(path).await.into_iter();
+        objects.map(|it| it["metadata"]["name"].as_str().unwrap_or_default().to_owned()).collect()
+    }
+
+    /// Waits until no namespace begins like this.
+    pub async fn wait_until_namespaces_are_gone(&self, beginning: &str) {
+        let gone = async || {
+            let names = self.names_across_namespaces("/api/v1/namespaces").await;
+            !names.iter().any(|name| name.starts_with(beginning))
+        };
+        self.control_plane.wait_until("for the namespaces to be gone", gone).await;
     }
 
     /// An object, if there is one of this name.
