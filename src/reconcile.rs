@@ -14,6 +14,7 @@ use crate::clients::{self, Clients, Connection};
 use crate::cloud_map::{self, Urgency};
 use crate::eks;
 use crate::error::chain;
+use crate::kubernetes::Kubernetes;
 use crate::kubernetes::desired::{self, Reading};
 use crate::model::{Flow, Notice, Owner, Registry, Selection, Timestamp};
 use crate::publish::observe::{self, ReadBy, SharedRegistry, Source, World};
@@ -111,7 +112,7 @@ impl Invocation<'_> {
         let published = publish::publish(&world, selection, self.adoption.as_ref(), options).await;
         let (report, claimed, notices) = published?;
         if self.mode == Mode::Sync {
-            self.create_events(&world, &notices).await;
+            self.create_events(&connection.kubernetes, &notices).await;
         }
         Ok((report, claimed))
     }
@@ -149,9 +150,9 @@ impl Invocation<'_> {
     }
 
     /// Creates an Event for each notice. An error is only logged, since no change depends on an Event.
-    async fn create_events(&self, world: &World<'_>, notices: &[Notice]) {
+    async fn create_events(&self, kubernetes: &Kubernetes, notices: &[Notice]) {
         let created = stream::iter(notices)
-            .map(|notice| world.kubernetes.create_event(notice))
+            .map(|notice| kubernetes.create_event(notice))
             .buffer_unordered(EVENTS_SIDE_BY_SIDE)
             .try_collect::<Vec<()>>();
         if let Ok(Err(error)) = timeout_at(self.deadline.stop(), created).await {

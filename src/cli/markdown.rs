@@ -1,11 +1,11 @@
-//! A report as Markdown, for a pull request or a ticket: a heading for each cluster, and a table with a row for each
-//! change and each held-back request.
+//! A report as Markdown, for a pull request or a ticket: a heading for each cluster, a table with a row for each change
+//! and each held-back request, and the lines of its exports and imports.
 
 use std::fmt::{self, Display, Formatter};
 
 use crate::report::{
-    ChangeLine, ChangeResult, ClusterReport, Deletion, EmptyServices, HeldBackLine, Report,
-    ServiceReport,
+    ChangeLine, ChangeResult, ClusterReport, Deletion, EmptyServices, HeldBackLine, ImportLine,
+    MultiClusterReport, Report, ServiceReport,
 };
 
 const HEADINGS: &str =
@@ -32,16 +32,39 @@ fn write_cluster(f: &mut Formatter<'_>, cluster: &ClusterReport) -> fmt::Result 
     let quiet = |service: &ServiceReport| {
         service.changes.is_empty() && service.held_back.is_empty() && service.unreadable.is_none()
     };
-    if cluster.held_back.is_empty() && cluster.services.iter().all(quiet) {
-        writeln!(f, "In sync.\n")?;
-    } else {
+    let clusterset = cluster.multi_cluster.as_ref();
+    if !cluster.held_back.is_empty() || !cluster.services.iter().all(quiet) {
         writeln!(f, "{HEADINGS}")?;
         cluster.services.iter().try_for_each(|service| write_service(f, service))?;
         cluster.held_back.iter().try_for_each(|line| write_held_back(f, "", line))?;
         writeln!(f)?;
+    } else if clusterset.is_none_or(MultiClusterReport::is_quiet) {
+        writeln!(f, "In sync.\n")?;
     }
+    clusterset.map_or(Ok(()), |it| write_multi_cluster(f, it))?;
     let guard = cluster.guard.iter().map(|guard| &guard.detail);
     guard.chain(&cluster.warnings).try_for_each(|text| writeln!(f, "> {}\n", Cell(text)))
+}
+
+/// The exports and imports of a cluster. In a code block, since Markdown would take the signs for marks of its own.
+fn write_multi_cluster(f: &mut Formatter<'_>, report: &MultiClusterReport) -> fmt::Result {
+    let (clusterset, member) = (report.clusterset.as_deref(), report.cluster_id.as_deref());
+    let of = clusterset.zip(member).map_or_else(
+        || "Clusterset".to_owned(),
+        |(clusterset, member)| format!("Clusterset {clusterset}, member {member}"),
+    );
+    writeln!(f, "{}: {} exports, {} imports\n", Cell(&of), report.exports, report.imports)?;
+    let changes = report.export_changes.iter().chain(&report.changes).map(ImportLine::to_string);
+    let obstacles = report.obstacles.iter().map(|it| format!("! {}: {}", it.reason, it.detail));
+    let held_back = report.held_back.iter().map(|line| format!("! held back {line}"));
+    let conflicts = report.conflicts.iter().map(|line| format!("! Conflict {line}"));
+    let lines: Vec<String> = obstacles.chain(changes).chain(held_back).chain(conflicts).collect();
+    if lines.is_empty() {
+        return Ok(());
+    }
+    // No text from outside may end the block.
+    let text = lines.join("\n").replace('`', "\u{27}");
+    writeln!(f, "```text\n{text}\n```\n")
 }
 
 fn write_empty_services(f: &mut Formatter<'_>, empty: &EmptyServices) -> fmt::Result {

@@ -75,6 +75,7 @@ fn every_kind_of_change_counts_as_one() {
         "health",
         "deregistered",
         "deleted",
+        "imported",
     ] {
         let mut answer = answer("plan", true);
         answer["counts"] = json!({kind: 1});
@@ -111,6 +112,35 @@ fn markdown_has_a_row_for_each_line_and_escapes_texts() {
 
     **plan: 1 to register, 1 to deregister, 3 unchanged, 1 not ours, 1 held back**
     ");
+}
+
+#[test]
+fn markdown_has_the_lines_of_a_clusterset_in_a_block_that_no_text_ends() {
+    let service = json!({"namespace": "shop", "name": "web"});
+    let mut answer = answer("plan", true);
+    answer["counts"] = json!({"imported": 1});
+    let report = json!({
+        "clusterId": "blue", "clusterset": "shop-set", "exports": 1, "imports": 2,
+        "exportChanges": [{"change": "+ export     shop/web", "result": "planned"}],
+        "changes": [{"change": "+ import     shop/web  Headless", "result": "planned"}],
+        "conflicts": [{"service": service, "reason": "PortConflict", "detail": "a ``` b"}],
+    });
+    answer["clusters"] = json!([{"cluster": "blue", "multiCluster": report}]);
+    insta::assert_snapshot!(read(answer.clone()).markdown(), @r"
+    ### blue
+
+    Clusterset shop-set, member blue: 1 exports, 2 imports
+
+    ```text
+    + export     shop/web
+    + import     shop/web  Headless
+    ! Conflict shop/web (PortConflict): a ''' b
+    ```
+
+    **plan: 1 to write in clusters**
+    ");
+    answer["clusters"][0]["multiCluster"] = json!({"exports": 1, "imports": 2});
+    assert!(read(answer).markdown().contains("\nIn sync.\n"));
 }
 
 #[test]

@@ -41,10 +41,12 @@ pub fn instance(
 
 /// The id of the record of a member, in the Cloud Map service that has its cluster id as its name.
 pub const CLUSTER_RECORD: &str = "cluster";
+/// The beginning of the id of the record of an export.
+pub const EXPORT_RECORD: &str = "export-";
 
 /// The id of the record of an export, beside the record of its cluster.
 pub fn export_record(service: &ServiceRef) -> String {
-    format!("export-{}", fingerprint::<10>(&[&service.namespace, &service.name]))
+    format!("{EXPORT_RECORD}{}", fingerprint::<10>(&[&service.namespace, &service.name]))
 }
 
 /// The name of the Service that gives an import its virtual IP, as in the reference implementation

@@ -15,5 +15,7 @@ pub mod id;
 pub mod identity;
 #[cfg(test)]
 mod limits;
+pub mod members;
 pub mod merge;
+pub mod metadata;
 pub mod record;

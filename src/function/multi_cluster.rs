@@ -15,7 +15,7 @@ use crate::import::sources::{Members as ClustersetMembers, Overlay};
 use crate::model::clusterset::{ClusterId, ClustersetId};
 use crate::publish::observe::SharedRegistry;
 use crate::reconcile::{Invocation, Joined, Published};
-use crate::report::{ClusterReport, MultiClusterReport, Obstacle};
+use crate::report::{ClusterReport, Counts, MultiClusterReport, Obstacle};
 
 /// The number of clusters that are read or written at once.
 const CONCURRENT_CLUSTERS: usize = 8;
@@ -84,6 +84,7 @@ impl Function {
             match exported {
                 Ok(Some(exported)) => {
                     report.exports = exported.exported.desired.exports.len();
+                    report.add_exports(&exported.exported);
                     log::lines(&exported.exported.report, invocation.mode);
                     add_to_run(runs, index, &exported);
                     published.insert(index, exported);
@@ -138,7 +139,8 @@ impl Function {
                 let imported = invocation.import(joined, &members, all).await;
                 let lines = match published.get(&index) {
                     Some(published) => {
-                        invocation.write_conditions(joined, published, &members).await
+                        let merged = (&members, imported.as_ref());
+                        invocation.write_conditions(joined, published, merged).await
                     }
                     None => Default::default(),
                 };
@@ -183,11 +185,13 @@ fn add_to_run(runs: &mut Runs, index: usize, published: &Published) {
 /// changed, or not read.
 fn add_report(runs: &mut Runs, index: usize, cluster: &str, report: MultiClusterReport) {
     if let Some((run, _)) = runs.get_mut(&index) {
+        run.counts.imported = report.made();
         run.multi_cluster = Some(report);
     } else if !report.is_quiet() {
         let cluster = cluster.to_owned();
-        let run =
-            ClusterReport { cluster, multi_cluster: Some(report), ..ClusterReport::default() };
+        let counts = Counts { imported: report.made(), ..Counts::default() };
+        let multi_cluster = Some(report);
+        let run = ClusterReport { cluster, counts, multi_cluster, ..ClusterReport::default() };
         runs.insert(index, (run, None));
     }
 }

@@ -16,11 +16,12 @@ pub mod plan;
 pub mod read;
 pub mod sources;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::{StreamExt, stream};
 use serde_json::Value;
 
+use crate::clusterset::merge::Merged;
 use crate::error::chain;
 use crate::kubernetes::{Error, Kubernetes};
 use crate::model::clusterset::{ClusterId, Member};
@@ -56,6 +57,8 @@ pub struct Importing<'a> {
 pub struct Imported {
     /// The number of imports that the cluster has or shall have.
     pub imports: usize,
+    /// The merged exports of the names that the cluster exports itself.
+    pub merged: BTreeMap<ServiceRef, Merged>,
     pub made: Vec<Made>,
     pub held_back: Vec<HeldBack>,
     /// The imports of which an object cannot be read.
@@ -68,6 +71,7 @@ pub struct Imported {
 #[derive(Default)]
 struct One {
     is_import: bool,
+    merged: Option<(ServiceRef, Merged)>,
     made: Vec<Made>,
     held_back: Vec<HeldBack>,
     unreadable: Option<(ServiceRef, String)>,
@@ -86,6 +90,7 @@ impl Importing<'_> {
         let mut runs = stream::iter(runs).buffered(SIDE_BY_SIDE);
         while let Some(one) = runs.next().await {
             imported.imports += usize::from(one.is_import);
+            imported.merged.extend(one.merged);
             imported.made.extend(one.made);
             imported.held_back.extend(one.held_back);
             imported.unreadable.extend(one.unreadable);
@@ -119,7 +124,12 @@ struct Import<'a> {
 
 impl Import<'_> {
     async fn run(mut self) -> One {
-        let mut one = One { is_import: self.exports.merged.is_some(), ..One::default() };
+        let own = &self.importing.member.cluster;
+        let merged = self.exports.merged.as_ref();
+        let is_import = merged.is_some();
+        let merged = merged.filter(|it| it.service.clusters.contains(own)).cloned();
+        let merged = merged.map(|merged| (self.name.clone(), merged));
+        let mut one = One { is_import, merged, ..One::default() };
         let mut known = Known::of(&self.present);
         loop {
             let families = self.importing.kubernetes.service_families();

@@ -122,7 +122,12 @@ impl Objects {
 
     /// Whether the cluster has an import of ours.
     pub fn has_imports(&self, owner: &OwnerLabel) -> bool {
-        self.imports.values().any(|it| owner.owns(&read::metadata(it)))
+        self.count_imports(owner) > 0
+    }
+
+    /// The number of imports of ours.
+    pub fn count_imports(&self, owner: &OwnerLabel) -> usize {
+        self.imports.values().filter(|it| owner.owns(&read::metadata(it))).count()
     }
 
     /// The state of a namespace.

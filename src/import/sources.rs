@@ -2,6 +2,7 @@
 //! ([`Overlay`]), and as Cloud Map has them for all others. Pure.
 
 mod member;
+mod told;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,6 +14,8 @@ use crate::clusterset::record::{self, ExportRecord, Record, UnusableRecord};
 use crate::model::clusterset::{ClusterId, ClustersetId, Export};
 use crate::model::{ClusterArn, Desired, Registry, ServiceKey, ServiceRef};
 use member::{OfMember, export_of_instances};
+
+pub use told::{Absent, Candidate};
 
 /// The exports of a cluster that this invocation read itself.
 #[derive(Clone, Debug)]
@@ -46,6 +49,8 @@ struct Records {
 /// The exports of one name, merged, with the endpoints of each exporter.
 pub struct Known {
     pub merged: Option<Merged>,
+    /// The exports that were merged.
+    pub exports: Vec<Export>,
     pub sources: Sources,
 }
 
@@ -121,7 +126,7 @@ impl<'a> Members<'a> {
             (cluster, read)
         });
         let sources = Sources { by_cluster: by_cluster.collect(), is_complete: is_read };
-        Known { merged, sources }
+        Known { merged, exports, sources }
     }
 
     /// All instances of the name that belong to the clusterset and can be imported; `None` if a Cloud Map service of the

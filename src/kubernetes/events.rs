@@ -1,5 +1,5 @@
-//! Creates Events on the Services of which something is held back. Events are the only objects that are written to a
-//! cluster. They are optional, so a refused one does not fail the run.
+//! Creates Events on the Services of which something is held back, and on the ServiceExports of which a condition turned
+//! bad. They are optional, so a refused one does not fail the run.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -51,7 +51,8 @@ impl Kubernetes {
             // 409: the Event exists.
             Err(kube::Error::Api(status)) if status.code == 409 => {}
             Err(error) => {
-                let action = format!("create an Event about Service {}", notice.service);
+                let action =
+                    format!("create an Event about {} {}", notice.about.kind(), notice.service);
                 return Err(Error::new(action, error));
             }
         }
@@ -70,15 +71,15 @@ fn event(name: String, notice: &Notice) -> Event {
         },
         event_time: Some(MicroTime(Timestamp::now())),
         regarding: Some(ObjectReference {
-            api_version: Some("v1".to_owned()),
-            kind: Some("Service".to_owned()),
+            api_version: Some(notice.about.api_version().to_owned()),
+            kind: Some(notice.about.kind().to_owned()),
             namespace,
             name: Some(notice.service.name.clone()),
             uid: Some(notice.uid.clone()),
             ..ObjectReference::default()
         }),
         type_: Some("Warning".to_owned()),
-        reason: Some(notice.reason.to_owned()),
+        reason: Some(notice.reason.clone()),
         note: Some(notice.note.clone()),
         action: Some("Sync".to_owned()),
         reporting_controller: Some("cloud-map-sync".to_owned()),

@@ -121,6 +121,16 @@ pub struct ExportedPort {
     pub app_protocol: Option<String>,
 }
 
+/// `http 80/TCP`, and the application protocol if there is one.
+impl fmt::Display for ExportedPort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, protocol, number, app_protocol } = self;
+        let name = if name.is_empty() { String::new() } else { format!("{name} ") };
+        write!(f, "{name}{number}/{}", protocol.as_str())?;
+        app_protocol.iter().try_for_each(|it| write!(f, " {it}"))
+    }
+}
+
 /// `spec.sessionAffinity` of a Service.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SessionAffinity {

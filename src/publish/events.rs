@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::{Desired, Notice};
+use crate::model::{About, Desired, Notice};
 use crate::publish::plan::HeldBack;
 
 /// The longest note that the API server accepts, in characters.
-const LONGEST_NOTE: usize = 1024;
+pub const LONGEST_NOTE: usize = 1024;
 
 /// The notices about held-back items, as far as the owner of a Service can do something about them.
 pub fn notices(held_back: &[HeldBack], desired: &Desired) -> Vec<Notice> {
@@ -17,9 +17,10 @@ pub fn notices(held_back: &[HeldBack], desired: &Desired) -> Vec<Notice> {
             continue;
         }
         notices.entry((service.clone(), reason.code())).or_insert_with(|| Notice {
+            about: About::Service,
             service: service.clone(),
             uid: annotated.uid.clone(),
-            reason: reason.code(),
+            reason: reason.code().to_owned(),
             note: reason.to_string().chars().take(LONGEST_NOTE).collect(),
         });
     }

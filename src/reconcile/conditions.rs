@@ -1,33 +1,45 @@
-//! The conditions of the exports of a cluster, from their outcomes and the conflicts of their names.
+//! The conditions of the exports of a cluster, from their outcomes and the conflicts of their names, and an Event for
+//! each that turned bad.
 
 use futures_util::{StreamExt, stream};
 use serde_json::json;
 
 use super::{Invocation, Joined, Published};
-use crate::clusterset::conditions::{ExportOutcome, ObservedExport, conditions_to_apply};
+use crate::clusterset::conditions::{
+    ExportOutcome, ObservedExport, Worse, conditions_to_apply, invalid, turned_bad,
+};
 use crate::error::chain;
+use crate::import::Imported;
 use crate::import::sources::Members;
 use crate::kubernetes::objects::{Named, Resource};
-use crate::model::{Condition, ServiceRef};
+use crate::model::{About, Condition, Notice, ServiceExport, ServiceRef};
+use crate::publish::events::LONGEST_NOTE;
 use crate::report::{ClustersetLine, Mode};
 
 /// The number of statuses that are written at once.
 const SIDE_BY_SIDE: usize = 16;
 
 impl Invocation<'_> {
-    /// Writes the conditions of the exports of a cluster. Returns the exports in conflict and those held back.
+    /// Writes the conditions of the exports of a cluster, which the imports of this run may have merged. Returns the exports in conflict and those held back.
     pub async fn write_conditions(
         &self,
         joined: &Joined,
         published: &Published,
-        members: &Members<'_>,
+        (members, imported): (&Members<'_>, Option<&Imported>),
     ) -> (Vec<ClustersetLine>, Vec<ClustersetLine>) {
         let (mut conflicts, mut held_back) = (Vec::new(), Vec::new());
-        let mut statuses = Vec::new();
+        let (mut statuses, mut notices) = (Vec::new(), Vec::new());
         for (service, outcome) in &published.exported.outcomes {
             let Some(export) = published.exported.desired.exports.get(service) else { continue };
-            let merged = members.known(service, &joined.connection.cluster.arn).merged;
-            if let Some(merged) = merged.as_ref().filter(|merged| !merged.conflicts.is_empty()) {
+            let known;
+            let merged = match imported.and_then(|imported| imported.merged.get(service)) {
+                None => {
+                    known = members.known(service, joined.arn()).merged;
+                    known.as_ref()
+                }
+                merged => merged,
+            };
+            if let Some(merged) = merged.filter(|merged| !merged.conflicts.is_empty()) {
                 let reasons = merged.conflicts.iter().map(|it| it.reason.as_str());
                 let messages = merged.conflicts.iter().map(|it| it.message.as_str());
                 conflicts.push(ClustersetLine {
@@ -39,11 +51,15 @@ impl Invocation<'_> {
             held_back.extend(held_line(service, outcome));
             let observed =
                 ObservedExport { generation: export.generation, conditions: &export.conditions };
-            let wanted = conditions_to_apply(observed, outcome, merged.as_ref(), self.now);
-            statuses.extend(wanted.map(|wanted| (service.clone(), wanted)));
+            let wanted = conditions_to_apply(observed, outcome, merged, self.now);
+            let Some(wanted) = wanted else { continue };
+            let worse = turned_bad(observed, &wanted).into_iter();
+            notices.extend(worse.map(|worse| notice(service, export, worse)));
+            statuses.push((service.clone(), wanted));
         }
         if self.mode == Mode::Sync {
             self.apply_statuses(joined, &statuses).await;
+            self.create_events(&joined.connection.kubernetes, &notices).await;
         }
         (conflicts, held_back)
     }
@@ -65,11 +81,24 @@ impl Invocation<'_> {
     }
 }
 
+fn notice(service: &ServiceRef, export: &ServiceExport, worse: Worse) -> Notice {
+    Notice {
+        about: About::ServiceExport,
+        service: service.clone(),
+        uid: export.uid.clone(),
+        reason: worse.reason,
+        note: worse.note.chars().take(LONGEST_NOTE).collect(),
+    }
+}
+
 fn held_line(service: &ServiceRef, outcome: &ExportOutcome) -> Option<ClustersetLine> {
     let (reason, detail) = match outcome {
         ExportOutcome::Exported(message) if message.is_empty() => return None,
         ExportOutcome::Exported(message) => ("Exported", message.clone()),
-        ExportOutcome::Invalid(obstacle) => ("Invalid", format!("{obstacle:?}")),
+        ExportOutcome::Invalid(obstacle) => {
+            let (reason, message) = invalid(*obstacle);
+            (reason, message.to_owned())
+        }
         ExportOutcome::HeldBack(line) => ("HeldBack", line.clone()),
         ExportOutcome::Failed(line) => ("Failed", line.clone()),
         ExportOutcome::Waiting(line) => ("Pending", line.clone()),

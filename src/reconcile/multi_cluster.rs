@@ -127,7 +127,7 @@ impl Invocation<'_> {
         Ok(Some(Published { exported }))
     }
 
-    fn exporting<'w>(
+    pub(crate) fn exporting<'w>(
         &self,
         cluster: &Cluster,
         joined: &'w Joined,
@@ -171,6 +171,26 @@ impl Published {
 impl Joined {
     pub fn arn(&self) -> &ClusterArn {
         &self.connection.cluster.arn
+    }
+
+    /// Whether it publishes its exports.
+    pub fn exports(&self) -> bool {
+        self.multi_cluster.exports()
+    }
+
+    /// The label of what is ours in the cluster.
+    pub fn owner(&self) -> &OwnerLabel {
+        &self.owner
+    }
+
+    /// The objects of its imports, if it imports.
+    pub fn objects(&self) -> Option<&Objects> {
+        self.objects.as_ref()
+    }
+
+    /// The number of its ServiceImports that are ours, if it imports.
+    pub fn imports(&self) -> Option<usize> {
+        self.objects.as_ref().map(|objects| objects.count_imports(&self.owner))
     }
 
     /// The exports of this cluster, in place of what Cloud Map says of it.

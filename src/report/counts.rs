@@ -29,6 +29,9 @@ pub struct Counts {
     pub deregistered: usize,
     /// Our Cloud Map services deleted.
     pub deleted: usize,
+    /// Objects of imports created, changed or deleted in the clusters.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub imported: usize,
     /// Names that lost their last instance.
     pub emptied: usize,
     /// Our instances without drift.
@@ -69,7 +72,7 @@ impl Counts {
     pub fn changes(&self) -> usize {
         let services = self.created + self.updated + self.deleted;
         let instances = self.registered + self.rewritten + self.adopted + self.deregistered;
-        services + instances + self.health
+        services + instances + self.health + self.imported
     }
 
     /// The counter for a change with this result.
@@ -108,6 +111,7 @@ impl Add for Counts {
             health: self.health + other.health,
             deregistered: self.deregistered + other.deregistered,
             deleted: self.deleted + other.deleted,
+            imported: self.imported + other.imported,
             emptied: self.emptied + other.emptied,
             unchanged: self.unchanged + other.unchanged,
             foreign: self.foreign + other.foreign,
@@ -124,4 +128,9 @@ impl Sum for Counts {
     fn sum<I: Iterator<Item = Self>>(counts: I) -> Self {
         counts.fold(Self::default(), Add::add)
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+fn is_zero(count: &usize) -> bool {
+    *count == 0
 }

@@ -24,6 +24,9 @@ pub struct MultiClusterReport {
     pub exports: usize,
     /// The number of its imports.
     pub imports: usize,
+    /// The exports that begin, change or end.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub export_changes: Vec<ImportLine>,
     /// The changes of its imports.
     pub changes: Vec<ImportLine>,
     /// The exports and imports that are held back.
@@ -43,10 +46,10 @@ pub struct Obstacle {
     pub failed: bool,
 }
 
-/// A change of an object of an import.
+/// A change of an export, or of an object of an import.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ImportLine {
-    /// `+`, `~` or `-`, the object, and the difference.
+    /// `+`, `~` or `-`, the kind of the object, its name, and the difference.
     pub change: String,
     #[serde(flatten)]
     pub result: ChangeResult,
@@ -65,6 +68,14 @@ impl MultiClusterReport {
     /// Whether nothing was changed, held back or in the way.
     pub fn is_quiet(&self) -> bool {
         self.obstacles.is_empty() && self.changes.is_empty() && self.held_back.is_empty()
+    }
+
+    /// The number of changes of objects that were made, or would be made.
+    pub fn made(&self) -> usize {
+        let is_made = |line: &&ImportLine| {
+            matches!(line.result, ChangeResult::Planned | ChangeResult::Applied)
+        };
+        self.changes.iter().filter(is_made).count()
     }
 
     /// The number of changes and obstacles that a retry may help.
@@ -87,14 +98,14 @@ impl Display for MultiClusterReport {
         for Obstacle { reason, detail, .. } in &self.obstacles {
             writeln!(f, "    ! obstacle   ({reason}): {detail}")?;
         }
-        for line in &self.changes {
+        for line in self.export_changes.iter().chain(&self.changes) {
             writeln!(f, "    {line}")?;
         }
         for line in &self.held_back {
             writeln!(f, "    ! held back  {line}")?;
         }
         for line in &self.conflicts {
-            writeln!(f, "    ! conflict   {line}")?;
+            writeln!(f, "    ! Conflict   {line}")?;
         }
         Ok(())
     }
@@ -139,9 +150,10 @@ mod tests {
             }],
             exports: 2,
             imports: 1,
+            export_changes: vec![change("+ export     shop/api", ChangeResult::Applied)],
             changes: vec![
-                change("+ ServiceImport shop/web: ClusterSetIP", ChangeResult::Applied),
-                change("~ Service shop/derived-x: port 81", failed),
+                change("+ import     shop/web  ClusterSetIP", ChangeResult::Applied),
+                change("~ service    shop/derived-x  port 81", failed),
             ],
             held_back: vec![line("ForeignObject", "it is not ours")],
             conflicts: vec![line("PortConflict", "the ports differ")],
@@ -149,11 +161,12 @@ mod tests {
         insta::assert_snapshot!(report.to_string(), @"
           clusterset shop-set, member blue: 2 exports, 1 import
             ! obstacle   (UnfamiliarRegistry): no record
-            + ServiceImport shop/web: ClusterSetIP
-            ~ Service shop/derived-x: port 81  ! failed: 403 Forbidden
+            + export     shop/api
+            + import     shop/web  ClusterSetIP
+            ~ service    shop/derived-x  port 81  ! failed: 403 Forbidden
             ! held back  shop/web (ForeignObject): it is not ours
-            ! conflict   shop/web (PortConflict): the ports differ
+            ! Conflict   shop/web (PortConflict): the ports differ
         ");
-        assert_eq!(report.open(), 1);
+        assert_eq!((report.open(), report.made()), (1, 1));
     }
 }

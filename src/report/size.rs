@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{ClusterReport, Report, ServiceReport};
+use super::{ClusterReport, MultiClusterReport, Report, ServiceReport};
 
 /// Below Lambda's limit of 6 MB for a response.
 const LARGEST_ANSWER: usize = 5_000_000;
@@ -79,12 +79,13 @@ impl ClusterReport {
     fn lines(&self) -> usize {
         let of_services = self.services.iter().map(|service| 1 + service.lines()).sum::<usize>();
         let losing = self.guard.iter().map(|guard| guard.services.len()).sum::<usize>();
-        self.held_back.len() + self.warnings.len() + losing + of_services
+        let of_clusterset = self.multi_cluster.as_ref().map_or(0, MultiClusterReport::lines);
+        self.held_back.len() + self.warnings.len() + losing + of_services + of_clusterset
     }
 
     /// Keeps the given number of lines: first the warnings and the names that were not read or lost their last
-    /// instance, then the held-back requests of the Services themselves, then the lines of each name. Drops names
-    /// without a line.
+    /// instance, then the held-back requests of the Services themselves, then the lines of the clusterset and of
+    /// each name. Drops names without a line.
     fn shorten(&mut self, entries: usize) {
         let mut left = entries;
         keep(&mut self.warnings, &mut left);
@@ -97,12 +98,27 @@ impl ClusterReport {
             }
         }
         keep(&mut self.held_back, &mut left);
+        self.multi_cluster.iter_mut().for_each(|it| it.shorten(&mut left));
         self.services.retain_mut(|service| {
             keep(&mut service.changes, &mut left);
             keep(&mut service.held_back, &mut left);
             keep(&mut service.notes, &mut left);
             service.lines() > 0
         });
+    }
+}
+
+impl MultiClusterReport {
+    fn lines(&self) -> usize {
+        let told = self.conflicts.len() + self.held_back.len();
+        told + self.export_changes.len() + self.changes.len()
+    }
+
+    fn shorten(&mut self, left: &mut usize) {
+        keep(&mut self.held_back, left);
+        keep(&mut self.conflicts, left);
+        keep(&mut self.export_changes, left);
+        keep(&mut self.changes, left);
     }
 }
 
@@ -127,7 +143,7 @@ fn keep<T>(list: &mut Vec<T>, left: &mut usize) {
 mod tests {
     use super::*;
     use crate::model::{ServiceRef, Verb};
-    use crate::report::{ChangeLine, ChangeResult, Counts, Deletion, Dropped, Mode};
+    use crate::report::{ChangeLine, ChangeResult, Counts, Deletion, Dropped, ImportLine, Mode};
 
     fn report(services: usize) -> Report {
         let change = |number: usize| ChangeLine {
@@ -221,5 +237,25 @@ mod tests {
             assert!((LARGEST_ANSWER / 5..=LARGEST_ANSWER).contains(&size), "{list}: {size}");
             assert!(value["cut"].is_string(), "{list}");
         }
+    }
+
+    #[test]
+    fn changes_of_imports_are_cut_like_those_of_names() {
+        let line = |number: usize| ImportLine {
+            change: format!(
+                "+ slice      shop/imported-isrlchlhrq-ac321fb1-{number}  IPv4 of blue"
+            ),
+            result: ChangeResult::Planned,
+        };
+        let multi_cluster = MultiClusterReport {
+            changes: (0..100_000).map(line).collect(),
+            ..MultiClusterReport::default()
+        };
+        let cluster =
+            ClusterReport { multi_cluster: Some(multi_cluster), ..ClusterReport::default() };
+        let answer = within_limit(&Report::new(Mode::Plan, vec![cluster]));
+        assert!(answer.to_string().len() <= LARGEST_ANSWER && answer["cut"].is_string());
+        let kept = answer["clusters"][0]["multiCluster"]["changes"].as_array().map(Vec::len);
+        assert!(kept.is_some_and(|kept| kept > 10_000), "{kept:?}");
     }
 }

@@ -173,6 +173,7 @@ impl Display for Counts {
             "health reported",
             "deregistered",
             "deleted",
+            "written in clusters",
         ]))
     }
 }
@@ -189,12 +190,13 @@ impl Counts {
             "health to report",
             "to deregister",
             "to delete",
+            "to write in clusters",
         ])
     }
 
     /// Lists only the counts that are not zero.
-    fn sentence(&self, words: [&str; 8]) -> String {
-        let [create, update, register, rewrite, adopt, health, deregister, delete] = words;
+    fn sentence(&self, words: [&str; 9]) -> String {
+        let [create, update, register, rewrite, adopt, health, deregister, delete, import] = words;
         let clusters = if self.unreadable == 1 { "cluster" } else { "clusters" };
         let not_read = format!("{clusters} not read");
         let emptied = if self.emptied == 1 { "name empty" } else { "names empty" };
@@ -207,6 +209,7 @@ impl Counts {
             (self.health, health),
             (self.deregistered, deregister),
             (self.deleted, delete),
+            (self.imported, import),
             (self.emptied, emptied),
             (self.unchanged, "unchanged"),
             (self.foreign, "not ours"),

@@ -12,7 +12,9 @@ mod read;
 mod tests;
 mod write;
 
-pub use read::{ExportInstance, Skipped, is_exported_to, read, service_port};
+pub use read::{
+    ExportInstance, Skipped, cluster_of, clusterset_of, is_exported_to, read, service_port,
+};
 pub use write::write;
 
 use crate::model::attributes::{AVAILABILITY_ZONE, PORT, REGION};

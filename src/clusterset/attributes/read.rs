@@ -56,6 +56,16 @@ pub fn read(
     if is_exported { instance(attributes).map(Some) } else { Ok(None) }
 }
 
+/// The clusterset that an instance says it belongs to.
+pub fn clusterset_of(attributes: &Attributes) -> Option<ClustersetId> {
+    ClustersetId::parse(attributes.get(CLUSTERSET_ID)?)
+}
+
+/// The cluster that an instance says it is exported from.
+pub fn cluster_of(attributes: &Attributes) -> Option<ClusterId> {
+    ClusterId::parse(attributes.get(CLUSTER_ID)?)
+}
+
 /// Whether an instance says that it belongs to the clusterset.
 pub fn is_exported_to(attributes: &Attributes, clusterset: &ClustersetId) -> bool {
     attributes.get(CLUSTERSET_ID).is_some_and(|it| it == clusterset.as_str())

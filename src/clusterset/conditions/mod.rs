@@ -4,10 +4,14 @@
 mod table;
 #[cfg(test)]
 mod tests;
+mod worse;
 
 use super::merge::Merged;
 use crate::model::{Condition, ConditionStatus, NotExportable, Timestamp};
 use table::{CONFLICT, Content, PENDING, READY, VALID};
+
+pub use table::invalid;
+pub use worse::{Worse, is_bad, turned_bad};
 
 /// The outcome of an export in a run.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -43,11 +43,9 @@ impl Content {
 
 pub(super) fn valid(outcome: &ExportOutcome) -> Content {
     let (status, reason, message) = match outcome {
-        ExportOutcome::Invalid(NotExportable::NoService) => {
-            (ConditionStatus::False, "NoService", NO_SERVICE)
-        }
         ExportOutcome::Invalid(obstacle) => {
-            (ConditionStatus::False, "InvalidServiceType", message(*obstacle))
+            let (reason, message) = invalid(*obstacle);
+            (ConditionStatus::False, reason, message)
         }
         _ => (ConditionStatus::True, "Valid", ""),
     };
@@ -77,6 +75,15 @@ pub(super) fn conflict(merged: &Merged) -> Content {
     let reasons: Vec<&str> = merged.conflicts.iter().map(|it| it.reason.as_str()).collect();
     let messages: Vec<&str> = merged.conflicts.iter().map(|it| it.message.as_str()).collect();
     Content::new(CONFLICT, ConditionStatus::True, &reasons.join(","), &messages.join(" "))
+}
+
+/// The reason and the message of `Valid` for a Service that cannot be exported.
+pub fn invalid(obstacle: NotExportable) -> (&'static str, &'static str) {
+    let reason = match obstacle {
+        NotExportable::NoService => "NoService",
+        NotExportable::ExternalName | NotExportable::Derived => "InvalidServiceType",
+    };
+    (reason, message(obstacle))
 }
 
 fn message(obstacle: NotExportable) -> &'static str {

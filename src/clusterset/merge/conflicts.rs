@@ -34,16 +34,9 @@ pub(super) fn find(exports: &Exports<'_>, service: &ClustersetService) -> Vec<Co
 fn compare_ports(exports: &Exports<'_>, service: &ClustersetService) -> Option<Conflict> {
     let values = exports.iter().map(|export| (export, export));
     let found = Disagreement::find(values, |first, other| ports::differ(service, first, other))?;
-    let all: Vec<String> = service.ports.iter().map(port_text).collect();
+    let all: Vec<String> = service.ports.iter().map(ExportedPort::to_string).collect();
     let used = format!("\"{}\", with precedence to those", all.join(", "));
     Some(found.into_conflict(ConflictReason::Port, "ports", &used, exports.count()))
-}
-
-fn port_text(port: &ExportedPort) -> String {
-    let ExportedPort { name, protocol, number, app_protocol } = port;
-    let name = if name.is_empty() { String::new() } else { format!("{name} ") };
-    let app_protocol = app_protocol.as_ref().map(|it| format!(" {it}")).unwrap_or_default();
-    format!("{name}{number}/{}{app_protocol}", protocol.as_str())
 }
 
 fn compare_type(exports: &Exports<'_>) -> Option<Conflict> {

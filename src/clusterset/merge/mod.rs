@@ -6,6 +6,7 @@
 
 mod conflict;
 mod conflicts;
+mod decisions;
 mod families;
 mod ports;
 mod precedence;
@@ -17,6 +18,7 @@ use crate::model::clusterset::{ClustersetService, Export, Properties};
 use precedence::Exports;
 
 pub use conflict::{Conflict, ConflictReason};
+pub use decisions::{Decision, Property, decisions, ports_of_some};
 pub use families::families_in;
 pub use ports::{served_port, served_ports};
 

@@ -28,7 +28,7 @@ fn key(port: &ExportedPort) -> (Protocol, u16) {
 }
 
 /// The port of an export with this protocol and number.
-fn find<'a>(export: &'a Export, like: &ExportedPort) -> Option<&'a ExportedPort> {
+pub(super) fn find<'a>(export: &'a Export, like: &ExportedPort) -> Option<&'a ExportedPort> {
     export.ports.iter().find(|port| key(port) == key(like))
 }
 

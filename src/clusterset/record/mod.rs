@@ -17,7 +17,7 @@ pub use export::{ExportRecord, ExportTooLarge, WrittenExport};
 
 use std::fmt;
 
-use super::id::{self, CLUSTER_RECORD};
+use super::id::{self, CLUSTER_RECORD, EXPORT_RECORD};
 use crate::model::attributes::SCHEMA_VERSION;
 use crate::model::clusterset::{ClusterId, ClustersetId};
 use crate::model::{Attributes, Owner, Registry, ServiceRef};
@@ -28,6 +28,11 @@ const PREFIX: &str = "clusterset.";
 /// The name of the namespace with all records of a clusterset.
 pub fn namespace(clusterset: &ClustersetId) -> String {
     format!("{PREFIX}{clusterset}")
+}
+
+/// The clusterset of which a namespace has the records.
+pub fn clusterset_of(namespace: &str) -> Option<ClustersetId> {
+    namespace.strip_prefix(PREFIX).and_then(ClustersetId::parse)
 }
 
 /// Whether a namespace has the records of a clusterset.
@@ -125,7 +130,7 @@ pub fn read(
 ) -> Result<Option<Record>, UnusableRecord> {
     let record = if id == CLUSTER_RECORD {
         ClusterRecord::parse(attributes).map(Record::Cluster)
-    } else if id.starts_with("export-") {
+    } else if id.starts_with(EXPORT_RECORD) {
         ExportRecord::parse(cluster, id, attributes).map(Record::Export)
     } else {
         return Ok(None);

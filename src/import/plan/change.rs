@@ -114,14 +114,31 @@ impl fmt::Display for ObjectRef {
     }
 }
 
+impl Change {
+    /// The change as a line of the plan's table.
+    pub fn line(&self) -> String {
+        let noun = match (self.object.kind, &self.write) {
+            (_, Write::PatchStatus(_)) => "status",
+            (Kind::ServiceImport, _) => "import",
+            (Kind::Service, _) => "service",
+            (Kind::EndpointSlice, _) => "slice",
+        };
+        let ObjectRef { namespace, name, .. } = &self.object;
+        format!("{} {noun:<10} {namespace}/{name}  {}", self.sign(), self.detail)
+    }
+
+    fn sign(&self) -> char {
+        match self.write {
+            Write::Create(_) => '+',
+            Write::Patch(_) | Write::PatchStatus(_) => '~',
+            Write::Delete => '-',
+        }
+    }
+}
+
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (sign, part) = match self.write {
-            Write::Create(_) => ('+', ""),
-            Write::Patch(_) => ('~', ""),
-            Write::PatchStatus(_) => ('~', " status"),
-            Write::Delete => ('-', ""),
-        };
-        write!(f, "{sign} {}{part}: {}", self.object, self.detail)
+        let part = if matches!(self.write, Write::PatchStatus(_)) { " status" } else { "" };
+        write!(f, "{} {}{part}: {}", self.sign(), self.object, self.detail)
     }
 }

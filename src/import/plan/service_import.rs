@@ -10,9 +10,9 @@ use super::change::{Change, Content, Kind, ObjectRef, Stage, Write};
 use super::derived_service::Derived;
 use super::present::{ImportSpec, Metadata, Texts};
 use super::{fields, patch};
+use crate::clusterset::metadata::{is_annotation, is_label};
 use crate::model::Family;
 use crate::model::clusterset::{ClustersetService, ImportType, Properties};
-use crate::model::name::{is_label_key, is_label_word};
 
 /// The annotation that names the derived Service.
 const DERIVED_SERVICE: &str = "multicluster.kubernetes.io/derived-service";
@@ -95,11 +95,6 @@ fn is_reserved(key: &str) -> bool {
     ["cloud-map-sync/", "multicluster."].iter().any(|prefix| key.starts_with(prefix))
 }
 
-/// Whether an object can have the label: a ServiceExport, and so a record, has texts that no API server has checked.
-fn is_label(key: &str, value: &str) -> bool {
-    is_label_key(key) && (value.is_empty() || is_label_word(value))
-}
-
 fn wanted_metadata(
     basis: &Basis<'_>,
     service: &ClustersetService,
@@ -107,8 +102,7 @@ fn wanted_metadata(
 ) -> OwnMetadata {
     let Properties { mut labels, mut annotations, .. } = service.properties.clone();
     labels.retain(|key, value| !is_reserved(key) && is_label(key, value));
-    // The API server ignores the case of an annotation's key.
-    annotations.retain(|key, _| !is_reserved(key) && is_label_key(&key.to_lowercase()));
+    annotations.retain(|key, _| !is_reserved(key) && is_annotation(key));
     let exported = [(EXPORTED_LABELS, &labels), (EXPORTED_ANNOTATIONS, &annotations)];
     let exported = exported.map(|(key, texts)| {
         let keys: Vec<&str> = texts.keys().map(String::as_str).collect();

@@ -23,6 +23,8 @@ use crate::model::{Desired, Selection, ServiceRef};
 use crate::report::ClusterReport;
 use records::Kept;
 
+pub use records::MAXIMUM;
+
 /// The finalizer of AWS's controller on ServiceExports. It deregisters everything under its cluster id that it did not
 /// register, so the two never run for one cluster.
 const AWS_FINALIZER: &str = "multicluster.k8s.aws/service-export-finalizer";

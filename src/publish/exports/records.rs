@@ -6,8 +6,9 @@ use super::Refused;
 use super::outcome::{Stands, failures};
 use crate::clusterset::conditions::ExportOutcome;
 use crate::clusterset::id::{self, CLUSTER_RECORD};
+use crate::clusterset::metadata;
 use crate::clusterset::record::{self, ClusterRecord, ExportRecord, Record, WrittenExport};
-use crate::model::clusterset::Member;
+use crate::model::clusterset::{Export, Member};
 use crate::model::{
     Attributes, Place, Selection, ServiceKey, ServiceName, ServiceRef, SignedDuration, Timestamp,
 };
@@ -19,7 +20,7 @@ use crate::report::ClusterReport;
 /// The age at which a full sync writes the heartbeat again.
 const HEARTBEAT: SignedDuration = SignedDuration::from_mins(5);
 /// The number of exports of a cluster: a Cloud Map service has 1,000 instances, and one is the cluster's own record.
-const MAXIMUM: usize = 999;
+pub const MAXIMUM: usize = 999;
 
 /// The records that a member has in Cloud Map.
 pub(super) struct Kept<'w> {
@@ -187,11 +188,10 @@ impl<'w> Kept<'w> {
             let (owner, export) = (self.world.owner.clone(), exported.export.clone());
             match (ExportRecord { owner, service: service.clone(), export }).write() {
                 Ok(WrittenExport { attributes, lacks_labels }) => {
-                    let left_out = lacks_labels
-                        .then_some("labels and annotations are left out, since they do not fit");
-                    let message: Vec<&str> = [message.as_str()]
-                        .into_iter()
+                    let left_out = left_out(&exported.export, lacks_labels);
+                    let message: Vec<String> = Some(message)
                         .filter(|it| !it.is_empty())
+                        .into_iter()
                         .chain(left_out)
                         .collect();
                     messages.insert(service.clone(), message.join("; "));
@@ -214,4 +214,12 @@ impl<'w> Kept<'w> {
         }
         (published.report, outcomes)
     }
+}
+
+/// A sentence about the labels and annotations of an export that its imports lack.
+fn left_out(export: &Export, lacks_labels: bool) -> Option<String> {
+    if lacks_labels {
+        return Some("labels and annotations are left out, since they do not fit".to_owned());
+    }
+    export.properties.as_ref().and_then(metadata::left_out)
 }

@@ -65,12 +65,13 @@ impl SharedRegistry {
         clusterset: &ClustersetId,
         names: Option<&BTreeSet<ServiceRef>>,
     ) -> Result<Registry, Failure> {
+        let of_records = record::namespace(clusterset);
         if let Some(known) = self.known().await {
-            return Ok(known);
+            let has_records = known.namespaces.values().any(|it| it.name == of_records);
+            return if has_records { Ok(known) } else { self.read_anew(known).await };
         }
         let Some(names) = names else { return self.read().await };
         let namespaces = self.some_namespaces().await?;
-        let of_records = record::namespace(clusterset);
         let records = namespaces.values().filter(|namespace| namespace.name == of_records);
         let services = self.read_namespaces(records).await?;
         let keys = names.iter().flat_map(|name| {

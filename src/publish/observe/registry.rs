@@ -30,6 +30,8 @@ pub struct SharedRegistry {
     namespaces: OnceCell<Result<Namespaces, Failure>>,
     read: OnceCell<Result<Registry, Failure>>,
     glance: OnceCell<Result<Registry, Failure>>,
+    /// The same with the namespaces that exist now, if the namespace of a clusterset was not among the remembered ones.
+    with_new: OnceCell<Result<Registry, Failure>>,
     /// The ids of the namespaces of which the services were listed in this invocation.
     listed: Mutex<BTreeSet<String>>,
     /// Lists that were made since other writers created services, by the namespace's id, each with its start time.
@@ -66,6 +68,7 @@ impl SharedRegistry {
             namespaces: OnceCell::new(),
             read: OnceCell::new(),
             glance: OnceCell::new(),
+            with_new: OnceCell::new(),
             listed: Mutex::default(),
             anew: Mutex::default(),
             new_namespaces: NewNamespaces::default(),
@@ -129,6 +132,15 @@ impl SharedRegistry {
     pub async fn known(&self) -> Option<Registry> {
         let known = self.read.get().or_else(|| self.glance.get())?.as_ref().ok()?;
         Some(self.with_shared(known.clone()).await)
+    }
+
+    /// The registry with the namespaces that exist now, looked for at most once in this invocation.
+    pub(super) async fn read_anew(&self, mut known: Registry) -> Result<Registry, Failure> {
+        let read = self.with_new.get_or_init(|| async move {
+            self.look_for_namespaces(&mut known).await?;
+            Ok(known)
+        });
+        read.await.clone()
     }
 
     /// The ARNs of the namespaces that it shows, if it was read as a whole in this invocation.

@@ -61,7 +61,7 @@ pub use change::{Change, DeregisterReason, Difference, Exchange, Stage, WaitsFor
 pub use claim::Holders;
 pub use explain::fate::{Fate, Found, Remark, found};
 pub use explain::party::{Parties, Party, parties};
-pub use explain::peaks::{Peak, Quota, peaks};
+pub use explain::peaks::{DEFAULT_NAMESPACE_QUOTA, Peak, Quota, peaks};
 pub use guard::{Extent, Guard, GuardStatus, Judged, ServiceLoss, is_quiet, would_lose};
 pub use held_back::{HeldBack, Reason, Setting};
 pub use instances::health::health_needed;

@@ -2,6 +2,7 @@
 //! texts such as `Ready=True Exported #3 @1000 message`, with the generation and the time.
 
 mod table;
+mod worse;
 mod writes;
 
 use super::{ExportOutcome, ObservedExport, conditions_to_apply};

@@ -50,7 +50,7 @@ impl Shape<'_> {
         let mut fields = first.fields();
         fields["addressType"] = json!(self.family.as_str());
         let body = patch::new_object(&object, metadata, fields);
-        let detail = format!("{} {}", self.describe(), count(first.endpoints.len()));
+        let detail = format!("{} {} in", self.describe(), first.endpoints.len());
         let write = Write::Create(Content { body, owners: Some(Vec::new()), ips: None });
         let create = Change { stage: Stage::AddEndpoints, object, write, detail };
         let removal = patch::content(patch::difference(&first.json(), &last.json()), None, None);
@@ -157,7 +157,7 @@ impl Shape<'_> {
         (before, after): (&State, &State),
     ) -> Change {
         let object = object(self.basis, slice.metadata.name.clone());
-        let endpoints = format!("endpoints {}", after.count_differences(before));
+        let endpoints = after.count_differences(before);
         let fields =
             fields.into_iter().map(|it| if it == "endpoints" { endpoints.clone() } else { it });
         let detail = format!("{} {}", self.describe(), fields.collect::<Vec<_>>().join(", "));
@@ -200,7 +200,7 @@ impl State {
         json!({"ports": ports, "endpoints": endpoints})
     }
 
-    /// The numbers of endpoints that differ from another state: `+2 -1 ~1`.
+    /// The numbers of endpoints that differ from another state: `2 in 1 out 1 changed`.
     fn count_differences(&self, before: &Self) -> String {
         let by_address = |state: &Self| -> BTreeMap<Option<String>, SliceEndpoint> {
             let endpoints = state.endpoints.iter().cloned();
@@ -212,9 +212,9 @@ impl State {
         let is_changed =
             |key: &&Option<String>| before.get(*key).is_some_and(|it| *it != after[*key]);
         let changed = after.keys().filter(is_changed).count();
-        let counts = [('+', added), ('-', removed), ('~', changed)];
-        let texts = counts.iter().filter(|(_, count)| *count > 0);
-        let texts: Vec<String> = texts.map(|(sign, count)| format!("{sign}{count}")).collect();
+        let counts = [(added, "in"), (removed, "out"), (changed, "changed")];
+        let texts = counts.iter().filter(|(count, _)| *count > 0);
+        let texts: Vec<String> = texts.map(|(count, word)| format!("{count} {word}")).collect();
         texts.join(" ")
     }
 }
@@ -222,16 +222,14 @@ impl State {
 /// The deletion of a slice.
 pub(super) fn deletion(basis: &Basis<'_>, slice: &Slice) -> Change {
     let object = object(basis, slice.metadata.name.clone());
-    let detail = count(slice.endpoints.len());
+    let cluster = slice.source();
+    let cluster = cluster.as_ref().map_or("no cluster", ClusterId::as_str);
+    let detail = format!("{} of {cluster}, {} out", slice.family.as_str(), slice.endpoints.len());
     Change { stage: Stage::RemoveEndpoints, object, write: Write::Delete, detail }
 }
 
 fn object(basis: &Basis<'_>, name: String) -> ObjectRef {
     ObjectRef { kind: Kind::EndpointSlice, namespace: basis.service.namespace.clone(), name }
-}
-
-fn count(endpoints: usize) -> String {
-    if endpoints == 1 { "1 endpoint".to_owned() } else { format!("{endpoints} endpoints") }
 }
 
 fn port(port: &SlicePort) -> Value {

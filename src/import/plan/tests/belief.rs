@@ -19,13 +19,13 @@ fn green(ports: &str, addresses: &str) -> World {
 fn unread_cluster_keeps_its_endpoints() {
     let mut present = after(&both());
     let world = green("http:80", "10.0.0.3").unread("red");
-    assert_snapshot!(world.synced(&mut present), @"~ EndpointSlice imported-isrlchlhrq-8de69181-1: IPv4 of green, endpoints +1 -1");
+    assert_snapshot!(world.synced(&mut present), @"~ EndpointSlice imported-isrlchlhrq-8de69181-1: IPv4 of green, 1 in 1 out");
     assert_snapshot!(slices(&present), @"
     imported-isrlchlhrq-8de69181-1: 10.0.0.3
     imported-isrlchlhrq-a893d503-1: 10.0.0.2
     ");
     assert_snapshot!(green("http:80", "10.0.0.3").unexported("red").synced(&mut present), @"
-    - EndpointSlice imported-isrlchlhrq-a893d503-1: 1 endpoint
+    - EndpointSlice imported-isrlchlhrq-a893d503-1: IPv4 of red, 1 out
     ~ ServiceImport web status: Ready True/Ready, from green
     ");
 }
@@ -44,8 +44,8 @@ fn type_and_properties_wait_for_the_unread_cluster() {
     assert_snapshot!(world.unexported("red").planned(&present), @"
     ~ ServiceImport web: annotations.multicluster.kubernetes.io/derived-service, ipFamilies, ips, ports, trafficDistribution, type
     - Service derived-isrlchlhrq: no import uses it
-    - EndpointSlice imported-isrlchlhrq-8de69181-1: 1 endpoint
-    - EndpointSlice imported-isrlchlhrq-a893d503-1: 1 endpoint
+    - EndpointSlice imported-isrlchlhrq-8de69181-1: IPv4 of green, 1 out
+    - EndpointSlice imported-isrlchlhrq-a893d503-1: IPv4 of red, 1 out
     ~ ServiceImport web status: Ready True/Ready, from green
     ");
 }
@@ -61,7 +61,7 @@ fn unnamed_port_waits_for_the_unread_cluster() {
 fn import_stays_while_one_of_its_clusters_is_unread() {
     let mut present = after(&both());
     assert_snapshot!(both().unexported("green").unread("red").synced(&mut present), @"
-    - EndpointSlice imported-isrlchlhrq-8de69181-1: 1 endpoint
+    - EndpointSlice imported-isrlchlhrq-8de69181-1: IPv4 of green, 1 out
     ~ ServiceImport web status: Ready True/Ready, from red
     ");
     assert_snapshot!(both().unexported("green").unexported("red").planned(&present), @"- ServiceImport web: no cluster exports it, last red");
@@ -92,7 +92,7 @@ fn cluster_that_is_not_listed_is_unread_unless_the_list_is_complete() {
     assert_eq!(world.planned(&present), "nothing");
     world.sources.is_complete = true;
     assert_snapshot!(world.planned(&present), @"
-    - EndpointSlice imported-isrlchlhrq-a893d503-1: 1 endpoint
+    - EndpointSlice imported-isrlchlhrq-a893d503-1: IPv4 of red, 1 out
     ~ ServiceImport web status: Ready True/Ready, from green
     ");
     let nothing_known = World { merged: None, sources: Sources::default(), ..both() };
@@ -129,7 +129,7 @@ fn export_whose_endpoints_are_unread_is_imported_without_them() {
     assert_snapshot!(world.synced(&mut present), @"
     + ServiceImport web: ClusterSetIP, http:80/TCP
     + Service derived-isrlchlhrq: IPv4, http:80/TCP
-    + EndpointSlice imported-isrlchlhrq-8de69181-1: IPv4 of green, 1 endpoint
+    + EndpointSlice imported-isrlchlhrq-8de69181-1: IPv4 of green, 1 in
     ~ ServiceImport web: ips
     ~ ServiceImport web status: Ready True/Ready, from green, red
     ");

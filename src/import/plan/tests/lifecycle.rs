@@ -17,7 +17,7 @@ fn new_import_gets_its_ips_after_the_derived_service() {
     assert_snapshot!(web().synced(&mut cluster), @"
     + ServiceImport web: ClusterSetIP, http:80/TCP
     + Service derived-isrlchlhrq: IPv4, http:80/TCP
-    + EndpointSlice imported-isrlchlhrq-8de69181-1: IPv4 of green, 2 endpoints
+    + EndpointSlice imported-isrlchlhrq-8de69181-1: IPv4 of green, 2 in
     ~ ServiceImport web: ips
     ~ ServiceImport web status: Ready True/Ready, from green
     ");
@@ -31,7 +31,7 @@ fn new_headless_import_has_no_service() {
     let mut cluster = Cluster::default();
     assert_snapshot!(web().headless().synced(&mut cluster), @"
     + ServiceImport web: Headless, http:80/TCP
-    + EndpointSlice imported-isrlchlhrq-8de69181-1: IPv4 of green, 2 endpoints
+    + EndpointSlice imported-isrlchlhrq-8de69181-1: IPv4 of green, 2 in
     ~ ServiceImport web status: Ready True/Ready, from green
     ");
 }
@@ -52,7 +52,7 @@ fn changed_endpoints_are_one_patch() {
     let mut cluster = after(&web());
     let mut world = World::with_ports("http:80").exported("green", "10.0.0.2 10.0.0.3 10.0.0.4");
     world.endpoints_mut("green")[0].ready = false;
-    assert_snapshot!(world.synced(&mut cluster), @"~ EndpointSlice imported-isrlchlhrq-8de69181-1: IPv4 of green, endpoints +2 -1 ~1");
+    assert_snapshot!(world.synced(&mut cluster), @"~ EndpointSlice imported-isrlchlhrq-8de69181-1: IPv4 of green, 2 in 1 out 1 changed");
 }
 
 #[test]
@@ -76,9 +76,9 @@ fn endpoint_that_moves_to_another_cluster_is_in_before_it_is_out() {
     let mut cluster = after(&web().exported("red", "10.0.0.3"));
     let world = World::with_ports("http:80").exported("green", "10.0.0.2 10.0.0.4");
     assert_snapshot!(world.exported("red", "10.0.0.1 10.0.0.3").synced(&mut cluster), @"
-    ~ EndpointSlice imported-isrlchlhrq-8de69181-1: IPv4 of green, endpoints +1
-    ~ EndpointSlice imported-isrlchlhrq-a893d503-1: IPv4 of red, endpoints +1
-    ~ EndpointSlice imported-isrlchlhrq-8de69181-1: IPv4 of green, endpoints -1
+    ~ EndpointSlice imported-isrlchlhrq-8de69181-1: IPv4 of green, 1 in
+    ~ EndpointSlice imported-isrlchlhrq-a893d503-1: IPv4 of red, 1 in
+    ~ EndpointSlice imported-isrlchlhrq-8de69181-1: IPv4 of green, 1 out
     ");
 }
 
@@ -86,7 +86,7 @@ fn endpoint_that_moves_to_another_cluster_is_in_before_it_is_out() {
 fn cluster_that_ends_its_export_leaves_last() {
     let mut cluster = after(&web().exported("red", "10.0.0.3"));
     assert_snapshot!(web().unexported("red").synced(&mut cluster), @"
-    - EndpointSlice imported-isrlchlhrq-a893d503-1: 1 endpoint
+    - EndpointSlice imported-isrlchlhrq-a893d503-1: IPv4 of red, 1 out
     ~ ServiceImport web status: Ready True/Ready, from green
     ");
 }
@@ -108,7 +108,7 @@ fn objects_without_an_import_are_deleted() {
     world.sync(&mut cluster);
     assert_snapshot!(world.synced(&mut cluster), @"
     - Service derived-isrlchlhrq: no import uses it
-    - EndpointSlice imported-isrlchlhrq-8de69181-1: 2 endpoints
+    - EndpointSlice imported-isrlchlhrq-8de69181-1: IPv4 of green, 2 out
     ");
     assert_eq!(cluster.objects.len(), 0);
 }
@@ -136,7 +136,7 @@ fn deleted_service_and_slice_are_made_again() {
     cluster.objects.retain(|(kind, _), _| *kind == Kind::ServiceImport);
     assert_snapshot!(web().synced(&mut cluster), @"
     + Service derived-isrlchlhrq: IPv4, http:80/TCP
-    + EndpointSlice imported-isrlchlhrq-8de69181-1: IPv4 of green, 2 endpoints
+    + EndpointSlice imported-isrlchlhrq-8de69181-1: IPv4 of green, 2 in
     ~ ServiceImport web: ips
     ");
 }
@@ -162,7 +162,7 @@ fn terminating_objects_are_not_changed() {
     let ended = json!("2026-11-01T12:00:00Z");
     let mut cluster = after(&web());
     cluster.object_mut(Kind::EndpointSlice)["metadata"]["deletionTimestamp"] = ended.clone();
-    assert_snapshot!(web().planned(&cluster), @"+ EndpointSlice imported-isrlchlhrq-8de69181-2: IPv4 of green, 2 endpoints");
+    assert_snapshot!(web().planned(&cluster), @"+ EndpointSlice imported-isrlchlhrq-8de69181-2: IPv4 of green, 2 in");
     cluster.object_mut(Kind::ServiceImport)["metadata"]["deletionTimestamp"] = ended;
     assert_eq!(web().planned(&cluster), "nothing");
     assert_eq!(web().unexported("green").planned(&cluster), "nothing");

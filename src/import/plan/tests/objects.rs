@@ -233,7 +233,7 @@ fn own_fields_that_another_writer_changed_are_repaired() {
     slice["metadata"]["labels"]["kubernetes.io/service-name"] = json!("web");
     assert_snapshot!(web().synced(&mut cluster), @"
     ~ Service derived-isrlchlhrq: selector, sessionAffinity, ownerReferences
-    ~ EndpointSlice imported-isrlchlhrq-8de69181-1: IPv4 of green, endpoints ~1, labels.kubernetes.io/service-name
+    ~ EndpointSlice imported-isrlchlhrq-8de69181-1: IPv4 of green, 1 changed, labels.kubernetes.io/service-name
     ~ ServiceImport web: annotations.multicluster.kubernetes.io/derived-service, ips
     ");
     assert_eq!(cluster.object(Kind::Service)["spec"]["selector"], json!(null));
@@ -258,12 +258,12 @@ fn objects_of_another_owner_are_left_alone() {
     ~ EndpointSlice imported-isrlchlhrq-8de69181-1: IPv4 of green, labels.kubernetes.io/service-name
     ");
     // Another number is free.
-    assert_snapshot!(web().planned(&foreign(Kind::EndpointSlice)), @"+ EndpointSlice imported-isrlchlhrq-8de69181-2: IPv4 of green, 1 endpoint");
+    assert_snapshot!(web().planned(&foreign(Kind::EndpointSlice)), @"+ EndpointSlice imported-isrlchlhrq-8de69181-2: IPv4 of green, 1 in");
     let gone = web().unexported("green").unexported("blue");
     assert_snapshot!(gone.planned(&service), @"- ServiceImport web: no cluster exports it, last blue, green");
     assert_snapshot!(gone.planned(&import), @"
     - Service derived-isrlchlhrq: no import uses it
-    - EndpointSlice imported-isrlchlhrq-8de69181-1: 1 endpoint
+    - EndpointSlice imported-isrlchlhrq-8de69181-1: IPv4 of green, 1 out
     ");
     service.collect_garbage();
     import.collect_garbage();

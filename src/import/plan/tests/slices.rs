@@ -21,10 +21,10 @@ fn each_cluster_family_and_set_of_ports_has_its_own_slices() {
     assert_snapshot!(world.synced(&mut cluster), @"
     + ServiceImport web: ClusterSetIP, http:80/TCP https:443/TCP
     + Service derived-isrlchlhrq: IPv4 IPv6, http:80/TCP https:443/TCP
-    + EndpointSlice imported-isrlchlhrq-8de69181-1: IPv4 of green, 1 endpoint
-    + EndpointSlice imported-isrlchlhrq-7ed16806-1: IPv6 of green, 1 endpoint
-    + EndpointSlice imported-isrlchlhrq-a893d503-1: IPv4 of red, 1 endpoint
-    + EndpointSlice imported-isrlchlhrq-a893d503-2: IPv4 of red, 1 endpoint
+    + EndpointSlice imported-isrlchlhrq-8de69181-1: IPv4 of green, 1 in
+    + EndpointSlice imported-isrlchlhrq-7ed16806-1: IPv6 of green, 1 in
+    + EndpointSlice imported-isrlchlhrq-a893d503-1: IPv4 of red, 1 in
+    + EndpointSlice imported-isrlchlhrq-a893d503-2: IPv4 of red, 1 in
     ~ ServiceImport web: ips
     ~ ServiceImport web status: Ready True/Ready, from green, red
     ");
@@ -209,9 +209,9 @@ fn slice_has_at_most_100_endpoints() {
     assert_snapshot!(web("green", &many(0, 250)).synced(&mut cluster), @"
     + ServiceImport web: ClusterSetIP, http:80/TCP
     + Service derived-isrlchlhrq: IPv4 IPv6, http:80/TCP
-    + EndpointSlice imported-isrlchlhrq-8de69181-1: IPv4 of green, 100 endpoints
-    + EndpointSlice imported-isrlchlhrq-8de69181-2: IPv4 of green, 100 endpoints
-    + EndpointSlice imported-isrlchlhrq-8de69181-3: IPv4 of green, 50 endpoints
+    + EndpointSlice imported-isrlchlhrq-8de69181-1: IPv4 of green, 100 in
+    + EndpointSlice imported-isrlchlhrq-8de69181-2: IPv4 of green, 100 in
+    + EndpointSlice imported-isrlchlhrq-8de69181-3: IPv4 of green, 50 in
     ~ ServiceImport web: ips
     ~ ServiceImport web status: Ready True/Ready, from green
     ");
@@ -223,8 +223,8 @@ fn endpoints_stay_where_they_are_and_new_ones_fill_the_first_room() {
     // The first slice loses ten and the second five; twelve are new.
     let kept = [many(10, 90), many(105, 145), many(400, 12)].join(" ");
     assert_snapshot!(web("green", &kept).synced(&mut cluster), @"
-    ~ EndpointSlice imported-isrlchlhrq-8de69181-1: IPv4 of green, endpoints +10 -10
-    ~ EndpointSlice imported-isrlchlhrq-8de69181-2: IPv4 of green, endpoints +2 -5
+    ~ EndpointSlice imported-isrlchlhrq-8de69181-1: IPv4 of green, 10 in 10 out
+    ~ EndpointSlice imported-isrlchlhrq-8de69181-2: IPv4 of green, 2 in 5 out
     ");
 }
 
@@ -232,18 +232,18 @@ fn endpoints_stay_where_they_are_and_new_ones_fill_the_first_room() {
 fn slice_without_endpoints_is_deleted_and_its_number_used_again() {
     let mut cluster = after(&web("green", &many(0, 250)));
     let second_gone = [many(0, 100), many(200, 50)].join(" ");
-    assert_snapshot!(web("green", &second_gone).synced(&mut cluster), @"- EndpointSlice imported-isrlchlhrq-8de69181-2: 100 endpoints");
+    assert_snapshot!(web("green", &second_gone).synced(&mut cluster), @"- EndpointSlice imported-isrlchlhrq-8de69181-2: IPv4 of green, 100 out");
     let back = [many(0, 100), many(200, 50), many(400, 120)].join(" ");
     assert_snapshot!(web("green", &back).synced(&mut cluster), @"
-    ~ EndpointSlice imported-isrlchlhrq-8de69181-3: IPv4 of green, endpoints +50
-    + EndpointSlice imported-isrlchlhrq-8de69181-2: IPv4 of green, 70 endpoints
+    ~ EndpointSlice imported-isrlchlhrq-8de69181-3: IPv4 of green, 50 in
+    + EndpointSlice imported-isrlchlhrq-8de69181-2: IPv4 of green, 70 in
     ");
 }
 
 #[test]
 fn replaced_endpoints_take_the_room_of_the_former_ones() {
     let mut cluster = after(&web("green", &many(0, 100)));
-    assert_snapshot!(web("green", &many(100, 100)).synced(&mut cluster), @"~ EndpointSlice imported-isrlchlhrq-8de69181-1: IPv4 of green, endpoints +100 -100");
+    assert_snapshot!(web("green", &many(100, 100)).synced(&mut cluster), @"~ EndpointSlice imported-isrlchlhrq-8de69181-1: IPv4 of green, 100 in 100 out");
 }
 
 #[test]
@@ -252,9 +252,9 @@ fn endpoint_that_moves_away_takes_up_room_until_it_has_moved() {
     let moved = many(0, 1);
     let world = web("green", &many(1, 100)).exported("red", &format!("10.0.0.1 {moved}"));
     assert_snapshot!(world.synced(&mut cluster), @"
-    + EndpointSlice imported-isrlchlhrq-8de69181-2: IPv4 of green, 1 endpoint
-    ~ EndpointSlice imported-isrlchlhrq-a893d503-1: IPv4 of red, endpoints +1
-    ~ EndpointSlice imported-isrlchlhrq-8de69181-1: IPv4 of green, endpoints -1
+    + EndpointSlice imported-isrlchlhrq-8de69181-2: IPv4 of green, 1 in
+    ~ EndpointSlice imported-isrlchlhrq-a893d503-1: IPv4 of red, 1 in
+    ~ EndpointSlice imported-isrlchlhrq-8de69181-1: IPv4 of green, 1 out
     ");
 }
 
@@ -265,7 +265,7 @@ fn target_port_of_all_endpoints_changes_in_place() {
     for endpoint in world.endpoints_mut("green") {
         endpoint.ports.insert((Protocol::Tcp, 80), 9090);
     }
-    assert_snapshot!(world.synced(&mut cluster), @"~ EndpointSlice imported-isrlchlhrq-8de69181-1: IPv4 of green, endpoints +1, ports");
+    assert_snapshot!(world.synced(&mut cluster), @"~ EndpointSlice imported-isrlchlhrq-8de69181-1: IPv4 of green, 1 in, ports");
 }
 
 #[test]
@@ -274,7 +274,7 @@ fn target_port_of_some_endpoints_changes_by_another_slice() {
     let mut world = web("green", "10.0.0.1 10.0.0.2");
     world.endpoints_mut("green")[0].ports.insert((Protocol::Tcp, 80), 9090);
     assert_snapshot!(world.synced(&mut cluster), @"
-    + EndpointSlice imported-isrlchlhrq-8de69181-2: IPv4 of green, 1 endpoint
-    ~ EndpointSlice imported-isrlchlhrq-8de69181-1: IPv4 of green, endpoints -1
+    + EndpointSlice imported-isrlchlhrq-8de69181-2: IPv4 of green, 1 in
+    ~ EndpointSlice imported-isrlchlhrq-8de69181-1: IPv4 of green, 1 out
     ");
 }

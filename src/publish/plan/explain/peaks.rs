@@ -25,7 +25,7 @@ pub enum Quota {
 }
 
 /// AWS's default of the quota "instances per namespace".
-const DEFAULT_NAMESPACE_QUOTA: usize = 2000;
+pub const DEFAULT_NAMESPACE_QUOTA: usize = 2000;
 
 /// The largest service and the largest namespace, counting the instances of all owners.
 pub fn peaks(observation: &Observation, plan: &Plan) -> Vec<Peak> {

@@ -1,0 +1,113 @@
+//! The members of the clustersets in a registry, as Cloud Map shows them: those with records, whichever installation
+//! wrote them, and those that AWS's controllers register for.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use super::attributes::{self, ExportInstance};
+use super::id::CLUSTER_RECORD;
+use super::record::{self, Record};
+use crate::model::clusterset::{ClusterId, ClustersetId};
+use crate::model::{Attributes, Owner, Registry, ServiceKey, ServiceRef, Timestamp};
+
+/// The members of each clusterset.
+pub type Clustersets = BTreeMap<ClustersetId, BTreeMap<ClusterId, MemberView>>;
+
+/// A member as Cloud Map shows it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MemberView {
+    /// The installation and the cluster in its records; `None` without a record.
+    pub owner: Option<Owner>,
+    /// The time in its cluster record.
+    pub heartbeat: Option<Timestamp>,
+    /// The names that it exports by a record.
+    pub recorded: BTreeSet<ServiceRef>,
+    /// The names that it exports by instances of AWS's controller.
+    pub of_aws: BTreeSet<ServiceRef>,
+    /// The instances of AWS's controller.
+    pub aws_instances: usize,
+    /// The ready endpoints of its exports: a name and an address each.
+    endpoints: BTreeSet<(ServiceRef, IpAddr)>,
+    /// The problems of the records that cannot be used, and of the read of them.
+    pub problems: Vec<String>,
+    /// Whether its records could not be read.
+    pub is_unread: bool,
+}
+
+impl MemberView {
+    /// The number of names that it exports.
+    pub fn exports(&self) -> usize {
+        self.recorded.union(&self.of_aws).count()
+    }
+
+    /// The number of ready endpoints. An instance of ours without its record counts for no export.
+    pub fn ready_endpoints(&self) -> usize {
+        let is_exported =
+            |name: &ServiceRef| self.recorded.contains(name) || self.of_aws.contains(name);
+        self.endpoints.iter().filter(|(name, _)| is_exported(name)).count()
+    }
+
+    fn add_record(&mut self, cluster: &ClusterId, id: &str, attributes: &Attributes) {
+        match record::read(cluster, id, attributes) {
+            Ok(Some(Record::Cluster(record))) => {
+                self.heartbeat = Some(record.heartbeat);
+                self.owner = Some(record.owner);
+            }
+            Ok(Some(Record::Export(record))) => {
+                self.owner.get_or_insert(record.owner);
+                self.recorded.insert(record.service);
+            }
+            Ok(None) => {}
+            Err(unusable) => {
+                if id == CLUSTER_RECORD {
+                    self.owner = Owner::of(attributes);
+                }
+                self.problems.push(unusable.to_string());
+            }
+        }
+    }
+
+    fn add_instance(&mut self, name: &ServiceRef, instance: &ExportInstance) {
+        if !instance.is_marked {
+            self.of_aws.insert(name.clone());
+            self.aws_instances += 1;
+        }
+        if instance.endpoint.ready {
+            self.endpoints.insert((name.clone(), instance.endpoint.address));
+        }
+    }
+}
+
+/// All members of all clustersets in a registry.
+pub fn clustersets(registry: &Registry) -> Clustersets {
+    let mut all = Clustersets::new();
+    for (key, service) in &registry.services {
+        let Some(namespace) = registry.namespaces.get(&key.namespace) else { continue };
+        if let Some(clusterset) = record::clusterset_of(&namespace.name) {
+            let Some(cluster) = ClusterId::parse(&service.name) else { continue };
+            let member = all.entry(clusterset).or_default().entry(cluster.clone()).or_default();
+            member.is_unread = service.unreadable.is_some();
+            member.problems.extend(service.unreadable.clone());
+            for (id, attributes) in registry.instances(key) {
+                member.add_record(&cluster, id, attributes);
+            }
+        } else if !record::is_namespace(&namespace.name) {
+            add_instances(
+                &mut all,
+                registry,
+                key,
+                &ServiceRef::new(&namespace.name, &service.name),
+            );
+        }
+    }
+    all
+}
+
+fn add_instances(all: &mut Clustersets, registry: &Registry, key: &ServiceKey, name: &ServiceRef) {
+    for (_, of_instance) in registry.instances(key) {
+        let Some(clusterset) = attributes::clusterset_of(of_instance) else { continue };
+        let Ok(Some(instance)) = attributes::read(of_instance, &clusterset) else { continue };
+        let members = all.entry(clusterset).or_default();
+        members.entry(instance.cluster.clone()).or_default().add_instance(name, &instance);
+    }
+}

@@ -1,0 +1,193 @@
+//! Every endpoint of a name in the clusterset, with the reason if it cannot be in an import, so that people can find out
+//! why one is missing. It decides nothing: [`Members::known`] does.
+
+use std::collections::BTreeMap;
+
+use super::{Known, Members, Overlay};
+use crate::clusterset::attributes::{self, ExportInstance, Skipped};
+use crate::clusterset::endpoints::endpoints_of;
+use crate::clusterset::merge::{Merged, served_port, served_ports};
+use crate::model::attributes::{IPV4, IPV6, POD, PORT};
+use crate::model::clusterset::{ClusterId, Export, ExportedEndpoint};
+use crate::model::{Attributes, Endpoint, Family, Owner, ServiceRef, is_publishable};
+
+/// An endpoint of a member, with all its ports.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    /// `None` if its attributes name none.
+    pub cluster: Option<ClusterId>,
+    /// Its address as it is written.
+    pub address: String,
+    pub ports: Vec<String>,
+    pub pod: Option<String>,
+    /// Whether it takes traffic.
+    pub ready: bool,
+    /// The reason if it cannot be in an import.
+    pub absent: Option<Absent>,
+}
+
+/// The reason why an endpoint cannot be in an import.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
+pub enum Absent {
+    #[error("its pod is not ready")]
+    NotReady,
+    #[error("its pod is terminating")]
+    Terminating,
+    #[error("its address is loopback, link-local, multicast, unspecified or IPv4-mapped")]
+    NotPublishable,
+    #[error("it has none of the ports of its Service")]
+    NoPort,
+    #[error("no port of the import leads to it")]
+    OtherPort,
+    #[error("the import has no {}", .0.as_str())]
+    OtherFamily(Family),
+    #[error("its cluster has no record of the export")]
+    NotExported,
+    #[error(transparent)]
+    Skipped(#[from] Skipped),
+}
+
+impl Absent {
+    /// Whether it will be imported by itself, or is meant to be left out.
+    pub fn is_expected(self) -> bool {
+        matches!(self, Self::NotReady | Self::Terminating)
+    }
+}
+
+/// The endpoints by cluster, address and pod. One that takes part by one of its ports is in the import.
+type Candidates = BTreeMap<(Option<ClusterId>, String), Candidate>;
+
+impl Members<'_> {
+    /// The installation and cluster in the record of an export; `None` without a record.
+    pub fn owner_of(&self, cluster: &ClusterId, name: &ServiceRef) -> Option<&Owner> {
+        self.records.get(cluster)?.exports.get(name).map(|record| &record.owner)
+    }
+
+    /// All endpoints of a name, for an import of these families.
+    pub fn candidates(
+        &self,
+        name: &ServiceRef,
+        known: &Known,
+        families: &[Family],
+    ) -> Vec<Candidate> {
+        let mut all = Candidates::new();
+        let told = Told { known, families };
+        for (cluster, overlay) in self.overlay {
+            told.add_overlay(&mut all, (cluster, overlay), name);
+        }
+        for key in self.places.get(name).into_iter().flatten() {
+            let instances = self.registry.instances(key);
+            for (_, of_instance) in instances {
+                let cluster = attributes::cluster_of(of_instance);
+                let is_read_there = cluster.as_ref().is_some_and(|it| self.is_overlaid(it));
+                if attributes::is_exported_to(of_instance, self.clusterset) && !is_read_there {
+                    let instance = attributes::read(of_instance, self.clusterset);
+                    add(&mut all, told.of_instance(cluster, of_instance, instance));
+                }
+            }
+        }
+        all.into_values().collect()
+    }
+}
+
+fn add(all: &mut Candidates, candidate: Candidate) {
+    let key = (candidate.cluster.clone(), candidate.address.clone());
+    match all.get_mut(&key) {
+        None => _ = all.insert(key, candidate),
+        Some(known) => {
+            known.ports.extend(candidate.ports);
+            known.ready &= candidate.ready;
+            known.absent = known.absent.and(candidate.absent);
+        }
+    }
+}
+
+/// What the reasons rest on.
+struct Told<'a> {
+    known: &'a Known,
+    families: &'a [Family],
+}
+
+impl Told<'_> {
+    fn add_overlay(
+        &self,
+        all: &mut Candidates,
+        (cluster, overlay): (&ClusterId, &Overlay),
+        name: &ServiceRef,
+    ) {
+        let Some(published) = overlay.desired.services.get(name) else { return };
+        let Some(exported) = &published.export else { return };
+        for endpoint in published.endpoints.iter().flatten() {
+            let led_to = endpoints_of(exported, endpoint, overlay.arn.region());
+            for address in endpoint.addresses() {
+                let mut own = led_to.iter().filter(|it| it.address == address);
+                let served = own.clone().any(|it| self.refusal(&exported.export, it).is_none());
+                let first = own.next().and_then(|it| self.refusal(&exported.export, it));
+                let absent = match endpoint {
+                    Endpoint { terminating: true, .. } => Some(Absent::Terminating),
+                    Endpoint { ready: false, .. } => Some(Absent::NotReady),
+                    _ if !is_publishable(address) => Some(Absent::NotPublishable),
+                    _ if !led_to.iter().any(|it| it.address == address) => Some(Absent::NoPort),
+                    _ => first.filter(|_| !served),
+                };
+                let ports = led_to.iter().filter(|it| it.address == address);
+                let ports = ports.filter_map(|it| Some(it.port.as_ref()?.number.to_string()));
+                add(
+                    all,
+                    Candidate {
+                        cluster: Some(cluster.clone()),
+                        address: address.to_string(),
+                        ports: ports.collect(),
+                        pod: endpoint.pod.clone(),
+                        ready: endpoint.ready,
+                        absent,
+                    },
+                );
+            }
+        }
+    }
+
+    fn of_instance(
+        &self,
+        cluster: Option<ClusterId>,
+        of_instance: &Attributes,
+        instance: Result<Option<ExportInstance>, Skipped>,
+    ) -> Candidate {
+        let text = |key: &str| of_instance.get(key).cloned();
+        let mut candidate = Candidate {
+            cluster,
+            address: text(IPV4).or_else(|| text(IPV6)).unwrap_or_else(|| "no address".to_owned()),
+            ports: text(PORT).into_iter().collect(),
+            pod: text(POD),
+            ready: true,
+            absent: None,
+        };
+        match instance {
+            Err(skipped) => candidate.absent = Some(skipped.into()),
+            Ok(None) => candidate.absent = Some(Absent::NotExported),
+            Ok(Some(instance)) => {
+                let export = self.known.exports.iter().find(|it| it.cluster == instance.cluster);
+                candidate.ready = instance.endpoint.ready;
+                candidate.absent = match export {
+                    None => Some(Absent::NotExported),
+                    Some(export) => self.refusal(export, &instance.endpoint),
+                };
+            }
+        }
+        candidate
+    }
+
+    /// The reason why an endpoint that its member exports, with one of its ports, is not in the import.
+    fn refusal(&self, export: &Export, endpoint: &ExportedEndpoint) -> Option<Absent> {
+        let Merged { service, .. } = self.known.merged.as_ref()?;
+        let family = Family::of(endpoint.address);
+        if !self.families.is_empty() && !self.families.contains(&family) {
+            return Some(Absent::OtherFamily(family));
+        }
+        let is_led_to = match &endpoint.port {
+            Some(port) => served_port(service, export, port).is_some(),
+            None => served_ports(service, export).next().is_none(),
+        };
+        (!is_led_to).then_some(Absent::OtherPort)
+    }
+}
