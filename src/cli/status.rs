@@ -1,10 +1,11 @@
-//! The status as a table, which the action prints itself, or as Markdown: a row for each Cloud Map service.
+//! The status as tables, which the action prints itself, or as Markdown: a row for each Cloud Map service, and one for
+//! each member of a clusterset.
 
 use std::fmt::Write as _;
 
 use super::answer::Shown;
 use super::markdown::Cell;
-use crate::actions::status::Status;
+use crate::actions::status::{ClustersetStatus, MemberStatus, Status};
 
 impl Shown for Status {
     fn table(&self, wide: bool) -> String {
@@ -24,9 +25,28 @@ impl Shown for Status {
                 let _ = writeln!(problems, "\nNot read: {}", Cell(problem));
             }
         }
+        let clustersets = self.registries.iter().flat_map(|registry| &registry.clustersets);
+        let clustersets: String = clustersets.map(members).collect();
         if let Some(cut) = &self.cut {
             let _ = writeln!(problems, "\n{}", Cell(cut));
         }
-        format!("{page}{problems}\n**{}**\n", Cell(&self.summary()))
+        format!("{page}{clustersets}{problems}\n**{}**\n", Cell(&self.summary()))
     }
+}
+
+/// The members of a clusterset as a table of their own.
+fn members(clusterset: &ClustersetStatus) -> String {
+    let headings = MemberStatus::HEADINGS.join(" | ");
+    let mut table = format!(
+        "\nClusterset {}\n\n| {headings} |\n|---|---|---|--:|--:|\n",
+        Cell(&clusterset.clusterset)
+    );
+    for member in &clusterset.members {
+        let row = member.row().map(|cell| Cell(&cell).to_string());
+        let _ = writeln!(table, "| {} |", row.join(" | "));
+        for problem in &member.problems {
+            let _ = writeln!(table, "| | {} | | | |", Cell(problem));
+        }
+    }
+    table
 }

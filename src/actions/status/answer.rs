@@ -3,7 +3,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{Foreign, Registry};
+use super::ClustersetStatus;
+use crate::clusterset::record;
+use crate::model::{Foreign, Registry, Timestamp};
 use crate::publish::plan::{Parties, Party, parties};
 use crate::report::Shorten;
 
@@ -33,7 +35,10 @@ pub struct RegistryStatus {
     /// The error of the read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// The Cloud Map services, without those with the records of clustersets.
     pub services: Vec<ServiceStatus>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub clustersets: Vec<ClustersetStatus>,
 }
 
 /// One Cloud Map service.
@@ -103,7 +108,10 @@ impl Status {
     /// The status of these registries.
     pub fn new(owner: &str, clusters: Vec<String>, registries: Vec<RegistryStatus>) -> Self {
         let read = |it: &ServiceStatus| it.unreadable.is_none();
-        let whole = |it: &RegistryStatus| it.error.is_none() && it.services.iter().all(read);
+        let whole = |it: &RegistryStatus| {
+            let mut members = it.clustersets.iter().flat_map(|it| &it.members);
+            it.error.is_none() && it.services.iter().all(read) && members.all(|it| !it.unread)
+        };
         let ok = registries.iter().all(whole);
         Self { ok, owner: owner.to_owned(), clusters, registries, cut: None }
     }
@@ -134,14 +142,17 @@ impl Status {
 
 impl RegistryStatus {
     /// A registry that was read.
-    pub fn new(name: Option<String>, registry: &Registry) -> Self {
-        let services = parties(registry).into_iter().map(ServiceStatus::from).collect();
-        Self { registry: name, error: None, services }
+    pub fn new(name: Option<String>, registry: &Registry, now: Timestamp) -> Self {
+        let services = parties(registry).into_iter();
+        let services = services.filter(|it| !record::is_namespace(&it.place.namespace));
+        let services = services.map(ServiceStatus::from).collect();
+        let clustersets = ClustersetStatus::of(registry, now);
+        Self { registry: name, error: None, services, clustersets }
     }
 
     /// A registry that could not be read.
     pub fn unreadable(name: Option<String>, error: String) -> Self {
-        Self { registry: name, error: Some(error), services: Vec::new() }
+        Self { registry: name, error: Some(error), ..Self::default() }
     }
 }
 
@@ -176,12 +187,17 @@ impl From<(Party, usize)> for Share {
 
 impl Shorten for Status {
     fn longest(&self) -> usize {
-        self.registries.iter().map(|registry| registry.services.len()).max().unwrap_or_default()
+        let clustersets = |it: &RegistryStatus| {
+            it.clustersets.iter().map(|it| it.members.len()).max().unwrap_or_default()
+        };
+        let lengths = self.registries.iter().map(|it| it.services.len().max(clustersets(it)));
+        lengths.max().unwrap_or_default()
     }
 
     fn shorten(&mut self, entries: usize) {
         for registry in &mut self.registries {
             registry.services.truncate(entries);
+            registry.clustersets.iter_mut().for_each(|it| it.members.truncate(entries));
         }
         self.cut = Some(format!(
             "the status is too large for a Lambda response: it has the first {entries} services of each Cloud Map, and \

@@ -1,9 +1,11 @@
-//! The status as a table: a row for each Cloud Map service, a column for each kind of party. The alternate form names
-//! the parties.
+//! The status as tables: a row for each Cloud Map service, a column for each kind of party, and a row for each member of
+//! a clusterset. The alternate form names the parties and the members' clusters.
 
 use std::fmt::{self, Display, Formatter};
 
-use super::{RegistryStatus, ServiceStatus, Share, ShareOf, Split, Status};
+use super::{
+    ClustersetStatus, MemberStatus, RegistryStatus, ServiceStatus, Share, ShareOf, Split, Status,
+};
 use crate::model::ClusterArn;
 
 impl Display for Status {
@@ -73,11 +75,7 @@ impl Status {
         }
         let rows: Vec<[String; 7]> = registry.services.iter().map(|it| self.row(it)).collect();
         let headings = self.headings();
-        let width = |column: usize| {
-            let cells = rows.iter().chain([&headings]).map(|row| row[column].chars().count());
-            cells.max().unwrap_or_default()
-        };
-        let widths: [usize; 7] = std::array::from_fn(width);
+        let widths = widths(&headings, &rows);
         write_row(f, &headings, widths)?;
         for (row, service) in rows.iter().zip(&registry.services) {
             write_row(f, row, widths)?;
@@ -88,11 +86,43 @@ impl Status {
                 service.instances.iter().try_for_each(|share| writeln!(f, "    {share}"))?;
             }
         }
+        registry.clustersets.iter().try_for_each(|clusterset| clusterset.fmt(f))
+    }
+}
+
+impl Display for ClustersetStatus {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        writeln!(f, "clusterset {}", self.clusterset)?;
+        let rows: Vec<[String; 5]> = self.members.iter().map(MemberStatus::row).collect();
+        let headings = MemberStatus::HEADINGS.map(str::to_owned);
+        let widths = widths(&headings, &rows);
+        write_row(f, &headings, widths)?;
+        for (row, member) in rows.iter().zip(&self.members) {
+            write_row(f, row, widths)?;
+            for problem in &member.problems {
+                writeln!(f, "  ! records    {problem}")?;
+            }
+            if f.alternate() {
+                member.cluster.iter().try_for_each(|cluster| writeln!(f, "    {cluster}"))?;
+            }
+        }
         Ok(())
     }
 }
 
-fn write_row(f: &mut Formatter<'_>, row: &[String; 7], widths: [usize; 7]) -> fmt::Result {
+/// The widths of the columns.
+fn widths<const N: usize>(headings: &[String; N], rows: &[[String; N]]) -> [usize; N] {
+    std::array::from_fn(|column| {
+        let cells = rows.iter().chain([headings]).map(|row| row[column].chars().count());
+        cells.max().unwrap_or_default()
+    })
+}
+
+fn write_row<const N: usize>(
+    f: &mut Formatter<'_>,
+    row: &[String; N],
+    widths: [usize; N],
+) -> fmt::Result {
     let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}"));
     let cells: Vec<String> = cells.collect();
     writeln!(f, "{}", cells.join("  ").trim_end())

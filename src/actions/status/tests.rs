@@ -3,10 +3,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::*;
 use crate::model::{
     Attributes, CloudMapService, ClusterArn, Flow, Marks, Namespace, NamespaceKind, Owner,
-    Registry, ServiceKey, ServiceKind, ServiceRef,
+    Registry, ServiceKey, ServiceKind, ServiceRef, Timestamp,
 };
 
 const BLUE: &str = "arn:aws:eks:eu-central-1:111122223333:cluster/blue";
+/// The time of the status.
+const NOW: Timestamp = Timestamp::constant(1_767_225_600, 0);
 const GREEN: &str = "arn:aws:eks:eu-central-1:111122223333:cluster/green";
 
 fn of_cluster(owner: &str, cluster: &str) -> Attributes {
@@ -47,7 +49,7 @@ fn registry() -> Registry {
 
 fn status(clusters: &[&str]) -> Status {
     let clusters = clusters.iter().map(|it| (*it).to_owned()).collect();
-    Status::new("team-a", clusters, vec![RegistryStatus::new(None, &registry())])
+    Status::new("team-a", clusters, vec![RegistryStatus::new(None, &registry(), NOW)])
 }
 
 #[test]
@@ -92,4 +94,103 @@ fn an_unreadable_cloud_map_is_reported_and_not_shown_as_empty() {
     ! not read: denied
     0 services, incomplete: no instances
     ");
+}
+
+/// A Cloud Map service in an HTTP namespace.
+fn add(registry: &mut Registry, namespace: &str, name: &str, instances: &[(&str, Attributes)]) {
+    let namespace = Namespace { kind: NamespaceKind::Http, ..Namespace::missing(namespace) };
+    let mut service = CloudMapService::created("arn".to_owned(), name, ServiceKind::Http);
+    let instances = instances.iter().map(|(id, it)| ((*id).to_owned(), it.clone()));
+    service.instances = Some(instances.collect());
+    registry.services.insert(ServiceKey::new(&namespace, name), service);
+    registry.namespaces.insert(namespace.id.clone(), namespace);
+}
+
+/// An instance of `shop/<name>` with the attributes of AWS's controller.
+fn exported(cluster: &str, address: &str, port: &str, ready: &str) -> Attributes {
+    attributes(&[
+        ("AWS_INSTANCE_IPV4", address),
+        ("AWS_INSTANCE_PORT", port),
+        ("CLUSTER_ID", cluster),
+        ("CLUSTERSET_ID", "shop-set"),
+        ("ENDPOINT_PORT_NAME", ""),
+        ("ENDPOINT_PROTOCOL", "TCP"),
+        ("READY", ready),
+        ("SERVICE_EXPORT_CREATION_TIMESTAMP", "1767225600000"),
+        ("SERVICE_PORT", "80"),
+        ("SERVICE_PORT_NAME", ""),
+        ("SERVICE_PROTOCOL", "TCP"),
+        ("SERVICE_TARGET_PORT", "8080"),
+        ("SERVICE_TYPE", "ClusterSetIP"),
+    ])
+}
+
+fn of_blue(instance: Attributes) -> Attributes {
+    let cluster = ClusterArn::parse(BLUE).expect("an ARN");
+    let owner = Owner { id: "team-a".to_owned(), cluster, flow: Flow::Exports };
+    let mut marked = Marks { service: ServiceRef::new("shop", "web"), pod: None }.write(&owner);
+    marked.extend(instance);
+    marked
+}
+
+/// `blue` with records of itself and of `web`, an unusable one, and `api` without a record; `amber` of AWS's controller.
+fn clusterset() -> Registry {
+    let mut registry = Registry::default();
+    let record = |key: &str, value: &str| of_blue(attributes(&[(key, value)]));
+    let mut cluster = record("cloud-map-sync/clusterset", "shop-set");
+    cluster.insert("cloud-map-sync/heartbeat".to_owned(), "2025-12-31T23:57:00Z".to_owned());
+    let export =
+        r#"{"created":"2025-01-01T00:00:00Z","ipFamilies":["IPv4"],"ports":[],"type":"Headless"}"#;
+    let web = ServiceRef::new("shop", "web");
+    let records = [
+        ("cluster", cluster),
+        (&crate::clusterset::id::export_record(&web), record("cloud-map-sync/export", export)),
+        ("export-0", record("cloud-map-sync/export", "{")),
+    ];
+    add(&mut registry, "clusterset.shop-set", "blue", &records);
+    let of_web = [
+        ("a", of_blue(exported("blue", "10.0.0.1", "8080", "true"))),
+        ("b", of_blue(exported("blue", "10.0.0.1", "9090", "true"))),
+        ("c", exported("amber", "10.2.0.1", "8080", "true")),
+        ("d", exported("amber", "10.2.0.2", "8080", "false")),
+    ];
+    add(&mut registry, "shop", "web", &of_web);
+    let without_record = of_blue(exported("blue", "10.0.0.9", "8080", "true"));
+    add(&mut registry, "shop", "api", &[("e", without_record)]);
+    registry
+}
+
+#[test]
+fn each_member_of_a_clusterset_has_a_row_and_records_are_no_services() {
+    let registry = RegistryStatus::new(None, &clusterset(), NOW);
+    let status = Status::new("team-a", vec![BLUE.to_owned()], vec![registry]);
+    assert!(status.ok);
+    insta::assert_snapshot!(format!("{status:#}"), @r"
+    SERVICE   TYPE  THIS CLUSTER  OTHER CLUSTERS  ECS  OTHER TOOLS  UNKNOWN
+    shop/api  HTTP  1             -               -    -            -
+        1 of cluster blue (team-a)
+    shop/web  HTTP  2             -               -    -            2
+        2 of cluster blue (team-a)
+        2 of an unknown party
+    clusterset shop-set
+    MEMBER  RUN BY            HEARTBEAT  EXPORTS  READY ENDPOINTS
+    amber   AWS's controller  -          1        1
+    blue    team-a            3m ago     1        1
+      ! records    the record export-0 of cluster blue (shop/web) cannot be used: its id is not that of the Service in its marks
+        arn:aws:eks:eu-central-1:111122223333:cluster/blue
+    2 services: 3 this cluster, 2 unknown
+    ");
+}
+
+#[test]
+fn member_whose_records_were_not_read_makes_the_status_incomplete() {
+    let mut registry = clusterset();
+    let service = registry.services.values_mut().find(|it| it.name == "blue").expect("records");
+    service.instances = None;
+    service.unreadable = Some("throttled".to_owned());
+    let read = RegistryStatus::new(None, &registry, NOW);
+    let status = Status::new("team-a", Vec::new(), vec![read]);
+    assert!(!status.ok);
+    let blue = &status.registries[0].clustersets[0].members[1];
+    assert_eq!((blue.unread, blue.exports, blue.problems.len()), (true, 0, 1));
 }
