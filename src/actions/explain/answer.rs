@@ -1,11 +1,13 @@
-//! The answer of the action `explain`: the annotations of one Service, then each of its names with the fate of each
-//! endpoint and the instances that clients discover.
+//! The answer of the action `explain`: the annotations of one Service, then each `name`, then the part of its export and
+//! import in a clusterset.
 
 use serde::{Deserialize, Serialize};
 
-use super::{Condition, Discovery, EndpointFate, EndpointLine};
-use crate::model::{NamespaceKind, Place, ServiceRef};
-use crate::publish::plan::{Found, Observation, Plan};
+use super::{ClustersetExplanation, EndpointFate, Name};
+use crate::kubernetes::object::Service;
+use crate::kubernetes::read::is_headless;
+use crate::model::ServiceRef;
+use crate::publish::plan::Plan;
 use crate::report::{HeldBackLine, Shorten, Word};
 
 /// The registration of a Service, with the reasons.
@@ -20,8 +22,11 @@ pub struct Explanation {
     pub service: ServiceRef,
     /// The facts and problems of the Service itself.
     pub facts: Vec<Fact>,
-    /// The names that it claims.
+    /// The names that it claims, and that of its export.
     pub names: Vec<Name>,
+    /// The export and the import of the name, if the cluster takes part in a clusterset.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clusterset: Option<ClustersetExplanation>,
     /// The held-back requests that belong to no name.
     pub held_back: Vec<HeldBackLine>,
     /// The part that is left out, if the answer is too large for a Lambda response.
@@ -40,25 +45,6 @@ pub struct Fact {
     pub detail: String,
 }
 
-/// A name that the Service claims.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Name {
-    /// The Cloud Map namespace's name.
-    pub namespace: String,
-    /// The Cloud Map service's name.
-    pub name: String,
-    /// The type of the Cloud Map service, the holder of the name, and remarks.
-    pub facts: Vec<Fact>,
-    /// The fate of each endpoint.
-    pub endpoints: Vec<EndpointLine>,
-    /// The held-back requests.
-    pub held_back: Vec<HeldBackLine>,
-    /// The instances that clients discover, if the Cloud Map service exists.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub discovery: Option<Discovery>,
-}
-
 impl Explanation {
     /// An explanation without facts.
     pub fn new(cluster: &str, service: &ServiceRef) -> Self {
@@ -68,6 +54,7 @@ impl Explanation {
             service: service.clone(),
             facts: Vec::new(),
             names: Vec::new(),
+            clusterset: None,
             held_back: Vec::new(),
             cut: None,
         }
@@ -78,6 +65,22 @@ impl Explanation {
     pub fn with_missing_service(mut self) -> Self {
         self.add_fact(true, "service", "not found in the cluster".to_owned());
         self.with_failure()
+    }
+
+    /// Records that the cluster has no Service of the name, which an import does not need.
+    pub fn add_absent_service(&mut self) {
+        self.add_fact(false, "service", "none of this name in this cluster".to_owned());
+    }
+
+    /// Adds a Service that is exported or imported, and not annotated.
+    pub fn add_service(&mut self, service: &Service) {
+        let address = service.spec.cluster_ip.as_deref().unwrap_or("none");
+        let detail = if is_headless(service) {
+            "headless (clusterIP: None)".to_owned()
+        } else {
+            format!("clusterIP is {address}")
+        };
+        self.add_fact(false, "service", detail);
     }
 
     /// Adds the Service's annotations with our prefix.
@@ -119,36 +122,15 @@ impl Explanation {
         self
     }
 
-    /// Adds one of the Service's names.
-    pub fn add_name(
-        &mut self,
-        observation: &Observation,
-        found: Found,
-        plan: &Plan,
-        discovery: Option<Discovery>,
-    ) {
-        let Found { place, kind, held, endpoints, remarks } = found;
-        let mut facts = vec![cloud_map_service(observation, &place, kind.map(|it| it.to_string()))];
-        let detail =
-            if held { "this Service holds the name" } else { "another Service holds the name" };
-        facts.push(fact(!held, "claim", detail.to_owned()));
-        facts.extend(remarks.iter().map(|remark| fact(false, "note", remark.to_string())));
-        let of_place = plan.held_back.iter().filter(|it| it.place.as_ref() == Some(&place));
-        let own = of_place.filter(|it| it.service == self.service);
-        let held_back = own.cloned().map(HeldBackLine::from).collect();
-        let lines: Vec<EndpointLine> = endpoints.into_iter().map(EndpointLine::from).collect();
-        let left_out = |line: &EndpointLine| {
-            line.condition == Condition::Ready && line.fate == EndpointFate::NotRegistered
-        };
-        self.ok &= held && !lines.iter().any(left_out);
-        self.names.push(Name {
-            namespace: place.namespace,
-            name: place.name,
-            facts,
-            endpoints: lines,
-            held_back,
-            discovery,
-        });
+    /// Adds the export and the import of the name. For a Service that is only annotated, nothing but an obstacle, which
+    /// is not about it.
+    pub fn add_clusterset(&mut self, clusterset: ClustersetExplanation) {
+        if clusterset.takes_part() || self.names.is_empty() {
+            self.ok &= clusterset.is_ok();
+        } else if clusterset.member.is_some() {
+            return;
+        }
+        self.clusterset = Some(clusterset);
     }
 
     /// Adds the held-back requests that belong to no name.
@@ -161,33 +143,20 @@ impl Explanation {
         self
     }
 
-    fn add_fact(&mut self, stops: bool, about: &'static str, detail: String) {
+    pub(super) fn add_fact(&mut self, stops: bool, about: &'static str, detail: String) {
         self.facts.push(fact(stops, about, detail));
     }
 }
 
-fn fact(stops: bool, about: &'static str, detail: String) -> Fact {
+pub(super) fn fact(stops: bool, about: &'static str, detail: String) -> Fact {
     Fact { stops, about: about.into(), detail }
-}
-
-fn cloud_map_service(observation: &Observation, place: &Place, kind: Option<String>) -> Fact {
-    let namespace = observation.registry.namespaces.get(&place.key.namespace);
-    let of = match namespace.map(|namespace| namespace.kind) {
-        Some(NamespaceKind::Dns) => "a DNS namespace",
-        Some(NamespaceKind::Http) => "an HTTP namespace",
-        None => "a namespace that does not exist yet",
-    };
-    let id = &place.key.namespace;
-    let detail = match kind {
-        Some(kind) => format!("{kind}, in {of} ({id})"),
-        None => format!("does not exist yet, in {of} ({id}); created with the first instance"),
-    };
-    fact(false, "service", detail)
 }
 
 impl Shorten for Explanation {
     fn longest(&self) -> usize {
-        self.names.iter().map(|name| name.endpoints.len()).max().unwrap_or_default()
+        let imported = self.clusterset.as_ref().map_or(0, |it| it.endpoints.len());
+        let of_names = self.names.iter().map(|name| name.endpoints.len());
+        of_names.max().unwrap_or_default().max(imported)
     }
 
     fn shorten(&mut self, entries: usize) {
@@ -195,6 +164,9 @@ impl Shorten for Explanation {
             name.endpoints.sort_by_key(|line| line.fate == EndpointFate::Registered);
             name.endpoints.truncate(entries);
             name.held_back.truncate(entries);
+        }
+        if let Some(clusterset) = &mut self.clusterset {
+            clusterset.shorten(entries);
         }
         self.cut = Some(format!(
             "the explanation is too large for a Lambda response: it has {entries} endpoints of each name, first those \
@@ -206,6 +178,7 @@ impl Shorten for Explanation {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::actions::explain::{Condition, EndpointLine};
     use crate::report::within_limit;
 
     #[test]

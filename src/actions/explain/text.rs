@@ -11,6 +11,7 @@ impl Display for Explanation {
         writeln!(f, "service {} in cluster {}", self.service, self.cluster)?;
         self.facts.iter().try_for_each(|fact| writeln!(f, "  {fact}"))?;
         self.names.iter().try_for_each(|name| write!(f, "{name}"))?;
+        self.clusterset.iter().try_for_each(|it| write!(f, "{it}"))?;
         self.held_back.iter().try_for_each(|line| writeln!(f, "  {line}"))?;
         self.cut.iter().try_for_each(|cut| writeln!(f, "! {cut}"))?;
         let result =

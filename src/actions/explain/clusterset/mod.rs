@@ -1,0 +1,128 @@
+//! The part of an explanation about a clusterset: the export and the import of one name, in one member. It reads what a
+//! targeted sync of the name reads, plans both, and writes nothing. The other members are as Cloud Map has them.
+//!
+//! `answer` has it as data, with the `exporter`s and the `endpoint`s, and `text` prints it.
+
+mod answer;
+mod endpoint;
+mod exporter;
+mod text;
+
+use std::collections::BTreeMap;
+
+use crate::clusterset::conditions::{ExportOutcome, ObservedExport, conditions_to_apply};
+use crate::error::chain;
+use crate::import::sources::{Known, Members};
+use crate::model::{Condition, Selection, ServiceExport, ServiceRef, Timestamp};
+use crate::publish::observe::SharedRegistry;
+use crate::publish::plan::{self, Observed, Plan};
+use crate::reconcile::{Invocation, Joined, Published};
+use crate::report::Obstacle;
+use crate::settings::Cluster;
+
+pub use answer::ClustersetExplanation;
+pub use endpoint::{ImportFate, ImportedLine};
+pub use exporter::ExporterLine;
+
+/// The clusterset part of an explanation, and the export in Cloud Map with its plan.
+#[derive(Default)]
+pub(super) struct Explained {
+    pub(super) answer: ClustersetExplanation,
+    /// The instances of the export.
+    pub(super) instances: Option<(Observed, Plan)>,
+}
+
+/// All that is known about the name.
+struct Facts<'a> {
+    name: &'a ServiceRef,
+    joined: &'a Joined,
+    export: Option<&'a ServiceExport>,
+    outcome: Option<&'a ExportOutcome>,
+    known: &'a Known,
+    members: &'a Members<'a>,
+    now: Timestamp,
+}
+
+impl Invocation<'_> {
+    /// Explains a name in its clusterset. `None` if the cluster takes part in none.
+    pub(super) async fn explain_clusterset(
+        &self,
+        cluster: &Cluster,
+        registry: &SharedRegistry,
+        name: &ServiceRef,
+    ) -> Option<Explained> {
+        let selection = Selection::service(name.clone());
+        let joined = match self.join(cluster, &selection).await? {
+            Ok(joined) => joined,
+            Err(obstacle) => return Some(Explained::refused(&obstacle)),
+        };
+        let explained = self.explain_member((cluster, &joined), registry, name, &selection).await;
+        Some(explained.unwrap_or_else(|obstacle| Explained::refused(&obstacle)))
+    }
+
+    async fn explain_member(
+        &self,
+        (cluster, joined): (&Cluster, &Joined),
+        registry: &SharedRegistry,
+        name: &ServiceRef,
+        selection: &Selection,
+    ) -> Result<Explained, Obstacle> {
+        let failed = |error: &dyn std::error::Error| Obstacle {
+            reason: "Unreadable".into(),
+            detail: chain(error),
+            failed: true,
+        };
+        let published = self.export(cluster, joined, registry, selection).await?;
+        let clusterset = &joined.member.clusterset;
+        let read = registry.read_clusterset(clusterset, selection.names()).await;
+        let read = read.map_err(|error| failed(&*error))?;
+        let overlay: BTreeMap<_, _> = published.iter().map(|it| joined.overlay(it)).collect();
+        let members = Members::new(&read, clusterset, &overlay);
+        let known = members.known(name, joined.arn());
+        let imported = self.import(joined, &members, selection).await;
+        let exported = published.as_ref().map(|published| &published.exported);
+        let facts = Facts {
+            name,
+            joined,
+            export: exported.and_then(|it| it.desired.exports.get(name)),
+            outcome: exported.and_then(|it| it.outcomes.get(name)),
+            known: &known,
+            members: &members,
+            now: self.now,
+        };
+        let answer = ClustersetExplanation::new(&facts, &self.settings.owner_id, imported);
+        let instances = match published {
+            Some(published) if published.exports(name) => {
+                let world = self.exporting(cluster, joined, registry);
+                let observed = world.observe(selection).await.map_err(|error| failed(&error))?;
+                let plan = plan::plan(observed.basis());
+                Some((observed, plan))
+            }
+            _ => None,
+        };
+        Ok(Explained { answer, instances })
+    }
+}
+
+impl Explained {
+    fn refused(obstacle: &Obstacle) -> Self {
+        Self { answer: ClustersetExplanation::refused(obstacle), instances: None }
+    }
+}
+
+impl Facts<'_> {
+    /// The conditions that a sync would write, if they differ from those of the export.
+    fn conditions_to_come(&self) -> Vec<Condition> {
+        let (Some(export), Some(outcome)) = (self.export, self.outcome) else { return Vec::new() };
+        let observed =
+            ObservedExport { generation: export.generation, conditions: &export.conditions };
+        conditions_to_apply(observed, outcome, self.known.merged.as_ref(), self.now)
+            .unwrap_or_default()
+    }
+}
+
+impl Published {
+    fn exports(&self, name: &ServiceRef) -> bool {
+        self.exported.desired.services.contains_key(name)
+    }
+}
