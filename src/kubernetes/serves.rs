@@ -58,6 +58,17 @@ impl Kubernetes {
         Ok(is_served)
     }
 
+    /// The versions of the Multi-Cluster Services API and of ClusterProperties that the server serves now.
+    ///
+    /// # Errors
+    /// Returns an error if discovery does not return a list of API groups.
+    pub async fn multi_cluster_versions(&self) -> Result<Vec<String>, Error> {
+        let groups = ["multicluster.x-k8s.io/", "about.k8s.io/"];
+        let mut versions = self.discover().await?;
+        versions.retain(|version| groups.iter().any(|group| version.starts_with(group)));
+        Ok(versions.into_iter().collect())
+    }
+
     /// Whether a server of the Multi-Cluster Services API serves a group in a version, too.
     pub(super) fn serves_beside(&self, version: &str) -> bool {
         self.serves.multi_cluster.get().is_some_and(|versions| versions.contains(version))

@@ -86,12 +86,9 @@ async fn check_rights(
     checks: &mut Vec<Check>,
 ) -> bool {
     let mut passed = true;
-    for (needed_right, needed) in NEEDED.map(|it| (it, true)).into_iter().chain([(EVENTS, false)]) {
-        let (verb, group, resource) = needed_right;
-        let group = if group.is_empty() { "the core group" } else { group };
-        let right = format!("{verb} {resource} of {group}");
+    for (right, needed) in NEEDED.map(|it| (it, true)).into_iter().chain([(EVENTS, false)]) {
         let rbac = "kubectl apply -f deploy/rbac.yaml, and name its group in the access entry";
-        match kubernetes.may(needed_right).await {
+        match kubernetes.may(right).await {
             Ok(true) => checks.push(Check::ok("rbac", format!("may {right}"))),
             Ok(false) if needed => {
                 checks.push(Check::failed("rbac", format!("may not {right}"), rbac));

@@ -1,5 +1,6 @@
 //! The action `doctor`: whether the function can work for each cluster. It checks its identity, the connection to the
-//! cluster (`cluster`), each read of Cloud Map (`cloud_map`) and the quotas there. A check runs only if the checks that
+//! cluster (`cluster`), each read of Cloud Map (`cloud_map`) and the quotas there, and what a clusterset needs
+//! (`multi_cluster`). A check runs only if the checks that
 //! it depends on passed. Write permissions cannot be tested: `simulation` prints the command that simulates them in
 //! IAM. Nothing is written.
 
@@ -7,6 +8,7 @@ mod answer;
 mod cloud_map;
 mod cluster;
 mod dns_rights;
+mod multi_cluster;
 mod simulation;
 
 use crate::clients::Connection;
@@ -28,6 +30,9 @@ impl Invocation<'_> {
         let read = cloud_map::check(registry, self.settings, &mut checks).await;
         if let (Some(connection), true) = (connection, read) {
             self.check_plan(cluster, &connection, registry, &mut checks).await;
+            let of_clusterset =
+                self.check_multi_cluster(cluster, &connection, registry, &mut checks);
+            Box::pin(of_clusterset).await;
         }
         checks
     }

@@ -1,12 +1,15 @@
 //! Services across clusters: `blue` and `green` are members of one clusterset, served by one function.
 
 mod conflicts;
+mod doctor;
+mod explain;
 mod exports;
 mod families;
 mod guard;
 mod obstacles;
 mod purge;
 mod story;
+mod told;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,6 +19,8 @@ use serde_json::{Value, json};
 
 use crate::fleet::Fleet;
 use crate::run::{report, sync};
+use crate::sandbox::cloud_map::{Behaviour, NamespaceKind, ServiceKind};
+use crate::sandbox::function::invoke;
 use crate::sandbox::kubernetes::{ClusterIp, Export, KubernetesServer, Pod, RequestLine};
 
 /// The clusterset of the members.
@@ -62,6 +67,49 @@ impl Members {
         let none: [Vec<String>; 2] = Default::default();
         assert_eq!(writes, none, "{}", in_full(&report));
         assert_eq!(self.fleet.cloud_map.writes(), 0, "{}", in_full(&report));
+    }
+
+    /// Registers an endpoint of a Service of `shop` for `amber`, as AWS's controller does. Returns the Cloud Map service.
+    fn of_amber(&self, service: &str, address: &str) -> String {
+        let cloud_map = &self.fleet.cloud_map;
+        let namespace = cloud_map.find_namespace("shop");
+        let namespace =
+            namespace.unwrap_or_else(|| cloud_map.namespace("shop", NamespaceKind::Http));
+        let found = cloud_map.find_service("shop", service);
+        let found =
+            found.unwrap_or_else(|| cloud_map.service(&namespace, service, ServiceKind::Http));
+        let attributes = [
+            ("AWS_INSTANCE_IPV4", address),
+            ("AWS_INSTANCE_PORT", "8080"),
+            ("CLUSTER_ID", "amber"),
+            ("CLUSTERSET_ID", CLUSTERSET),
+            ("ENDPOINT_PORT_NAME", "http"),
+            ("ENDPOINT_PROTOCOL", "TCP"),
+            ("K8S_CONTROLLER", "aws-cloud-map-mcs-controller-for-k8s 0.3.1"),
+            ("READY", "true"),
+            ("SERVICE_EXPORT_CREATION_TIMESTAMP", "1767225600000"),
+            ("SERVICE_PORT", "80"),
+            ("SERVICE_PORT_NAME", "http"),
+            ("SERVICE_PROTOCOL", "TCP"),
+            ("SERVICE_TARGET_PORT", "8080"),
+            ("SERVICE_TYPE", "ClusterSetIP"),
+        ];
+        let id = format!("tcp-{}-8080", address.replace('.', "_"));
+        cloud_map.instance(&found, &id, &attributes);
+        found
+    }
+
+    /// The answer to a question, which writes nothing anywhere.
+    async fn ask(&self, function: &Function, question: &Value) -> Value {
+        let behaviour = Behaviour { discovery_on_any_host: true, ..Behaviour::default() };
+        self.fleet.cloud_map.behave(behaviour);
+        self.fleet.cloud_map.forget_calls();
+        [&self.blue, &self.green].into_iter().for_each(KubernetesServer::forget_requests);
+        let answer = invoke(function, question).await.response.expect("an answer");
+        assert_eq!(self.fleet.cloud_map.writes(), 0);
+        let none: [Vec<String>; 2] = Default::default();
+        assert_eq!([&self.blue, &self.green].map(writes), none);
+        answer
     }
 
     /// A message about one Service of `shop`.

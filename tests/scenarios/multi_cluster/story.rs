@@ -1,6 +1,8 @@
 //! One export and its import, from the beginning to the end.
 
 use super::{Members, condition, exported, imported, pods, slices, sources, web};
+use crate::run::sync;
+use crate::sandbox::cloud_map::{RecordType, ServiceKind};
 
 const CREATED: &str = "2026-01-01T00:00:00Z";
 
@@ -30,6 +32,24 @@ async fn export_becomes_an_import_in_every_member_and_the_next_sync_writes_nothi
     assert_eq!(fleet.addresses("shop", "web"), ["10.0.0.1", "10.0.0.2"]);
     let records = fleet.instances("clusterset.shop-set", "blue");
     assert_eq!(records.keys().collect::<Vec<_>>(), ["cluster", "export-7cb0d844a658ca77f191"]);
+}
+
+#[tokio::test]
+async fn namespace_of_records_that_a_run_created_is_known_to_the_next_one() {
+    let members = Members::start().await;
+    // A remembered namespace without services would be looked for again.
+    members.of_amber("cart", "10.2.0.1");
+    members.fleet.dns_service("old", &[RecordType::A]);
+    members.fleet.cloud_map.service(&members.fleet.http, "old", ServiceKind::Http);
+    exported(&members.blue, web(), &["10.0.0.1"], CREATED);
+    sync(&members.function).await;
+
+    let report = sync(&members.function).await;
+
+    for cluster in &report.clusters {
+        let obstacles = &cluster.multi_cluster.as_ref().expect("a member").obstacles;
+        assert!(obstacles.is_empty(), "{report}");
+    }
 }
 
 #[tokio::test]

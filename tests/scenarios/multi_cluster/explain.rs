@@ -1,0 +1,292 @@
+//! The action `explain` for a name that is exported, imported, annotated, or several of these.
+
+use cloud_map_sync::actions::explain::Explanation;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::{Members, exported, pods, web};
+use crate::fleet::annotated;
+use crate::run::sync;
+use crate::sandbox::kubernetes::{ClusterIp, Export, Headless, Pod};
+
+const OLD: &str = "2026-01-01T00:00:00Z";
+const YOUNG: &str = "2026-02-01T00:00:00Z";
+
+async fn explain(members: &Members, cluster: &str, service: &str) -> Explanation {
+    let question =
+        json!({"action": "explain", "cluster": cluster, "namespace": "shop", "service": service});
+    let answer = members.ask(&members.function, &question).await;
+    Explanation::deserialize(answer).expect("of this release")
+}
+
+fn assert_lines(explanation: &Explanation, expected: &[&str]) {
+    let said = explanation.to_string();
+    let lines: Vec<&str> = said.lines().map(str::trim).collect();
+    for line in expected {
+        assert!(lines.iter().any(|it| it.starts_with(line)), "{line}\n{said}");
+    }
+}
+
+#[tokio::test]
+async fn export_that_is_as_it_should_be_has_no_problems() {
+    let members = Members::start().await;
+    exported(&members.blue, web(), &["10.0.0.1"], OLD);
+    members.converge().await;
+
+    for cluster in ["blue", "green"] {
+        let explanation = explain(&members, cluster, "web").await;
+        assert!(explanation.ok, "{explanation}");
+        assert_lines(
+            &explanation,
+            &[
+                "= import     ClusterSetIP, 10.96.0.",
+                "= exporter   blue (run by cloud-map-sync), since 2026-01-01T00:00:00Z (",
+                "= endpoint   10.0.0.1 port 8080 of blue (web-10-0-0-1): in the import",
+                "no problems found",
+            ],
+        );
+    }
+    let of_blue = explain(&members, "blue", "web").await;
+    assert_lines(
+        &of_blue,
+        &[
+            "= service    clusterIP is 10.96.0.",
+            "shop/web",
+            "= export     the instances of the export",
+            "= endpoint   10.0.0.1 (web-10-0-0-1, ready): registered as tcp-10-0-0-1-8080-",
+            "= discovery  returns 1 UNKNOWN of this cluster and none of other owners",
+            "clusterset shop-set, member blue",
+            "= export     Valid True (Valid)",
+            "= export     Ready True (Exported)",
+            "= export     Conflict False (NoConflicts)",
+        ],
+    );
+    let of_green = explain(&members, "green", "web").await;
+    let lines =
+        ["= service    none of this name in this cluster", "= export     no ServiceExport of"];
+    assert_lines(&of_green, &lines);
+}
+
+#[tokio::test]
+async fn each_exporter_has_what_it_decides_and_each_port_its_clusters() {
+    let members = Members::start().await;
+    exported(&members.blue, web(), &["10.0.0.1"], OLD);
+    let other = ClusterIp::new("shop", "web").port_of("TCP", "admin", 81, 8081);
+    exported(&members.green, other, &["10.1.0.1"], YOUNG);
+    members.of_amber("web", "10.2.0.1");
+    members.converge().await;
+
+    let explanation = explain(&members, "green", "web").await;
+
+    assert!(!explanation.ok, "{explanation}");
+    // amber's timestamp is that of 2026-01-01, and it has the smaller id.
+    assert_lines(
+        &explanation,
+        &[
+            "! export     Conflict True (PortConflict): Conflicting ports.",
+            "~ note       port http 80/TCP leads to amber, blue alone",
+            "~ note       port admin 81/TCP leads to green alone",
+            "= exporter   amber (run by AWS's controller), since 2026-01-01T00:00:00Z (",
+            "= endpoint   10.2.0.1 port 8080 of amber: in the import",
+            "= endpoint   10.0.0.1 port 8080 of blue (web-10-0-0-1): in the import",
+            "= endpoint   10.1.0.1 port 8081 of green (web-10-1-0-1): in the import",
+            "problems found: see the lines with !",
+        ],
+    );
+    let clusterset = explanation.clusterset.as_ref().expect("a clusterset");
+    let decided: Vec<(&str, String)> =
+        clusterset.exporters.iter().map(|it| (it.member.as_str(), it.decides.join(", "))).collect();
+    let rest =
+        "session affinity, internal traffic policy, traffic distribution, labels, annotations";
+    let expected = [
+        ("amber", "type, port http 80/TCP, IP families".to_owned()),
+        ("blue", rest.to_owned()),
+        ("green", "port admin 81/TCP".to_owned()),
+    ];
+    assert_eq!(decided, expected, "{explanation}");
+}
+
+#[tokio::test]
+async fn conflict_of_others_is_told_where_the_name_is_only_imported() {
+    let members = Members::start().await;
+    let admin = ClusterIp::new("shop", "web").port_of("TCP", "admin", 81, 8081);
+    exported(&members.blue, admin, &["10.0.0.1"], YOUNG);
+    members.of_amber("web", "10.2.0.1");
+    members.converge().await;
+    let explanation = explain(&members, "green", "web").await;
+    assert!(!explanation.ok);
+    assert_lines(&explanation, &["! conflict   PortConflict: Conflicting ports. Using \"http 80"]);
+    let explanation = explain(&members, "blue", "web").await.to_string();
+    assert!(!explanation.contains("! conflict"), "{explanation}");
+}
+
+#[tokio::test]
+async fn endpoint_that_is_not_in_the_import_has_the_reason() {
+    let members = Members::start().await;
+    exported(&members.blue, web(), &["10.0.0.1", "10.0.0.2"], OLD);
+    let service = members.of_amber("web", "10.2.0.1");
+    members.of_amber("web", "169.254.1.1");
+    members.converge().await;
+    let instances = members.fleet.cloud_map.instances(&service);
+    let mut portless = instances["tcp-10_2_0_1-8080"].clone();
+    portless.insert("AWS_INSTANCE_IPV4".to_owned(), "10.2.0.2".to_owned());
+    portless.remove("SERVICE_PORT");
+    let portless: Vec<(&str, &str)> =
+        portless.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+    members.fleet.cloud_map.instance(&service, "tcp-10_2_0_2-8080", &portless);
+    let pods = [
+        Pod::new("web-10-0-0-1", "10.0.0.1"),
+        Pod::new("web-10-0-0-2", "10.0.0.2").not_ready(),
+        Pod::new("c", "10.0.0.3"),
+        Pod::new("d", "10.0.0.4").terminating(),
+    ];
+    members.blue.pods("shop", "web", &pods);
+
+    let explanation = explain(&members, "blue", "web").await;
+
+    assert_lines(
+        &explanation,
+        &[
+            "= endpoint   10.0.0.1 port 8080 of blue (web-10-0-0-1): in the import",
+            "- endpoint   10.0.0.2 port 8080 of blue (web-10-0-0-2): in the import, and a sync would remove it: its pod is not ready",
+            "+ endpoint   10.0.0.3 port 8080 of blue (c): a sync would add it to the import",
+            "- endpoint   10.0.0.4 port 8080 of blue (d): not in the import: its pod is terminating",
+            "= endpoint   10.2.0.1 port 8080 of amber: in the import",
+            "! endpoint   10.2.0.2 port 8080 of amber: not in the import: it lacks the attribute SERVICE_PORT",
+            "! endpoint   169.254.1.1 port 8080 of amber: not in the import: its address is loopback",
+        ],
+    );
+    assert!(!explanation.ok);
+}
+
+#[tokio::test]
+async fn service_that_is_annotated_and_exported_is_registered_twice() {
+    let members = Members::start().await;
+    members.fleet.service(annotated("web", "shop", "web"));
+    pods(&members.blue, "web", &["10.0.0.1"]);
+    members.blue.put(Export::new("shop", "web").created(OLD).into());
+    members.converge().await;
+
+    let explanation = explain(&members, "blue", "web").await;
+
+    assert!(explanation.ok, "{explanation}");
+    assert_eq!(explanation.names.len(), 2);
+    assert_lines(
+        &explanation,
+        &[
+            "~ note       the Service is annotated and exported: it is registered for both, as shop/web and as shop/web, so clients discover each pod twice",
+            "= claim      this Service holds the name",
+            "= export     the instances of the export",
+            "= import     Headless",
+        ],
+    );
+}
+
+#[tokio::test]
+async fn name_that_is_neither_exported_nor_imported_is_explained_as_before() {
+    let members = Members::start().await;
+    members.fleet.service(Headless::new("shop", "plain"));
+    let explanation = explain(&members, "blue", "plain").await;
+    assert!(!explanation.ok);
+    assert_lines(&explanation, &["! annotation cloudmap.controller/hostname is not set"]);
+    let explanation = explain(&members, "blue", "nobody").await;
+    assert_lines(&explanation, &["! service    not found in the cluster"]);
+}
+
+#[tokio::test]
+async fn export_without_a_service_or_a_namespace_says_so() {
+    let members = Members::start().await;
+    members.blue.put(Export::new("shop", "lost").created(OLD).into());
+    let first = explain(&members, "blue", "lost").await;
+    assert_lines(&first, &["~ note       a sync would write Valid False (NoService): There is no"]);
+    sync(&members.function).await;
+    let explanation = explain(&members, "blue", "lost").await;
+    assert!(!explanation.ok, "{explanation}");
+    assert_lines(&explanation, &["! export     Valid False (NoService): There is no Service"]);
+
+    members.blue.namespace("other");
+    let service = members.blue.service(ClusterIp::new("other", "api").port_of("TCP", "h", 80, 80));
+    assert_eq!(service["metadata"]["name"], "api");
+    members.blue.put(Export::new("other", "api").created(OLD).into());
+    sync(&members.function).await;
+    let question =
+        json!({"action": "explain", "cluster": "green", "namespace": "other", "service": "api"});
+    let answer = members.ask(&members.function, &question).await;
+    let explanation = Explanation::deserialize(answer).expect("of this release");
+    assert_lines(&explanation, &["= import     none: the cluster has no namespace other"]);
+}
+
+#[tokio::test]
+async fn what_stops_the_clusterset_and_what_holds_back_an_import_are_told() {
+    let members = Members::start().await;
+    let foreign = json!({
+        "apiVersion": "multicluster.x-k8s.io/v1beta1", "kind": "ServiceImport",
+        "metadata": {"namespace": "shop", "name": "web"},
+        "spec": {"type": "Headless", "ports": []},
+    });
+    members.green.put(foreign);
+    exported(&members.blue, web(), &["10.0.0.1"], OLD);
+    sync(&members.function).await;
+
+    let explanation = explain(&members, "green", "web").await;
+
+    assert!(!explanation.ok);
+    let lines = [
+        "! held back  shop/web (ForeignObject): ServiceImport shop/web is not ours",
+        "! endpoint   10.0.0.1 port 8080 of blue (web-10-0-0-1): not in the import: see the lines",
+    ];
+    assert_lines(&explanation, &lines);
+    members.green.serve_multi_cluster_versions(&[]);
+    let settings =
+        [("CLUSTERS", "blue,green"), ("MULTI_CLUSTER", "on"), ("CREATE_NAMESPACES", "true")];
+    let function = members.fleet.function_with(&settings).await;
+    let question =
+        json!({"action": "explain", "cluster": "green", "namespace": "shop", "service": "web"});
+    let answer = members.ask(&function, &question).await;
+    let explanation = Explanation::deserialize(answer).expect("of this release");
+    assert_lines(&explanation, &["! obstacle   (NoMultiClusterApi): the cluster does not serve"]);
+    assert!(!explanation.ok);
+}
+
+#[tokio::test]
+async fn service_that_is_only_annotated_has_no_part_in_the_clusterset() {
+    let members = Members::start().await;
+    members.fleet.web("api", "shop", &["10.0.0.1"]);
+    members.converge().await;
+    let explanation = explain(&members, "blue", "api").await;
+    assert!(explanation.ok && explanation.clusterset.is_none(), "{explanation}");
+    members.blue.cluster_property("cluster.clusterset.k8s.io", "a.b.c");
+    let explanation = explain(&members, "blue", "api").await;
+    assert_lines(&explanation, &["! obstacle   (InvalidIdentity): ", "no problems found"]);
+}
+
+#[tokio::test]
+async fn part_of_a_member_that_was_not_read_stays() {
+    let members = Members::start().await;
+    exported(&members.blue, web(), &["10.0.0.1"], OLD);
+    exported(&members.green, web(), &["10.1.0.1"], YOUNG);
+    members.converge().await;
+    let records = members.fleet.cloud_map.find_service("clusterset.shop-set", "green");
+    let records = records.expect("the records of green");
+    let mut broken = members.fleet.cloud_map.instances(&records);
+    broken.retain(|id, _| id.starts_with("export-"));
+    let (id, attributes) = broken.pop_first().expect("a record");
+    let attributes: Vec<(&str, &str)> = attributes
+        .iter()
+        .map(|(key, value)| {
+            (key.as_str(), if key == "cloud-map-sync/export" { "{" } else { value })
+        })
+        .collect();
+    members.fleet.cloud_map.instance(&records, &id, &attributes);
+
+    let explanation = explain(&members, "blue", "web").await;
+
+    assert!(!explanation.ok);
+    assert_lines(
+        &explanation,
+        &[
+            "! not read   the exports of green: its part stays as it is",
+            "~ endpoint   10.1.0.1 port 8080 of green (web-10-1-0-1): stays in the import: the exports",
+        ],
+    );
+}
