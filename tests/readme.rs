@@ -93,20 +93,47 @@ fn the_migration_shown_is_the_sandboxs() {
 const COMMANDS: [&str; 5] =
     ["plan -n shop", "sync service/web -n shop", "status", "explain service/web -n shop", "doctor"];
 
+/// The commands of the plugin whose output docs/multi-cluster.md shows, each with the beginnings of the lines left out.
+#[cfg(feature = "cli")]
+const OF_A_CLUSTERSET: [(&str, &[&str]); 3] = [
+    ("status --cluster blue", &[]),
+    ("explain service/web -n shop --cluster blue", &[]),
+    (
+        "doctor --cluster blue",
+        &[
+            "  = identity",
+            "  = describe",
+            "  = dns",
+            "  = route",
+            "  = cloud map",
+            "  ~ cloud map",
+            "    try: aws iam",
+        ],
+    ),
+];
+
+#[cfg(feature = "cli")]
+#[test]
+fn the_plugins_output_of_a_clusterset_shown_is_its_own() {
+    let served = Served::start(&["--multi-cluster", "--serve"]);
+    let mut shown = String::from("```console\n");
+    for (words, left_out) in OF_A_CLUSTERSET {
+        let text = served.output_of(words);
+        let lines = text.lines().filter(|line| !left_out.iter().any(|it| line.starts_with(it)));
+        let lines: Vec<&str> = lines.collect();
+        writeln!(shown, "$ kubectl cloudmap {words}\n{}", lines.join("\n")).expect("a string");
+    }
+    shown.push_str("```\n");
+    check("docs/multi-cluster.md", "plugin", &shown);
+}
+
 #[cfg(feature = "cli")]
 #[test]
 fn the_plugins_output_shown_is_its_own() {
-    let served = Served::start();
+    let served = Served::start(&["--serve"]);
     let mut shown = String::from("```console\n");
     for words in COMMANDS {
-        let output = Command::new(env!("CARGO_BIN_EXE_kubectl-cloudmap"))
-            .args(words.split(' '))
-            .envs(served.environment.clone())
-            .env("CLOUD_MAP_SYNC_FUNCTION", "cloud-map-sync")
-            .output()
-            .expect("the plugin runs");
-        assert_ne!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
-        let text = String::from_utf8(output.stdout).expect("text");
+        let text = served.output_of(words);
         writeln!(shown, "$ kubectl cloudmap {words}\n{}", text.trim_end()).expect("a string");
     }
     shown.push_str("```\n");
@@ -132,9 +159,9 @@ struct Served {
 
 #[cfg(feature = "cli")]
 impl Served {
-    fn start() -> Self {
+    fn start(arguments: &[&str]) -> Self {
         let mut process = Command::new(sandbox())
-            .arg("--serve")
+            .args(arguments)
             .stdout(std::process::Stdio::piped())
             .spawn()
             .expect("the sandbox runs");
@@ -146,6 +173,19 @@ impl Served {
         });
         let environment = environment.collect();
         Self { process, _output: output, environment }
+    }
+
+    /// The output of a command of the plugin.
+    fn output_of(&self, words: &str) -> String {
+        let output = Command::new(env!("CARGO_BIN_EXE_kubectl-cloudmap"))
+            .args(words.split(' '))
+            .envs(self.environment.clone())
+            .env("CLOUD_MAP_SYNC_FUNCTION", "cloud-map-sync")
+            .output()
+            .expect("the plugin runs");
+        let text = String::from_utf8(output.stdout).expect("text");
+        assert!(!text.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+        text
     }
 }
 

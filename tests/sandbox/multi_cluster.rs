@@ -15,6 +15,8 @@ use crate::sandbox::kubernetes::{ClusterIp, Export, KubernetesServer, Pod};
 use crate::story::show;
 
 const CLUSTERSET: &str = "shop-set";
+/// The settings of the function.
+pub const SETTINGS: [(&str, &str); 2] = [("MULTI_CLUSTER", "on"), ("CREATE_NAMESPACES", "true")];
 
 struct Clusterset {
     sandbox: Sandbox,
@@ -28,15 +30,10 @@ struct Clusterset {
 /// Tells the story; fails where the world is not as docs/multi-cluster.md says.
 pub async fn tell() -> ExitCode {
     let sandbox = Sandbox::start().await.cluster("blue").await.cluster("green").await;
-    let settings = [("MULTI_CLUSTER", "on"), ("CREATE_NAMESPACES", "true")];
-    let function = sandbox.function(&settings).await;
+    let function = sandbox.function(&SETTINGS).await;
     let (blue, green) = (sandbox.kubernetes("blue"), sandbox.kubernetes("green"));
-    for (cluster, id) in [(&blue, "blue"), (&green, "green")] {
-        cluster.serve_multi_cluster();
-        cluster.cluster_property("cluster.clusterset.k8s.io", id);
-        cluster.cluster_property("clusterset.k8s.io", CLUSTERSET);
-        cluster.namespace("shop");
-    }
+    join(&blue, "blue");
+    join(&green, "green");
     let amber = register_amber(&sandbox);
     let mut story = Clusterset { sandbox, function, blue, green, amber, step: 0 };
     story.one_export().await;
@@ -45,8 +42,16 @@ pub async fn tell() -> ExitCode {
     story.end()
 }
 
+/// Makes a cluster a member.
+pub fn join(cluster: &KubernetesServer, id: &str) {
+    cluster.serve_multi_cluster();
+    cluster.cluster_property("cluster.clusterset.k8s.io", id);
+    cluster.cluster_property("clusterset.k8s.io", CLUSTERSET);
+    cluster.namespace("shop");
+}
+
 /// A Service `cart` of `amber`, as AWS's controller registers it.
-fn register_amber(sandbox: &Sandbox) -> BTreeMap<String, BTreeMap<String, String>> {
+pub fn register_amber(sandbox: &Sandbox) -> BTreeMap<String, BTreeMap<String, String>> {
     let cloud_map = sandbox.cloud_map();
     let namespace = cloud_map.namespace("shop", NamespaceKind::Http);
     let service = cloud_map.service(&namespace, "cart", ServiceKind::Http);

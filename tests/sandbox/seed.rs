@@ -1,6 +1,8 @@
 //! The initial state of the sandbox command: two clusters whose Services migrate from ECS, and a registry with the
 //! instances of ECS tasks and of other clients.
 
+use cloud_map_sync::function::Function;
+
 use crate::sandbox::Sandbox;
 use crate::sandbox::cloud_map::{NamespaceKind, RecordType, ServiceKind};
 use crate::sandbox::kubernetes::{Headless, KubernetesServer, Pod};
@@ -17,6 +19,13 @@ pub async fn world() -> Sandbox {
     let arns = [sandbox.cluster_arn("blue"), sandbox.cluster_arn("green")];
     sandbox.cloud_map().watch_over(OWNER, &arns.each_ref().map(String::as_str));
     sandbox
+}
+
+/// The same with a function, to be served.
+pub async fn served() -> (Sandbox, Function) {
+    let sandbox = world().await;
+    let function = sandbox.function(&[]).await;
+    (sandbox, function)
 }
 
 /// `web` runs on ECS with two tasks, `cart` with one; `legacy` and `mail` were registered by hand.

@@ -3,24 +3,24 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use cloud_map_sync::function::Function;
+
 use crate::sandbox::cloud_map::Behaviour;
 use crate::sandbox::lambda::Deployed;
-use crate::sandbox::{ACCOUNT, REGION, ROLE_ARN, kubeconfig};
-use crate::seed::world;
+use crate::sandbox::{ACCOUNT, REGION, ROLE_ARN, Sandbox, kubeconfig as kubeconfigs};
 
-/// Serves until the process is interrupted.
-pub async fn serve() -> ExitCode {
-    let sandbox = world().await;
+/// Serves until the process is interrupted. `kubeconfig` is the name of a file in `target`.
+pub async fn serve((sandbox, function): (Sandbox, Function), kubeconfig: &str) -> ExitCode {
     // With the `data-` prefix left off the host, discovery is asked for here as well.
     let behaviour = Behaviour { discovery_on_any_host: true, ..Behaviour::default() };
     sandbox.cloud_map().behave(behaviour);
     let clusters = [sandbox.kubernetes("blue"), sandbox.kubernetes("green")];
-    let kubeconfig = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("target/sandbox-kubeconfig");
-    if let Err(error) = kubeconfig::write(&kubeconfig, &clusters) {
+    let kubeconfig = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("target").join(kubeconfig);
+    if let Err(error) = kubeconfigs::write(&kubeconfig, &clusters) {
         eprintln!("cannot write {}: {error}", kubeconfig.display());
         return ExitCode::FAILURE;
     }
-    let function = Deployed::in_process(sandbox.function(&[]).await);
+    let function = Deployed::in_process(function);
     sandbox.aws().lambda.allow(ROLE_ARN);
     sandbox.aws().lambda.deploy(REGION, ACCOUNT, "cloud-map-sync", function);
     println!("# The sandbox serves until it is interrupted. In another shell:");

@@ -1,0 +1,43 @@
+//! The clusterset that `--multi-cluster --serve` serves, for docs/multi-cluster.md: `blue` and `green` export `web` with
+//! different ports, `amber` is a cluster of AWS's controller, and a pod of `blue` has come since the last sync.
+
+use std::time::Duration;
+
+use cloud_map_sync::function::Function;
+
+use crate::multi_cluster::{SETTINGS, join, register_amber};
+use crate::sandbox::Sandbox;
+use crate::sandbox::clock::StandInClock;
+use crate::sandbox::function::{event, invoke};
+use crate::sandbox::kubernetes::{ClusterIp, Export, KubernetesServer, Pod};
+
+/// The sandbox and its function, for which the time stands still six minutes after a sync.
+pub async fn served() -> (Sandbox, Function) {
+    let sandbox = Sandbox::start().await.cluster("blue").await.cluster("green").await;
+    let (blue, green) = (sandbox.kubernetes("blue"), sandbox.kubernetes("green"));
+    join(&blue, "blue");
+    join(&green, "green");
+    register_amber(&sandbox);
+    let web = || ClusterIp::new("shop", "web");
+    export(&blue, web().port_of("TCP", "http", 80, 8080), "2026-01-01T09:00:00Z");
+    export(&green, web().port_of("TCP", "admin", 81, 8081), "2026-02-01T09:00:00Z");
+    blue.pods("shop", "web", &[Pod::new("web-7c9d8b6f5d-abcde", "10.0.1.11")]);
+    green.pods("shop", "web", &[Pod::new("web-5b8f7c6d9-fghij", "10.1.1.11")]);
+    let clock = StandInClock::new();
+    let function = sandbox.function(&SETTINGS).await.with_clock(clock.clock());
+    let answer = invoke(&function, &event("direct-sync")).await;
+    assert!(answer.report.is_some_and(|report| report.ok), "the first sync");
+    clock.advance(Duration::from_mins(6));
+    let pods = [
+        Pod::new("web-7c9d8b6f5d-abcde", "10.0.1.11"),
+        Pod::new("web-7c9d8b6f5d-klmno", "10.0.1.12"),
+        Pod::new("web-7c9d8b6f5d-pqrst", "10.0.1.13").not_ready(),
+    ];
+    blue.pods("shop", "web", &pods);
+    (sandbox, function)
+}
+
+fn export(cluster: &KubernetesServer, service: ClusterIp, created: &str) {
+    cluster.service(service);
+    cluster.put(Export::new("shop", "web").created(created).into());
+}
