@@ -59,7 +59,7 @@ impl Invocation<'_> {
         service: &ServiceRef,
     ) -> Result<Explanation, Error> {
         let read = connection.kubernetes.service(service).await.map_err(observe::Error::from)?;
-        let explained = self.explain_clusterset(cluster, registry, service).await;
+        let explained = Box::pin(self.explain_clusterset(cluster, registry, service)).await;
         let takes_part = explained.as_ref().is_some_and(|it| it.answer.takes_part());
         let mut explanation = Explanation::new(connection.cluster.arn.as_str(), service);
         match read {

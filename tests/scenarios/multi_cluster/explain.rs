@@ -131,9 +131,7 @@ async fn endpoint_that_is_not_in_the_import_has_the_reason() {
     let mut portless = instances["tcp-10_2_0_1-8080"].clone();
     portless.insert("AWS_INSTANCE_IPV4".to_owned(), "10.2.0.2".to_owned());
     portless.remove("SERVICE_PORT");
-    let portless: Vec<(&str, &str)> =
-        portless.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
-    members.fleet.cloud_map.instance(&service, "tcp-10_2_0_2-8080", &portless);
+    members.register(&service, "tcp-10_2_0_2-8080", &portless);
     let pods = [
         Pod::new("web-10-0-0-1", "10.0.0.1"),
         Pod::new("web-10-0-0-2", "10.0.0.2").not_ready(),
@@ -157,6 +155,38 @@ async fn endpoint_that_is_not_in_the_import_has_the_reason() {
         ],
     );
     assert!(!explanation.ok);
+}
+
+#[tokio::test]
+async fn endpoint_that_the_merge_leaves_out_has_the_reason() {
+    let members = Members::start().await;
+    exported(&members.blue, web(), &["10.0.0.1"], "2025-01-01T00:00:00Z");
+    let clash = ClusterIp::new("shop", "web").port_of("TCP", "http", 8080, 8080);
+    exported(&members.green, clash, &["10.1.0.1"], YOUNG);
+    let service = members.of_amber("web", "10.2.0.1");
+    members.converge().await;
+    let instances = members.fleet.cloud_map.instances(&service);
+    let mut other = instances["tcp-10_2_0_1-8080"].clone();
+    other.remove("AWS_INSTANCE_IPV4");
+    other.insert("AWS_INSTANCE_IPV6".to_owned(), "2001:db8::1".to_owned());
+    members.register(&service, "six", &other);
+    let green = instances.values().find(|it| it["CLUSTER_ID"] == "green").expect("green's");
+    let mut without_record = green.clone();
+    without_record.insert("CLUSTER_ID".to_owned(), "red".to_owned());
+    without_record.insert("AWS_INSTANCE_IPV4".to_owned(), "10.3.0.1".to_owned());
+    members.register(&service, "red", &without_record);
+
+    let explanation = explain(&members, "blue", "web").await;
+
+    assert_lines(
+        &explanation,
+        &[
+            "= endpoint   10.2.0.1 port 8080 of amber: in the import",
+            "! endpoint   2001:db8::1 port 8080 of amber: not in the import: the import has no IPv6",
+            "! endpoint   10.1.0.1 port 8080 of green (web-10-1-0-1): not in the import: no port of the import leads to it",
+            "! endpoint   10.3.0.1 port 8080 of red (web-10-1-0-1): not in the import: its cluster has no record of the export",
+        ],
+    );
 }
 
 #[tokio::test]
@@ -270,14 +300,9 @@ async fn part_of_a_member_that_was_not_read_stays() {
     let records = records.expect("the records of green");
     let mut broken = members.fleet.cloud_map.instances(&records);
     broken.retain(|id, _| id.starts_with("export-"));
-    let (id, attributes) = broken.pop_first().expect("a record");
-    let attributes: Vec<(&str, &str)> = attributes
-        .iter()
-        .map(|(key, value)| {
-            (key.as_str(), if key == "cloud-map-sync/export" { "{" } else { value })
-        })
-        .collect();
-    members.fleet.cloud_map.instance(&records, &id, &attributes);
+    let (id, mut attributes) = broken.pop_first().expect("a record");
+    attributes.insert("cloud-map-sync/export".to_owned(), "{".to_owned());
+    members.register(&records, &id, &attributes);
 
     let explanation = explain(&members, "blue", "web").await;
 

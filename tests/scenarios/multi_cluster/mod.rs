@@ -99,6 +99,13 @@ impl Members {
         found
     }
 
+    /// Registers an instance, or replaces it, as another client of Cloud Map does.
+    fn register(&self, service: &str, id: &str, attributes: &BTreeMap<String, String>) {
+        let attributes: Vec<(&str, &str)> =
+            attributes.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+        self.fleet.cloud_map.instance(service, id, &attributes);
+    }
+
     /// The answer to a question, which writes nothing anywhere.
     async fn ask(&self, function: &Function, question: &Value) -> Value {
         let behaviour = Behaviour { discovery_on_any_host: true, ..Behaviour::default() };

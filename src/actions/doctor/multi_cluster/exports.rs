@@ -29,8 +29,9 @@ pub(super) fn check(exported: &Exported, joined: &Joined, checks: &mut Vec<Check
         let problem = match outcome {
             ExportOutcome::Exported(_) => return None,
             ExportOutcome::Invalid(obstacle) => invalid(*obstacle).1.to_owned(),
-            ExportOutcome::HeldBack(line) | ExportOutcome::Failed(line) => line.clone(),
-            ExportOutcome::Waiting(line) => line.clone(),
+            ExportOutcome::HeldBack(line)
+            | ExportOutcome::Failed(line)
+            | ExportOutcome::Waiting(line) => line.clone(),
             ExportOutcome::TimeRanOut => "the time ran out".to_owned(),
         };
         Some(format!("{service} is not exported: {problem}"))

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use serde::{Deserialize, Serialize};
 
 use super::Facts;
-use crate::import::plan::{Present, Read};
+use crate::import::plan::{Present, Read, SliceEndpoint};
 use crate::import::sources::{Absent, Candidate};
 use crate::model::Family;
 use crate::model::clusterset::ClusterId;
@@ -59,7 +59,7 @@ pub(super) fn endpoints(
     let owner = facts.joined.owner();
     let own = present.slices.iter().filter(|slice| owner.owns(&slice.metadata));
     let in_slices = own.flat_map(|slice| {
-        let addresses = slice.endpoints.iter().filter_map(|endpoint| endpoint.address());
+        let addresses = slice.endpoints.iter().filter_map(SliceEndpoint::address);
         addresses.map(|address| (slice.source(), address))
     });
     let mut in_import: Slices = in_slices.collect();
