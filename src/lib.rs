@@ -27,6 +27,7 @@
 //! | [`publish::observe`], [`publish::apply`] | all reads of a run; one change, one call |
 //! | [`import`] | Cloud Map into Kubernetes: observe, plan and apply the objects of the imports of a cluster |
 //! | [`publish::passes`], [`publish::plan`] | pure: the loop over the passes; every rule |
+//! | [`guard`] | pure: the rules against mass deletion, for instances and for imports |
 //! | [`report`], [`event`] | pure: the report, its tables and metrics; payloads into scopes |
 //! | [`clusterset`] | pure: the exports of a clusterset as attributes, and the service that follows from them |
 //! | [`cloud_map`], [`kubernetes`], [`eks`] | one outside system each; they know neither each other nor a flow |
@@ -55,7 +56,7 @@
 //! | surplus | an instance of ours that no endpoint asks for |
 //! | exchange | a new endpoint under the id of a surplus instance, if there is no capacity for both |
 //! | held back | asked for and not done, and a retry does not help |
-//! | loss | the instances that a full sync would take from a cluster; the guard holds one that is too large |
+//! | loss | the instances that a full sync would take from a cluster, or the endpoints from its imports; the guard holds one that is too large |
 //! | orphan | an instance of ours from a cluster that is gone or not configured |
 //! | adopt | put our marks on an instance that another party registered |
 //! | scope, selection | the Services that a payload names; the same in the clusters that are configured |
@@ -73,6 +74,7 @@ pub mod event;
 #[cfg(feature = "forwarder")]
 pub mod forwarder;
 pub mod function;
+pub mod guard;
 pub mod import;
 pub mod kubernetes;
 pub mod lambda;

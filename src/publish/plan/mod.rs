@@ -54,6 +54,7 @@ use order::removal;
 
 use crate::model::{Foreign, NewService, Place, ServiceRef, ServiceUpdate};
 
+pub use crate::guard::{Extent, Guard, GuardStatus, ServiceLoss};
 pub use adopt::{Adoption, Former, NotAdopted, adopt};
 pub use basis::{Basis, Observed};
 pub use capacity::ServiceLimit;
@@ -62,7 +63,7 @@ pub use claim::Holders;
 pub use explain::fate::{Fate, Found, Remark, found};
 pub use explain::party::{Parties, Party, parties};
 pub use explain::peaks::{DEFAULT_NAMESPACE_QUOTA, Peak, Quota, peaks};
-pub use guard::{Extent, Guard, GuardStatus, Judged, ServiceLoss, is_quiet, would_lose};
+pub use guard::{Judged, is_quiet, would_lose};
 pub use held_back::{HeldBack, Reason, Setting};
 pub use instances::health::health_needed;
 pub use intent::Intent;

@@ -4,10 +4,9 @@
 
 use std::collections::BTreeMap;
 
-use super::loss::{Losses, Offset};
-use super::sighting::Sighting;
-use super::verdict::Measure;
-use super::{Extent, memory};
+use super::loss::{Offset, losses};
+use super::{measure, memory};
+use crate::guard::{Extent, Sighting};
 use crate::model::{Attributes, Owner, ServiceRef};
 use crate::publish::plan::{Basis, Plan};
 
@@ -28,8 +27,8 @@ impl Judged {
     /// The input for judging the removals of a judged plan again; `None` if they are within the limits even if every
     /// registration fails.
     pub fn of(basis: Basis<'_>, plan: &Plan) -> Option<Self> {
-        let (observation, measure) = (basis.observation, Measure::of(basis));
-        let gross = Losses::of(observation, plan, Offset::Nothing);
+        let (observation, measure) = (basis.observation, measure(basis));
+        let gross = losses(observation, plan, Offset::Nothing);
         if !measure.is_past(observation, &gross) {
             return None;
         }

@@ -5,21 +5,9 @@
 
 use std::collections::BTreeMap;
 
+use crate::guard::{Loss, Losses};
 use crate::model::{Attributes, ServiceRef};
 use crate::publish::plan::{Change, Observation, Plan, Stage, WaitsFor};
-
-/// The loss of one Service.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Loss {
-    /// The number of instances lost.
-    pub lost: usize,
-    /// The number of instances left.
-    pub left: usize,
-}
-
-/// Every Service that would lose instances.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Losses(BTreeMap<ServiceRef, Loss>);
 
 #[derive(Default)]
 struct Tally {
@@ -42,49 +30,14 @@ pub enum Offset<'a> {
     Registered(&'a BTreeMap<ServiceRef, usize>),
 }
 
-impl Losses {
-    /// The losses of a plan.
-    pub fn of(observation: &Observation, plan: &Plan, offset: Offset) -> Self {
-        let tallies = tallies(observation, plan, offset).into_iter();
-        let losses = tallies.filter_map(|(service, tally)| {
-            let loss = tally.loss(&service, offset)?;
-            Some((service, loss))
-        });
-        Self(losses.collect())
-    }
-
-    /// The number of instances lost by all Services.
-    pub fn total(&self) -> usize {
-        self.0.values().map(|loss| loss.lost).sum()
-    }
-
-    pub fn has(&self, service: &ServiceRef) -> bool {
-        self.0.contains_key(service)
-    }
-
-    pub fn iter(&self) -> impl Iterator<Item = (&ServiceRef, Loss)> {
-        self.0.iter().map(|(service, loss)| (service, *loss))
-    }
-
-    /// The number of Services that lose instances.
-    pub fn services(&self) -> usize {
-        self.0.len()
-    }
-
-    /// Whether a single Service loses instances and its object was read in this run. Then a read error is not the
-    /// cause, and no other Service is concerned.
-    pub fn is_of_one_that_was_read(&self, observation: &Observation) -> bool {
-        let mut services = self.0.keys();
-        let one = services.next().filter(|_| services.next().is_none());
-        one.is_some_and(|service| observation.desired.was_read(service))
-    }
-
-    /// Splits the losses into those for which `belongs` holds, and the others.
-    pub fn partition(&self, belongs: impl Fn(&ServiceRef, Loss) -> bool) -> (Self, Self) {
-        let all = self.0.clone().into_iter();
-        let (these, others) = all.partition(|(service, loss)| belongs(service, *loss));
-        (Self(these), Self(others))
-    }
+/// The losses of a plan.
+pub fn losses(observation: &Observation, plan: &Plan, offset: Offset) -> Losses {
+    let tallies = tallies(observation, plan, offset).into_iter();
+    let losses = tallies.filter_map(|(service, tally)| {
+        let loss = tally.loss(&service, offset)?;
+        Some((service, loss))
+    });
+    losses.collect()
 }
 
 /// Counts the instances that each Service has and loses, and those that offset the loss.
@@ -167,11 +120,4 @@ fn may_end(waits_for: Option<&WaitsFor>, marked: &ServiceRef, plan: &Plan) -> bo
 fn registers(service: &ServiceRef, plan: &Plan) -> bool {
     let mut changes = plan.changes.get(service).into_iter().flatten();
     changes.any(|change| matches!(change.stage(), Stage::Create | Stage::Register))
-}
-
-#[cfg(test)]
-impl FromIterator<(ServiceRef, Loss)> for Losses {
-    fn from_iter<I: IntoIterator<Item = (ServiceRef, Loss)>>(losses: I) -> Self {
-        Self(losses.into_iter().collect())
-    }
 }

@@ -2,9 +2,7 @@
 //! mark is written once while the loss is held, is carried over on a rewrite, and is removed when the loss is over or
 //! let pass.
 
-use super::loss::Losses;
-use super::sighting::Sighting;
-use super::verdict::Verdict;
+use crate::guard::{Losses, Sighting, Verdict};
 use crate::model::attributes::SIGHTING;
 use crate::model::{Attributes, InstanceKey};
 use crate::publish::plan::mark;

@@ -15,66 +15,58 @@
 mod judged;
 mod loss;
 mod memory;
-mod sighting;
-mod status;
-mod verdict;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::unread::instances_unread;
 use super::{Basis, Change, HeldBack, Holders, Observation, Place, Plan, Reason};
-use crate::model::{ServiceRef, SignedDuration};
-use loss::{Losses, Offset};
-use verdict::Measure;
+use crate::guard::{Age, Circumstances, Extent, Guard, GuardStatus, Losses, Measure, Subject};
+use crate::model::{ClusterArn, ServiceRef, Timestamp};
+use loss::{Offset, losses};
 
 pub use judged::Judged;
-pub use status::{GuardStatus, ServiceLoss};
 
-/// `GUARD_SHARE`, `GUARD_MINIMUM`, `GUARD_WAIT` and `SCHEDULE_MINUTES`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Guard {
-    /// A loss of up to this percentage of a cluster's instances is let pass.
-    pub share: u8,
-    /// A loss of up to this number of instances is let pass.
-    pub minimum: usize,
-    /// A loss that is seen again after this time is let pass.
-    pub wait: SignedDuration,
-    /// The longest time between two full syncs of the schedule.
-    pub period: SignedDuration,
-}
+impl Circumstances for Observation {
+    fn guard(&self) -> Guard {
+        self.rules.guard
+    }
 
-impl Default for Guard {
-    fn default() -> Self {
-        let (wait, period) = (SignedDuration::from_mins(10), SignedDuration::from_mins(1));
-        Self { share: 50, minimum: 10, wait, period }
+    fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    fn cluster(&self) -> &ClusterArn {
+        &self.owner.cluster
+    }
+
+    fn subject(&self) -> Subject {
+        Subject::Instances
+    }
+
+    fn was_read(&self, service: &ServiceRef) -> bool {
+        self.desired.was_read(service)
+    }
+
+    fn was_held(&self, service: &ServiceRef) -> bool {
+        self.held.contains(service)
     }
 }
 
-impl Guard {
-    /// Whether a loss is past both limits.
-    fn is_passed_by(self, lost: usize, instances: usize) -> bool {
-        lost > self.minimum && lost * 100 > usize::from(self.share) * instances
-    }
+/// All instances of the cluster; in a targeted sync, those of the Services that the sync covers.
+fn measure(basis: Basis<'_>) -> Measure {
+    let Basis { observation, holders, affected } = basis;
+    let extent = observation.extent;
+    let counts = |service: &ServiceRef| extent != Extent::Part || affected.contains(service);
+    let marked = observation.all_marked_services().filter(|(_, service)| counts(service));
+    let instances = marked.count();
+    Measure { extent, instances, unread: instances_unread(observation, holders) }
 }
 
-/// The part of a cluster that a plan covers; it decides the rules of the guard.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Extent {
-    /// The whole cluster: a full sync.
-    Everything,
-    /// The whole cluster, and a person has confirmed every loss.
-    Confirmed,
-    /// The Services that an event names.
-    Part,
-    /// The changes that a judged plan has left open.
-    Remainder,
-}
-
-impl Extent {
-    pub fn is_whole(self) -> bool {
-        matches!(self, Self::Everything | Self::Confirmed)
-    }
+/// The same as at the first judgement of the run.
+fn again(judged: &Judged, basis: Basis<'_>) -> Measure {
+    let Judged { extent, instances, .. } = *judged;
+    Measure { extent, instances, unread: instances_unread(basis.observation, basis.holders) }
 }
 
 /// Takes the removals that the guard holds out of a finished plan, and adds the reason.
@@ -84,12 +76,12 @@ pub fn restrain(basis: Basis<'_>, plan: &mut Plan) {
     let (measure, losses, sighting) = match (observation.extent, judged) {
         (Extent::Remainder, None) => return,
         (Extent::Remainder, Some(judged)) => {
-            let losses = Losses::of(observation, plan, Offset::Registered(&judged.before));
-            (Measure::again(judged, basis), losses, judged.sighting.clone())
+            let losses = losses(observation, plan, Offset::Registered(&judged.before));
+            (again(judged, basis), losses, judged.sighting.clone())
         }
         _ => {
-            let losses = Losses::of(observation, plan, Offset::Planned);
-            (Measure::of(basis), losses, memory::recall(observation))
+            let losses = losses(observation, plan, Offset::Planned);
+            (measure(basis), losses, memory::recall(observation))
         }
     };
     let verdict = measure.judge(observation, &losses, sighting.as_ref());
@@ -115,7 +107,7 @@ pub fn restrain(basis: Basis<'_>, plan: &mut Plan) {
 pub fn would_lose(basis: Basis<'_>) -> bool {
     let unjudged = Observation { extent: Extent::Remainder, ..basis.observation.clone() };
     let plan = super::plan(Basis { observation: &unjudged, ..basis });
-    Losses::of(basis.observation, &plan, Offset::Planned).services() > 0
+    losses(basis.observation, &plan, Offset::Planned).services() > 0
 }
 
 /// Whether everything was read and no instance carries a sighting.
@@ -126,7 +118,9 @@ pub fn is_quiet(observation: &Observation, holders: &Holders) -> bool {
 /// Whether a full sync holds the instances of a Service, as far as its note was read.
 pub fn holds(observation: &Observation, service: &ServiceRef) -> bool {
     let sighting = memory::recall(observation);
-    sighting.is_some_and(|it| it.age(observation) != sighting::Age::Stale && it.has(service))
+    sighting.is_some_and(|it| {
+        it.age(observation.rules.guard, observation.now) != Age::Stale && it.has(service)
+    })
 }
 
 /// Takes the removals of the Services that are held out of the plan.

@@ -11,8 +11,7 @@
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter, Write as _};
 
-use super::loss::{Loss, Losses};
-use super::{Guard, Observation};
+use super::{Guard, Loss, Losses};
 use crate::model::{ServiceRef, SignedDuration, Timestamp, fingerprint};
 
 /// The longest value of an attribute. If the Services do not all fit, those that lose most are stored; the others
@@ -70,12 +69,11 @@ impl Sighting {
         Some(Self { first_seen: first_seen.parse().ok()?, left: left.collect::<Option<_>>()? })
     }
 
-    /// The age of the sighting at the time of `observation`. Another machine may have written it, so a time in the near
-    /// future does not start a new sighting.
-    pub fn age(&self, observation: &Observation) -> Age {
-        let guard = observation.rules.guard;
+    /// The age of the sighting. Another machine may have written it, so a time in the near future does not start a new
+    /// sighting.
+    pub fn age(&self, guard: Guard, now: Timestamp) -> Age {
         let wait = guard.wait;
-        let age = observation.now.duration_since(self.first_seen);
+        let age = now.duration_since(self.first_seen);
         if age < -wait || age > guard.forgotten_after() {
             Age::Stale
         } else if age < wait {

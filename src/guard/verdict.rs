@@ -1,13 +1,8 @@
 //! The verdict of the guard on a loss: held, let pass, or no verdict if the loss is within the limits. The time is a
 //! value here, so every case is a row of a table.
 
-use super::judged::Judged;
-use super::loss::Losses;
-use super::sighting::{Age, Sighting};
-use super::status::{GuardStatus, ServiceLoss};
-use super::{Basis, Extent, Observation};
-use crate::model::{GuardState, ServiceRef, Timestamp};
-use crate::publish::plan::unread::instances_unread;
+use super::{Age, Circumstances, Extent, GuardStatus, Losses, ServiceLoss, Sighting};
+use crate::model::{GuardState, Timestamp};
 
 /// The verdict on a loss.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,49 +35,33 @@ pub struct Measure {
 }
 
 impl Measure {
-    /// All instances of the cluster; in a targeted sync, those of the Services that the sync covers.
-    pub fn of(basis: Basis<'_>) -> Self {
-        let Basis { observation, holders, affected } = basis;
-        let extent = observation.extent;
-        let counts = |service: &ServiceRef| extent != Extent::Part || affected.contains(service);
-        let marked = observation.all_marked_services().filter(|(_, service)| counts(service));
-        let instances = marked.count();
-        Self { extent, instances, unread: instances_unread(observation, holders) }
-    }
-
-    /// The same as at the first judgement of the run.
-    pub fn again(judged: &Judged, basis: Basis<'_>) -> Self {
-        let Judged { extent, instances, .. } = *judged;
-        Self { extent, instances, unread: instances_unread(basis.observation, basis.holders) }
-    }
-
     /// Whether a loss exceeds the limits. A single Service that was read may lose all its instances.
-    pub fn is_past(self, observation: &Observation, losses: &Losses) -> bool {
-        let guard = observation.rules.guard;
+    pub fn is_past(self, run: &impl Circumstances, losses: &Losses) -> bool {
+        let guard = run.guard();
         let excused = match self.extent {
             Extent::Part => losses.services() <= 1,
-            _ => losses.is_of_one_that_was_read(observation),
+            _ => losses.is_of_one_that_was_read(run),
         };
         guard.is_passed_by(losses.total(), self.instances) && !excused
     }
 
     /// Whether a loss exceeds the limits, or would if all instances that could not be read were lost too.
-    fn may_be_past(self, observation: &Observation, losses: &Losses) -> bool {
+    fn may_be_past(self, run: &impl Circumstances, losses: &Losses) -> bool {
         let (lost, unread) = (losses.total(), self.unread);
-        let guard = observation.rules.guard;
+        let guard = run.guard();
         let together = guard.is_passed_by(lost + unread, self.instances + unread);
-        self.is_past(observation, losses) || lost > 0 && unread > 0 && together
+        self.is_past(run, losses) || lost > 0 && unread > 0 && together
     }
 
     pub fn judge(
         self,
-        observation: &Observation,
+        run: &impl Circumstances,
         losses: &Losses,
         sighting: Option<&Sighting>,
     ) -> Option<Verdict> {
         match self.extent {
-            Extent::Part => self.of_a_part(observation, losses, sighting),
-            _ => self.of_everything(observation, losses, sighting),
+            Extent::Part => self.of_a_part(run, losses, sighting),
+            _ => self.of_everything(run, losses, sighting),
         }
     }
 
@@ -90,12 +69,12 @@ impl Measure {
     /// that could not be read may be lost as well: they are added if another loss exists.
     fn of_everything(
         self,
-        observation: &Observation,
+        run: &impl Circumstances,
         losses: &Losses,
         sighting: Option<&Sighting>,
     ) -> Option<Verdict> {
         let instances = self.instances;
-        if !self.may_be_past(observation, losses) {
+        if !self.may_be_past(run, losses) {
             return None;
         }
         let first_seen = sighting.map(|sighting| sighting.first_seen);
@@ -103,9 +82,9 @@ impl Measure {
             let passed = Verdict::pass(GuardState::Confirmed, losses, instances);
             return Some(Verdict { first_seen, ..passed });
         }
-        let aged = sighting.map(|sighting| (sighting, sighting.age(observation)));
+        let aged = sighting.map(|sighting| (sighting, sighting.age(run.guard(), run.now())));
         let (seen, new) = match aged {
-            Some((_, Age::Early)) if self.is_past(observation, losses) => {
+            Some((_, Age::Early)) if self.is_past(run, losses) => {
                 return Some(Verdict::hold(
                     GuardState::Held,
                     losses.clone(),
@@ -119,11 +98,11 @@ impl Measure {
             _ => (Losses::default(), losses.clone()),
         };
         let rest = Self { instances: instances.saturating_sub(seen.total()), ..self };
-        if rest.is_past(observation, &new) {
-            let held = Verdict::hold(GuardState::Held, new, rest.instances, Some(observation.now));
+        if rest.is_past(run, &new) {
+            let held = Verdict::hold(GuardState::Held, new, rest.instances, Some(run.now()));
             return Some(Verdict { passed: seen, is_new: true, ..held });
         }
-        if rest.may_be_past(observation, &new) {
+        if rest.may_be_past(run, &new) {
             // No sighting: the complete loss is unknown, so a later look could not recognize it.
             let held = Verdict::hold(GuardState::HeldUntilRead, new, rest.instances, None);
             return Some(Verdict { passed: seen, unread: self.unread, ..held });
@@ -136,12 +115,12 @@ impl Measure {
     /// may have been cut short before it wrote the sighting.
     fn of_a_part(
         self,
-        observation: &Observation,
+        run: &impl Circumstances,
         losses: &Losses,
         sighting: Option<&Sighting>,
     ) -> Option<Verdict> {
         let instances = self.instances;
-        if self.is_past(observation, losses) {
+        if self.is_past(run, losses) {
             return Some(Verdict::hold(
                 GuardState::LeftToFullSync,
                 losses.clone(),
@@ -149,9 +128,10 @@ impl Measure {
                 None,
             ));
         }
-        let sighting = sighting.filter(|sighting| sighting.age(observation) != Age::Stale);
+        let sighting =
+            sighting.filter(|sighting| sighting.age(run.guard(), run.now()) != Age::Stale);
         let (held, _) = losses.partition(|service, _| {
-            observation.held.contains(service) || sighting.is_some_and(|it| it.has(service))
+            run.was_held(service) || sighting.is_some_and(|it| it.has(service))
         });
         let first_seen = sighting.map(|sighting| sighting.first_seen);
         let verdict = Verdict::hold(GuardState::HeldByFullSync, held, instances, first_seen);
@@ -176,15 +156,16 @@ impl Verdict {
     }
 
     /// The verdict in words and numbers.
-    pub fn status(&self, observation: &Observation) -> GuardStatus {
-        let guard = observation.rules.guard;
+    pub fn status(&self, run: &impl Circumstances) -> GuardStatus {
+        let guard = run.guard();
         let about = if self.state.holds() { &self.held } else { &self.passed };
         let losses = about.iter().map(|(service, loss)| ServiceLoss {
             service: service.clone(),
             instances: loss.lost,
-            was_read: observation.desired.was_read(service),
+            was_read: run.was_read(service),
         });
         GuardStatus {
+            subject: run.subject(),
             state: self.state,
             losses: losses.collect(),
             loss: about.total(),
@@ -193,9 +174,9 @@ impl Verdict {
             share: guard.share,
             minimum: guard.minimum,
             first_seen: self.first_seen,
-            later_look: self.first_seen.is_some_and(|first_seen| first_seen < observation.now),
+            later_look: self.first_seen.is_some_and(|first_seen| first_seen < run.now()),
             lifts_from: self.first_seen.map(|first_seen| guard.lifts_from(first_seen)),
-            cluster: observation.owner.cluster.clone(),
+            cluster: run.cluster().clone(),
         }
     }
 }

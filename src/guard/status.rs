@@ -1,0 +1,171 @@
+//! The status of the guard for people: the Services that would lose instances or the imports that would lose endpoints,
+//! the limits that are exceeded, since when, and the condition that lets the loss pass. The report has it as numbers,
+//! every held-back line as a sentence.
+
+use std::fmt::{self, Display, Formatter};
+
+use crate::model::{ClusterArn, GuardState, ServiceRef, Timestamp};
+
+/// The number of Services that a sentence names.
+const NAMED: usize = 3;
+
+/// What a cluster would lose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Subject {
+    /// Instances of its Services in Cloud Map.
+    Instances,
+    /// Ready endpoints of other clusters in its imports.
+    Endpoints,
+}
+
+impl Subject {
+    fn noun(self) -> &'static str {
+        match self {
+            Self::Instances => "instances",
+            Self::Endpoints => "imported endpoints",
+        }
+    }
+
+    /// The verb for all of them together.
+    fn leave(self) -> &'static str {
+        match self {
+            Self::Instances => "are deregistered",
+            Self::Endpoints => "leave the imports",
+        }
+    }
+
+    fn owner(self) -> &'static str {
+        match self {
+            Self::Instances => "Service",
+            Self::Endpoints => "import",
+        }
+    }
+
+    /// What could not be read beside the loss.
+    fn unread(self, count: usize) -> String {
+        match self {
+            Self::Instances => {
+                format!("Cloud Map services with {count} more could not be read")
+            }
+            Self::Endpoints => format!("clusters with {count} more could not be read"),
+        }
+    }
+
+    /// What is meant by a name that was not read.
+    fn absent(self) -> &'static str {
+        match self {
+            Self::Instances => "which is not in the cluster",
+            Self::Endpoints => "which no cluster exports any more",
+        }
+    }
+}
+
+/// A Service or import that would lose something.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ServiceLoss {
+    pub service: ServiceRef,
+    /// The number of instances or endpoints that it would lose.
+    pub instances: usize,
+    /// Whether this run read the name itself.
+    pub was_read: bool,
+}
+
+/// The status of the guard in one run.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct GuardStatus {
+    pub subject: Subject,
+    /// Whether the loss is held or let pass, and why.
+    pub state: GuardState,
+    /// The Services that lose instances, in order.
+    pub losses: Vec<ServiceLoss>,
+    /// The number of instances lost by all Services.
+    pub loss: usize,
+    /// The number of instances that the loss is measured against.
+    pub instances: usize,
+    /// The number of further instances, in Cloud Map services that could not be read.
+    pub unread: usize,
+    /// `GUARD_SHARE`.
+    pub share: u8,
+    /// `GUARD_MINIMUM`.
+    pub minimum: usize,
+    /// The time at which the loss was first seen.
+    pub first_seen: Option<Timestamp>,
+    /// Whether an earlier run saw the loss first.
+    pub later_look: bool,
+    /// The time from which a full sync that sees the same loss lets it pass.
+    pub lifts_from: Option<Timestamp>,
+    pub cluster: ClusterArn,
+}
+
+impl GuardStatus {
+    /// The names of the Services or imports, at most [`NAMED`] of them.
+    fn who(&self) -> String {
+        let names = self.losses.iter().take(NAMED).map(|loss| loss.service.to_string());
+        let names: Vec<String> = names.collect();
+        let (owner, absent) = (self.subject.owner(), self.subject.absent());
+        match self.losses.as_slice() {
+            [one] if one.was_read => format!("{owner} {}", one.service),
+            [one] => format!("{owner} {}, {absent},", one.service),
+            all if all.len() > NAMED => {
+                format!("{owner}s {} and {} more", names.join(", "), all.len() - NAMED)
+            }
+            _ => format!("{owner}s {}", names.join(", ")),
+        }
+    }
+
+    fn limits(&self) -> String {
+        let Self { loss, instances, share, minimum, .. } = self;
+        let noun = self.subject.noun();
+        format!(
+            "{loss} of {instances} {noun} at once, past GUARD_SHARE ({share} %) and GUARD_MINIMUM ({minimum})"
+        )
+    }
+
+    /// Since when the loss is held, and the condition that ends it.
+    fn until(&self) -> String {
+        let cluster = &self.cluster;
+        let confirm = format!("{{\"action\":\"confirm\",\"cluster\":\"{cluster}\"}}");
+        match (self.first_seen, self.lifts_from) {
+            (Some(first_seen), Some(lifts_from)) => format!(
+                "first seen {first_seen}; the full sync lets the same loss pass from {lifts_from} on, {confirm} at once"
+            ),
+            _ => format!("they stay until {confirm}"),
+        }
+    }
+}
+
+impl Display for GuardStatus {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let (who, limits, subject) = (self.who(), self.limits(), self.subject);
+        let (noun, leave) = (subject.noun(), subject.leave());
+        let Self { loss, instances, unread, share, minimum, .. } = self;
+        match self.state {
+            GuardState::Held => write!(f, "{who} would lose {limits}; {}", self.until()),
+            GuardState::Lifted => {
+                write!(
+                    f,
+                    "{who} would lose {limits}; the same loss was seen before, so they {leave}"
+                )
+            }
+            GuardState::Confirmed => {
+                write!(f, "{who} would lose {limits}; the loss is confirmed, so they {leave}")
+            }
+            GuardState::LeftToFullSync => write!(
+                f,
+                "{who} would lose {limits}; this targeted sync leaves it to the full sync"
+            ),
+            GuardState::HeldUntilRead => write!(
+                f,
+                "{who} would lose {loss} of {instances} {noun}, and {}: together past GUARD_SHARE ({share} %) and GUARD_MINIMUM ({minimum}); they stay until a full sync has read those",
+                subject.unread(*unread)
+            ),
+            GuardState::HeldByFullSync => {
+                write!(f, "{who} would lose {loss} {noun} that the full sync holds")?;
+                match self.first_seen {
+                    Some(_) => write!(f, "; {}", self.until()),
+                    None => Ok(()),
+                }
+            }
+        }
+    }
+}
