@@ -24,6 +24,7 @@ use crate::report::{ClusterReport, Mode};
 use crate::settings::{Cluster, Settings};
 use crate::time::Deadline;
 
+pub use imports::MemberRun;
 pub use multi_cluster::{Joined, Published};
 
 /// The number of Events that are created at once.

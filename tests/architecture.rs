@@ -17,8 +17,9 @@ const LIMITED: &[(&str, &[&str])] = &[
     ("event", &["error", "model"]),
     ("guard", &["model"]),
     ("publish/plan", &["error", "model", "clusterset", "guard"]),
-    ("import/plan", &["error", "model", "clusterset"]),
-    ("import/sources", &["error", "model", "clusterset", "import/plan"]),
+    ("import/plan", &["error", "model", "clusterset", "guard"]),
+    ("import/guard", &["model", "guard", "import/plan"]),
+    ("import/sources", &["error", "model", "clusterset", "guard", "import/plan"]),
     ("import/read", &["error", "model", "import/plan"]),
     (
         "import/observe",

@@ -39,6 +39,13 @@ pub fn multi_cluster(cluster: &str, report: &MultiClusterReport, mode: Mode) {
             }
         }
     }
+    for stale in &report.stale {
+        let member = stale.cluster_id.as_str();
+        warn!(cluster, member, heartbeat = stale.heartbeat, "stale: {stale}");
+    }
+    if let Some(line) = &report.guard {
+        guard(cluster, line, mode);
+    }
     for line in report.held_back.iter().chain(&report.conflicts) {
         info!(cluster, kubernetes_service = %line.service, reason = &*line.reason, "held back: {}", line.detail);
     }

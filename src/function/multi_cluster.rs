@@ -11,11 +11,11 @@ use super::scope::Selections;
 use super::{Function, log};
 use crate::clients::RegistryKey;
 use crate::error::chain;
-use crate::import::sources::{Members as ClustersetMembers, Overlay};
+use crate::import::sources::{Allows, Members as ClustersetMembers, Overlay};
 use crate::model::clusterset::{ClusterId, ClustersetId};
 use crate::publish::observe::SharedRegistry;
-use crate::reconcile::{Invocation, Joined, Published};
-use crate::report::{ClusterReport, Counts, MultiClusterReport, Obstacle};
+use crate::reconcile::{Invocation, Joined, MemberRun, Published};
+use crate::report::{ClusterReport, Counts, MultiClusterReport, Obstacle, StaleCluster};
 
 /// The number of clusters that are read or written at once.
 const CONCURRENT_CLUSTERS: usize = 8;
@@ -93,8 +93,11 @@ impl Function {
                 Err(obstacle) => report.obstacles.push(obstacle),
             }
         }
-        self.import_all(invocation, registries, selections, (members, &published), &mut reports)
-            .await;
+        let world = (members, &published);
+        let noted = self.import_all(invocation, registries, selections, world, &mut reports).await;
+        for (index, noted) in noted {
+            add_lines(runs, index, noted);
+        }
         for (index, report) in reports {
             let joined = members.get(&index).and_then(|it| it.as_ref().ok());
             let label = self.settings.clusters[index].label();
@@ -111,40 +114,51 @@ impl Function {
         selections: &Selections,
         (members, published): (&Members, &BTreeMap<usize, Published>),
         reports: &mut BTreeMap<usize, MultiClusterReport>,
-    ) {
-        let Some(all) = selections.all() else { return };
+    ) -> BTreeMap<usize, ClusterReport> {
+        let mut noted = BTreeMap::new();
+        let Some(all) = selections.all() else { return noted };
         let mut overlays: BTreeMap<ClustersetKey, BTreeMap<ClusterId, Overlay>> = BTreeMap::new();
-        // While the guard holds a loss of exports, the imports follow Cloud Map, where they still stand.
-        for (index, published) in published.iter().filter(|(_, it)| !it.is_held()) {
-            if let Some(Ok(joined)) = members.get(index) {
-                let overlay = joined.overlay(published);
-                overlays.entry(self.clusterset(*index, joined)).or_default().extend([overlay]);
+        let mut read: BTreeMap<ClustersetKey, BTreeSet<ClusterId>> = BTreeMap::new();
+        for (index, published) in published {
+            let Some(Ok(joined)) = members.get(index) else { continue };
+            let key = self.clusterset(*index, joined);
+            read.entry(key.clone()).or_default().insert(joined.member.cluster.clone());
+            // While the guard holds a loss of exports, the imports follow Cloud Map, where they still stand.
+            if !published.is_held() {
+                overlays.entry(key).or_default().extend([joined.overlay(published)]);
             }
         }
         let none = BTreeMap::new();
         let joined =
             members.iter().filter_map(|(index, joined)| Some((*index, joined.as_ref().ok()?)));
+        let selected: BTreeSet<usize> = selections.iter().map(|(index, _)| index).collect();
         let imports = joined.map(|(index, joined)| {
             let key = self.clusterset(index, joined);
             let overlay = overlays.get(&key).unwrap_or(&none);
             let registry = registries.get(&key.0);
-            let all = &all;
+            let (selection, published) = ((&all, selected.contains(&index)), published.get(&index));
+            let lifetimes = invocation.lifetimes(read.get(&key).cloned().unwrap_or_default());
             async move {
-                let registry = registry?.read_clusterset(&key.1, all.names()).await;
-                let registry = match registry {
-                    Ok(registry) => registry,
+                let known = registry?.read_clusterset(&key.1, selection.0.names()).await;
+                let known = match known {
+                    Ok(known) => known,
                     Err(error) => return Some((index, Err(chain(&error)))),
                 };
-                let members = ClustersetMembers::new(&registry, &key.1, overlay);
-                let imported = invocation.import(joined, &members, all).await;
-                let lines = match published.get(&index) {
+                let allows = |namespace: &str, it| invocation.allows(joined, namespace, it);
+                let rules = (&lifetimes, &allows as Allows<'_>);
+                let members = ClustersetMembers::new(&known, &key.1, overlay, rules);
+                let imported = invocation.import(joined, &members, selection).await;
+                let cluster = &self.settings.clusters[index];
+                let noted = invocation.note(cluster, (joined, imported.as_ref()), registry?).await;
+                let lines = match published {
                     Some(published) => {
                         let merged = (&members, imported.as_ref());
                         invocation.write_conditions(joined, published, merged).await
                     }
                     None => Default::default(),
                 };
-                Some((index, Ok((imported, lines))))
+                let stale = members.stale().iter().map(StaleCluster::from).collect();
+                Some((index, Ok(MemberRun { imported, noted, lines, stale })))
             }
         });
         let imports = stream::iter(imports).buffer_unordered(CONCURRENT_CLUSTERS);
@@ -152,11 +166,19 @@ impl Function {
         for (index, imported) in imports {
             let report = reports.entry(index).or_default();
             match imported {
-                Ok((imported, (conflicts, held_back))) => {
-                    report.conflicts = conflicts;
-                    report.held_back = held_back;
-                    if let Some(imported) = imported {
+                Ok(run) => {
+                    (report.conflicts, report.held_back) = run.lines;
+                    report.stale = run.stale;
+                    if let Some(imported) = run.imported {
                         report.add_imports(imported);
+                    }
+                    match run.noted {
+                        Ok(None) => {}
+                        Ok(Some(lines)) => {
+                            log::lines(&lines, invocation.mode);
+                            noted.insert(index, lines);
+                        }
+                        Err(obstacle) => report.obstacles.push(obstacle),
                     }
                 }
                 Err(detail) => {
@@ -165,6 +187,7 @@ impl Function {
                 }
             }
         }
+        noted
     }
 
     fn clusterset(&self, index: usize, joined: &Joined) -> ClustersetKey {
@@ -179,6 +202,13 @@ fn add_to_run(runs: &mut Runs, index: usize, published: &Published) {
     let report = report.with(published.exported.report.clone());
     let claimed = claimed.map(|claimed| claimed.and(published.exported.claimed.clone()));
     runs.insert(index, (report, claimed));
+}
+
+/// Adds lines to those of the cluster.
+fn add_lines(runs: &mut Runs, index: usize, lines: ClusterReport) {
+    if let Some((report, claimed)) = runs.remove(&index) {
+        runs.insert(index, (report.with(lines), claimed));
+    }
 }
 
 /// Adds the part of a cluster in its clusterset to its report. A cluster that the run is not about is reported if it was

@@ -2,34 +2,38 @@
 //! that has its virtual IP, and with EndpointSlices.
 //!
 //! ```text
-//! exports of all members ─> sources: merge ─> plan ─> apply: changes in order ─> API server of the importing cluster
+//! exports of all members ─> sources: merge ─> plan ─> guard ─> apply: changes in order ─> API server of the cluster
 //! objects of the cluster (observe) ─────────────┘
 //! ```
 //!
-//! [`plan`] decides for one importing cluster and one name. It is pure, like [`sources`]. The objects of the cluster are
-//! read before the exports: nothing leaves an import by a read that is older than the import, and a change of an object
-//! that has changed since is refused.
+//! [`plan`] decides for one importing cluster and one name, and [`guard`] for all names together. They are pure, like
+//! [`sources`]. The objects of the cluster are read before the exports: nothing leaves an import by a read that is older
+//! than the import, and a change of an object that has changed since is refused.
 
 pub mod apply;
+pub mod guard;
 pub mod observe;
+mod one;
 pub mod plan;
 pub mod read;
 pub mod sources;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use futures_util::{StreamExt, stream};
-use serde_json::Value;
 
 use crate::clusterset::merge::Merged;
-use crate::error::chain;
-use crate::kubernetes::{Error, Kubernetes};
+use crate::guard::GuardStatus;
+use crate::kubernetes::Kubernetes;
 use crate::model::clusterset::{ClusterId, Member};
-use crate::model::{ClusterArn, Family, Selection, ServiceRef, Timestamp};
+use crate::model::{ClusterArn, Selection, ServiceRef, Timestamp};
 use crate::time::Deadline;
-use apply::{Applied, Made, Outcome};
+use apply::{Made, Outcome};
+use guard::{Judgement, Note, Run};
 use observe::Objects;
-use plan::{Basis, Change, HeldBack, Importer, Known, OwnerLabel, Plan, Present, Read, Stage};
+use one::{Import, One};
+use plan::{HeldBack, NamespaceState, OwnerLabel, Read, Reason, Tally};
 use read::Unexpected;
 use sources::Members;
 
@@ -48,6 +52,8 @@ pub struct Importing<'a> {
     pub exports: bool,
     /// Whether the plan is carried out.
     pub writes: bool,
+    /// The guard against mass deletion.
+    pub guard: Run<'a>,
     pub now: Timestamp,
     pub deadline: Deadline,
 }
@@ -59,22 +65,18 @@ pub struct Imported {
     pub imports: usize,
     /// The merged exports of the names that the cluster exports itself.
     pub merged: BTreeMap<ServiceRef, Merged>,
+    /// The number of ready endpoints in them.
+    pub endpoints: usize,
     pub made: Vec<Made>,
     pub held_back: Vec<HeldBack>,
     /// The imports of which an object cannot be read.
     pub unreadable: Vec<(ServiceRef, String)>,
     /// Whether Cloud Map lacks the record of this cluster although it has imports: it may be another account's.
     pub is_unfamiliar: bool,
-}
-
-/// The imports of one name.
-#[derive(Default)]
-struct One {
-    is_import: bool,
-    merged: Option<(ServiceRef, Merged)>,
-    made: Vec<Made>,
-    held_back: Vec<HeldBack>,
-    unreadable: Option<(ServiceRef, String)>,
+    /// The verdict of the guard, if a loss is past its limits.
+    pub guard: Option<Arc<GuardStatus>>,
+    /// What becomes of the sighting on the cluster's record.
+    pub note: Option<Note>,
 }
 
 impl Importing<'_> {
@@ -85,146 +87,90 @@ impl Importing<'_> {
             && self.objects.has_imports(self.owner);
         let all = members.names().into_iter().chain(self.objects.names(self.owner));
         let names: BTreeSet<ServiceRef> = all.filter(|name| selection.contains(name)).collect();
-        let runs = names.into_iter().map(|name| self.one(members, name, is_unfamiliar));
+        let sighting = members.sighting_of(&self.member.cluster);
+        let judgement = self.judge(members, &names, is_unfamiliar);
+        let status = judgement.status.clone().map(Arc::new);
+        let runs = names.into_iter().map(|name| {
+            let held = judgement.held(&name).zip(status.clone());
+            self.one(members, name, is_unfamiliar, held)
+        });
         let mut imported = Imported { is_unfamiliar, ..Imported::default() };
         let mut runs = stream::iter(runs).buffered(SIDE_BY_SIDE);
         while let Some(one) = runs.next().await {
             imported.imports += usize::from(one.is_import);
             imported.merged.extend(one.merged);
+            imported.endpoints += one.endpoints;
             imported.made.extend(one.made);
             imported.held_back.extend(one.held_back);
             imported.unreadable.extend(one.unreadable);
         }
-        imported
+        let is_complete = imported.unreadable.is_empty()
+            && imported.made.iter().all(|made| made.outcome == Outcome::Applied);
+        let note = judgement.note(&self.guard, sighting.as_ref(), is_complete);
+        Imported { guard: status.clone(), note: note.filter(|_| self.writes), ..imported }
     }
 
-    async fn one(&self, members: &Members<'_>, name: ServiceRef, is_unfamiliar: bool) -> One {
-        let present = match self.objects.present(&name) {
-            Ok(present) => present,
+    /// Judges the plans of all imports before one of them is changed.
+    fn judge(
+        &self,
+        members: &Members<'_>,
+        names: &BTreeSet<ServiceRef>,
+        is_unfamiliar: bool,
+    ) -> Judgement {
+        let passed = members.let_pass();
+        let tallies: BTreeMap<ServiceRef, Tally> = names
+            .iter()
+            .filter_map(|name| {
+                let import = self.import(members, name.clone(), is_unfamiliar).ok()?;
+                Some((name.clone(), import.tally(&passed)))
+            })
+            .collect();
+        self.guard.judge(&tallies, members.sighting_of(&self.member.cluster).as_ref())
+    }
+
+    /// One import; its problem if one of its objects cannot be read.
+    fn import<'a>(
+        &'a self,
+        members: &Members<'_>,
+        name: ServiceRef,
+        is_unfamiliar: bool,
+    ) -> Result<Import<'a>, Unexpected> {
+        let present = self.objects.present(&name)?;
+        let mut exports = members.known(&name, self.arn);
+        if is_unfamiliar {
+            exports.sources = members.own_reads_only(exports.sources);
+        }
+        Ok(Import { importing: self, name, present, exports })
+    }
+
+    async fn one(
+        &self,
+        members: &Members<'_>,
+        name: ServiceRef,
+        is_unfamiliar: bool,
+        held: Option<(usize, Arc<GuardStatus>)>,
+    ) -> One {
+        let mut import = match self.import(members, name.clone(), is_unfamiliar) {
+            Ok(import) => import,
             Err(problem) => {
                 let unreadable = Some((name, problem.to_string()));
                 return One { unreadable, ..One::default() };
             }
         };
-        let mut exports = members.known(&name, self.arn);
-        if is_unfamiliar {
-            exports.sources = members.own_reads_only(exports.sources);
+        let mut reasons = std::mem::take(&mut import.exports.left_out);
+        if self.objects.namespace(&name.namespace) != NamespaceState::Active {
+            reasons.clear();
         }
-        Import { importing: self, name, present, exports }.run().await
-    }
-}
-
-/// One import, with all that its plan rests on.
-struct Import<'a> {
-    importing: &'a Importing<'a>,
-    name: ServiceRef,
-    present: Present,
-    exports: sources::Known,
-}
-
-impl Import<'_> {
-    async fn run(mut self) -> One {
-        let own = &self.importing.member.cluster;
-        let merged = self.exports.merged.as_ref();
-        let is_import = merged.is_some();
-        let merged = merged.filter(|it| it.service.clusters.contains(own)).cloned();
-        let merged = merged.map(|merged| (self.name.clone(), merged));
-        let mut one = One { is_import, merged, ..One::default() };
-        let mut known = Known::of(&self.present);
-        loop {
-            let families = self.importing.kubernetes.service_families();
-            let plan = self.plan(&families, None);
-            if !self.importing.writes {
-                return one.planned(plan);
-            }
-            let applied = self.apply(&mut known, &plan.changes).await;
-            let missing = applied.missing_family().filter(|family| families.contains(family));
-            let import = applied.import.clone();
-            let failure = one.add(applied, plan.held_back);
-            if let Some(family) = missing {
-                self.importing.kubernetes.lacks_family(family);
-                one.forget_failures();
-                match self.take_over(import) {
-                    Ok(()) => continue,
-                    Err(problem) => one.unreadable = Some((self.name, problem.to_string())),
-                }
-            } else if let Some(failure) = failure {
-                let plan = self.plan(&families, Some(&failure));
-                one.add(self.write_status(&mut known, plan).await, Vec::new());
-            }
-            return one;
+        let is_held = held.is_some();
+        if let Some((endpoints, status)) = held {
+            import.hold();
+            reasons.push(Reason::Guard { endpoints, status });
         }
-    }
-
-    /// Takes over the ServiceImport as it was stored before the derived Service was refused. It is not read again: the
-    /// objects of an import are read before the exports.
-    fn take_over(&mut self, import: Option<Value>) -> Result<(), Unexpected> {
-        if let Some(import) = import {
-            self.present.import = Some(read::import(&import)?);
-        }
-        Ok(())
-    }
-
-    fn plan(&self, families: &[Family], failure: Option<&str>) -> Plan {
-        let Importing { owner, member, objects, now, .. } = self.importing;
-        let importer = Importer {
-            cluster: member.cluster.clone(),
-            families: families.to_vec(),
-            declares_slice_objects: objects.declares_slice_objects,
-        };
-        plan::plan(&Basis {
-            owner,
-            importer: &importer,
-            service: &self.name,
-            namespace: objects.namespace(&self.name.namespace),
-            merged: self.exports.merged.as_ref().map(|merged| &merged.service),
-            sources: &self.exports.sources,
-            present: &self.present,
-            failure,
-            now: *now,
-        })
-    }
-
-    async fn apply(&self, known: &mut Known, changes: &[Change]) -> Applied {
-        let Importing { kubernetes, deadline, .. } = self.importing;
-        apply::apply(kubernetes, &self.name.name, known, changes, *deadline).await
-    }
-
-    async fn write_status(&self, known: &mut Known, plan: Plan) -> Applied {
-        let is_status = |change: &Change| change.stage == Stage::Status;
-        let status: Vec<Change> = plan.changes.into_iter().filter(is_status).collect();
-        self.apply(known, &status).await
-    }
-}
-
-impl One {
-    fn planned(mut self, plan: Plan) -> Self {
-        let made =
-            plan.changes.into_iter().map(|change| Made { change, outcome: Outcome::Planned });
-        self.made.extend(made);
-        self.held_back = plan.held_back;
-        self
-    }
-
-    /// Returns the failure, if a change failed.
-    fn add(&mut self, applied: Applied, held_back: Vec<HeldBack>) -> Option<String> {
-        let failure = applied.failure.as_ref().map(|error| chain(error));
-        self.made.extend(applied.made);
-        self.held_back.extend(held_back);
-        failure
-    }
-
-    /// The cluster refused a family, and the plan is made for another.
-    fn forget_failures(&mut self) {
-        self.made.retain(|made| made.outcome == Outcome::Applied);
-        self.held_back.clear();
-    }
-}
-
-impl Applied {
-    /// The family of a derived Service that the cluster does not have.
-    fn missing_family(&self) -> Option<Family> {
-        self.failure.as_ref().and_then(Error::missing_family)
+        let endpoints = import.tally(&BTreeSet::new()).endpoints;
+        let mut one = import.run().await;
+        let lines = reasons.into_iter().map(|reason| HeldBack { service: name.clone(), reason });
+        one.held_back.extend(lines);
+        One { is_import: one.is_import || is_held, endpoints, ..one }
     }
 }
 

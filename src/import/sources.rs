@@ -1,19 +1,33 @@
 //! The exports of all members and the endpoints of each: as this invocation read them in the clusters that it serves
-//! ([`Overlay`]), and as Cloud Map has them for all others. Pure.
+//! ([`Overlay`]), and as Cloud Map has them for all others (`records`, `member`). Addresses that may not be imported are
+//! left out (`left_out`), and so are those of a cluster that was not heard of for long, while others have some
+//! (`expiry`). Pure.
 
+mod expiry;
+mod left_out;
 mod member;
+mod records;
 mod told;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 
-use super::plan::{Read, Sources};
-use crate::clusterset::attributes::{self, ExportInstance};
+use super::plan::{Read, Reason, Sources};
+use crate::clusterset::attributes::{self, ExportInstance, Skipped};
 use crate::clusterset::endpoints::endpoints_of;
 use crate::clusterset::merge::{Merged, merge};
-use crate::clusterset::record::{self, ExportRecord, Record, UnusableRecord};
+use crate::clusterset::record;
+use crate::guard::Sighting;
 use crate::model::clusterset::{ClusterId, ClustersetId, Export};
 use crate::model::{ClusterArn, Desired, Registry, ServiceKey, ServiceRef};
+use left_out::LeftOut;
 use member::{OfMember, export_of_instances};
+use records::Records;
+
+pub use expiry::{Lifetimes, Stale};
+
+/// Whether an address may be imported into a Kubernetes namespace.
+pub type Allows<'a> = &'a (dyn Fn(&str, IpAddr) -> bool + Sync);
 
 pub use told::{Absent, Candidate};
 
@@ -22,6 +36,8 @@ pub use told::{Absent, Candidate};
 pub struct Overlay {
     pub arn: ClusterArn,
     pub desired: Desired,
+    /// Whether the guard let a large loss of exports pass in this run.
+    pub let_pass: bool,
 }
 
 /// Everything that is known about a clusterset.
@@ -29,22 +45,17 @@ pub struct Members<'a> {
     registry: &'a Registry,
     clusterset: &'a ClustersetId,
     overlay: &'a BTreeMap<ClusterId, Overlay>,
+    allows: Allows<'a>,
+    /// The members that were not heard of for long.
+    stale: Vec<Stale>,
     /// The records of each member, as Cloud Map has them.
     records: BTreeMap<ClusterId, Records>,
     /// The Cloud Map services of each name.
     places: BTreeMap<ServiceRef, Vec<&'a ServiceKey>>,
 }
 
-/// The records of one member.
-#[derive(Default)]
-struct Records {
-    exports: BTreeMap<ServiceRef, ExportRecord>,
-    unusable: Vec<UnusableRecord>,
-    /// Whether they could not be read.
-    is_unread: bool,
-    /// Whether the cluster itself has one.
-    has_cluster: bool,
-}
+/// Instances of one name, with their ids.
+type Imported<'a> = Vec<(&'a String, ExportInstance)>;
 
 /// The exports of one name, merged, with the endpoints of each exporter.
 pub struct Known {
@@ -52,6 +63,8 @@ pub struct Known {
     /// The exports that were merged.
     pub exports: Vec<Export>,
     pub sources: Sources,
+    /// The addresses and instances that are not imported, with the reasons.
+    pub left_out: Vec<Reason>,
 }
 
 impl<'a> Members<'a> {
@@ -59,8 +72,10 @@ impl<'a> Members<'a> {
         registry: &'a Registry,
         clusterset: &'a ClustersetId,
         overlay: &'a BTreeMap<ClusterId, Overlay>,
+        (lifetimes, allows): (&Lifetimes, Allows<'a>),
     ) -> Self {
-        let (mut records, mut places) = (BTreeMap::new(), BTreeMap::<_, Vec<_>>::new());
+        let mut records: BTreeMap<ClusterId, Records> = BTreeMap::new();
+        let mut places = BTreeMap::<_, Vec<_>>::new();
         let of_records = record::namespace(clusterset);
         for (key, service) in &registry.services {
             let Some(namespace) = registry.namespaces.get(&key.namespace) else { continue };
@@ -72,7 +87,11 @@ impl<'a> Members<'a> {
                 places.entry(name).or_default().push(key);
             }
         }
-        Self { registry, clusterset, overlay, records, places }
+        let stale = records.iter().filter_map(|(cluster, records)| {
+            Stale::of(cluster, records.cluster.as_ref()?, lifetimes)
+        });
+        let stale = stale.collect();
+        Self { registry, clusterset, overlay, allows, stale, records, places }
     }
 
     /// Whether this invocation read the exports of a cluster itself.
@@ -82,7 +101,23 @@ impl<'a> Members<'a> {
 
     /// Whether Cloud Map has the record of a cluster itself.
     pub fn has_record_of(&self, cluster: &ClusterId) -> bool {
-        self.records.get(cluster).is_some_and(|records| records.has_cluster)
+        self.records.get(cluster).is_some_and(|records| records.cluster.is_some())
+    }
+
+    /// The loss of imports that the guard saw first, as the record of the importing cluster has it.
+    pub fn sighting_of(&self, cluster: &ClusterId) -> Option<Sighting> {
+        Sighting::parse(self.records.get(cluster)?.sighting.as_ref()?)
+    }
+
+    /// The clusters of which the guard let a large loss of exports pass in this run.
+    pub fn let_pass(&self) -> BTreeSet<ClusterId> {
+        let passed = self.overlay.iter().filter(|(_, overlay)| overlay.let_pass);
+        passed.map(|(cluster, _)| cluster.clone()).collect()
+    }
+
+    /// The members that were not heard of for long. One that this invocation read itself is none.
+    pub fn stale(&self) -> &[Stale] {
+        &self.stale
     }
 
     /// Every name that a member exports or may export.
@@ -103,7 +138,7 @@ impl<'a> Members<'a> {
     pub fn known(&self, name: &ServiceRef, importer: &ClusterArn) -> Known {
         let instances = self.instances(name);
         let is_read = instances.is_some();
-        let instances = instances.unwrap_or_default();
+        let (instances, skipped) = instances.unwrap_or_default();
         let mut members: BTreeMap<ClusterId, Option<OfMember>> = BTreeMap::new();
         for (cluster, overlay) in self.overlay {
             members.insert(cluster.clone(), Some(overlay.member(name)));
@@ -119,32 +154,38 @@ impl<'a> Members<'a> {
         let exports: Vec<Export> =
             read.filter_map(|it| it.export.as_ref().map(|(export, _)| export.clone())).collect();
         let merged = merge(name, &exports);
+        let mut left_out = LeftOut::new(skipped, |address| (self.allows)(&name.namespace, address));
         let by_cluster = members.into_iter().map(|(cluster, of_member)| {
             let read = of_member.map_or(Read::Unread, |of_member| {
+                let of_member = left_out.filter(&cluster, of_member);
                 Read::Whole(of_member.exported(merged.as_ref(), importer))
             });
             (cluster, read)
         });
-        let sources = Sources { by_cluster: by_cluster.collect(), is_complete: is_read };
-        Known { merged, exports, sources }
+        let mut by_cluster = by_cluster.collect();
+        let expired = self.stale.iter().filter(|stale| stale.is_expired);
+        expiry::leave(&mut by_cluster, &expired.map(|stale| stale.cluster.clone()).collect());
+        let sources = Sources { by_cluster, is_complete: is_read };
+        Known { merged, exports, sources, left_out: left_out.reasons() }
     }
 
-    /// All instances of the name that belong to the clusterset and can be imported; `None` if a Cloud Map service of the
-    /// name could not be read.
-    fn instances(&self, name: &ServiceRef) -> Option<Vec<(&'a String, ExportInstance)>> {
-        let mut all = Vec::new();
+    /// All instances of the name that belong to the clusterset and can be imported, and those that cannot; `None` if a
+    /// Cloud Map service of the name could not be read.
+    fn instances(&self, name: &ServiceRef) -> Option<(Imported<'a>, Vec<(String, Skipped)>)> {
+        let (mut all, mut skipped) = (Vec::new(), Vec::new());
         for key in self.places.get(name).into_iter().flatten() {
             let service = self.registry.services.get(*key)?;
             if service.unreadable.is_some() {
                 return None;
             }
-            let read = self.registry.instances(key);
-            all.extend(read.filter_map(|(id, it)| {
-                let instance = attributes::read(it, self.clusterset).ok().flatten()?;
-                Some((id, instance))
-            }));
+            for (id, attributes) in self.registry.instances(key) {
+                match attributes::read(attributes, self.clusterset) {
+                    Ok(instance) => all.extend(instance.map(|instance| (id, instance))),
+                    Err(reason) => skipped.push((id.clone(), reason)),
+                }
+            }
         }
-        Some(all)
+        Some((all, skipped))
     }
 
     /// The export of a member as Cloud Map has it; `None` if that is not known.
@@ -181,24 +222,5 @@ impl Overlay {
             Some((exported.export.clone(), endpoints.collect()))
         });
         OfMember { arn: Some(self.arn.clone()), export }
-    }
-}
-
-impl Records {
-    fn read(registry: &Registry, key: &ServiceKey, cluster: &ClusterId) -> Self {
-        let service = registry.services.get(key);
-        let is_unread = service.is_some_and(|service| service.unreadable.is_some());
-        let mut records = Self { is_unread, ..Self::default() };
-        for (id, attributes) in registry.instances(key) {
-            match record::read(cluster, id, attributes) {
-                Ok(Some(Record::Export(record))) => {
-                    records.exports.insert(record.service.clone(), record);
-                }
-                Ok(Some(Record::Cluster(_))) => records.has_cluster = true,
-                Ok(None) => {}
-                Err(unusable) => records.unusable.push(unusable),
-            }
-        }
-        records
     }
 }

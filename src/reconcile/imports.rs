@@ -1,14 +1,73 @@
-//! The exports and imports of a run in the report of their cluster.
+//! The exports and imports of a run beside its API calls: the rules of the installation for imports, the note of the
+//! guard, and their report.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 
+use super::multi_cluster::unread;
+use super::{Invocation, Joined};
 use crate::clusterset::id::{self, EXPORT_RECORD};
 use crate::clusterset::record;
 use crate::import::Imported;
 use crate::import::apply::Outcome;
+use crate::import::guard::Note;
+use crate::import::sources::{Lifetimes, Stale};
 use crate::model::ServiceRef;
-use crate::publish::exports::Exported;
-use crate::report::{ChangeResult, ClustersetLine, ImportLine, MultiClusterReport, Obstacle};
+use crate::model::clusterset::ClusterId;
+use crate::publish::exports::{self, Exported};
+use crate::publish::observe::SharedRegistry;
+use crate::report::{
+    ChangeResult, ClusterReport, ClustersetLine, GuardReport, ImportLine, MultiClusterReport,
+    Obstacle, StaleCluster,
+};
+use crate::settings::Cluster;
+
+/// The imports of one member in a run.
+pub struct MemberRun {
+    pub imported: Option<Imported>,
+    /// The lines of the guard's note, if it has one, or the reason why it could not be written.
+    pub noted: Result<Option<ClusterReport>, Obstacle>,
+    /// The exports in conflict, and those held back.
+    pub lines: (Vec<ClustersetLine>, Vec<ClustersetLine>),
+    pub stale: Vec<StaleCluster>,
+}
+
+impl Invocation<'_> {
+    /// Writes the guard's sighting of a loss of imports to the cluster's record, or removes it, if it changed.
+    ///
+    /// # Errors
+    /// Returns the reason if the record could not be read.
+    pub async fn note(
+        &self,
+        cluster: &Cluster,
+        (joined, imported): (&Joined, Option<&Imported>),
+        registry: &SharedRegistry,
+    ) -> Result<Option<ClusterReport>, Obstacle> {
+        let Some(note) = imported.and_then(|it| it.note.as_ref()) else { return Ok(None) };
+        let world = self.exporting(cluster, joined, registry);
+        let text = match note {
+            Note::Write(sighting) => Some(sighting.to_string()),
+            Note::Remove => None,
+        };
+        let noted = exports::note(&world, &joined.member, text, self.options()).await;
+        noted.map(Some).map_err(|error| unread(&error))
+    }
+
+    /// The ages at which a member is stale and expires, unless this invocation read it itself.
+    pub fn lifetimes(&self, read: BTreeSet<ClusterId>) -> Lifetimes {
+        let (stale_after, expire_after) =
+            (self.settings.stale_clusters_after, self.settings.expire_clusters_after);
+        Lifetimes { now: self.now, stale_after, expire_after, read }
+    }
+
+    /// Whether `NAME_POLICY` lets an address into the imports of a Kubernetes namespace of a cluster: only the ranges of
+    /// addresses of its rule count.
+    pub fn allows(&self, joined: &Joined, namespace: &str, address: IpAddr) -> bool {
+        let policy = self.settings.rules.name_policy.as_ref();
+        let rule = policy.and_then(|policy| policy.rule(joined.arn(), namespace));
+        rule.is_none_or(|rule| rule.allows_address(address))
+    }
+}
 
 impl MultiClusterReport {
     /// Adds the exports that begin, change or end in a run: their records do.
@@ -32,6 +91,8 @@ impl MultiClusterReport {
     /// Adds the imports of a run.
     pub fn add_imports(&mut self, imported: Imported) {
         self.imports = imported.imports;
+        self.imported_endpoints = imported.endpoints;
+        self.guard = imported.guard.as_deref().map(GuardReport::from);
         self.changes = imported
             .made
             .into_iter()
@@ -62,6 +123,17 @@ impl MultiClusterReport {
                 detail: UNFAMILIAR.to_owned(),
                 failed: false,
             });
+        }
+    }
+}
+
+impl From<&Stale> for StaleCluster {
+    fn from(stale: &Stale) -> Self {
+        Self {
+            cluster_id: stale.cluster.to_string(),
+            cluster: stale.arn.to_string(),
+            heartbeat: stale.heartbeat.to_string(),
+            expired: stale.is_expired,
         }
     }
 }

@@ -8,6 +8,8 @@ use crate::clients::Connection;
 use crate::cloud_map::Urgency;
 use crate::clusterset::identity::{self, CLUSTER_PROPERTY, CLUSTERSET_PROPERTY, NoMember, Stated};
 use crate::error::chain;
+use crate::guard::Extent;
+use crate::import::guard::Run;
 use crate::import::observe::Objects;
 use crate::import::plan::OwnerLabel;
 use crate::import::sources::{Members, Overlay};
@@ -138,14 +140,28 @@ impl Invocation<'_> {
         World { source: Source::Exports(joined.member.clone()), owner, ..world }
     }
 
-    /// Imports the exports of all members into a cluster.
+    /// Imports the exports of all members into a cluster. `is_selected`: the invocation is about this cluster, so that a
+    /// confirmation is, too.
     pub async fn import(
         &self,
         joined: &Joined,
         members: &Members<'_>,
-        selection: &Selection,
+        (selection, is_selected): (&Selection, bool),
     ) -> Option<Imported> {
         let objects = joined.objects.as_ref()?;
+        let extent = match selection {
+            Selection::Everything if self.confirmed && is_selected => Extent::Confirmed,
+            Selection::Everything => Extent::Everything,
+            Selection::Only { .. } => Extent::Part,
+        };
+        let guard = Run {
+            cluster: &joined.connection.cluster.arn,
+            guard: self.settings.rules.guard,
+            extent,
+            held: selection.held(),
+            now: self.now,
+            remembers: joined.multi_cluster.exports(),
+        };
         let importing = Importing {
             kubernetes: &joined.connection.kubernetes,
             owner: &joined.owner,
@@ -154,6 +170,7 @@ impl Invocation<'_> {
             objects,
             exports: joined.multi_cluster.exports(),
             writes: self.mode == Mode::Sync,
+            guard,
             now: self.now,
             deadline: self.deadline,
         };
@@ -165,6 +182,11 @@ impl Published {
     /// Whether the guard holds a loss of exports.
     pub fn is_held(&self) -> bool {
         self.exported.report.guard.as_ref().is_some_and(|guard| guard.state.holds())
+    }
+
+    /// Whether the guard let a large loss of exports pass.
+    fn let_pass(&self) -> bool {
+        self.exported.report.guard.as_ref().is_some_and(|guard| !guard.state.holds())
     }
 }
 
@@ -197,7 +219,8 @@ impl Joined {
     pub fn overlay(&self, published: &Published) -> (ClusterId, Overlay) {
         let arn = self.connection.cluster.arn.clone();
         let desired = published.exported.desired.clone();
-        (self.member.cluster.clone(), Overlay { arn, desired })
+        let let_pass = published.let_pass();
+        (self.member.cluster.clone(), Overlay { arn, desired, let_pass })
     }
 
     /// The report of the cluster in its clusterset.
@@ -213,7 +236,7 @@ impl Joined {
 const NO_API: &str = "the cluster does not serve multicluster.x-k8s.io/v1beta1: install the CRDs of mcs-api v0.5.0 or newer, \
                       see docs/multi-cluster.md";
 
-fn unread(error: &dyn std::error::Error) -> Obstacle {
+pub(super) fn unread(error: &dyn std::error::Error) -> Obstacle {
     Obstacle { reason: "Unreadable".into(), detail: chain(error), failed: true }
 }
 

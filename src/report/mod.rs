@@ -26,7 +26,7 @@ pub use guard::{GuardReport, LosingService};
 pub use line::{
     ChangeLine, ChangeResult, HeldBackLine, NoteKind, NoteLine, Refused, ServiceReport,
 };
-pub use multi_cluster::{ClustersetLine, ImportLine, MultiClusterReport, Obstacle};
+pub use multi_cluster::{ClustersetLine, ImportLine, MultiClusterReport, Obstacle, StaleCluster};
 pub use orphans::OrphanReport;
 pub use size::{Shorten, within_limit};
 pub use unfinished::Unfinished;

@@ -5,7 +5,7 @@ use std::fmt::{self, Display, Formatter};
 
 use serde::{Deserialize, Serialize};
 
-use super::{ChangeResult, Word};
+use super::{ChangeResult, GuardReport, Word};
 use crate::model::ServiceRef;
 
 /// A cluster in its clusterset.
@@ -27,6 +27,14 @@ pub struct MultiClusterReport {
     /// The exports that begin, change or end.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub export_changes: Vec<ImportLine>,
+    /// The number of ready endpoints in them.
+    pub imported_endpoints: usize,
+    /// The guard's verdict on a loss of imported endpoints, if it exceeds the limits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub guard: Option<GuardReport>,
+    /// The members of its clusterset that were not heard of for long.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub stale: Vec<StaleCluster>,
     /// The changes of its imports.
     pub changes: Vec<ImportLine>,
     /// The exports and imports that are held back.
@@ -44,6 +52,20 @@ pub struct Obstacle {
     pub detail: String,
     /// Whether the next run may find it gone by itself.
     pub failed: bool,
+}
+
+/// A member of the clusterset whose last full sync is longer ago than `STALE_CLUSTERS_AFTER`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StaleCluster {
+    /// Its id in the clusterset.
+    pub cluster_id: String,
+    /// Its ARN.
+    pub cluster: String,
+    /// The time of that sync, in UTC.
+    pub heartbeat: String,
+    /// Whether its endpoints leave the imports in which other clusters have ready ones.
+    pub expired: bool,
 }
 
 /// A change of an export, or of an object of an import.
@@ -67,7 +89,8 @@ pub struct ClustersetLine {
 impl MultiClusterReport {
     /// Whether nothing was changed, held back or in the way.
     pub fn is_quiet(&self) -> bool {
-        self.obstacles.is_empty() && self.changes.is_empty() && self.held_back.is_empty()
+        let is_unchanged = self.changes.is_empty() && self.held_back.is_empty();
+        self.obstacles.is_empty() && is_unchanged && self.guard.is_none()
     }
 
     /// The number of changes of objects that were made, or would be made.
@@ -95,6 +118,9 @@ impl Display for MultiClusterReport {
             let imports = count(self.imports, "import");
             writeln!(f, "  clusterset {clusterset}, member {cluster}: {exports}, {imports}")?;
         }
+        for stale in &self.stale {
+            writeln!(f, "    ! stale      {stale}")?;
+        }
         for Obstacle { reason, detail, .. } in &self.obstacles {
             writeln!(f, "    ! obstacle   ({reason}): {detail}")?;
         }
@@ -107,12 +133,27 @@ impl Display for MultiClusterReport {
         for line in &self.conflicts {
             writeln!(f, "    ! Conflict   {line}")?;
         }
+        if let Some(guard) = &self.guard {
+            writeln!(f, "    ! guard      {}: {}", guard.state, guard.detail)?;
+        }
         Ok(())
     }
 }
 
 fn count(count: usize, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
+impl Display for StaleCluster {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Self { cluster_id, cluster, heartbeat, expired } = self;
+        write!(f, "member {cluster_id} ({cluster}) was last synced at {heartbeat}; ")?;
+        f.write_str(if *expired {
+            "its endpoints leave the imports in which other clusters have ready ones"
+        } else {
+            "its endpoints stay in the imports"
+        })
+    }
 }
 
 impl Display for ImportLine {
@@ -151,6 +192,14 @@ mod tests {
             exports: 2,
             imports: 1,
             export_changes: vec![change("+ export     shop/api", ChangeResult::Applied)],
+            imported_endpoints: 3,
+            guard: None,
+            stale: vec![StaleCluster {
+                cluster_id: "green".to_owned(),
+                cluster: "arn:aws:eks:eu-central-1:111122223333:cluster/green".to_owned(),
+                heartbeat: "2026-11-21T10:51:00Z".to_owned(),
+                expired: false,
+            }],
             changes: vec![
                 change("+ import     shop/web  ClusterSetIP", ChangeResult::Applied),
                 change("~ service    shop/derived-x  port 81", failed),
@@ -160,6 +209,7 @@ mod tests {
         };
         insta::assert_snapshot!(report.to_string(), @"
           clusterset shop-set, member blue: 2 exports, 1 import
+            ! stale      member green (arn:aws:eks:eu-central-1:111122223333:cluster/green) was last synced at 2026-11-21T10:51:00Z; its endpoints stay in the imports
             ! obstacle   (UnfamiliarRegistry): no record
             + export     shop/api
             + import     shop/web  ClusterSetIP

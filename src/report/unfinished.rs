@@ -22,7 +22,8 @@ pub struct Unfinished {
 impl Unfinished {
     /// The unfinished work in a report.
     pub fn of(report: &ClusterReport) -> Self {
-        let guard = report.guard.iter().filter(|guard| guard.holds());
+        let of_imports = report.multi_cluster.iter().filter_map(|it| it.guard.as_ref());
+        let guard = report.guard.iter().chain(of_imports).filter(|guard| guard.holds());
         let held = guard.flat_map(|guard| &guard.services).map(|it| it.service.clone());
         let held = held.collect();
         let mut open = Self { unread: report.error.is_some(), held, ..Self::default() };

@@ -152,6 +152,20 @@ pub const DOCUMENTED: &[Documented] = &[
         default: "`off`",
         example: "on",
     },
+    Documented {
+        variable: "STALE_CLUSTERS_AFTER",
+        meaning: "a member of a clusterset whose last full sync is longer ago is reported as stale: see \
+                  [Lost clusters](docs/multi-cluster.md#lost-clusters)",
+        default: "`15m`",
+        example: "1h",
+    },
+    Documented {
+        variable: "EXPIRE_CLUSTERS_AFTER",
+        meaning: "the endpoints of a stale member leave an import after this time, as long as other clusters have ready \
+                  ones there",
+        default: "off",
+        example: "1d",
+    },
 ];
 
 /// Settings of earlier releases, each with the reason why it no longer has an effect.

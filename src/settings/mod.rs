@@ -17,6 +17,7 @@ pub(crate) mod value;
 use std::sync::Arc;
 
 use crate::cloud_map::QuotaShare;
+use crate::model::SignedDuration;
 use crate::publish::observe::ReadBy;
 use crate::publish::plan::{Guard, Rules, ServiceLimit};
 
@@ -51,6 +52,10 @@ pub struct Settings {
     pub read_by: ReadBy,
     /// `MULTI_CLUSTER`: the part that clusters take in the Multi-Cluster Services API.
     pub multi_cluster: MultiCluster,
+    /// `STALE_CLUSTERS_AFTER`: the age of a heartbeat at which its cluster is reported as stale.
+    pub stale_clusters_after: SignedDuration,
+    /// `EXPIRE_CLUSTERS_AFTER`: the age at which its endpoints leave imports that others serve; `None` means never.
+    pub expire_clusters_after: Option<SignedDuration>,
     /// A warning for each setting that no longer has an effect.
     pub retired: Vec<String>,
 }
@@ -91,6 +96,10 @@ impl Settings {
             quota_share: reader.read("QUOTA_SHARE", value::quota_share),
             read_by: reader.read("REGISTRY_READ", value::read_by),
             multi_cluster: reader.read("MULTI_CLUSTER", multi_cluster::parse),
+            stale_clusters_after: reader.read("STALE_CLUSTERS_AFTER", |text| {
+                value::duration(text, multi_cluster::STALE_CLUSTERS_AFTER)
+            }),
+            expire_clusters_after: reader.read("EXPIRE_CLUSTERS_AFTER", value::duration_or_off),
             retired: reader.find_retired(),
         };
         reader.finish(settings)
@@ -107,7 +116,11 @@ impl Settings {
     /// Warnings about settings that have no effect, or contradict each other.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
-        self.retired.iter().cloned().chain(self.rules.guard.mismatch()).collect()
+        let guard = self.rules.guard;
+        let takes_part = |cluster| self.multi_cluster_of(cluster) != MultiCluster::Off;
+        let stale = multi_cluster::mismatch(self.stale_clusters_after, guard.period);
+        let stale = stale.filter(|_| self.clusters.iter().any(takes_part));
+        self.retired.iter().cloned().chain(guard.mismatch()).chain(stale).collect()
     }
 }
 
@@ -138,7 +151,6 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::SignedDuration;
     use crate::publish::plan::Policy;
 
     fn read(variables: &[(&str, &str)]) -> Result<Settings, Mistakes> {
@@ -181,6 +193,8 @@ mod tests {
             ("QUOTA_SHARE", "0.25"),
             ("REGISTRY_READ", "discover"),
             ("MULTI_CLUSTER", "import"),
+            ("STALE_CLUSTERS_AFTER", "1h"),
+            ("EXPIRE_CLUSTERS_AFTER", "1d"),
             ("FAN_OUT", "https://sqs.eu-central-1.amazonaws.com/111122223333/own"),
         ]);
         let settings = settings.expect("valid");
@@ -201,6 +215,8 @@ mod tests {
         assert_eq!(Some(settings.quota_share), QuotaShare::new(0.25));
         assert_eq!(settings.read_by, ReadBy::Discover);
         assert_eq!(settings.multi_cluster, MultiCluster::Import);
+        assert_eq!(settings.stale_clusters_after, SignedDuration::from_hours(1));
+        assert_eq!(settings.expire_clusters_after, Some(SignedDuration::from_hours(24)));
         assert!(settings.fan_out.is_some_and(|url| url.ends_with("/own")));
         assert!(settings.queue_url.is_some_and(|url| url.ends_with("/queue")));
     }
@@ -215,6 +231,22 @@ mod tests {
             }
         }
         assert_eq!(set(" ").expect("valid").warnings(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn heartbeats_that_a_slow_schedule_writes_too_seldom_are_a_warning() {
+        let warnings = |schedule: &str, part: &str| {
+            let variables = [
+                ("CLUSTERS", "blue"),
+                ("SCHEDULE_MINUTES", schedule),
+                ("MULTI_CLUSTER", part),
+                ("STALE_CLUSTERS_AFTER", "20m"),
+            ];
+            read(&variables).expect("valid").warnings()
+        };
+        assert_eq!(warnings("10", "on"), Vec::<String>::new());
+        assert_eq!(warnings("15", "off"), Vec::<String>::new());
+        insta::assert_snapshot!(warnings("15", "export").join("\n"), @"STALE_CLUSTERS_AFTER (20m) and SCHEDULE_MINUTES (15) do not go together: clusters are reported as stale between two full syncs; set it to at least twice the longest schedule of the clusterset");
     }
 
     #[test]
@@ -237,10 +269,12 @@ mod tests {
             ("QUEUE_URL", "own"),
             ("SCHEDULE_MINUTES", "1m"),
             ("MULTI_CLUSTER", "yes"),
+            ("STALE_CLUSTERS_AFTER", "off"),
+            ("EXPIRE_CLUSTERS_AFTER", "1"),
         ]);
         let text = mistakes.expect_err("all are wrong").to_string().replace("; ", "\n");
         insta::assert_snapshot!(text, @r#"
-        18 mistakes in the settings
+        20 mistakes in the settings
         CLUSTERS: it is not set, and at least one cluster is required (example: CLUSTERS=blue,green)
         OWNER_ID: it must be 1 to 256 printable ASCII characters without spaces (example: OWNER_ID=team-a)
         ANNOTATION_PREFIX: "Upper/" is not a lower-case DNS name with a '/' at its end (example: ANNOTATION_PREFIX=discovery.example.com/)
@@ -259,6 +293,8 @@ mod tests {
         QUOTA_SHARE: "0" is not a number of at least 0.001 (example: QUOTA_SHARE=0.8)
         REGISTRY_READ: "Discover" is neither list nor discover (example: REGISTRY_READ=discover)
         MULTI_CLUSTER: "yes" is not one of off, on, export, import (example: MULTI_CLUSTER=on)
+        STALE_CLUSTERS_AFTER: "off" is not a duration such as 90s, 10m or 1h (example: STALE_CLUSTERS_AFTER=1h)
+        EXPIRE_CLUSTERS_AFTER: "1" is neither off nor a duration such as 12h or 7d (example: EXPIRE_CLUSTERS_AFTER=1d)
         "#);
     }
 

@@ -2,7 +2,11 @@
 
 use serde::Deserialize;
 
+use crate::model::SignedDuration;
 use crate::model::clusterset::{ClusterId, ClustersetId};
+
+/// `STALE_CLUSTERS_AFTER`, unless it is set.
+pub const STALE_CLUSTERS_AFTER: SignedDuration = SignedDuration::from_mins(15);
 
 /// The part that a cluster takes in the Multi-Cluster Services API.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -64,4 +68,16 @@ pub fn membership(
     });
     let (cluster_id, clusterset) = (cluster_id.transpose()?, clusterset.transpose()?);
     Ok(Membership { multi_cluster, cluster_id, clusterset })
+}
+
+/// The warning for a `STALE_CLUSTERS_AFTER` that is too short for the schedule: a heartbeat may be that old although its
+/// cluster is synced.
+pub fn mismatch(stale_after: SignedDuration, period: SignedDuration) -> Option<String> {
+    (stale_after < period * 2).then(|| {
+        format!(
+            "STALE_CLUSTERS_AFTER ({stale_after:#}) and SCHEDULE_MINUTES ({}) do not go together: clusters are reported as \
+             stale between two full syncs; set it to at least twice the longest schedule of the clusterset",
+            period.as_mins()
+        )
+    })
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use super::OwnerLabel;
+use super::intent::holders;
 use super::present::{Present, ServiceImport, Slice};
 use crate::model::clusterset::{ClusterId, ClustersetService, Protocol};
 use crate::model::{Family, ServiceRef, Timestamp};
@@ -53,6 +54,17 @@ pub struct Sources {
     pub is_complete: bool,
 }
 
+impl Sources {
+    /// Whether an address of a member is among its endpoints.
+    pub fn has(&self, cluster: &ClusterId, address: IpAddr) -> bool {
+        let Some(Read::Whole(exported) | Read::Held(exported)) = self.by_cluster.get(cluster)
+        else {
+            return false;
+        };
+        exported.endpoints.iter().any(|endpoint| endpoint.address == address)
+    }
+}
+
 /// The exports and endpoints of a member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Read {
@@ -60,6 +72,8 @@ pub enum Read {
     Whole(Exported),
     /// They were not read, or not whole. The part of the member in the import stays as it is.
     Unread,
+    /// They were read whole, and the guard holds what would leave: endpoints come, and none goes.
+    Held(Exported),
 }
 
 /// The endpoints of a member, empty if it does not export the name.
@@ -85,7 +99,30 @@ pub struct ImportedEndpoint {
 /// The protocol and number of a port of the import.
 pub type PortKey = (Protocol, u16);
 
+impl Read {
+    /// The exports and endpoints, if they were read.
+    pub(super) fn exported(&self) -> Option<&Exported> {
+        match self {
+            Self::Whole(exported) | Self::Held(exported) => Some(exported),
+            Self::Unread => None,
+        }
+    }
+}
+
 impl Sources {
+    /// Whether the part of a cluster stays in the import, as far as it has one there.
+    pub fn stays(&self, cluster: &ClusterId) -> bool {
+        match self.by_cluster.get(cluster) {
+            Some(read) => !matches!(read, Read::Whole(_)),
+            None => !self.is_complete,
+        }
+    }
+
+    /// Whether the guard holds what a cluster would lose.
+    pub(super) fn is_held(&self, cluster: &ClusterId) -> bool {
+        matches!(self.by_cluster.get(cluster), Some(Read::Held(_)))
+    }
+
     /// Whether nothing is known about the exports of a cluster.
     pub fn is_unread(&self, cluster: &ClusterId) -> bool {
         match self.by_cluster.get(cluster) {
@@ -110,4 +147,18 @@ impl<'a> Basis<'a> {
     pub(super) fn slices(&self) -> impl Iterator<Item = &'a Slice> {
         self.present.slices.iter().filter(|slice| self.owner.owns(&slice.metadata))
     }
+}
+
+/// The sources of an import that the guard holds: nothing of another cluster leaves it. If no cluster exports the
+/// name, the part of this one stays, too.
+pub fn hold(basis: &Basis<'_>) -> Sources {
+    let mut sources = basis.sources.clone();
+    let leaves = |cluster: &ClusterId| basis.merged.is_some() && *cluster == basis.importer.cluster;
+    let stay = |it: &ClusterId| !basis.sources.stays(it) && !leaves(it);
+    for cluster in holders(basis).into_iter().filter(stay) {
+        let read = sources.by_cluster.remove(&cluster);
+        let exported = read.as_ref().and_then(Read::exported).cloned().unwrap_or_default();
+        sources.by_cluster.insert(cluster, Read::Held(exported));
+    }
+    sources
 }

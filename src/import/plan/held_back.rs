@@ -1,7 +1,17 @@
 //! Imports that are held back, each with one sentence that names the cause and, if there is one, the solution.
 
+use std::fmt::Display;
+use std::net::IpAddr;
+use std::sync::Arc;
+
 use super::change::ObjectRef;
+use crate::clusterset::attributes::Skipped;
+use crate::guard::GuardStatus;
+use crate::model::clusterset::ClusterId;
 use crate::model::{Family, ServiceRef};
+
+/// The number of addresses or instances that a sentence names.
+const NAMED: usize = 3;
 
 /// An import that this run does not make or complete.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -36,6 +46,18 @@ pub enum Reason {
     /// No Kubernetes object can have the name. Any client of Cloud Map can register it.
     #[error("no Kubernetes object can have this name")]
     ImpossibleName,
+    /// The guard keeps endpoints of other clusters, or the import itself.
+    #[error("{}: {status}", kept(*.endpoints))]
+    Guard { endpoints: usize, status: Arc<GuardStatus> },
+    #[error(
+        "{} not imported from cluster {cluster}, since NAME_POLICY does not allow them for the Kubernetes namespace: {}",
+        count(addresses.len(), "address", "es"),
+        some(addresses)
+    )]
+    AddressNotAllowed { cluster: ClusterId, addresses: Vec<IpAddr> },
+    /// Instances of the clusterset that no endpoint can be made of. Any client of Cloud Map can register them.
+    #[error("{} not imported: {}", count(instances.len(), "instance", "s"), some(&texts(instances)))]
+    Skipped { instances: Vec<(String, Skipped)> },
 }
 
 impl Reason {
@@ -44,6 +66,9 @@ impl Reason {
             Self::ForeignObject { .. } => "ForeignObject",
             Self::IpFamilyNotSupported { .. } => "IPFamilyNotSupported",
             Self::ImpossibleName => "ImpossibleName",
+            Self::Guard { .. } => "Guard",
+            Self::AddressNotAllowed { .. } => "AddressNotAllowed",
+            Self::Skipped { .. } => "Skipped",
         }
     }
 }
@@ -51,4 +76,26 @@ impl Reason {
 fn families(families: &[Family]) -> String {
     let texts: Vec<&str> = families.iter().map(|family| family.as_str()).collect();
     if texts.is_empty() { "no IP family".to_owned() } else { texts.join(" and ") }
+}
+
+fn kept(endpoints: usize) -> String {
+    match endpoints {
+        0 => "the import stays".to_owned(),
+        1 => "1 endpoint stays".to_owned(),
+        _ => format!("{endpoints} endpoints stay"),
+    }
+}
+
+fn count(count: usize, noun: &str, plural: &str) -> String {
+    if count == 1 { format!("1 {noun} is") } else { format!("{count} {noun}{plural} are") }
+}
+
+fn some(items: &[impl Display]) -> String {
+    let named: Vec<String> = items.iter().take(NAMED).map(ToString::to_string).collect();
+    let more = items.len().saturating_sub(NAMED);
+    if more == 0 { named.join(", ") } else { format!("{} and {more} more", named.join(", ")) }
+}
+
+fn texts(instances: &[(String, Skipped)]) -> Vec<String> {
+    instances.iter().map(|(id, skipped)| format!("{id} ({skipped})")).collect()
 }

@@ -1,5 +1,6 @@
 //! The service that the import shall show: the merged one, with the part of every cluster that was not read. Nothing
-//! leaves an import unless what lacks it was read whole: a cluster that does not answer still has its endpoints.
+//! leaves an import unless what lacks it was read whole: a cluster that does not answer still has its endpoints. So has
+//! one whose loss the guard holds.
 
 use std::collections::BTreeSet;
 
@@ -23,24 +24,24 @@ pub(super) enum Intent {
 impl Intent {
     pub(super) fn of(basis: &Basis<'_>) -> Self {
         let holders = holders(basis);
-        let unread: BTreeSet<ClusterId> =
-            holders.iter().filter(|cluster| basis.sources.is_unread(cluster)).cloned().collect();
-        let kept = basis.import().filter(|_| !unread.is_empty());
+        let staying: BTreeSet<ClusterId> =
+            holders.iter().filter(|cluster| basis.sources.stays(cluster)).cloned().collect();
+        let kept = basis.import().filter(|_| !staying.is_empty());
         let kept = kept.map(|import| as_it_is(basis, import));
         match (kept, basis.merged) {
-            (Some(kept), merged) => match with_additions(kept, merged, unread) {
+            (Some(kept), merged) => match with_additions(kept, merged, staying) {
                 Some(service) => Self::Import(Box::new(service)),
                 None => Self::Unknown,
             },
-            (None, Some(merged)) => Self::Import(Box::new(with_clusters(merged.clone(), unread))),
-            (None, None) if unread.is_empty() && may_end(basis, &holders) => Self::End,
+            (None, Some(merged)) => Self::Import(Box::new(with_clusters(merged.clone(), staying))),
+            (None, None) if staying.is_empty() && may_end(basis, &holders) => Self::End,
             (None, None) => Self::Unknown,
         }
     }
 }
 
 /// The clusters with a part in the import: those in its status, and those with slices.
-fn holders(basis: &Basis<'_>) -> BTreeSet<ClusterId> {
+pub(super) fn holders(basis: &Basis<'_>) -> BTreeSet<ClusterId> {
     let import = basis.import();
     let listed = import.into_iter().flat_map(|import| &import.status.clusters);
     let listed = listed.filter_map(|cluster| ClusterId::parse(cluster));
@@ -78,20 +79,23 @@ fn as_it_is(basis: &Basis<'_>, import: &ServiceImport) -> ClustersetService {
     }
 }
 
-fn with_clusters(mut service: ClustersetService, unread: BTreeSet<ClusterId>) -> ClustersetService {
-    service.clusters.extend(unread);
+fn with_clusters(
+    mut service: ClustersetService,
+    staying: BTreeSet<ClusterId>,
+) -> ClustersetService {
+    service.clusters.extend(staying);
     service.clusters.sort_unstable();
     service.clusters.dedup();
     service
 }
 
-/// The present service with the new ports and clusters of the merged one. Type and properties wait: the cluster that was
-/// not read may be the one that decides them, and its slices have the present names of the ports. `None` if the import
+/// The present service with the new ports and clusters of the merged one. Type and properties wait: the cluster whose
+/// part stays may be the one that decides them, and its slices have the present names of the ports. `None` if the import
 /// has no families: this cluster had none of those that were exported, and it is not known which are exported now.
 fn with_additions(
     mut kept: ClustersetService,
     merged: Option<&ClustersetService>,
-    unread: BTreeSet<ClusterId>,
+    staying: BTreeSet<ClusterId>,
 ) -> Option<ClustersetService> {
     if let Some(merged) = merged {
         add_ports(&mut kept.ports, &merged.ports);
@@ -101,7 +105,7 @@ fn with_additions(
         }
     }
     let is_known = kept.kind == ImportType::Headless || !kept.families.is_empty();
-    is_known.then(|| with_clusters(kept, unread))
+    is_known.then(|| with_clusters(kept, staying))
 }
 
 fn add_ports(ports: &mut Vec<ExportedPort>, others: &[ExportedPort]) {

@@ -11,7 +11,8 @@
 //! made; [`Known`] collects them and completes it. `ownership` finds the objects that are ours: no other is changed.
 //!
 //! Nothing leaves an import unless what lacks it was read whole (`intent`), and everything is added before anything is
-//! removed ([`Stage`]). The guard against mass deletion judges a finished plan and is not part of it.
+//! removed ([`Stage`]). The guard against mass deletion counts what would leave all imports of the cluster ([`Tally`]),
+//! and a plan on [`hold`] removes nothing of another cluster.
 
 mod basis;
 mod change;
@@ -26,6 +27,7 @@ mod patch;
 mod present;
 mod service_import;
 mod status;
+mod tally;
 #[cfg(test)]
 mod tests;
 
@@ -36,7 +38,7 @@ use status::Readiness;
 use crate::model::clusterset::{ClustersetService, ImportType};
 
 pub use basis::{
-    Basis, Exported, ImportedEndpoint, Importer, NamespaceState, PortKey, Read, Sources,
+    Basis, Exported, ImportedEndpoint, Importer, NamespaceState, PortKey, Read, Sources, hold,
 };
 pub use change::{Change, Content, Kind, ObjectRef, Stage, Write};
 pub use held_back::{HeldBack, Reason};
@@ -47,6 +49,7 @@ pub use present::{
     PortSet, Present, Routing, SOURCE_CLUSTER, ServiceImport, ServiceSpec, Slice, SliceEndpoint,
     SlicePort, Texts,
 };
+pub use tally::Tally;
 
 /// The changes of one import in the order in which they are made, and what is held back.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

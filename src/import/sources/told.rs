@@ -41,6 +41,10 @@ pub enum Absent {
     OtherPort,
     #[error("the import has no {}", .0.as_str())]
     OtherFamily(Family),
+    #[error("NAME_POLICY does not allow its address")]
+    NotAllowed,
+    #[error("its cluster is expired, and others have ready endpoints")]
+    Expired,
     #[error("its cluster has no record of the export")]
     NotExported,
     #[error(transparent)]
@@ -71,9 +75,9 @@ impl Members<'_> {
         families: &[Family],
     ) -> Vec<Candidate> {
         let mut all = Candidates::new();
-        let told = Told { known, families };
+        let told = Told { members: self, name, known, families };
         for (cluster, overlay) in self.overlay {
-            told.add_overlay(&mut all, (cluster, overlay), name);
+            told.add_overlay(&mut all, (cluster, overlay));
         }
         for key in self.places.get(name).into_iter().flatten() {
             let instances = self.registry.instances(key);
@@ -104,18 +108,15 @@ fn add(all: &mut Candidates, candidate: Candidate) {
 
 /// What the reasons rest on.
 struct Told<'a> {
+    members: &'a Members<'a>,
+    name: &'a ServiceRef,
     known: &'a Known,
     families: &'a [Family],
 }
 
 impl Told<'_> {
-    fn add_overlay(
-        &self,
-        all: &mut Candidates,
-        (cluster, overlay): (&ClusterId, &Overlay),
-        name: &ServiceRef,
-    ) {
-        let Some(published) = overlay.desired.services.get(name) else { return };
+    fn add_overlay(&self, all: &mut Candidates, (cluster, overlay): (&ClusterId, &Overlay)) {
+        let Some(published) = overlay.desired.services.get(self.name) else { return };
         let Some(exported) = &published.export else { return };
         for endpoint in published.endpoints.iter().flatten() {
             let led_to = endpoints_of(exported, endpoint, overlay.arn.region());
@@ -180,6 +181,14 @@ impl Told<'_> {
     /// The reason why an endpoint that its member exports, with one of its ports, is not in the import.
     fn refusal(&self, export: &Export, endpoint: &ExportedEndpoint) -> Option<Absent> {
         let Merged { service, .. } = self.known.merged.as_ref()?;
+        if !(self.members.allows)(&self.name.namespace, endpoint.address) {
+            return Some(Absent::NotAllowed);
+        }
+        if self.members.stale.iter().any(|it| it.is_expired && it.cluster == export.cluster)
+            && !self.known.sources.has(&export.cluster, endpoint.address)
+        {
+            return Some(Absent::Expired);
+        }
         let family = Family::of(endpoint.address);
         if !self.families.is_empty() && !self.families.contains(&family) {
             return Some(Absent::OtherFamily(family));

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use tokio::time::timeout_at;
 
 use super::observe::{self, World};
-use super::plan::Claimed;
+use super::plan::{Claimed, HeldBack, Observation, Reason};
 use super::{Options, Published, Task, carry_out};
 use crate::clusterset::conditions::ExportOutcome;
 use crate::model::clusterset::Member;
@@ -120,6 +120,43 @@ pub async fn publish(
     let (written, outcomes) = kept.write(observation, outcomes, (selection, options)).await;
     let report = report.with(taken_away).with(written);
     let claimed = Claimed::of(observation, leaving);
-    let desired = observed.observation.desired;
+    let mut observation = observed.observation;
+    let desired = std::mem::take(&mut observation.desired);
+    let desired = allowed(desired, &observation, &held_back);
     Ok(Ok(Exported { report, claimed, desired, outcomes }))
+}
+
+/// The exports and the addresses that `NAME_POLICY` lets into Cloud Map: no cluster imports others.
+fn allowed(mut desired: Desired, observation: &Observation, held_back: &[HeldBack]) -> Desired {
+    let denied = held_back.iter().filter(|line| matches!(line.reason, Reason::NotAllowed(_)));
+    for line in denied {
+        desired.services.remove(&line.service);
+    }
+    for (service, published) in &mut desired.services {
+        let Ok(Some(rule)) = observation.rule(service) else { continue };
+        for endpoint in published.endpoints.iter_mut().flatten() {
+            endpoint.ipv4 = endpoint.ipv4.filter(|it| rule.allows_address((*it).into()));
+            endpoint.ipv6 = endpoint.ipv6.filter(|it| rule.allows_address((*it).into()));
+        }
+    }
+    desired
+}
+
+/// Writes the guard's note about a loss of imports to the record of a member, which a full sync has just read whole, or
+/// takes it off. Nothing is written if there is no such record of ours.
+///
+/// # Errors
+/// Returns an error if the records could not be read.
+pub async fn note(
+    world: &World<'_>,
+    member: &Member,
+    text: Option<String>,
+    options: Options,
+) -> Result<ClusterReport, observe::Error> {
+    let read = timeout_at(options.deadline.stop(), world.observe_records(member)).await;
+    let read = read.map_err(|_| observe::Error::Deadline)??;
+    match Kept::new(world, member, read) {
+        Ok(kept) if kept.has_cluster_record() => Ok(kept.note(text, options).await),
+        _ => Ok(ClusterReport::default()),
+    }
 }

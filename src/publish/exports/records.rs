@@ -8,6 +8,7 @@ use crate::clusterset::conditions::ExportOutcome;
 use crate::clusterset::id::{self, CLUSTER_RECORD};
 use crate::clusterset::metadata;
 use crate::clusterset::record::{self, ClusterRecord, ExportRecord, Record, WrittenExport};
+use crate::model::attributes::SIGHTING;
 use crate::model::clusterset::{Export, Member};
 use crate::model::{
     Attributes, Place, Selection, ServiceKey, ServiceName, ServiceRef, SignedDuration, Timestamp,
@@ -107,7 +108,7 @@ impl<'w> Kept<'w> {
         ended: BTreeSet<ServiceRef>,
     ) -> Records {
         let place = Place::of(&self.key, &self.observation.registry);
-        Records { place, name: self.name.clone(), wanted, ended }
+        Records { place, name: self.name.clone(), wanted, ended, taken_off: Vec::new() }
     }
 
     async fn apply(&self, records: &Records, options: Options) -> Published {
@@ -151,6 +152,18 @@ impl<'w> Kept<'w> {
         };
         let (owner, clusterset) = (self.world.owner.clone(), self.member.clusterset.clone());
         is_due.then(|| ClusterRecord { owner, clusterset, heartbeat: now }.write())
+    }
+
+    /// Writes a note about a loss of imports to the record of the cluster, or takes it off.
+    pub(super) async fn note(&self, text: Option<String>, options: Options) -> ClusterReport {
+        let (owner, clusterset) = (self.world.owner.clone(), self.member.clusterset.clone());
+        let record = ClusterRecord { owner, clusterset, heartbeat: options.now };
+        let mut attributes = record.write();
+        let taken_off = if text.is_none() { vec![SIGHTING] } else { Vec::new() };
+        attributes.extend(text.map(|text| (SIGHTING.to_owned(), text)));
+        let wanted = BTreeMap::from([(CLUSTER_RECORD.to_owned(), (no_service(), attributes))]);
+        let records = Records { taken_off, ..self.records(wanted, BTreeSet::new()) };
+        self.apply(&records, options).await.report
     }
 
     /// Writes the records of the exports that stand and that of the cluster, and completes the outcomes.

@@ -17,6 +17,8 @@ pub struct Records {
     pub wanted: BTreeMap<String, (ServiceRef, Attributes)>,
     /// The Services of which the record goes.
     pub ended: BTreeSet<ServiceRef>,
+    /// Marks to take off the records that are written. Others stay, unless they are wanted.
+    pub taken_off: Vec<&'static str>,
 }
 
 /// The turn of records that belong to no single Service.
@@ -75,7 +77,8 @@ impl Records {
         if !observation.owner.owns(present) {
             return None;
         }
-        let attributes = carry_over(present, wanted);
+        let mut attributes = carry_over(present, wanted);
+        attributes.retain(|key, _| !self.taken_off.contains(&key.as_str()));
         let differences = Difference::between(present, &attributes);
         let differs = !differences.is_empty();
         differs.then_some(Change::Rewrite {

@@ -6,7 +6,7 @@ use crate::model::{GuardState, Verb};
 use crate::report::{ClusterReport, GuardReport, HeldBackLine, MultiClusterReport};
 
 /// The metrics of one cluster.
-pub const OF_CLUSTER: [Metric<ClusterReport>; 19] = [
+pub const OF_CLUSTER: [Metric<ClusterReport>; 21] = [
     Metric::counted(
         "GoodFullSync",
         "1 if the cluster was read and every change was made or planned, 0 if its full sync was \
@@ -67,13 +67,25 @@ pub const OF_CLUSTER: [Metric<ClusterReport>; 19] = [
     }),
     Metric::counted(
         "Exports",
-        "[exports](docs/multi-cluster.md) of the cluster; this and the next three only in a clusterset",
+        "[exports](docs/multi-cluster.md) of the cluster; this and the next five only in a clusterset",
         |cluster: &ClusterReport| cluster.in_clusterset(|it| it.exports),
     )
     .reported_if(|cluster| cluster.multi_cluster.is_some()),
     Metric::counted("Imports", "imports that the cluster has or should have", |cluster: &ClusterReport| {
         cluster.in_clusterset(|it| it.imports)
     })
+    .reported_if(|cluster| cluster.multi_cluster.is_some()),
+    Metric::counted(
+        "ImportedEndpoints",
+        "ready endpoints in its imports, its own among them",
+        |cluster: &ClusterReport| cluster.in_clusterset(|it| it.imported_endpoints),
+    )
+    .reported_if(|cluster| cluster.multi_cluster.is_some()),
+    Metric::counted(
+        "ImportGuardHeld",
+        "endpoints of other clusters that the guard of a full sync keeps in its imports",
+        |cluster: &ClusterReport| cluster.in_clusterset(MultiClusterReport::guarded),
+    )
     .reported_if(|cluster| cluster.multi_cluster.is_some()),
     Metric::counted(
         "ExportConflicts",
@@ -118,15 +130,25 @@ impl ClusterReport {
         self.left_undone(Verb::Register) + refused.sum::<usize>()
     }
 
-    fn guard_holds(&self) -> Option<&GuardReport> {
-        self.guard.as_ref().filter(|guard| guard.state == GuardState::Held)
-    }
-
     fn guarded(&self) -> usize {
-        self.guard_holds().map_or(0, |guard| guard.loss)
+        held(self.guard.as_ref()).map_or(0, |guard| guard.loss)
     }
 
+    /// Whether the guard holds a loss of instances or of imported endpoints that an earlier full sync found.
     pub(super) fn is_guarded_again(&self) -> bool {
-        self.guard_holds().is_some_and(|guard| guard.later_look)
+        let of_imports = self.multi_cluster.as_ref().and_then(|it| it.guard.as_ref());
+        let guards = [self.guard.as_ref(), of_imports].into_iter();
+        guards.filter_map(held).any(|guard| guard.later_look)
     }
+}
+
+impl MultiClusterReport {
+    fn guarded(&self) -> usize {
+        held(self.guard.as_ref()).map_or(0, |guard| guard.loss)
+    }
+}
+
+/// The verdict of a full sync that holds a loss.
+fn held(guard: Option<&GuardReport>) -> Option<&GuardReport> {
+    guard.filter(|guard| guard.state == GuardState::Held)
 }

@@ -3,7 +3,8 @@
 use super::{Metric, OF_CLUSTER, OF_INVOCATION};
 use crate::model::{GuardState, ServiceRef, Verb};
 use crate::report::{
-    ChangeLine, ChangeResult, ClusterReport, GuardReport, HeldBackLine, Mode, Report, ServiceReport,
+    ChangeLine, ChangeResult, ClusterReport, GuardReport, HeldBackLine, Mode, MultiClusterReport,
+    Report, ServiceReport, StaleCluster,
 };
 
 fn change(change: Verb, result: ChangeResult) -> ChangeLine {
@@ -79,4 +80,38 @@ fn only_the_loss_that_a_full_sync_holds_counts_as_guarded() {
         let report = Report::new(Mode::Sync, vec![cluster]);
         assert_eq!((held, counted(&report, &OF_INVOCATION, "GuardHeldAgain")), expected);
     }
+}
+
+#[test]
+fn loss_of_imports_that_is_held_again_counts_as_one_of_instances_does() {
+    let guard = Some(guard(GuardState::Held, true));
+    let multi_cluster = Some(MultiClusterReport { guard, ..MultiClusterReport::default() });
+    let cluster = ClusterReport { multi_cluster, ..ClusterReport::default() };
+    let held = |name| counted(&cluster, &OF_CLUSTER, name);
+    assert_eq!((held("ImportGuardHeld"), held("GuardHeld")), (20, 0));
+    let report = Report::new(Mode::Sync, vec![cluster.clone()]);
+    assert_eq!(counted(&report, &OF_INVOCATION, "GuardHeldAgain"), 1);
+}
+
+#[test]
+fn stale_member_counts_once_in_each_clusterset() {
+    let stale = |cluster_id: &str| StaleCluster {
+        cluster_id: cluster_id.to_owned(),
+        cluster: format!("arn:aws:eks:eu-central-1:111122223333:cluster/{cluster_id}"),
+        heartbeat: "2026-11-21T10:51:00Z".to_owned(),
+        expired: false,
+    };
+    let member = |clusterset: &str, ids: &[&str]| {
+        let stale = ids.iter().map(|id| stale(id)).collect();
+        let clusterset = Some(clusterset.to_owned());
+        let member = MultiClusterReport { clusterset, stale, ..MultiClusterReport::default() };
+        ClusterReport { multi_cluster: Some(member), ..ClusterReport::default() }
+    };
+    let clusters = vec![
+        member("shop", &["green", "red"]),
+        member("shop", &["green"]),
+        member("pay", &["green"]),
+    ];
+    let report = Report::new(Mode::Sync, clusters);
+    assert_eq!(counted(&report, &OF_INVOCATION, "StaleClusters"), 3);
 }

@@ -1,12 +1,14 @@
 //! The metrics of a whole invocation: each with its name, its meaning and its value in the report. The alarms use
 //! these, since a template cannot know the ARN that is a dimension of a cluster's metrics.
 
+use std::collections::BTreeSet;
+
 use super::Metric;
 use crate::model::Verb;
 use crate::report::{ChangeResult, ClusterReport, Report};
 
 /// The metrics of an invocation.
-pub const OF_INVOCATION: [Metric<Report>; 14] = [
+pub const OF_INVOCATION: [Metric<Report>; 15] = [
     Metric::counted(
         "GoodFullSync",
         "1 if every full sync of the run was complete, 0 if one was not",
@@ -54,6 +56,12 @@ pub const OF_INVOCATION: [Metric<Report>; 14] = [
         orphans,
     )
     .reported_if(|report| report.whole),
+    Metric::counted(
+        "StaleClusters",
+        "members of the clustersets that [were not heard of for long](docs/multi-cluster.md#lost-clusters)",
+        stale_clusters,
+    )
+    .reported_if(is_about_a_member),
     Metric::counted("Calls", "calls to Cloud Map, including retries", |report| {
         report.traffic.calls
     }),
@@ -66,6 +74,19 @@ pub const OF_INVOCATION: [Metric<Report>; 14] = [
 
 fn is_about_a_whole_cluster(report: &Report) -> bool {
     report.clusters.iter().any(|cluster| cluster.whole)
+}
+
+fn is_about_a_member(report: &Report) -> bool {
+    report.clusters.iter().any(|cluster| cluster.whole && cluster.multi_cluster.is_some())
+}
+
+/// Each once: all members of a clusterset see the same.
+fn stale_clusters(report: &Report) -> usize {
+    let members = report.clusters.iter().filter_map(|cluster| cluster.multi_cluster.as_ref());
+    let stale = members.flat_map(|member| {
+        member.stale.iter().map(|stale| (&member.clusterset, &stale.cluster_id, &stale.cluster))
+    });
+    stale.collect::<BTreeSet<_>>().len()
 }
 
 /// A run over all clusters also covers orphans and empty services. `FAN_OUT` has no such run: each cluster has its own,

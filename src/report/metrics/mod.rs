@@ -155,7 +155,7 @@ mod tests {
         assert_eq!(directive["Dimensions"], serde_json::json!([[FUNCTION, CLUSTER]]));
         // Those of a clusterset are for its members alone.
         let count = directive["Metrics"].as_array().expect("a list").len();
-        assert_eq!(count, OF_CLUSTER.len() - 4);
+        assert_eq!(count, OF_CLUSTER.len() - 6);
         assert_eq!(directive["Metrics"][0]["Unit"], "Count");
         assert_eq!(
             (&cluster["function_name"], &cluster["cluster"]),
@@ -168,7 +168,7 @@ mod tests {
         let metrics = directive["Metrics"].as_array().expect("a list");
         let oldest = metrics.iter().find(|metric| metric["Name"] == "OldestMissing");
         assert_eq!(oldest.expect("the age")["Unit"], "Seconds");
-        assert_eq!(metrics.len(), OF_INVOCATION.len());
+        assert_eq!(metrics.len(), OF_INVOCATION.len() - 1);
     }
 
     #[test]

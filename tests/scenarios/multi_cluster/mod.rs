@@ -1,24 +1,29 @@
 //! Services across clusters: `blue` and `green` are members of one clusterset, served by one function.
 
+mod addresses;
 mod conflicts;
 mod doctor;
 mod explain;
 mod exports;
 mod families;
 mod guard;
+mod imports_guard;
+mod lost;
 mod obstacles;
 mod purge;
+mod stale;
 mod story;
 mod told;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use cloud_map_sync::function::Function;
-use cloud_map_sync::report::Report;
+use cloud_map_sync::report::{MultiClusterReport, Report};
 use serde_json::{Value, json};
 
-use crate::fleet::Fleet;
+use crate::fleet::{Fleet, OWNER};
 use crate::run::{report, sync};
+use crate::sandbox::clock::StandInClock;
 use crate::sandbox::cloud_map::{Behaviour, NamespaceKind, ServiceKind};
 use crate::sandbox::function::invoke;
 use crate::sandbox::kubernetes::{ClusterIp, Export, KubernetesServer, Pod, RequestLine};
@@ -31,6 +36,7 @@ struct Members {
     fleet: Fleet,
     blue: KubernetesServer,
     green: KubernetesServer,
+    clock: StandInClock,
     function: Function,
 }
 
@@ -45,10 +51,35 @@ impl Members {
             cluster.cluster_property("clusterset.k8s.io", CLUSTERSET);
             cluster.namespace("shop");
         }
-        let settings =
-            [("CLUSTERS", "blue,green"), ("MULTI_CLUSTER", "on"), ("CREATE_NAMESPACES", "true")];
-        let function = fleet.function_with(&settings).await;
-        Self { fleet, blue, green, function }
+        let clock = StandInClock::new();
+        let function = serving(&fleet, &clock, "blue,green", &[]).await;
+        Self { fleet, blue, green, clock, function }
+    }
+
+    /// Another function with the same clock, for these clusters and with these settings besides.
+    async fn serving(&self, clusters: &str, settings: &[(&str, &str)]) -> Function {
+        serving(&self.fleet, &self.clock, clusters, settings).await
+    }
+
+    /// AWS's controller registers a Service of `shop` for its cluster `amber`, or other endpoints for it.
+    fn amber(&self, name: &str, addresses: &[&str]) {
+        let cloud_map = &self.fleet.cloud_map;
+        let namespace = cloud_map.find_namespace("shop");
+        let namespace =
+            namespace.unwrap_or_else(|| cloud_map.namespace("shop", NamespaceKind::Http));
+        let service = cloud_map.find_service("shop", name);
+        let service =
+            service.unwrap_or_else(|| cloud_map.service(&namespace, name, ServiceKind::Http));
+        let id = |address: &str| format!("tcp-{}-8080", address.replace('.', "_"));
+        let wanted: BTreeSet<String> = addresses.iter().map(|address| id(address)).collect();
+        for gone in cloud_map.instances(&service).into_keys().filter(|it| !wanted.contains(it)) {
+            cloud_map.withdraw(&service, &gone);
+        }
+        for address in addresses {
+            cloud_map.instance(&service, &id(address), &amber_attributes(address));
+        }
+        let arns = ["blue", "green"].map(|cluster| self.fleet.sandbox.cluster_arn(cluster));
+        cloud_map.watch_over(OWNER, &[&arns[0], &arns[1]]);
     }
 
     /// A full sync in which nothing fails; the next one writes nothing, to Cloud Map or to a cluster.
@@ -78,24 +109,8 @@ impl Members {
         let found = cloud_map.find_service("shop", service);
         let found =
             found.unwrap_or_else(|| cloud_map.service(&namespace, service, ServiceKind::Http));
-        let attributes = [
-            ("AWS_INSTANCE_IPV4", address),
-            ("AWS_INSTANCE_PORT", "8080"),
-            ("CLUSTER_ID", "amber"),
-            ("CLUSTERSET_ID", CLUSTERSET),
-            ("ENDPOINT_PORT_NAME", "http"),
-            ("ENDPOINT_PROTOCOL", "TCP"),
-            ("K8S_CONTROLLER", "aws-cloud-map-mcs-controller-for-k8s 0.3.1"),
-            ("READY", "true"),
-            ("SERVICE_EXPORT_CREATION_TIMESTAMP", "1767225600000"),
-            ("SERVICE_PORT", "80"),
-            ("SERVICE_PORT_NAME", "http"),
-            ("SERVICE_PROTOCOL", "TCP"),
-            ("SERVICE_TARGET_PORT", "8080"),
-            ("SERVICE_TYPE", "ClusterSetIP"),
-        ];
         let id = format!("tcp-{}-8080", address.replace('.', "_"));
-        cloud_map.instance(&found, &id, &attributes);
+        cloud_map.instance(&found, &id, &amber_attributes(address));
         found
     }
 
@@ -126,6 +141,43 @@ impl Members {
         });
         report(&self.function, &payload).await
     }
+}
+
+async fn serving(
+    fleet: &Fleet,
+    clock: &StandInClock,
+    clusters: &str,
+    settings: &[(&str, &str)],
+) -> Function {
+    let all = [("CLUSTERS", clusters), ("MULTI_CLUSTER", "on"), ("CREATE_NAMESPACES", "true")];
+    let all: Vec<_> = all.iter().chain(settings).copied().collect();
+    fleet.function_with(&all).await.with_clock(clock.clock())
+}
+
+/// The attributes of an endpoint as AWS's controller writes them.
+fn amber_attributes(address: &str) -> [(&str, &str); 14] {
+    [
+        ("AWS_INSTANCE_IPV4", address),
+        ("AWS_INSTANCE_PORT", "8080"),
+        ("CLUSTER_ID", "amber"),
+        ("CLUSTERSET_ID", CLUSTERSET),
+        ("ENDPOINT_PORT_NAME", "http"),
+        ("ENDPOINT_PROTOCOL", "TCP"),
+        ("K8S_CONTROLLER", "aws-cloud-map-mcs-controller-for-k8s 0.3.1"),
+        ("READY", "true"),
+        ("SERVICE_EXPORT_CREATION_TIMESTAMP", "1767225600000"),
+        ("SERVICE_PORT", "80"),
+        ("SERVICE_PORT_NAME", "http"),
+        ("SERVICE_PROTOCOL", "TCP"),
+        ("SERVICE_TARGET_PORT", "8080"),
+        ("SERVICE_TYPE", "ClusterSetIP"),
+    ]
+}
+
+/// The part of a cluster in its clusterset.
+fn part<'a>(report: &'a Report, cluster: &str) -> &'a MultiClusterReport {
+    let found = report.clusters.iter().find(|it| it.cluster.ends_with(cluster));
+    found.and_then(|it| it.multi_cluster.as_ref()).expect("a report")
 }
 
 /// A Service `shop/web` of type ClusterIP: port 80 leads to 8080.

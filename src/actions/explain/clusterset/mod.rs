@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 use crate::clusterset::conditions::{ExportOutcome, ObservedExport, conditions_to_apply};
 use crate::error::chain;
-use crate::import::sources::{Known, Members};
+use crate::import::sources::{Allows, Known, Members};
 use crate::model::{Condition, Selection, ServiceExport, ServiceRef, Timestamp};
 use crate::publish::observe::SharedRegistry;
 use crate::publish::plan::{self, Observed, Plan};
@@ -77,9 +77,12 @@ impl Invocation<'_> {
         let read = registry.read_clusterset(clusterset, selection.names()).await;
         let read = read.map_err(|error| failed(&*error))?;
         let overlay: BTreeMap<_, _> = published.iter().map(|it| joined.overlay(it)).collect();
-        let members = Members::new(&read, clusterset, &overlay);
+        let lifetimes = self.lifetimes(overlay.keys().cloned().collect());
+        let allows = |namespace: &str, it| self.allows(joined, namespace, it);
+        let rules = (&lifetimes, &allows as Allows<'_>);
+        let members = Members::new(&read, clusterset, &overlay, rules);
         let known = members.known(name, joined.arn());
-        let imported = self.import(joined, &members, selection).await;
+        let imported = self.import(joined, &members, (selection, true)).await;
         let exported = published.as_ref().map(|published| &published.exported);
         let facts = Facts {
             name,

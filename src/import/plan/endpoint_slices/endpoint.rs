@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::packing::{Addresses, Wanted};
 use crate::import::plan::basis::{Basis, Exported, ImportedEndpoint, Read};
-use crate::import::plan::present::{PortSet, SliceEndpoint, SlicePort};
+use crate::import::plan::present::{PortSet, Slice, SliceEndpoint, SlicePort};
 use crate::model::clusterset::{ClusterId, ClustersetService};
 use crate::model::name::is_dns_label;
 use crate::model::{Family, is_publishable};
@@ -13,9 +13,10 @@ use crate::model::{Family, is_publishable};
 const IN_ZONE: [&str; 2] = ["PreferClose", "PreferSameZone"];
 
 /// All endpoints, by exporting cluster and family. Those of unread clusters are not among them.
-pub(super) type ByCluster = BTreeMap<(ClusterId, Family), Wanted>;
+pub(in crate::import::plan) type ByCluster = BTreeMap<(ClusterId, Family), Wanted>;
 
-/// The endpoints of these families, each under the address that identifies it in its slice.
+/// The endpoints of these families, each under the address that identifies it in its slice. Those of a cluster whose loss
+/// the guard holds are beside its present ones.
 pub(super) fn wanted(
     basis: &Basis<'_>,
     service: &ClustersetService,
@@ -23,7 +24,8 @@ pub(super) fn wanted(
 ) -> ByCluster {
     let mut all = ByCluster::new();
     for cluster in &service.clusters {
-        let Some(Read::Whole(exported)) = basis.sources.by_cluster.get(cluster) else { continue };
+        let read = basis.sources.by_cluster.get(cluster);
+        let Some(exported) = read.and_then(Read::exported) else { continue };
         for endpoint in &exported.endpoints {
             let family = Family::of(endpoint.address);
             let Some(ports) = ports(service, endpoint) else { continue };
@@ -35,7 +37,24 @@ pub(super) fn wanted(
             }
         }
     }
+    for slice in basis.slices().filter(|slice| !slice.metadata.is_terminating) {
+        let held = slice.source().filter(|cluster| basis.sources.is_held(cluster));
+        if let Some(cluster) = held {
+            keep(slice, all.entry((cluster, slice.family)).or_default());
+        }
+    }
     all
+}
+
+/// Keeps the endpoints of a slice that have no other ports now.
+fn keep(slice: &Slice, wanted: &mut Wanted) {
+    for endpoint in &slice.endpoints {
+        let Some(address) = endpoint.address() else { continue };
+        if !wanted.values().any(|with_ports| with_ports.contains_key(&address)) {
+            let with_ports = wanted.entry(slice.ports.clone()).or_default();
+            with_ports.insert(address, endpoint.clone());
+        }
+    }
 }
 
 /// All addresses of an import, each with the number of endpoints that have it.

@@ -25,11 +25,7 @@ pub(super) fn changes(
     service: &ClustersetService,
     derived: Option<&Derived<'_>>,
 ) -> Vec<Change> {
-    let families = match service.kind {
-        ImportType::ClusterSetIp => derived.map(Derived::served_families).unwrap_or_default(),
-        ImportType::Headless => &service.families,
-    };
-    let mut wanted = endpoint::wanted(basis, service, families);
+    let mut wanted = wanted(basis, service, derived);
     let everywhere = endpoint::addresses(&wanted);
     let mut groups = groups(basis);
     for (cluster, family) in wanted.keys() {
@@ -53,6 +49,19 @@ pub(super) fn changes(
         }
     }
     changes
+}
+
+/// The endpoints that the slices shall have.
+pub(super) fn wanted(
+    basis: &Basis<'_>,
+    service: &ClustersetService,
+    derived: Option<&Derived<'_>>,
+) -> endpoint::ByCluster {
+    let families = match service.kind {
+        ImportType::ClusterSetIp => derived.map(Derived::served_families).unwrap_or_default(),
+        ImportType::Headless => &service.families,
+    };
+    endpoint::wanted(basis, service, families)
 }
 
 /// The deletion of all slices of an import that does not exist any more.

@@ -10,7 +10,9 @@ use proptest::test_runner::RngSeed;
 
 use super::arbitrary;
 use super::cluster::Cluster;
+use super::held::held;
 use super::step::{Step, foreign, import, slices, step};
+use super::world::described;
 use crate::import::plan::{PortSet, Present, Read, Slice, Stage};
 use crate::model::clusterset::{ClusterId, ImportType};
 use crate::model::{Family, is_publishable};
@@ -54,6 +56,11 @@ proptest! {
     #[test]
     fn part_of_an_unread_cluster_stays(step in step()) {
         assert_part_kept(&step);
+    }
+
+    #[test]
+    fn held_import_keeps_every_endpoint_of_other_clusters_and_gains_the_new_ones(step in step()) {
+        assert_held(&step);
     }
 
     #[test]
@@ -190,6 +197,36 @@ fn assert_part_kept(step: &Step) {
         for target in step.before.reachable_in(&before) {
             assert!(reachable.contains(&target), "{target}");
         }
+    }
+}
+
+fn assert_held(step: &Step) {
+    let world = held(&step.world, &step.before);
+    let plan = world.plan(&step.before);
+    let mut cluster = step.before.clone();
+    let of_others = |cluster: &Cluster| -> BTreeSet<(ClusterId, IpAddr)> {
+        let slices = slices(cluster).into_iter();
+        let slices = slices.filter_map(|slice| Some((slice.source()?, slice)));
+        let others = slices.filter(|(source, _)| *source != step.world.importer.cluster);
+        let endpoints = others.flat_map(|(source, slice)| {
+            let addresses = slice.endpoints.into_iter().filter_map(|it| it.address());
+            addresses.map(move |address| (source.clone(), address)).collect::<Vec<_>>()
+        });
+        endpoints.collect()
+    };
+    let before = of_others(&cluster);
+    cluster.carry_out("web", &plan, |state| {
+        assert!(of_others(state).is_superset(&before), "{}", described(&plan));
+    });
+    let added = of_others(step.after()).into_iter().filter(|it| !before.contains(it));
+    let has_import = import(&step.before).is_some();
+    if !has_import {
+        let missing: Vec<_> = added.filter(|it| !of_others(&cluster).contains(it)).collect();
+        assert_eq!(missing, [], "{}", described(&plan));
+    }
+    if plan.changes.iter().all(|change| change.stage != Stage::DeleteImport) {
+        let again = held(&step.world, &cluster).plan(&cluster);
+        assert_eq!(again.changes, [], "after\n{}", described(&plan));
     }
 }
 

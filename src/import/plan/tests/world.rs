@@ -169,7 +169,7 @@ impl fmt::Debug for World {
             write!(f, "; {cluster}:")?;
             match read {
                 Read::Unread => f.write_str(" unread")?,
-                Read::Whole(exported) => {
+                Read::Whole(exported) | Read::Held(exported) => {
                     for ImportedEndpoint { address, ready, ports, .. } in &exported.endpoints {
                         let ports = ports.iter().map(|((_, port), to)| format!("{port}->{to}"));
                         let ports = ports.collect::<Vec<_>>().join(",");

@@ -9,7 +9,7 @@ use std::net::IpAddr;
 
 use super::Observation;
 use super::instances::identity::Identity;
-use crate::model::{ServiceKey, ServiceRef};
+use crate::model::{ClusterArn, ServiceKey, ServiceRef};
 
 pub use glob::Glob;
 use rule::list;
@@ -74,6 +74,13 @@ impl Permit<'_> {
     }
 }
 
+impl NamePolicy {
+    /// The first rule for the Services of a Kubernetes namespace.
+    pub fn rule(&self, cluster: &ClusterArn, namespace: &str) -> Option<&Rule> {
+        self.0.iter().find(|rule| rule.is_for(cluster, namespace))
+    }
+}
+
 impl Observation {
     /// The limits for a Service under a name.
     ///
@@ -116,9 +123,9 @@ impl Observation {
     /// # Errors
     /// Returns the reason if there are rules and none applies to the Service.
     pub fn rule(&self, service: &ServiceRef) -> Result<Option<&Rule>, Denial> {
-        let Some(NamePolicy(rules)) = &self.rules.name_policy else { return Ok(None) };
+        let Some(policy) = &self.rules.name_policy else { return Ok(None) };
         let (cluster, namespace) = (&self.owner.cluster, &service.namespace);
-        let first = rules.iter().find(|rule| rule.is_for(cluster, namespace));
+        let first = policy.rule(cluster, namespace);
         let denial =
             || Denial::NoRule { namespace: namespace.clone(), cluster: cluster.name().to_owned() };
         first.map(Some).ok_or_else(denial)

@@ -1,0 +1,162 @@
+//! One import of a run: it is planned, changed, and planned again if the cluster has no addresses of a family, or for the
+//! status if a change failed.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::apply::{self, Applied, Made, Outcome};
+use super::plan::{self, Basis, Change, HeldBack, Importer, Known, Plan, Present, Stage, Tally};
+use super::read::{self, Unexpected};
+use super::{Importing, sources};
+use crate::clusterset::merge::Merged;
+use crate::error::chain;
+use crate::kubernetes::Error;
+use crate::model::clusterset::ClusterId;
+use crate::model::{Family, ServiceRef};
+
+/// What became of one import.
+#[derive(Default)]
+pub(super) struct One {
+    pub is_import: bool,
+    pub merged: Option<(ServiceRef, Merged)>,
+    pub endpoints: usize,
+    pub made: Vec<Made>,
+    pub held_back: Vec<HeldBack>,
+    pub unreadable: Option<(ServiceRef, String)>,
+}
+
+/// One import, with all that its plan rests on.
+pub(super) struct Import<'a> {
+    pub importing: &'a Importing<'a>,
+    pub name: ServiceRef,
+    pub present: Present,
+    pub exports: sources::Known,
+}
+
+impl Import<'_> {
+    pub async fn run(mut self) -> One {
+        let own = &self.importing.member.cluster;
+        let merged = self.exports.merged.as_ref();
+        let is_import = merged.is_some();
+        let merged = merged.filter(|it| it.service.clusters.contains(own)).cloned();
+        let merged = merged.map(|merged| (self.name.clone(), merged));
+        let mut one = One { is_import, merged, ..One::default() };
+        let mut known = Known::of(&self.present);
+        loop {
+            let families = self.importing.kubernetes.service_families();
+            let plan = self.plan(&families, None);
+            if !self.importing.writes {
+                return one.planned(plan);
+            }
+            let applied = self.apply(&mut known, &plan.changes).await;
+            let missing = applied.missing_family().filter(|family| families.contains(family));
+            let import = applied.import.clone();
+            let failure = one.add(applied, plan.held_back);
+            if let Some(family) = missing {
+                self.importing.kubernetes.lacks_family(family);
+                one.forget_failures();
+                match self.take_over(import) {
+                    Ok(()) => continue,
+                    Err(problem) => one.unreadable = Some((self.name, problem.to_string())),
+                }
+            } else if let Some(failure) = failure {
+                let plan = self.plan(&families, Some(&failure));
+                one.add(self.write_status(&mut known, plan).await, Vec::new());
+            }
+            return one;
+        }
+    }
+
+    /// Takes over the ServiceImport as it was stored before the derived Service was refused. It is not read again: the
+    /// objects of an import are read before the exports.
+    fn take_over(&mut self, import: Option<Value>) -> Result<(), Unexpected> {
+        if let Some(import) = import {
+            self.present.import = Some(read::import(&import)?);
+        }
+        Ok(())
+    }
+
+    fn plan(&self, families: &[Family], failure: Option<&str>) -> Plan {
+        self.on_basis(families, failure, plan::plan)
+    }
+
+    /// Its ready endpoints before and after its plan.
+    pub fn tally(&self, passed: &BTreeSet<ClusterId>) -> Tally {
+        let families = self.importing.kubernetes.service_families();
+        self.on_basis(&families, None, |basis| Tally::of(basis, passed))
+    }
+
+    /// The guard keeps what would leave the import.
+    pub fn hold(&mut self) {
+        let families = self.importing.kubernetes.service_families();
+        self.exports.sources = self.on_basis(&families, None, plan::hold);
+    }
+
+    fn on_basis<T>(
+        &self,
+        families: &[Family],
+        failure: Option<&str>,
+        decide: impl FnOnce(&Basis<'_>) -> T,
+    ) -> T {
+        let Importing { owner, member, objects, now, .. } = self.importing;
+        let importer = Importer {
+            cluster: member.cluster.clone(),
+            families: families.to_vec(),
+            declares_slice_objects: objects.declares_slice_objects,
+        };
+        decide(&Basis {
+            owner,
+            importer: &importer,
+            service: &self.name,
+            namespace: objects.namespace(&self.name.namespace),
+            merged: self.exports.merged.as_ref().map(|merged| &merged.service),
+            sources: &self.exports.sources,
+            present: &self.present,
+            failure,
+            now: *now,
+        })
+    }
+
+    async fn apply(&self, known: &mut Known, changes: &[Change]) -> Applied {
+        let Importing { kubernetes, deadline, .. } = self.importing;
+        apply::apply(kubernetes, &self.name.name, known, changes, *deadline).await
+    }
+
+    async fn write_status(&self, known: &mut Known, plan: Plan) -> Applied {
+        let is_status = |change: &Change| change.stage == Stage::Status;
+        let status: Vec<Change> = plan.changes.into_iter().filter(is_status).collect();
+        self.apply(known, &status).await
+    }
+}
+
+impl One {
+    fn planned(mut self, plan: Plan) -> Self {
+        let made =
+            plan.changes.into_iter().map(|change| Made { change, outcome: Outcome::Planned });
+        self.made.extend(made);
+        self.held_back = plan.held_back;
+        self
+    }
+
+    /// Returns the failure, if a change failed.
+    fn add(&mut self, applied: Applied, held_back: Vec<HeldBack>) -> Option<String> {
+        let failure = applied.failure.as_ref().map(|error| chain(error));
+        self.made.extend(applied.made);
+        self.held_back.extend(held_back);
+        failure
+    }
+
+    /// The cluster refused a family, and the plan is made for another.
+    fn forget_failures(&mut self) {
+        self.made.retain(|made| made.outcome == Outcome::Applied);
+        self.held_back.clear();
+    }
+}
+
+impl Applied {
+    /// The family of a derived Service that the cluster does not have.
+    fn missing_family(&self) -> Option<Family> {
+        self.failure.as_ref().and_then(Error::missing_family)
+    }
+}

@@ -1,0 +1,116 @@
+//! The ready endpoints of one import, before and after its plan: what the guard against mass deletion counts, and the
+//! metrics.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use super::basis::Basis;
+use super::derived_service::Derived;
+use super::intent::{self, Intent};
+use super::present::SliceEndpoint;
+use super::{NamespaceState, endpoint_slices, foreign};
+use crate::model::clusterset::ClusterId;
+
+/// The ready endpoints of an import.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// The weight of the import now: the ready endpoints of other clusters, and 1 for an import without any. 0 if there
+    /// is no import of ours.
+    pub present: usize,
+    /// The part of the weight that would be lost, clusters that are let pass aside.
+    pub lost: usize,
+    /// The ready endpoints of other clusters after the plan.
+    pub left: usize,
+    /// The part of the weight in clusters that could not be read.
+    pub unread: usize,
+    /// Whether the import would go.
+    pub ends: bool,
+    /// All ready endpoints after the plan, those of the importing cluster among them.
+    pub endpoints: usize,
+}
+
+/// The addresses of ready endpoints by exporting cluster.
+type Ready = BTreeMap<ClusterId, BTreeSet<IpAddr>>;
+
+impl Tally {
+    /// Counts an import. A loss of the clusters in `passed` was judged already, in Cloud Map, and does not count.
+    pub fn of(basis: &Basis<'_>, passed: &BTreeSet<ClusterId>) -> Self {
+        let (before, after) = (before(basis), After::of(basis));
+        let ready = match &after {
+            After::Unchanged => &before,
+            After::Ends => &Ready::new(),
+            After::Endpoints(ready) => ready,
+        };
+        let own = &basis.importer.cluster;
+        let others = |ready: &Ready| count(ready, |cluster| cluster != own);
+        let counted = |ready: &Ready| count(ready, |it| it != own && !passed.contains(it));
+        let ends = matches!(after, After::Ends) && basis.import().is_some();
+        let mut lost = counted(&before).saturating_sub(counted(ready));
+        if ends && others(&before) == 0 {
+            let is_judged = intent::holders(basis).iter().any(|it| passed.contains(it));
+            lost = usize::from(!is_judged);
+        }
+        Self {
+            present: basis.import().map_or(0, |_| others(&before).max(1)),
+            lost,
+            left: others(ready),
+            unread: count(&before, |it| it != own && basis.sources.is_unread(it)),
+            ends,
+            endpoints: count(ready, |_| true),
+        }
+    }
+}
+
+/// The endpoints after the plan.
+enum After {
+    /// Nothing is known, or another object is in the way.
+    Unchanged,
+    Ends,
+    Endpoints(Ready),
+}
+
+impl After {
+    fn of(basis: &Basis<'_>) -> Self {
+        let is_ending = basis.import().is_some_and(|import| import.metadata.is_terminating);
+        if basis.namespace != NamespaceState::Active || is_ending || !basis.service.can_exist() {
+            return Self::Unchanged;
+        }
+        match Intent::of(basis) {
+            Intent::Unknown => Self::Unchanged,
+            Intent::End => Self::Ends,
+            Intent::Import(service) if foreign(basis, &service).is_some() => Self::Unchanged,
+            Intent::Import(service) => {
+                let derived = Derived::of(basis, &service);
+                let wanted = endpoint_slices::wanted(basis, &service, derived.as_ref());
+                let mut ready = before(basis);
+                ready.retain(|cluster, _| basis.sources.is_unread(cluster));
+                for ((cluster, _), with_ports) in wanted {
+                    let endpoints = with_ports.values().flat_map(BTreeMap::values);
+                    ready.entry(cluster).or_default().extend(endpoints.filter_map(address));
+                }
+                Self::Endpoints(ready)
+            }
+        }
+    }
+}
+
+/// The ready endpoints in the slices. Those of a slice without a cluster count for none.
+fn before(basis: &Basis<'_>) -> Ready {
+    let mut ready = Ready::new();
+    for slice in basis.slices().filter(|slice| !slice.metadata.is_terminating) {
+        if let Some(cluster) = slice.source() {
+            let addresses = slice.endpoints.iter().filter_map(address);
+            ready.entry(cluster).or_default().extend(addresses);
+        }
+    }
+    ready
+}
+
+/// The address of an endpoint that is ready.
+fn address(endpoint: &SliceEndpoint) -> Option<IpAddr> {
+    endpoint.address().filter(|_| endpoint.ready != Some(false))
+}
+
+fn count(ready: &Ready, belongs: impl Fn(&ClusterId) -> bool) -> usize {
+    ready.iter().filter(|(cluster, _)| belongs(cluster)).map(|(_, all)| all.len()).sum()
+}

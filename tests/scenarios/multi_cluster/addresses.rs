@@ -1,0 +1,86 @@
+//! Addresses that are not imported: those that `NAME_POLICY` does not allow, and instances that are no endpoint.
+
+use cloud_map_sync::report::Report;
+use serde_json::json;
+
+use super::{Members, amber_attributes, exported, imported, in_full, part, sources, web};
+use crate::run::sync;
+
+const CREATED: &str = "2026-01-01T00:00:00Z";
+
+fn lines(report: &Report, cluster: &str) -> Vec<(String, String)> {
+    let lines = part(report, cluster).held_back.iter();
+    lines.map(|it| (it.reason.to_string(), it.detail.clone())).collect()
+}
+
+/// Rules that allow everything, with ranges of addresses for a cluster.
+fn policy(cluster: &str, names: &str, cidrs: &[&str]) -> String {
+    let rule = |clusters: &str, names: &str| json!({"clusters": [clusters], "kubernetesNamespaces": ["*"], "cloudMapNamespaces": ["*"], "names": [names]});
+    let mut first = rule(cluster, names);
+    first["cidrs"] = json!(cidrs);
+    json!([first, rule("*", "*")]).to_string()
+}
+
+#[tokio::test]
+async fn address_outside_the_ranges_of_the_importing_cluster_is_not_imported() {
+    let members = Members::start().await;
+    exported(&members.blue, web(), &["10.0.0.1"], CREATED);
+    members.amber("web", &["10.2.0.1", "192.168.7.1", "192.168.7.2"]);
+    let policy = policy("green", "*", &["10.0.0.0/8"]);
+    let function = members.serving("blue,green", &[("NAME_POLICY", &policy)]).await;
+
+    let report = sync(&function).await;
+
+    assert!(report.ok, "{}", in_full(&report));
+    let allowed = sources([("amber", &["10.2.0.1:8080"]), ("blue", &["10.0.0.1:8080"])]);
+    assert_eq!(imported(&members.green, "web"), allowed);
+    assert_eq!(imported(&members.blue, "web")["amber"].len(), 3);
+    let [(reason, detail)] = lines(&report, "green").try_into().expect("one line");
+    assert_eq!(reason, "AddressNotAllowed");
+    insta::assert_snapshot!(detail, @"2 addresses are not imported from cluster amber, since NAME_POLICY does not allow them for the Kubernetes namespace: 192.168.7.1, 192.168.7.2");
+    assert_eq!(lines(&report, "blue"), []);
+}
+
+#[tokio::test]
+async fn export_that_name_policy_keeps_out_of_cloud_map_is_imported_nowhere() {
+    let members = Members::start().await;
+    exported(&members.blue, web(), &["10.0.0.1", "192.168.7.1"], CREATED);
+    let ranges = policy("blue", "*", &["10.0.0.0/8"]);
+    let function = members.serving("blue,green", &[("NAME_POLICY", &ranges)]).await;
+    sync(&function).await;
+    assert_eq!(imported(&members.green, "web"), sources([("blue", &["10.0.0.1:8080"])]));
+
+    let names = policy("blue", "api", &["10.0.0.0/8"]);
+    let function = members.serving("blue,green", &[("NAME_POLICY", &names)]).await;
+    let report = sync(&function).await;
+
+    assert_eq!(members.green.service_import("shop", "web"), None, "{}", in_full(&report));
+}
+
+#[tokio::test]
+async fn instance_that_no_endpoint_can_be_made_of_is_skipped_and_told() {
+    let members = Members::start().await;
+    members.amber("web", &["10.2.0.1"]);
+    let cloud_map = &members.fleet.cloud_map;
+    let service = cloud_map.find_service("shop", "web").expect("amber's");
+    let with = |key: &str, value: &'static str| {
+        let attributes = amber_attributes("10.2.0.9").into_iter();
+        attributes
+            .map(|(it, text)| if it == key { (it, value) } else { (it, text) })
+            .collect::<Vec<_>>()
+    };
+    cloud_map.instance(&service, "a-local", &with("AWS_INSTANCE_IPV4", "169.254.169.254"));
+    cloud_map.instance(&service, "b-port", &with("AWS_INSTANCE_PORT", "70000"));
+    let mut lacking = with("", "");
+    lacking.retain(|(key, _)| *key != "SERVICE_TYPE");
+    cloud_map.instance(&service, "c-lacking", &lacking);
+    let arns = ["blue", "green"].map(|cluster| members.fleet.sandbox.cluster_arn(cluster));
+    cloud_map.watch_over(crate::fleet::OWNER, &[&arns[0], &arns[1]]);
+
+    let report = members.converge().await;
+
+    assert_eq!(imported(&members.green, "web"), sources([("amber", &["10.2.0.1:8080"])]));
+    let [(reason, detail)] = lines(&report, "green").try_into().expect("one line");
+    assert_eq!(reason, "Skipped");
+    insta::assert_snapshot!(detail, @"3 instances are not imported: a-local (its address is loopback, link-local, multicast, unspecified or IPv4-mapped), b-port (its attribute AWS_INSTANCE_PORT is not a port from 1 to 65535), c-lacking (it lacks the attribute SERVICE_TYPE)");
+}
