@@ -150,7 +150,8 @@ fn the_bill_and_the_page_of_metrics_count_every_alarm() {
         |topic: &str| alarms.iter().filter(|it| it.value("AlarmActions").contains(topic)).count();
     let [pages, waits] = [with("HasAlarmTopic"), with("HasNoticeTopic")].map(|count| WORDS[count]);
     let cents = alarms.len() * 10;
-    let line = format!("alarms and dashboard | {}, and 1 | $0.{cents:02}, and", alarms.len());
+    let price = format!("${}.{:02}", cents / 100, cents % 100);
+    let line = format!("alarms and dashboard | {}, and 1 | {price}, and", alarms.len());
     assert!(include_str!("../docs/cost-and-network.md").contains(&line), "{line}");
     assert!(METRICS.contains(&format!("{pages} that page (`AlarmTopicArn`")), "{pages}");
     assert!(METRICS.contains(&format!("{waits} that can wait (`NoticeTopicArn`")), "{waits}");
