@@ -2,9 +2,10 @@
 //! each cluster, on loopback. They are servers, which the product calls with its own clients by the endpoint settings
 //! in
 //! `Sandbox::environment`. `aws` dispatches to `eks`, `lambda`, `parameter_store`, `sqs`, `sts` and `cloud_map`;
-//! `identity` has the access keys for the signature check of `sigv4`.
+//! `identity` has the access keys for the signature check of `sigv4`, and `aws_controller` runs beside the function.
 
 pub mod aws;
+pub mod aws_controller;
 pub mod clock;
 pub mod cloud_map;
 pub mod eks;

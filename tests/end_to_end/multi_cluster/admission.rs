@@ -61,8 +61,9 @@ impl Story {
             patch(SERVICES, derived, &changed),
             delete(SLICES, &our_slice),
             delete(IMPORTS, "web"),
-            // A cluster that moves here from AWS's controller.
+            // A cluster that moves here from AWS's controller, and back.
             patch(IMPORTS, "of-aws", &taken),
+            patch(IMPORTS, "of-aws", &given_up),
         ];
         for wish in granted {
             assert_eq!(blue.refusal(wish.clone()).await, None, "{wish:?}");

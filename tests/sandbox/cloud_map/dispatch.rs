@@ -43,6 +43,7 @@ impl State {
         self.calls.push(Call { operation: accepted.operation.clone(), service, instance, status });
         self.touch();
         self.guard.compare(&format!("after {}", accepted.operation), &self.services);
+        self.check_exporters(&format!("after {}", accepted.operation));
         answer
     }
 

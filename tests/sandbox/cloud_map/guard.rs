@@ -168,12 +168,13 @@ fn difference(cause: &str, key: &Key, was: &Arc<Instance>, now: Option<&Arc<Inst
     format!("{cause}: the foreign instance {id} in {service} was {was:?} and is {now:?}")
 }
 
-/// Whether an adoption keeps what its former owner wrote. What is the API's own, and where the endpoint is, we say.
+/// Whether an adoption keeps what its former owner wrote. What is the API's own, and where and in which state the
+/// endpoint is, we say.
 fn keeps(present: &Instance, attributes: &BTreeMap<String, String>) -> bool {
     let ours = |key: &str| {
         key.starts_with("AWS_")
             || key.starts_with("cloud-map-sync/")
-            || ["AVAILABILITY_ZONE", "REGION"].contains(&key)
+            || ["AVAILABILITY_ZONE", "REGION", "HOSTNAME", "NODENAME", "READY"].contains(&key)
     };
     let theirs = present.attributes.iter().filter(|(key, _)| !ours(key));
     theirs.into_iter().all(|(key, value)| attributes.get(key) == Some(value))

@@ -16,6 +16,7 @@ mod dispatch;
 mod dns;
 mod effect;
 mod error;
+mod exporters;
 mod fault;
 mod guard;
 mod health;

@@ -11,6 +11,7 @@ use super::behaviour::{Behaviour, Buckets};
 use super::call::Call;
 use super::dispatch::Output;
 use super::effect::Effect;
+use super::exporters::Exporters;
 use super::fault::Fault;
 use super::guard::Guard;
 use super::id::Ids;
@@ -40,6 +41,7 @@ pub(super) struct State {
     /// When the record of calls began, and what was left of the rates then.
     pub(super) recorded_from: (Instant, Buckets),
     pub(super) guard: Guard,
+    pub(super) exporters: Exporters,
 }
 
 impl State {
@@ -65,6 +67,7 @@ impl State {
             calls: Vec::new(),
             recorded_from: (now, Buckets::default()),
             guard: Guard::default(),
+            exporters: Exporters::default(),
         }
     }
 
@@ -74,6 +77,7 @@ impl State {
         while let Some((id, ended)) = self.operations.settle_next(self.now) {
             self.take_effect(&id, ended);
             self.guard.compare(&format!("after operation {id}"), &self.services);
+            self.check_exporters(&format!("after operation {id}"));
         }
     }
 
@@ -82,6 +86,7 @@ impl State {
         self.touch();
         let changed = change(self);
         self.guard.accept(&self.services);
+        self.check_exporters("after another party");
         changed
     }
 

@@ -20,9 +20,13 @@ pub fn check(
     if ![&SERVICES, &ENDPOINT_SLICES, &SERVICE_IMPORTS].contains(&resource) {
         return Ok(());
     }
-    let is_change = before.is_some() && after.is_some();
-    let may_be = |object: &Value| is_ours(object) || is_change && is_adoptable(resource, object);
-    if before.into_iter().chain(after).all(may_be) {
+    let is_handed_over = match (before, after) {
+        (Some(before), Some(after)) => {
+            is_adoptable(resource, before) && (is_ours(before) || is_ours(after))
+        }
+        _ => false,
+    };
+    if is_handed_over || before.into_iter().chain(after).all(is_ours) {
         return Ok(());
     }
     let text = format!("the object does not carry the label {LABEL} before and after");
@@ -49,6 +53,8 @@ mod tests {
         let ours = json!({"metadata": {"labels": {LABEL: "me"}}});
         let foreign = json!({"metadata": {"labels": {"app": "web"}}});
         let of_aws = json!({"metadata": {"annotations": {ANNOTATION: "[]"}}});
+        let mut both = of_aws.clone();
+        both["metadata"]["labels"] = json!({LABEL: "me"});
         let cases = [
             (None, Some(&ours), [true, true]),
             (None, Some(&foreign), [false, false]),
@@ -57,7 +63,9 @@ mod tests {
             (Some(&foreign), Some(&ours), [false, false]),
             (Some(&ours), Some(&foreign), [false, false]),
             (Some(&of_aws), Some(&ours), [false, true]),
-            (Some(&ours), Some(&of_aws), [false, true]),
+            (Some(&both), Some(&of_aws), [false, true]),
+            (Some(&ours), Some(&of_aws), [false, false]),
+            (Some(&of_aws), Some(&of_aws), [false, false]),
             (Some(&ours), None, [true, true]),
             (Some(&foreign), None, [false, false]),
             (Some(&of_aws), None, [false, false]),

@@ -25,6 +25,7 @@ mod names;
 mod openapi;
 mod patch;
 mod pod;
+mod ready;
 mod refusals;
 mod removal;
 mod reply;

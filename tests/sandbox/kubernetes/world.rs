@@ -12,6 +12,7 @@ use super::allocation::{Allocator, carry_over, is_headless};
 use super::fault::Fault;
 use super::multi_cluster::MultiCluster;
 use super::pod::Pod;
+use super::ready::Ready;
 use super::removal::is_held;
 use super::resource::{ENDPOINT_SLICES, ENDPOINTS, NAMESPACES, Resource, SERVICES};
 use super::service::with_defaults;
@@ -44,6 +45,8 @@ pub struct World {
     pub clock_ahead: Duration,
     /// The pods of Services, by namespace and name.
     pub pods: BTreeMap<(String, String), Vec<Pod>>,
+    /// The imports that always have a ready endpoint.
+    pub ready: Ready,
 }
 
 impl World {
@@ -62,6 +65,7 @@ impl World {
             minor: 33,
             clock_ahead: Duration::ZERO,
             pods: BTreeMap::new(),
+            ready: Ready::default(),
         }
     }
 
@@ -117,6 +121,7 @@ impl World {
             let (namespace, name) = place_of(&stored);
             self.follow(&namespace, &name);
         }
+        self.note_gaps("a write");
         (*stored).clone()
     }
 
@@ -149,6 +154,7 @@ impl World {
         for (resource, namespace, name) in dependents {
             self.delete(resource, &namespace, &name);
         }
+        self.note_gaps("a deletion");
         true
     }
 }
