@@ -4,6 +4,7 @@
 mod conditions;
 mod imports;
 mod multi_cluster;
+mod obstacle;
 
 use std::sync::Arc;
 
@@ -26,6 +27,7 @@ use crate::time::Deadline;
 
 pub use imports::MemberRun;
 pub use multi_cluster::{Joined, Published};
+pub use obstacle::NotPublished;
 
 /// The number of Events that are created at once.
 const EVENTS_SIDE_BY_SIDE: usize = 8;

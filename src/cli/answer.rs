@@ -72,9 +72,12 @@ impl Answer<Report> {
     /// The exit code: that of a plan shows whether there are changes, that of a sync whether they were made.
     pub fn code(&self) -> Code {
         let Report { mode, ok, counts, .. } = self.parsed;
+        let mut clustersets =
+            self.parsed.clusters.iter().filter_map(|it| it.multi_cluster.as_ref());
+        let changes_imports = clustersets.any(|clusterset| !clusterset.changes.is_empty());
         match mode {
             _ if !ok => Code::Error,
-            Mode::Plan | Mode::DryRun if counts.changes() > 0 => Code::Changes,
+            Mode::Plan | Mode::DryRun if counts.changes() > 0 || changes_imports => Code::Changes,
             Mode::Sync | Mode::Plan | Mode::DryRun => Code::InStep,
         }
     }

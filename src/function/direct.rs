@@ -5,7 +5,7 @@ use super::scope::{Selections, UnknownCluster};
 use super::{Answer, Error, Function, log};
 use crate::actions::doctor::{Check, Checkup, ClusterCheckup};
 use crate::error::chain;
-use crate::event::{Action, Command};
+use crate::event::{Action, ClusterName, Command, Scope};
 use crate::model::ServiceRef;
 use crate::publish::plan::{Adoption, Policy};
 use crate::reconcile::Invocation;
@@ -33,7 +33,7 @@ impl Function {
             Action::Sync => self.invocation(true, deadline),
             Action::Confirm => Invocation { confirmed: true, ..self.invocation(true, deadline) },
             Action::Adopt => Invocation {
-                adoption: Some(Adoption { owner: command.owner.clone() }),
+                adoption: Some(adoption(command)),
                 ..self.invocation(command.confirm, deadline)
             },
         };
@@ -114,4 +114,13 @@ impl Function {
     fn selected_clusters(&self, selections: &Selections) -> Vec<(usize, &Cluster)> {
         selections.iter().map(|(index, _)| (index, &self.settings.clusters[index])).collect()
     }
+}
+
+/// The exports of a cluster are adopted as a whole, since AWS's controller must not run for a part of them, and only if
+/// the cluster is named.
+fn adoption(command: &Command) -> Adoption {
+    let Scope { cluster, namespace, .. } = &command.scope;
+    let is_whole = matches!(cluster, ClusterName::Named(_)) && namespace.is_none();
+    let owner = command.owner.clone();
+    Adoption { exports: is_whole && owner.is_none(), owner }
 }

@@ -14,7 +14,7 @@ use crate::error::chain;
 use crate::import::sources::{Allows, Members as ClustersetMembers, Overlay};
 use crate::model::clusterset::{ClusterId, ClustersetId};
 use crate::publish::observe::SharedRegistry;
-use crate::reconcile::{Invocation, Joined, MemberRun, Published};
+use crate::reconcile::{Invocation, Joined, MemberRun, NotPublished, Published};
 use crate::report::{ClusterReport, Counts, MultiClusterReport, Obstacle, StaleCluster};
 
 /// The number of clusters that are read or written at once.
@@ -28,14 +28,15 @@ type ClustersetKey = (RegistryKey, ClustersetId);
 
 impl Function {
     /// Joins the selected clusters, and all others that may import from them. With `FAN_OUT` each full sync is for its
-    /// own cluster, and takes the others from Cloud Map.
+    /// own cluster, and takes the others from Cloud Map, as does an adoption.
     pub(super) async fn join(
         &self,
         invocation: &Invocation<'_>,
         selections: &Selections,
     ) -> Members {
         let Some(all) = selections.all() else { return Members::new() };
-        let is_own = self.settings.fan_out.is_some() && all.names().is_none();
+        let is_own = self.settings.fan_out.is_some() && all.names().is_none()
+            || invocation.adoption.is_some();
         let selected: BTreeSet<usize> = selections.iter().map(|(index, _)| index).collect();
         let clusters = self.settings.clusters.iter().enumerate();
         let clusters = clusters.filter(|(index, _)| !is_own || selected.contains(index));
@@ -79,6 +80,7 @@ impl Function {
         let exports: Vec<_> =
             stream::iter(exports).buffer_unordered(CONCURRENT_CLUSTERS).collect().await;
         let mut published = BTreeMap::new();
+        let mut left = BTreeSet::new();
         for (index, exported) in exports {
             let report = reports.entry(index).or_default();
             match exported {
@@ -87,13 +89,25 @@ impl Function {
                     report.add_exports(&exported.exported);
                     log::lines(&exported.exported.report, invocation.mode);
                     add_to_run(runs, index, &exported);
+                    // Imports are taken over after all exports were.
+                    if invocation.adoption.is_some() && !exported.is_complete() {
+                        left.insert(index);
+                    }
                     published.insert(index, exported);
                 }
                 Ok(None) => {}
-                Err(obstacle) => report.obstacles.push(obstacle),
+                Err(NotPublished { obstacle, leaves_the_cluster }) => {
+                    report.obstacles.push(obstacle);
+                    if leaves_the_cluster {
+                        left.insert(index);
+                    }
+                }
             }
         }
-        let world = (members, &published);
+        let importers = members.iter().filter(|(index, _)| !left.contains(*index));
+        let importers =
+            importers.filter_map(|(index, joined)| Some((*index, joined.as_ref().ok()?)));
+        let world = (&importers.collect(), &published);
         let noted = self.import_all(invocation, registries, selections, world, &mut reports).await;
         for (index, noted) in noted {
             add_lines(runs, index, noted);
@@ -103,7 +117,8 @@ impl Function {
             let label = self.settings.clusters[index].label();
             let cluster = joined.map_or(label, |joined| joined.arn().as_str());
             log::multi_cluster(cluster, &report, invocation.mode);
-            add_report(runs, index, cluster, report);
+            let warnings = joined.filter(|_| !left.contains(&index)).map(Joined::warnings);
+            add_report(runs, index, cluster, (report, warnings.unwrap_or_default()));
         }
     }
 
@@ -112,7 +127,7 @@ impl Function {
         invocation: &Invocation<'_>,
         registries: &BTreeMap<RegistryKey, SharedRegistry>,
         selections: &Selections,
-        (members, published): (&Members, &BTreeMap<usize, Published>),
+        (members, published): (&BTreeMap<usize, &Joined>, &BTreeMap<usize, Published>),
         reports: &mut BTreeMap<usize, MultiClusterReport>,
     ) -> BTreeMap<usize, ClusterReport> {
         let mut noted = BTreeMap::new();
@@ -120,7 +135,7 @@ impl Function {
         let mut overlays: BTreeMap<ClustersetKey, BTreeMap<ClusterId, Overlay>> = BTreeMap::new();
         let mut read: BTreeMap<ClustersetKey, BTreeSet<ClusterId>> = BTreeMap::new();
         for (index, published) in published {
-            let Some(Ok(joined)) = members.get(index) else { continue };
+            let Some(joined) = members.get(index) else { continue };
             let key = self.clusterset(*index, joined);
             read.entry(key.clone()).or_default().insert(joined.member.cluster.clone());
             // While the guard holds a loss of exports, the imports follow Cloud Map, where they still stand.
@@ -129,10 +144,9 @@ impl Function {
             }
         }
         let none = BTreeMap::new();
-        let joined =
-            members.iter().filter_map(|(index, joined)| Some((*index, joined.as_ref().ok()?)));
         let selected: BTreeSet<usize> = selections.iter().map(|(index, _)| index).collect();
-        let imports = joined.map(|(index, joined)| {
+        let imports = members.iter().map(|(index, joined)| {
+            let (index, joined) = (*index, *joined);
             let key = self.clusterset(index, joined);
             let overlay = overlays.get(&key).unwrap_or(&none);
             let registry = registries.get(&key.0);
@@ -147,6 +161,9 @@ impl Function {
                 let allows = |namespace: &str, it| invocation.allows(joined, namespace, it);
                 let rules = (&lifetimes, &allows as Allows<'_>);
                 let members = ClustersetMembers::new(&known, &key.1, overlay, rules);
+                if !selection.1 && joined.is_new(&members) {
+                    return None;
+                }
                 let imported = invocation.import(joined, &members, selection).await;
                 let cluster = &self.settings.clusters[index];
                 let noted = invocation.note(cluster, (joined, imported.as_ref()), registry?).await;
@@ -213,10 +230,16 @@ fn add_lines(runs: &mut Runs, index: usize, lines: ClusterReport) {
 
 /// Adds the part of a cluster in its clusterset to its report. A cluster that the run is not about is reported if it was
 /// changed, or not read.
-fn add_report(runs: &mut Runs, index: usize, cluster: &str, report: MultiClusterReport) {
+fn add_report(
+    runs: &mut Runs,
+    index: usize,
+    cluster: &str,
+    (report, warnings): (MultiClusterReport, Vec<String>),
+) {
     if let Some((run, _)) = runs.get_mut(&index) {
         run.counts.imported = report.made();
         run.multi_cluster = Some(report);
+        run.warnings.extend(warnings);
     } else if !report.is_quiet() {
         let cluster = cluster.to_owned();
         let counts = Counts { imported: report.made(), ..Counts::default() };

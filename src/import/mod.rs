@@ -11,10 +11,12 @@
 //! than the import, and a change of an object that has changed since is refused.
 
 pub mod apply;
+pub mod aws;
 pub mod guard;
 pub mod observe;
 mod one;
 pub mod plan;
+pub mod purge;
 pub mod read;
 pub mod sources;
 
@@ -50,6 +52,8 @@ pub struct Importing<'a> {
     pub objects: &'a Objects,
     /// Whether the cluster exports, too: then it has a record in Cloud Map.
     pub exports: bool,
+    /// Whether the imports of AWS's controller become ours. All others wait for the next sync.
+    pub takes_over: bool,
     /// Whether the plan is carried out.
     pub writes: bool,
     /// The guard against mass deletion.
@@ -85,8 +89,12 @@ impl Importing<'_> {
         let is_unfamiliar = self.exports
             && !members.has_record_of(&self.member.cluster)
             && self.objects.has_imports(self.owner);
-        let all = members.names().into_iter().chain(self.objects.names(self.owner));
-        let names: BTreeSet<ServiceRef> = all.filter(|name| selection.contains(name)).collect();
+        let names: BTreeSet<ServiceRef> = if self.takes_over {
+            self.objects.of_aws(self.owner).cloned().collect()
+        } else {
+            let all = members.names().into_iter().chain(self.objects.names(self.owner));
+            all.filter(|name| selection.contains(name)).collect()
+        };
         let sighting = members.sighting_of(&self.member.cluster);
         let judgement = self.judge(members, &names, is_unfamiliar);
         let status = judgement.status.clone().map(Arc::new);

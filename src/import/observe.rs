@@ -16,9 +16,6 @@ const MANAGED_BY_US: &str = "endpointslice.kubernetes.io/managed-by=cloud-map-sy
 /// The label of a slice that names the import.
 const SERVICE_NAME: &str = "multicluster.kubernetes.io/service-name";
 
-/// The annotation of AWS's controller on its ServiceImports.
-const AWS_DERIVED: &str = "multicluster.k8s.aws/derived-service";
-
 /// The objects of the imports of a cluster.
 #[derive(Clone, Debug, Default)]
 pub struct Objects {
@@ -95,13 +92,13 @@ impl Objects {
         }
     }
 
-    /// An import of AWS's controller.
-    pub fn of_aws(&self, owner: &OwnerLabel) -> Option<&ServiceRef> {
+    /// The imports of AWS's controller.
+    pub fn of_aws(&self, owner: &OwnerLabel) -> impl Iterator<Item = &ServiceRef> {
         let is_of_aws = |object: &Value| {
             let metadata = read::metadata(object);
-            metadata.annotations.contains_key(AWS_DERIVED) && !owner.owns(&metadata)
+            metadata.is_of_aws() && !owner.owns(&metadata)
         };
-        self.imports.iter().find(|(_, import)| is_of_aws(import)).map(|(name, _)| name)
+        self.imports.iter().filter(move |(_, import)| is_of_aws(import)).map(|(name, _)| name)
     }
 
     /// Adds the objects of other names.

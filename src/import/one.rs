@@ -99,7 +99,7 @@ impl Import<'_> {
         failure: Option<&str>,
         decide: impl FnOnce(&Basis<'_>) -> T,
     ) -> T {
-        let Importing { owner, member, objects, now, .. } = self.importing;
+        let Importing { owner, member, objects, now, takes_over, .. } = self.importing;
         let importer = Importer {
             cluster: member.cluster.clone(),
             families: families.to_vec(),
@@ -113,6 +113,7 @@ impl Import<'_> {
             merged: self.exports.merged.as_ref().map(|merged| &merged.service),
             sources: &self.exports.sources,
             present: &self.present,
+            takes_over: *takes_over,
             failure,
             now: *now,
         })

@@ -37,8 +37,14 @@ pub fn desired(
     member: &Member,
 ) -> Desired {
     let mut desired = Desired::default();
-    for object in exports.into_iter().filter(|it| it.metadata.deletion_timestamp.is_none()) {
+    for object in exports {
         let name = ServiceRef::new(&object.metadata.namespace, &object.metadata.name);
+        if !object.metadata.finalizers.is_empty() {
+            desired.finalizers.insert(name.clone(), object.metadata.finalizers.clone());
+        }
+        if object.metadata.deletion_timestamp.is_some() {
+            continue;
+        }
         let mut export = service_export(object);
         match exportable(services.get(&name)) {
             Ok(service) => match published(&name, &export, service, member) {
@@ -63,7 +69,6 @@ fn service_export(object: ExportObject) -> ServiceExport {
         labels: spec.exported_labels.into_iter().filter(is_exported).collect(),
         annotations: spec.exported_annotations.into_iter().filter(is_exported).collect(),
         conditions: status.conditions.into_iter().filter_map(condition).collect(),
-        finalizers: metadata.finalizers,
         obstacle: None,
     }
 }

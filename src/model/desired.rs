@@ -19,6 +19,8 @@ pub struct Desired {
     pub unannotated: BTreeSet<ServiceRef>,
     /// The exports, also those of which the Service cannot be exported; empty in the flow of annotations.
     pub exports: BTreeMap<ServiceRef, ServiceExport>,
+    /// The finalizers of the exports that have any, also of those that are being deleted.
+    pub finalizers: BTreeMap<ServiceRef, Vec<String>>,
 }
 
 /// One annotated headless Service, or one exported Service.

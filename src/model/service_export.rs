@@ -17,7 +17,6 @@ pub struct ServiceExport {
     pub annotations: BTreeMap<String, String>,
     /// All conditions of its status, also those of other controllers.
     pub conditions: Vec<Condition>,
-    pub finalizers: Vec<String>,
     /// `None` if its Service can be exported.
     pub obstacle: Option<NotExportable>,
 }

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use crate::model::ServiceRef;
 use crate::publish::observe::{self, SharedRegistry, World};
 use crate::publish::plan::{
-    Adoption, DeregisterReason, Intent, Observation, Observed, Records, RereadScope, Step,
+    Adoption, DeregisterReason, ExportAdoption, Intent, Observation, Observed, Records,
+    RereadScope, Step,
 };
 
 /// The purpose of a run's changes.
@@ -15,6 +16,8 @@ pub enum Task<'a> {
     Sync(&'a World<'a>),
     /// Instances of others become ours.
     Adopt(&'a World<'a>, &'a Adoption),
+    /// Instances of AWS's controller become those of our exports.
+    AdoptExports(&'a World<'a>, &'a ExportAdoption),
     /// All instances of a cluster are removed. The cluster may be gone.
     Purge(&'a SharedRegistry, &'a DeregisterReason),
     /// The same, or a note for a later run, for a cluster that is no longer kept in step.
@@ -27,7 +30,9 @@ impl Task<'_> {
     /// The Cloud Map that the task changes.
     pub fn registry(&self) -> &SharedRegistry {
         match self {
-            Self::Sync(world) | Self::Adopt(world, _) => world.registry,
+            Self::Sync(world) | Self::Adopt(world, _) | Self::AdoptExports(world, _) => {
+                world.registry
+            }
             Self::Purge(registry, _) | Self::Orphans(registry, _) | Self::Records(registry, _) => {
                 registry
             }
@@ -38,6 +43,7 @@ impl Task<'_> {
         match self {
             Self::Sync(_) => Intent::Sync,
             Self::Adopt(_, adoption) => Intent::Adopt(adoption),
+            Self::AdoptExports(_, adoption) => Intent::AdoptExports(adoption),
             Self::Purge(_, because) => Intent::Purge(because),
             Self::Orphans(_, step) => Intent::Orphans(*step),
             Self::Records(_, records) => Intent::Records(records),
@@ -59,7 +65,7 @@ impl Task<'_> {
         scope: &RereadScope,
     ) -> Result<Observed, observe::Error> {
         match self {
-            Self::Sync(world) | Self::Adopt(world, _) => {
+            Self::Sync(world) | Self::Adopt(world, _) | Self::AdoptExports(world, _) => {
                 world.observe_again(observation, scope).await
             }
             Self::Purge(registry, _) | Self::Orphans(registry, _) | Self::Records(registry, _) => {
@@ -79,7 +85,7 @@ impl Task<'_> {
         services: &BTreeSet<ServiceRef>,
     ) -> Result<Observation, observe::Error> {
         match self {
-            Self::Sync(world) | Self::Adopt(world, _) => {
+            Self::Sync(world) | Self::Adopt(world, _) | Self::AdoptExports(world, _) => {
                 world.observe_endpoints(observation, services).await
             }
             Self::Purge(..) | Self::Orphans(..) | Self::Records(..) => Ok(observation),

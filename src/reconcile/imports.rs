@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use super::multi_cluster::unread;
+use super::obstacle::unread;
 use super::{Invocation, Joined};
 use crate::clusterset::id::{self, EXPORT_RECORD};
 use crate::clusterset::record;

@@ -4,11 +4,12 @@
 use tokio::time::timeout_at;
 
 use super::Invocation;
+use super::obstacle::{NO_API, NotPublished, another_controller, no_member, unread};
 use crate::clients::Connection;
 use crate::cloud_map::Urgency;
-use crate::clusterset::identity::{self, CLUSTER_PROPERTY, CLUSTERSET_PROPERTY, NoMember, Stated};
-use crate::error::chain;
+use crate::clusterset::identity::{self, CLUSTER_PROPERTY, CLUSTERSET_PROPERTY, Stated};
 use crate::guard::Extent;
+use crate::import::aws::DerivedOfAws;
 use crate::import::guard::Run;
 use crate::import::observe::Objects;
 use crate::import::plan::OwnerLabel;
@@ -30,6 +31,8 @@ pub struct Joined {
     owner: OwnerLabel,
     /// The objects of its imports, if it imports.
     objects: Option<Objects>,
+    /// The Services of AWS's controller, in an adoption.
+    of_aws: DerivedOfAws,
 }
 
 /// The exports of a cluster that were published.
@@ -45,7 +48,8 @@ impl Invocation<'_> {
         selection: &Selection,
     ) -> Option<Result<Joined, Obstacle>> {
         let multi_cluster = self.settings.multi_cluster_of(cluster);
-        if multi_cluster == MultiCluster::Off || self.adoption.is_some() {
+        let leaves_exports = self.adoption.as_ref().is_some_and(|adoption| !adoption.exports);
+        if multi_cluster == MultiCluster::Off || leaves_exports {
             return None;
         }
         let joined = self.read_member(cluster, multi_cluster, selection);
@@ -91,13 +95,18 @@ impl Invocation<'_> {
             }
             (true, None) => Some(Objects::read(kubernetes, &owner).await.map_err(failed)?),
         };
-        if let Some(import) = objects.as_ref().and_then(|objects| objects.of_aws(&owner)) {
+        let of_aws = objects.as_ref().and_then(|objects| objects.of_aws(&owner).next());
+        if let Some(import) = of_aws.filter(|_| self.adoption.is_none()) {
             return Err(another_controller(&format!("ServiceImport {import} is its own")));
         }
-        Ok(Joined { member, multi_cluster, connection, owner, objects })
+        let of_aws = match self.adoption {
+            Some(_) => DerivedOfAws::read(kubernetes, &owner).await.map_err(failed)?,
+            None => DerivedOfAws::default(),
+        };
+        Ok(Joined { member, multi_cluster, connection, owner, objects, of_aws })
     }
 
-    /// Publishes the exports of a cluster.
+    /// Publishes the exports of a cluster, or adopts them.
     ///
     /// # Errors
     /// Returns the reason if nothing was published.
@@ -107,7 +116,7 @@ impl Invocation<'_> {
         joined: &Joined,
         registry: &SharedRegistry,
         selection: &Selection,
-    ) -> Result<Option<Published>, Obstacle> {
+    ) -> Result<Option<Published>, NotPublished> {
         if !joined.multi_cluster.exports() {
             return Ok(None);
         }
@@ -120,13 +129,15 @@ impl Invocation<'_> {
         let has_imports =
             joined.objects.as_ref().is_some_and(|objects| objects.has_imports(&joined.owner));
         let member = (&joined.member, has_imports);
-        let published = exports::publish(&world, member, selection, options).await;
-        let exported = published.map_err(|error| unread(&error))?.map_err(|refused| Obstacle {
-            reason: refused.code().into(),
-            detail: refused.to_string(),
-            failed: false,
-        })?;
-        Ok(Some(Published { exported }))
+        let published = match self.adoption {
+            Some(_) => exports::adopt(&world, member, options).await,
+            None => exports::publish(&world, member, selection, options).await,
+        };
+        match published {
+            Ok(Ok(exported)) => Ok(Some(Published { exported })),
+            Ok(Err(refused)) => Err(NotPublished::from(refused)),
+            Err(error) => Err(NotPublished { obstacle: unread(&error), leaves_the_cluster: false }),
+        }
     }
 
     pub(crate) fn exporting<'w>(
@@ -169,6 +180,7 @@ impl Invocation<'_> {
             arn: &joined.connection.cluster.arn,
             objects,
             exports: joined.multi_cluster.exports(),
+            takes_over: self.adoption.is_some(),
             writes: self.mode == Mode::Sync,
             guard,
             now: self.now,
@@ -179,6 +191,11 @@ impl Invocation<'_> {
 }
 
 impl Published {
+    /// Whether every change was made.
+    pub fn is_complete(&self) -> bool {
+        self.exported.report.is_complete()
+    }
+
     /// Whether the guard holds a loss of exports.
     pub fn is_held(&self) -> bool {
         self.exported.report.guard.as_ref().is_some_and(|guard| guard.state.holds())
@@ -223,6 +240,18 @@ impl Joined {
         (self.member.cluster.clone(), Overlay { arn, desired, let_pass })
     }
 
+    /// Whether the cluster exports and has no record yet: then it is not known whether AWS's controller runs there, which
+    /// its first full sync finds out.
+    pub fn is_new(&self, members: &Members<'_>) -> bool {
+        self.multi_cluster.exports() && !members.has_record_of(&self.member.cluster)
+    }
+
+    /// What a person has to know before an adoption, and to do after it.
+    pub fn warnings(&self) -> Vec<String> {
+        let commands = self.of_aws.commands().into_iter();
+        commands.map(|command| format!("{OLD_SERVICES}: {command}")).collect()
+    }
+
     /// The report of the cluster in its clusterset.
     pub fn report(&self) -> MultiClusterReport {
         MultiClusterReport {
@@ -233,22 +262,5 @@ impl Joined {
     }
 }
 
-const NO_API: &str = "the cluster does not serve multicluster.x-k8s.io/v1beta1: install the CRDs of mcs-api v0.5.0 or newer, \
-                      see docs/multi-cluster.md";
-
-pub(super) fn unread(error: &dyn std::error::Error) -> Obstacle {
-    Obstacle { reason: "Unreadable".into(), detail: chain(error), failed: true }
-}
-
-/// AWS's controller deregisters everything under its cluster id that it did not register, and deletes imports without
-/// endpoints, so the two never run for one cluster.
-fn another_controller(sign: &str) -> Obstacle {
-    let detail = format!(
-        "the AWS Cloud Map MCS Controller runs in this cluster, or did: {sign}; nothing is exported or imported here"
-    );
-    Obstacle { reason: "AnotherController".into(), detail, failed: false }
-}
-
-fn no_member(reason: &NoMember) -> Obstacle {
-    Obstacle { reason: reason.code().into(), detail: reason.to_string(), failed: false }
-}
+const OLD_SERVICES: &str = "Services of AWS's controller stay for the clients that have their IPs, but nothing keeps their \
+                            endpoints up to date any more: move these clients soon, then run";

@@ -1,6 +1,8 @@
 //! The action `purge`: deregisters all our instances of one cluster, in every Cloud Map of the settings. The payload
-//! gives only the ARN to match with the marks, and no address, role or Region. The cluster is not read, since it may be
-//! gone.
+//! gives only the ARN to match with the marks, and no address, role or Region. The cluster may be gone; from a living one
+//! of a clusterset `imports` removes our objects, too.
+
+mod imports;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +15,7 @@ use crate::publish::plan::{DeregisterReason, marked_owners};
 use crate::publish::{self, Task};
 use crate::reconcile::{Error, Invocation};
 use crate::report::{ClusterReport, Report};
-use crate::settings::Cluster;
+use crate::settings::{Cluster, MultiCluster};
 
 /// The Cloud Map that a purge names is not in the settings.
 #[derive(Debug, thiserror::Error)]
@@ -62,26 +64,34 @@ impl Invocation<'_> {
         kept: Option<&Cluster>,
         registries: &BTreeMap<RegistryKey, SharedRegistry>,
     ) -> Report {
-        let warning = match kept {
-            Some(cluster) => self.warn_of_registration(cluster).await,
-            None => None,
-        };
+        let mut warnings = Vec::new();
+        if let Some(cluster) = kept {
+            warnings.extend(self.warn_of_registration(cluster).await);
+            warnings.extend(self.warn_of_clusterset(cluster));
+        }
         let own = RegistryKey::default();
         let mut reports = Vec::new();
+        let mut has_exported = false;
         for (key, registry) in registries {
             let purged = self.purge(arn, registry, &DeregisterReason::Purged).await;
             let report =
                 purged.unwrap_or_else(|error| ClusterReport::unreadable(arn.as_str(), &error));
+            has_exported |= self.has_exports(arn, registry).await;
             let registry = (*key != own).then(|| key.to_string());
             reports.push(ClusterReport { registry, ..report });
         }
+        let multi_cluster = match kept {
+            Some(cluster) => Box::pin(self.purge_imports(cluster, has_exported)).await,
+            None => None,
+        };
         // A Cloud Map without instances to purge is omitted, unless none has any.
         let has_none = |it: &ClusterReport| it.services.is_empty() && it.error.is_none();
         let (mut none, some): (Vec<_>, Vec<_>) = reports.into_iter().partition(has_none);
         none.truncate(1);
         let mut reports = if some.is_empty() { none } else { some };
         if let Some(first) = reports.first_mut() {
-            first.warnings.extend(warning);
+            first.warnings.extend(warnings);
+            first.multi_cluster = multi_cluster;
         }
         Report::new(self.mode, reports)
     }
@@ -101,6 +111,21 @@ impl Invocation<'_> {
                 chain(&error)
             )),
         }
+    }
+
+    /// The same for the exports and imports.
+    fn warn_of_clusterset(&self, cluster: &Cluster) -> Option<String> {
+        let takes_part = self.settings.multi_cluster_of(cluster) != MultiCluster::Off;
+        takes_part.then(|| {
+            "the next sync publishes the cluster's exports and makes its imports again: set \"multiCluster\": \"off\" for it first".to_owned()
+        })
+    }
+
+    /// Whether a Cloud Map that was read had exports of the cluster.
+    async fn has_exports(&self, cluster: &ClusterArn, registry: &SharedRegistry) -> bool {
+        let Ok(read) = self.read_in_time(registry.read()).await else { return false };
+        let owners = marked_owners(&read, &self.settings.owner_id);
+        owners.iter().any(|owner| owner.cluster == *cluster && owner.flow == Flow::Exports)
     }
 
     /// Deregisters the instances with this installation's owner id and the cluster's ARN, or plans it. The records of its

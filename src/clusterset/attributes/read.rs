@@ -71,6 +71,11 @@ pub fn is_exported_to(attributes: &Attributes, clusterset: &ClustersetId) -> boo
     attributes.get(CLUSTERSET_ID).is_some_and(|it| it == clusterset.as_str())
 }
 
+/// Whether an instance says that it belongs to any clusterset.
+pub fn is_of_a_clusterset(attributes: &Attributes) -> bool {
+    attributes.contains_key(CLUSTERSET_ID)
+}
+
 fn instance(attributes: &Attributes) -> Result<ExportInstance, Skipped> {
     let is_marked = Flow::Exports.has_marked(attributes);
     let kind = parse(attributes, SERVICE_TYPE, "ClusterSetIP or Headless", ImportType::parse)?;

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 use super::OwnerLabel;
 use super::intent::holders;
-use super::present::{Present, ServiceImport, Slice};
+use super::present::{Metadata, Present, ServiceImport, Slice};
 use crate::model::clusterset::{ClusterId, ClustersetService, Protocol};
 use crate::model::{Family, ServiceRef, Timestamp};
 
@@ -21,6 +21,8 @@ pub struct Basis<'a> {
     pub merged: Option<&'a ClustersetService>,
     pub sources: &'a Sources,
     pub present: &'a Present,
+    /// Whether a person lets the function take over the ServiceImport if it is one of AWS's controller.
+    pub takes_over: bool,
     /// The message of the API server if a change of this import failed in this run. The plan is then made again, for
     /// the status.
     pub failure: Option<&'a str>,
@@ -138,9 +140,16 @@ impl Sources {
 }
 
 impl<'a> Basis<'a> {
-    /// The ServiceImport, if it is ours.
+    /// The ServiceImport, if it is ours or is taken over.
     pub(super) fn import(&self) -> Option<&'a ServiceImport> {
-        self.present.import.as_ref().filter(|import| self.owner.owns(&import.metadata))
+        self.present.import.as_ref().filter(|import| {
+            self.owner.owns(&import.metadata) || self.is_taken_over(&import.metadata)
+        })
+    }
+
+    /// Whether a ServiceImport gets our label in this run.
+    pub(super) fn is_taken_over(&self, import: &Metadata) -> bool {
+        self.takes_over && import.is_of_aws() && !self.owner.owns(import)
     }
 
     /// The slices that are ours.

@@ -58,6 +58,19 @@ pub enum Reason {
     /// Instances of the clusterset that no endpoint can be made of. Any client of Cloud Map can register them.
     #[error("{} not imported: {}", count(instances.len(), "instance", "s"), some(&texts(instances)))]
     Skipped { instances: Vec<(String, Skipped)> },
+    /// An import of AWS's controller is taken over with all its endpoints.
+    #[error("not every member could be read: adopt it again")]
+    ExportersUnread,
+    /// The deletion of the ServiceImport would delete them, too.
+    #[error(
+        "Services of AWS's controller hang on the ServiceImport, and would go with it: \
+         kubectl delete services --namespace {namespace} {}, then purge again",
+        services.join(" ")
+    )]
+    ServicesOfAws { namespace: String, services: Vec<String> },
+    /// Without our objects it would have no endpoint.
+    #[error("AWS's controller does not serve it yet: purge again when it does")]
+    NotTakenBack,
 }
 
 impl Reason {
@@ -69,6 +82,9 @@ impl Reason {
             Self::Guard { .. } => "Guard",
             Self::AddressNotAllowed { .. } => "AddressNotAllowed",
             Self::Skipped { .. } => "Skipped",
+            Self::ExportersUnread => "Unreadable",
+            Self::ServicesOfAws { .. } => "ServicesOfAws",
+            Self::NotTakenBack => "NotTakenBack",
         }
     }
 }

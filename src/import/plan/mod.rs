@@ -25,6 +25,7 @@ mod known;
 mod ownership;
 mod patch;
 mod present;
+mod removal;
 mod service_import;
 mod status;
 mod tally;
@@ -45,10 +46,11 @@ pub use held_back::{HeldBack, Reason};
 pub use known::{Answer, Known, Request};
 pub use ownership::{OWNER_LABEL, OwnerLabel};
 pub use present::{
-    Condition, DerivedService, Identity, ImportSpec, ImportStatus, Metadata, OwnerReference,
-    PortSet, Present, Routing, SOURCE_CLUSTER, ServiceImport, ServiceSpec, Slice, SliceEndpoint,
-    SlicePort, Texts,
+    AWS_DERIVED, Condition, DerivedService, Identity, ImportSpec, ImportStatus, Metadata,
+    OwnerReference, PortSet, Present, Routing, SOURCE_CLUSTER, ServiceImport, ServiceSpec, Slice,
+    SliceEndpoint, SlicePort, Texts,
 };
+pub use removal::Removal;
 pub use tally::Tally;
 
 /// The changes of one import in the order in which they are made, and what is held back.
@@ -68,7 +70,16 @@ pub fn plan(basis: &Basis<'_>) -> Plan {
     if !basis.service.can_exist() {
         return held_back(basis, basis.merged.map(|_| Reason::ImpossibleName));
     }
+    let taken_over = service_import::taken_over(basis);
+    // The slices of a member that was not read are that controller's: under the new IP it would have none.
+    if taken_over.is_some() && !basis.sources.are_whole() {
+        return held_back(basis, Some(Reason::ExportersUnread));
+    }
     match Intent::of(basis) {
+        // The next run decides whether it ends, under the guard.
+        Intent::End | Intent::Unknown if taken_over.is_some() => {
+            Plan { changes: taken_over.into_iter().collect(), held_back: Vec::new() }
+        }
         Intent::Import(service) => match foreign(basis, &service) {
             None => import(basis, &service),
             reason => held_back(basis, reason),
@@ -90,7 +101,10 @@ fn foreign(basis: &Basis<'_>, service: &ClustersetService) -> Option<Reason> {
     let has_derived = service.kind == ImportType::ClusterSetIp;
     let derived = basis.present.derived.iter().filter(|_| has_derived);
     let derived = derived.map(|it| (Kind::Service, &it.metadata));
-    let is_foreign = |(_, metadata): &(Kind, &Metadata)| !basis.owner.owns(metadata);
+    let is_foreign = |(kind, metadata): &(Kind, &Metadata)| {
+        let is_taken_over = *kind == Kind::ServiceImport && basis.is_taken_over(metadata);
+        !basis.owner.owns(metadata) && !is_taken_over
+    };
     let (kind, metadata) = import.chain(derived).find(is_foreign)?;
     let (namespace, name) = (basis.service.namespace.clone(), metadata.name.clone());
     let object = ObjectRef { kind, namespace, name };

@@ -53,6 +53,13 @@ pub struct OwnerReference {
     pub block_owner_deletion: Option<bool>,
 }
 
+impl Metadata {
+    /// Whether AWS's controller made the ServiceImport: it has its annotation with the names of its derived Services.
+    pub fn is_of_aws(&self) -> bool {
+        self.annotations.contains_key(AWS_DERIVED)
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServiceImport {
     pub metadata: Metadata,
@@ -168,3 +175,6 @@ impl Slice {
 
 /// The label of a slice that names the exporting cluster.
 pub const SOURCE_CLUSTER: &str = "multicluster.kubernetes.io/source-cluster";
+
+/// The annotation of AWS's controller on its ServiceImports.
+pub const AWS_DERIVED: &str = "multicluster.k8s.aws/derived-service";

@@ -21,6 +21,10 @@ const DERIVED_SERVICE: &str = "multicluster.kubernetes.io/derived-service";
 const EXPORTED_LABELS: &str = "cloud-map-sync/exported-labels";
 const EXPORTED_ANNOTATIONS: &str = "cloud-map-sync/exported-annotations";
 
+/// All annotations of ours.
+pub(super) const OWN_ANNOTATIONS: [&str; 3] =
+    [DERIVED_SERVICE, EXPORTED_LABELS, EXPORTED_ANNOTATIONS];
+
 pub(super) fn object(basis: &Basis<'_>) -> ObjectRef {
     let (namespace, name) = (basis.service.namespace.clone(), basis.service.name.clone());
     ObjectRef { kind: Kind::ServiceImport, namespace, name }
@@ -40,6 +44,9 @@ pub(super) fn changes(
         let ips = patch::content(None, None, ips_to_write(&[], derived));
         return once(create).chain(ips.map(|ips| update(basis, ips))).collect();
     };
+    let taken_over = taken_over(basis);
+    let mut import = import.clone();
+    import.metadata.labels.extend(taken_over.iter().flat_map(|_| basis.owner.label()));
     let ips = ips_to_write(&import.spec.ips, derived);
     // Those to be written later are no difference here.
     let kept = derived.filter(|it| !it.families.is_empty()).map(|_| import.spec.ips.clone());
@@ -50,7 +57,19 @@ pub(super) fn changes(
     });
     let wanted = json!({"metadata": metadata.json(), "spec": spec_json(&spec)});
     let content = patch::content(patch::difference(&present, &wanted), None, ips);
-    content.map(|content| update(basis, content)).into_iter().collect()
+    taken_over.into_iter().chain(content.map(|content| update(basis, content))).collect()
+}
+
+/// The label on a ServiceImport of AWS's controller, before anything else of it is changed: the API server lets us
+/// change only what carries it.
+pub(super) fn taken_over(basis: &Basis<'_>) -> Option<Change> {
+    let import = basis.present.import.as_ref().map(|import| &import.metadata);
+    import.filter(|import| basis.is_taken_over(import) && !import.is_terminating)?;
+    let body = json!({"metadata": {"labels": basis.owner.label()}});
+    let (stage, object) = (Stage::CreateImport, object(basis));
+    let detail = "taken over from AWS's controller".to_owned();
+    let write = Write::Patch(Content { body, ..Content::default() });
+    Some(Change { stage, object, write, detail })
 }
 
 /// The deletion of a ServiceImport of ours.
@@ -119,7 +138,7 @@ fn present_metadata(present: &Metadata, wanted: &OwnMetadata) -> Value {
     let labels = keys(present, EXPORTED_LABELS).chain(wanted.labels.keys().map(String::as_str));
     let annotations = keys(present, EXPORTED_ANNOTATIONS)
         .chain(wanted.annotations.keys().map(String::as_str))
-        .chain([DERIVED_SERVICE, EXPORTED_LABELS, EXPORTED_ANNOTATIONS]);
+        .chain(OWN_ANNOTATIONS);
     let labels = patch::only(&present.labels, labels);
     let annotations = patch::only(&present.annotations, annotations);
     OwnMetadata { labels, annotations }.json()

@@ -5,8 +5,11 @@
 //! records of ended exports go ─> instances (publish: plan, passes, apply) ─> records of exports and cluster
 //! ```
 //!
-//! `outcome` is what becomes of each export, for its conditions.
+//! `outcome` is what becomes of each export, for its conditions. `adopt` takes over the exports of AWS's controller, and
+//! `aws` has its signs.
 
+mod adopt;
+mod aws;
 mod outcome;
 mod records;
 
@@ -21,13 +24,12 @@ use crate::clusterset::conditions::ExportOutcome;
 use crate::model::clusterset::Member;
 use crate::model::{Desired, Selection, ServiceRef};
 use crate::report::ClusterReport;
+use aws::Finalized;
 use records::Kept;
 
+pub use adopt::adopt;
+pub use aws::is_of_aws;
 pub use records::MAXIMUM;
-
-/// The finalizer of AWS's controller on ServiceExports. It deregisters everything under its cluster id that it did not
-/// register, so the two never run for one cluster.
-const AWS_FINALIZER: &str = "multicluster.k8s.aws/service-export-finalizer";
 
 /// The exports of a cluster after they were published, or planned.
 pub struct Exported {
@@ -59,20 +61,31 @@ pub enum Refused {
     )]
     NoNamespace { namespace: String, why: &'static str },
     #[error(
-        "the AWS Cloud Map MCS Controller runs in this cluster, or did: ServiceExport {0} has its finalizer"
+        "the AWS Cloud Map MCS Controller runs in this cluster, or did: ServiceExport {0} has its finalizer; \
+         nothing is exported or imported here; to move the cluster, see docs/moving-from-other-tools.md"
     )]
     AnotherController(ServiceRef),
+    #[error(
+        "ServiceExports have the finalizer of AWS's controller: scale it to zero, then run: {}",
+        .0.commands().join("; ")
+    )]
+    NotReleased(Finalized),
     #[error("the records of the cluster could not be read: {0}")]
     Unreadable(String),
 }
 
 impl Refused {
+    /// Whether the cluster belongs to AWS's controller, so that nothing is imported there either.
+    pub fn leaves_the_cluster(&self) -> bool {
+        matches!(self, Self::AnotherController(_) | Self::NotReleased(_))
+    }
+
     /// The stable code of the reason.
     pub fn code(&self) -> &'static str {
         match self {
             Self::ClusterIdTaken { .. } => "ClusterIdTaken",
             Self::AmbiguousNamespace(_) | Self::NoNamespace { .. } => "Namespace",
-            Self::AnotherController(_) => "AnotherController",
+            Self::AnotherController(_) | Self::NotReleased(_) => "AnotherController",
             Self::UnfamiliarRegistry => "UnfamiliarRegistry",
             Self::Unreadable(_) => "Unreadable",
         }
@@ -97,9 +110,8 @@ pub async fn publish(
     };
     let read = timeout_at(options.deadline.stop(), read).await;
     let (observed, records) = read.map_err(|_| observe::Error::Deadline)??;
-    let mut exports = observed.observation.desired.exports.iter();
-    let is_of_aws = |finalizer: &String| finalizer == AWS_FINALIZER;
-    if let Some((service, _)) = exports.find(|(_, it)| it.finalizers.iter().any(is_of_aws)) {
+    let finalized = Finalized::of(&observed.observation.desired);
+    if let Some(service) = finalized.as_ref().and_then(Finalized::first) {
         return Ok(Err(Refused::AnotherController(service.clone())));
     }
     let mut kept = match Kept::new(world, member, records) {

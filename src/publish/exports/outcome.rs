@@ -76,6 +76,7 @@ fn bars_the_name(line: &HeldBack) -> bool {
                 | Reason::InvalidInput(_)
                 | Reason::QuotaExceeded(_)
                 | Reason::Policy { .. }
+                | Reason::ExportNotAdopted { .. }
                 | Reason::Unreadable(_)
         )
 }

@@ -1,7 +1,10 @@
 //! The purpose of a plan. It decides which data is read and how the plan is made; the plan is carried out in the same
 //! way for all purposes.
 
-use super::{Adoption, Basis, DeregisterReason, Plan, Records, Step, adopt, plan, purge};
+use super::{
+    Adoption, Basis, DeregisterReason, ExportAdoption, Plan, Records, Step, adopt, adopt_exports,
+    plan, purge,
+};
 
 /// The purpose of changes.
 #[derive(Clone, Copy, Debug)]
@@ -10,6 +13,8 @@ pub enum Intent<'a> {
     Sync,
     /// Instances of other owners become ours.
     Adopt(&'a Adoption),
+    /// Instances of AWS's controller become those of our exports.
+    AdoptExports(&'a ExportAdoption),
     /// All our instances of a cluster are deregistered; the cluster may be gone.
     Purge(&'a DeregisterReason),
     /// As `Purge`, or a note for a later run, for a cluster that is not kept in sync any more.
@@ -24,6 +29,7 @@ impl Intent<'_> {
         match self {
             Self::Sync => plan(basis),
             Self::Adopt(adoption) => adopt(basis, adoption),
+            Self::AdoptExports(adoption) => adopt_exports(basis, adoption),
             Self::Purge(because) => purge(basis.observation, because),
             Self::Orphans(step) => step.plan(basis.observation),
             Self::Records(records) => records.plan(basis),

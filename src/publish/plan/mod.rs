@@ -48,6 +48,7 @@ mod unread;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use adopt::exports::must_be_adopted;
 use instances::diff::{Compared, Comparison};
 use instances::{compare, endpoints};
 use order::removal;
@@ -55,7 +56,7 @@ use order::removal;
 use crate::model::{Foreign, NewService, Place, ServiceRef, ServiceUpdate};
 
 pub use crate::guard::{Extent, Guard, GuardStatus, ServiceLoss};
-pub use adopt::{Adoption, Former, NotAdopted, adopt};
+pub use adopt::{Adoption, ExportAdoption, Former, NotAdopted, adopt, adopt_exports, to_adopt};
 pub use basis::{Basis, Observed};
 pub use capacity::ServiceLimit;
 pub use change::{Change, DeregisterReason, Difference, Exchange, Stage, WaitsFor};
@@ -142,7 +143,8 @@ impl Plan {
                 continue;
             }
             let place = Place::of(key, &observation.registry);
-            match endpoints::wanted(observation, key, holders.holders(key)) {
+            let ready = asking.iter().try_for_each(|it| must_be_adopted(observation, key, it));
+            match ready.and_then(|()| endpoints::wanted(observation, key, holders.holders(key))) {
                 Ok(wanted) => {
                     let mut compared = compare::compare(observation, key, wanted);
                     for service in asking {

@@ -9,6 +9,7 @@ mod families;
 mod guard;
 mod imports_guard;
 mod lost;
+mod moving;
 mod obstacles;
 mod purge;
 mod stale;

@@ -83,7 +83,7 @@ impl Invocation<'_> {
         match self.export(cluster, joined, registry, &Selection::Everything).await {
             Ok(Some(published)) => exports::check(&published.exported, joined, checks),
             Ok(None) => {}
-            Err(obstacle) => checks.push(failed("exports", &obstacle)),
+            Err(refused) => checks.push(failed("exports", &refused.obstacle)),
         }
     }
 }

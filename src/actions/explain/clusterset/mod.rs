@@ -72,7 +72,8 @@ impl Invocation<'_> {
             detail: chain(error),
             failed: true,
         };
-        let published = self.export(cluster, joined, registry, selection).await?;
+        let published = self.export(cluster, joined, registry, selection).await;
+        let published = published.map_err(|refused| refused.obstacle)?;
         let clusterset = &joined.member.clusterset;
         let read = registry.read_clusterset(clusterset, selection.names()).await;
         let read = read.map_err(|error| failed(&*error))?;

@@ -24,6 +24,7 @@ pub struct World {
     pub namespace: NamespaceState,
     pub merged: Option<ClustersetService>,
     pub sources: Sources,
+    pub takes_over: bool,
     pub failure: Option<String>,
     pub now: Timestamp,
 }
@@ -51,6 +52,7 @@ impl World {
             namespace: NamespaceState::Active,
             merged: Some(merged),
             sources: Sources { by_cluster: BTreeMap::new(), is_complete: true },
+            takes_over: false,
             failure: None,
             now: "2026-11-01T12:00:00.5Z".parse().expect("a time"),
         }
@@ -123,6 +125,7 @@ impl World {
             merged: self.merged.as_ref(),
             sources: &self.sources,
             present,
+            takes_over: self.takes_over,
             failure: self.failure.as_deref(),
             now: self.now,
         }

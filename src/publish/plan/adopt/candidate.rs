@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::clusterset::attributes::is_of_a_clusterset;
 use crate::model::attributes::{EC2_INSTANCE, MARK_PREFIX, ORPHANED, SIGHTING};
 use crate::model::{Attributes, Owner};
 use crate::publish::plan::Foreign;
@@ -14,6 +15,9 @@ use crate::publish::plan::ownership::{foreign, is_ecs};
 pub struct Adoption {
     /// The former `OWNER_ID` in their marks; `None` means instances without marks.
     pub owner: Option<String>,
+    /// Whether the exports of the cluster are adopted, too. Then the annotated Services leave the instances of exports
+    /// alone.
+    pub exports: bool,
 }
 
 /// The owner of an instance before its adoption.
@@ -46,6 +50,9 @@ pub enum NotAdopted {
     /// With our marks it would exceed Cloud Map's limits for attributes.
     #[error("with our marks it would have {0}")]
     BeyondLimits(String),
+    /// AWS's controller registered it for a `ServiceExport`.
+    #[error("it belongs to a ServiceExport")]
+    Exported,
     /// Another writer changed it after it was read.
     #[error("it was changed or deregistered a moment ago")]
     Changed,
@@ -96,6 +103,9 @@ impl Adoption {
                 of_before
                     .then(|| Former::Owner(id.clone()))
                     .ok_or_else(|| NotAdopted::NotOf(id.clone()))
+            }
+            (None, Some(_)) if self.exports && is_of_a_clusterset(present) => {
+                Err(NotAdopted::Exported)
             }
             (None, Some(kind)) if !marked => Ok(Former::Unmarked(kind)),
             (None, _) => Err(NotAdopted::Marked),

@@ -1,10 +1,12 @@
 //! The adoption of instances of other owners, if a person requests it. `candidate` has the conditions; every instance
-//! that does not meet them is reported with the reason.
+//! that does not meet them is reported with the reason. `exports` takes over those of AWS's controller, for a cluster
+//! that exports.
 //!
 //! An adopted instance keeps its id and counts as ours from then on. If another instance of ours has the same address,
 //! one of the two is deregistered after the adoption, like any duplicate.
 
 mod candidate;
+pub mod exports;
 
 use std::collections::BTreeSet;
 
@@ -16,6 +18,7 @@ use super::{Basis, Change, DeregisterReason, Extent, Holders, Observation, Place
 use crate::model::{Attributes, ServiceKey, ServiceRef, Tags};
 
 pub use candidate::{Adoption, Former, NotAdopted};
+pub use exports::{ExportAdoption, adopt_exports, to_adopt};
 
 /// Plans the adoption of instances under the names that the affected Services hold. The endpoints of these Services
 /// must have been read.

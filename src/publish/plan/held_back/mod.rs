@@ -44,7 +44,7 @@ impl Reason {
             Self::NoneReady { .. } => "NoneReady",
             Self::EndpointsTruncated => "EndpointsTruncated",
             Self::AttributeLimit { .. } => "AttributeLimit",
-            Self::NotAdopted { .. } => "NotAdopted",
+            Self::NotAdopted { .. } | Self::ExportNotAdopted { .. } => "NotAdopted",
             Self::Policy { .. } => "Policy",
             Self::Guard { .. } => "Guard",
             Self::Waiting { .. } => "Waiting",
@@ -77,8 +77,13 @@ impl Reason {
     /// Whether the owner of the Service can solve it, and so should get an event. Not for the guard: if many Services
     /// lose instances at once, the operators of the function have to judge it.
     pub fn concerns_owner(&self) -> bool {
-        let not_theirs =
-            matches!(self, Self::Policy { .. } | Self::Guard { .. } | Self::Waiting { .. });
+        let not_theirs = matches!(
+            self,
+            Self::Policy { .. }
+                | Self::Guard { .. }
+                | Self::Waiting { .. }
+                | Self::ExportNotAdopted { .. }
+        );
         let as_asked = matches!(
             self,
             Self::Maximum { set_by: SetBy::Annotation, .. } | Self::NotAdopted { .. }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::Setting;
 use super::text::{DNS_NOT_ALLOWED, ENDPOINTS_TRUNCATED, not_shared, stay, until_next};
-use crate::model::{BadAnnotation, PortReference, ServiceRef, UnresolvedNamespace};
+use crate::model::{BadAnnotation, ClusterArn, PortReference, ServiceRef, UnresolvedNamespace};
 use crate::publish::plan::{Denial, GuardStatus, NotAdopted, Policy, SetBy};
 
 /// The reason for which a request is held back. [`Reason::code`] is stable; the sentence may be reworded.
@@ -150,6 +150,16 @@ pub enum Reason {
         /// The instance, which stays as it is.
         instance: String,
         why: NotAdopted,
+    },
+    /// AWS's controller registered instances of the export for this cluster.
+    #[error(
+        "{instances} instances under this name have the cluster's id and no marks, as AWS's controller registers them; \
+         the export waits for {{\"action\":\"adopt\",\"cluster\":\"{cluster}\"}}"
+    )]
+    ExportNotAdopted {
+        instances: usize,
+        /// The exporting cluster.
+        cluster: ClusterArn,
     },
     /// `POLICY` does not allow the change.
     #[error("POLICY={policy} does not allow this: {action}")]

@@ -53,6 +53,7 @@ impl RereadScope {
             services: concerned.collect(),
             unannotated: unannotated.collect(),
             exports: BTreeMap::new(),
+            finalizers: BTreeMap::new(),
         };
         let (owner, rules) = (observation.owner.clone(), observation.rules.clone());
         let (now, extent, held) = (observation.now, Extent::Remainder, observation.held.clone());

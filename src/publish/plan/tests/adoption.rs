@@ -18,7 +18,7 @@ impl World {
     }
 
     fn adoption_from(&self, owner: Option<&str>) -> Plan {
-        let adoption = Adoption { owner: owner.map(str::to_owned) };
+        let adoption = Adoption { owner: owner.map(str::to_owned), exports: false };
         adopt(self.observed(&Selection::Everything).basis(), &adoption)
     }
 }

@@ -14,6 +14,7 @@ mod convergence;
 mod deletions;
 mod departures;
 mod doubt;
+mod export_adoption;
 mod exports;
 mod full_namespaces;
 mod guard;

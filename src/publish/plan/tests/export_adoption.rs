@@ -1,0 +1,208 @@
+//! The instances of AWS's controller for a member: its export waits for their adoption, and all of them are adopted.
+
+use std::sync::Arc;
+
+use insta::assert_snapshot;
+
+use super::world::{HTTP, World, foreign, named, pod, service, tell, with, written};
+use crate::model::attributes::{EC2_INSTANCE, PORT};
+use crate::model::clusterset::{
+    ClusterId, ClustersetId, Export, ExportedPort, ExportedService, ImportType, Member, Properties,
+    Protocol,
+};
+use crate::model::{Attributes, Flow, Selection, Timestamp};
+use crate::publish::plan::{
+    Adoption, ExportAdoption, Plan, Policy, Rules, adopt, adopt_exports, to_adopt,
+};
+
+const CREATED: Timestamp = Timestamp::constant(1_767_225_600, 0);
+
+fn member() -> Member {
+    Member {
+        cluster: ClusterId::parse("blue").expect("an id"),
+        clusterset: ClustersetId::parse("shop-set").expect("an id"),
+    }
+}
+
+/// `http/web` is exported, with port 80 that leads to 8080 of these pods.
+fn exported<const N: usize>(addresses: [&str; N]) -> World {
+    let pods = addresses.map(|address| {
+        let mut pod = pod("one", address);
+        pod.ports = Arc::new([("http".to_owned(), 8080)].into());
+        pod
+    });
+    let mut web = service("http/web", "http/web").ready(pods);
+    let Member { cluster, clusterset } = member();
+    let port = |name: &str, number| ExportedPort {
+        name: name.to_owned(),
+        protocol: Protocol::Tcp,
+        number,
+        app_protocol: None,
+    };
+    let export = Export {
+        cluster,
+        created: CREATED,
+        kind: ImportType::ClusterSetIp,
+        ports: vec![port("http", 80)],
+        families: Vec::new(),
+        properties: Some(Properties::default()),
+    };
+    let targets = [("http".to_owned(), "8080".to_owned())].into();
+    web.annotated.export = Some(Arc::new(ExportedService { clusterset, export, targets }));
+    let mut world = World::new().service(web);
+    world.0.owner.flow = Flow::Exports;
+    world
+}
+
+/// An instance as AWS's controller registers it for blue.
+fn of_aws(address: &str) -> Attributes {
+    let attributes = [
+        (PORT, "8080"),
+        ("CLUSTER_ID", "blue"),
+        ("CLUSTERSET_ID", "shop-set"),
+        ("ENDPOINT_PORT_NAME", "http"),
+        ("ENDPOINT_PROTOCOL", "TCP"),
+        ("HOSTNAME", ""),
+        ("K8S_CONTROLLER", "aws-cloud-map-mcs-controller-for-k8s 0.3.1"),
+        ("READY", "true"),
+        ("SERVICE_EXPORT_CREATION_TIMESTAMP", "1767225600000"),
+        ("SERVICE_PORT", "80"),
+        ("SERVICE_PORT_NAME", "http"),
+        ("SERVICE_PROTOCOL", "TCP"),
+        ("SERVICE_TARGET_PORT", "8080"),
+        ("SERVICE_TYPE", "ClusterSetIP"),
+    ];
+    attributes.into_iter().fold(foreign(address), |all, (key, value)| with(all, key, value))
+}
+
+fn adoption(world: &World) -> Plan {
+    let observed = world.observed(&Selection::Everything);
+    let recorded = to_adopt(observed.basis(), &member());
+    adopt_exports(observed.basis(), &ExportAdoption { member: member(), recorded })
+}
+
+#[test]
+fn export_waits_and_nothing_under_its_name_changes() {
+    let world = exported(["10.0.0.1", "10.0.0.2"]).cloud_map(
+        "http/web",
+        HTTP,
+        [("tcp-10_0_0_1-8080", of_aws("10.0.0.1")), ("tcp-10_0_0_9-8080", of_aws("10.0.0.9"))],
+    );
+    assert_snapshot!(world.told(), @r#"! http/web http/web: 2 instances under this name have the cluster's id and no marks, as AWS's controller registers them; the export waits for {"action":"adopt","cluster":"arn:aws:eks:eu-central-1:111122223333:cluster/blue"} (NotAdopted)"#);
+}
+
+/// Each is an instance of AWS's controller but for one attribute.
+#[test]
+fn only_complete_unmarked_instances_of_the_member_are_adopted_and_hold_the_export_back() {
+    let cases = [
+        ("tcp-10_0_0_1-8080", of_aws("10.0.0.1"), true),
+        ("any-id", with(of_aws("10.0.0.1"), "K8S_CONTROLLER", "my-own"), true),
+        ("tcp-10_0_0_1-8080", with(of_aws("10.0.0.1"), "READY", "false"), true),
+        ("tcp-10_0_0_1-8080", with(of_aws("10.0.0.1"), "CLUSTER_ID", "green"), false),
+        ("tcp-10_0_0_1-8080", with(of_aws("10.0.0.1"), "CLUSTERSET_ID", "another"), false),
+        ("tcp-10_0_0_1-8080", with(of_aws("10.0.0.1"), PORT, "70000"), false),
+        ("tcp-10_0_0_1-8080", with(of_aws("10.0.0.1"), "cloud-map-sync/schema", "1"), false),
+        ("tcp-10_0_0_1-8080", with(of_aws("10.0.0.1"), "ECS_SERVICE_NAME", "web"), false),
+        ("by-hand", with(foreign("10.0.0.1"), "CLUSTER_ID", "blue"), false),
+    ];
+    for (id, attributes, expected) in cases {
+        let world = exported(["10.0.0.1"]).cloud_map("http/web", HTTP, [(id, attributes.clone())]);
+        let is_adopted = written(&adoption(&world), "http/web").contains_key(id);
+        let waits = world.told().contains("(NotAdopted)");
+        assert_eq!((is_adopted, waits), (expected, expected), "{attributes:?}");
+    }
+}
+
+#[test]
+fn adopted_instance_is_as_the_next_sync_wants_it() {
+    let world = exported(["10.0.0.1"]).cloud_map(
+        "http/web",
+        HTTP,
+        [("tcp-10_0_0_1-8080", with(of_aws("10.0.0.1"), "team", "shop"))],
+    );
+    let adopted = written(&adoption(&world), "http/web").remove("tcp-10_0_0_1-8080");
+    let adopted = adopted.expect("it is adopted");
+    assert_eq!(adopted.get("HOSTNAME"), None);
+    let kept = ["team", "K8S_CONTROLLER", "cloud-map-sync/exporter", "cloud-map-sync/pod"];
+    let kept = kept.map(|key| adopted[key].as_str());
+    let controller = "aws-cloud-map-mcs-controller-for-k8s 0.3.1";
+    assert_eq!(kept, ["shop", controller, "cloud-map-sync", "one"]);
+    let after =
+        exported(["10.0.0.1"]).cloud_map("http/web", HTTP, [("tcp-10_0_0_1-8080", adopted)]);
+    assert_eq!(after.told(), "");
+    assert_eq!(tell(&adoption(&after)), "");
+}
+
+/// Nobody else deregisters them any more.
+#[test]
+fn instances_that_no_endpoint_asks_for_are_adopted_and_removed_by_the_next_sync() {
+    let world = exported(["10.0.0.1"])
+        .cloud_map(
+            "http/web",
+            HTTP,
+            [("a", of_aws("10.0.0.1")), ("b", with(of_aws("10.0.0.9"), "READY", "false"))],
+        )
+        .cloud_map("http/gone", HTTP, [("c", of_aws("10.0.0.8"))]);
+    let plan = adoption(&world);
+    assert_snapshot!(tell(&plan), @"
+    http/gone: adopt http/gone c: 10.0.0.8 port 8080: of the AWS MCS controller, which must not run any more
+    http/web: adopt http/web a: 10.0.0.1 port 8080: of the AWS MCS controller, which must not run any more; HOSTNAME  -> nothing, REGION nothing -> eu-central-1
+    http/web: adopt http/web b: 10.0.0.9 port 8080: of the AWS MCS controller, which must not run any more
+    ");
+    let [web, gone] = ["http/web", "http/gone"].map(|place| written(&plan, place));
+    let [a, b, c] = [web["a"].clone(), web["b"].clone(), gone["c"].clone()];
+    assert_eq!(b["READY"], "false");
+    let after = exported(["10.0.0.1"]).cloud_map("http/web", HTTP, [("a", a), ("b", b)]).cloud_map(
+        "http/gone",
+        HTTP,
+        [("c", c)],
+    );
+    assert_snapshot!(after.told(), @"
+    http/gone: deregister http/gone c: 10.0.0.8 port 8080: Service http/gone is gone, or no longer exported
+    http/web: deregister http/web b: 10.0.0.9 port 8080: no ready endpoint has this address and port
+    ");
+}
+
+/// With our marks and without a record they would count for nobody.
+#[test]
+fn instances_of_an_export_without_a_record_stay() {
+    let world = exported(["10.0.0.1"]).cloud_map("http/web", HTTP, [("a", of_aws("10.0.0.1"))]);
+    let observed = world.observed(&Selection::Everything);
+    assert_eq!(to_adopt(observed.basis(), &member()), [named("http/web")].into());
+    let none = ExportAdoption { member: member(), recorded: [].into() };
+    assert_eq!(tell(&adopt_exports(observed.basis(), &none)), "");
+}
+
+#[test]
+fn what_cannot_have_our_marks_is_told() {
+    let many = (0..20).fold(of_aws("10.0.0.1"), |all, it| with(all, &format!("key-{it}"), "x"));
+    for (attributes, reason) in [
+        (with(of_aws("10.0.0.1"), EC2_INSTANCE, "i-0123"), "Cloud Map allows no marks together"),
+        (many, "with our marks it would have 39 attributes"),
+    ] {
+        let world = exported(["10.0.0.1"]).cloud_map("http/web", HTTP, [("a", attributes)]);
+        let told = tell(&adoption(&world));
+        assert!(told.starts_with("! http/web http/web: instance a is not adopted"), "{told}");
+        assert!(told.contains(reason), "{told}");
+    }
+    let world = exported(["10.0.0.1"]).cloud_map("http/web", HTTP, [("a", of_aws("10.0.0.1"))]);
+    let policy = Policy::CreateOnly;
+    let told = tell(&adoption(&world.under(Rules { policy, ..Rules::default() })));
+    assert!(told.contains("POLICY=create-only does not allow this: adopt a in http/web"), "{told}");
+}
+
+#[test]
+fn annotated_services_leave_the_instances_of_exports_alone_if_these_are_adopted_too() {
+    let world = World::new()
+        .service(service("shop/web", "http/web").ready([pod("one", "10.0.0.1")]))
+        .cloud_map("http/web", HTTP, [("a", with(of_aws("10.0.0.1"), PORT, ""))]);
+    let mut of_aws = of_aws("10.0.0.1");
+    of_aws.remove(PORT);
+    let world = world.cloud_map("http/web", HTTP, [("a", of_aws)]);
+    let adopted = |exports| {
+        let observed = world.observed(&Selection::Everything);
+        tell(&adopt(observed.basis(), &Adoption { owner: None, exports }))
+    };
+    assert!(adopted(false).starts_with("shop/web: adopt http/web a"), "{}", adopted(false));
+    assert_snapshot!(adopted(true), @"! shop/web http/web: instance a is not adopted: it belongs to a ServiceExport (NotAdopted)");
+}

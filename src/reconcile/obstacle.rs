@@ -1,0 +1,42 @@
+//! The reasons why a cluster takes no part in its clusterset, or publishes no exports, as its report has them.
+
+use crate::clusterset::identity::NoMember;
+use crate::error::chain;
+use crate::publish::exports::Refused;
+use crate::report::Obstacle;
+
+/// The reason why the exports of a cluster were not published.
+pub struct NotPublished {
+    pub obstacle: Obstacle,
+    /// Whether nothing is imported into the cluster either, since it belongs to AWS's controller.
+    pub leaves_the_cluster: bool,
+}
+
+impl From<Refused> for NotPublished {
+    fn from(refused: Refused) -> Self {
+        let (reason, detail) = (refused.code().into(), refused.to_string());
+        let leaves_the_cluster = refused.leaves_the_cluster();
+        Self { obstacle: Obstacle { reason, detail, failed: false }, leaves_the_cluster }
+    }
+}
+
+pub(super) const NO_API: &str = "the cluster does not serve multicluster.x-k8s.io/v1beta1: install the CRDs of mcs-api v0.5.0 or newer, \
+                      see docs/multi-cluster.md";
+
+pub(super) fn unread(error: &dyn std::error::Error) -> Obstacle {
+    Obstacle { reason: "Unreadable".into(), detail: chain(error), failed: true }
+}
+
+/// AWS's controller deregisters everything under its cluster id that it did not register, and deletes imports without
+/// endpoints, so the two never run for one cluster.
+pub(super) fn another_controller(sign: &str) -> Obstacle {
+    let detail = format!(
+        "the AWS Cloud Map MCS Controller runs in this cluster, or did: {sign}; nothing is exported or imported here; \
+         to move the cluster, see docs/moving-from-other-tools.md"
+    );
+    Obstacle { reason: "AnotherController".into(), detail, failed: false }
+}
+
+pub(super) fn no_member(reason: &NoMember) -> Obstacle {
+    Obstacle { reason: reason.code().into(), detail: reason.to_string(), failed: false }
+}
