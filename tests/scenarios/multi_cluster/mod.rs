@@ -12,6 +12,7 @@ mod lost;
 mod moving;
 mod obstacles;
 mod purge;
+mod side_by_side;
 mod stale;
 mod story;
 mod told;

@@ -1,0 +1,153 @@
+//! The failures of AWS's controller (github.com/aws/aws-cloud-map-mcs-controller-for-k8s, `mcs` and the number of an
+//! issue), each as a test of this function. Others have theirs where the behaviour is: no conditions (mcs 196) in
+//! `story`, conflicts by the age of an export (mcs 196) in `conflicts`, stale endpoints of a dead cluster (mcs 140) in
+//! `purge`.
+
+use super::moving::Moving;
+use super::{Members, exported, imported, slices, sources, web};
+use crate::fleet::attributes;
+use crate::sandbox::kubernetes::{ClusterIp, Pod};
+
+const CREATED: &str = "2026-01-01T00:00:00Z";
+
+/// It takes the type of whichever endpoint is first when it makes the import, and never corrects it (mcs 196: the time
+/// of an export is stored and not used).
+#[tokio::test]
+async fn type_is_that_of_the_oldest_export_whichever_endpoint_comes_first() {
+    let moving = Moving::new(web()).await;
+    moving.aws.export();
+    let fleet = &moving.members.fleet;
+    let place = fleet.cloud_map.find_service("shop", "web").expect("amber's");
+    let mut headless = fleet.instances("shop", "web")["tcp-10_2_0_1-8080"].clone();
+    let younger = [
+        ("AWS_INSTANCE_IPV4", "10.3.0.1"),
+        ("CLUSTER_ID", "a-younger-one"),
+        ("SERVICE_EXPORT_CREATION_TIMESTAMP", "1770000000000"),
+        ("SERVICE_TYPE", "Headless"),
+    ];
+    headless.extend(attributes(&younger));
+    fleet.put(&place, "a-first", &headless);
+
+    moving.members.converge().await;
+
+    let kind = || {
+        let import = moving.members.green.service_import("shop", "web").expect("an import");
+        import["spec"]["type"].clone()
+    };
+    assert_eq!(kind(), "ClusterSetIP");
+    for id in ["tcp-10_2_0_1-8080", "tcp-10_2_0_2-8080"] {
+        fleet.cloud_map.withdraw(&place, id);
+    }
+    moving.members.converge().await;
+    assert_eq!(kind(), "Headless", "the export that decided is gone");
+}
+
+/// An endpoint stays in its slices as it was when it came (mcs 192, 270, 273).
+#[tokio::test]
+async fn readiness_of_an_endpoint_follows_in_the_slices_both_ways() {
+    let moving = Moving::new(web()).await;
+    let Moving { members, amber, aws, .. } = &moving;
+    let pods = [Pod::new("web-1", "10.2.0.1"), Pod::new("web-2", "10.2.0.2")];
+    let ready = || {
+        let slices = slices(&members.green, "web");
+        let endpoints = slices[0]["endpoints"].as_array().cloned().unwrap_or_default();
+        let state = |it: &serde_json::Value| it["conditions"]["ready"] == true;
+        endpoints.iter().map(state).collect::<Vec<_>>()
+    };
+    aws.run();
+    members.converge().await;
+    assert_eq!(ready(), [true, true]);
+
+    amber.pods("shop", "web", &[pods[0].clone().not_ready(), pods[1].clone()]);
+    aws.run();
+    members.converge().await;
+    assert_eq!(ready(), [false, true]);
+
+    amber.pods("shop", "web", &pods);
+    aws.run();
+    members.converge().await;
+    assert_eq!(ready(), [true, true]);
+}
+
+/// An attribute that another program adds makes it register the instance again in every round (mcs 312).
+#[tokio::test]
+async fn attribute_of_another_writer_stays_and_causes_no_registration() {
+    let members = Members::start().await;
+    exported(&members.blue, web(), &["10.0.0.1"], CREATED);
+    members.converge().await;
+    let (id, mut instance) = members.fleet.instance("shop", "web");
+    instance.insert("team".into(), "shop".into());
+    let place = members.fleet.cloud_map.find_service("shop", "web").expect("created");
+    members.fleet.put(&place, &id, &instance);
+
+    members.assert_settled().await;
+
+    let renamed = [Pod::new("renamed", "10.0.0.1")];
+    members.blue.pods("shop", "web", &renamed);
+    members.converge().await;
+    let (_, instance) = members.fleet.instance("shop", "web");
+    assert_eq!((&*instance["cloud-map-sync/pod"], &*instance["team"]), ("renamed", "shop"));
+}
+
+/// Its ids have no cluster, so two clusters with one pod network overwrite each other's instances in turn.
+#[tokio::test]
+async fn clusters_with_overlapping_pod_networks_keep_an_instance_each() {
+    let members = Members::start().await;
+    for cluster in [&members.blue, &members.green] {
+        exported(cluster, web(), &["10.0.0.1"], CREATED);
+    }
+
+    members.converge().await;
+
+    assert_eq!(members.fleet.values("shop", "web", "CLUSTER_ID"), ["blue", "green"]);
+    let both = sources([("blue", &["10.0.0.1:8080"]), ("green", &["10.0.0.1:8080"])]);
+    for cluster in [&members.blue, &members.green] {
+        assert_eq!(imported(cluster, "web"), both);
+    }
+    members.blue.unexport("shop", "web");
+    members.converge().await;
+    assert_eq!(members.fleet.values("shop", "web", "CLUSTER_ID"), ["green"]);
+}
+
+/// Its ids have no port of the Service, so of two ports with one target it registers the last.
+#[tokio::test]
+async fn two_ports_with_one_target_are_both_registered_and_adopted_without_a_loss() {
+    let two = || web().port_of("TCP", "also", 81, 8080);
+    let moving = Moving::new(two()).await;
+    let Moving { members, aws, .. } = &moving;
+    aws.export();
+    assert_eq!(members.fleet.values("shop", "web", "SERVICE_PORT").len(), 2, "one for each pod");
+    members.fleet.cloud_map.keep_ready("shop", "web", "amber");
+    moving.take_finalizers_off();
+    moving.allow_adoption("web");
+
+    assert!(moving.adopt().await.ok);
+    moving.converge(&moving.function).await;
+
+    let ports = members.fleet.values("shop", "web", "SERVICE_PORT");
+    assert_eq!(ports, ["80", "80", "81", "81"]);
+    let import = members.green.service_import("shop", "web").expect("an import");
+    let ports: Vec<_> = import["spec"]["ports"].as_array().expect("ports").clone();
+    assert_eq!(ports.iter().map(|it| it["port"].clone()).collect::<Vec<_>>(), [80, 81]);
+}
+
+/// It asks Cloud Map for each Service every two seconds, and was throttled at thirty exports (mcs 128).
+#[tokio::test]
+async fn thirty_exports_in_step_cost_one_list_each() {
+    const EXPORTS: usize = 30;
+    let members = Members::start().await;
+    for index in 0..EXPORTS {
+        let service = ClusterIp::new("shop", &format!("web-{index}"));
+        let address = format!("10.0.1.{index}");
+        let service = service.port_of("TCP", "http", 80, 8080);
+        exported(&members.blue, service, &[&address], CREATED);
+    }
+
+    members.converge().await;
+
+    let counts = members.fleet.cloud_map.counts();
+    let calls: usize = counts.values().sum();
+    // The records of blue and of green are one list each.
+    assert_eq!(counts["ListInstances"], EXPORTS + 2, "{counts:?}");
+    assert!(calls <= EXPORTS + 10, "{counts:?}");
+}
