@@ -46,8 +46,11 @@ pub fn multi_cluster(cluster: &str, report: &MultiClusterReport, mode: Mode) {
     if let Some(line) = &report.guard {
         guard(cluster, line, mode);
     }
-    for line in report.held_back.iter().chain(&report.conflicts) {
+    for line in &report.held_back {
         info!(cluster, kubernetes_service = %line.service, reason = &*line.reason, "held back: {}", line.detail);
+    }
+    for line in &report.conflicts {
+        info!(cluster, kubernetes_service = %line.service, reason = &*line.reason, "conflict: {}", line.detail);
     }
     let (exports, imports) = (report.exports, report.imports);
     let (clusterset, member) = (report.clusterset.as_deref(), report.cluster_id.as_deref());
