@@ -73,11 +73,19 @@ fn describe_class(class: Class) -> &'static str {
     }
 }
 
+/// Whether the API server creates nothing in a namespace because it is being deleted, which it also calls forbidden.
+fn is_of_deleted_namespace(status: &kube::core::Status) -> bool {
+    let mut causes = status.details.iter().flat_map(|details| &details.causes);
+    causes.any(|cause| cause.reason == "NamespaceTerminating")
+}
+
 impl Error {
     fn new(action: impl Into<String>, error: kube::Error) -> Self {
         let class = match &error {
             kube::Error::Api(status) if status.code == 401 => Class::Unauthenticated,
-            kube::Error::Api(status) if status.code == 403 => Class::Forbidden,
+            kube::Error::Api(status) if status.code == 403 && !is_of_deleted_namespace(status) => {
+                Class::Forbidden
+            }
             kube::Error::Service(_) | kube::Error::HyperError(_) => Class::Unreachable,
             _ => Class::Failed,
         };
