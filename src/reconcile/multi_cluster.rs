@@ -96,7 +96,9 @@ impl Invocation<'_> {
             (true, None) => Some(Objects::read(kubernetes, &owner).await.map_err(failed)?),
         };
         let of_aws = objects.as_ref().and_then(|objects| objects.of_aws(&owner).next());
-        if let Some(import) = of_aws.filter(|_| self.adoption.is_none()) {
+        // Without its exports it is not known whether that controller still runs.
+        let may_adopt = self.adoption.is_some() && multi_cluster.exports();
+        if let Some(import) = of_aws.filter(|_| !may_adopt) {
             return Err(another_controller(&format!("ServiceImport {import} is its own")));
         }
         let of_aws = match self.adoption {

@@ -29,11 +29,14 @@ pub struct ExportAdoption {
 fn is_of_aws(
     id: &str,
     attributes: &Attributes,
-    (cluster, set): (&ClusterId, &ClustersetId),
+    (cluster, clusterset): (&ClusterId, &ClustersetId),
 ) -> bool {
     let is_marked = attributes.keys().any(|key| key.starts_with(MARK_PREFIX));
-    let instance = read(attributes, set).ok().flatten().filter(|_| !is_marked);
-    instance.is_some_and(|instance| instance.cluster == *cluster) && !is_ecs(id, attributes)
+    if is_marked || is_ecs(id, attributes) {
+        return false;
+    }
+    let instance = read(attributes, clusterset).ok().flatten();
+    instance.is_some_and(|instance| instance.cluster == *cluster)
 }
 
 /// The instances of AWS's controller for the member under a name.

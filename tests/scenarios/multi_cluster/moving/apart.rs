@@ -50,6 +50,21 @@ async fn nothing_is_imported_into_a_cluster_whose_exports_belong_to_awss_control
     assert_eq!(imported(&members.green, "api"), sources([("blue", &["10.0.0.1:8080"])]));
 }
 
+/// Its ServiceExports, which would show the finalizer, are not read.
+#[tokio::test]
+async fn cluster_that_only_imports_is_not_adopted() {
+    let moving = Moving::start().await;
+    let clusters = json!([{ "cluster": "amber", "multiCluster": "import" }]).to_string();
+    let function = moving.members.fleet.function_with(&[("CLUSTERS", &clusters)]).await;
+    moving.amber.forget_requests();
+
+    let payload = json!({ "action": "adopt", "cluster": "amber", "confirm": true });
+    let report = report(&function, &payload).await;
+
+    assert_eq!(obstacle(&report).0, "AnotherController", "{}", in_full(&report));
+    assert_eq!(writes(&moving.amber), [""; 0]);
+}
+
 #[tokio::test]
 async fn present_form_of_an_adoption_takes_no_export() {
     for payload in [

@@ -30,6 +30,10 @@ pub struct Moving {
 impl Moving {
     /// `amber` exports `web` with two pods, and `blue` exports `api`, which all import.
     pub async fn start() -> Self {
+        Box::pin(Self::in_step()).await
+    }
+
+    async fn in_step() -> Self {
         let moving = Self::new(web()).await;
         let api = ClusterIp::new("shop", "api").port_of("TCP", "http", 80, 8080);
         exported(&moving.members.blue, api, &["10.0.0.1"], LATER);
