@@ -28,15 +28,17 @@ fn held_import_gains_endpoints_and_loses_none() {
     let world =
         World::with_ports("http:80").exported("green", "10.0.0.2 10.0.0.9").unexported("red");
     let kept = held(&world, &present);
-    assert_snapshot!(kept.synced(&mut present), @"~ EndpointSlice imported-isrlchlhrq-8de69181-1: IPv4 of green, endpoints +1");
+    assert_snapshot!(kept.synced(&mut present), @"
+    ~ EndpointSlice imported-isrlchlhrq-8de69181-1: IPv4 of green, 1 in
+    ");
     assert_snapshot!(slices(&present), @"
     imported-isrlchlhrq-8de69181-1: 10.0.0.1 10.0.0.2 10.0.0.9
     imported-isrlchlhrq-a893d503-1: 10.0.0.3 10.0.0.4
     ");
     assert_eq!(held(&world, &present).planned(&present), "nothing");
     assert_snapshot!(world.planned(&present), @"
-    ~ EndpointSlice imported-isrlchlhrq-8de69181-1: IPv4 of green, endpoints -1
-    - EndpointSlice imported-isrlchlhrq-a893d503-1: 2 endpoints
+    ~ EndpointSlice imported-isrlchlhrq-8de69181-1: IPv4 of green, 1 out
+    - EndpointSlice imported-isrlchlhrq-a893d503-1: IPv4 of red, 2 out
     ~ ServiceImport web status: Ready True/Ready, from green
     ");
 }
@@ -55,7 +57,7 @@ fn endpoints_of_the_importing_cluster_leave_a_held_import() {
     let present = after(&both().exported("blue", "10.0.0.5"));
     let world = both().unexported("blue").unexported("red");
     assert_snapshot!(held(&world, &present).planned(&present), @"
-    - EndpointSlice imported-isrlchlhrq-ac321fb1-1: 1 endpoint
+    - EndpointSlice imported-isrlchlhrq-ac321fb1-1: IPv4 of blue, 1 out
     ~ ServiceImport web status: Ready True/Ready, from green, red
     ");
 }

@@ -49,7 +49,7 @@ fn it_gets_the_label_first_and_the_new_ip_after_the_endpoints() {
     assert_snapshot!(taking_over(web()).synced(&mut cluster), @"
     ~ ServiceImport web: taken over from AWS's controller
     + Service derived-isrlchlhrq: IPv4, http:80/TCP
-    + EndpointSlice imported-isrlchlhrq-8de69181-1: IPv4 of green, 1 endpoint
+    + EndpointSlice imported-isrlchlhrq-8de69181-1: IPv4 of green, 1 in
     ~ ServiceImport web: annotations.multicluster.kubernetes.io/derived-service, ipFamilies, type, ips
     ~ ServiceImport web status: Ready True/Ready, from green
     ");
