@@ -74,6 +74,11 @@ pub enum Reason {
 }
 
 impl Reason {
+    /// Whether the import gets no endpoints at all.
+    pub fn bars_endpoints(&self) -> bool {
+        !matches!(self, Self::Guard { .. } | Self::AddressNotAllowed { .. } | Self::Skipped { .. })
+    }
+
     pub fn code(&self) -> &'static str {
         match self {
             Self::ForeignObject { .. } => "ForeignObject",

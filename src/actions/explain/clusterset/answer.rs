@@ -138,12 +138,13 @@ impl ClustersetExplanation {
                 );
             }
         }
+        let is_barred = imported.held_back.iter().any(|line| line.reason.bars_endpoints());
         let mut report = MultiClusterReport::default();
         report.add_imports(imported);
         for obstacle in report.obstacles {
             self.add(true, "obstacle", format!("({}): {}", obstacle.reason, obstacle.detail));
         }
-        let can_import = state == NamespaceState::Active && report.held_back.is_empty();
+        let can_import = state == NamespaceState::Active && !is_barred;
         self.held_back = report.held_back;
         if state == NamespaceState::Active {
             self.endpoints = endpoint::endpoints(facts, &present, can_import);

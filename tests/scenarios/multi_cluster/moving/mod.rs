@@ -61,12 +61,7 @@ impl Moving {
             cluster: "amber".to_owned(),
             clusterset: CLUSTERSET.to_owned(),
         };
-        let function = members.fleet.function_with(&[
-            ("CLUSTERS", "blue,green,amber"),
-            ("MULTI_CLUSTER", "on"),
-            ("CREATE_NAMESPACES", "true"),
-        ]);
-        let function = function.await;
+        let function = members.serving("blue,green,amber", &[]).await;
         Self { members, amber, aws, function }
     }
 

@@ -44,8 +44,8 @@ async fn without_confirm_an_adoption_is_its_plan() {
     for line in [
         "adopt      tcp-10_2_0_1-8080  10.2.0.1 port 8080",
         "of the AWS MCS controller, which must not run any more",
-        "~ ServiceImport shop/web: taken over from AWS's controller",
-        "+ Service shop/derived-",
+        "~ import     shop/web  taken over from AWS's controller",
+        "+ service    shop/derived-",
         "kubectl delete services --namespace shop imported-",
     ] {
         assert!(text.contains(line), "{line}: {text}");
