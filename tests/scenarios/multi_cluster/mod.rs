@@ -16,6 +16,7 @@ mod side_by_side;
 mod stale;
 mod story;
 mod told;
+mod worlds;
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -5,6 +5,7 @@
 mod outcome;
 mod play;
 mod story;
+pub mod trouble;
 
 use proptest::prelude::*;
 

@@ -4,18 +4,18 @@
 use std::time::Duration;
 
 use cloud_map_sync::function::Function;
-use cloud_map_sync::time::Deadline;
 use futures_util::future::join_all;
-use serde_json::json;
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep, sleep_until};
 
 use super::outcome;
-use super::story::{Cause, PROCESSES, Plot, Run, SERVICES, Service, Story, Trouble};
+use super::story::{Plot, SERVICES, Service, Story};
+use super::trouble::{Cause, PROCESSES, Run};
 use crate::fleet::{Fleet, annotated, attributes, give_pods};
 use crate::queue::{batch, message};
 use crate::run::sync;
-use crate::sandbox::cloud_map::{Behaviour, Fault};
-use crate::sandbox::kubernetes::{Fault as ClusterFault, KubernetesServer};
+use crate::sandbox::cloud_map::Behaviour;
+use crate::sandbox::kubernetes::KubernetesServer;
 
 /// How often it is looked whether a ready pod is gone.
 const GLANCE: Duration = Duration::from_millis(25);
@@ -43,7 +43,7 @@ async fn tell(story: &Story) {
         assert!(report.ok, "before any trouble: {report}");
     }
     let kept = outcome::kept(&stage, story);
-    stage.trouble(&story.trouble);
+    story.trouble.begin(&stage.fleet.cloud_map, |cluster| stage.cluster(cluster));
     let start = Instant::now();
     let troubles = async {
         tokio::join!(stage.changes(story, start), stage.runs(story, start));
@@ -106,25 +106,6 @@ impl Stage {
         }
     }
 
-    fn trouble(&self, trouble: &Trouble) {
-        let time = Duration::from_millis;
-        self.fleet.cloud_map.behave(Behaviour {
-            operation_delay: time(trouble.operation_delay),
-            list_lag: time(trouble.list_lag),
-            latency: time(trouble.latency),
-            ..Behaviour::default()
-        });
-        for fault in &trouble.faults {
-            let found = Fault::on(fault.operation, fault.kind.clone());
-            self.fleet.cloud_map.inject(found.after(fault.after).times(fault.times));
-        }
-        for fault in &trouble.cluster_faults {
-            let kind = fault.kind.clone();
-            let found = ClusterFault { times: fault.times, ..ClusterFault::once(fault.path, kind) };
-            self.cluster(fault.cluster).fail(found);
-        }
-    }
-
     async fn changes(&self, story: &Story, start: Instant) {
         let change = |(number, plot): (usize, &Plot)| {
             let changes = plot.changes.clone();
@@ -145,7 +126,7 @@ impl Stage {
             runs.sort_by_key(|run| run.start);
             for run in runs {
                 sleep_until(start + Duration::from_millis(run.start)).await;
-                invoke(&self.processes[process], run).await;
+                run.invoke(&self.processes[process], &payload(run)).await;
             }
         };
         join_all((0..PROCESSES).map(of_process)).await;
@@ -162,17 +143,14 @@ impl Stage {
     }
 }
 
-/// One invocation, whatever comes of it.
-async fn invoke(process: &Function, run: &Run) {
-    let payload = match run.cause {
+/// The payload of a run.
+fn payload(run: &Run) -> Value {
+    match run.cause {
         Cause::Schedule => json!({ "action": "sync" }),
         Cause::Message(number) => {
             let (cluster, name) = SERVICES[number];
             let body = json!({ "cluster": cluster, "namespace": "shop", "service": name });
             batch(&[message("one", &body)])
         }
-    };
-    let deadline = Deadline::after(Duration::from_millis(run.timeout));
-    let end = Duration::from_millis(run.killed.unwrap_or(run.timeout));
-    drop(timeout(end, process.invoke(&payload, deadline)).await);
+    }
 }
