@@ -190,6 +190,6 @@ async fn schedule_tells_the_changes_in_the_clusters() {
     let made = report(&members.function, &payload).await;
     assert_eq!(made.counts.imported, 10, "{made}");
     let quiet = report(&members.function, &payload).await;
-    let quiet = serde_json::to_value(&quiet.counts).expect("JSON");
+    let quiet = serde_json::to_value(quiet.counts).expect("JSON");
     assert_eq!(quiet.get("imported"), None, "as without a clusterset");
 }

@@ -2,6 +2,7 @@
 
 use super::notation::{exports, merge_all};
 use crate::clusterset::merge::{decisions, ports_of_some};
+use crate::model::clusterset::ClusterId;
 
 /// The decisions of each exporter, a line for each, and the ports that some exporters lack.
 fn decided(lines: &str) -> Vec<String> {
@@ -15,7 +16,7 @@ fn decided(lines: &str) -> Vec<String> {
     };
     let clusters = exports.iter().map(|export| of(export.cluster.as_str()));
     let some = ports_of_some(&service, &exports).into_iter().map(|(port, having)| {
-        let having: Vec<&str> = having.iter().map(|it| it.as_str()).collect();
+        let having: Vec<&str> = having.iter().map(ClusterId::as_str).collect();
         format!("{port} of {}", having.join(", "))
     });
     clusters.chain(some).collect()
