@@ -12,6 +12,7 @@ use super::{Function, log};
 use crate::clients::RegistryKey;
 use crate::error::chain;
 use crate::import::sources::{Allows, Members as ClustersetMembers, Overlay};
+use crate::model::Selection;
 use crate::model::clusterset::{ClusterId, ClustersetId};
 use crate::publish::observe::SharedRegistry;
 use crate::reconcile::{Invocation, Joined, MemberRun, NotPublished, Published};
@@ -174,7 +175,9 @@ impl Function {
                     }
                     None => Default::default(),
                 };
-                let stale = members.stale().iter().map(StaleCluster::from).collect();
+                let is_whole = *selection.0 == Selection::Everything;
+                let stale = members.stale().iter().filter(|_| is_whole);
+                let stale = stale.map(StaleCluster::from).collect();
                 Some((index, Ok(MemberRun { imported, noted, lines, stale })))
             }
         });

@@ -56,6 +56,8 @@ async fn member_without_a_heartbeat_is_told_and_stays_in_the_imports() {
     assert!(text.contains("! stale      member green (arn:aws:eks:"), "{text}");
     let both = sources([("blue", &["10.0.0.1:8080"]), ("green", &["10.1.0.1:8080"])]);
     assert_eq!(imported(&members.blue, "web"), both);
+    let about_web = members.sync_service("blue", "web").await;
+    assert!(about_web.ok && stale(&about_web).is_empty(), "{}", in_full(&about_web));
     let later = members.serving("blue", &[("STALE_CLUSTERS_AFTER", "17m")]).await;
     assert_eq!(stale(&sync(&later).await), []);
 
