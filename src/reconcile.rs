@@ -25,7 +25,6 @@ use crate::report::{ClusterReport, Mode};
 use crate::settings::{Cluster, Settings};
 use crate::time::Deadline;
 
-pub use imports::MemberRun;
 pub use multi_cluster::{Joined, Published};
 pub use obstacle::NotPublished;
 
@@ -181,6 +180,7 @@ impl Invocation<'_> {
             now: self.now,
             confirmed: self.confirmed,
             registry,
+            may_export: self.settings.multi_cluster_of(cluster).exports(),
             // Discovery shows only which services are in sync; an adoption changes the others.
             read_by: match self.adoption {
                 Some(_) => ReadBy::List,

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use aws_sdk_servicediscovery::error::SdkError;
 use aws_sdk_servicediscovery::operation::list_instances::ListInstancesOutput;
+use futures_util::future::try_join_all;
 use futures_util::{Stream, StreamExt, TryStreamExt, stream};
 
 use super::{Call, Class, CloudMap, Error, Permit, SIDE_BY_SIDE};
@@ -97,6 +98,33 @@ impl CloudMap {
         Ok(Some(Held { instances, registered_by }))
     }
 
+    /// Reads single instances of a service in place of all. An error, also one about a service that does not exist, is
+    /// recorded in the service, as by [`CloudMap::read_instances`].
+    pub async fn read_some(&self, service: &mut CloudMapService, ids: &BTreeSet<String>) {
+        let reads = ids.iter().map(|id| {
+            let (arn, action) = (
+                &service.arn,
+                format!("get the instance {id} of Cloud Map service {}", service.name),
+            );
+            async move {
+                let _permit = self.permit(Call::GetInstance).await;
+                Ok::<_, Error>((id.clone(), self.get_instance(arn, id, action).await?))
+            }
+        });
+        match try_join_all(reads).await {
+            Ok(read) => {
+                let found = read.into_iter().filter_map(|(id, it)| Some((id, it?)));
+                service.instances = Some(found.collect());
+                (service.unreadable, service.is_denied) = (None, false);
+            }
+            Err(error) => {
+                service.instances = None;
+                service.is_denied = error.class == Class::Denied;
+                service.unreadable = Some(error.in_full());
+            }
+        }
+    }
+
     /// The attributes of one instance; `None` if it does not exist. The caller already has a permit, so only the rate
     /// limit is waited for.
     ///
@@ -110,14 +138,27 @@ impl CloudMap {
         instance: &str,
     ) -> Result<Option<Attributes>, Error> {
         self.quotas.wait_for_token(Call::GetInstance, self.urgency).await;
+        let action = format!("get the instance {instance} of {place}");
+        match self.get_instance(service, instance, action).await {
+            Err(error) if error.class == Class::NotFound => Ok(None),
+            found => found,
+        }
+    }
+
+    /// `None` if the service does not have the instance. A service that does not exist is an error.
+    async fn get_instance(
+        &self,
+        service: &str,
+        instance: &str,
+        action: String,
+    ) -> Result<Option<Attributes>, Error> {
         let answer = self.client.get_instance().service_id(service).instance_id(instance).send();
-        let failed = || format!("get the instance {instance} of {place}");
-        match answer.await.map_err(|error| Error::new(failed(), &error)) {
+        match answer.await.map_err(|error| Error::new(action, &error)) {
             Ok(answer) => {
                 let attributes = answer.instance.and_then(|instance| instance.attributes);
                 Ok(Some(attributes.unwrap_or_default().into_iter().collect()))
             }
-            Err(error) if error.class == Class::NotFound => Ok(None),
+            Err(error) if error.source.code.as_deref() == Some("InstanceNotFound") => Ok(None),
             Err(error) => Err(error),
         }
     }

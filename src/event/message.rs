@@ -76,7 +76,7 @@ fn read_content(content: &Value, envelopes_left: usize) -> Result<Scope, Unusabl
     Ok(read_content(&content, envelopes_left)?.in_cluster(cluster))
 }
 
-/// `{"cluster"?,"namespace","service"?}` or `{"action":"sync","cluster"?}`. Other fields are ignored, since a message
+/// `{"cluster"?,"namespace","service"?}`, the same with `"import":true`, or `{"action":"sync","cluster"?}`. Other fields are ignored, since a message
 /// can only select a scope; `confirm` and other actions are rejected.
 fn read_own(object: &Map<String, Value>) -> Result<Scope, Unusable> {
     if object.contains_key("confirm") {
@@ -89,7 +89,7 @@ fn read_own(object: &Map<String, Value>) -> Result<Scope, Unusable> {
     if !["cluster", "namespace", "service"].iter().any(|field| object.contains_key(*field)) {
         return Err(Unusable::UnknownShape);
     }
-    let scope = Scope::from_fields(object)?;
+    let scope = Scope::from_fields(object)?.of_import(object)?;
     match scope.namespace {
         Some(_) => Ok(scope),
         // A sync of a whole cluster must be requested by an action.
@@ -133,6 +133,17 @@ mod tests {
             (json!({"action": "sync"}), Ok("every cluster")),
             (json!({"action": "sync", "cluster": "green"}), Ok("green")),
             (json!({"action": "sync", "namespace": "shop"}), Ok("the only cluster/shop")),
+            (
+                json!({"cluster": "blue", "namespace": "shop", "service": "web", "import": true}),
+                Ok("blue/shop/web (import)"),
+            ),
+            (
+                json!({"namespace": "shop", "service": "web", "import": false}),
+                Ok("the only cluster/shop/web"),
+            ),
+            (json!({"namespace": "shop", "import": true}), Err("incomplete_scope")),
+            (json!({"namespace": "shop", "service": "web", "import": 1}), Err("invalid_name")),
+            (json!({"namespace": "shop", "service": "web", "import": "true"}), Err("invalid_name")),
             (json!({"cluster": "blue"}), Err("incomplete_scope")),
             (json!({"cluster": "blue", "service": "web"}), Err("incomplete_scope")),
             (json!({"namespace": null}), Err("incomplete_scope")),

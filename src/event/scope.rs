@@ -61,13 +61,17 @@ pub struct Scope {
     /// The unfinished work of an earlier run; absent: all of the scope.
     #[serde(skip)]
     pub continuation: Option<Continuation>,
+    /// Whether the Service is only imported: another invocation has synced its exports.
+    #[serde(skip)]
+    pub import_only: bool,
 }
 
 impl Scope {
     /// Every Service of every configured cluster.
     #[must_use]
     pub fn every() -> Self {
-        Self { cluster: ClusterName::Every, namespace: None, service: None, continuation: None }
+        let (namespace, service, continuation) = (None, None, None);
+        Self { cluster: ClusterName::Every, namespace, service, continuation, import_only: false }
     }
 
     /// Reads the fields `cluster`, `namespace` and `service`. An empty name is an error and does not count as absent,
@@ -95,9 +99,23 @@ impl Scope {
         }
     }
 
+    /// Reads those fields, and `import`, of a message that the function sent to itself for another cluster. It names one
+    /// Service.
+    pub(super) fn of_import(self, object: &Map<String, Value>) -> Result<Self, Unusable> {
+        match object.get("import") {
+            None | Some(Value::Null | Value::Bool(false)) => Ok(self),
+            Some(Value::Bool(true)) if self.service.is_some() => {
+                Ok(Self { import_only: true, ..self })
+            }
+            Some(Value::Bool(true)) => Err(Unusable::IncompleteScope { missing: "service" }),
+            Some(_) => Err(Unusable::InvalidName { field: "import", expected: "true or false" }),
+        }
+    }
+
     /// A namespace, or one Service of it, without the cluster's name.
     pub(super) fn inside(namespace: String, service: Option<String>) -> Self {
-        Self { cluster: ClusterName::Only, namespace: Some(namespace), service, continuation: None }
+        let namespace = Some(namespace);
+        Self { cluster: ClusterName::Only, namespace, service, ..Self::every() }
     }
 
     /// Sets the cluster, unless the scope already has one.
@@ -115,7 +133,7 @@ impl fmt::Display for Scope {
         for name in [&self.namespace, &self.service].into_iter().flatten() {
             write!(f, "/{name}")?;
         }
-        Ok(())
+        f.write_str(if self.import_only { " (import)" } else { "" })
     }
 }
 

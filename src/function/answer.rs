@@ -72,9 +72,10 @@ impl Run {
     /// The ids of the messages with unfinished work in their scope that a retry can complete.
     pub(super) fn failed_messages(&self, served: Vec<(Selections, Vec<String>)>) -> Vec<String> {
         let is_done = |selections: &Selections| {
+            let is_imported = |index| self.open.get(&index).is_none_or(Unfinished::is_imported);
             selections.iter().all(|(index, selection)| {
                 self.open.get(&index).is_some_and(|open| open.is_complete_for(selection))
-            })
+            }) && selections.imported().all(|(index, _)| is_imported(index))
         };
         let failed = served.into_iter().filter(|(selections, _)| !is_done(selections));
         failed.flat_map(|(_, ids)| ids).collect()

@@ -6,6 +6,8 @@ mod clusters;
 mod dead_clusters;
 mod direct;
 mod fan_out;
+mod importers;
+mod imports;
 mod log;
 mod messages;
 mod multi_cluster;

@@ -1,49 +1,45 @@
 //! The clustersets of a run: every cluster that takes part in one joins first, since the objects of its imports are read
-//! before the exports. After all clusters were reconciled, the exports of the selected ones are published, and then those
-//! of all members are imported into every served cluster of the clusterset.
+//! before the exports. After all clusters were reconciled, the exports of the selected ones are published. As soon as
+//! they are read, those of all members are imported into every served cluster of the clusterset (`imports`); if the guard
+//! may hold a loss among them, only after they were published.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::{StreamExt, stream};
+use tokio::sync::oneshot;
 
+use super::imports::{Imports, Overlays};
 use super::run::Runs;
 use super::scope::Selections;
 use super::{Function, log};
 use crate::clients::RegistryKey;
-use crate::error::chain;
-use crate::import::sources::{Allows, Members as ClustersetMembers, Overlay};
 use crate::model::Selection;
-use crate::model::clusterset::{ClusterId, ClustersetId};
+use crate::model::clusterset::ClustersetId;
+use crate::publish::exports::Early;
 use crate::publish::observe::SharedRegistry;
-use crate::reconcile::{Invocation, Joined, MemberRun, NotPublished, Published};
+use crate::reconcile::{Invocation, Joined, NotPublished, Published};
 use crate::report::{ClusterReport, Counts, MultiClusterReport, Obstacle, StaleCluster};
 
 /// The number of clusters that are read or written at once.
-const CONCURRENT_CLUSTERS: usize = 8;
+pub(super) const CONCURRENT_CLUSTERS: usize = 8;
 
 /// The clusters that take part in a clusterset, by their index in the settings.
 pub(super) type Members = BTreeMap<usize, Result<Joined, Obstacle>>;
 
 /// A clusterset in one Cloud Map.
-type ClustersetKey = (RegistryKey, ClustersetId);
+pub(super) type ClustersetKey = (RegistryKey, ClustersetId);
 
 impl Function {
-    /// Joins the selected clusters, and all others that may import from them. With `FAN_OUT` each full sync is for its
-    /// own cluster, and takes the others from Cloud Map, as does an adoption.
+    /// Joins the clusters that import in this invocation.
     pub(super) async fn join(
         &self,
         invocation: &Invocation<'_>,
         selections: &Selections,
     ) -> Members {
-        let Some(all) = selections.all() else { return Members::new() };
-        let is_own = self.settings.fan_out.is_some() && all.names().is_none()
-            || invocation.adoption.is_some();
-        let selected: BTreeSet<usize> = selections.iter().map(|(index, _)| index).collect();
-        let clusters = self.settings.clusters.iter().enumerate();
-        let clusters = clusters.filter(|(index, _)| !is_own || selected.contains(index));
-        let joins = clusters.map(|(index, cluster)| {
-            let all = &all;
-            async move { Some((index, invocation.join(cluster, all).await?)) }
+        let importers = self.importers(selections, invocation.adoption.is_some()).into_iter();
+        let joins = importers.map(|(index, selection)| async move {
+            let cluster = &self.settings.clusters[index];
+            Some((index, invocation.join(cluster, &selection).await?))
         });
         let joins = stream::iter(joins).buffer_unordered(CONCURRENT_CLUSTERS);
         joins.filter_map(|it| async { it }).collect().await
@@ -70,16 +66,15 @@ impl Function {
                 },
             );
         }
-        let exports = selections.iter().filter_map(|(index, selection)| {
-            let joined = members.get(&index)?.as_ref().ok()?;
-            let cluster = &self.settings.clusters[index];
-            let registry = &registries[&self.clients.registry_of(cluster)];
-            Some(async move {
-                (index, Box::pin(invocation.export(cluster, joined, registry, selection)).await)
-            })
-        });
-        let exports: Vec<_> =
-            stream::iter(exports).buffer_unordered(CONCURRENT_CLUSTERS).collect().await;
+        let (early, told) = self.tell_early(selections, members);
+        let exports = self.export_all(invocation, registries, selections, (members, early));
+        // Endpoints of served clusters do not wait for Cloud Map's operations.
+        let imports = async {
+            let overlays =
+                told.overlays(members).await.filter(|_| invocation.adoption.is_none())?;
+            Some(self.import_all(invocation, registries, (members, selections), overlays).await)
+        };
+        let (exports, imports) = tokio::join!(Box::pin(exports), Box::pin(imports));
         let mut published = BTreeMap::new();
         let mut left = BTreeSet::new();
         for (index, exported) in exports {
@@ -105,11 +100,17 @@ impl Function {
                 }
             }
         }
-        let importers = members.iter().filter(|(index, _)| !left.contains(*index));
-        let importers =
-            importers.filter_map(|(index, joined)| Some((*index, joined.as_ref().ok()?)));
-        let world = (&importers.collect(), &published);
-        let noted = self.import_all(invocation, registries, selections, world, &mut reports).await;
+        self.hand_imports_on(invocation, selections, (members, &published)).await;
+        let imports = match imports {
+            Some(imports) => imports,
+            None => {
+                let overlays = Overlays::of(members, &published, &left);
+                self.import_all(invocation, registries, (members, selections), overlays).await
+            }
+        };
+        let world = (members, &published);
+        let noted =
+            self.report_imports(invocation, registries, world, (imports, &mut reports)).await;
         for (index, noted) in noted {
             add_lines(runs, index, noted);
         }
@@ -123,94 +124,82 @@ impl Function {
         }
     }
 
-    async fn import_all(
+    /// Publishes the exports of the selected clusters.
+    async fn export_all(
         &self,
         invocation: &Invocation<'_>,
         registries: &BTreeMap<RegistryKey, SharedRegistry>,
         selections: &Selections,
-        (members, published): (&BTreeMap<usize, &Joined>, &BTreeMap<usize, Published>),
-        reports: &mut BTreeMap<usize, MultiClusterReport>,
+        (members, mut early): (&Members, BTreeMap<usize, oneshot::Sender<Early>>),
+    ) -> Vec<(usize, Result<Option<Published>, NotPublished>)> {
+        let exports = selections.iter().filter_map(|(index, selection)| {
+            let joined = members.get(&index)?.as_ref().ok()?;
+            let cluster = (&self.settings.clusters[index], joined);
+            let registry = &registries[&self.clients.registry_of(cluster.0)];
+            let early = early.remove(&index)?;
+            Some(async move {
+                let export = invocation.export(cluster, registry, selection, early);
+                (index, Box::pin(export).await)
+            })
+        });
+        let exports: Vec<_> = exports.collect();
+        stream::iter(exports).buffer_unordered(CONCURRENT_CLUSTERS).collect().await
+    }
+
+    /// Writes the conditions of the exports and the notes of the guard, and adds them and the imports to the reports.
+    /// Returns the lines of the notes.
+    async fn report_imports(
+        &self,
+        invocation: &Invocation<'_>,
+        registries: &BTreeMap<RegistryKey, SharedRegistry>,
+        (members, published): (&Members, &BTreeMap<usize, Published>),
+        (imports, reports): (Imports, &mut BTreeMap<usize, MultiClusterReport>),
     ) -> BTreeMap<usize, ClusterReport> {
         let mut noted = BTreeMap::new();
-        let Some(all) = selections.all() else { return noted };
-        let mut overlays: BTreeMap<ClustersetKey, BTreeMap<ClusterId, Overlay>> = BTreeMap::new();
-        let mut read: BTreeMap<ClustersetKey, BTreeSet<ClusterId>> = BTreeMap::new();
-        for (index, published) in published {
-            let Some(joined) = members.get(index) else { continue };
+        let Imports { sets, mut imported } = imports;
+        for (index, joined) in members {
+            let Ok(joined) = joined else { continue };
+            let report = reports.entry(*index).or_default();
             let key = self.clusterset(*index, joined);
-            read.entry(key.clone()).or_default().insert(joined.member.cluster.clone());
-            // While the guard holds a loss of exports, the imports follow Cloud Map, where they still stand.
-            if !published.is_held() {
-                overlays.entry(key).or_default().extend([joined.overlay(published)]);
-            }
-        }
-        let none = BTreeMap::new();
-        let selected: BTreeSet<usize> = selections.iter().map(|(index, _)| index).collect();
-        let imports = members.iter().map(|(index, joined)| {
-            let (index, joined) = (*index, *joined);
-            let key = self.clusterset(index, joined);
-            let overlay = overlays.get(&key).unwrap_or(&none);
-            let registry = registries.get(&key.0);
-            let (selection, published) = ((&all, selected.contains(&index)), published.get(&index));
-            let lifetimes = invocation.lifetimes(read.get(&key).cloned().unwrap_or_default());
-            async move {
-                let known = registry?.read_clusterset(&key.1, selection.0.names()).await;
-                let known = match known {
-                    Ok(known) => known,
-                    Err(error) => return Some((index, Err(chain(&error)))),
-                };
-                let allows = |namespace: &str, it| invocation.allows(joined, namespace, it);
-                let rules = (&lifetimes, &allows as Allows<'_>);
-                let members = ClustersetMembers::new(&known, &key.1, overlay, rules);
-                if !selection.1 && joined.is_new(&members) {
-                    return None;
-                }
-                let imported = invocation.import(joined, &members, selection).await;
-                let cluster = &self.settings.clusters[index];
-                let noted = invocation.note(cluster, (joined, imported.as_ref()), registry?).await;
-                let lines = match published {
-                    Some(published) => {
-                        let merged = (&members, imported.as_ref());
-                        invocation.write_conditions(joined, published, merged).await
-                    }
-                    None => Default::default(),
-                };
-                let is_whole = *selection.0 == Selection::Everything;
-                let stale = members.stale().iter().filter(|_| is_whole);
-                let stale = stale.map(StaleCluster::from).collect();
-                Some((index, Ok(MemberRun { imported, noted, lines, stale })))
-            }
-        });
-        let imports = stream::iter(imports).buffer_unordered(CONCURRENT_CLUSTERS);
-        let imports: Vec<_> = imports.filter_map(|it| async { it }).collect().await;
-        for (index, imported) in imports {
-            let report = reports.entry(index).or_default();
-            match imported {
-                Ok(run) => {
-                    (report.conflicts, report.held_back) = run.lines;
-                    report.stale = run.stale;
-                    if let Some(imported) = run.imported {
-                        report.add_imports(imported);
-                    }
-                    match run.noted {
-                        Ok(None) => {}
-                        Ok(Some(lines)) => {
-                            log::lines(&lines, invocation.mode);
-                            noted.insert(index, lines);
-                        }
-                        Err(obstacle) => report.obstacles.push(obstacle),
-                    }
-                }
-                Err(detail) => {
+            let (Some(set), Some(registry)) = (sets.get(&key), registries.get(&key.0)) else {
+                continue;
+            };
+            let known = match set.members(invocation) {
+                Some(Ok(known)) => known,
+                Some(Err(detail)) => {
                     let reason = "Unreadable".into();
+                    let detail = detail.clone();
                     report.obstacles.push(Obstacle { reason, detail, failed: true });
+                    continue;
                 }
+                None => continue,
+            };
+            let imported = imported.remove(index);
+            if let Some(published) = published.get(index) {
+                let merged = (&known, imported.as_ref());
+                (report.conflicts, report.held_back) =
+                    invocation.write_conditions(joined, published, merged).await;
+            }
+            let is_whole = joined.selection == Selection::Everything;
+            report.stale =
+                known.stale().iter().filter(|_| is_whole).map(StaleCluster::from).collect();
+            let cluster = &self.settings.clusters[*index];
+            match invocation.note(cluster, (joined, imported.as_ref()), registry).await {
+                Ok(None) => {}
+                Ok(Some(lines)) => {
+                    log::lines(&lines, invocation.mode);
+                    noted.insert(*index, lines);
+                }
+                Err(obstacle) => report.obstacles.push(obstacle),
+            }
+            if let Some(imported) = imported {
+                report.add_imports(imported);
             }
         }
         noted
     }
 
-    fn clusterset(&self, index: usize, joined: &Joined) -> ClustersetKey {
+    pub(super) fn clusterset(&self, index: usize, joined: &Joined) -> ClustersetKey {
         let registry = self.clients.registry_of(&self.settings.clusters[index]);
         (registry, joined.member.clusterset.clone())
     }

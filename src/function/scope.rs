@@ -9,7 +9,12 @@ use crate::model::{Selection, ServiceRef};
 
 /// The selected Services by the cluster's index in the settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Selections(BTreeMap<usize, Selection>);
+pub struct Selections {
+    /// To be synced.
+    synced: BTreeMap<usize, Selection>,
+    /// To be imported only: another invocation synced their exports.
+    imported: BTreeMap<usize, Selection>,
+}
 
 /// The error of a scope with an unknown or ambiguous cluster.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -45,16 +50,17 @@ impl UnknownCluster {
 
 impl Selections {
     pub fn everything(clusters: &Configured<'_>) -> Self {
-        Self(clusters.indexes().map(|index| (index, Selection::Everything)).collect())
+        let synced = clusters.indexes().map(|index| (index, Selection::Everything)).collect();
+        Self { synced, imported: BTreeMap::new() }
     }
 
-    /// The Services selected in any cluster; `None` if no cluster is selected.
+    /// The Services to sync in any cluster; `None` if no cluster is to be synced.
     pub fn all(&self) -> Option<Selection> {
-        self.0.values().cloned().reduce(Selection::union)
+        self.synced.values().cloned().reduce(Selection::union)
     }
 
     pub fn is_everything(&self, clusters: &Configured<'_>) -> bool {
-        *self == Self::everything(clusters)
+        self.synced == Self::everything(clusters).synced
     }
 
     /// Resolves a scope to configured clusters and their Services.
@@ -70,7 +76,11 @@ impl Selections {
         };
         if clusters.can_be_one(&indexes) {
             let selection = selection(scope);
-            return Ok(Self(indexes.into_iter().map(|it| (it, selection.clone())).collect()));
+            let selected = indexes.into_iter().map(|it| (it, selection.clone())).collect();
+            return Ok(match scope.import_only {
+                true => Self { imported: selected, ..Self::default() },
+                false => Self { synced: selected, ..Self::default() },
+            });
         }
         Err(match &scope.cluster {
             ClusterName::Named(_) if indexes.is_empty() => {
@@ -83,20 +93,33 @@ impl Selections {
 
     #[must_use]
     pub fn union(mut self, other: &Self) -> Self {
-        for (index, selection) in &other.0 {
-            let selection = match self.0.remove(index) {
-                Some(present) => present.union(selection.clone()),
-                None => selection.clone(),
-            };
-            self.0.insert(*index, selection);
+        for (index, selection) in &other.synced {
+            add(&mut self.synced, *index, selection);
+        }
+        for (index, selection) in &other.imported {
+            add(&mut self.imported, *index, selection);
         }
         self
     }
 
-    /// Each cluster's index in the settings with its selection.
+    /// The index in the settings of each cluster to sync, with its selection.
     pub fn iter(&self) -> impl Iterator<Item = (usize, &Selection)> {
-        self.0.iter().map(|(index, selection)| (*index, selection))
+        self.synced.iter().map(|(index, selection)| (*index, selection))
     }
+
+    /// The same of each cluster that only imports.
+    pub fn imported(&self) -> impl Iterator<Item = (usize, &Selection)> {
+        self.imported.iter().map(|(index, selection)| (*index, selection))
+    }
+}
+
+/// Adds Services of a cluster.
+pub fn add(all: &mut BTreeMap<usize, Selection>, index: usize, more: &Selection) {
+    let selection = match all.remove(&index) {
+        Some(present) => present.union(more.clone()),
+        None => more.clone(),
+    };
+    all.insert(index, selection);
 }
 
 fn selection(scope: &Scope) -> Selection {
@@ -122,7 +145,8 @@ mod tests {
     }
 
     fn scope(cluster: ClusterName) -> Scope {
-        Scope { cluster, namespace: Some("shop".into()), service: None, continuation: None }
+        let (namespace, service) = (Some("shop".to_owned()), Some("web".to_owned()));
+        Scope { cluster, namespace, service, ..Scope::every() }
     }
 
     fn indexes(result: Result<Selections, UnknownCluster>) -> Result<Vec<usize>, &'static str> {
@@ -149,6 +173,21 @@ mod tests {
             let configured = Configured::new(&clusters, &BTreeMap::new(), |_, _| true);
             assert_eq!(indexes(Selections::resolve(&scope(cluster), &configured)), expected);
         }
+    }
+
+    #[test]
+    fn scope_of_an_import_syncs_no_cluster() {
+        let clusters = clusters("blue,green");
+        let configured = Configured::new(&clusters, &BTreeMap::new(), |_, _| true);
+        let green = || scope(ClusterName::Named("green".to_owned()));
+        let import = Scope { import_only: true, ..green() };
+        let resolve = |scope: &Scope| Selections::resolve(scope, &configured).expect("configured");
+        let import = resolve(&import);
+        assert_eq!((import.iter().count(), import.all()), (0, None));
+        let both = import.union(&resolve(&green()));
+        assert_eq!((both.iter().count(), both.imported().count()), (1, 1));
+        let all = Selections::everything(&configured);
+        assert!(all.union(&both).is_everything(&configured));
     }
 
     #[test]

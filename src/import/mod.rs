@@ -37,7 +37,7 @@ use observe::Objects;
 use one::{Import, One};
 use plan::{HeldBack, NamespaceState, OwnerLabel, Read, Reason, Tally};
 use read::Unexpected;
-use sources::Members;
+use sources::{Allows, Members};
 
 /// The number of imports that are written at once. The API server limits each user's requests.
 const SIDE_BY_SIDE: usize = 16;
@@ -58,6 +58,8 @@ pub struct Importing<'a> {
     pub writes: bool,
     /// The guard against mass deletion.
     pub guard: Run<'a>,
+    /// Whether an address may be imported.
+    pub allows: Allows<'a>,
     pub now: Timestamp,
     pub deadline: Deadline,
 }
@@ -144,7 +146,7 @@ impl Importing<'_> {
         is_unfamiliar: bool,
     ) -> Result<Import<'a>, Unexpected> {
         let present = self.objects.present(&name)?;
-        let mut exports = members.known(&name, self.arn);
+        let mut exports = members.known(&name, (self.arn, self.allows));
         if is_unfamiliar {
             exports.sources = members.own_reads_only(exports.sources);
         }

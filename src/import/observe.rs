@@ -51,7 +51,7 @@ impl Objects {
         Ok(objects)
     }
 
-    /// The objects of one name.
+    /// The objects of one name, by three reads if there is an import.
     ///
     /// # Errors
     /// Returns an error if one of them could not be read.
@@ -60,18 +60,22 @@ impl Objects {
         let derived = id::derived_service(service);
         let named = |resource, name| Named { resource, namespace, name };
         let selector = format!("{MANAGED_BY_US},{SERVICE_NAME}={name}");
-        let (import, service_object, slices, found, declares) = tokio::try_join!(
+        let (import, service_object, slices, declares) = tokio::try_join!(
             kubernetes.object(named(Resource::ServiceImports, name)),
             kubernetes.object(named(Resource::Services, &derived)),
             kubernetes.objects_in(Resource::EndpointSlices, namespace, &selector),
-            kubernetes.namespace(namespace),
             kubernetes.declares_slice_objects(),
         )?;
         let mut objects = Self { declares_slice_objects: declares, ..Self::default() };
+        // A namespace with an import exists. If it is terminating, the API server refuses what would be created there.
+        let state = match &import {
+            Some(_) => Some(NamespaceState::Active),
+            None => kubernetes.namespace(namespace).await?.as_ref().map(state_of),
+        };
+        objects.namespaces.extend(state.map(|state| (namespace.clone(), state)));
         objects.imports.extend(import.map(|it| (service.clone(), it)));
         objects.add_services(service_object);
         objects.add_slices(slices);
-        objects.namespaces.extend(found.iter().map(|it| (namespace.clone(), state_of(it))));
         Ok(objects)
     }
 

@@ -45,13 +45,14 @@ pub struct Members<'a> {
     registry: &'a Registry,
     clusterset: &'a ClustersetId,
     overlay: &'a BTreeMap<ClusterId, Overlay>,
-    allows: Allows<'a>,
     /// The members that were not heard of for long.
     stale: Vec<Stale>,
     /// The records of each member, as Cloud Map has them.
     records: BTreeMap<ClusterId, Records>,
     /// The Cloud Map services of each name.
     places: BTreeMap<ServiceRef, Vec<&'a ServiceKey>>,
+    /// Whether these are all members: else one may have joined meanwhile.
+    is_complete: bool,
 }
 
 /// Instances of one name, with their ids.
@@ -68,11 +69,12 @@ pub struct Known {
 }
 
 impl<'a> Members<'a> {
+    /// With all members, unless [`Self::may_lack_members`].
     pub fn new(
         registry: &'a Registry,
         clusterset: &'a ClustersetId,
         overlay: &'a BTreeMap<ClusterId, Overlay>,
-        (lifetimes, allows): (&Lifetimes, Allows<'a>),
+        lifetimes: &Lifetimes,
     ) -> Self {
         let mut records: BTreeMap<ClusterId, Records> = BTreeMap::new();
         let mut places = BTreeMap::<_, Vec<_>>::new();
@@ -91,7 +93,13 @@ impl<'a> Members<'a> {
             Stale::of(cluster, records.cluster.as_ref()?, lifetimes)
         });
         let stale = stale.collect();
-        Self { registry, clusterset, overlay, allows, stale, records, places }
+        Self { registry, clusterset, overlay, stale, records, places, is_complete: true }
+    }
+
+    /// The same from a list of members that was read before this invocation.
+    #[must_use]
+    pub fn may_lack_members(self) -> Self {
+        Self { is_complete: false, ..self }
     }
 
     /// Whether this invocation read the exports of a cluster itself.
@@ -135,7 +143,7 @@ impl<'a> Members<'a> {
     }
 
     /// The exports of one name, for an importing cluster.
-    pub fn known(&self, name: &ServiceRef, importer: &ClusterArn) -> Known {
+    pub fn known(&self, name: &ServiceRef, (importer, allows): (&ClusterArn, Allows<'_>)) -> Known {
         let instances = self.instances(name);
         let is_read = instances.is_some();
         let (instances, skipped) = instances.unwrap_or_default();
@@ -154,7 +162,7 @@ impl<'a> Members<'a> {
         let exports: Vec<Export> =
             read.filter_map(|it| it.export.as_ref().map(|(export, _)| export.clone())).collect();
         let merged = merge(name, &exports);
-        let mut left_out = LeftOut::new(skipped, |address| (self.allows)(&name.namespace, address));
+        let mut left_out = LeftOut::new(skipped, |address| allows(&name.namespace, address));
         let by_cluster = members.into_iter().map(|(cluster, of_member)| {
             let read = of_member.map_or(Read::Unread, |of_member| {
                 let of_member = left_out.filter(&cluster, of_member);
@@ -165,7 +173,7 @@ impl<'a> Members<'a> {
         let mut by_cluster = by_cluster.collect();
         let expired = self.stale.iter().filter(|stale| stale.is_expired);
         expiry::leave(&mut by_cluster, &expired.map(|stale| stale.cluster.clone()).collect());
-        let sources = Sources { by_cluster, is_complete: is_read };
+        let sources = Sources { by_cluster, is_complete: is_read && self.is_complete };
         Known { merged, exports, sources, left_out: left_out.reasons() }
     }
 
@@ -202,6 +210,11 @@ impl<'a> Members<'a> {
         }
         let own: Vec<&(&String, ExportInstance)> =
             instances.iter().filter(|(_, it)| it.cluster == *cluster).collect();
+        // Its record may have been written since the members were listed.
+        let is_new = !self.is_complete && !self.records.contains_key(cluster);
+        if is_new && own.iter().any(|(_, it)| it.is_marked) {
+            return None;
+        }
         let arn = records.exports.get(name).map(|record| record.owner.cluster.clone());
         let export = match records.exports.get(name) {
             Some(record) => Some(record.export.clone()),

@@ -1,8 +1,13 @@
 //! Reads the `ClusterProperty` objects of a cluster (KEP-2149), which state its id and its clusterset.
 
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
 use kube::api::GetParams;
 use kube::core::Request;
 use serde::Deserialize;
+use tokio::time::Instant;
 
 use super::object::FromObject;
 use super::{Error, Kubernetes};
@@ -20,6 +25,12 @@ struct PropertySpec {
     value: String,
 }
 
+/// The values of properties by name, each with the time of its read.
+pub(super) type Properties = Mutex<BTreeMap<String, (Instant, Option<String>)>>;
+
+/// A cluster keeps its id for life, so a sync of single Services does not read it again for this time.
+const STANDS: Duration = Duration::from_mins(1);
+
 impl Kubernetes {
     /// The value of a `ClusterProperty`; `None` if there is none of this name, or no such API. The server must have been
     /// asked for the Multi-Cluster Services API before ([`Self::serves_multi_cluster`]).
@@ -27,11 +38,30 @@ impl Kubernetes {
     /// # Errors
     /// Returns an error on any other answer.
     pub async fn cluster_property(&self, name: &str) -> Result<Option<String>, Error> {
+        let read = Instant::now();
         let mut versions = VERSIONS.into_iter();
-        match versions.find(|version| self.serves_beside(version)) {
-            Some(version) => self.property(version, name).await,
-            None => Ok(None),
+        let value = match versions.find(|version| self.serves_beside(version)) {
+            Some(version) => self.property(version, name).await?,
+            None => None,
+        };
+        self.properties().insert(name.to_owned(), (read, value.clone()));
+        Ok(value)
+    }
+
+    /// The same, as it was a moment ago if it was read then.
+    ///
+    /// # Errors
+    /// As [`Self::cluster_property`].
+    pub async fn recent_cluster_property(&self, name: &str) -> Result<Option<String>, Error> {
+        let known = self.properties().get(name).cloned();
+        match known.filter(|(read, _)| read.elapsed() < STANDS) {
+            Some((_, value)) => Ok(value),
+            None => self.cluster_property(name).await,
         }
+    }
+
+    fn properties(&self) -> MutexGuard<'_, BTreeMap<String, (Instant, Option<String>)>> {
+        self.properties.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn property(&self, version: &str, name: &str) -> Result<Option<String>, Error> {

@@ -1,6 +1,7 @@
 //! The Kubernetes API of one cluster. [`mod@connect`] makes a client that signs its own tokens. [`read`] lists Services
 //! and their endpoints completely or fails; `serves` finds the API of the endpoints. [`annotation`] and [`desired`]
-//! convert them into the input of the plan; `exports` and `exported` do both for exports. `events` creates Events about changes that are held back.
+//! convert them into the input of the plan; `exports`, `exported` and `exported_endpoints` do both for exports. `events`
+//! creates Events about changes that are held back.
 
 pub mod access;
 pub mod annotation;
@@ -11,6 +12,7 @@ mod endpoints;
 mod events;
 mod export_object;
 mod exported;
+mod exported_endpoints;
 mod exports;
 mod list;
 pub mod object;

@@ -13,9 +13,11 @@ use kube::core::{Request, Status};
 use tokio::sync::OnceCell;
 
 use super::Error;
+use super::cluster_property::Properties;
 use super::events::RecentEvents;
 use super::list::{List, list_all};
 use super::object::{EndpointSlice, FromObject, Service};
+use super::resource::Resource;
 use super::serves::Serves;
 use super::service_families::ServiceFamilies;
 use crate::model::ServiceRef;
@@ -43,6 +45,7 @@ pub struct Kubernetes {
     /// Set if the CRD of ServiceImports has `status.endpointSliceObjects`.
     pub(super) slice_objects: Arc<OnceCell<()>>,
     pub(super) families: Arc<ServiceFamilies>,
+    pub(super) properties: Arc<Properties>,
 }
 
 /// The endpoints of one Service, as the API server stores them.
@@ -55,8 +58,8 @@ pub enum Endpoints {
 
 impl Kubernetes {
     pub fn new(client: Client) -> Self {
-        let (recent_events, serves, slice_objects, families) = Default::default();
-        Self { client, recent_events, serves, slice_objects, families }
+        let (recent_events, serves, slice_objects, families, properties) = Default::default();
+        Self { client, recent_events, serves, slice_objects, families, properties }
     }
 
     /// Every headless Service of the cluster, annotated or not.
@@ -144,11 +147,20 @@ impl Kubernetes {
         &self,
         services: &BTreeSet<ServiceRef>,
     ) -> Result<BTreeMap<ServiceRef, Endpoints>, Error> {
+        self.endpoints_by(services, slice_lists(services)).await
+    }
+
+    /// The same by lists of slices that contain all of them.
+    pub(super) async fn endpoints_by(
+        &self,
+        services: &BTreeSet<ServiceRef>,
+        lists: Vec<SliceList>,
+    ) -> Result<BTreeMap<ServiceRef, Endpoints>, Error> {
         if self.serves.lacks_slices() {
             return self.read_core_endpoints(services).await;
         }
-        let lists = stream::iter(slice_selectors(services))
-            .map(|(namespace, selector)| self.list_slices(services, namespace, selector))
+        let lists = stream::iter(lists)
+            .map(|list| self.list_slices(services, list))
             .buffer_unordered(CONCURRENCY);
         match lists.try_collect::<Vec<_>>().await {
             Ok(slices) => Ok(group_by_service(services, slices.into_iter().flatten())),
@@ -163,12 +175,16 @@ impl Kubernetes {
     async fn list_slices(
         &self,
         services: &BTreeSet<ServiceRef>,
-        namespace: String,
-        selector: String,
+        SliceList { namespace, selector }: SliceList,
     ) -> Result<Vec<(ServiceRef, EndpointSlice)>, Error> {
-        let path = format!("/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices");
+        let (path, name) = match &namespace {
+            Some(namespace) => (
+                Resource::EndpointSlices.path_in(namespace),
+                format!("the EndpointSlices in {namespace}"),
+            ),
+            None => (Resource::EndpointSlices.path(), "the EndpointSlices".to_owned()),
+        };
         let params = ListParams::default().labels(&selector);
-        let name = format!("the EndpointSlices in {namespace}");
         let list = List { path: &path, params, page: SLICES_PER_PAGE, name: &name };
         let keep = |mut slice: EndpointSlice| {
             let name = slice.metadata.labels.remove(SERVICE_NAME).unwrap_or_default();
@@ -209,8 +225,17 @@ fn without_labels(mut service: Service) -> Service {
     service
 }
 
-/// The lists of slices to read: a namespace and a label selector each.
-fn slice_selectors(services: &BTreeSet<ServiceRef>) -> Vec<(String, String)> {
+/// A list of slices to read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct SliceList {
+    /// `None`: all namespaces.
+    pub(super) namespace: Option<String>,
+    /// The label selector.
+    pub(super) selector: String,
+}
+
+/// The lists of slices to read, one for each namespace.
+fn slice_lists(services: &BTreeSet<ServiceRef>) -> Vec<SliceList> {
     let mut names: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for service in services {
         names.entry(&service.namespace).or_default().push(&service.name);
@@ -220,7 +245,11 @@ fn slice_selectors(services: &BTreeSet<ServiceRef>) -> Vec<(String, String)> {
         names if names.len() <= MAX_NAMED => format!("{SERVICE_NAME} in ({})", names.join(",")),
         _ => SERVICE_NAME.to_owned(),
     };
-    names.into_iter().map(|(namespace, names)| (namespace.to_owned(), selector(names))).collect()
+    let list = |(namespace, names): (&str, Vec<&str>)| SliceList {
+        namespace: Some(namespace.to_owned()),
+        selector: selector(names),
+    };
+    names.into_iter().map(list).collect()
 }
 
 fn group_by_service(
@@ -242,8 +271,10 @@ mod tests {
     #[test]
     fn few_services_are_named_and_many_are_not() {
         let service = |index: usize| ServiceRef::new("shop", format!("web-{index:02}"));
-        let selectors = |count: usize| slice_selectors(&(0..count).map(service).collect());
-        let one = |text: &str| vec![("shop".to_owned(), text.to_owned())];
+        let selectors = |count: usize| slice_lists(&(0..count).map(service).collect());
+        let one = |text: &str| {
+            vec![SliceList { namespace: Some("shop".to_owned()), selector: text.to_owned() }]
+        };
         assert_eq!(selectors(1), one("kubernetes.io/service-name=web-00"));
         assert_eq!(selectors(2), one("kubernetes.io/service-name in (web-00,web-01)"));
         assert_eq!(selectors(MAX_NAMED + 1), one("kubernetes.io/service-name"));

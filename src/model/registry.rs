@@ -1,11 +1,11 @@
 //! The content of Cloud Map: namespaces, their services, and the instances in them. `cloud_map` reads it, and the plan
 //! compares it with the desired state of a cluster.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     Attributes, Capacity, CloudMapService, Namespace, NamespaceKind, NamespaceReference,
-    ServiceName, UnresolvedNamespace,
+    ServiceName, ServiceRef, UnresolvedNamespace,
 };
 
 /// The part of one account's Cloud Map in one Region that the function may read.
@@ -97,6 +97,18 @@ impl Registry {
         name: &ServiceName,
     ) -> Result<ServiceKey, UnresolvedNamespace> {
         Ok(ServiceKey::new(self.resolve(reference)?, name.as_str()))
+    }
+
+    /// The key of each Service's own name in the namespaces that are named like its Kubernetes namespace.
+    pub fn keys_named<'a>(
+        &'a self,
+        services: &'a BTreeSet<ServiceRef>,
+    ) -> impl Iterator<Item = ServiceKey> + 'a {
+        services.iter().flat_map(|service| {
+            let all = self.namespaces.values();
+            let named = all.filter(|namespace| namespace.name == service.namespace);
+            named.map(|namespace| ServiceKey::new(namespace, &service.name))
+        })
     }
 
     /// The attributes of an instance; `None` if it was not read.

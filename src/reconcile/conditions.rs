@@ -34,7 +34,8 @@ impl Invocation<'_> {
             let known;
             let merged = match imported.and_then(|imported| imported.merged.get(service)) {
                 None => {
-                    known = members.known(service, joined.arn()).merged;
+                    let allows = |namespace: &str, it| self.allows(joined, namespace, it);
+                    known = members.known(service, (joined.arn(), &allows)).merged;
                     known.as_ref()
                 }
                 merged => merged,

@@ -22,16 +22,6 @@ use crate::report::{
 };
 use crate::settings::Cluster;
 
-/// The imports of one member in a run.
-pub struct MemberRun {
-    pub imported: Option<Imported>,
-    /// The lines of the guard's note, if it has one, or the reason why it could not be written.
-    pub noted: Result<Option<ClusterReport>, Obstacle>,
-    /// The exports in conflict, and those held back.
-    pub lines: (Vec<ClustersetLine>, Vec<ClustersetLine>),
-    pub stale: Vec<StaleCluster>,
-}
-
 impl Invocation<'_> {
     /// Writes the guard's sighting of a loss of imports to the cluster's record, or removes it, if it changed.
     ///

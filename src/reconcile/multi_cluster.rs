@@ -1,6 +1,9 @@
 //! A cluster in its clusterset, in one invocation: it joins (who it is, and the objects of its imports), its exports are
 //! published, then those of all members are imported into it, and its exports get their `conditions`.
 
+use std::collections::BTreeSet;
+
+use tokio::sync::oneshot;
 use tokio::time::timeout_at;
 
 use super::Invocation;
@@ -16,16 +19,18 @@ use crate::import::plan::OwnerLabel;
 use crate::import::sources::{Members, Overlay};
 use crate::import::{Imported, Importing};
 use crate::model::clusterset::{ClusterId, Member};
-use crate::model::{ClusterArn, Flow, Owner, Selection};
+use crate::model::{ClusterArn, Desired, Flow, Owner, Selection, ServiceRef};
 use crate::publish::Options;
-use crate::publish::exports::{self, Exported};
+use crate::publish::exports::{self, Early, Exported};
 use crate::publish::observe::{self, SharedRegistry, Source, World};
-use crate::report::{Mode, MultiClusterReport, Obstacle};
+use crate::report::{ChangeResult, Mode, MultiClusterReport, Obstacle};
 use crate::settings::{Cluster, MultiCluster};
 
 /// A cluster that takes part in its clusterset.
 pub struct Joined {
     pub member: Member,
+    /// What it imports in this run: the objects of these names were read.
+    pub selection: Selection,
     multi_cluster: MultiCluster,
     pub(super) connection: Connection,
     owner: OwnerLabel,
@@ -74,10 +79,14 @@ impl Invocation<'_> {
             });
         }
         let settings = &cluster.membership;
-        let properties = tokio::try_join!(
-            kubernetes.cluster_property(CLUSTER_PROPERTY),
-            kubernetes.cluster_property(CLUSTERSET_PROPERTY),
-        );
+        let property = |name| async move {
+            match selection.names() {
+                Some(_) => kubernetes.recent_cluster_property(name).await,
+                None => kubernetes.cluster_property(name).await,
+            }
+        };
+        let properties =
+            tokio::try_join!(property(CLUSTER_PROPERTY), property(CLUSTERSET_PROPERTY));
         let (of_cluster, clusterset) = properties.map_err(failed)?;
         let stated = Stated { cluster: of_cluster, clusterset };
         let (cluster_id, clusterset) = (settings.cluster_id.as_ref(), settings.clusterset.as_ref());
@@ -105,19 +114,20 @@ impl Invocation<'_> {
             Some(_) => DerivedOfAws::read(kubernetes, &owner).await.map_err(failed)?,
             None => DerivedOfAws::default(),
         };
-        Ok(Joined { member, multi_cluster, connection, owner, objects, of_aws })
+        let selection = selection.clone();
+        Ok(Joined { member, selection, multi_cluster, connection, owner, objects, of_aws })
     }
 
-    /// Publishes the exports of a cluster, or adopts them.
+    /// Publishes the exports of a cluster, and tells before what others may import; or adopts them.
     ///
     /// # Errors
     /// Returns the reason if nothing was published.
     pub async fn export(
         &self,
-        cluster: &Cluster,
-        joined: &Joined,
+        (cluster, joined): (&Cluster, &Joined),
         registry: &SharedRegistry,
         selection: &Selection,
+        early: oneshot::Sender<Early>,
     ) -> Result<Option<Published>, NotPublished> {
         if !joined.multi_cluster.exports() {
             return Ok(None);
@@ -133,13 +143,26 @@ impl Invocation<'_> {
         let member = (&joined.member, has_imports);
         let published = match self.adoption {
             Some(_) => exports::adopt(&world, member, options).await,
-            None => exports::publish(&world, member, selection, options).await,
+            None => exports::publish(&world, member, selection, options, early).await,
         };
         match published {
             Ok(Ok(exported)) => Ok(Some(Published { exported })),
             Ok(Err(refused)) => Err(NotPublished::from(refused)),
             Err(error) => Err(NotPublished { obstacle: unread(&error), leaves_the_cluster: false }),
         }
+    }
+
+    /// Publishes the exports of a cluster, or plans it, while no other cluster waits for them.
+    ///
+    /// # Errors
+    /// Returns the reason if nothing was published.
+    pub async fn export_alone(
+        &self,
+        cluster: (&Cluster, &Joined),
+        registry: &SharedRegistry,
+        selection: &Selection,
+    ) -> Result<Option<Published>, NotPublished> {
+        self.export(cluster, registry, selection, oneshot::channel().0).await
     }
 
     pub(crate) fn exporting<'w>(
@@ -159,8 +182,10 @@ impl Invocation<'_> {
         &self,
         joined: &Joined,
         members: &Members<'_>,
-        (selection, is_selected): (&Selection, bool),
+        is_selected: bool,
     ) -> Option<Imported> {
+        let selection = &joined.selection;
+        let allows = |namespace: &str, address| self.allows(joined, namespace, address);
         let objects = joined.objects.as_ref()?;
         let extent = match selection {
             Selection::Everything if self.confirmed && is_selected => Extent::Confirmed,
@@ -185,10 +210,11 @@ impl Invocation<'_> {
             takes_over: self.adoption.is_some(),
             writes: self.mode == Mode::Sync,
             guard,
+            allows: &allows,
             now: self.now,
             deadline: self.deadline,
         };
-        Some(importing.run(members, selection).await)
+        Some(importing.run(members, &joined.selection).await)
     }
 }
 
@@ -198,13 +224,20 @@ impl Published {
         self.exported.report.is_complete()
     }
 
+    /// The exports of which something was changed in Cloud Map.
+    pub fn changed(&self) -> BTreeSet<ServiceRef> {
+        let changes = self.exported.report.services.iter().flat_map(|service| &service.changes);
+        let changed = changes.filter(|line| line.result == ChangeResult::Applied);
+        changed.map(|line| line.service.clone()).collect()
+    }
+
     /// Whether the guard holds a loss of exports.
     pub fn is_held(&self) -> bool {
         self.exported.report.guard.as_ref().is_some_and(|guard| guard.state.holds())
     }
 
     /// Whether the guard let a large loss of exports pass.
-    fn let_pass(&self) -> bool {
+    pub fn let_pass(&self) -> bool {
         self.exported.report.guard.as_ref().is_some_and(|guard| !guard.state.holds())
     }
 }
@@ -234,11 +267,14 @@ impl Joined {
         self.objects.as_ref().map(|objects| objects.count_imports(&self.owner))
     }
 
+    /// Whether it has a record of its own in Cloud Map, on which its imports rest.
+    pub fn needs_own_record(&self) -> bool {
+        self.objects.is_some() && self.multi_cluster.exports()
+    }
+
     /// The exports of this cluster, in place of what Cloud Map says of it.
-    pub fn overlay(&self, published: &Published) -> (ClusterId, Overlay) {
+    pub fn overlay(&self, desired: Desired, let_pass: bool) -> (ClusterId, Overlay) {
         let arn = self.connection.cluster.arn.clone();
-        let desired = published.exported.desired.clone();
-        let let_pass = published.let_pass();
         (self.member.cluster.clone(), Overlay { arn, desired, let_pass })
     }
 

@@ -17,6 +17,8 @@ pub struct Unfinished {
     undone: BTreeSet<ServiceRef>,
     /// The Services with instances that the guard kept.
     held: BTreeSet<ServiceRef>,
+    /// Whether a change of an import failed, or a read that imports rest on.
+    imports: bool,
 }
 
 impl Unfinished {
@@ -26,7 +28,8 @@ impl Unfinished {
         let guard = report.guard.iter().chain(of_imports).filter(|guard| guard.holds());
         let held = guard.flat_map(|guard| &guard.services).map(|it| it.service.clone());
         let held = held.collect();
-        let mut open = Self { unread: report.error.is_some(), held, ..Self::default() };
+        let imports = report.multi_cluster.as_ref().is_some_and(|it| it.open() > 0);
+        let mut open = Self { unread: report.error.is_some(), held, imports, ..Self::default() };
         for service in &report.services {
             open.unread |= service.unreadable.is_some();
             let held_back = service.held_back.iter().filter(|line| line.failed);
@@ -55,6 +58,11 @@ impl Unfinished {
     /// Marks the undone work of the selected Services as requeued.
     pub fn requeue(&mut self, selection: &Selection) {
         self.undone.retain(|service| !selection.contains(service));
+    }
+
+    /// Whether no import is left that a retry can complete.
+    pub fn is_imported(&self) -> bool {
+        !self.imports
     }
 
     /// Whether no work that a retry can complete is left for the selected Services.

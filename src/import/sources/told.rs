@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Known, Members, Overlay};
+use super::{Allows, Known, Members, Overlay};
 use crate::clusterset::attributes::{self, ExportInstance, Skipped};
 use crate::clusterset::endpoints::endpoints_of;
 use crate::clusterset::merge::{Merged, served_port, served_ports};
@@ -71,11 +71,11 @@ impl Members<'_> {
     pub fn candidates(
         &self,
         name: &ServiceRef,
-        known: &Known,
+        (known, allows): (&Known, Allows<'_>),
         families: &[Family],
     ) -> Vec<Candidate> {
         let mut all = Candidates::new();
-        let told = Told { members: self, name, known, families };
+        let told = Told { members: self, name, known, allows, families };
         for (cluster, overlay) in self.overlay {
             told.add_overlay(&mut all, (cluster, overlay));
         }
@@ -111,6 +111,7 @@ struct Told<'a> {
     members: &'a Members<'a>,
     name: &'a ServiceRef,
     known: &'a Known,
+    allows: Allows<'a>,
     families: &'a [Family],
 }
 
@@ -181,7 +182,7 @@ impl Told<'_> {
     /// The reason why an endpoint that its member exports, with one of its ports, is not in the import.
     fn refusal(&self, export: &Export, endpoint: &ExportedEndpoint) -> Option<Absent> {
         let Merged { service, .. } = self.known.merged.as_ref()?;
-        if !(self.members.allows)(&self.name.namespace, endpoint.address) {
+        if !(self.allows)(&self.name.namespace, endpoint.address) {
             return Some(Absent::NotAllowed);
         }
         if self.members.stale.iter().any(|it| it.is_expired && it.cluster == export.cluster)

@@ -35,7 +35,7 @@ pub async fn adopt(
 ) -> Result<Result<Exported, Refused>, observe::Error> {
     let read = async {
         let observed = Box::pin(world.observe(&Selection::Everything)).await?;
-        Ok::<_, observe::Error>((observed, world.observe_records(member).await?))
+        Ok::<_, observe::Error>((observed, world.observe_records(member, None).await?))
     };
     let read = timeout_at(options.deadline.stop(), read).await;
     let (observed, records) = read.map_err(|_| observe::Error::Deadline)??;

@@ -15,10 +15,11 @@ mod records;
 
 use std::collections::BTreeMap;
 
+use tokio::sync::oneshot;
 use tokio::time::timeout_at;
 
 use super::observe::{self, World};
-use super::plan::{Claimed, HeldBack, Observation, Reason};
+use super::plan::{Basis, Claimed, HeldBack, Judged, Leaving, Observation, Observed, Reason, plan};
 use super::{Options, Published, Task, carry_out};
 use crate::clusterset::conditions::ExportOutcome;
 use crate::model::clusterset::Member;
@@ -39,6 +40,29 @@ pub struct Exported {
     pub desired: Desired,
     /// The outcome of each export that the run is about.
     pub outcomes: BTreeMap<ServiceRef, ExportOutcome>,
+}
+
+impl Exported {
+    /// A run that is about no export.
+    fn none(world: &World<'_>, observed: &Observed) -> Self {
+        let cluster = world.owner.cluster.to_string();
+        Self {
+            report: ClusterReport { cluster, ..ClusterReport::default() },
+            claimed: Claimed::of(&observed.observation, Leaving::default()),
+            desired: Desired::default(),
+            outcomes: BTreeMap::new(),
+        }
+    }
+}
+
+/// What other clusters may import before the exports are published: they need not wait for Cloud Map's operations.
+pub enum Early {
+    /// The exports as they were read: the guard has nothing to decide.
+    Sure(Desired),
+    /// The guard may hold a loss, in the imports as in Cloud Map: its decision is in the report.
+    Unsure,
+    /// Nothing may be imported into the cluster either, since it belongs to AWS's controller.
+    Nothing,
 }
 
 /// The reason why nothing of a member is published.
@@ -92,8 +116,8 @@ impl Refused {
     }
 }
 
-/// Publishes the selected exports of a member, or plans it. A member that has imports, and no record here, is refused
-/// unless a person confirms it: this may not be its Cloud Map.
+/// Publishes the selected exports of a member, or plans it, and tells before what others may import. A member that has
+/// imports, and no record here, is refused unless a person confirms it: this may not be its Cloud Map.
 ///
 /// # Errors
 /// Returns an error if the cluster or the registry could not be read completely, and the reason if the member's id is
@@ -103,15 +127,25 @@ pub async fn publish(
     (member, has_imports): (&Member, bool),
     selection: &Selection,
     options: Options,
+    early: oneshot::Sender<Early>,
 ) -> Result<Result<Exported, Refused>, observe::Error> {
     let read = async {
         let observed = Box::pin(world.observe(selection)).await?;
-        Ok::<_, observe::Error>((observed, world.observe_records(member).await?))
+        if world.is_about_no_export(&observed, selection) {
+            return Ok((observed, None));
+        }
+        let records = world.observe_records(member, selection.names()).await?;
+        Ok::<_, observe::Error>((observed, Some(records)))
     };
     let read = timeout_at(options.deadline.stop(), read).await;
     let (observed, records) = read.map_err(|_| observe::Error::Deadline)??;
+    let Some(records) = records else {
+        tell(early, Early::Sure(Desired::default()));
+        return Ok(Ok(Exported::none(world, &observed)));
+    };
     let finalized = Finalized::of(&observed.observation.desired);
     if let Some(service) = finalized.as_ref().and_then(Finalized::first) {
+        tell(early, Early::Nothing);
         return Ok(Err(Refused::AnotherController(service.clone())));
     }
     let mut kept = match Kept::new(world, member, records) {
@@ -122,6 +156,7 @@ pub async fn publish(
         Err(refused) => return Ok(Err(refused)),
     };
     let observation = &observed.observation;
+    tell(early, Early::of(observed.basis()));
     let ended = kept.ended(&observed, selection);
     let taken_away = kept.take_away(&ended, options).await;
     let task = Task::Sync(world);
@@ -165,10 +200,26 @@ pub async fn note(
     text: Option<String>,
     options: Options,
 ) -> Result<ClusterReport, observe::Error> {
-    let read = timeout_at(options.deadline.stop(), world.observe_records(member)).await;
+    let read = timeout_at(options.deadline.stop(), world.observe_records(member, None)).await;
     let read = read.map_err(|_| observe::Error::Deadline)??;
     match Kept::new(world, member, read) {
         Ok(kept) if kept.has_cluster_record() => Ok(kept.note(text, options).await),
         _ => Ok(ClusterReport::default()),
+    }
+}
+
+fn tell(early: oneshot::Sender<Early>, exports: Early) {
+    // Without importers there is no receiver.
+    _ = early.send(exports);
+}
+
+impl Early {
+    fn of(basis: Basis<'_>) -> Self {
+        let plan = plan(basis);
+        if plan.guard.is_some() || Judged::of(basis, &plan).is_some() {
+            return Self::Unsure;
+        }
+        let Basis { observation, .. } = basis;
+        Self::Sure(allowed(observation.desired.clone(), observation, &plan.held_back))
     }
 }

@@ -1,5 +1,5 @@
 //! The memory of a process about one Cloud Map from one invocation to the next: its namespaces, the entries of its
-//! services, and the places where each Kubernetes Service has or had instances. It saves reads of lists, which are
+//! services, the places where each Kubernetes Service has or had instances, and the members of clustersets. It saves reads of lists, which are
 //! scarce (2 calls a second for services, one in 2 seconds for namespaces). No change rests on memory alone: instances
 //! are always read, and an entry that would be changed or is unknown is looked up again.
 
@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::model::{
-    CloudMapService, Namespace, Owner, Selection, ServiceKey, ServiceRef, SignedDuration, Timestamp,
+    Attributes, CloudMapService, Namespace, Owner, Selection, ServiceKey, ServiceRef,
+    SignedDuration, Timestamp,
 };
 
 /// Namespaces by id.
@@ -17,6 +18,9 @@ pub(super) type Services = BTreeMap<ServiceKey, CloudMapService>;
 
 /// Namespaces are not listed again for this time, unless there is a sign that they have changed.
 const NAMESPACES_STAND: SignedDuration = SignedDuration::from_mins(5);
+
+/// The members of a clusterset and their own records are not read again for this time by a sync of single Services.
+const MEMBERS_STAND: SignedDuration = SignedDuration::from_mins(1);
 
 /// After a full sync with nothing to hold, no hold by another process is expected for this time: nothing is held before
 /// the next full sync.
@@ -29,8 +33,10 @@ pub struct Memory(Mutex<Known>);
 #[derive(Debug, Default)]
 struct Known {
     namespaces: Option<(Timestamp, Namespaces)>,
-    /// By namespace id.
-    services: BTreeMap<String, Services>,
+    /// By namespace id, with the time of the list.
+    services: BTreeMap<String, (Timestamp, Services)>,
+    /// The record of each member about itself, by the Cloud Map service that it is in.
+    cluster_records: BTreeMap<ServiceKey, (Timestamp, Attributes)>,
     places: BTreeMap<Owner, BTreeMap<ServiceRef, BTreeSet<ServiceKey>>>,
     /// The ARNs of services that were seen with our marks or our tag.
     ours: BTreeSet<String>,
@@ -55,11 +61,39 @@ impl Memory {
 
     /// The entry of a service.
     pub(super) fn service(&self, key: &ServiceKey) -> Option<CloudMapService> {
-        self.known().services.get(&key.namespace)?.get(key).cloned()
+        self.known().services.get(&key.namespace)?.1.get(key).cloned()
     }
 
-    pub(super) fn keep_services(&self, namespace: &str, services: &Services) {
-        self.known().services.insert(namespace.to_owned(), services.clone());
+    pub(super) fn keep_services(&self, namespace: &str, services: &Services, now: Timestamp) {
+        self.known().services.insert(namespace.to_owned(), (now, services.clone()));
+    }
+
+    /// The services of a namespace, if they were listed recently. In one of records there is one for each member.
+    pub(super) fn recent_services(&self, namespace: &str, now: Timestamp) -> Option<Services> {
+        let known = self.known();
+        let (listed, services) = known.services.get(namespace)?;
+        (now.duration_since(*listed) < MEMBERS_STAND).then(|| services.clone())
+    }
+
+    /// The record of a member about itself, if it was read recently.
+    pub(super) fn cluster_record(&self, key: &ServiceKey, now: Timestamp) -> Option<Attributes> {
+        let known = self.known();
+        let (read, attributes) = known.cluster_records.get(key)?;
+        (now.duration_since(*read) < MEMBERS_STAND).then(|| attributes.clone())
+    }
+
+    /// Remembers whether a member has a record about itself.
+    pub(super) fn keep_cluster_record(
+        &self,
+        key: &ServiceKey,
+        record: Option<&Attributes>,
+        now: Timestamp,
+    ) {
+        let mut known = self.known();
+        match record {
+            Some(it) => _ = known.cluster_records.insert(key.clone(), (now, it.clone())),
+            None => _ = known.cluster_records.remove(key),
+        }
     }
 
     /// The places where the selected Services of a cluster have instances, as far as this process has seen; `None` if

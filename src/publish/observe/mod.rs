@@ -24,6 +24,7 @@ use crate::publish::plan::{self, Basis, Extent, Observation, Observed, Rules};
 
 pub use memory::Memory;
 use part::Part;
+pub use records::{Own, ReadClusterset};
 pub use registry::SharedRegistry;
 pub use source::Source;
 
@@ -57,6 +58,8 @@ pub struct World<'a> {
     /// Whether the guard lets a loss pass that it would hold.
     pub confirmed: bool,
     pub registry: &'a SharedRegistry,
+    /// Whether messages are also about Services without annotations, since the cluster may export them.
+    pub may_export: bool,
     /// The way in which all of Cloud Map is read.
     pub read_by: ReadBy,
 }
@@ -158,7 +161,8 @@ impl World<'_> {
         let annotated = &observation.desired.services;
         let wanted: BTreeSet<ServiceRef> =
             services.iter().filter(|service| annotated.contains_key(*service)).cloned().collect();
-        self.take_endpoints(observation, self.kubernetes.endpoints(&wanted).await?);
+        let read = self.source.read_endpoints(self.kubernetes, &wanted).await?;
+        self.take_endpoints(observation, read);
         Ok(())
     }
 

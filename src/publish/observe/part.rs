@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Error, World};
 use crate::kubernetes::Endpoints;
-use crate::model::{Registry, Selection, ServiceKey, ServiceRef};
+use crate::model::{Flow, Registry, Selection, ServiceKey, ServiceRef};
 use crate::publish::plan::{self, Basis, Holders, Observation, Observed};
 
 /// An observation, and the endpoints that were read for it already.
@@ -40,7 +40,7 @@ impl World<'_> {
         let can_exist = services.iter().filter(|service| service.can_exist()).cloned().collect();
         let (found, endpoints, known) = tokio::join!(
             self.source.selected(self.kubernetes, namespaces, services),
-            self.kubernetes.endpoints(&can_exist),
+            self.source.read_endpoints(self.kubernetes, &can_exist),
             self.registry.some_namespaces(),
         );
         let registry = Registry { namespaces: known?, ..Registry::default() };
@@ -48,7 +48,8 @@ impl World<'_> {
         let endpoints = endpoints?;
         let observation = self.observation(selection, desired, registry);
         let mut observed = self.reach(observation, selection).await?;
-        let asked = observed.affected.union(services).cloned().collect();
+        let mut asked: BTreeSet<ServiceRef> = observed.affected.union(services).cloned().collect();
+        asked.retain(|service| self.may_share_names(&observed.observation, service));
         if !plan::hold_names_exclusively(Basis { affected: &asked, ..observed.basis() }) {
             if places.is_none() {
                 return Ok(None);
@@ -60,6 +61,30 @@ impl World<'_> {
         Ok(Some(Part { observed, endpoints }))
     }
 
+    /// Whether the names of a Service may matter to other Services of the cluster. Each export has a name of its own.
+    fn may_share_names(&self, observation: &Observation, service: &ServiceRef) -> bool {
+        self.owner.flow == Flow::Annotations
+            && (!self.may_export || !self.is_unknown(observation, service))
+    }
+
+    /// Whether a Service claims nothing, and is known to have had no instance.
+    fn is_unknown(&self, observation: &Observation, service: &ServiceRef) -> bool {
+        let selection = Selection::service(service.clone());
+        let places = self.registry.memory().places(&self.owner, &selection);
+        observation.desired.claims(service).is_none() && places.is_some_and(|it| it.is_empty())
+    }
+
+    /// Whether no Service of a sync of single Services exports anything, and none is known to have done so.
+    pub fn is_about_no_export(&self, observed: &Observed, selection: &Selection) -> bool {
+        let observation = &observed.observation;
+        let is_unknown = |service: &ServiceRef| {
+            !observation.desired.exports.contains_key(service)
+                && self.is_unknown(observation, service)
+        };
+        selection.names().is_some_and(|names| names.iter().all(is_unknown))
+            && observed.affected.is_empty()
+    }
+
     /// Reads the services that the affected Services claim or were seen in, which may show that others are affected
     /// too.
     async fn reach(
@@ -68,12 +93,16 @@ impl World<'_> {
         selection: &Selection,
     ) -> Result<Observed, Error> {
         if plan::lacks_namespace(&observation) {
-            self.registry.look_for_namespaces(&mut observation.registry).await?;
+            self.look_for_namespaces(&mut observation).await?;
         }
         observation.expect_namespaces();
         let mut read = BTreeSet::new();
         let places = self.registry.memory().places(&self.owner, selection);
+        // A new process does not know in which services an ended export had instances.
+        let named = |flow| (flow == Flow::Exports).then_some(selection.names()).flatten();
+        let named = named(self.owner.flow).filter(|_| places.is_none());
         let mut keys: BTreeSet<ServiceKey> = places.unwrap_or_default();
+        keys.extend(named.into_iter().flat_map(|names| observation.registry.keys_named(names)));
         let mut observed = loop {
             let observed = Observed::new(observation, selection);
             keys.extend(observed.holders.claimed_by(&observed.affected).cloned());

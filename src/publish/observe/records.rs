@@ -1,26 +1,54 @@
-//! Observes the records of a member: the Cloud Map service in the namespace of its clusterset that has its id as name.
+//! Observes the records of a member: the Cloud Map service in the namespace of its clusterset that has its id as name;
+//! and the part of Cloud Map that an import rests on. A sync of a few Services reads single records: the members and
+//! their own records are remembered for a short time.
 
 use std::collections::BTreeSet;
 
+use futures_util::{StreamExt, stream};
+
+use super::memory::{Namespaces, Services};
 use super::registry::Failure;
 use super::{Error, SharedRegistry, World};
+use crate::cloud_map::SIDE_BY_SIDE;
+use crate::clusterset::id::{self, CLUSTER_RECORD};
 use crate::clusterset::record;
 use crate::model::clusterset::{ClustersetId, Member};
 use crate::model::{
-    Desired, Held, Namespace, NamespaceReference, Registry, ServiceKey, ServiceRef,
-    UnresolvedNamespace,
+    CloudMapService, Desired, Held, Namespace, NamespaceReference, Owner, Registry, ServiceKey,
+    ServiceRef, UnresolvedNamespace,
 };
 use crate::publish::plan::{Extent, Observation};
 
+/// With more names than this, all records of a member are listed: a page has a hundred.
+const FEW: usize = 8;
+
+/// The part of Cloud Map that an import rests on.
+pub struct ReadClusterset {
+    pub registry: Registry,
+    /// Whether the services of the records were listed in this invocation, so that no member is missing.
+    pub has_all_members: bool,
+}
+
+/// The clusters of this invocation, by their ids.
+#[derive(Clone, Copy)]
+pub struct Own<'a> {
+    /// Those whose exports were read in this invocation: of their records only those about themselves are needed.
+    pub overlaid: &'a BTreeSet<String>,
+    /// Those that import, and have a record since they also export.
+    pub members: &'a BTreeSet<String>,
+}
+
 impl World<'_> {
-    /// The records of the member, with the key of their service. A missing namespace is expected, and created with the
-    /// first record. `None` if several namespaces have its name.
+    /// The records of the member, with the key of their service: those of these names alone, if there are few and each
+    /// has one. A missing namespace is expected, and created with the first record. `None` if several namespaces have
+    /// its name.
     ///
     /// # Errors
     /// Returns an error if Cloud Map could not be read.
     pub async fn observe_records(
         &self,
         member: &Member,
+        names: Option<&BTreeSet<ServiceRef>>,
     ) -> Result<Option<(Observation, ServiceKey)>, Error> {
         let (mut registry, is_whole) = if let Some(known) = self.registry.known().await {
             (known, true)
@@ -41,11 +69,20 @@ impl World<'_> {
         let key = ServiceKey::new(&namespace, member.cluster.as_str());
         registry.services.retain(|it, _| *it == key);
         registry.namespaces.insert(namespace.id.clone(), namespace);
-        if !is_whole {
-            self.registry.read_services(&mut registry, &BTreeSet::from([key.clone()])).await?;
-        } else if registry.services.get(&key).is_some_and(|service| service.instances.is_none()) {
-            let keys = BTreeSet::from([key.clone()]);
-            self.registry.cloud_map().read_instances(&mut registry, &keys).await;
+        let keys = BTreeSet::from([key.clone()]);
+        if is_whole && !registry.services.contains_key(&key) {
+            // No claim names the namespace, which may be another account's.
+            self.registry
+                .read_shared(&mut registry, &BTreeSet::from([key.namespace.clone()]))
+                .await?;
+            registry.services.retain(|it, _| *it == key);
+        }
+        if is_whole {
+            if registry.services.get(&key).is_some_and(|service| service.instances.is_none()) {
+                self.registry.cloud_map().read_instances(&mut registry, &keys).await;
+            }
+        } else if !self.registry.read_records_of(&mut registry, &key, names).await? {
+            self.registry.read_services(&mut registry, &keys).await?;
         }
         let (owner, rules, now) = (self.owner.clone(), self.rules.clone(), self.now);
         let (extent, judged, held, desired) =
@@ -64,23 +101,186 @@ impl SharedRegistry {
         &self,
         clusterset: &ClustersetId,
         names: Option<&BTreeSet<ServiceRef>>,
-    ) -> Result<Registry, Failure> {
-        let of_records = record::namespace(clusterset);
-        if let Some(known) = self.known().await {
-            let has_records = known.namespaces.values().any(|it| it.name == of_records);
-            return if has_records { Ok(known) } else { self.read_anew(known).await };
-        }
-        let Some(names) = names else { return self.read().await };
+        Own { overlaid, members: own }: Own<'_>,
+    ) -> Result<ReadClusterset, Failure> {
+        let (mut registry, names) = match (self.known().await, names) {
+            (None, Some(names)) => (Registry::default(), Some(names)),
+            (Some(known), _) => {
+                let of_records = record::namespace(clusterset);
+                let has_records = known.namespaces.values().any(|it| it.name == of_records);
+                (if has_records { known } else { self.read_anew(known).await? }, None)
+            }
+            (None, None) => (self.read().await?, None),
+        };
+        let Some(names) = names else {
+            self.read_shared_clusterset(&mut registry, clusterset).await?;
+            return Ok(ReadClusterset { registry, has_all_members: true });
+        };
         let namespaces = self.some_namespaces().await?;
-        let records = namespaces.values().filter(|namespace| namespace.name == of_records);
-        let services = self.read_namespaces(records).await?;
-        let keys = names.iter().flat_map(|name| {
-            let found = namespaces.values().filter(|namespace| namespace.name == name.namespace);
-            found.map(|namespace| ServiceKey::new(namespace, &name.name)).collect::<Vec<_>>()
-        });
-        let keys = keys.collect();
-        let mut registry = Registry { namespaces, services, ..Registry::default() };
-        self.read_services(&mut registry, &keys).await?;
-        Ok(registry)
+        let (members, has_all_members) = self.members(clusterset, &namespaces, own).await?;
+        (registry.namespaces, registry.services) = (namespaces, members);
+        self.read_records(&mut registry, names, overlaid).await?;
+        let keys: BTreeSet<ServiceKey> = registry.keys_named(names).collect();
+        // An export step that this import rests on read its services after the objects of the import.
+        let so_far = match overlaid.is_empty() {
+            true => Services::default(),
+            false => self.read_so_far.lock().await.clone(),
+        };
+        let (known, mut unread): (BTreeSet<_>, BTreeSet<_>) =
+            keys.into_iter().partition(|key| so_far.contains_key(key));
+        if !has_exports(&registry) {
+            // Nobody exports these names, and lists of services are scarce.
+            unread.retain(|key| self.may_exist(key));
+        }
+        registry.services.extend(so_far.into_iter().filter(|(key, _)| known.contains(key)));
+        self.read_services(&mut registry, &unread).await?;
+        Ok(ReadClusterset { registry, has_all_members })
     }
+
+    /// Reads those namespaces of other accounts that the records are in, and those that the records name: no claim of the
+    /// importing cluster names them.
+    async fn read_shared_clusterset(
+        &self,
+        registry: &mut Registry,
+        clusterset: &ClustersetId,
+    ) -> Result<(), Failure> {
+        let of_records = record::namespace(clusterset);
+        let named = |registry: &Registry, names: &BTreeSet<&str>| -> BTreeSet<String> {
+            let all = registry.namespaces.values();
+            let named = all.filter(|namespace| names.contains(namespace.name.as_str()));
+            named.map(|namespace| namespace.id.clone()).collect()
+        };
+        let records = named(registry, &BTreeSet::from([of_records.as_str()]));
+        self.read_shared(registry, &records).await?;
+        let keys = registry.services.keys().filter(|key| records.contains(&key.namespace));
+        let instances = keys.flat_map(|key| registry.instances(key));
+        let names: BTreeSet<String> = instances
+            .filter_map(|(_, attributes)| {
+                Some(Owner::of(attributes)?.service_of(attributes)?.namespace)
+            })
+            .collect();
+        let names: BTreeSet<&str> = names.iter().map(String::as_str).collect();
+        let exported = named(registry, &names);
+        self.read_shared(registry, &exported).await
+    }
+
+    /// Whether a service may exist: it is remembered, or its namespace was not listed recently.
+    fn may_exist(&self, key: &ServiceKey) -> bool {
+        let memory = self.memory();
+        memory.service(key).is_some()
+            || memory.recent_services(&key.namespace, self.now()).is_none()
+    }
+
+    /// The services of the records of all members, without instances, and whether they were listed now.
+    async fn members(
+        &self,
+        clusterset: &ClustersetId,
+        namespaces: &Namespaces,
+        own: &BTreeSet<String>,
+    ) -> Result<(Services, bool), Failure> {
+        let of_records = record::namespace(clusterset);
+        let all: Vec<&Namespace> = namespaces.values().filter(|it| it.name == of_records).collect();
+        let known = all.iter().map(|it| self.memory().recent_services(&it.id, self.now()));
+        if let Some(known) = known.collect::<Option<Vec<_>>>() {
+            let known: Services = known.into_iter().flatten().collect();
+            let has = |member: &String| known.values().any(|service| service.name == *member);
+            if own.iter().all(has) {
+                return Ok((known, false));
+            }
+        }
+        Ok((self.list_services(all.into_iter()).await?, true))
+    }
+
+    /// Reads the records of these names, and those of the members about themselves.
+    async fn read_records(
+        &self,
+        registry: &mut Registry,
+        names: &BTreeSet<ServiceRef>,
+        overlaid: &BTreeSet<String>,
+    ) -> Result<(), Failure> {
+        let keys: BTreeSet<ServiceKey> = registry.services.keys().cloned().collect();
+        if names.len() > FEW {
+            return self.read_services(registry, &keys).await;
+        }
+        let ids: BTreeSet<String> = names.iter().map(id::export_record).collect();
+        let none = BTreeSet::new();
+        let services = std::mem::take(&mut registry.services).into_iter();
+        let reads = services.map(|(key, mut service)| {
+            let ids = if overlaid.contains(&service.name) { &none } else { &ids };
+            async move {
+                self.read_these(&key, &mut service, ids).await;
+                (key, service)
+            }
+        });
+        let read = stream::iter(reads).buffer_unordered(SIDE_BY_SIDE);
+        registry.services = read.collect().await;
+        // A service that is remembered may be gone, or the call may not be allowed.
+        let failed = registry.services.iter().filter(|(_, it)| it.unreadable.is_some());
+        let failed: BTreeSet<ServiceKey> = failed.map(|(key, _)| key.clone()).collect();
+        if !failed.is_empty() {
+            registry.services.retain(|key, _| !failed.contains(key));
+            self.read_services(registry, &failed).await?;
+        }
+        Ok(())
+    }
+
+    /// Reads the records of these names in the service of one member. Returns whether each has one: else all records
+    /// matter, since a new one may find no room.
+    async fn read_records_of(
+        &self,
+        registry: &mut Registry,
+        key: &ServiceKey,
+        names: Option<&BTreeSet<ServiceRef>>,
+    ) -> Result<bool, Failure> {
+        let Some(names) = names.filter(|names| names.len() <= FEW) else { return Ok(false) };
+        self.recall(registry, &BTreeSet::from([key.clone()])).await?;
+        let Some(service) = registry.services.get_mut(key) else { return Ok(false) };
+        let ids: BTreeSet<String> = names.iter().map(id::export_record).collect();
+        self.read_these(key, service, &ids).await;
+        let read = service.instances.as_ref();
+        Ok(read.is_some_and(|all| ids.iter().all(|id| all.contains_key(id))))
+    }
+
+    /// Reads records of a member, and the one about itself unless it is remembered.
+    async fn read_these(
+        &self,
+        key: &ServiceKey,
+        service: &mut CloudMapService,
+        ids: &BTreeSet<String>,
+    ) {
+        let own = self.memory().cluster_record(key, self.now());
+        let mut ids = ids.clone();
+        if own.is_none() {
+            ids.insert(CLUSTER_RECORD.to_owned());
+        }
+        self.cloud_map().read_some(service, &ids).await;
+        let Some(read) = &mut service.instances else { return };
+        match own {
+            Some(own) => _ = read.insert(CLUSTER_RECORD.to_owned(), own),
+            None => self.remember_member(key, service),
+        }
+    }
+
+    /// Remembers the records of members about themselves.
+    pub(super) fn remember_members(&self, registry: &Registry) {
+        for (key, service) in &registry.services {
+            let namespace = registry.namespaces.get(&key.namespace);
+            if namespace.is_some_and(|it| record::is_namespace(&it.name)) {
+                self.remember_member(key, service);
+            }
+        }
+    }
+
+    fn remember_member(&self, key: &ServiceKey, service: &CloudMapService) {
+        if let Some(records) = &service.instances {
+            let record = records.get(CLUSTER_RECORD);
+            self.memory().keep_cluster_record(key, record, self.now());
+        }
+    }
+}
+
+/// Whether a record of an export was read.
+fn has_exports(records: &Registry) -> bool {
+    let mut ids = records.services.keys().flat_map(|key| records.instances(key));
+    ids.any(|(id, _)| id != CLUSTER_RECORD)
 }

@@ -34,6 +34,8 @@ pub struct SharedRegistry {
     with_new: OnceCell<Result<Registry, Failure>>,
     /// The ids of the namespaces of which the services were listed in this invocation.
     listed: Mutex<BTreeSet<String>>,
+    /// The services that were read one by one, with the instances that they had then.
+    pub(super) read_so_far: Mutex<Services>,
     /// Lists that were made since other writers created services, by the namespace's id, each with its start time.
     anew: Mutex<BTreeMap<String, (Instant, Services)>>,
     /// The account of the registry, if it is known.
@@ -70,6 +72,7 @@ impl SharedRegistry {
             glance: OnceCell::new(),
             with_new: OnceCell::new(),
             listed: Mutex::default(),
+            read_so_far: Mutex::default(),
             anew: Mutex::default(),
             new_namespaces: NewNamespaces::default(),
             admissions: Admissions::default(),
@@ -108,6 +111,11 @@ impl SharedRegistry {
         !is_of_other || !self.only.is_empty() || self.seen.contains(&namespace.id)
     }
 
+    /// The start of the invocation.
+    pub(super) fn now(&self) -> Timestamp {
+        self.now
+    }
+
     /// The memory of the process about it.
     pub(super) fn memory(&self) -> &Memory {
         &self.memory
@@ -122,7 +130,9 @@ impl SharedRegistry {
             let namespaces = self.some_namespaces().await?;
             let whole = namespaces.values().filter(|it| self.is_read_whole(it));
             let services = self.read_namespaces(whole).await?;
-            self.ascertain(namespaces, services).await
+            let registry = self.ascertain(namespaces, services).await?;
+            self.remember_members(&registry);
+            Ok(registry)
         });
         let read = read.await.clone()?;
         Ok(self.with_shared(read).await)

@@ -1,7 +1,7 @@
 //! The source of the claims of a cluster: its annotated headless Services, or its exports. All else of a run is the same
 //! for both.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::kubernetes::desired::{self, Reading};
 use crate::kubernetes::{Endpoints, Error, Kubernetes};
@@ -61,6 +61,18 @@ impl Source {
                 let read = kubernetes.selected_exports(&namespaces, &services, member).await?;
                 Ok(read.services.into_values().next())
             }
+        }
+    }
+
+    /// Reads the endpoints of Services.
+    pub(super) async fn read_endpoints(
+        &self,
+        kubernetes: &Kubernetes,
+        services: &BTreeSet<ServiceRef>,
+    ) -> Result<BTreeMap<ServiceRef, Endpoints>, Error> {
+        match self {
+            Self::Annotations(_) => kubernetes.endpoints(services).await,
+            Self::Exports(_) => kubernetes.exported_endpoints(services).await,
         }
     }
 

@@ -17,7 +17,7 @@ impl World<'_> {
             tokio::join!(self.source.whole(self.kubernetes), self.read_registry());
         let mut observation = self.observation(selection, desired?, registry?);
         if plan::lacks_namespace(&observation) {
-            self.registry.look_for_namespaces(&mut observation.registry).await?;
+            self.look_for_namespaces(&mut observation).await?;
         }
         observation.expect_namespaces();
         let named = plan::claimed_namespaces(&observation);
@@ -33,15 +33,30 @@ impl World<'_> {
         }
     }
 
+    /// Updates the namespaces of an observation to those that exist now, with the services of new ones.
+    pub(super) async fn look_for_namespaces(
+        &self,
+        observation: &mut Observation,
+    ) -> Result<(), Error> {
+        self.registry.look_for_namespaces(&mut observation.registry).await?;
+        self.leave_records_out(&mut observation.registry);
+        Ok(())
+    }
+
+    /// The records of exports carry their marks, and are no endpoints.
+    fn leave_records_out(&self, registry: &mut Registry) {
+        if self.owner.flow == Flow::Exports {
+            record::leave_out(registry);
+        }
+    }
+
     pub(super) fn observation(
         &self,
         selection: &Selection,
         desired: Desired,
         mut registry: Registry,
     ) -> Observation {
-        if self.owner.flow == Flow::Exports {
-            record::leave_out(&mut registry);
-        }
+        self.leave_records_out(&mut registry);
         let (owner, rules) = (self.owner.clone(), self.rules.clone());
         let (now, extent, held) = (self.now, self.extent(selection), selection.held());
         Observation { owner, rules, now, extent, judged: None, held, desired, registry }

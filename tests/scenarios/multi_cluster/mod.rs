@@ -1,6 +1,8 @@
 //! Services across clusters: `blue` and `green` are members of one clusterset, served by one function.
 
+mod accounts;
 mod addresses;
+mod calls;
 mod conflicts;
 mod doctor;
 mod explain;
@@ -9,9 +11,12 @@ mod families;
 mod guard;
 mod imports_guard;
 mod lost;
+mod many;
+mod messages;
 mod moving;
 mod obstacles;
 mod purge;
+mod rollback;
 mod side_by_side;
 mod stale;
 mod story;

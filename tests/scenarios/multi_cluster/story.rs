@@ -1,8 +1,14 @@
 //! One export and its import, from the beginning to the end.
 
+use std::time::Duration;
+
+use cloud_map_sync::time::Deadline;
+use serde_json::json;
+
 use super::{Members, condition, exported, imported, pods, slices, sources, web};
 use crate::run::sync;
-use crate::sandbox::cloud_map::{RecordType, ServiceKind};
+use crate::sandbox::cloud_map::{Behaviour, RecordType, ServiceKind};
+use crate::sandbox::kubernetes::ClusterIp;
 
 const CREATED: &str = "2026-01-01T00:00:00Z";
 
@@ -92,4 +98,35 @@ async fn service_scaled_to_zero_keeps_its_import_and_ip_and_one_unexported_loses
     }
     let records = fleet.instances("clusterset.shop-set", "blue");
     assert_eq!(records.keys().collect::<Vec<_>>(), ["cluster"]);
+}
+
+/// Cloud Map's operations may take minutes where an account's rates are used up.
+#[tokio::test]
+async fn imports_of_served_clusters_do_not_wait_for_the_operations_of_cloud_map() {
+    let members = Members::start().await;
+    exported(&members.blue, web(), &["10.0.0.1"], CREATED);
+    members.converge().await;
+    let operation_delay = Duration::from_hours(1);
+    members.fleet.cloud_map.behave(Behaviour { operation_delay, ..Behaviour::default() });
+    pods(&members.blue, "web", &["10.0.0.2"]);
+    let new = ClusterIp::new("shop", "new").port("http", 8080);
+    exported(&members.green, new, &["10.1.0.1"], CREATED);
+
+    let are_imported = async {
+        let web = sources([("blue", &["10.0.0.2:8080"])]);
+        let has = |cluster| imported(cluster, "web") == web && !imported(cluster, "new").is_empty();
+        while !has(&members.blue) || !has(&members.green) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    let sync = json!({ "action": "sync" });
+    tokio::select! {
+        () = are_imported => {}
+        answer = members.function.invoke(&sync, Deadline::after(Duration::from_mins(1))) => {
+            panic!("the run is over and they are not imported: {answer:?}")
+        }
+    }
+
+    assert_eq!(members.fleet.addresses("shop", "web"), ["10.0.0.1"]);
+    assert_eq!(condition(&members.green, "new", "Ready"), "none");
 }

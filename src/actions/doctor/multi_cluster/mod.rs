@@ -80,7 +80,7 @@ impl Invocation<'_> {
         registry: &SharedRegistry,
         checks: &mut Vec<Check>,
     ) {
-        match self.export(cluster, joined, registry, &Selection::Everything).await {
+        match self.export_alone((cluster, joined), registry, &Selection::Everything).await {
             Ok(Some(published)) => exports::check(&published.exported, joined, checks),
             Ok(None) => {}
             Err(refused) => checks.push(failed("exports", &refused.obstacle)),

@@ -63,7 +63,8 @@ pub(super) fn endpoints(
         addresses.map(|address| (slice.source(), address))
     });
     let mut in_import: Slices = in_slices.collect();
-    let candidates = facts.members.candidates(facts.name, facts.known, &families(facts, present));
+    let (known, families) = ((facts.known, facts.allows), families(facts, present));
+    let candidates = facts.members.candidates(facts.name, known, &families);
     let mut lines: Vec<ImportedLine> = Vec::new();
     for candidate in candidates {
         let address = candidate.address.parse::<IpAddr>().ok();

@@ -8,13 +8,13 @@ mod endpoint;
 mod exporter;
 mod text;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::clusterset::conditions::{ExportOutcome, ObservedExport, conditions_to_apply};
 use crate::error::chain;
 use crate::import::sources::{Allows, Known, Members};
 use crate::model::{Condition, Selection, ServiceExport, ServiceRef, Timestamp};
-use crate::publish::observe::SharedRegistry;
+use crate::publish::observe::{Own, SharedRegistry};
 use crate::publish::plan::{self, Observed, Plan};
 use crate::reconcile::{Invocation, Joined, Published};
 use crate::report::Obstacle;
@@ -40,6 +40,7 @@ struct Facts<'a> {
     outcome: Option<&'a ExportOutcome>,
     known: &'a Known,
     members: &'a Members<'a>,
+    allows: Allows<'a>,
     now: Timestamp,
 }
 
@@ -72,18 +73,24 @@ impl Invocation<'_> {
             detail: chain(error),
             failed: true,
         };
-        let published = self.export(cluster, joined, registry, selection).await;
+        let published = self.export_alone((cluster, joined), registry, selection).await;
         let published = published.map_err(|refused| refused.obstacle)?;
         let clusterset = &joined.member.clusterset;
-        let read = registry.read_clusterset(clusterset, selection.names()).await;
+        let overlay = published.iter().map(|it| {
+            let desired = it.exported.desired.clone();
+            joined.overlay(desired, it.let_pass())
+        });
+        let overlay: BTreeMap<_, _> = overlay.collect();
+        let own: BTreeSet<String> = overlay.keys().map(ToString::to_string).collect();
+        let own = Own { overlaid: &own, members: &own };
+        let read = registry.read_clusterset(clusterset, selection.names(), own).await;
         let read = read.map_err(|error| failed(&*error))?;
-        let overlay: BTreeMap<_, _> = published.iter().map(|it| joined.overlay(it)).collect();
         let lifetimes = self.lifetimes(overlay.keys().cloned().collect());
         let allows = |namespace: &str, it| self.allows(joined, namespace, it);
-        let rules = (&lifetimes, &allows as Allows<'_>);
-        let members = Members::new(&read, clusterset, &overlay, rules);
-        let known = members.known(name, joined.arn());
-        let imported = self.import(joined, &members, (selection, true)).await;
+        let members = Members::new(&read.registry, clusterset, &overlay, &lifetimes);
+        let members = if read.has_all_members { members } else { members.may_lack_members() };
+        let known = members.known(name, (joined.arn(), &allows));
+        let imported = self.import(joined, &members, true).await;
         let exported = published.as_ref().map(|published| &published.exported);
         let facts = Facts {
             name,
@@ -92,6 +99,7 @@ impl Invocation<'_> {
             outcome: exported.and_then(|it| it.outcomes.get(name)),
             known: &known,
             members: &members,
+            allows: &allows,
             now: self.now,
         };
         let answer = ClustersetExplanation::new(&facts, &self.settings.owner_id, imported);

@@ -24,6 +24,7 @@ impl SharedRegistry {
             let unread = services.filter(|(_, it)| it.instances.is_none() && it.held() > 0);
             let unread = unread.map(|(key, _)| key.clone()).collect();
             self.discover(&mut registry, &unread).await;
+            self.remember_members(&registry);
             Ok(registry)
         });
         let glance = glance.await.clone()?;

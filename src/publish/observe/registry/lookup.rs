@@ -91,7 +91,7 @@ impl SharedRegistry {
     }
 
     /// Lists the services of namespaces.
-    pub(super) async fn list_services(
+    pub(in crate::publish::observe) async fn list_services(
         &self,
         namespaces: impl Iterator<Item = &Namespace>,
     ) -> Result<Services, Failure> {
@@ -112,7 +112,7 @@ impl SharedRegistry {
                 Err(error) if error.class == Class::NotFound => Services::default(),
                 Err(error) => return Err(Arc::new(error)),
             };
-            self.memory.keep_services(&namespace.id, &services);
+            self.memory.keep_services(&namespace.id, &services, self.now);
             self.listed.lock().await.insert(namespace.id.clone());
             Ok(services)
         });
@@ -132,11 +132,18 @@ impl SharedRegistry {
         if self.look_up(registry, &gone).await? {
             self.cloud_map.read_instances(registry, &gone).await;
         }
+        let mut read = self.read_so_far.lock().await;
+        for key in keys {
+            match registry.services.get(key) {
+                Some(service) => _ = read.insert(key.clone(), service.clone()),
+                None => _ = read.remove(key),
+            }
+        }
         Ok(())
     }
 
     /// Puts the entries of services into `registry`, from memory if it has them.
-    async fn recall(
+    pub(in crate::publish::observe) async fn recall(
         &self,
         registry: &mut Registry,
         keys: &BTreeSet<ServiceKey>,

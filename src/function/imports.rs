@@ -1,0 +1,201 @@
+//! The imports of a run: what the clusters of each clusterset import rests on the exports that this invocation read
+//! ([`Overlays`]), and on Cloud Map for all other members, which is read once for a clusterset.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures_util::{StreamExt, stream};
+use tokio::sync::oneshot;
+
+use super::Function;
+use super::multi_cluster::{CONCURRENT_CLUSTERS, ClustersetKey, Members};
+use super::scope::Selections;
+use crate::clients::RegistryKey;
+use crate::error::chain;
+use crate::import::Imported;
+use crate::import::sources::{Members as ClustersetMembers, Overlay};
+use crate::model::Selection;
+use crate::model::clusterset::{ClusterId, ClustersetId};
+use crate::publish::exports::Early;
+use crate::publish::observe::{Own, ReadClusterset, SharedRegistry};
+use crate::reconcile::{Invocation, Joined, Published};
+
+/// The exports that this invocation read.
+#[derive(Default)]
+pub(super) struct Overlays {
+    /// By the cluster's index in the settings.
+    by_cluster: BTreeMap<usize, (ClusterId, Overlay)>,
+    /// The clusters that were read, those whose losses the guard holds among them.
+    read: BTreeSet<usize>,
+    /// The clusters that nothing is imported into.
+    left: BTreeSet<usize>,
+}
+
+/// What the clusters tell before their exports are published.
+pub(super) struct Told(BTreeMap<usize, oneshot::Receiver<Early>>);
+
+/// The imports of a run.
+#[derive(Default)]
+pub(super) struct Imports {
+    pub(super) sets: BTreeMap<ClustersetKey, Clusterset>,
+    /// By the cluster's index in the settings.
+    pub(super) imported: BTreeMap<usize, Imported>,
+}
+
+/// A clusterset in one run.
+#[derive(Default)]
+pub(super) struct Clusterset {
+    /// The id, and what was read of it.
+    read: Option<(ClustersetId, Result<ReadClusterset, String>)>,
+    overlay: BTreeMap<ClusterId, Overlay>,
+    /// What any of its clusters imports.
+    selection: Option<Selection>,
+    /// The ids of the clusters in `overlay`.
+    overlaid: BTreeSet<String>,
+    /// Those of the clusters that import and export.
+    members: BTreeSet<String>,
+    /// The clusters that this invocation read, in `overlay` or held by the guard.
+    read_here: BTreeSet<ClusterId>,
+}
+
+impl Overlays {
+    /// After the exports were published. While the guard holds a loss of exports, the imports follow Cloud Map, where
+    /// they still stand. `left`: the clusters that nothing is imported into.
+    pub(super) fn of(
+        members: &Members,
+        published: &BTreeMap<usize, Published>,
+        left: &BTreeSet<usize>,
+    ) -> Self {
+        let overlays = published.iter().filter(|(_, it)| !it.is_held());
+        let overlays = overlays.filter_map(|(index, published)| {
+            let joined = members.get(index)?.as_ref().ok()?;
+            let desired = published.exported.desired.clone();
+            Some((*index, joined.overlay(desired, published.let_pass())))
+        });
+        let (read, left) = (published.keys().copied().collect(), left.clone());
+        Self { by_cluster: overlays.collect(), read, left }
+    }
+}
+
+impl Told {
+    /// What was read; `None` if it is not certain yet whether the guard holds a loss. A cluster that was not read tells
+    /// nothing.
+    pub(super) async fn overlays(self, members: &Members) -> Option<Overlays> {
+        let mut overlays = Overlays::default();
+        for (index, told) in self.0 {
+            let desired = match told.await {
+                Ok(Early::Sure(desired)) => desired,
+                Ok(Early::Unsure) => return None,
+                Ok(Early::Nothing) => {
+                    overlays.left.insert(index);
+                    continue;
+                }
+                Err(_) => continue,
+            };
+            if let Some(Ok(joined)) = members.get(&index) {
+                overlays.read.insert(index);
+                overlays.by_cluster.insert(index, joined.overlay(desired, false));
+            }
+        }
+        Some(overlays)
+    }
+}
+
+impl Function {
+    /// The two ends for what each selected cluster tells before its exports are published.
+    pub(super) fn tell_early(
+        &self,
+        selections: &Selections,
+        members: &Members,
+    ) -> (BTreeMap<usize, oneshot::Sender<Early>>, Told) {
+        let exporters = selections.iter().map(|(index, _)| index);
+        let exporters = exporters.filter(|index| matches!(members.get(index), Some(Ok(_))));
+        let ends = exporters.map(|index| (index, oneshot::channel()));
+        let (mut senders, mut told) = (BTreeMap::new(), BTreeMap::new());
+        for (index, (sender, receiver)) in ends {
+            senders.insert(index, sender);
+            told.insert(index, receiver);
+        }
+        (senders, Told(told))
+    }
+
+    /// Imports the exports of all members into all clusters that take part.
+    pub(super) async fn import_all(
+        &self,
+        invocation: &Invocation<'_>,
+        registries: &BTreeMap<RegistryKey, SharedRegistry>,
+        (members, selections): (&Members, &Selections),
+        mut overlays: Overlays,
+    ) -> Imports {
+        let mut sets: BTreeMap<ClustersetKey, Clusterset> = BTreeMap::new();
+        let joined: Vec<(usize, &Joined)> = members
+            .iter()
+            .filter(|(index, _)| !overlays.left.contains(*index))
+            .filter_map(|(index, joined)| Some((*index, joined.as_ref().ok()?)))
+            .collect();
+        for (index, joined) in &joined {
+            let set = sets.entry(self.clusterset(*index, joined)).or_default();
+            set.add(joined, overlays.by_cluster.remove(index), overlays.read.contains(index));
+        }
+        let reads = sets.iter_mut().filter_map(|(key, set)| {
+            let registry = registries.get(&key.0)?;
+            Some(set.read(registry, &key.1))
+        });
+        let reads: Vec<_> = reads.collect();
+        stream::iter(reads).buffer_unordered(CONCURRENT_CLUSTERS).collect::<()>().await;
+        let known: BTreeMap<&ClustersetKey, _> = sets
+            .iter()
+            .filter_map(|(key, set)| Some((key, set.members(invocation)?.ok()?)))
+            .collect();
+        let selected: BTreeSet<usize> = selections.iter().map(|(index, _)| index).collect();
+        let imports = joined.into_iter().map(|(index, joined)| {
+            let known = known.get(&self.clusterset(index, joined));
+            let is_selected = selected.contains(&index);
+            async move {
+                let known = known.filter(|known| is_selected || !joined.is_new(known))?;
+                Some((index, invocation.import(joined, known, is_selected).await?))
+            }
+        });
+        let imports: Vec<_> = imports.collect();
+        let imports = stream::iter(imports).buffer_unordered(CONCURRENT_CLUSTERS);
+        let imported = imports.filter_map(|it| async { it }).collect().await;
+        Imports { sets, imported }
+    }
+}
+
+impl Clusterset {
+    fn add(&mut self, joined: &Joined, overlay: Option<(ClusterId, Overlay)>, is_read: bool) {
+        self.read_here.extend(is_read.then(|| joined.member.cluster.clone()));
+        self.overlaid.extend(overlay.iter().map(|(cluster, _)| cluster.to_string()));
+        self.overlay.extend(overlay);
+        let selection = joined.selection.clone();
+        self.selection = Some(match self.selection.take() {
+            Some(all) => all.union(selection),
+            None => selection,
+        });
+        if joined.needs_own_record() {
+            self.members.insert(joined.member.cluster.to_string());
+        }
+    }
+
+    /// Reads, after the objects of the imports, what they rest on in Cloud Map.
+    async fn read(&mut self, registry: &SharedRegistry, clusterset: &ClustersetId) {
+        let own = Own { overlaid: &self.overlaid, members: &self.members };
+        let names = self.selection.as_ref().and_then(Selection::names);
+        let read = registry.read_clusterset(clusterset, names, own).await;
+        self.read = Some((clusterset.clone(), read.map_err(|error| chain(&error))));
+    }
+
+    /// Everything that is known about it, or the problem of the read.
+    pub(super) fn members(
+        &self,
+        invocation: &Invocation<'_>,
+    ) -> Option<Result<ClustersetMembers<'_>, &String>> {
+        let (clusterset, read) = self.read.as_ref()?;
+        let lifetimes = invocation.lifetimes(self.read_here.clone());
+        Some(read.as_ref().map(|read| {
+            let (registry, overlay) = (&read.registry, &self.overlay);
+            let members = ClustersetMembers::new(registry, clusterset, overlay, &lifetimes);
+            if read.has_all_members { members } else { members.may_lack_members() }
+        }))
+    }
+}

@@ -1,0 +1,223 @@
+//! A clusterset across accounts and Regions: one registry reached by role, one in namespaces that another account
+//! shares, and two functions that know nothing of each other.
+
+use std::collections::BTreeMap;
+
+use cloud_map_sync::function::Function;
+use serde_json::{Value, json};
+
+use super::{CLUSTERSET, exported, imported, in_full, pods, slices, sources, web, writes};
+use crate::fleet::{Fleet, OWNER};
+use crate::run::sync;
+use crate::sandbox::cloud_map::{Call, NamespaceKind};
+use crate::sandbox::kubernetes::{ClusterIdentity, KubernetesServer};
+use crate::sandbox::{ACCOUNT, REGION, ROLE_ARN};
+
+const OTHER_ACCOUNT: &str = "444455556666";
+const OTHER_REGION: &str = "eu-west-1";
+const READER: &str = "arn:aws:iam::444455556666:role/cluster-reader";
+const OLD: &str = "2026-01-01T00:00:00Z";
+const YOUNG: &str = "2026-02-01T00:00:00Z";
+
+/// `blue` in the account and Region of the function, `far` in others.
+struct Apart {
+    fleet: Fleet,
+    blue: KubernetesServer,
+    far: KubernetesServer,
+    arn: String,
+}
+
+impl Apart {
+    async fn start() -> Self {
+        let fleet = Fleet::start().await;
+        let identity = ClusterIdentity {
+            name: "far".to_owned(),
+            region: OTHER_REGION.to_owned(),
+            account: OTHER_ACCOUNT.to_owned(),
+        };
+        let arn = identity.arn();
+        fleet.sandbox.role(READER, None);
+        let far = fleet.sandbox.add_cluster(identity, READER).await;
+        let blue = fleet.cluster.clone();
+        for (cluster, id) in [(&blue, "blue"), (&far, "far")] {
+            cluster.serve_multi_cluster();
+            cluster.cluster_property("cluster.clusterset.k8s.io", id);
+            cluster.cluster_property("clusterset.k8s.io", CLUSTERSET);
+            cluster.namespace("shop");
+        }
+        exported(&blue, web(), &["10.0.0.1"], OLD);
+        exported(&far, web(), &["10.8.0.1"], YOUNG);
+        Self { fleet, blue, far, arn }
+    }
+
+    /// The entry of `far` in `CLUSTERS`, with these fields besides.
+    fn entry(&self, fields: &Value) -> Value {
+        let mut entry = json!({ "cluster": self.arn, "roleArn": READER });
+        entry.as_object_mut().expect("an object").extend(fields.as_object().expect("one").clone());
+        entry
+    }
+
+    async fn function(&self, clusters: &Value, settings: &[(&str, &str)]) -> Function {
+        let clusters = clusters.to_string();
+        let own =
+            [("CLUSTERS", &*clusters), ("MULTI_CLUSTER", "on"), ("CREATE_NAMESPACES", "true")];
+        self.fleet.function_with(&[&own[..], settings].concat()).await
+    }
+
+    /// Both import the endpoints of both.
+    fn assert_joined(&self) {
+        let both = sources([("blue", &["10.0.0.1:8080"]), ("far", &["10.8.0.1:8080"])]);
+        for cluster in [&self.blue, &self.far] {
+            assert_eq!(imported(cluster, "web"), both);
+        }
+    }
+
+    /// The zones in the slices of an import, by the cluster that they are of.
+    fn zones(cluster: &KubernetesServer) -> BTreeMap<String, bool> {
+        let all = slices(cluster, "web").into_iter().map(|slice| {
+            let source = &slice["metadata"]["labels"]["multicluster.kubernetes.io/source-cluster"];
+            let has_zone = !slice["endpoints"][0]["zone"].is_null();
+            (source.as_str().expect("a source").to_owned(), has_zone)
+        });
+        all.collect()
+    }
+
+    fn forget(&self) {
+        self.fleet.cloud_map.forget_calls();
+        [&self.blue, &self.far].into_iter().for_each(KubernetesServer::forget_requests);
+    }
+
+    fn writes(&self) -> Vec<String> {
+        [&self.blue, &self.far].into_iter().flat_map(writes).collect()
+    }
+}
+
+async fn converge(function: &Function) {
+    let report = sync(function).await;
+    assert!(report.ok, "{}", in_full(&report));
+}
+
+#[tokio::test]
+async fn clusters_of_two_accounts_and_regions_share_the_registry_of_a_third_by_role() {
+    let apart = Apart::start().await;
+    let (role, account) = ("arn:aws:iam::777788889999:role/registry-writer", "777788889999");
+    apart.fleet.sandbox.role(role, None);
+    let registry = apart.fleet.sandbox.cloud_map_of("eu-north-1", account);
+    registry.watch_over(OWNER, &[&apart.fleet.sandbox.cluster_arn("blue"), &apart.arn]);
+    let fields = json!({ "registryRoleArn": role, "registryRegion": "eu-north-1" });
+    let mut blue = fields.clone();
+    blue["cluster"] = json!("blue");
+    let function = apart.function(&json!([blue, apart.entry(&fields)]), &[]).await;
+
+    converge(&function).await;
+
+    apart.assert_joined();
+    assert!(
+        apart.fleet.cloud_map.calls().is_empty(),
+        "the function's own Cloud Map has nothing of it"
+    );
+    let of = |name: &str| {
+        let id = registry.find_namespace(name).expect("created there");
+        let services = registry.services(&id).into_iter();
+        services.map(|it| registry.instances(&it.id).len()).sum::<usize>()
+    };
+    assert_eq!((of("shop"), of("clusterset.shop-set")), (2, 4));
+    // Zones of another account or Region mean nothing.
+    let own = |own: &str| ["blue", "far"].map(|it| (it.to_owned(), it == own)).into();
+    assert_eq!((Apart::zones(&apart.blue), Apart::zones(&apart.far)), (own("blue"), own("far")));
+    apart.forget();
+    registry.forget_calls();
+    converge(&function).await;
+    let calls: Vec<_> = registry.calls().into_iter().filter(Call::is_write).collect();
+    assert_eq!((calls, apart.writes()), (vec![], vec![]));
+}
+
+#[tokio::test]
+async fn functions_that_know_nothing_of_each_other_join_their_clusters_in_one_registry() {
+    let apart = Apart::start().await;
+    let cloud_map = &apart.fleet.cloud_map;
+    let role = format!("arn:aws:iam::{ACCOUNT}:role/registry-writer");
+    apart.fleet.sandbox.role(&role, None);
+    let fields = json!({ "registryRoleArn": role, "registryRegion": REGION });
+    let one = apart.function(&json!(["blue"]), &[]).await;
+    let other = json!([apart.entry(&fields)]);
+    let other = apart.function(&other, &[("OWNER_ID", "team-far")]).await;
+    cloud_map.watch_over(OWNER, &[&apart.fleet.sandbox.cluster_arn("blue")]);
+
+    converge(&one).await;
+    assert!(apart.far.requests().is_empty(), "a function reads its own clusters alone");
+    // What the other function writes is its own, and the stand-in watches over one owner at a time.
+    cloud_map.watch_over("team-far", &[&apart.arn]);
+    converge(&other).await;
+    assert_eq!(imported(&apart.far, "web").len(), 2, "the second sees the first at once");
+    cloud_map.watch_over(OWNER, &[&apart.fleet.sandbox.cluster_arn("blue")]);
+    converge(&one).await;
+
+    apart.assert_joined();
+    apart.forget();
+    converge(&one).await;
+    converge(&other).await;
+    assert_eq!((cloud_map.writes(), apart.writes()), (0, vec![]));
+
+    // A pod goes and an export ends in the one, and the other follows by Cloud Map alone.
+    pods(&apart.blue, "web", &["10.0.0.2"]);
+    converge(&one).await;
+    converge(&other).await;
+    let now = sources([("blue", &["10.0.0.2:8080"]), ("far", &["10.8.0.1:8080"])]);
+    assert_eq!(imported(&apart.far, "web"), now);
+    apart.blue.unexport("shop", "web");
+    converge(&one).await;
+    converge(&other).await;
+    for cluster in [&apart.blue, &apart.far] {
+        assert_eq!(imported(cluster, "web"), sources([("far", &["10.8.0.1:8080"])]));
+    }
+    assert!(cloud_map.violations().is_empty());
+}
+
+#[tokio::test]
+async fn id_that_the_cluster_of_another_function_has_is_refused_and_neither_loses_anything() {
+    let apart = Apart::start().await;
+    let one = apart.function(&json!(["blue"]), &[]).await;
+    converge(&one).await;
+    apart.far.cluster_property("cluster.clusterset.k8s.io", "blue");
+    let role = format!("arn:aws:iam::{ACCOUNT}:role/registry-writer");
+    apart.fleet.sandbox.role(&role, None);
+    let entry = apart.entry(&json!({ "registryRoleArn": role, "registryRegion": REGION }));
+    let other = apart.function(&json!([entry]), &[("OWNER_ID", "team-far")]).await;
+    apart.forget();
+
+    let report = sync(&other).await;
+
+    let far = report.clusters[0].multi_cluster.as_ref().expect("a report");
+    assert_eq!(far.obstacles[0].reason, "ClusterIdTaken", "{}", in_full(&report));
+    assert_eq!(apart.fleet.cloud_map.writes(), 0);
+    assert_eq!(imported(&apart.blue, "web"), sources([("blue", &["10.0.0.1:8080"])]));
+}
+
+#[tokio::test]
+async fn namespaces_that_another_account_shares_hold_a_clusterset() {
+    let apart = Apart::start().await;
+    let cloud_map = &apart.fleet.cloud_map;
+    for name in ["shop", "clusterset.shop-set"] {
+        cloud_map.shared_namespace(name, NamespaceKind::Http, OTHER_ACCOUNT);
+    }
+    cloud_map.watch_over(OWNER, &[&apart.fleet.sandbox.cluster_arn("blue"), &apart.arn]);
+    let role = format!("arn:aws:iam::{ACCOUNT}:role/registry-writer");
+    apart.fleet.sandbox.role(&role, None);
+    assert!(ROLE_ARN.contains(ACCOUNT));
+    let fields = json!({ "registryRoleArn": role, "registryRegion": REGION });
+    let blue = json!({ "cluster": "blue", "registryRoleArn": role, "registryRegion": REGION });
+    let entries = json!([blue, apart.entry(&fields)]);
+    let function = apart.function(&entries, &[]).await;
+
+    converge(&function).await;
+
+    apart.assert_joined();
+    apart.forget();
+    converge(&function).await;
+    // A new process has never seen them, and one that only imports claims nothing there.
+    converge(&apart.function(&entries, &[]).await).await;
+    converge(&apart.function(&entries, &[("MULTI_CLUSTER", "import")]).await).await;
+    assert_eq!((cloud_map.writes(), apart.writes()), (0, vec![]));
+    apart.assert_joined();
+}

@@ -1,0 +1,118 @@
+//! What services across clusters cost: the number of calls to Cloud Map and of requests to each cluster. A run that
+//! begins to cost more fails here.
+
+use cloud_map_sync::function::Function;
+use serde_json::json;
+
+use super::many::Many;
+use super::{exported, in_full, pods, web};
+use crate::queue::{batch, failures, message};
+use crate::run::sync;
+use crate::sandbox::function::invoke;
+use crate::sandbox::kubernetes::ClusterIp;
+
+const CREATED: &str = "2026-01-01T00:00:00Z";
+
+/// All members export `shop/web`, and everything is in step.
+async fn in_step(count: usize) -> Many {
+    let many = Many::start(count, &["shop"], &[]).await;
+    for (index, cluster) in many.clusters.iter().enumerate() {
+        exported(cluster, web(), &[&format!("10.{index}.0.1")], CREATED);
+    }
+    many.converge().await;
+    many
+}
+
+async fn tell(function: &Function, service: &str) {
+    let body = json!({ "cluster": "c0", "namespace": "shop", "service": service });
+    let answer = invoke(function, &batch(&[message(service, &body)])).await;
+    assert_eq!(failures(&answer), [""; 0], "{:?}", answer.report);
+}
+
+/// The reads of an import, and one patch.
+const IMPORTED: [&str; 4] = [
+    "GET endpointslices?managed-by=cloud-map-sync,service-name=web",
+    "GET serviceimports/web",
+    "GET services/derived-isrlchlhrq",
+    "PATCH endpointslices/imported-isrlchlhrq-0cb1e317-1",
+];
+
+#[tokio::test(start_paused = true)]
+async fn pod_that_changed_costs_three_reads_there_and_three_reads_and_a_patch_in_each_importer() {
+    for count in [2, 8] {
+        let many = in_step(count).await;
+        pods(&many.clusters[0], "web", &["10.0.0.1", "10.0.0.2"]);
+
+        tell(&many.function, "web").await;
+
+        // One of each member for its record; the source's own is compared with what it should be.
+        let calls = [("GetInstance", count), ("GetOperation", 1), ("ListInstances", 1)];
+        assert_eq!(many.cloud_map(), Many::of(&[&calls[..], &[("RegisterInstance", 1)]].concat()));
+        let of_annotations = ["GET endpointslices?service-name=web", "GET services/web"];
+        let of_export = [of_annotations[0], of_annotations[1], "GET serviceexports/web"];
+        let mut source = [&of_annotations[..], &of_export, &IMPORTED].concat();
+        source.sort_unstable();
+        assert_eq!(many.asked(0), source);
+        for importer in 1..count {
+            assert_eq!(many.asked(importer), IMPORTED, "c{importer} of {count}");
+        }
+        many.assert_settled().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn message_about_a_service_that_nobody_exports_lists_nothing() {
+    let many = in_step(2).await;
+    many.clusters[0].service(ClusterIp::new("shop", "plain").port_of("TCP", "http", 80, 8080));
+
+    tell(&many.function, "plain").await;
+
+    assert_eq!(many.cloud_map(), Many::of(&[("GetInstance", 1)]));
+    let lists = many.asked(0).into_iter().filter(|it| !it.contains("plain"));
+    // The name of the derived Service, and the namespace, since there is no import.
+    assert_eq!(
+        lists.collect::<Vec<_>>(),
+        ["GET /api/v1/namespaces/shop", "GET services/derived-i907dlh7dv"]
+    );
+}
+
+/// Three members, the same hundred exports in each, with ten endpoints and one port, in four namespaces.
+#[tokio::test(start_paused = true)]
+async fn converged_full_sync_of_a_new_process_costs_the_lists_and_no_write() {
+    let namespaces = ["one", "two", "three", "four"];
+    let many = Many::start(3, &namespaces, &[]).await;
+    for namespace in [&many.fleet.http, &many.fleet.dns] {
+        many.fleet.cloud_map.remove_namespace(namespace);
+    }
+    for index in 0..many.clusters.len() {
+        for export in 0..100 {
+            let (namespace, name) = (namespaces[export % 4], format!("web-{export}"));
+            let service = ClusterIp::new(namespace, &name).port_of("TCP", "http", 80, 8080);
+            let addresses: Vec<String> =
+                (0..10).map(|pod| format!("10.{index}.{export}.{pod}")).collect();
+            many.export(index, service, &addresses.iter().map(String::as_str).collect::<Vec<_>>());
+        }
+    }
+    let first = sync(&many.function).await;
+    assert!(first.ok, "{}", in_full(&first));
+    let cold = many.new_function().await;
+    sync(&cold).await;
+    many.forget();
+
+    let report = sync(&many.new_function().await).await;
+
+    assert!(report.ok, "{}", in_full(&report));
+    let instances: usize = namespaces.iter().map(|it| many.instances(it)).sum();
+    assert_eq!((instances, many.instances("clusterset.shop-set")), (3000, 303));
+    // A list of one namespace's services goes through the pages of all 103, and a member has two pages of records.
+    let calls = [("ListNamespaces", 1), ("ListServices", 10), ("ListInstances", 106)];
+    assert_eq!(many.cloud_map(), Many::of(&calls));
+    let of_annotations = "GET /api/v1/services?spec.clusterIP=None";
+    let once = ["GET /apis", "GET /openapi/v3/apis/multicluster.x-k8s.io/v1beta1"];
+    for index in 0..3 {
+        let mut asked = many.asked(index);
+        asked.retain(|it| it != of_annotations && !once.contains(&it.as_str()));
+        assert_eq!(asked.len(), 9, "{asked:#?}");
+        assert!(asked.iter().all(|it| it.starts_with("GET ")), "{asked:#?}");
+    }
+}

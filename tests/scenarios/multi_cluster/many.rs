@@ -1,0 +1,147 @@
+//! Any number of members of one clusterset, `c0`, `c1` and so on, that one function serves.
+
+use std::collections::BTreeMap;
+
+use cloud_map_sync::function::Function;
+
+use super::{CLUSTERSET, in_full, writes};
+use crate::fleet::Fleet;
+use crate::run::sync;
+use crate::sandbox::kubernetes::{ClusterIp, Export, KubernetesServer, Pod};
+
+/// The members.
+pub struct Many {
+    pub fleet: Fleet,
+    pub clusters: Vec<KubernetesServer>,
+    pub function: Function,
+    settings: Vec<(String, String)>,
+}
+
+impl Many {
+    /// So many members with these namespaces, and with these settings of the function besides.
+    pub async fn start(count: usize, namespaces: &[&str], settings: &[(&str, &str)]) -> Self {
+        Self::on(Fleet::start().await, count, namespaces, settings).await
+    }
+
+    /// The same in a world that has begun.
+    pub async fn on(
+        fleet: Fleet,
+        count: usize,
+        namespaces: &[&str],
+        settings: &[(&str, &str)],
+    ) -> Self {
+        let names: Vec<String> = (0..count).map(|index| format!("c{index}")).collect();
+        let mut clusters = Vec::new();
+        for name in &names {
+            let sandbox = fleet.sandbox.clone().cluster(name).await;
+            let cluster = sandbox.kubernetes(name);
+            cluster.serve_multi_cluster();
+            cluster.cluster_property("cluster.clusterset.k8s.io", name);
+            cluster.cluster_property("clusterset.k8s.io", CLUSTERSET);
+            namespaces.iter().for_each(|it| _ = cluster.namespace(it));
+            clusters.push(cluster);
+        }
+        let arns: Vec<String> = names.iter().map(|it| fleet.sandbox.cluster_arn(it)).collect();
+        let arns: Vec<&str> = arns.iter().map(String::as_str).collect();
+        fleet.cloud_map.watch_over(crate::fleet::OWNER, &arns);
+        let own = [
+            ("CLUSTERS", &*names.join(",")),
+            ("MULTI_CLUSTER", "on"),
+            ("CREATE_NAMESPACES", "true"),
+            ("QUOTA_SHARE", "1000"),
+        ];
+        let settings = own.iter().chain(settings);
+        let settings: Vec<(String, String)> =
+            settings.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let function = Self::started(&fleet, &settings).await;
+        Self { fleet, clusters, function, settings }
+    }
+
+    async fn started(fleet: &Fleet, settings: &[(String, String)]) -> Function {
+        let settings: Vec<(&str, &str)> =
+            settings.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        fleet.function_with(&settings).await
+    }
+
+    /// Another process of the function.
+    pub async fn new_function(&self) -> Function {
+        Self::started(&self.fleet, &self.settings).await
+    }
+
+    /// Puts a Service with pods at these addresses into a member, and exports it.
+    pub fn export(&self, index: usize, service: ClusterIp, addresses: &[&str]) {
+        let cluster = &self.clusters[index];
+        let object = cluster.service(service);
+        let text = |key: &str| object["metadata"][key].as_str().expect("a name").to_owned();
+        let (namespace, name) = (text("namespace"), text("name"));
+        let pods = addresses.iter().map(|it| Pod::new(&format!("{name}-{it}"), it));
+        cluster.pods(&namespace, &name, &pods.collect::<Vec<_>>());
+        let export = Export::new(&namespace, &name).created("2026-01-01T00:00:00Z");
+        cluster.put(export.into());
+    }
+
+    /// A full sync, and a second one that writes nothing. Both are forgotten.
+    pub async fn converge(&self) {
+        let report = sync(&self.function).await;
+        assert!(report.ok, "{}", in_full(&report));
+        self.assert_settled().await;
+        self.forget();
+    }
+
+    /// A full sync writes nothing, to Cloud Map or to a cluster.
+    pub async fn assert_settled(&self) {
+        self.forget();
+        let report = sync(&self.function).await;
+        assert!(report.ok, "{}", in_full(&report));
+        let writes: Vec<String> = self.clusters.iter().flat_map(writes).collect();
+        let none: [String; 0] = [];
+        assert_eq!((writes.as_slice(), self.fleet.cloud_map.writes()), (&none[..], 0));
+    }
+
+    pub fn forget(&self) {
+        self.fleet.cloud_map.forget_calls();
+        self.clusters.iter().for_each(KubernetesServer::forget_requests);
+    }
+
+    /// The calls to Cloud Map since then, by operation.
+    pub fn cloud_map(&self) -> BTreeMap<String, usize> {
+        self.fleet.cloud_map.counts()
+    }
+
+    pub fn of(calls: &[(&str, usize)]) -> BTreeMap<String, usize> {
+        calls.iter().map(|(operation, count)| ((*operation).to_owned(), *count)).collect()
+    }
+
+    /// The number of instances in a Cloud Map namespace.
+    pub fn instances(&self, namespace: &str) -> usize {
+        let cloud_map = &self.fleet.cloud_map;
+        let id = cloud_map.find_namespace(namespace).expect("the namespace");
+        let services = cloud_map.services(&id).into_iter();
+        services.map(|service| cloud_map.instances(&service.id).len()).sum()
+    }
+
+    /// The requests to a member, sorted, without what is the same in all paths and queries.
+    pub fn asked(&self, index: usize) -> Vec<String> {
+        let requests = self.clusters[index].requests().into_iter();
+        let mut asked: Vec<String> = requests
+            .map(|request| {
+                let path = request.path.rsplit_once("/namespaces/shop/");
+                let path = path.map_or(request.path.as_str(), |(_, rest)| rest);
+                let selector = request.query.split('&').find_map(|it| {
+                    it.strip_prefix("labelSelector=").or(it.strip_prefix("fieldSelector="))
+                });
+                let selector = selector.map(|it| format!("?{}", short(it))).unwrap_or_default();
+                format!("{} {path}{selector}", request.method)
+            })
+            .collect();
+        asked.sort();
+        asked
+    }
+}
+
+fn short(selector: &str) -> String {
+    let prefixes =
+        ["endpointslice.kubernetes.io/", "multicluster.kubernetes.io/", "kubernetes.io/"];
+    let plain = selector.replace("%2F", "/").replace("%3D", "=").replace("%2C", ",");
+    prefixes.into_iter().fold(plain, |text, prefix| text.replace(prefix, ""))
+}

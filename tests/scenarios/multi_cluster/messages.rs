@@ -1,0 +1,154 @@
+//! Messages for imports: with `FAN_OUT`, or with more than eight clusters, an invocation about a few Services leaves the
+//! other clusters to invocations of their own.
+
+use serde_json::{Value, json};
+
+use super::many::Many;
+use super::{exported, imported, pods, sources, web, writes};
+use crate::fleet::Fleet;
+use crate::queue::{batch, failures, message};
+use crate::sandbox::ROLE_ARN;
+use crate::sandbox::function::invoke;
+use crate::sandbox::kubernetes::{Fault, FaultKind};
+use crate::sandbox::sqs::error::Failure;
+use crate::sandbox::sqs::queue::Queue;
+
+const CREATED: &str = "2026-01-01T00:00:00Z";
+
+/// So many members, of which `c0` exports `shop/web` with one pod, all in step.
+async fn in_step(count: usize, setting: &str) -> (Many, Queue) {
+    let fleet = Fleet::start().await;
+    let queue = fleet.sandbox.queue("own");
+    queue.allow(ROLE_ARN);
+    let url = queue.url().to_owned();
+    let many = Many::on(fleet, count, &["shop"], &[(setting, &url)]).await;
+    exported(&many.clusters[0], web(), &["10.0.0.1"], CREATED);
+    many.converge().await;
+    assert_eq!(bodies(&queue), [Value::Null; 0], "a full sync sends none");
+    (many, queue)
+}
+
+fn bodies(queue: &Queue) -> Vec<Value> {
+    let messages = queue.take_all().into_iter();
+    messages.map(|message| serde_json::from_str(&message.body).expect("JSON")).collect()
+}
+
+fn about(cluster: &str) -> Value {
+    json!({ "cluster": cluster, "namespace": "shop", "service": "web" })
+}
+
+fn import(cluster: &str) -> Value {
+    json!({ "cluster": cluster, "namespace": "shop", "service": "web", "import": true })
+}
+
+async fn hand_over(many: &Many, bodies: &[Value]) -> Vec<String> {
+    let records = bodies.iter().enumerate().map(|(id, body)| message(&id.to_string(), body));
+    failures(&invoke(&many.function, &batch(&records.collect::<Vec<_>>())).await)
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_fan_out_each_other_cluster_imports_by_a_message_that_sends_none() {
+    let (many, queue) = in_step(3, "FAN_OUT").await;
+    pods(&many.clusters[0], "web", &["10.0.0.2"]);
+
+    assert_eq!(hand_over(&many, &[about("c0")]).await, [""; 0]);
+
+    let (old, new) = (["10.0.0.1:8080"], ["10.0.0.2:8080"]);
+    assert_eq!(imported(&many.clusters[0], "web"), sources([("c0", &new)]));
+    assert_eq!(imported(&many.clusters[1], "web"), sources([("c0", &old)]));
+    let messages = bodies(&queue);
+    assert_eq!(messages, [import("c1"), import("c2")]);
+    many.forget();
+
+    assert_eq!(hand_over(&many, &messages).await, [""; 0]);
+
+    assert_eq!(imported(&many.clusters[1], "web"), sources([("c0", &new)]));
+    assert_eq!(imported(&many.clusters[2], "web"), sources([("c0", &new)]));
+    assert_eq!((bodies(&queue), many.asked(0)), (vec![], vec![]), "it ends here");
+    let reads = [("GetInstance", 3), ("ListInstances", 1)];
+    assert_eq!(many.cloud_map(), Many::of(&reads));
+    assert_eq!(hand_over(&many, &[about("c0")]).await, [""; 0]);
+    assert_eq!(bodies(&queue), [Value::Null; 0], "nothing has changed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn more_than_eight_clusters_import_by_messages_also_without_fan_out() {
+    for (count, expected) in [(8, 0), (9, 8)] {
+        let (many, queue) = in_step(count, "QUEUE_URL").await;
+        pods(&many.clusters[0], "web", &["10.0.0.1", "10.0.0.2"]);
+
+        assert_eq!(hand_over(&many, &[about("c0")]).await, [""; 0]);
+
+        assert_eq!(bodies(&queue).len(), expected, "{count} clusters");
+        let both: &[&str] = &["10.0.0.1:8080", "10.0.0.2:8080"];
+        let last = if expected == 0 { both } else { &both[..1] };
+        assert_eq!(imported(&many.clusters[count - 1], "web"), sources([("c0", last)]));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn ended_export_goes_from_other_clusters_by_messages() {
+    let (many, queue) = in_step(2, "FAN_OUT").await;
+    many.clusters[0].unexport("shop", "web");
+
+    hand_over(&many, &[about("c0")]).await;
+    let messages = bodies(&queue);
+    assert_eq!(messages, [import("c1")]);
+    assert_eq!(hand_over(&many, &messages).await, [""; 0]);
+
+    assert_eq!(many.clusters[1].service_import("shop", "web"), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn message_for_an_import_changes_nothing_else_and_comes_back_where_it_fails() {
+    let (many, queue) = in_step(2, "FAN_OUT").await;
+    pods(&many.clusters[0], "web", &["10.0.0.1", "10.0.0.2"]);
+    hand_over(&many, &[about("c0")]).await;
+    let messages = bodies(&queue);
+    pods(&many.clusters[0], "web", &["10.0.0.3"]);
+    let slices = "/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices/";
+    many.clusters[1].fail(Fault::always(slices, FaultKind::Status(503)));
+    many.forget();
+
+    assert_eq!(hand_over(&many, &messages).await, ["0"]);
+
+    many.clusters[1].clear_faults();
+    assert_eq!(hand_over(&many, &messages).await, [""; 0]);
+    let endpoints: [&str; 2] = ["10.0.0.1:8080", "10.0.0.2:8080"];
+    assert_eq!(imported(&many.clusters[1], "web"), sources([("c0", &endpoints)]), "as registered");
+    assert_eq!((many.fleet.cloud_map.writes(), writes(&many.clusters[0])), (0, vec![]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn message_that_cannot_be_sent_leaves_the_other_cluster_to_its_schedule() {
+    let (many, queue) = in_step(2, "FAN_OUT").await;
+    pods(&many.clusters[0], "web", &["10.0.0.1", "10.0.0.2"]);
+    queue.refuse(Some(Failure::message("InvalidMessageContents", "no")));
+
+    assert_eq!(hand_over(&many, &[about("c0")]).await, [""; 0]);
+
+    queue.refuse(None);
+    assert_eq!(imported(&many.clusters[1], "web"), sources([("c0", &["10.0.0.1:8080"])]));
+    hand_over(&many, &[json!({ "action": "sync", "cluster": "c1" })]).await;
+    let endpoints: [&str; 2] = ["10.0.0.1:8080", "10.0.0.2:8080"];
+    assert_eq!(imported(&many.clusters[1], "web"), sources([("c0", &endpoints)]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn namespace_that_is_created_gets_the_imports_of_its_name() {
+    let many = Many::start(2, &[], &[]).await;
+    many.clusters[0].namespace("shop");
+    exported(&many.clusters[0], web(), &["10.0.0.1"], CREATED);
+    many.converge().await;
+    assert_eq!(many.clusters[1].service_import("shop", "web"), None);
+    many.clusters[1].namespace("shop");
+
+    let body = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "shop" } });
+    let event = json!({
+        "type": "ADD", "body": body, "group": "", "version": "v1", "resource": "namespaces",
+        "metadata": { "cluster": "c1" },
+    });
+    assert_eq!(hand_over(&many, &[event]).await, [""; 0]);
+
+    assert_eq!(imported(&many.clusters[1], "web"), sources([("c0", &["10.0.0.1:8080"])]));
+}

@@ -1,0 +1,148 @@
+//! A rollback: a release without exports, or `MULTI_CLUSTER` off, meets a world that has them.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::{Members, exported, imported, in_full, pods, sources, web};
+use crate::fleet::{Attributes, annotated, attributes};
+use crate::run::{report, sync};
+use crate::sandbox::clock::StandInClock;
+use crate::sandbox::kubernetes::KubernetesServer;
+
+const CREATED: &str = "2026-01-01T00:00:00Z";
+
+/// All instances by namespace, service and id.
+fn instances(members: &Members) -> BTreeMap<String, Attributes> {
+    let cloud_map = &members.fleet.cloud_map;
+    let mut all = BTreeMap::new();
+    for namespace in ["shop", "prod", "clusterset.shop-set"] {
+        let id = cloud_map.find_namespace(namespace).expect("the namespace");
+        for service in cloud_map.services(&id) {
+            for (id, attributes) in cloud_map.instances(&service.id) {
+                all.insert(format!("{namespace}/{}/{id}", service.name), attributes);
+            }
+        }
+    }
+    all
+}
+
+fn objects(cluster: &KubernetesServer) -> Vec<Vec<Value>> {
+    let kinds = ["serviceexports", "serviceimports", "services"];
+    kinds.into_iter().map(|kind| cluster.objects(kind, "shop")).collect()
+}
+
+#[tokio::test]
+async fn first_flow_alone_leaves_exports_their_records_and_imports_as_they_are() {
+    let members = Members::start().await;
+    let Members { fleet, blue, green, .. } = &members;
+    fleet.service(annotated("api", "prod", "api"));
+    fleet.pods("api", &["10.0.9.1"]);
+    exported(blue, web(), &["10.0.0.1", "10.0.0.2"], CREATED);
+    exported(green, web(), &["10.1.0.1"], CREATED);
+    members.converge().await;
+    let (before, of_green) = (instances(&members), objects(green));
+    let exported = before.values().filter(|it| it.contains_key("cloud-map-sync/exporter"));
+    assert_eq!(exported.count(), 7, "{before:#?}");
+    // What is different by now is left to the release that knows exports.
+    pods(blue, "web", &["10.0.0.3"]);
+    green.unexport("shop", "web");
+    let of_blue = objects(blue);
+
+    let clock = StandInClock::new();
+    let old = [
+        ("CLUSTERS", "blue,green"),
+        ("DELETE_EMPTY_SERVICES", "true"),
+        ("PURGE_DEAD_CLUSTERS_AFTER", "7d"),
+    ];
+    let old = fleet.function_with(&old).await.with_clock(clock.clock());
+    for _ in 0..2 {
+        clock.advance(Duration::from_hours(24 * 30));
+        let synced = sync(&old).await;
+        assert!(synced.ok && synced.orphans.is_empty(), "{}", in_full(&synced));
+        let payload = serde_json::json!({
+            "action": "sync", "cluster": "blue", "namespace": "shop", "service": "web",
+        });
+        let targeted = report(&old, &payload).await;
+        assert!(targeted.ok, "{}", in_full(&targeted));
+    }
+
+    assert_eq!(instances(&members), before);
+    assert_eq!(objects(blue), of_blue);
+    assert_eq!(objects(green)[1..], of_green[1..]);
+    members.converge().await;
+    assert_eq!(imported(green, "web"), sources([("blue", &["10.0.0.3:8080"])]));
+}
+
+/// What a release wrote, word for word: another name or spelling of a mark, and the rollback would take it for its own.
+#[tokio::test]
+async fn recorded_instances_of_an_export_are_foreign_to_the_first_flow() {
+    let members = Members::start().await;
+    let Members { fleet, blue, .. } = &members;
+    let arn = fleet.sandbox.cluster_arn("blue");
+    let marks = [
+        ("cloud-map-sync/cluster", &*arn),
+        ("cloud-map-sync/exporter", "cloud-map-sync"),
+        ("cloud-map-sync/namespace", "shop"),
+        ("cloud-map-sync/schema", "1"),
+        ("cloud-map-sync/service", "web"),
+    ];
+    let endpoint = [
+        ("AWS_INSTANCE_IPV4", "10.0.0.1"),
+        ("AWS_INSTANCE_PORT", "8080"),
+        ("CLUSTERSET_ID", "shop-set"),
+        ("CLUSTER_ID", "blue"),
+        ("ENDPOINT_PORT_NAME", "http"),
+        ("ENDPOINT_PROTOCOL", "TCP"),
+        ("READY", "true"),
+        ("SERVICE_EXPORT_CREATION_TIMESTAMP", "1767225600000"),
+        ("SERVICE_PORT", "80"),
+        ("SERVICE_PORT_NAME", "http"),
+        ("SERVICE_PROTOCOL", "TCP"),
+        ("SERVICE_TARGET_PORT", "8080"),
+        ("SERVICE_TYPE", "ClusterSetIP"),
+        ("cloud-map-sync/pod", "web-1"),
+    ];
+    let record = [(
+        "cloud-map-sync/export",
+        r#"{"annotations":{},"created":"2026-01-01T00:00:00Z","ipFamilies":["IPv4"],"labels":{},"ports":[],"type":"ClusterSetIP"}"#,
+    )];
+    let recorded = [
+        ("shop", "web", "tcp-10-0-0-1-8080-0123456789", [&endpoint[..], &marks].concat()),
+        (
+            "clusterset.shop-set",
+            "blue",
+            "export-7cb0d844a658ca77f191",
+            [&record[..], &marks].concat(),
+        ),
+        ("clusterset.shop-set", "blue", "cluster", {
+            let own = [
+                ("cloud-map-sync/clusterset", "shop-set"),
+                ("cloud-map-sync/heartbeat", "2026-01-01T00:00:00Z"),
+            ];
+            [&own[..], &marks[..4]].concat()
+        }),
+    ];
+    fleet.web("web", "shop", &["10.0.0.1"]);
+    for (namespace, service, id, map) in &recorded {
+        use crate::sandbox::cloud_map::{NamespaceKind, ServiceKind};
+        let known = fleet.cloud_map.find_namespace(namespace);
+        let namespace_id =
+            known.unwrap_or_else(|| fleet.cloud_map.namespace(namespace, NamespaceKind::Http));
+        let known = fleet.cloud_map.find_service(namespace, service);
+        let id_of_service = known
+            .unwrap_or_else(|| fleet.cloud_map.service(&namespace_id, service, ServiceKind::Http));
+        fleet.put(&id_of_service, id, &attributes(map));
+    }
+    let before: BTreeMap<_, _> = instances(&members);
+    let old = fleet.function_with(&[("CLUSTERS", "blue"), ("DELETE_EMPTY_SERVICES", "true")]).await;
+
+    // The same pod is annotated under the same name: it has an instance of its own beside that of the export.
+    let synced = sync(&old).await;
+    assert!(synced.ok && synced.counts.registered == 1, "{}", in_full(&synced));
+    blue.delete_service("shop", "web");
+    assert!(sync(&old).await.ok);
+
+    assert_eq!(instances(&members), before);
+}
