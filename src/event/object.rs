@@ -11,6 +11,8 @@ use super::{Scope, Unusable, name};
 use crate::model::clusterset::{is_derived_service, is_imported_slice};
 
 const SERVICE_NAME_LABEL: &str = "kubernetes.io/service-name";
+/// The label of the objects of imports.
+const OWNER_LABEL: &str = "cloud-map-sync/owner";
 
 /// Kubernetes appends 5 random characters to a slice's name, after cutting the Service's part to 58 characters.
 const SUFFIX_LENGTH: usize = 5;
@@ -55,13 +57,14 @@ impl Metadata {
     fn is_imported(&self, kind: Followed) -> bool {
         let name = self.name.as_deref().unwrap_or_default();
         let labels = self.labels.iter().flatten();
+        let has_owner = labels.clone().any(|(key, _)| key == OWNER_LABEL);
         let of_derived = |(key, value): (&String, &String)| {
             key == SERVICE_NAME_LABEL && is_derived_service(value)
         };
         match kind {
-            Followed::Service | Followed::Endpoints => is_derived_service(name),
+            Followed::Service | Followed::Endpoints => has_owner || is_derived_service(name),
             Followed::EndpointSlice => {
-                is_imported_slice(name) || labels.into_iter().any(of_derived)
+                has_owner || is_imported_slice(name) || labels.into_iter().any(of_derived)
             }
             Followed::Pod | Followed::Namespace | Followed::ServiceExport => false,
         }
@@ -160,8 +163,14 @@ mod tests {
         let slice = json!({"namespace": "shop", "name": "imported-isrlchlhrq-ac321fb1-12"});
         let labels = json!({SERVICE_NAME_LABEL: "derived-isrlchlhrq"});
         let labelled = json!({"namespace": "shop", "name": "x", "labels": labels});
-        let imported =
-            [("Service", &derived), ("EndpointSlice", &slice), ("EndpointSlice", &labelled)];
+        let owned = json!({"namespace": "shop", "name": "x", "labels": {OWNER_LABEL: "team"}});
+        let imported = [
+            ("Service", &derived),
+            ("EndpointSlice", &slice),
+            ("EndpointSlice", &labelled),
+            ("Service", &owned),
+            ("EndpointSlice", &owned),
+        ];
         for (kind, metadata) in imported {
             assert_eq!(read(kind, None, metadata), Err(Unusable::Imported), "{kind} {metadata}");
         }

@@ -7,8 +7,11 @@ use serde_json::{Map, Value};
 use crate::event::object::{self, Metadata};
 use crate::event::{Scope, Unusable, name};
 
-/// The resources of which a write can change a registration.
-const FOLLOWED: [&str; 4] = ["services", "endpoints", "endpointslices", "serviceexports"];
+/// The resources of which a write can change a registration, or an import.
+const FOLLOWED: [&str; 5] =
+    ["services", "endpoints", "endpointslices", "serviceexports", "namespaces"];
+/// The group of the function in `deploy/`. What it wrote itself needs no sync.
+const OWN_GROUP: &str = "cloud-map-sync";
 const WRITES: [&str; 5] = ["create", "update", "patch", "delete", "deletecollection"];
 
 /// The part of an `audit.k8s.io/v1` Event with the written object and the response.
@@ -17,6 +20,8 @@ const WRITES: [&str; 5] = ["create", "update", "patch", "delete", "deletecollect
 struct AuditEvent {
     stage: String,
     verb: String,
+    #[serde(default)]
+    user: User,
     object_ref: Option<ObjectReference>,
     response_status: Option<ResponseStatus>,
     request_object: Option<Value>,
@@ -32,6 +37,12 @@ struct ObjectReference {
     name: Option<String>,
     api_group: Option<String>,
     api_version: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+struct User {
+    #[serde(default)]
+    groups: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -73,7 +84,8 @@ impl AuditEvent {
     fn written_object(&self) -> Option<&ObjectReference> {
         let done = self.response_status.as_ref().is_none_or(|status| status.code < 300);
         let finished = self.stage == "ResponseComplete" && done;
-        let object = self.object_ref.as_ref().filter(|_| finished)?;
+        let is_own = self.user.groups.iter().any(|group| group == OWN_GROUP);
+        let object = self.object_ref.as_ref().filter(|_| finished && !is_own)?;
         let followed = FOLLOWED.contains(&object.resource.as_str()) && object.subresource.is_none();
         (followed && WRITES.contains(&self.verb.as_str())).then_some(object)
     }

@@ -1,7 +1,7 @@
 //! The payload of a CloudWatch Logs subscription to an EKS cluster's audit log: a gzipped batch of lines, each an audit
-//! event of the API server. A finished write of a Service, its Endpoints or an EndpointSlice gives a scope, as the
-//! object of any other sender does. All other lines are ignored, since a subscription filter is not exact. The log
-//! group names the cluster.
+//! event of the API server. A finished write of a Service, its Endpoints, an EndpointSlice, a ServiceExport or a
+//! Namespace gives a scope, as the object of any other sender does. Writes of the function's own group and all other
+//! lines are ignored, since a subscription filter is not exact. The log group names the cluster.
 
 mod line;
 #[cfg(test)]

@@ -49,6 +49,13 @@ fn a_finished_write_names_its_service() {
         json!({"resource": "services", "namespace": "shop", "name": "web", "apiVersion": "v1"});
     let endpoints =
         json!({"resource": "endpoints", "namespace": "shop", "name": "web", "apiVersion": "v1"});
+    let export = json!({
+        "resource": "serviceexports", "namespace": "shop", "name": "web",
+        "apiGroup": "multicluster.x-k8s.io", "apiVersion": "v1beta1",
+    });
+    // The API server names the namespace in both fields.
+    let namespace =
+        json!({"resource": "namespaces", "namespace": "shop", "name": "shop", "apiVersion": "v1"});
     let labels = json!({"labels": {"kubernetes.io/service-name": "cart"}});
     let mut created = event("create", &slice(None));
     created["responseObject"] = json!({"metadata": labels});
@@ -57,6 +64,8 @@ fn a_finished_write_names_its_service() {
     let rows = [
         (event("patch", &service), "blue/shop/web"),
         (event("delete", &endpoints), "blue/shop/web"),
+        (event("create", &export), "blue/shop/web"),
+        (event("create", &namespace), "blue/shop"),
         (event("update", &slice(Some("web-x7k2p"))), "blue/shop/web"),
         (patched, "blue/shop/web"),
         (created, "blue/shop/cart"),
@@ -79,6 +88,8 @@ fn lines_that_change_no_registration_are_ignored() {
     begun["stage"] = json!("RequestReceived");
     let mut status = service.clone();
     status["subresource"] = json!("status");
+    let mut own = event("patch", &service);
+    own["user"] = json!({"username": "role", "groups": ["cloud-map-sync", "system:authenticated"]});
     let pod = json!({"resource": "pods", "namespace": "shop", "name": "web-1", "apiVersion": "v1"});
     let rows = [
         event("get", &service),
@@ -87,6 +98,7 @@ fn lines_that_change_no_registration_are_ignored() {
         event("patch", &pod),
         refused,
         begun,
+        own,
     ];
     for line in rows {
         assert_eq!(scope_of(&line), None, "{line}");
