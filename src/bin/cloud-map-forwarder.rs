@@ -54,6 +54,6 @@ async fn run() -> Result<(), Error> {
             _ = interrupted.recv() => {}
         }
     };
-    forward(client, &queue, &settings.annotation_prefix, end).await;
+    forward(client, &queue, &settings, end).await;
     Ok(())
 }

@@ -1,18 +1,24 @@
 //! From the events of the watches to the Services that need a message. The version of each object is kept, so a list
 //! that is read again after a broken watch reports only the changes since. Pure: no client, no clock.
 
+use std::collections::BTreeSet;
+
 use super::objects::Objects;
 use super::place::Place;
 use crate::model::ServiceRef;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Watch {
-    /// Services, of which the annotated ones count.
+    /// Services, of which the annotated and the exported ones count.
     Services,
     /// `EndpointSlices` that Kubernetes makes for headless Services.
     HeadlessSlices,
     /// Other `EndpointSlices`: created by hand, or mirrored from Endpoints.
     OtherSlices,
+    /// `ServiceExports`, each for the Service of its name.
+    Exports,
+    /// `EndpointSlices` that Kubernetes makes for Services that are not headless.
+    ClusterIpSlices,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +27,8 @@ pub enum Seen {
     ListBegins,
     Listed(Object),
     ListEnds,
+    /// The cluster does not have this kind of object.
+    NotServed,
     Changed(Object),
     Deleted(Object),
 }
@@ -29,7 +37,7 @@ pub enum Seen {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Object {
     pub key: ServiceRef,
-    /// Its `metadata.resourceVersion`, which changes with each write.
+    /// A text that changes with each write, such as `metadata.resourceVersion`.
     pub version: String,
     /// Its Service; absent for a Service without our annotation, and for a slice without a Service.
     pub service: Option<ServiceRef>,
@@ -41,23 +49,29 @@ pub struct Changes {
     services: Objects,
     headless_slices: Objects,
     other_slices: Objects,
+    /// What exports need besides, if they are followed.
+    exports: Option<Exports>,
     started: bool,
 }
 
+#[derive(Debug, Default)]
+struct Exports {
+    exports: Objects,
+    /// All Services, annotated or not.
+    services: Objects,
+    slices: Objects,
+}
+
 impl Changes {
+    pub fn new(follows_exports: bool) -> Self {
+        Self { exports: follows_exports.then(Exports::default), ..Self::default() }
+    }
+
     /// Records an event, and returns the places that need a message. The first lists return no single Services: once
     /// all are complete, the whole cluster needs a message, since earlier changes are unknown.
     pub fn record(&mut self, watch: Watch, seen: Seen) -> Vec<Place> {
-        let objects = match watch {
-            Watch::Services => &mut self.services,
-            Watch::HeadlessSlices => &mut self.headless_slices,
-            Watch::OtherSlices => &mut self.other_slices,
-        };
-        let was_listed = objects.was_listed();
-        let mut changed = objects.record(seen);
-        if watch != Watch::Services {
-            changed.retain(|service| self.services.has(service));
-        }
+        let was_listed = self.was_listed(watch);
+        let changed = self.changed(watch, seen);
         if !self.started && self.all_were_listed() {
             self.started = true;
             return vec![Place::Cluster];
@@ -65,15 +79,78 @@ impl Changes {
         changed.into_iter().filter(|_| was_listed).map(Place::Service).collect()
     }
 
+    /// The annotated and the exported Services with changed objects.
+    fn changed(&mut self, watch: Watch, seen: Seen) -> BTreeSet<ServiceRef> {
+        let exports = self.exports.as_mut();
+        match watch {
+            Watch::Services => {
+                let of_exports = exports.map(|it| it.record_service(seen.clone()));
+                let mut changed = self.services.record(seen);
+                changed.extend(of_exports.into_iter().flatten());
+                changed
+            }
+            Watch::HeadlessSlices | Watch::OtherSlices => {
+                let slices = match watch {
+                    Watch::HeadlessSlices => &mut self.headless_slices,
+                    _ => &mut self.other_slices,
+                };
+                let mut changed = slices.record(seen);
+                changed.retain(|service| {
+                    self.services.has(service) || exports.as_ref().is_some_and(|it| it.has(service))
+                });
+                changed
+            }
+            Watch::Exports => exports.map(|it| it.exports.record(seen)).unwrap_or_default(),
+            Watch::ClusterIpSlices => exports.map(|it| it.record_slice(seen)).unwrap_or_default(),
+        }
+    }
+
+    fn was_listed(&self, watch: Watch) -> bool {
+        let exports = self.exports.as_ref();
+        match watch {
+            Watch::Services => self.services.was_listed(),
+            Watch::HeadlessSlices => self.headless_slices.was_listed(),
+            Watch::OtherSlices => self.other_slices.was_listed(),
+            Watch::Exports => exports.is_some_and(|it| it.exports.was_listed()),
+            Watch::ClusterIpSlices => exports.is_some_and(|it| it.slices.was_listed()),
+        }
+    }
+
     fn all_were_listed(&self) -> bool {
-        let all = [&self.services, &self.headless_slices, &self.other_slices];
-        all.into_iter().all(Objects::was_listed)
+        let always = [Watch::Services, Watch::HeadlessSlices, Watch::OtherSlices];
+        let for_exports = [Watch::Exports, Watch::ClusterIpSlices];
+        let for_exports = for_exports.into_iter().filter(|_| self.exports.is_some());
+        always.into_iter().chain(for_exports).all(|watch| self.was_listed(watch))
+    }
+}
+
+impl Exports {
+    fn has(&self, service: &ServiceRef) -> bool {
+        self.exports.has(service)
+    }
+
+    /// The exported Services that an event of the Services is about.
+    fn record_service(&mut self, seen: Seen) -> BTreeSet<ServiceRef> {
+        let named = |object: Object| Object { service: Some(object.key.clone()), ..object };
+        let mut changed = self.services.record(match seen {
+            Seen::Listed(object) => Seen::Listed(named(object)),
+            Seen::Changed(object) => Seen::Changed(named(object)),
+            other => other,
+        });
+        changed.retain(|service| self.exports.has(service));
+        changed
+    }
+
+    fn record_slice(&mut self, seen: Seen) -> BTreeSet<ServiceRef> {
+        let mut changed = self.slices.record(seen);
+        changed.retain(|service| self.exports.has(service));
+        changed
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Watch::{HeadlessSlices, OtherSlices, Services};
+    use super::Watch::{ClusterIpSlices, Exports, HeadlessSlices, OtherSlices, Services};
     use super::*;
 
     fn object(name: &str, version: u32, service: Option<&str>) -> Object {
@@ -203,5 +280,70 @@ mod tests {
         assert!(places(&mut changes, Services, Seen::ListBegins).is_empty());
         assert!(list(&mut changes, Services, &[web(1)]).is_empty());
         assert_eq!(places(&mut changes, Services, Seen::Changed(web(8))), ["shop/web"]);
+    }
+    /// `shop/web` without annotations, exported, with one slice; `shop/plain` is not exported.
+    fn exporting() -> Changes {
+        let mut changes = Changes::new(true);
+        list(&mut changes, Services, &[object("web", 1, None), object("plain", 1, None)]);
+        list(&mut changes, HeadlessSlices, &[]);
+        list(&mut changes, OtherSlices, &[]);
+        list(&mut changes, ClusterIpSlices, &[slice(2)]);
+        assert_eq!(list(&mut changes, Exports, &[web(3)]), ["the whole cluster"]);
+        changes
+    }
+
+    #[test]
+    fn each_change_of_an_export_reports_its_service() {
+        let none = Vec::new;
+        let web_is = || vec!["shop/web"];
+        let new = || Seen::Changed(object("cart", 9, Some("cart")));
+        let of_plain = || Seen::Changed(object("plain-x", 9, Some("plain")));
+        let rows = [
+            ("a pod came or went", ClusterIpSlices, Seen::Changed(slice(9)), web_is()),
+            ("its slice is gone", ClusterIpSlices, Seen::Deleted(slice(2)), web_is()),
+            ("it is headless now", HeadlessSlices, Seen::Changed(slice(9)), web_is()),
+            ("a slice by hand", OtherSlices, Seen::Changed(slice(9)), web_is()),
+            ("its Service", Services, Seen::Changed(object("web", 9, None)), web_is()),
+            ("its Service is gone", Services, Seen::Deleted(object("web", 9, None)), web_is()),
+            ("the export", Exports, Seen::Changed(web(9)), web_is()),
+            ("the export is gone", Exports, Seen::Deleted(web(3)), web_is()),
+            ("a new export", Exports, new(), vec!["shop/cart"]),
+            ("its status alone", Exports, Seen::Changed(web(3)), none()),
+            (
+                "a Service that is not exported",
+                Services,
+                Seen::Changed(object("plain", 9, None)),
+                none(),
+            ),
+            ("a slice of it", ClusterIpSlices, of_plain(), none()),
+            ("a headless one of it", HeadlessSlices, of_plain(), none()),
+        ];
+        for (case, watch, seen, expected) in rows {
+            assert_eq!(places(&mut exporting(), watch, seen.clone()), expected, "{case}");
+            if !matches!(watch, Services | HeadlessSlices | OtherSlices) {
+                assert!(places(&mut started(), watch, seen).is_empty(), "off: {case}");
+            }
+        }
+    }
+
+    #[test]
+    fn service_is_followed_until_its_export_ends() {
+        let mut changes = exporting();
+        places(&mut changes, Exports, Seen::Deleted(web(3)));
+        assert!(places(&mut changes, ClusterIpSlices, Seen::Changed(slice(9))).is_empty());
+        assert!(places(&mut changes, Services, Seen::Changed(object("web", 9, None))).is_empty());
+    }
+
+    #[test]
+    fn exports_that_the_cluster_does_not_have_delay_nothing_and_are_followed_once_it_has_them() {
+        let mut changes = Changes::new(true);
+        for watch in [Services, HeadlessSlices, OtherSlices] {
+            assert!(list(&mut changes, watch, &[]).is_empty());
+        }
+        assert!(places(&mut changes, Exports, Seen::NotServed).is_empty());
+        assert_eq!(list(&mut changes, ClusterIpSlices, &[slice(2)]), ["the whole cluster"]);
+        assert!(places(&mut changes, Exports, Seen::NotServed).is_empty());
+        assert_eq!(list(&mut changes, Exports, &[web(1)]), ["shop/web"]);
+        assert_eq!(places(&mut changes, ClusterIpSlices, Seen::Changed(slice(9))), ["shop/web"]);
     }
 }

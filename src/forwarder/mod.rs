@@ -1,5 +1,5 @@
 //! The forwarder, an optional program that runs in a cluster: when an annotated Service or its endpoints change, it
-//! sends a message to the function's queue within a second.
+//! sends a message to the function's queue within a second. With `MULTI_CLUSTER` it also follows exported Services.
 //!
 //! ```text
 //! watch ──> changes ──> pending ──> deliver ──> queue
@@ -12,6 +12,7 @@
 mod backoff;
 mod changes;
 mod deliver;
+mod exports;
 mod objects;
 mod pending;
 mod place;
@@ -35,12 +36,12 @@ use pending::Pending;
 pub async fn forward(
     client: Client,
     queue: &Queue,
-    annotation_prefix: &str,
+    settings: &Settings,
     end: impl Future<Output = ()>,
 ) {
     let pending = Pending::default();
     tokio::select! {
-        () = watch::follow(client, annotation_prefix, |place| pending.add(place)) => {}
+        () = watch::follow(client, settings, |place| pending.add(place)) => {}
         () = deliver::deliver(queue, &pending, end) => {}
     }
     info!("the forwarder ends");

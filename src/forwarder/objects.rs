@@ -33,6 +33,11 @@ impl Objects {
                 self.replace(object)
             }
             Seen::ListEnds => self.end_list(),
+            // What was known may have gone with its definition, and its Services are read by the function anyway.
+            Seen::NotServed => {
+                self.listing.clear();
+                self.end_list()
+            }
             Seen::Changed(object) => self.replace(object),
             Seen::Deleted(object) => self.remove(&object.key),
         }

@@ -4,7 +4,7 @@
 use http::Uri;
 
 use crate::event::ClusterName;
-use crate::settings::{Documented, Mistakes, Reader, value};
+use crate::settings::{Documented, Mistakes, MultiCluster, Reader, multi_cluster, value};
 
 /// The settings of a forwarder.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,6 +15,8 @@ pub struct Settings {
     pub cluster: String,
     /// `ANNOTATION_PREFIX`: the prefix of the annotations on Services, `/` included.
     pub annotation_prefix: String,
+    /// `MULTI_CLUSTER`: whether exported Services are followed.
+    pub multi_cluster: MultiCluster,
 }
 
 /// A queue's URL, with its endpoint and Region.
@@ -29,7 +31,7 @@ pub struct QueueUrl {
 }
 
 /// Every setting, in the order of the documentation.
-pub const DOCUMENTED: [Documented; 3] = [
+pub const DOCUMENTED: [Documented; 4] = [
     Documented {
         variable: "QUEUE_URL",
         meaning: "the function's queue, output `QueueUrl` of its stack; the Region is that of the URL, \
@@ -49,6 +51,12 @@ pub const DOCUMENTED: [Documented; 3] = [
         default: "`cloudmap.controller/`",
         example: "discovery.example.com/",
     },
+    Documented {
+        variable: "MULTI_CLUSTER",
+        meaning: "as in the function's setting; with `on` or `export`, Services with a ServiceExport are followed, too",
+        default: "`off`",
+        example: "on",
+    },
 ];
 
 impl Settings {
@@ -63,6 +71,7 @@ impl Settings {
             queue: reader.read("QUEUE_URL", |text| queue(text, region.as_deref())),
             cluster: reader.read("CLUSTER", cluster),
             annotation_prefix: reader.read("ANNOTATION_PREFIX", value::annotation_prefix),
+            multi_cluster: reader.read("MULTI_CLUSTER", multi_cluster::parse),
         };
         reader.finish(settings)
     }
@@ -144,6 +153,7 @@ mod tests {
         assert_eq!(settings.queue.endpoint, "https://sqs.eu-central-1.amazonaws.com");
         assert_eq!(settings.cluster, "blue");
         assert_eq!(settings.annotation_prefix, "discovery.example.com/");
+        assert_eq!(settings.multi_cluster, MultiCluster::On);
     }
 
     #[test]

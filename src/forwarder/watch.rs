@@ -16,7 +16,9 @@ use tracing::{info, warn};
 
 use super::backoff::WatchBackoff;
 use super::changes::{Changes, Object, Seen, Watch};
+use super::exports::{self, ServiceExport};
 use super::place::Place;
+use super::settings::Settings;
 use crate::error::chain;
 use crate::kubernetes::read::SERVICE_NAME;
 use crate::model::ServiceRef;
@@ -28,8 +30,13 @@ const READ_TIMEOUT: Duration = Duration::from_secs(90);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The label of slices that Kubernetes creates for headless Services.
 const OF_HEADLESS: &str = "service.kubernetes.io/headless";
-/// Selects all other slices. Those that were created by hand or mirrored from Endpoints lack the label above.
-const OF_OTHERS: &str = "endpointslice.kubernetes.io/managed-by!=endpointslice-controller.k8s.io";
+/// Selects the slices that Kubernetes creates for other Services.
+const OF_CLUSTER_IP: &str = "endpointslice.kubernetes.io/managed-by=endpointslice-controller.k8s.io,\
+                             !service.kubernetes.io/headless";
+/// Selects all other slices, but those of imports. Those that were created by hand or mirrored from Endpoints lack the
+/// label above.
+const OF_OTHERS: &str = "endpointslice.kubernetes.io/managed-by!=endpointslice-controller.k8s.io,\
+                         endpointslice.kubernetes.io/managed-by!=cloud-map-sync";
 
 type Watched = (Watch, Result<Seen, watcher::Error>);
 
@@ -50,39 +57,62 @@ pub async fn connect() -> Result<Client, Box<dyn std::error::Error + Send + Sync
 }
 
 /// Watches as long as it is polled, and calls `add` with the place of each change.
-pub async fn follow(client: Client, annotation_prefix: &str, mut add: impl FnMut(Place)) {
-    let hostname = format!("{annotation_prefix}hostname");
-    let mut changes = Changes::default();
+pub async fn follow(client: Client, settings: &Settings, mut add: impl FnMut(Place)) {
+    let hostname = format!("{}hostname", settings.annotation_prefix);
+    let follows_exports = settings.multi_cluster.exports();
+    let mut changes = Changes::new(follows_exports);
     let mut watches = watches(&client, &hostname);
+    if follows_exports {
+        watches.extend(watches_for_exports(&client));
+    }
+    let mut lacks_exports = false;
     while let Some((watch, seen)) = watches.next().await {
+        let name = watch_name(watch);
         match seen {
             Ok(seen) => {
                 if seen == Seen::ListEnds {
-                    info!("{} are listed", watch_name(watch));
+                    info!("{name} are listed");
+                    lacks_exports &= watch != Watch::Exports;
                 }
                 changes.record(watch, seen).into_iter().for_each(&mut add);
             }
-            Err(error) => warn!(
-                "watch of {} failed, retrying: {}{}",
-                watch_name(watch),
-                chain(&error),
-                hint(&error)
-            ),
+            Err(error) if watch == Watch::Exports && is_not_served(&error) => {
+                if !lacks_exports {
+                    info!("the cluster has no {name}: they are followed as soon as it has");
+                    lacks_exports = true;
+                }
+                changes.record(watch, Seen::NotServed).into_iter().for_each(&mut add);
+            }
+            Err(error) => {
+                warn!("watch of {name} failed, retrying: {}{}", chain(&error), hint(&error))
+            }
         }
     }
 }
 
 fn watches<'a>(client: &Client, hostname: &'a str) -> SelectAll<BoxStream<'a, Watched>> {
-    let config = Config::default().timeout(WATCH_SECONDS);
     let annotated = |service: &PartialObjectMeta<Service>| {
         service.annotations().contains_key(hostname).then(|| key(service))
     };
-    let slices_of = |selector: &str| config.clone().labels(selector);
     futures_util::stream::select_all([
-        watch_all(client, Watch::Services, config.clone(), annotated),
-        watch_all(client, Watch::HeadlessSlices, slices_of(OF_HEADLESS), service_of_slice),
-        watch_all(client, Watch::OtherSlices, slices_of(OF_OTHERS), service_of_slice),
+        watch_all(client, Watch::Services, config(), annotated),
+        watch_all(client, Watch::HeadlessSlices, config().labels(OF_HEADLESS), service_of_slice),
+        watch_all(client, Watch::OtherSlices, config().labels(OF_OTHERS), service_of_slice),
     ])
+}
+
+/// The watches besides those above for exported Services, headless or not.
+fn watches_for_exports<'a>(client: &Client) -> [BoxStream<'a, Watched>; 2] {
+    let exported = |export: &PartialObjectMeta<ServiceExport>| Some(key(export));
+    let slices = config().labels(OF_CLUSTER_IP);
+    [
+        watch_all(client, Watch::Exports, config(), exported),
+        watch_all(client, Watch::ClusterIpSlices, slices, service_of_slice),
+    ]
+}
+
+fn config() -> Config {
+    Config::default().timeout(WATCH_SECONDS)
 }
 
 fn watch_all<'a, K>(
@@ -96,10 +126,11 @@ where
 {
     let api: Api<PartialObjectMeta<K>> = Api::all(client.clone());
     let events = watcher(api, config).backoff(WatchBackoff::default());
-    events.map(move |event| (watch, event.map(|event| seen(event, &service)))).boxed()
+    events.map(move |event| (watch, event.map(|event| seen(watch, event, &service)))).boxed()
 }
 
 fn seen<K>(
+    watch: Watch,
     event: Event<PartialObjectMeta<K>>,
     service: impl Fn(&PartialObjectMeta<K>) -> Option<ServiceRef>,
 ) -> Seen
@@ -108,7 +139,10 @@ where
 {
     let object = |meta: PartialObjectMeta<K>| Object {
         key: key(&meta),
-        version: meta.resource_version().unwrap_or_default(),
+        version: match watch {
+            Watch::Exports => exports::version(meta.meta()),
+            _ => meta.resource_version().unwrap_or_default(),
+        },
         service: service(&meta),
     };
     match event {
@@ -134,19 +168,29 @@ fn watch_name(watch: Watch) -> &'static str {
         Watch::Services => "Services",
         Watch::HeadlessSlices => "EndpointSlices of headless Services",
         Watch::OtherSlices => "EndpointSlices that Kubernetes does not manage",
+        Watch::Exports => "ServiceExports",
+        Watch::ClusterIpSlices => "EndpointSlices of Services that are not headless",
     }
 }
 
-fn hint(error: &watcher::Error) -> &'static str {
+/// Whether the cluster does not have the kind of object.
+fn is_not_served(error: &watcher::Error) -> bool {
+    code(error) == 404
+}
+
+fn code(error: &watcher::Error) -> u16 {
     use watcher::Error::{InitialListFailed, WatchError, WatchFailed, WatchStartFailed};
-    let code = match error {
+    match error {
         InitialListFailed(kube::Error::Api(status))
         | WatchStartFailed(kube::Error::Api(status))
         | WatchFailed(kube::Error::Api(status))
         | WatchError(status) => status.code,
         _ => 0,
-    };
-    match code {
+    }
+}
+
+fn hint(error: &watcher::Error) -> &'static str {
+    match code(error) {
         401 => " (is the token of the pod's ServiceAccount mounted?)",
         403 => " (is the ClusterRole cloud-map-forwarder bound to the pod's ServiceAccount?)",
         _ => "",

@@ -7,7 +7,7 @@
 mod clusters;
 mod documented;
 mod load;
-mod multi_cluster;
+pub(crate) mod multi_cluster;
 mod name_policy;
 mod parameter_store;
 mod reader;

@@ -4,7 +4,7 @@ use super::ControlPlane;
 
 impl ControlPlane {
     /// Creates the `CustomResourceDefinitions`, and waits until the API server serves what they define.
-    pub(super) async fn install_multi_cluster_api(&self) {
+    pub async fn install_multi_cluster_api(&self) {
         for file in self.binaries.multi_cluster_crds() {
             self.create_from(file).await;
         }

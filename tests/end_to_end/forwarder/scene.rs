@@ -93,6 +93,19 @@ impl Scene {
         }
     }
 
+    /// Hands messages to the function until one is about this Service.
+    pub async fn hear(&mut self, service: &str) {
+        loop {
+            let message = self.next_message().await;
+            let is_about = self.heard.last().is_some_and(|heard| heard == service);
+            self.hand_over(&[message]).await;
+            if is_about {
+                self.heard.clear();
+                return;
+            }
+        }
+    }
+
     /// Ends when whatever was to be told before was told: messages about slices and about Services
     /// that changed after everything else. What came meanwhile is handed over.
     pub async fn fence(&mut self) -> Vec<String> {
@@ -152,6 +165,7 @@ async fn pod(
         ("AWS_REGION", REGION.to_owned()),
         ("CLUSTER", "blue".to_owned()),
         ("KUBECONFIG", kubeconfig.display().to_string()),
+        ("MULTI_CLUSTER", "on".to_owned()),
         ("QUEUE_URL", queue.url().to_owned()),
     ];
     (token, environment)

@@ -8,10 +8,12 @@ use serde_json::json;
 use super::process::Forwarder;
 use super::scene::{Scene, claim};
 use crate::real_cluster::RealCluster;
+use crate::real_cluster::member::EXPORTS;
 use crate::sandbox::sqs::error::Failure;
 use crate::world::World;
 
 const SLICES_LISTED: &str = "EndpointSlices of headless Services are listed";
+const NO_EXPORTS: &str = "the cluster has no ServiceExports: they are followed as soon as it has";
 
 #[tokio::test]
 async fn forwarder_tells_the_function_of_every_change_on_a_real_cluster() {
@@ -24,6 +26,7 @@ async fn forwarder_tells_the_function_of_every_change_on_a_real_cluster() {
     scene.pods_that_come_and_go_are_followed().await;
     scene.annotations_and_services_that_end_are_followed().await;
     scene.slices_that_kubernetes_does_not_keep_are_followed().await;
+    scene.exports_are_followed_once_the_cluster_has_them(&forwarder).await;
     scene.what_a_cut_connection_hid_is_told_when_it_is_back(&forwarder).await;
     scene.what_a_restarted_server_cannot_resume_is_found_by_a_list(&forwarder).await;
     scene.what_the_queue_refuses_is_sent_later_and_once().await;
@@ -77,6 +80,40 @@ impl Scene {
         self.cluster.slice("legacy", &["10.0.5.1"]).await;
         self.until("legacy", &["10.0.5.1"]).await;
         self.fence().await;
+    }
+
+    /// The function of this story does not export: the messages about exports change nothing.
+    async fn exports_are_followed_once_the_cluster_has_them(&mut self, forwarder: &Forwarder) {
+        assert_eq!(forwarder.said(NO_EXPORTS), 1);
+        let spec = json!({"ports": [{"name": "http", "port": 80, "targetPort": 8080}]});
+        self.cluster.service("api", &json!({}), &spec).await;
+        self.cluster.pod("api", "api-a", &["10.0.6.1"]).await;
+        self.cluster.wait_for_ready("api", &["10.0.6.1"]).await;
+        self.cluster.control_plane.install_multi_cluster_api().await;
+        assert_eq!(self.fence().await, [""; 0], "a Service without annotation and export");
+
+        self.cluster.export("api", &json!({})).await;
+        self.hear("api").await;
+        // What the function writes into the status of an export, and the objects of its imports.
+        let status = json!({"status": {"conditions": []}});
+        self.cluster.change_object(EXPORTS, "api/status", status).await;
+        let derived = json!({"selector": null});
+        self.cluster.service("derived-isrlchlhrq", &json!({}), &derived).await;
+        self.cluster.slice("derived-isrlchlhrq", &["10.0.7.1"]).await;
+        assert_eq!(self.fence().await, [""; 0]);
+
+        self.cluster.pod("api", "api-b", &["10.0.6.2"]).await;
+        self.hear("api").await;
+        self.cluster.wait_for_ready("api", &["10.0.6.1", "10.0.6.2"]).await;
+        self.fence().await;
+        self.cluster.annotate("api", &json!({"note": "changed"})).await;
+        self.hear("api").await;
+        self.cluster.end_export("api").await;
+        self.hear("api").await;
+        self.cluster.delete_pod("api-b").await;
+        self.cluster.wait_for_ready("api", &["10.0.6.1"]).await;
+        assert_eq!(self.fence().await, [""; 0], "it is exported no more");
+        assert_eq!(forwarder.said(NO_EXPORTS), 1, "said once");
     }
 
     async fn what_a_cut_connection_hid_is_told_when_it_is_back(&mut self, forwarder: &Forwarder) {
