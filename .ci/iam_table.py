@@ -28,8 +28,8 @@ WHEN = {
     "MayWriteDeletions": "`DryRun` is `false`, `DeleteEmptyServices` is `true`",
     "PurgesDeadClusters": "with `PurgeDeadClustersAfter`",
     "AssumesRoles": "with `AssumableRoleArns`",
-    "FansOut": "`FanOut` is `true`",
-    "FansOutWithKey": "`FanOut` is `true`, with `KmsKeyArn`",
+    "Sends": "`FanOut` is `true`, or `MultiCluster` is not `off`",
+    "SendsWithKey": "`FanOut` is `true`, or `MultiCluster` is not `off`, with `KmsKeyArn`",
 }
 
 
