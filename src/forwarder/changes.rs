@@ -56,7 +56,8 @@ pub struct Changes {
 
 #[derive(Debug, Default)]
 struct Exports {
-    exports: Objects,
+    /// The `ServiceExports`.
+    known: Objects,
     /// All Services, annotated or not.
     services: Objects,
     slices: Objects,
@@ -100,7 +101,7 @@ impl Changes {
                 });
                 changed
             }
-            Watch::Exports => exports.map(|it| it.exports.record(seen)).unwrap_or_default(),
+            Watch::Exports => exports.map(|it| it.known.record(seen)).unwrap_or_default(),
             Watch::ClusterIpSlices => exports.map(|it| it.record_slice(seen)).unwrap_or_default(),
         }
     }
@@ -111,7 +112,7 @@ impl Changes {
             Watch::Services => self.services.was_listed(),
             Watch::HeadlessSlices => self.headless_slices.was_listed(),
             Watch::OtherSlices => self.other_slices.was_listed(),
-            Watch::Exports => exports.is_some_and(|it| it.exports.was_listed()),
+            Watch::Exports => exports.is_some_and(|it| it.known.was_listed()),
             Watch::ClusterIpSlices => exports.is_some_and(|it| it.slices.was_listed()),
         }
     }
@@ -126,7 +127,7 @@ impl Changes {
 
 impl Exports {
     fn has(&self, service: &ServiceRef) -> bool {
-        self.exports.has(service)
+        self.known.has(service)
     }
 
     /// The exported Services that an event of the Services is about.
@@ -137,13 +138,13 @@ impl Exports {
             Seen::Changed(object) => Seen::Changed(named(object)),
             other => other,
         });
-        changed.retain(|service| self.exports.has(service));
+        changed.retain(|service| self.known.has(service));
         changed
     }
 
     fn record_slice(&mut self, seen: Seen) -> BTreeSet<ServiceRef> {
         let mut changed = self.slices.record(seen);
-        changed.retain(|service| self.exports.has(service));
+        changed.retain(|service| self.known.has(service));
         changed
     }
 }

@@ -84,7 +84,7 @@ pub async fn follow(client: Client, settings: &Settings, mut add: impl FnMut(Pla
                 changes.record(watch, Seen::NotServed).into_iter().for_each(&mut add);
             }
             Err(error) => {
-                warn!("watch of {name} failed, retrying: {}{}", chain(&error), hint(&error))
+                warn!("watch of {name} failed, retrying: {}{}", chain(&error), hint(&error));
             }
         }
     }

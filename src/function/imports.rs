@@ -77,6 +77,22 @@ impl Overlays {
 }
 
 impl Told {
+    /// With the other end for each selected cluster.
+    pub(super) fn by(
+        selections: &Selections,
+        members: &Members,
+    ) -> (BTreeMap<usize, oneshot::Sender<Early>>, Self) {
+        let exporters = selections.iter().map(|(index, _)| index);
+        let exporters = exporters.filter(|index| matches!(members.get(index), Some(Ok(_))));
+        let (mut senders, mut told) = (BTreeMap::new(), BTreeMap::new());
+        for index in exporters {
+            let (sender, receiver) = oneshot::channel();
+            senders.insert(index, sender);
+            told.insert(index, receiver);
+        }
+        (senders, Self(told))
+    }
+
     /// What was read; `None` if it is not certain yet whether the guard holds a loss. A cluster that was not read tells
     /// nothing.
     pub(super) async fn overlays(self, members: &Members) -> Option<Overlays> {
@@ -101,23 +117,6 @@ impl Told {
 }
 
 impl Function {
-    /// The two ends for what each selected cluster tells before its exports are published.
-    pub(super) fn tell_early(
-        &self,
-        selections: &Selections,
-        members: &Members,
-    ) -> (BTreeMap<usize, oneshot::Sender<Early>>, Told) {
-        let exporters = selections.iter().map(|(index, _)| index);
-        let exporters = exporters.filter(|index| matches!(members.get(index), Some(Ok(_))));
-        let ends = exporters.map(|index| (index, oneshot::channel()));
-        let (mut senders, mut told) = (BTreeMap::new(), BTreeMap::new());
-        for (index, (sender, receiver)) in ends {
-            senders.insert(index, sender);
-            told.insert(index, receiver);
-        }
-        (senders, Told(told))
-    }
-
     /// Imports the exports of all members into all clusters that take part.
     pub(super) async fn import_all(
         &self,

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures_util::{StreamExt, stream};
 use tokio::sync::oneshot;
 
-use super::imports::{Imports, Overlays};
+use super::imports::{Imports, Overlays, Told};
 use super::run::Runs;
 use super::scope::Selections;
 use super::{Function, log};
@@ -66,7 +66,7 @@ impl Function {
                 },
             );
         }
-        let (early, told) = self.tell_early(selections, members);
+        let (early, told) = Told::by(selections, members);
         let exports = self.export_all(invocation, registries, selections, (members, early));
         // Endpoints of served clusters do not wait for Cloud Map's operations.
         let imports = async {
@@ -101,12 +101,11 @@ impl Function {
             }
         }
         self.hand_imports_on(invocation, selections, (members, &published)).await;
-        let imports = match imports {
-            Some(imports) => imports,
-            None => {
-                let overlays = Overlays::of(members, &published, &left);
-                self.import_all(invocation, registries, (members, selections), overlays).await
-            }
+        let imports = if let Some(imports) = imports {
+            imports
+        } else {
+            let overlays = Overlays::of(members, &published, &left);
+            self.import_all(invocation, registries, (members, selections), overlays).await
         };
         let world = (members, &published);
         let noted =

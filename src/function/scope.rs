@@ -77,10 +77,12 @@ impl Selections {
         if clusters.can_be_one(&indexes) {
             let selection = selection(scope);
             let selected = indexes.into_iter().map(|it| (it, selection.clone())).collect();
-            return Ok(match scope.import_only {
-                true => Self { imported: selected, ..Self::default() },
-                false => Self { synced: selected, ..Self::default() },
-            });
+            let (synced, imported) = if scope.import_only {
+                (BTreeMap::new(), selected)
+            } else {
+                (selected, BTreeMap::new())
+            };
+            return Ok(Self { synced, imported });
         }
         Err(match &scope.cluster {
             ClusterName::Named(_) if indexes.is_empty() => {

@@ -122,9 +122,10 @@ impl SharedRegistry {
         self.read_records(&mut registry, names, overlaid).await?;
         let keys: BTreeSet<ServiceKey> = registry.keys_named(names).collect();
         // An export step that this import rests on read its services after the objects of the import.
-        let so_far = match overlaid.is_empty() {
-            true => Services::default(),
-            false => self.read_so_far.lock().await.clone(),
+        let so_far = if overlaid.is_empty() {
+            Services::default()
+        } else {
+            self.read_so_far.lock().await.clone()
         };
         let (known, mut unread): (BTreeSet<_>, BTreeSet<_>) =
             keys.into_iter().partition(|key| so_far.contains_key(key));

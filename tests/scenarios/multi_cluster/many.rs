@@ -38,7 +38,9 @@ impl Many {
             cluster.serve_multi_cluster();
             cluster.cluster_property("cluster.clusterset.k8s.io", name);
             cluster.cluster_property("clusterset.k8s.io", CLUSTERSET);
-            namespaces.iter().for_each(|it| _ = cluster.namespace(it));
+            for namespace in namespaces {
+                cluster.namespace(namespace);
+            }
             clusters.push(cluster);
         }
         let arns: Vec<String> = names.iter().map(|it| fleet.sandbox.cluster_arn(it)).collect();
