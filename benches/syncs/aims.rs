@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::clustersets;
 use crate::report::Report;
 use crate::table::{Row, Table, count};
 use crate::world::{LARGE, LARGE_CLUSTER, LARGE_UNDER_QUOTAS, SMALL, SMALL_UNDER_QUOTAS};
@@ -44,6 +45,8 @@ const LATE_INSTANCES: &str = "The instances of a service can only be read once i
      namespace's services goes through the pages of all.";
 const UNKNOWN_RATES: &str = "A new process does not know what is left of the account's rates. Right after another has \
      used them up, some of its calls are throttled until it knows.";
+const IMPORTS_WAIT: &str = "The imports of a cluster are written in the same run as its exports are registered, and the \
+     processor is shared.";
 const START: &str = "The function reads the TLS roots, and its binary is many times the size. Lambda gives the start \
      more processor than an invocation, so the roots and the clients' configuration are read there.";
 const SIZE: &str = "The clients of AWS and of Kubernetes are most of it.";
@@ -86,6 +89,7 @@ pub fn aims(report: &Report) -> Vec<Aim> {
         }
     }
     aims.extend(memory(report));
+    aims.extend(across_clusters(report));
     let ratio = report.start.function.0 / report.start.bare.0;
     let zip = f64::from(report.binary.zipped) / 1e6;
     let what = "Start, of that of a function that does nothing";
@@ -128,6 +132,32 @@ fn under_quotas(world: &str, row: &Row, why: &'static str) -> Vec<Aim> {
     let throttled = row.throttled_percent();
     let throttled = Aim::new(&what("throttled calls"), 1.0, throttled, " %", UNKNOWN_RATES);
     time.into_iter().chain([throttled]).collect()
+}
+
+fn across_clusters(report: &Report) -> Vec<Aim> {
+    let mut aims = Vec::new();
+    let world = "3 clusters x 100 exports x 10";
+    if let Some(table) = report.table(clustersets::UNDER_QUOTAS) {
+        let ready = table.imports.as_ref().map(|imports| imports.ready.as_secs_f64());
+        let what = format!("{world} under quotas, first sync: every import has its endpoints");
+        aims.extend(ready.map(|ready| Aim::new(&what, 20.0, ready, " s", IMPORTS_WAIT)));
+        let row = table.row("first sync");
+        let world = format!("{world} under quotas");
+        aims.extend(row.into_iter().flat_map(|row| under_quotas(&world, row, ONE_AFTER_ANOTHER)));
+    }
+    if let Some(row) = report.table(clustersets::FREE).and_then(|it| it.row("in step, cold")) {
+        let what = format!("Calls of {world} in step, cold");
+        aims.push(Aim::new(&what, 117.0, count(row.number_of_calls()), "", MANY_CALLS));
+        let what = format!("Peak memory of {world}, in step, cold");
+        aims.push(Aim::new(&what, 64.0, row.used.peak_memory, " MB", IN_STEP_MEMORY));
+    }
+    for (name, world) in [("2", clustersets::TWO), ("8", clustersets::EIGHT)] {
+        let events = report.table(world).and_then(|table| table.events.as_ref());
+        let what =
+            format!("One pod changed, {name} clusters: p99 until the slices of the others have it");
+        aims.extend(events.map(|it| Aim::new(&what, 300.0, it.percentile(99), " ms", SLOW)));
+    }
+    aims
 }
 
 fn memory(report: &Report) -> Vec<Aim> {

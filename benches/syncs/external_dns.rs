@@ -59,7 +59,12 @@ impl ExternalDns {
         let first = self.once("first sync", &sandbox, &cloud_map, &kubeconfig).await;
         let next = self.once("in step, cold", &sandbox, &cloud_map, &kubeconfig).await;
         std::fs::remove_file(&kubeconfig).expect("it was just written");
-        Table { name: self.table_name(world.name), rows: vec![first, next], events: None }
+        Table {
+            name: self.table_name(world.name),
+            rows: vec![first, next],
+            events: None,
+            imports: None,
+        }
     }
 
     async fn once(

@@ -12,6 +12,7 @@ mod runtime_api;
 mod sandbox;
 
 mod aims;
+mod clustersets;
 mod deciding;
 mod external_dns;
 mod function;
@@ -57,6 +58,11 @@ async fn measure(filter: Option<&str>) -> Result<(), String> {
             let table = external_dns.run(world).await;
             report.tables.push(table);
         }
+        tell(&report, filter)?;
+    }
+    for world in clustersets::WORLDS.iter().filter(|world| world.is_asked_for(filter)) {
+        eprintln!("{} ...", world.name);
+        report.tables.push(world.run(&report.binary).await);
         tell(&report, filter)?;
     }
     Ok(())

@@ -25,20 +25,21 @@ pub async fn run(world: &World, binary: &Binary) -> Table {
     let mut function = binary.start(&sandbox, &settings).await;
     let mut rows = Vec::new();
     for name in ["first sync", "in step, warm"] {
-        rows.push(full_sync(world, name, &mut function, &cloud_map).await);
+        rows.push(full_sync(world.quotas, name, &mut function, &cloud_map).await);
     }
     for (name, settings) in
         [("in step, cold", &settings[..]), ("in step, cold, discovered", &discovers)]
     {
         let mut cold = binary.start(&sandbox, settings).await;
-        rows.push(full_sync(world, name, &mut cold, &cloud_map).await);
+        rows.push(full_sync(world.quotas, name, &mut cold, &cloud_map).await);
     }
     let events = events(world, &mut function, &cluster, &cloud_map).await;
-    Table { name: world.name.to_owned(), rows, events: Some(events) }
+    Table { name: world.name.to_owned(), rows, events: Some(events), imports: None }
 }
 
-async fn full_sync(
-    world: &World,
+/// One full sync that fails nothing; `quotas` is whether the rates force a time.
+pub async fn full_sync(
+    quotas: bool,
     name: &'static str,
     function: &mut Function,
     cloud_map: &CloudMap,
@@ -57,7 +58,7 @@ async fn full_sync(
         took,
         calls: cloud_map.counts(),
         throttled: cloud_map.refused(),
-        forced: world.quotas.then(|| cloud_map.forced_time()),
+        forced: quotas.then(|| cloud_map.forced_time()),
         used: Used { processor_time, peak_memory },
     }
 }
@@ -69,7 +70,8 @@ async fn events(
     cluster: &KubernetesServer,
     cloud_map: &CloudMap,
 ) -> Events {
-    let mut events = Events { times: Vec::new(), calls: BTreeMap::new(), reads_before_writes: 0 };
+    let (what, times, calls) = ("One pod changed", Vec::new(), BTreeMap::new());
+    let mut events = Events { what, times, calls, reads_before_writes: 0 };
     for service in 0..if world.quotas { SLOW_EVENTS } else { EVENTS } {
         cloud_map.forget_calls();
         let name = format!("web-{service}");
@@ -86,12 +88,18 @@ async fn events(
 }
 
 async fn one_event(function: &mut Function, service: &str) -> Duration {
-    let body = json!({ "cluster": "blue", "namespace": "shop", "service": service });
-    let record: Value =
-        json!({ "messageId": service, "eventSource": "aws:sqs", "body": body.to_string() });
+    let message = message("blue", "shop", service);
     let start = Instant::now();
-    let outcome = function.invoke(json!({ "Records": [record] })).await;
+    let outcome = function.invoke(message).await;
     let took = start.elapsed();
     assert_eq!(outcome.expect("an answer")["batchItemFailures"], json!([]));
     took
+}
+
+/// A batch of one message about a Service.
+pub fn message(cluster: &str, namespace: &str, service: &str) -> Value {
+    let body = json!({ "cluster": cluster, "namespace": namespace, "service": service });
+    let record: Value =
+        json!({ "messageId": service, "eventSource": "aws:sqs", "body": body.to_string() });
+    json!({ "Records": [record] })
 }

@@ -24,6 +24,8 @@ pub struct Row {
 
 /// Changes of single pods.
 pub struct Events {
+    /// What the times are of.
+    pub what: &'static str,
     /// How long each took, in order.
     pub times: Vec<Duration>,
     /// Of all.
@@ -40,6 +42,16 @@ pub struct Table {
     pub rows: Vec<Row>,
     /// Of the function.
     pub events: Option<Events>,
+    /// Of the members of a clusterset.
+    pub imports: Option<Imports>,
+}
+
+/// The imports of the members of a clusterset.
+pub struct Imports {
+    /// From the beginning of the first sync until every import was Ready with all its endpoints.
+    pub ready: Duration,
+    /// The requests to a cluster in step, cold: the most that one of them got.
+    pub requests: usize,
 }
 
 impl Table {
@@ -79,7 +91,7 @@ impl Row {
 
 impl Events {
     /// In milliseconds.
-    fn percentile(&self, percent: usize) -> f64 {
+    pub fn percentile(&self, percent: usize) -> f64 {
         let at = self.times.get(self.times.len() * percent / 100);
         at.copied().unwrap_or_default().as_secs_f64() * 1000.0
     }
@@ -93,6 +105,9 @@ pub fn count(number: usize) -> f64 {
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "## {}\n", self.name)?;
+        if self.rows.is_empty() {
+            return self.events.as_ref().map_or(Ok(()), |events| events.fmt(f));
+        }
         writeln!(
             f,
             "| run | time | forced by quotas | ratio | throttled | processor | peak memory | calls to Cloud Map |"
@@ -100,6 +115,14 @@ impl fmt::Display for Table {
         writeln!(f, "|---|---|---|---|---|---|---|---|")?;
         for row in &self.rows {
             writeln!(f, "{row}")?;
+        }
+        if let Some(Imports { ready, requests }) = &self.imports {
+            writeln!(
+                f,
+                "\nEvery import was Ready with all its endpoints after {:.1} s of the first sync; requests to a \
+                 cluster in step, cold: {requests}.",
+                ready.as_secs_f64()
+            )?;
         }
         self.events.as_ref().map_or(Ok(()), |events| write!(f, "\n{events}"))
     }
@@ -121,8 +144,9 @@ impl fmt::Display for Events {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "One pod changed, {} messages one after the other, warm: p50 {:.0} ms, p99 {:.0} ms; calls before the \
-             first write: {}; calls: {}.",
+            "{}, {} messages one after the other, warm: p50 {:.0} ms, p99 {:.0} ms; calls before the first write: {}; \
+             calls: {}.",
+            self.what,
             self.times.len(),
             self.percentile(50),
             self.percentile(99),
