@@ -61,7 +61,8 @@ impl Apart {
         let clusters = clusters.to_string();
         let own =
             [("CLUSTERS", &*clusters), ("MULTI_CLUSTER", "on"), ("CREATE_NAMESPACES", "true")];
-        self.fleet.function_with(&[&own[..], settings].concat()).await
+        // Of two values of a setting the first counts.
+        self.fleet.function_with(&[settings, &own[..]].concat()).await
     }
 
     /// Both import the endpoints of both.
