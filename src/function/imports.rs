@@ -28,6 +28,8 @@ pub(super) struct Overlays {
     read: BTreeSet<usize>,
     /// The clusters that nothing is imported into.
     left: BTreeSet<usize>,
+    /// The clusters that have their own record by now.
+    recorded: BTreeSet<usize>,
 }
 
 /// What the clusters tell before their exports are published.
@@ -71,8 +73,10 @@ impl Overlays {
             let desired = published.exported.desired.clone();
             Some((*index, joined.overlay(desired, published.let_pass())))
         });
+        let recorded = published.iter().filter(|(_, it)| it.exported.has_cluster_record);
+        let recorded = recorded.map(|(index, _)| *index).collect();
         let (read, left) = (published.keys().copied().collect(), left.clone());
-        Self { by_cluster: overlays.collect(), read, left }
+        Self { by_cluster: overlays.collect(), read, left, recorded }
     }
 }
 
@@ -149,8 +153,9 @@ impl Function {
         let imports = joined.into_iter().map(|(index, joined)| {
             let known = known.get(&self.clusterset(index, joined));
             let is_selected = selected.contains(&index);
+            let is_recorded = overlays.recorded.contains(&index);
             async move {
-                let known = known.filter(|known| is_selected || !joined.is_new(known))?;
+                let known = known.filter(|known| is_recorded || !joined.is_new(known))?;
                 Some((index, invocation.import(joined, known, is_selected).await?))
             }
         });
@@ -178,7 +183,7 @@ impl Clusterset {
 
     /// Reads, after the objects of the imports, what they rest on in Cloud Map.
     async fn read(&mut self, registry: &SharedRegistry, clusterset: &ClustersetId) {
-        let own = Own { overlaid: &self.overlaid, members: &self.members };
+        let own = Own { overlaid: &self.overlaid, members: &self.members, is_fresh: false };
         let names = self.selection.as_ref().and_then(Selection::names);
         let read = registry.read_clusterset(clusterset, names, own).await;
         self.read = Some((clusterset.clone(), read.map_err(|error| chain(&error))));

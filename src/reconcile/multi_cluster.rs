@@ -80,7 +80,7 @@ impl Invocation<'_> {
         }
         let settings = &cluster.membership;
         let property = |name| async move {
-            match selection.names() {
+            match selection.names().filter(|_| self.mode == Mode::Sync) {
                 Some(_) => kubernetes.recent_cluster_property(name).await,
                 None => kubernetes.cluster_property(name).await,
             }

@@ -53,14 +53,20 @@ pub async fn adopt(
     let stands: BTreeMap<_, _> =
         stands.map(|service| (service, Stands::Exported(String::new()))).collect();
     let selection = &Selection::Everything;
-    let (written, outcomes) = kept.write(&observed.observation, stands, (selection, options)).await;
+    let written = kept.write(&observed.observation, stands, (selection, options)).await;
     let is_recorded = |outcome: &ExportOutcome| matches!(outcome, ExportOutcome::Exported(_));
-    let recorded = outcomes.iter().filter(|(_, outcome)| is_recorded(outcome));
+    let recorded = written.outcomes.iter().filter(|(_, outcome)| is_recorded(outcome));
     let recorded = recorded.map(|(service, _)| service.clone()).collect();
     let adoption = ExportAdoption { member: member.clone(), recorded };
     let task = Task::AdoptExports(world, &adoption);
     let adopted = carry_out(&task, observed.basis(), options).await.report;
     let claimed = Claimed::of(&observed.observation, Leaving::default());
-    let (report, desired) = (written.with(adopted), observed.observation.desired);
-    Ok(Ok(Exported { report, claimed, desired, outcomes: BTreeMap::new() }))
+    let (report, desired) = (written.report.with(adopted), observed.observation.desired);
+    Ok(Ok(Exported {
+        report,
+        claimed,
+        desired,
+        outcomes: BTreeMap::new(),
+        has_cluster_record: written.has_cluster_record,
+    }))
 }

@@ -26,7 +26,7 @@ use crate::model::clusterset::Member;
 use crate::model::{Desired, Selection, ServiceRef};
 use crate::report::ClusterReport;
 use aws::Finalized;
-use records::Kept;
+use records::{Kept, Written};
 
 pub use adopt::adopt;
 pub use aws::is_of_aws;
@@ -40,6 +40,8 @@ pub struct Exported {
     pub desired: Desired,
     /// The outcome of each export that the run is about.
     pub outcomes: BTreeMap<ServiceRef, ExportOutcome>,
+    /// Whether the cluster has its own record in Cloud Map. `false` if it was not read.
+    pub has_cluster_record: bool,
 }
 
 impl Exported {
@@ -51,6 +53,7 @@ impl Exported {
             claimed: Claimed::of(&observed.observation, Leaving::default()),
             desired: Desired::default(),
             outcomes: BTreeMap::new(),
+            has_cluster_record: false,
         }
     }
 }
@@ -156,7 +159,10 @@ pub async fn publish(
         Err(refused) => return Ok(Err(refused)),
     };
     let observation = &observed.observation;
-    tell(early, Early::of(observed.basis()));
+    // A member without a record imports only once it has one: else its next run would find imports in a Cloud Map that
+    // does not know it.
+    let is_known = kept.has_cluster_record();
+    tell(early, if is_known { Early::of(observed.basis()) } else { Early::Unsure });
     let ended = kept.ended(&observed, selection);
     let taken_away = kept.take_away(&ended, options).await;
     let task = Task::Sync(world);
@@ -164,13 +170,14 @@ pub async fn publish(
         carry_out(&task, observed.basis(), options).await;
     world.note_what_is_held(observed.basis(), report.guard.is_some());
     let outcomes = outcome::before_records(&observed, selection, &report, &held_back);
-    let (written, outcomes) = kept.write(observation, outcomes, (selection, options)).await;
-    let report = report.with(taken_away).with(written);
+    let written = kept.write(observation, outcomes, (selection, options)).await;
+    let Written { report: records, outcomes, has_cluster_record } = written;
+    let report = report.with(taken_away).with(records);
     let claimed = Claimed::of(observation, leaving);
     let mut observation = observed.observation;
     let desired = std::mem::take(&mut observation.desired);
     let desired = allowed(desired, &observation, &held_back);
-    Ok(Ok(Exported { report, claimed, desired, outcomes }))
+    Ok(Ok(Exported { report, claimed, desired, outcomes, has_cluster_record }))
 }
 
 /// The exports and the addresses that `NAME_POLICY` lets into Cloud Map: no cluster imports others.

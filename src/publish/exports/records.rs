@@ -33,6 +33,14 @@ pub(super) struct Kept<'w> {
     name: ServiceName,
 }
 
+/// The result of writing records.
+pub(super) struct Written {
+    pub(super) report: ClusterReport,
+    pub(super) outcomes: BTreeMap<ServiceRef, ExportOutcome>,
+    /// Whether the cluster has its own record now.
+    pub(super) has_cluster_record: bool,
+}
+
 impl<'w> Kept<'w> {
     /// # Errors
     /// Returns the reason if the records could not be read, or another cluster or installation holds the id.
@@ -112,6 +120,9 @@ impl<'w> Kept<'w> {
     }
 
     async fn apply(&self, records: &Records, options: Options) -> Published {
+        if records.wanted.contains_key(CLUSTER_RECORD) {
+            self.world.registry.forget_cluster_record(&self.key);
+        }
         let (observation, holders) = (&self.observation, &Holders::default());
         let basis = Basis { observation, holders, affected: &BTreeSet::new() };
         carry_out(&Task::Records(self.world.registry, records), basis, options).await
@@ -172,7 +183,7 @@ impl<'w> Kept<'w> {
         observation: &Observation,
         stands: BTreeMap<ServiceRef, Stands>,
         (selection, options): (&Selection, Options),
-    ) -> (ClusterReport, BTreeMap<ServiceRef, ExportOutcome>) {
+    ) -> Written {
         let mut outcomes = BTreeMap::new();
         let mut wanted = BTreeMap::new();
         let mut messages = BTreeMap::new();
@@ -181,6 +192,7 @@ impl<'w> Kept<'w> {
         if let Some(attributes) = self.cluster_record(selection, options.now) {
             wanted.insert(CLUSTER_RECORD.to_owned(), (no_service(), attributes));
         }
+        let writes_cluster_record = wanted.contains_key(CLUSTER_RECORD);
         for (service, stands) in stands {
             let message = match stands {
                 Stands::Not(outcome) => {
@@ -225,7 +237,9 @@ impl<'w> Kept<'w> {
             let outcome = outcome.cloned().unwrap_or(ExportOutcome::Exported(message));
             outcomes.insert(service, outcome);
         }
-        (published.report, outcomes)
+        let has_cluster_record = !failures.contains_key(CLUSTER_RECORD)
+            && (self.has_cluster_record() || writes_cluster_record);
+        Written { report: published.report, outcomes, has_cluster_record }
     }
 }
 

@@ -36,6 +36,8 @@ pub struct Own<'a> {
     pub overlaid: &'a BTreeSet<String>,
     /// Those that import, and have a record since they also export.
     pub members: &'a BTreeSet<String>,
+    /// Whether nothing that was read before this invocation is used.
+    pub is_fresh: bool,
 }
 
 impl World<'_> {
@@ -101,7 +103,7 @@ impl SharedRegistry {
         &self,
         clusterset: &ClustersetId,
         names: Option<&BTreeSet<ServiceRef>>,
-        Own { overlaid, members: own }: Own<'_>,
+        own: Own<'_>,
     ) -> Result<ReadClusterset, Failure> {
         let (mut registry, names) = match (self.known().await, names) {
             (None, Some(names)) => (Registry::default(), Some(names)),
@@ -116,20 +118,31 @@ impl SharedRegistry {
             self.read_shared_clusterset(&mut registry, clusterset).await?;
             return Ok(ReadClusterset { registry, has_all_members: true });
         };
-        let namespaces = self.some_namespaces().await?;
-        let (members, has_all_members) = self.members(clusterset, &namespaces, own).await?;
-        (registry.namespaces, registry.services) = (namespaces, members);
-        self.read_records(&mut registry, names, overlaid).await?;
+        registry.namespaces = self.some_namespaces().await?;
+        let of_records = record::namespace(clusterset);
+        if registry.namespaces.values().all(|it| it.name != of_records) {
+            // It may have been created since they were listed.
+            self.look_for_namespaces(&mut registry).await?;
+        }
+        let (members, has_all_members) =
+            self.members(clusterset, &registry.namespaces, own).await?;
+        registry.services = members;
+        if own.is_fresh {
+            let keys = registry.services.keys().cloned().collect();
+            self.read_services(&mut registry, &keys).await?;
+        } else {
+            self.read_records(&mut registry, names, own.overlaid).await?;
+        }
         let keys: BTreeSet<ServiceKey> = registry.keys_named(names).collect();
         // An export step that this import rests on read its services after the objects of the import.
-        let so_far = if overlaid.is_empty() {
+        let so_far = if own.overlaid.is_empty() {
             Services::default()
         } else {
             self.read_so_far.lock().await.clone()
         };
         let (known, mut unread): (BTreeSet<_>, BTreeSet<_>) =
             keys.into_iter().partition(|key| so_far.contains_key(key));
-        if !has_exports(&registry) {
+        if !own.is_fresh && !has_exports(&registry) {
             // Nobody exports these names, and lists of services are scarce.
             unread.retain(|key| self.may_exist(key));
         }
@@ -177,7 +190,7 @@ impl SharedRegistry {
         &self,
         clusterset: &ClustersetId,
         namespaces: &Namespaces,
-        own: &BTreeSet<String>,
+        own: Own<'_>,
     ) -> Result<(Services, bool), Failure> {
         let of_records = record::namespace(clusterset);
         let all: Vec<&Namespace> = namespaces.values().filter(|it| it.name == of_records).collect();
@@ -185,7 +198,7 @@ impl SharedRegistry {
         if let Some(known) = known.collect::<Option<Vec<_>>>() {
             let known: Services = known.into_iter().flatten().collect();
             let has = |member: &String| known.values().any(|service| service.name == *member);
-            if own.iter().all(has) {
+            if !own.is_fresh && own.members.iter().all(has) {
                 return Ok((known, false));
             }
         }
@@ -270,6 +283,11 @@ impl SharedRegistry {
                 self.remember_member(key, service);
             }
         }
+    }
+
+    /// The record of a member about itself is read again when it is needed.
+    pub fn forget_cluster_record(&self, key: &ServiceKey) {
+        self.memory().keep_cluster_record(key, None, self.now());
     }
 
     fn remember_member(&self, key: &ServiceKey, service: &CloudMapService) {

@@ -126,8 +126,12 @@ async fn message_takes_nothing_out_of_an_import_that_the_full_sync_holds() {
     let members = Members::with_amber().await;
     members.amber_is_lost();
     sync(&members.function).await;
+    // A process that remembers no list of members reads one, and so finds that amber has left.
+    let other = members.serving("blue,green", &[]).await;
 
-    let about = members.sync_service("blue", "api").await;
+    let message =
+        json!({"action": "sync", "cluster": "blue", "namespace": "shop", "service": "api"});
+    let about = report(&other, &message).await;
 
     assert_eq!(guard(&about, "blue").state, GuardState::HeldByFullSync, "{}", in_full(&about));
     assert_eq!((count(&members.blue, "api"), count(&members.green, "api")), (8, 8));

@@ -82,7 +82,7 @@ impl Invocation<'_> {
         });
         let overlay: BTreeMap<_, _> = overlay.collect();
         let own: BTreeSet<String> = overlay.keys().map(ToString::to_string).collect();
-        let own = Own { overlaid: &own, members: &own };
+        let own = Own { overlaid: &own, members: &own, is_fresh: true };
         let read = registry.read_clusterset(clusterset, selection.names(), own).await;
         let read = read.map_err(|error| failed(&*error))?;
         let lifetimes = self.lifetimes(overlay.keys().cloned().collect());

@@ -71,6 +71,18 @@ const FOUND: &[(&str, &str)] = &[
         "publish::plan::tests::convergence::planning_after_applying_is_empty",
         "cc cdb9f9dad2d10dad3ff4bf98ebce20b9b23a2ca409a8aa2f9db386c2b141ecf6",
     ),
+    (
+        "multi_cluster::worlds::exports_and_imports_come_to_rest_and_lose_nothing_on_the_way",
+        "cc 7483d3e57c7762004503385a721cdfc6f20036922e42f68fc43676ee18ca9921",
+    ),
+    (
+        "multi_cluster::worlds::exports_and_imports_come_to_rest_and_lose_nothing_on_the_way",
+        "cc bf0998870263f17485d9fc238d8216f290da301bf6f65b4e360d6f79f2ae4fdc",
+    ),
+    (
+        "multi_cluster::worlds::exports_and_imports_come_to_rest_and_lose_nothing_on_the_way",
+        "cc 239f934141b67868be441fdacc76dbcb641dec269bbc4f7a2e1f4bf4cc79b725",
+    ),
 ];
 
 /// The first words of a failure's line; `.ci/run` looks for them.
