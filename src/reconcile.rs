@@ -3,6 +3,7 @@
 
 mod conditions;
 mod imports;
+mod member;
 mod multi_cluster;
 mod obstacle;
 
@@ -25,7 +26,7 @@ use crate::report::{ClusterReport, Mode};
 use crate::settings::{Cluster, Settings};
 use crate::time::Deadline;
 
-pub use multi_cluster::{Joined, Published};
+pub use member::{Joined, Published};
 pub use obstacle::NotPublished;
 
 /// The number of Events that are created at once.

@@ -2,9 +2,10 @@
 //! (`whole`), a message the part that it is about (`part`) with the help of the process's `memory`, and a turn reads
 //! again the data that its open changes rest on (`again`). Reads never write. A cluster or a registry that cannot be
 //! read completely is an error; a single Cloud Map service that cannot be read is marked (`unread`), and nothing is
-//! changed in it.
+//! changed in it. `records` and `clusterset` read the records of members, and what imports rest on.
 
 mod again;
+mod clusterset;
 mod memory;
 mod part;
 mod records;
@@ -22,9 +23,9 @@ use crate::kubernetes::{self, Endpoints, Kubernetes};
 use crate::model::{Flow, Owner, Selection, ServiceRef, Timestamp};
 use crate::publish::plan::{self, Basis, Extent, Observation, Observed, Rules};
 
+pub use clusterset::{Own, ReadClusterset};
 pub use memory::Memory;
 use part::Part;
-pub use records::{Own, ReadClusterset};
 pub use registry::SharedRegistry;
 pub use source::Source;
 

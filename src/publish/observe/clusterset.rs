@@ -1,0 +1,187 @@
+//! Reads the part of Cloud Map that an import rests on: the records of all members of a clusterset, and the services of
+//! the imported names. A sync of a few Services reads single `records`; the list of members is remembered for a short
+//! time.
+
+use std::collections::BTreeSet;
+
+use futures_util::{StreamExt, stream};
+
+use super::SharedRegistry;
+use super::memory::{Namespaces, Services};
+use super::records::FEW;
+use super::registry::Failure;
+use crate::cloud_map::SIDE_BY_SIDE;
+use crate::clusterset::id::{self, CLUSTER_RECORD};
+use crate::clusterset::record;
+use crate::model::clusterset::ClustersetId;
+use crate::model::{Namespace, Owner, Registry, ServiceKey, ServiceRef};
+
+/// The part of Cloud Map that an import rests on.
+pub struct ReadClusterset {
+    pub registry: Registry,
+    /// Whether the services of the records were listed in this invocation, so that no member is missing.
+    pub has_all_members: bool,
+}
+
+/// The clusters of this invocation, by their ids.
+#[derive(Clone, Copy)]
+pub struct Own<'a> {
+    /// Those whose exports were read in this invocation: of their records only those about themselves are needed.
+    pub overlaid: &'a BTreeSet<String>,
+    /// Those that import, and have a record since they also export.
+    pub members: &'a BTreeSet<String>,
+    /// Whether nothing that was read before this invocation is used.
+    pub is_fresh: bool,
+}
+
+impl SharedRegistry {
+    /// The part of Cloud Map that an import rests on: the records of all members, and the services of these names, if
+    /// there are any. All of it if it was read as a whole in this invocation.
+    ///
+    /// # Errors
+    /// Returns an error if namespaces or services could not be listed to the end.
+    pub async fn read_clusterset(
+        &self,
+        clusterset: &ClustersetId,
+        names: Option<&BTreeSet<ServiceRef>>,
+        own: Own<'_>,
+    ) -> Result<ReadClusterset, Failure> {
+        let (mut registry, names) = match (self.known().await, names) {
+            (None, Some(names)) => (Registry::default(), Some(names)),
+            (Some(known), _) => {
+                let of_records = record::namespace(clusterset);
+                let has_records = known.namespaces.values().any(|it| it.name == of_records);
+                (if has_records { known } else { self.read_anew(known).await? }, None)
+            }
+            (None, None) => (self.read().await?, None),
+        };
+        let Some(names) = names else {
+            self.read_shared_clusterset(&mut registry, clusterset).await?;
+            return Ok(ReadClusterset { registry, has_all_members: true });
+        };
+        registry.namespaces = self.some_namespaces().await?;
+        let of_records = record::namespace(clusterset);
+        if registry.namespaces.values().all(|it| it.name != of_records) {
+            // It may have been created since they were listed.
+            self.look_for_namespaces(&mut registry).await?;
+        }
+        let (members, has_all_members) =
+            self.members(clusterset, &registry.namespaces, own).await?;
+        registry.services = members;
+        if own.is_fresh {
+            let keys = registry.services.keys().cloned().collect();
+            self.read_services(&mut registry, &keys).await?;
+        } else {
+            self.read_records(&mut registry, names, own.overlaid).await?;
+        }
+        let keys: BTreeSet<ServiceKey> = registry.keys_named(names).collect();
+        // An export step that this import rests on read its services after the objects of the import.
+        let so_far = if own.overlaid.is_empty() {
+            Services::default()
+        } else {
+            self.read_so_far.lock().await.clone()
+        };
+        let (known, mut unread): (BTreeSet<_>, BTreeSet<_>) =
+            keys.into_iter().partition(|key| so_far.contains_key(key));
+        if !own.is_fresh && !has_exports(&registry) {
+            // Nobody exports these names, and lists of services are scarce.
+            unread.retain(|key| self.may_exist(key));
+        }
+        registry.services.extend(so_far.into_iter().filter(|(key, _)| known.contains(key)));
+        self.read_services(&mut registry, &unread).await?;
+        Ok(ReadClusterset { registry, has_all_members })
+    }
+
+    /// Reads those namespaces of other accounts that the records are in, and those that the records name: no claim of the
+    /// importing cluster names them.
+    async fn read_shared_clusterset(
+        &self,
+        registry: &mut Registry,
+        clusterset: &ClustersetId,
+    ) -> Result<(), Failure> {
+        let of_records = record::namespace(clusterset);
+        let named = |registry: &Registry, names: &BTreeSet<&str>| -> BTreeSet<String> {
+            let all = registry.namespaces.values();
+            let named = all.filter(|namespace| names.contains(namespace.name.as_str()));
+            named.map(|namespace| namespace.id.clone()).collect()
+        };
+        let records = named(registry, &BTreeSet::from([of_records.as_str()]));
+        self.read_shared(registry, &records).await?;
+        let keys = registry.services.keys().filter(|key| records.contains(&key.namespace));
+        let instances = keys.flat_map(|key| registry.instances(key));
+        let names: BTreeSet<String> = instances
+            .filter_map(|(_, attributes)| {
+                Some(Owner::of(attributes)?.service_of(attributes)?.namespace)
+            })
+            .collect();
+        let names: BTreeSet<&str> = names.iter().map(String::as_str).collect();
+        let exported = named(registry, &names);
+        self.read_shared(registry, &exported).await
+    }
+
+    /// Whether a service may exist: it is remembered, or its namespace was not listed recently.
+    fn may_exist(&self, key: &ServiceKey) -> bool {
+        let memory = self.memory();
+        memory.service(key).is_some()
+            || memory.recent_services(&key.namespace, self.now()).is_none()
+    }
+
+    /// The services of the records of all members, without instances, and whether they were listed now.
+    async fn members(
+        &self,
+        clusterset: &ClustersetId,
+        namespaces: &Namespaces,
+        own: Own<'_>,
+    ) -> Result<(Services, bool), Failure> {
+        let of_records = record::namespace(clusterset);
+        let all: Vec<&Namespace> = namespaces.values().filter(|it| it.name == of_records).collect();
+        let known = all.iter().map(|it| self.memory().recent_services(&it.id, self.now()));
+        if let Some(known) = known.collect::<Option<Vec<_>>>() {
+            let known: Services = known.into_iter().flatten().collect();
+            let has = |member: &String| known.values().any(|service| service.name == *member);
+            if !own.is_fresh && own.members.iter().all(has) {
+                return Ok((known, false));
+            }
+        }
+        Ok((self.list_services(all.into_iter()).await?, true))
+    }
+
+    /// Reads the records of these names, and those of the members about themselves.
+    async fn read_records(
+        &self,
+        registry: &mut Registry,
+        names: &BTreeSet<ServiceRef>,
+        overlaid: &BTreeSet<String>,
+    ) -> Result<(), Failure> {
+        let keys: BTreeSet<ServiceKey> = registry.services.keys().cloned().collect();
+        if names.len() > FEW {
+            return self.read_services(registry, &keys).await;
+        }
+        let ids: BTreeSet<String> = names.iter().map(id::export_record).collect();
+        let none = BTreeSet::new();
+        let services = std::mem::take(&mut registry.services).into_iter();
+        let reads = services.map(|(key, mut service)| {
+            let ids = if overlaid.contains(&service.name) { &none } else { &ids };
+            async move {
+                self.read_these(&key, &mut service, ids).await;
+                (key, service)
+            }
+        });
+        let read = stream::iter(reads).buffer_unordered(SIDE_BY_SIDE);
+        registry.services = read.collect().await;
+        // A service that is remembered may be gone, or the call may not be allowed.
+        let failed = registry.services.iter().filter(|(_, it)| it.unreadable.is_some());
+        let failed: BTreeSet<ServiceKey> = failed.map(|(key, _)| key.clone()).collect();
+        if !failed.is_empty() {
+            registry.services.retain(|key, _| !failed.contains(key));
+            self.read_services(registry, &failed).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether a record of an export was read.
+fn has_exports(records: &Registry) -> bool {
+    let mut ids = records.services.keys().flat_map(|key| records.instances(key));
+    ids.any(|(id, _)| id != CLUSTER_RECORD)
+}

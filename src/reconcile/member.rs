@@ -1,0 +1,119 @@
+//! A member of a clusterset in one invocation: the cluster with the objects of its imports, and its exports after they
+//! were published.
+
+use std::collections::BTreeSet;
+
+use crate::clients::Connection;
+use crate::import::aws::DerivedOfAws;
+use crate::import::observe::Objects;
+use crate::import::plan::OwnerLabel;
+use crate::import::sources::{Members, Overlay};
+use crate::model::clusterset::{ClusterId, Member};
+use crate::model::{ClusterArn, Desired, Selection, ServiceRef};
+use crate::publish::exports::Exported;
+use crate::report::{ChangeResult, MultiClusterReport};
+use crate::settings::MultiCluster;
+
+/// A cluster that takes part in its clusterset.
+pub struct Joined {
+    pub member: Member,
+    /// What it imports in this run: the objects of these names were read.
+    pub selection: Selection,
+    pub(super) multi_cluster: MultiCluster,
+    pub(super) connection: Connection,
+    pub(super) owner: OwnerLabel,
+    /// The objects of its imports, if it imports.
+    pub(super) objects: Option<Objects>,
+    /// The Services of AWS's controller, in an adoption.
+    pub(super) of_aws: DerivedOfAws,
+}
+
+/// The exports of a cluster that were published.
+pub struct Published {
+    pub exported: Exported,
+}
+
+impl Published {
+    /// Whether every change was made.
+    pub fn is_complete(&self) -> bool {
+        self.exported.report.is_complete()
+    }
+
+    /// The exports of which something was changed in Cloud Map.
+    pub fn changed(&self) -> BTreeSet<ServiceRef> {
+        let changes = self.exported.report.services.iter().flat_map(|service| &service.changes);
+        let changed = changes.filter(|line| line.result == ChangeResult::Applied);
+        changed.map(|line| line.service.clone()).collect()
+    }
+
+    /// Whether the guard holds a loss of exports.
+    pub fn is_held(&self) -> bool {
+        self.exported.report.guard.as_ref().is_some_and(|guard| guard.state.holds())
+    }
+
+    /// Whether the guard let a large loss of exports pass.
+    pub fn let_pass(&self) -> bool {
+        self.exported.report.guard.as_ref().is_some_and(|guard| !guard.state.holds())
+    }
+}
+
+impl Joined {
+    pub fn arn(&self) -> &ClusterArn {
+        &self.connection.cluster.arn
+    }
+
+    /// Whether it publishes its exports.
+    pub fn exports(&self) -> bool {
+        self.multi_cluster.exports()
+    }
+
+    /// The label of what is ours in the cluster.
+    pub fn owner(&self) -> &OwnerLabel {
+        &self.owner
+    }
+
+    /// The objects of its imports, if it imports.
+    pub fn objects(&self) -> Option<&Objects> {
+        self.objects.as_ref()
+    }
+
+    /// The number of its ServiceImports that are ours, if it imports.
+    pub fn imports(&self) -> Option<usize> {
+        self.objects.as_ref().map(|objects| objects.count_imports(&self.owner))
+    }
+
+    /// Whether it has a record of its own in Cloud Map, on which its imports rest.
+    pub fn needs_own_record(&self) -> bool {
+        self.objects.is_some() && self.multi_cluster.exports()
+    }
+
+    /// The exports of this cluster, in place of what Cloud Map says of it.
+    pub fn overlay(&self, desired: Desired, let_pass: bool) -> (ClusterId, Overlay) {
+        let arn = self.connection.cluster.arn.clone();
+        (self.member.cluster.clone(), Overlay { arn, desired, let_pass })
+    }
+
+    /// Whether the cluster exports and has no record yet: then it is not known whether AWS's controller runs there, which
+    /// its first full sync finds out.
+    pub fn is_new(&self, members: &Members<'_>) -> bool {
+        self.multi_cluster.exports() && !members.has_record_of(&self.member.cluster)
+    }
+
+    /// What a person has to know before an adoption, and to do after it.
+    pub fn warnings(&self) -> Vec<String> {
+        let commands = self.of_aws.commands().into_iter();
+        commands.map(|command| format!("{OLD_SERVICES}: {command}")).collect()
+    }
+
+    /// The report of the cluster in its clusterset.
+    pub fn report(&self) -> MultiClusterReport {
+        MultiClusterReport {
+            cluster_id: Some(self.member.cluster.to_string()),
+            clusterset: Some(self.member.clusterset.to_string()),
+            ..MultiClusterReport::default()
+        }
+    }
+}
+
+const OLD_SERVICES: &str = "Services of AWS's controller stay for the clients that have their IPs, but nothing keeps their \
+                            endpoints up to date any more: move these clients soon, then run";
