@@ -4,6 +4,7 @@ mod accounts;
 mod addresses;
 mod calls;
 mod conflicts;
+mod denials;
 mod doctor;
 mod explain;
 mod exports;
