@@ -20,7 +20,10 @@ impl Story {
         });
         let mut of_aws = theirs.clone();
         of_aws["metadata"] = json!({"name": "of-aws", "annotations": {OF_AWS: "imported-1"}});
-        for import in [&theirs, &of_aws] {
+        let mut taken_over = of_aws.clone();
+        taken_over["metadata"]["name"] = json!("taken-over");
+        taken_over["metadata"]["labels"] = json!({LABEL: "cloud-map-sync"});
+        for import in [&theirs, &of_aws, &taken_over] {
             blue.create_object(IMPORTS, import.clone()).await;
         }
         let foreign_slice = blue.objects(SLICES).await.into_iter();
@@ -63,12 +66,12 @@ impl Story {
             delete(IMPORTS, "web"),
             // A cluster that moves here from AWS's controller, and back.
             patch(IMPORTS, "of-aws", &taken),
-            patch(IMPORTS, "of-aws", &given_up),
+            patch(IMPORTS, "taken-over", &given_up),
         ];
         for wish in granted {
             assert_eq!(blue.refusal(wish.clone()).await, None, "{wish:?}");
         }
-        for name in ["theirs", "of-aws"] {
+        for name in ["theirs", "of-aws", "taken-over"] {
             blue.delete_object(IMPORTS, name).await;
         }
     }
