@@ -42,7 +42,7 @@ impl Display for Property {
 }
 
 /// The decisions about a service, in the order of its properties. One that no exporter states has the API's default, and
-/// nobody's decision. A headless service has the IP families of all exporters, and no routing.
+/// the decision of no cluster. A headless service has the IP families of all exporters, and no routing.
 pub fn decisions(service: &ClustersetService, exports: &[Export]) -> Vec<Decision> {
     let Some(exports) = Exports::rank(exports) else { return Vec::new() };
     let has_ip = exports.kind() == ImportType::ClusterSetIp;

@@ -4,7 +4,7 @@
 //! records of the exports that have its instances, and of the cluster ─> our marks on its instances
 //! ```
 //!
-//! The records come first. Without one, an instance with our marks counts for nobody, and with one all complete
+//! The records come first. Without one, an instance with our marks counts for no member, and with one all complete
 //! instances of the cluster count, whoever's they are: so at no time has a name lost an endpoint, for any reader.
 
 use std::collections::BTreeMap;

@@ -84,7 +84,7 @@ impl SharedRegistry {
         let (known, mut unread): (BTreeSet<_>, BTreeSet<_>) =
             keys.into_iter().partition(|key| so_far.contains_key(key));
         if !own.is_fresh && !has_exports(&registry) {
-            // Nobody exports these names, and lists of services are scarce.
+            // No record exports these names, and lists of services are scarce.
             unread.retain(|key| self.may_exist(key));
         }
         registry.services.extend(so_far.into_iter().filter(|(key, _)| known.contains(key)));

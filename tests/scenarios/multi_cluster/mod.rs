@@ -73,19 +73,13 @@ impl Members {
     /// AWS's controller registers a Service of `shop` for its cluster `amber`, or other endpoints for it.
     fn amber(&self, name: &str, addresses: &[&str]) {
         let cloud_map = &self.fleet.cloud_map;
-        let namespace = cloud_map.find_namespace("shop");
-        let namespace =
-            namespace.unwrap_or_else(|| cloud_map.namespace("shop", NamespaceKind::Http));
-        let service = cloud_map.find_service("shop", name);
-        let service =
-            service.unwrap_or_else(|| cloud_map.service(&namespace, name, ServiceKind::Http));
-        let id = |address: &str| format!("tcp-{}-8080", address.replace('.', "_"));
-        let wanted: BTreeSet<String> = addresses.iter().map(|address| id(address)).collect();
+        let service = self.place(name);
+        let wanted: BTreeSet<String> = addresses.iter().map(|address| amber_id(address)).collect();
         for gone in cloud_map.instances(&service).into_keys().filter(|it| !wanted.contains(it)) {
             cloud_map.withdraw(&service, &gone);
         }
         for address in addresses {
-            cloud_map.instance(&service, &id(address), &amber_attributes(address));
+            self.of_amber(name, address);
         }
         let arns = ["blue", "green"].map(|cluster| self.fleet.sandbox.cluster_arn(cluster));
         cloud_map.watch_over(OWNER, &[&arns[0], &arns[1]]);
@@ -111,16 +105,20 @@ impl Members {
 
     /// Registers an endpoint of a Service of `shop` for `amber`, as AWS's controller does. Returns the Cloud Map service.
     fn of_amber(&self, service: &str, address: &str) -> String {
+        let found = self.place(service);
+        let attributes = amber_attributes(address);
+        self.fleet.cloud_map.instance(&found, &amber_id(address), &attributes);
+        found
+    }
+
+    /// The Cloud Map service of a name in `shop`; it is created if it does not exist.
+    fn place(&self, name: &str) -> String {
         let cloud_map = &self.fleet.cloud_map;
         let namespace = cloud_map.find_namespace("shop");
         let namespace =
             namespace.unwrap_or_else(|| cloud_map.namespace("shop", NamespaceKind::Http));
-        let found = cloud_map.find_service("shop", service);
-        let found =
-            found.unwrap_or_else(|| cloud_map.service(&namespace, service, ServiceKind::Http));
-        let id = format!("tcp-{}-8080", address.replace('.', "_"));
-        cloud_map.instance(&found, &id, &amber_attributes(address));
-        found
+        let found = cloud_map.find_service("shop", name);
+        found.unwrap_or_else(|| cloud_map.service(&namespace, name, ServiceKind::Http))
     }
 
     /// Registers an instance, or replaces it, as another client of Cloud Map does.
@@ -161,6 +159,11 @@ async fn serving(
     let all = [("CLUSTERS", clusters), ("MULTI_CLUSTER", "on"), ("CREATE_NAMESPACES", "true")];
     let all: Vec<_> = all.iter().chain(settings).copied().collect();
     fleet.function_with(&all).await.with_clock(clock.clock())
+}
+
+/// The id of an endpoint as AWS's controller writes it.
+fn amber_id(address: &str) -> String {
+    format!("tcp-{}-8080", address.replace('.', "_"))
 }
 
 /// The attributes of an endpoint as AWS's controller writes them.

@@ -5,14 +5,12 @@ use std::time::Duration;
 
 use cloud_map_sync::function::Function;
 use futures_util::future::join_all;
-use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::outcome;
 use super::story::{Plot, SERVICES, Service, Story};
-use super::trouble::{Cause, PROCESSES, Run};
+use super::trouble::{PROCESSES, take_runs};
 use crate::fleet::{Fleet, annotated, attributes, give_pods};
-use crate::queue::{batch, message};
 use crate::run::sync;
 use crate::sandbox::cloud_map::Behaviour;
 use crate::sandbox::kubernetes::KubernetesServer;
@@ -46,7 +44,10 @@ async fn tell(story: &Story) {
     story.trouble.begin(&stage.fleet.cloud_map, |cluster| stage.cluster(cluster));
     let start = Instant::now();
     let troubles = async {
-        tokio::join!(stage.changes(story, start), stage.runs(story, start));
+        tokio::join!(
+            stage.changes(story, start),
+            take_runs(&story.runs, &stage.processes, &SERVICES, start)
+        );
     };
     tokio::select! {
         () = troubles => {}
@@ -119,19 +120,6 @@ impl Stage {
         join_all(story.services.iter().enumerate().map(change)).await;
     }
 
-    async fn runs(&self, story: &Story, start: Instant) {
-        let of_process = |process: usize| async move {
-            let mut runs: Vec<&Run> =
-                story.runs.iter().filter(|it| it.process == process).collect();
-            runs.sort_by_key(|run| run.start);
-            for run in runs {
-                sleep_until(start + Duration::from_millis(run.start)).await;
-                run.invoke(&self.processes[process], &payload(run)).await;
-            }
-        };
-        join_all((0..PROCESSES).map(of_process)).await;
-    }
-
     /// All trouble ends, and what is under way comes to its end.
     async fn calm(&self) {
         sleep(REST).await;
@@ -139,18 +127,6 @@ impl Stage {
         self.fleet.cloud_map.behave(Behaviour::default());
         for cluster in [&self.fleet.cluster, &self.green] {
             cluster.clear_faults();
-        }
-    }
-}
-
-/// The payload of a run.
-fn payload(run: &Run) -> Value {
-    match run.cause {
-        Cause::Schedule => json!({ "action": "sync" }),
-        Cause::Message(number) => {
-            let (cluster, name) = SERVICES[number];
-            let body = json!({ "cluster": cluster, "namespace": "shop", "service": name });
-            batch(&[message("one", &body)])
         }
     }
 }

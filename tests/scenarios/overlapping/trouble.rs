@@ -5,13 +5,15 @@ use std::time::Duration;
 
 use cloud_map_sync::function::Function;
 use cloud_map_sync::time::Deadline;
+use futures_util::future::join_all;
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;
-use serde_json::Value;
-use tokio::time::timeout;
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep_until, timeout};
 
+use crate::queue::{batch, message};
 use crate::sandbox::cloud_map::{Behaviour, CloudMap, Fault as CloudMapFault, FaultKind};
 use crate::sandbox::kubernetes::{
     Fault as KubernetesFault, FaultKind as KubernetesFaultKind, KubernetesServer,
@@ -92,11 +94,41 @@ impl Trouble {
 
 impl Run {
     /// The invocation, whatever comes of it.
-    pub async fn invoke(&self, process: &Function, payload: &Value) {
+    async fn invoke(&self, process: &Function, payload: &Value) {
         let deadline = Deadline::after(Duration::from_millis(self.timeout));
         let end = Duration::from_millis(self.killed.unwrap_or(self.timeout));
         drop(timeout(end, process.invoke(payload, deadline)).await);
     }
+
+    /// Its payload. A message is about one of these Services, of which each has its cluster and name.
+    fn payload(&self, services: &[(&str, &str)]) -> Value {
+        match self.cause {
+            Cause::Schedule => json!({ "action": "sync" }),
+            Cause::Message(number) => {
+                let (cluster, name) = services[number];
+                let body = json!({ "cluster": cluster, "namespace": "shop", "service": name });
+                batch(&[message("one", &body)])
+            }
+        }
+    }
+}
+
+/// Takes all runs, those of one process one after the other.
+pub async fn take_runs(
+    runs: &[Run],
+    processes: &[Function],
+    services: &[(&str, &str)],
+    start: Instant,
+) {
+    let of_process = |number: usize| async move {
+        let mut runs: Vec<&Run> = runs.iter().filter(|it| it.process == number).collect();
+        runs.sort_by_key(|run| run.start);
+        for run in runs {
+            sleep_until(start + Duration::from_millis(run.start)).await;
+            run.invoke(&processes[number], &run.payload(services)).await;
+        }
+    };
+    join_all((0..processes.len()).map(of_process)).await;
 }
 
 /// Trouble of all kinds, with requests to these paths of `blue` and `green`.

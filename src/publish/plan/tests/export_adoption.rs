@@ -133,7 +133,7 @@ fn adopted_instance_is_as_the_next_sync_wants_it() {
     assert_eq!(tell(&adoption(&after)), "");
 }
 
-/// Nobody else deregisters them any more.
+/// No other writer deregisters them any more.
 #[test]
 fn instances_that_no_endpoint_asks_for_are_adopted_and_removed_by_the_next_sync() {
     let world = exported(["10.0.0.1"])
@@ -163,7 +163,7 @@ fn instances_that_no_endpoint_asks_for_are_adopted_and_removed_by_the_next_sync(
     ");
 }
 
-/// With our marks and without a record they would count for nobody.
+/// With our marks and without a record they would count for no member.
 #[test]
 fn instances_of_an_export_without_a_record_stay() {
     let world = exported(["10.0.0.1"]).cloud_map("http/web", HTTP, [("a", of_aws("10.0.0.1"))]);

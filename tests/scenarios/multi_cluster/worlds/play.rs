@@ -6,15 +6,14 @@ use std::time::Duration;
 
 use cloud_map_sync::function::Function;
 use futures_util::future::join_all;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::outcome;
 use super::story::{Plot, SERVICES, State, Story};
 use crate::fleet::Fleet;
 use crate::multi_cluster::{CLUSTERSET, Members, in_full, pods};
-use crate::overlapping::trouble::{Cause, PROCESSES, Run};
-use crate::queue::{batch, message};
+use crate::overlapping::trouble::{PROCESSES, take_runs};
 use crate::run::sync;
 use crate::sandbox::cloud_map::{Behaviour, NamespaceKind, ServiceKind};
 use crate::sandbox::kubernetes::{ClusterIp, Export, Headless, KubernetesServer};
@@ -52,7 +51,10 @@ async fn tell(story: &Story) {
     story.trouble.begin(&stage.fleet.cloud_map, |cluster| stage.cluster(cluster));
     let start = Instant::now();
     let troubles = async {
-        tokio::join!(stage.changes(story, start), stage.runs(story, start));
+        tokio::join!(
+            stage.changes(story, start),
+            take_runs(&story.runs, &stage.processes, &SERVICES, start)
+        );
     };
     tokio::select! {
         () = troubles => {}
@@ -161,19 +163,6 @@ impl Stage {
         tokio::join!(join_all(services), amber, join_all(deletions));
     }
 
-    async fn runs(&self, story: &Story, start: Instant) {
-        let of_process = |process: usize| async move {
-            let mut runs: Vec<&Run> =
-                story.runs.iter().filter(|it| it.process == process).collect();
-            runs.sort_by_key(|run| run.start);
-            for run in runs {
-                sleep_until(start + Duration::from_millis(run.start)).await;
-                run.invoke(&self.processes[process], &payload(run)).await;
-            }
-        };
-        join_all((0..PROCESSES).map(of_process)).await;
-    }
-
     /// All trouble ends, and what is under way comes to its end.
     async fn calm(&self) {
         sleep(REST).await;
@@ -200,17 +189,5 @@ fn service(name: &str, plot: &Plot, state: &State) -> Value {
             it.port_of(protocol, name, number, 8000 + number)
         });
         service.into()
-    }
-}
-
-/// The payload of a run. A message is about a Service or its export.
-fn payload(run: &Run) -> Value {
-    match run.cause {
-        Cause::Schedule => json!({ "action": "sync" }),
-        Cause::Message(number) => {
-            let (cluster, name) = SERVICES[number];
-            let body = json!({ "cluster": cluster, "namespace": "shop", "service": name });
-            batch(&[message("one", &body)])
-        }
     }
 }
