@@ -85,12 +85,8 @@ impl Measure {
         let aged = sighting.map(|sighting| (sighting, sighting.age(run.guard(), run.now())));
         let (seen, new) = match aged {
             Some((_, Age::Early)) if self.is_past(run, losses) => {
-                return Some(Verdict::hold(
-                    GuardState::Held,
-                    losses.clone(),
-                    instances,
-                    first_seen,
-                ));
+                let losses = losses.clone();
+                return Some(Verdict::hold(GuardState::Held, losses, instances, first_seen));
             }
             Some((sighting, Age::Ripe)) => {
                 losses.partition(|service, loss| sighting.has_seen(service, loss))
@@ -121,12 +117,8 @@ impl Measure {
     ) -> Option<Verdict> {
         let instances = self.instances;
         if self.is_past(run, losses) {
-            return Some(Verdict::hold(
-                GuardState::LeftToFullSync,
-                losses.clone(),
-                instances,
-                None,
-            ));
+            let losses = losses.clone();
+            return Some(Verdict::hold(GuardState::LeftToFullSync, losses, instances, None));
         }
         let sighting =
             sighting.filter(|sighting| sighting.age(run.guard(), run.now()) != Age::Stale);

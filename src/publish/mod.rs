@@ -35,7 +35,7 @@ use crate::time::Deadline;
 use observe::World;
 use order::Order;
 use passes::{Results, Turn};
-use plan::{Adoption, Basis, Change, Claimed, HeldBack, Judged, Leaving, Stage};
+use plan::{Adoption, Basis, Change, Claimed, HeldBack, Judged, Leaving, Plan, Stage};
 
 pub use task::Task;
 
@@ -103,7 +103,16 @@ pub async fn publish(
 
 /// Plans a task on the observation, and carries the plan out unless only the plan is asked for.
 pub async fn carry_out(task: &Task<'_>, basis: Basis<'_>, options: Options) -> Published {
-    let mut plan = task.intent().plan(basis);
+    carry_out_plan(task, basis, task.intent().plan(basis), options).await
+}
+
+/// Carries out a plan of the task on the observation, unless only the plan is asked for.
+async fn carry_out_plan(
+    task: &Task<'_>,
+    basis: Basis<'_>,
+    mut plan: Plan,
+    options: Options,
+) -> Published {
     let cluster = basis.observation.owner.cluster.as_str();
     let leaving = plan.leaving();
     if options.mode != Mode::Sync {

@@ -5,13 +5,14 @@
 //! records of ended exports go ─> instances (publish: plan, passes, apply) ─> records of exports and cluster
 //! ```
 //!
-//! `outcome` is what becomes of each export, for its conditions. `adopt` takes over the exports of AWS's controller, and
-//! `aws` has its signs.
+//! `outcome` is what becomes of each export, for its conditions, and `refused` the reasons why a member has none. `adopt`
+//! takes over the exports of AWS's controller, and `aws` has its signs.
 
 mod adopt;
 mod aws;
 mod outcome;
 mod records;
+mod refused;
 
 use std::collections::BTreeMap;
 
@@ -19,8 +20,8 @@ use tokio::sync::oneshot;
 use tokio::time::timeout_at;
 
 use super::observe::{self, World};
-use super::plan::{Basis, Claimed, HeldBack, Judged, Leaving, Observation, Observed, Reason, plan};
-use super::{Options, Published, Task, carry_out};
+use super::plan::{Claimed, HeldBack, Judged, Leaving, Observation, Observed, Plan, Reason, plan};
+use super::{Options, Published, Task, carry_out_plan};
 use crate::clusterset::conditions::ExportOutcome;
 use crate::model::clusterset::Member;
 use crate::model::{Desired, Selection, ServiceRef};
@@ -31,6 +32,7 @@ use records::{Kept, Written};
 pub use adopt::adopt;
 pub use aws::is_of_aws;
 pub use records::MAXIMUM;
+pub use refused::Refused;
 
 /// The exports of a cluster after they were published, or planned.
 pub struct Exported {
@@ -68,58 +70,7 @@ pub enum Early {
     Nothing,
 }
 
-/// The reason why nothing of a member is published.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
-    #[error(
-        "the id {id} belongs to {holder}: purge that cluster first, or give this one another id"
-    )]
-    ClusterIdTaken { id: String, holder: String },
-    #[error(
-        "several Cloud Map namespaces are named {0}, and one has the records of the clusterset"
-    )]
-    AmbiguousNamespace(String),
-    #[error(
-        "the cluster has imports, and this Cloud Map has no record of the cluster: it may be of another account or Region"
-    )]
-    UnfamiliarRegistry,
-    #[error(
-        "the Cloud Map namespace {namespace} for the records of the clusterset does not exist, and is not created: {why}"
-    )]
-    NoNamespace { namespace: String, why: &'static str },
-    #[error(
-        "the AWS Cloud Map MCS Controller runs in this cluster, or did: ServiceExport {0} has its finalizer; \
-         nothing is exported or imported here; to move the cluster, see docs/moving-from-other-tools.md"
-    )]
-    AnotherController(ServiceRef),
-    #[error(
-        "ServiceExports have the finalizer of AWS's controller: scale it to zero, then run: {}",
-        .0.commands().join("; ")
-    )]
-    NotReleased(Finalized),
-    #[error("the records of the cluster could not be read: {0}")]
-    Unreadable(String),
-}
-
-impl Refused {
-    /// Whether the cluster belongs to AWS's controller, so that nothing is imported there either.
-    pub fn leaves_the_cluster(&self) -> bool {
-        matches!(self, Self::AnotherController(_) | Self::NotReleased(_))
-    }
-
-    /// The stable code of the reason.
-    pub fn code(&self) -> &'static str {
-        match self {
-            Self::ClusterIdTaken { .. } => "ClusterIdTaken",
-            Self::AmbiguousNamespace(_) | Self::NoNamespace { .. } => "Namespace",
-            Self::AnotherController(_) | Self::NotReleased(_) => "AnotherController",
-            Self::UnfamiliarRegistry => "UnfamiliarRegistry",
-            Self::Unreadable(_) => "Unreadable",
-        }
-    }
-}
-
-/// Publishes the selected exports of a member, or plans it, and tells before what others may import. A member that has
+/// Publishes the selected exports of a member, or plans it, and offers the exports to importers before. A member that has
 /// imports, and no record here, is refused unless a person confirms it: this may not be its Cloud Map.
 ///
 /// # Errors
@@ -143,12 +94,12 @@ pub async fn publish(
     let read = timeout_at(options.deadline.stop(), read).await;
     let (observed, records) = read.map_err(|_| observe::Error::Deadline)??;
     let Some(records) = records else {
-        tell(early, Early::Sure(Desired::default()));
+        offer(early, Early::Sure(Desired::default()));
         return Ok(Ok(Exported::none(world, &observed)));
     };
     let finalized = Finalized::of(&observed.observation.desired);
     if let Some(service) = finalized.as_ref().and_then(Finalized::first) {
-        tell(early, Early::Nothing);
+        offer(early, Early::Nothing);
         return Ok(Err(Refused::AnotherController(service.clone())));
     }
     let mut kept = match Kept::new(world, member, records) {
@@ -158,18 +109,19 @@ pub async fn publish(
         Ok(kept) => kept,
         Err(refused) => return Ok(Err(refused)),
     };
-    let observation = &observed.observation;
+    let plan = plan(observed.basis());
     // A member without a record imports only once it has one: else its next run would find imports in a Cloud Map that
     // does not know it.
     let is_known = kept.has_cluster_record();
-    tell(early, if is_known { Early::of(observed.basis()) } else { Early::Unsure });
-    let ended = kept.ended(&observed, selection);
+    offer(early, if is_known { Early::of(&observed, &plan) } else { Early::Unsure });
+    let ended = kept.ended(&observed, &plan, selection);
     let taken_away = kept.take_away(&ended, options).await;
     let task = Task::Sync(world);
     let Published { report, held_back, leaving } =
-        carry_out(&task, observed.basis(), options).await;
+        carry_out_plan(&task, observed.basis(), plan, options).await;
     world.note_what_is_held(observed.basis(), report.guard.is_some());
     let outcomes = outcome::before_records(&observed, selection, &report, &held_back);
+    let observation = &observed.observation;
     let written = kept.write(observation, outcomes, (selection, options)).await;
     let Written { report: records, outcomes, has_cluster_record } = written;
     let report = report.with(taken_away).with(records);
@@ -215,18 +167,17 @@ pub async fn note(
     }
 }
 
-fn tell(early: oneshot::Sender<Early>, exports: Early) {
+fn offer(early: oneshot::Sender<Early>, exports: Early) {
     // Without importers there is no receiver.
     _ = early.send(exports);
 }
 
 impl Early {
-    fn of(basis: Basis<'_>) -> Self {
-        let plan = plan(basis);
-        if plan.guard.is_some() || Judged::of(basis, &plan).is_some() {
+    fn of(observed: &Observed, plan: &Plan) -> Self {
+        if plan.guard.is_some() || Judged::of(observed.basis(), plan).is_some() {
             return Self::Unsure;
         }
-        let Basis { observation, .. } = basis;
+        let observation = &observed.observation;
         Self::Sure(allowed(observation.desired.clone(), observation, &plan.held_back))
     }
 }

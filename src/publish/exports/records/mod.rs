@@ -1,22 +1,24 @@
-//! The records of a member, written and taken away in their order.
+//! The records of a member, as they are in Cloud Map: those of ended exports are taken away first, and those of exports
+//! are written last (`write`). Each of both is a plan of its own, which is carried out like any other.
+
+mod write;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Refused;
-use super::outcome::{Stands, failures};
-use crate::clusterset::conditions::ExportOutcome;
-use crate::clusterset::id::{self, CLUSTER_RECORD};
-use crate::clusterset::metadata;
-use crate::clusterset::record::{self, ClusterRecord, ExportRecord, Record, WrittenExport};
+use crate::clusterset::id::CLUSTER_RECORD;
+use crate::clusterset::record::{self, ClusterRecord, Record};
 use crate::model::attributes::SIGHTING;
-use crate::model::clusterset::{Export, Member};
+use crate::model::clusterset::Member;
 use crate::model::{
     Attributes, Place, Selection, ServiceKey, ServiceName, ServiceRef, SignedDuration, Timestamp,
 };
 use crate::publish::observe::World;
-use crate::publish::plan::{Basis, Holders, Observation, Observed, Records, no_service, plan};
+use crate::publish::plan::{Basis, Holders, Observation, Observed, Plan, Records, no_service};
 use crate::publish::{Options, Published, Task, carry_out};
 use crate::report::ClusterReport;
+
+pub(super) use write::Written;
 
 /// The age at which a full sync writes the heartbeat again.
 const HEARTBEAT: SignedDuration = SignedDuration::from_mins(5);
@@ -31,14 +33,6 @@ pub(super) struct Kept<'w> {
     key: ServiceKey,
     /// The name of the Cloud Map service: the cluster id.
     name: ServiceName,
-}
-
-/// The result of writing records.
-pub(super) struct Written {
-    pub(super) report: ClusterReport,
-    pub(super) outcomes: BTreeMap<ServiceRef, ExportOutcome>,
-    /// Whether the cluster has its own record now.
-    pub(super) has_cluster_record: bool,
 }
 
 impl<'w> Kept<'w> {
@@ -91,23 +85,22 @@ impl<'w> Kept<'w> {
 
     /// The Services with a record that are not exported any more. A Service of which the guard holds instances is
     /// exported until they go.
-    pub(super) fn ended(&self, observed: &Observed, selection: &Selection) -> BTreeSet<ServiceRef> {
+    pub(super) fn ended(
+        &self,
+        observed: &Observed,
+        plan: &Plan,
+        selection: &Selection,
+    ) -> BTreeSet<ServiceRef> {
         let exported = &observed.observation.desired.services;
         let is_gone =
             |service: &ServiceRef| selection.contains(service) && !exported.contains_key(service);
         let records = self.observation.marked(&self.key);
         let of_exports = records.filter(|record| record.id != CLUSTER_RECORD);
-        let mut ended: BTreeSet<ServiceRef> =
-            of_exports.map(|record| record.service).filter(is_gone).collect();
-        if ended.is_empty() {
-            return ended;
-        }
-        let plan = plan(observed.basis());
         let held = plan.guard.iter().filter(|guard| guard.state.holds());
         let held: BTreeSet<&ServiceRef> =
             held.flat_map(|guard| guard.losses.iter().map(|loss| &loss.service)).collect();
-        ended.retain(|service| !held.contains(service));
-        ended
+        let ended = of_exports.map(|record| record.service).filter(is_gone);
+        ended.filter(|service| !held.contains(service)).collect()
     }
 
     fn records(
@@ -176,77 +169,4 @@ impl<'w> Kept<'w> {
         let records = Records { taken_off, ..self.records(wanted, BTreeSet::new()) };
         self.apply(&records, options).await.report
     }
-
-    /// Writes the records of the exports that stand and that of the cluster, and completes the outcomes.
-    pub(super) async fn write(
-        &self,
-        observation: &Observation,
-        stands: BTreeMap<ServiceRef, Stands>,
-        (selection, options): (&Selection, Options),
-    ) -> Written {
-        let mut outcomes = BTreeMap::new();
-        let mut wanted = BTreeMap::new();
-        let mut messages = BTreeMap::new();
-        let records = self.observation.marked(&self.key);
-        let mut count = records.filter(|record| record.id != CLUSTER_RECORD).count();
-        if let Some(attributes) = self.cluster_record(selection, options.now) {
-            wanted.insert(CLUSTER_RECORD.to_owned(), (no_service(), attributes));
-        }
-        let writes_cluster_record = wanted.contains_key(CLUSTER_RECORD);
-        for (service, stands) in stands {
-            let message = match stands {
-                Stands::Not(outcome) => {
-                    outcomes.insert(service, outcome);
-                    continue;
-                }
-                Stands::Exported(message) => message,
-            };
-            let published = observation.desired.services.get(&service);
-            let Some(exported) = published.and_then(|it| it.export.as_ref()) else { continue };
-            let id = id::export_record(&service);
-            let is_new = !self.has_record(&id);
-            if is_new && count >= MAXIMUM {
-                let text = format!("TooManyExports: a cluster can have {MAXIMUM} exports");
-                outcomes.insert(service, ExportOutcome::HeldBack(text));
-                continue;
-            }
-            let (owner, export) = (self.world.owner.clone(), exported.export.clone());
-            match (ExportRecord { owner, service: service.clone(), export }).write() {
-                Ok(WrittenExport { attributes, lacks_labels }) => {
-                    let left_out = left_out(&exported.export, lacks_labels);
-                    let message: Vec<String> = Some(message)
-                        .filter(|it| !it.is_empty())
-                        .into_iter()
-                        .chain(left_out)
-                        .collect();
-                    messages.insert(service.clone(), message.join("; "));
-                    count += usize::from(is_new);
-                    wanted.insert(id, (service, attributes));
-                }
-                Err(error) => {
-                    let outcome = ExportOutcome::HeldBack(format!("ExportTooLarge: {error}"));
-                    outcomes.insert(service, outcome);
-                }
-            }
-        }
-        let published = self.apply(&self.records(wanted, BTreeSet::new()), options).await;
-        let failures = failures(&published);
-        for (service, message) in messages {
-            let outcome =
-                failures.get(&id::export_record(&service)).or(failures.get(CLUSTER_RECORD));
-            let outcome = outcome.cloned().unwrap_or(ExportOutcome::Exported(message));
-            outcomes.insert(service, outcome);
-        }
-        let has_cluster_record = !failures.contains_key(CLUSTER_RECORD)
-            && (self.has_cluster_record() || writes_cluster_record);
-        Written { report: published.report, outcomes, has_cluster_record }
-    }
-}
-
-/// A sentence about the labels and annotations of an export that its imports lack.
-fn left_out(export: &Export, lacks_labels: bool) -> Option<String> {
-    if lacks_labels {
-        return Some("labels and annotations are left out, since they do not fit".to_owned());
-    }
-    export.properties.as_ref().and_then(metadata::left_out)
 }

@@ -1,0 +1,55 @@
+//! The reasons why nothing of a member is published: its id, its records, the registry, or another controller.
+
+use super::aws::Finalized;
+use crate::model::ServiceRef;
+
+/// The reason why nothing of a member is published.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    #[error(
+        "the id {id} belongs to {holder}: purge that cluster first, or give this one another id"
+    )]
+    ClusterIdTaken { id: String, holder: String },
+    #[error(
+        "several Cloud Map namespaces are named {0}, and one has the records of the clusterset"
+    )]
+    AmbiguousNamespace(String),
+    #[error(
+        "the cluster has imports, and this Cloud Map has no record of the cluster: it may be of another account or Region"
+    )]
+    UnfamiliarRegistry,
+    #[error(
+        "the Cloud Map namespace {namespace} for the records of the clusterset does not exist, and is not created: {why}"
+    )]
+    NoNamespace { namespace: String, why: &'static str },
+    #[error(
+        "the AWS Cloud Map MCS Controller runs in this cluster, or did: ServiceExport {0} has its finalizer; \
+         nothing is exported or imported here; to move the cluster, see docs/moving-from-other-tools.md"
+    )]
+    AnotherController(ServiceRef),
+    #[error(
+        "ServiceExports have the finalizer of AWS's controller: scale it to zero, then run: {}",
+        .0.commands().join("; ")
+    )]
+    NotReleased(Finalized),
+    #[error("the records of the cluster could not be read: {0}")]
+    Unreadable(String),
+}
+
+impl Refused {
+    /// Whether the cluster belongs to AWS's controller, so that nothing is imported there either.
+    pub fn leaves_the_cluster(&self) -> bool {
+        matches!(self, Self::AnotherController(_) | Self::NotReleased(_))
+    }
+
+    /// The stable code of the reason.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::ClusterIdTaken { .. } => "ClusterIdTaken",
+            Self::AmbiguousNamespace(_) | Self::NoNamespace { .. } => "Namespace",
+            Self::AnotherController(_) | Self::NotReleased(_) => "AnotherController",
+            Self::UnfamiliarRegistry => "UnfamiliarRegistry",
+            Self::Unreadable(_) => "Unreadable",
+        }
+    }
+}
