@@ -20,7 +20,7 @@ use super::exports::{self, ServiceExport};
 use super::place::Place;
 use super::settings::Settings;
 use crate::error::chain;
-use crate::kubernetes::read::SERVICE_NAME;
+use crate::kubernetes::endpoint_slices::SERVICE_NAME;
 use crate::model::ServiceRef;
 
 /// The server's timeout of one watch, in seconds. A connection that died without a reset is detected soon after it.

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::annotation;
+use super::endpoint_slices::{Endpoints, SOURCE_CLUSTER};
 use super::endpoints;
 use super::object::{EndpointSlice, Service};
-use super::read::{Endpoints, SOURCE_CLUSTER};
 use crate::model::{
     Desired, Endpoint, Family, NamespaceReference, PublishedService, ServicePort, ServiceRef,
 };

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::read::{Endpoints, SERVICE_NAME, SliceList};
+use super::endpoint_slices::{Endpoints, SERVICE_NAME, SliceList};
 use super::{Error, Kubernetes};
 use crate::model::ServiceRef;
 

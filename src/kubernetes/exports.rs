@@ -8,11 +8,12 @@ use kube::api::{GetParams, ListParams};
 use kube::core::{Request, Status};
 use serde::de::DeserializeOwned;
 
+use super::client::CONCURRENCY;
 use super::export_object::{ExportObject, ExportedServiceObject};
 use super::list::{List, list_all};
 use super::object::FromObject;
-use super::read::{CONCURRENCY, MAX_NAMED, SERVICES_PER_PAGE, services_path};
 use super::resource::Resource;
+use super::services::{MAX_NAMED, SERVICES_PER_PAGE, services_path};
 use super::{Error, Kubernetes, exported};
 use crate::model::clusterset::Member;
 use crate::model::{Desired, ServiceRef};

@@ -1,13 +1,15 @@
-//! The Kubernetes API of one cluster. [`mod@connect`] makes a client that signs its own tokens. [`read`] lists Services
-//! and their endpoints completely or fails; `serves` finds the API of the endpoints. [`annotation`] and [`desired`]
+//! The Kubernetes API of one cluster. [`mod@connect`] makes a `client` that signs its own tokens. `services` and
+//! [`endpoint_slices`] read completely or fail; `serves` finds the API of the endpoints. [`annotation`] and [`desired`]
 //! convert them into the input of the plan; `exports`, `exported` and `exported_endpoints` do both for exports. `events`
 //! creates Events about changes that are held back.
 
 pub mod access;
 pub mod annotation;
+mod client;
 mod cluster_property;
 pub mod connect;
 pub mod desired;
+pub mod endpoint_slices;
 mod endpoints;
 mod events;
 mod export_object;
@@ -17,15 +19,16 @@ mod exports;
 mod list;
 pub mod object;
 pub mod objects;
-pub mod read;
 mod resource;
 mod serves;
 mod service_families;
+pub mod services;
 #[cfg(test)]
 mod tests;
 
+pub use client::Kubernetes;
 pub use connect::connect;
-pub use read::{Endpoints, Kubernetes};
+pub use endpoint_slices::Endpoints;
 
 use crate::model::Family;
 

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{ClustersetExplanation, EndpointFate, Name};
 use crate::kubernetes::object::Service;
-use crate::kubernetes::read::is_headless;
+use crate::kubernetes::services::is_headless;
 use crate::model::ServiceRef;
 use crate::publish::plan::Plan;
 use crate::report::{HeldBackLine, Shorten, Word};

@@ -17,7 +17,7 @@ use crate::clients::Connection;
 use crate::error::chain;
 use crate::kubernetes::desired;
 use crate::kubernetes::object::Service;
-use crate::kubernetes::read::is_headless;
+use crate::kubernetes::services::is_headless;
 use crate::model::{Selection, ServiceRef};
 use crate::publish::observe::{self, SharedRegistry, World};
 use crate::publish::plan::{self, Found, Observation};

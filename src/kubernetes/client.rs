@@ -1,0 +1,33 @@
+//! The client of one cluster, with the answers that it keeps from one invocation to the next.
+
+use std::sync::Arc;
+
+use kube::Client;
+use tokio::sync::OnceCell;
+
+use super::cluster_property::Properties;
+use super::events::RecentEvents;
+use super::serves::Serves;
+use super::service_families::ServiceFamilies;
+
+/// The concurrency limit of requests to one API server.
+pub(super) const CONCURRENCY: usize = 16;
+
+/// The Kubernetes API of one cluster.
+#[derive(Clone)]
+pub struct Kubernetes {
+    pub(super) client: Client,
+    pub(super) recent_events: Arc<RecentEvents>,
+    pub(super) serves: Arc<Serves>,
+    /// Set if the CRD of ServiceImports has `status.endpointSliceObjects`.
+    pub(super) slice_objects: Arc<OnceCell<()>>,
+    pub(super) families: Arc<ServiceFamilies>,
+    pub(super) properties: Arc<Properties>,
+}
+
+impl Kubernetes {
+    pub fn new(client: Client) -> Self {
+        let (recent_events, serves, slice_objects, families, properties) = Default::default();
+        Self { client, recent_events, serves, slice_objects, families, properties }
+    }
+}

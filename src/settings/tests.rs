@@ -1,0 +1,194 @@
+//! All settings together: each is read, all mistakes are reported with their examples, and texts come from parameters, too.
+
+use super::*;
+use crate::publish::plan::Policy;
+
+fn read(variables: &[(&str, &str)]) -> Result<Settings, Mistakes> {
+    let find = |name: &str| {
+        let found = variables.iter().find(|(variable, _)| *variable == name);
+        found.map(|(_, value)| (*value).to_owned())
+    };
+    Settings::read(find, Some("eu-central-1"))
+}
+
+#[test]
+fn only_the_clusters_are_required() {
+    let settings = read(&[("CLUSTERS", "blue"), ("POLICY", " ")]).expect("valid");
+    assert_eq!(settings.owner_id, "cloud-map-sync");
+    assert_eq!(settings.annotation_prefix, "cloudmap.controller/");
+    assert_eq!(*settings.rules, Rules::default());
+    assert!(!settings.dry_run);
+    assert_eq!(settings.quota_share, QuotaShare::default());
+    assert_eq!((settings.fan_out, settings.read_by), (None, ReadBy::List));
+}
+
+#[test]
+fn every_setting_is_read() {
+    let settings = read(&[
+        ("CLUSTERS", "blue, green"),
+        ("CLOUD_MAP_NAMESPACES", "prod.local, ns-1"),
+        ("OWNER_ID", "team-a"),
+        ("ANNOTATION_PREFIX", "discovery.example.com"),
+        ("CREATE_NAMESPACES", "true"),
+        ("DELETE_EMPTY_SERVICES", "true"),
+        ("POLICY", "create-only"),
+        ("GUARD_SHARE", "30 %"),
+        ("GUARD_MINIMUM", "0"),
+        ("GUARD_WAIT", "1h 30m"),
+        ("SCHEDULE_MINUTES", "15"),
+        ("QUEUE_URL", "https://sqs.eu-central-1.amazonaws.com/111122223333/queue"),
+        ("PURGE_DEAD_CLUSTERS_AFTER", "7d"),
+        ("DRY_RUN", "true"),
+        ("DNS_NAMESPACES", "false"),
+        ("QUOTA_SHARE", "0.25"),
+        ("REGISTRY_READ", "discover"),
+        ("MULTI_CLUSTER", "import"),
+        ("STALE_CLUSTERS_AFTER", "1h"),
+        ("EXPIRE_CLUSTERS_AFTER", "1d"),
+        ("FAN_OUT", "https://sqs.eu-central-1.amazonaws.com/111122223333/own"),
+    ]);
+    let settings = settings.expect("valid");
+    assert_eq!(settings.clusters.len(), 2);
+    assert_eq!(settings.rules.namespaces.len(), 2);
+    assert_eq!(settings.annotation_prefix, "discovery.example.com/");
+    assert_eq!((settings.owner_id.as_str(), settings.rules.policy), ("team-a", Policy::CreateOnly));
+    let wait = SignedDuration::from_mins(90);
+    let period = SignedDuration::from_mins(15);
+    assert_eq!(settings.rules.guard, Guard { share: 30, minimum: 0, wait, period });
+    let week = Some(SignedDuration::from_hours(7 * 24));
+    assert_eq!(settings.rules.purge_dead_clusters_after, week);
+    assert!(settings.dry_run && settings.rules.create_namespaces);
+    assert!(settings.rules.delete_empty_services && settings.rules.lacks_dns_rights);
+    assert_eq!(Some(settings.quota_share), QuotaShare::new(0.25));
+    assert_eq!(settings.read_by, ReadBy::Discover);
+    assert_eq!(settings.multi_cluster, MultiCluster::Import);
+    assert_eq!(settings.stale_clusters_after, SignedDuration::from_hours(1));
+    assert_eq!(settings.expire_clusters_after, Some(SignedDuration::from_hours(24)));
+    assert!(settings.fan_out.is_some_and(|url| url.ends_with("/own")));
+    assert!(settings.queue_url.is_some_and(|url| url.ends_with("/queue")));
+}
+
+#[test]
+fn retired_settings_are_ignored_with_a_warning() {
+    let set = |value| read(&[("CLUSTERS", "blue"), ("NAMESPACE_INSTANCE_LIMIT", value)]);
+    for value in ["5000", "0", "many"] {
+        let warnings = set(value).expect("valid").warnings();
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(warnings.join("\n"), @"NAMESPACE_INSTANCE_LIMIT is ignored, since Cloud Map itself reports that a namespace is full: remove it");
+        }
+    }
+    assert_eq!(set(" ").expect("valid").warnings(), Vec::<String>::new());
+}
+
+#[test]
+fn heartbeats_that_a_slow_schedule_writes_too_seldom_are_a_warning() {
+    let warnings = |schedule: &str, part: &str| {
+        let variables = [
+            ("CLUSTERS", "blue"),
+            ("SCHEDULE_MINUTES", schedule),
+            ("MULTI_CLUSTER", part),
+            ("STALE_CLUSTERS_AFTER", "20m"),
+        ];
+        read(&variables).expect("valid").warnings()
+    };
+    assert_eq!(warnings("10", "on"), Vec::<String>::new());
+    assert_eq!(warnings("15", "off"), Vec::<String>::new());
+    insta::assert_snapshot!(warnings("15", "export").join("\n"), @"STALE_CLUSTERS_AFTER (20m) and SCHEDULE_MINUTES (15) do not go together: clusters are reported as stale between two full syncs; set it to at least twice the longest schedule of the clusterset");
+}
+
+#[test]
+fn all_mistakes_are_reported_together_with_examples() {
+    let mistakes = read(&[
+        ("CLOUD_MAP_NAMESPACES", "a b"),
+        ("OWNER_ID", "two words"),
+        ("ANNOTATION_PREFIX", "Upper/"),
+        ("CREATE_NAMESPACES", "HTTP"),
+        ("POLICY", "delete"),
+        ("GUARD_SHARE", "101"),
+        ("GUARD_MINIMUM", "-1"),
+        ("GUARD_WAIT", "10"),
+        ("PURGE_DEAD_CLUSTERS_AFTER", "0d"),
+        ("DRY_RUN", "yes"),
+        ("DNS_NAMESPACES", "no"),
+        ("QUOTA_SHARE", "0"),
+        ("REGISTRY_READ", "Discover"),
+        ("FAN_OUT", "true"),
+        ("QUEUE_URL", "own"),
+        ("SCHEDULE_MINUTES", "1m"),
+        ("MULTI_CLUSTER", "yes"),
+        ("STALE_CLUSTERS_AFTER", "off"),
+        ("EXPIRE_CLUSTERS_AFTER", "1"),
+    ]);
+    let text = mistakes.expect_err("all are wrong").to_string().replace("; ", "\n");
+    insta::assert_snapshot!(text, @r#"
+    20 mistakes in the settings
+    CLUSTERS: it is not set, and at least one cluster is required (example: CLUSTERS=blue,green)
+    OWNER_ID: it must be 1 to 256 printable ASCII characters without spaces (example: OWNER_ID=team-a)
+    ANNOTATION_PREFIX: "Upper/" is not a lower-case DNS name with a '/' at its end (example: ANNOTATION_PREFIX=discovery.example.com/)
+    CLOUD_MAP_NAMESPACES: "a b" is not the name, id or ARN of a Cloud Map namespace (example: CLOUD_MAP_NAMESPACES=prod.local,ns-abcdefghijklmnop)
+    CREATE_NAMESPACES: "HTTP" is neither true nor false (example: CREATE_NAMESPACES=true)
+    POLICY: "delete" is not one of sync, upsert-only, create-only (example: POLICY=upsert-only)
+    GUARD_SHARE: "101" is not a whole number from 0 to 100 (example: GUARD_SHARE=30)
+    GUARD_MINIMUM: "-1" is not a whole number (example: GUARD_MINIMUM=25)
+    GUARD_WAIT: "10" is not a duration such as 90s, 10m or 1h (example: GUARD_WAIT=1h)
+    SCHEDULE_MINUTES: "1m" is not a whole number from 1 to 1440 (example: SCHEDULE_MINUTES=5)
+    DNS_NAMESPACES: "no" is neither true nor false (example: DNS_NAMESPACES=false)
+    PURGE_DEAD_CLUSTERS_AFTER: "0d" is neither off nor a duration such as 12h or 7d (example: PURGE_DEAD_CLUSTERS_AFTER=7d)
+    DRY_RUN: "yes" is neither true nor false (example: DRY_RUN=true)
+    FAN_OUT: "true" is not the URL of a queue (example: FAN_OUT=https://sqs.eu-central-1.amazonaws.com/111122223333/cloud-map-sync)
+    QUEUE_URL: "own" is not the URL of a queue (example: QUEUE_URL=https://sqs.eu-central-1.amazonaws.com/111122223333/cloud-map-sync)
+    QUOTA_SHARE: "0" is not a number of at least 0.001 (example: QUOTA_SHARE=0.8)
+    REGISTRY_READ: "Discover" is neither list nor discover (example: REGISTRY_READ=discover)
+    MULTI_CLUSTER: "yes" is not one of off, on, export, import (example: MULTI_CLUSTER=on)
+    STALE_CLUSTERS_AFTER: "off" is not a duration such as 90s, 10m or 1h (example: STALE_CLUSTERS_AFTER=1h)
+    EXPIRE_CLUSTERS_AFTER: "1" is neither off nor a duration such as 12h or 7d (example: EXPIRE_CLUSTERS_AFTER=1d)
+    "#);
+}
+
+#[test]
+fn texts_of_parameter_store_count_and_their_mistakes_name_the_parameter() {
+    let rule = r#"[{"clusters":["*"],"kubernetesNamespaces":["a"],"cloudMapNamespaces":["*"],"names":["*"]}]"#;
+    let stored = |parameters: &[(&str, &str)]| {
+        let mut all = Parameters::new();
+        for (name, value) in parameters {
+            let (name, value) = ((*name).to_owned(), (*value).to_owned());
+            let path = stored::Reference::Path(name[..=name.rfind('/').expect("one")].into());
+            all.entry(path).or_default().push(stored::Parameter { name, value });
+        }
+        let variable = |name: &str| match name {
+            "CLUSTERS" => Some("ssm:/c/".to_owned()),
+            "NAME_POLICY" => Some("ssm:/p/".to_owned()),
+            _ => None,
+        };
+        Settings::read_with(variable, &all, Some("eu-central-1"))
+    };
+    let green = r#" {"cluster": "green", "defaultNamespace": "prod.local"} "#;
+    let found = stored(&[("/c/a", "blue\n"), ("/c/b", green), ("/p/1", rule), ("/p/2", rule)]);
+    let found = found.expect("valid");
+    let names: Vec<&str> = found.clusters.iter().map(|it| it.name.as_str()).collect();
+    assert_eq!(names, ["blue", "green"]);
+    assert!(found.clusters[1].default_namespace.is_some());
+    assert_eq!(found.rules.name_policy.as_ref().expect("a policy").0.len(), 2);
+
+    let none = stored(&[]);
+    let wrong = stored(&[("/c/a", "a/b"), ("/p/1", rule), ("/p/2", "[{}]")]);
+    let twice = stored(&[("/c/a", "blue"), ("/c/b", "blue"), ("/p/1", rule)]);
+    let mistakes = [none, wrong, twice].map(|it| it.expect_err("mistakes").0);
+    let lines = mistakes.iter().flatten().map(|it| format!("{}: {}", it.variable, it.problem));
+    insta::assert_snapshot!(lines.collect::<Vec<_>>().join("\n"), @r#"
+    CLUSTERS: Parameter Store does not have the parameters under /c/
+    NAME_POLICY: Parameter Store does not have the parameters under /p/
+    CLUSTERS: parameter /c/a: "a/b" is neither the name nor the ARN of an EKS cluster
+    NAME_POLICY: parameter /p/2: [0]: missing field `clusters` at line 1 column 3
+    CLUSTERS: parameter /c/b: cluster "blue" is named twice
+    "#);
+}
+
+#[test]
+fn every_documented_example_is_accepted() {
+    for setting in DOCUMENTED {
+        let variables = [("CLUSTERS", "blue"), (setting.variable, setting.example)];
+        let start = usize::from(setting.variable == "CLUSTERS");
+        read(&variables[start..]).expect(setting.variable);
+    }
+}
