@@ -77,7 +77,7 @@ impl Namespace {
 /// The SDK puts `data-` before the host of a discovery request. With an IP address or `localhost` such a host cannot be
 /// resolved, so the prefix is removed.
 #[derive(Debug)]
-struct LocalHost;
+pub struct LocalHost;
 
 impl Intercept for LocalHost {
     fn name(&self) -> &'static str {

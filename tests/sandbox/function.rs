@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use aws_config::SdkConfig;
 use aws_credential_types::Credentials;
 use cloud_map_sync::clients::sdk_config;
 use cloud_map_sync::function::{Answer, Function};
@@ -26,18 +27,23 @@ impl Sandbox {
             let own = || own().cloned().or((name == "QUOTA_SHARE").then(|| "1000".to_owned()));
             set.map(|(_, value)| (*value).to_owned()).or_else(own)
         };
+        let config = self.sdk_config().await;
+        let settings =
+            function_settings::load(variable, &config).await.expect("the test's settings");
+        Function::new(settings, config)
+    }
+
+    /// The SDK's configuration of a client in the sandbox's account.
+    pub async fn sdk_config(&self) -> SdkConfig {
         let key = self.access_key();
         let token = Some(key.session_token.clone());
         let credentials = Credentials::new(&key.id, &key.secret, token, None, "sandbox");
-        let config = sdk_config()
+        sdk_config()
             .region(aws_config::Region::new(REGION))
             .endpoint_url(self.endpoint_url())
             .credentials_provider(credentials)
             .load()
-            .await;
-        let settings =
-            function_settings::load(variable, &config).await.expect("the test's settings");
-        Function::new(settings, config)
+            .await
     }
 }
 
