@@ -1,16 +1,15 @@
 //! One invocation: parses the payload, resolves the clusters and Services of its scope, reconciles each cluster
-//! independently of the others, logs the report, and returns the response for the kind of payload.
+//! independently of the others (`run`), then their `clustersets`, logs the report, and returns the response for the kind
+//! of payload.
 
 mod answer;
 mod clusters;
+mod clustersets;
 mod dead_clusters;
 mod direct;
 mod fan_out;
-mod importers;
-mod imports;
 mod log;
 mod messages;
-mod multi_cluster;
 mod named;
 mod out_of_step;
 mod own_queue;

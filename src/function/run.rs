@@ -6,6 +6,7 @@ use std::sync::{Arc, PoisonError};
 
 use futures_util::{StreamExt, stream};
 
+use super::clustersets::Clustersets;
 use super::scope::Selections;
 use super::{Function, Run, log};
 use crate::clients::RegistryKey;
@@ -36,9 +37,10 @@ impl Function {
         let mut runs: Runs =
             stream::iter(runs).buffer_unordered(CONCURRENT_CLUSTERS).collect().await;
         if !members.is_empty() {
-            let run =
-                self.run_clustersets(invocation, &registries, selections, (&members, &mut runs));
-            Box::pin(run).await;
+            let (registries, members) = (&registries, &members);
+            let clustersets =
+                Clustersets { function: self, invocation, registries, selections, members };
+            Box::pin(clustersets.run(&mut runs)).await;
         }
         for (index, selection) in selections.iter() {
             self.out_of_step.record(&runs[&index].0, selection, invocation.now);

@@ -8,11 +8,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures_util::{StreamExt, stream};
 use serde_json::json;
 
-use super::Function;
-use super::multi_cluster::Members;
-use super::own_queue::OwnQueue;
-use super::scope::{self, Selections};
+use super::Members;
 use crate::error::chain;
+use crate::function::Function;
+use crate::function::own_queue::OwnQueue;
+use crate::function::scope::{self, Selections};
 use crate::model::{Selection, ServiceRef};
 use crate::reconcile::{Invocation, Published};
 use crate::report::Mode;

@@ -1,39 +1,19 @@
 //! The imports of a run: what the clusters of each clusterset import rests on the exports that this invocation read
-//! ([`Overlays`]), and on Cloud Map for all other members, which is read once for a clusterset.
+//! (`overlays`), and on Cloud Map for all other members, which is read once for a clusterset.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::{StreamExt, stream};
-use tokio::sync::oneshot;
 
-use super::Function;
-use super::multi_cluster::{CONCURRENT_CLUSTERS, ClustersetKey, Members};
-use super::scope::Selections;
-use crate::clients::RegistryKey;
+use super::overlays::Overlays;
+use super::{CONCURRENT_CLUSTERS, ClustersetKey, Clustersets};
 use crate::error::chain;
 use crate::import::Imported;
 use crate::import::sources::{Members as ClustersetMembers, Overlay};
 use crate::model::Selection;
 use crate::model::clusterset::{ClusterId, ClustersetId};
-use crate::publish::exports::Early;
 use crate::publish::observe::{Own, ReadClusterset, SharedRegistry};
-use crate::reconcile::{Invocation, Joined, Published};
-
-/// The exports that this invocation read.
-#[derive(Default)]
-pub(super) struct Overlays {
-    /// By the cluster's index in the settings.
-    by_cluster: BTreeMap<usize, (ClusterId, Overlay)>,
-    /// The clusters that were read, those whose losses the guard holds among them.
-    read: BTreeSet<usize>,
-    /// The clusters that nothing is imported into.
-    left: BTreeSet<usize>,
-    /// The clusters that have their own record by now.
-    recorded: BTreeSet<usize>,
-}
-
-/// What the clusters tell before their exports are published.
-pub(super) struct Told(BTreeMap<usize, oneshot::Receiver<Early>>);
+use crate::reconcile::{Invocation, Joined};
 
 /// The imports of a run.
 #[derive(Default)]
@@ -59,76 +39,10 @@ pub(super) struct Clusterset {
     read_here: BTreeSet<ClusterId>,
 }
 
-impl Overlays {
-    /// After the exports were published. While the guard holds a loss of exports, the imports follow Cloud Map, where
-    /// they still stand. `left`: the clusters that nothing is imported into.
-    pub(super) fn of(
-        members: &Members,
-        published: &BTreeMap<usize, Published>,
-        left: &BTreeSet<usize>,
-    ) -> Self {
-        let overlays = published.iter().filter(|(_, it)| !it.is_held());
-        let overlays = overlays.filter_map(|(index, published)| {
-            let joined = members.get(index)?.as_ref().ok()?;
-            let desired = published.exported.desired.clone();
-            Some((*index, joined.overlay(desired, published.let_pass())))
-        });
-        let recorded = published.iter().filter(|(_, it)| it.exported.has_cluster_record);
-        let recorded = recorded.map(|(index, _)| *index).collect();
-        let (read, left) = (published.keys().copied().collect(), left.clone());
-        Self { by_cluster: overlays.collect(), read, left, recorded }
-    }
-}
-
-impl Told {
-    /// With the other end for each selected cluster.
-    pub(super) fn by(
-        selections: &Selections,
-        members: &Members,
-    ) -> (BTreeMap<usize, oneshot::Sender<Early>>, Self) {
-        let exporters = selections.iter().map(|(index, _)| index);
-        let exporters = exporters.filter(|index| matches!(members.get(index), Some(Ok(_))));
-        let (mut senders, mut told) = (BTreeMap::new(), BTreeMap::new());
-        for index in exporters {
-            let (sender, receiver) = oneshot::channel();
-            senders.insert(index, sender);
-            told.insert(index, receiver);
-        }
-        (senders, Self(told))
-    }
-
-    /// What was read; `None` if it is not certain yet whether the guard holds a loss. A cluster that was not read tells
-    /// nothing.
-    pub(super) async fn overlays(self, members: &Members) -> Option<Overlays> {
-        let mut overlays = Overlays::default();
-        for (index, told) in self.0 {
-            let desired = match told.await {
-                Ok(Early::Sure(desired)) => desired,
-                Ok(Early::Unsure) => return None,
-                Ok(Early::Nothing) => {
-                    overlays.left.insert(index);
-                    continue;
-                }
-                Err(_) => continue,
-            };
-            if let Some(Ok(joined)) = members.get(&index) {
-                overlays.read.insert(index);
-                overlays.by_cluster.insert(index, joined.overlay(desired, false));
-            }
-        }
-        Some(overlays)
-    }
-}
-
-impl Function {
+impl Clustersets<'_> {
     /// Imports the exports of all members into all clusters that take part.
-    pub(super) async fn import_all(
-        &self,
-        invocation: &Invocation<'_>,
-        registries: &BTreeMap<RegistryKey, SharedRegistry>,
-        (members, selections): (&Members, &Selections),
-        mut overlays: Overlays,
-    ) -> Imports {
+    pub(super) async fn import_all(&self, mut overlays: Overlays) -> Imports {
+        let Self { function, invocation, registries, selections, members } = *self;
         let mut sets: BTreeMap<ClustersetKey, Clusterset> = BTreeMap::new();
         let joined: Vec<(usize, &Joined)> = members
             .iter()
@@ -136,7 +50,7 @@ impl Function {
             .filter_map(|(index, joined)| Some((*index, joined.as_ref().ok()?)))
             .collect();
         for (index, joined) in &joined {
-            let set = sets.entry(self.clusterset(*index, joined)).or_default();
+            let set = sets.entry(function.clusterset(*index, joined)).or_default();
             set.add(joined, overlays.by_cluster.remove(index), overlays.read.contains(index));
         }
         let reads = sets.iter_mut().filter_map(|(key, set)| {
@@ -151,7 +65,7 @@ impl Function {
             .collect();
         let selected: BTreeSet<usize> = selections.iter().map(|(index, _)| index).collect();
         let imports = joined.into_iter().map(|(index, joined)| {
-            let known = known.get(&self.clusterset(index, joined));
+            let known = known.get(&function.clusterset(index, joined));
             let is_selected = selected.contains(&index);
             let is_recorded = overlays.recorded.contains(&index);
             async move {

@@ -1,0 +1,90 @@
+//! The clustersets of a run: every cluster that takes part in one joins first, since the objects of its imports are read
+//! before the exports. After all clusters were reconciled, the exports of the selected ones are published (`exports`). As
+//! soon as they are read, those of all members are imported into every served cluster of the clusterset (`imports`); if
+//! the guard may hold a loss among them, only after they were published. `importers` are the clusters that import in this
+//! invocation, and those that get a message; `report` adds the outcome to the reports of the clusters.
+
+mod exports;
+mod importers;
+mod imports;
+mod overlays;
+mod report;
+
+use std::collections::BTreeMap;
+
+use futures_util::{StreamExt, stream};
+
+use super::Function;
+use super::run::Runs;
+use super::scope::Selections;
+use crate::clients::RegistryKey;
+use crate::model::clusterset::ClustersetId;
+use crate::publish::observe::SharedRegistry;
+use crate::reconcile::{Invocation, Joined};
+use crate::report::Obstacle;
+use overlays::{Overlays, Told};
+
+/// The number of clusters that are read or written at once.
+const CONCURRENT_CLUSTERS: usize = 8;
+
+/// The clusters that take part in a clusterset, by their index in the settings.
+pub(super) type Members = BTreeMap<usize, Result<Joined, Obstacle>>;
+
+/// A clusterset in one Cloud Map.
+type ClustersetKey = (RegistryKey, ClustersetId);
+
+/// A run over clustersets.
+#[derive(Clone, Copy)]
+pub(super) struct Clustersets<'a> {
+    pub(super) function: &'a Function,
+    pub(super) invocation: &'a Invocation<'a>,
+    pub(super) registries: &'a BTreeMap<RegistryKey, SharedRegistry>,
+    pub(super) selections: &'a Selections,
+    pub(super) members: &'a Members,
+}
+
+impl Clustersets<'_> {
+    /// Publishes the exports of the selected clusters, imports into all members, and adds both to the reports.
+    pub(super) async fn run(self, runs: &mut Runs) {
+        let Self { function, invocation, selections, members, .. } = self;
+        let is_adoption = invocation.adoption.is_some();
+        let (early, told) = Told::by(selections, members);
+        // Endpoints of served clusters do not wait for Cloud Map's operations.
+        let imports = async {
+            let overlays = told.overlays(members).await.filter(|_| !is_adoption)?;
+            Some(self.import_all(overlays).await)
+        };
+        let (exports, imports) = tokio::join!(Box::pin(self.export_all(early)), Box::pin(imports));
+        let published = &exports.published;
+        function.hand_imports_on(invocation, selections, (members, published)).await;
+        let imports = if let Some(imports) = imports {
+            imports
+        } else {
+            let overlays = Overlays::of(members, published, exports.left(is_adoption));
+            self.import_all(overlays).await
+        };
+        self.report(&exports, imports, runs).await;
+    }
+}
+
+impl Function {
+    /// Joins the clusters that import in this invocation.
+    pub(super) async fn join(
+        &self,
+        invocation: &Invocation<'_>,
+        selections: &Selections,
+    ) -> Members {
+        let importers = self.importers(selections, invocation.adoption.is_some()).into_iter();
+        let joins = importers.map(|(index, selection)| async move {
+            let cluster = &self.settings.clusters[index];
+            Some((index, invocation.join(cluster, &selection).await?))
+        });
+        let joins = stream::iter(joins).buffer_unordered(CONCURRENT_CLUSTERS);
+        joins.filter_map(|it| async { it }).collect().await
+    }
+
+    fn clusterset(&self, index: usize, joined: &Joined) -> ClustersetKey {
+        let registry = self.clients.registry_of(&self.settings.clusters[index]);
+        (registry, joined.member.clusterset.clone())
+    }
+}

@@ -1,0 +1,90 @@
+//! The exports that this invocation read, and what stands in place of them in the imports: known before the exports are
+//! published ([`Told`]) unless the guard may hold a loss, else after it ([`Overlays::of`]).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tokio::sync::oneshot;
+
+use super::Members;
+use crate::function::scope::Selections;
+use crate::import::sources::Overlay;
+use crate::model::clusterset::ClusterId;
+use crate::publish::exports::Early;
+use crate::reconcile::Published;
+
+/// The exports that this invocation read.
+#[derive(Default)]
+pub(super) struct Overlays {
+    /// By the cluster's index in the settings.
+    pub(super) by_cluster: BTreeMap<usize, (ClusterId, Overlay)>,
+    /// The clusters that were read, those whose losses the guard holds among them.
+    pub(super) read: BTreeSet<usize>,
+    /// The clusters that nothing is imported into.
+    pub(super) left: BTreeSet<usize>,
+    /// The clusters that have their own record by now.
+    pub(super) recorded: BTreeSet<usize>,
+}
+
+/// What the clusters tell before their exports are published.
+pub(super) struct Told(BTreeMap<usize, oneshot::Receiver<Early>>);
+
+impl Overlays {
+    /// After the exports were published. While the guard holds a loss of exports, the imports follow Cloud Map, where
+    /// they still stand. `left`: the clusters that nothing is imported into.
+    pub(super) fn of(
+        members: &Members,
+        published: &BTreeMap<usize, Published>,
+        left: BTreeSet<usize>,
+    ) -> Self {
+        let overlays = published.iter().filter(|(_, it)| !it.is_held());
+        let overlays = overlays.filter_map(|(index, published)| {
+            let joined = members.get(index)?.as_ref().ok()?;
+            let desired = published.exported.desired.clone();
+            Some((*index, joined.overlay(desired, published.let_pass())))
+        });
+        let recorded = published.iter().filter(|(_, it)| it.exported.has_cluster_record);
+        let recorded = recorded.map(|(index, _)| *index).collect();
+        let read = published.keys().copied().collect();
+        Self { by_cluster: overlays.collect(), read, left, recorded }
+    }
+}
+
+impl Told {
+    /// With the other end for each selected cluster.
+    pub(super) fn by(
+        selections: &Selections,
+        members: &Members,
+    ) -> (BTreeMap<usize, oneshot::Sender<Early>>, Self) {
+        let exporters = selections.iter().map(|(index, _)| index);
+        let exporters = exporters.filter(|index| matches!(members.get(index), Some(Ok(_))));
+        let (mut senders, mut told) = (BTreeMap::new(), BTreeMap::new());
+        for index in exporters {
+            let (sender, receiver) = oneshot::channel();
+            senders.insert(index, sender);
+            told.insert(index, receiver);
+        }
+        (senders, Self(told))
+    }
+
+    /// What was read; `None` if it is not certain yet whether the guard holds a loss. A cluster that was not read tells
+    /// nothing.
+    pub(super) async fn overlays(self, members: &Members) -> Option<Overlays> {
+        let mut overlays = Overlays::default();
+        for (index, told) in self.0 {
+            let desired = match told.await {
+                Ok(Early::Sure(desired)) => desired,
+                Ok(Early::Unsure) => return None,
+                Ok(Early::Nothing) => {
+                    overlays.left.insert(index);
+                    continue;
+                }
+                Err(_) => continue,
+            };
+            if let Some(Ok(joined)) = members.get(&index) {
+                overlays.read.insert(index);
+                overlays.by_cluster.insert(index, joined.overlay(desired, false));
+            }
+        }
+        Some(overlays)
+    }
+}

@@ -1,0 +1,150 @@
+//! The part of each cluster in its clusterset, in the report: the state in which it joined, its exports with their
+//! conditions, and its imports. The lines and claims of exports are added to those of annotated Services.
+
+use std::collections::BTreeMap;
+
+use super::Clustersets;
+use super::exports::Exports;
+use super::imports::Imports;
+use crate::function::log;
+use crate::function::run::Runs;
+use crate::model::Selection;
+use crate::reconcile::{Joined, NotPublished, Published};
+use crate::report::{ClusterReport, Counts, MultiClusterReport, Obstacle, StaleCluster};
+
+/// By the cluster's index in the settings.
+type Reports = BTreeMap<usize, MultiClusterReport>;
+
+impl Clustersets<'_> {
+    /// Adds exports and imports to the reports of the clusters.
+    pub(super) async fn report(&self, exports: &Exports, imports: Imports, runs: &mut Runs) {
+        let mut reports = self.joined();
+        self.report_exports(exports, &mut reports, runs);
+        let noted = self.report_imports(&exports.published, (imports, &mut reports)).await;
+        for (index, noted) in noted {
+            add_lines(runs, index, noted);
+        }
+        let left = exports.left(self.invocation.adoption.is_some());
+        for (index, report) in reports {
+            let joined = self.members.get(&index).and_then(|it| it.as_ref().ok());
+            let label = self.function.settings.clusters[index].label();
+            let cluster = joined.map_or(label, |joined| joined.arn().as_str());
+            log::multi_cluster(cluster, &report, self.invocation.mode);
+            let warnings = joined.filter(|_| !left.contains(&index)).map(Joined::warnings);
+            add_report(runs, index, cluster, (report, warnings.unwrap_or_default()));
+        }
+    }
+
+    /// The clusters as they joined.
+    fn joined(&self) -> Reports {
+        let reports = self.members.iter().map(|(index, joined)| {
+            let refused = |obstacle: &Obstacle| {
+                let obstacles = vec![obstacle.clone()];
+                MultiClusterReport { obstacles, ..MultiClusterReport::default() }
+            };
+            (*index, joined.as_ref().map_or_else(refused, Joined::report))
+        });
+        reports.collect()
+    }
+
+    fn report_exports(&self, exports: &Exports, reports: &mut Reports, runs: &mut Runs) {
+        for (index, exported) in &exports.published {
+            let report = reports.entry(*index).or_default();
+            report.exports = exported.exported.desired.exports.len();
+            report.add_exports(&exported.exported);
+            log::lines(&exported.exported.report, self.invocation.mode);
+            add_to_run(runs, *index, exported);
+        }
+        for (index, NotPublished { obstacle, .. }) in &exports.refused {
+            reports.entry(*index).or_default().obstacles.push(obstacle.clone());
+        }
+    }
+
+    /// Writes the conditions of the exports and the notes of the guard, and adds them and the imports to the reports.
+    /// Returns the lines of the notes.
+    async fn report_imports(
+        &self,
+        published: &BTreeMap<usize, Published>,
+        (imports, reports): (Imports, &mut Reports),
+    ) -> BTreeMap<usize, ClusterReport> {
+        let Self { function, invocation, registries, members, .. } = *self;
+        let mut noted = BTreeMap::new();
+        let Imports { sets, mut imported } = imports;
+        for (index, joined) in members {
+            let Ok(joined) = joined else { continue };
+            let report = reports.entry(*index).or_default();
+            let key = function.clusterset(*index, joined);
+            let (Some(set), Some(registry)) = (sets.get(&key), registries.get(&key.0)) else {
+                continue;
+            };
+            let known = match set.members(invocation) {
+                Some(Ok(known)) => known,
+                Some(Err(detail)) => {
+                    let reason = "Unreadable".into();
+                    let detail = detail.clone();
+                    report.obstacles.push(Obstacle { reason, detail, failed: true });
+                    continue;
+                }
+                None => continue,
+            };
+            let imported = imported.remove(index);
+            if let Some(published) = published.get(index) {
+                let merged = (&known, imported.as_ref());
+                (report.conflicts, report.held_back) =
+                    invocation.write_conditions(joined, published, merged).await;
+            }
+            let is_whole = joined.selection == Selection::Everything;
+            report.stale =
+                known.stale().iter().filter(|_| is_whole).map(StaleCluster::from).collect();
+            let cluster = &function.settings.clusters[*index];
+            match invocation.note(cluster, (joined, imported.as_ref()), registry).await {
+                Ok(None) => {}
+                Ok(Some(lines)) => {
+                    log::lines(&lines, invocation.mode);
+                    noted.insert(*index, lines);
+                }
+                Err(obstacle) => report.obstacles.push(obstacle),
+            }
+            if let Some(imported) = imported {
+                report.add_imports(imported);
+            }
+        }
+        noted
+    }
+}
+
+/// Adds the lines and claims of the exports to those of the cluster.
+fn add_to_run(runs: &mut Runs, index: usize, published: &Published) {
+    let Some((report, claimed)) = runs.remove(&index) else { return };
+    let report = report.with(published.exported.report.clone());
+    let claimed = claimed.map(|claimed| claimed.and(published.exported.claimed.clone()));
+    runs.insert(index, (report, claimed));
+}
+
+/// Adds lines to those of the cluster.
+fn add_lines(runs: &mut Runs, index: usize, lines: ClusterReport) {
+    if let Some((report, claimed)) = runs.remove(&index) {
+        runs.insert(index, (report.with(lines), claimed));
+    }
+}
+
+/// Adds the part of a cluster in its clusterset to its report. A cluster that the run is not about is reported if it was
+/// changed, or not read.
+fn add_report(
+    runs: &mut Runs,
+    index: usize,
+    cluster: &str,
+    (report, warnings): (MultiClusterReport, Vec<String>),
+) {
+    if let Some((run, _)) = runs.get_mut(&index) {
+        run.counts.imported = report.made();
+        run.multi_cluster = Some(report);
+        run.warnings.extend(warnings);
+    } else if !report.is_quiet() {
+        let cluster = cluster.to_owned();
+        let counts = Counts { imported: report.made(), ..Counts::default() };
+        let multi_cluster = Some(report);
+        let run = ClusterReport { cluster, counts, multi_cluster, ..ClusterReport::default() };
+        runs.insert(index, (run, None));
+    }
+}
