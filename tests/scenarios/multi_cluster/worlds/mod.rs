@@ -1,6 +1,7 @@
-//! Random worlds of exports (`story`), played against the sandbox's servers (`play`): several processes at once, slow
-//! operations, calls that fail, imports deleted by hand. Meanwhile no import loses an endpoint that is ready throughout,
-//! and no foreign object is touched. In the end one full sync leads to the wanted state, by rules of `outcome`'s own.
+//! Random worlds of exports (`story`), played against the sandbox's servers (`play`): several processes at once, of one
+//! function or of two that know nothing of each other, slow operations, calls that fail, imports deleted by hand.
+//! Meanwhile no import loses an endpoint that is ready throughout, and no foreign object is touched. In the end a full
+//! sync of each function leads to the wanted state, by rules of `outcome`'s own.
 
 mod outcome;
 mod play;

@@ -3,8 +3,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cloud_map_sync::function::Function;
-
 use super::play::Stage;
 use super::story::{NAMES, Plot, SERVICES, State, Story};
 use crate::multi_cluster::{condition, imported, in_full, writes};
@@ -94,11 +92,15 @@ pub fn assert_kept(stage: &Stage, kept: &[Kept]) {
     }
 }
 
-/// One full sync reaches the wanted state, and then no process has anything to write.
-pub async fn assert_rest(stage: &Stage, story: &Story, process: &Function, kept: &[Kept]) {
-    let report = sync(process).await;
-    assert_kept(stage, kept);
-    assert!(report.ok, "in the end: {}", in_full(&report));
+/// One full sync of each function reaches the wanted state, and then no process has anything to write.
+pub async fn assert_rest(stage: &Stage, story: &Story, kept: &[Kept]) {
+    let mut reports = Vec::new();
+    for process in stage.all_clusters(story.is_apart, story.last) {
+        let report = sync(process).await;
+        assert_kept(stage, kept);
+        assert!(report.ok, "in the end: {}", in_full(&report));
+        reports.push(in_full(&report));
+    }
     for name in NAMES {
         assert_name(stage, story, name);
     }
@@ -108,7 +110,7 @@ pub async fn assert_rest(stage: &Stage, story: &Story, process: &Function, kept:
     }
     for process in stage.processes() {
         let next = sync(process).await;
-        let both = || format!("{}\n{}", in_full(&report), in_full(&next));
+        let both = || format!("{}\n{}", reports.join("\n"), in_full(&next));
         assert_eq!(stage.fleet.cloud_map.writes(), 0, "at rest: {}", both());
         for cluster in [&stage.blue, &stage.green] {
             assert_eq!(writes(cluster), [""; 0], "at rest: {}", both());

@@ -20,6 +20,8 @@ use crate::sandbox::kubernetes::{ClusterIp, Export, Headless, KubernetesServer};
 
 /// The time between two looks at the imports.
 const GLANCE: Duration = Duration::from_millis(25);
+/// The process of the function for `green`, if each cluster has its own.
+const GREEN: usize = 1;
 /// After this time nothing is under way any more.
 const REST: Duration = Duration::from_mins(2);
 
@@ -43,8 +45,10 @@ pub struct Stage {
 async fn tell(story: &Story) {
     let stage = Stage::set(story).await;
     if story.is_converged {
-        let report = sync(&stage.processes[0]).await;
-        assert!(report.ok, "before any trouble: {}", in_full(&report));
+        for process in stage.all_clusters(story.is_apart, 0) {
+            let report = sync(process).await;
+            assert!(report.ok, "before any trouble: {}", in_full(&report));
+        }
     }
     let kept = outcome::kept(story);
     outcome::assert_kept(&stage, &kept);
@@ -62,7 +66,7 @@ async fn tell(story: &Story) {
     }
     stage.calm().await;
     outcome::assert_kept(&stage, &kept);
-    outcome::assert_rest(&stage, story, &stage.processes[story.last], &kept).await;
+    outcome::assert_rest(&stage, story, &kept).await;
     let violations = stage.fleet.cloud_map.take_violations();
     assert_eq!(violations, [""; 0], "something foreign was touched");
 }
@@ -77,19 +81,30 @@ impl Stage {
             stage.put(number, plot, &plot.states[0].1);
         }
         stage.put_amber(&[], &story.amber[0].1);
-        let settings = [
-            ("CLUSTERS", "blue,green"),
-            ("MULTI_CLUSTER", "on"),
-            ("CREATE_NAMESPACES", "true"),
-            ("GUARD_MINIMUM", "1000"),
-        ];
         let sandbox = stage.fleet.sandbox.clone();
-        let functions = (0..PROCESSES).map(|_| sandbox.function(&settings));
+        let functions = (0..PROCESSES).map(|number| {
+            let apart = if number == GREEN { "green" } else { "blue" };
+            let settings = [
+                ("CLUSTERS", if story.is_apart { apart } else { "blue,green" }),
+                ("MULTI_CLUSTER", "on"),
+                ("CREATE_NAMESPACES", "true"),
+                ("GUARD_MINIMUM", "1000"),
+            ];
+            let sandbox = &sandbox;
+            async move { sandbox.function(&settings).await }
+        });
         Self { processes: join_all(functions).await, ..stage }
     }
 
     pub fn processes(&self) -> &[Function] {
         &self.processes
+    }
+
+    /// The processes whose full syncs, one after the other, reach the wanted state. The first of two functions sees the
+    /// exports of the other only in its second sync.
+    pub fn all_clusters(&self, is_apart: bool, last: usize) -> Vec<&Function> {
+        let order = if is_apart { vec![0, GREEN, 0] } else { vec![last] };
+        order.into_iter().map(|number| &self.processes[number]).collect()
     }
 
     pub fn cluster(&self, name: &str) -> &KubernetesServer {

@@ -29,7 +29,9 @@ pub struct Story {
     pub services: [Plot; SERVICES.len()],
     /// The endpoints of `web` in the cluster of AWS's controller, from each time on.
     pub amber: Vec<(u64, Vec<u8>)>,
-    /// Whether the function converged before.
+    /// Whether each cluster has a function of its own, which knows nothing of the other.
+    pub is_apart: bool,
+    /// Whether all processes converged before.
     pub is_converged: bool,
     /// ServiceImports that a person deletes.
     pub deletions: Vec<(u64, &'static str, &'static str)>,
@@ -74,15 +76,10 @@ pub fn story() -> impl Strategy<Value = Story> {
     });
     let deletions = vec((0..6000_u64, select(&["blue", "green"][..]), select(&NAMES[..])), 0..=1);
     let runs = vec(run(SERVICES.len()), 1..=5);
-    let all = (services, amber, any::<bool>(), deletions, trouble(&PATHS), runs, 0..2_usize);
-    all.prop_map(|(services, amber, is_converged, deletions, trouble, runs, last)| Story {
-        services,
-        amber,
-        is_converged,
-        deletions,
-        trouble,
-        runs,
-        last,
+    let flags = (prop::bool::weighted(0.4), any::<bool>());
+    let all = (services, amber, flags, deletions, trouble(&PATHS), runs, 0..2_usize);
+    all.prop_map(|(services, amber, (is_apart, is_converged), deletions, trouble, runs, last)| {
+        Story { services, amber, is_apart, is_converged, deletions, trouble, runs, last }
     })
 }
 
