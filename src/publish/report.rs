@@ -35,31 +35,14 @@ pub fn of_results(cluster: &str, plan: Plan, applied: Vec<Applied>) -> ClusterRe
         service.notes = unchanged.notes.into_iter().map(NoteLine::from).collect();
     }
     let mut held_back = plan.held_back;
-    for Applied { service, change, outcome } in applied {
-        let result = match outcome.into_result() {
-            Ok(result) => result,
-            Err(reason) => {
-                if let (Change::Register { instance, .. }, Reason::InvalidInput(_)) =
-                    (&change, &reason)
-                {
-                    let refused =
-                        Refused { service: service.clone(), instance: Some(instance.clone()) };
-                    at(&mut services, change.place()).refused.push(refused);
-                }
-                let line = held(service, &change, reason);
-                if !held_back.contains(&line) {
-                    held_back.push(line);
-                }
-                continue;
-            }
-        };
-        at(&mut services, change.place()).changes.push(ChangeLine {
-            change: change.verb(),
-            instance: change.instance().map(str::to_owned),
-            service: change.marked().cloned().unwrap_or(service),
-            detail: change.detail(),
-            result,
-        });
+    for applied in applied {
+        let place = applied.change.place().clone();
+        let service = at(&mut services, &place);
+        if let Err(line) = add(applied, service)
+            && !held_back.contains(&line)
+        {
+            held_back.push(line);
+        }
     }
     let (placed, unplaced): (Vec<_>, Vec<_>) =
         held_back.into_iter().partition(|held_back| held_back.place.is_some());
@@ -82,6 +65,34 @@ pub fn of_results(cluster: &str, plan: Plan, applied: Vec<Applied>) -> ClusterRe
     };
     report.counts = Counts::of(&report);
     report
+}
+
+/// Adds the outcome of a change to its Cloud Map service.
+///
+/// # Errors
+/// Returns the line of a change that is held back.
+fn add(applied: Applied, report: &mut ServiceReport) -> Result<(), HeldBack> {
+    let Applied { service, change, outcome } = applied;
+    match outcome.into_result() {
+        Ok(result) => {
+            report.changes.push(ChangeLine {
+                change: change.verb(),
+                instance: change.instance().map(str::to_owned),
+                service: change.marked().cloned().unwrap_or(service),
+                detail: change.detail(),
+                result,
+            });
+            Ok(())
+        }
+        Err(reason) => {
+            if let (Change::Register { instance, .. }, Reason::InvalidInput(_)) = (&change, &reason)
+            {
+                let instance = Some(instance.clone());
+                report.refused.push(Refused { service: service.clone(), instance });
+            }
+            Err(held(service, &change, reason))
+        }
+    }
 }
 
 fn at<'a>(
