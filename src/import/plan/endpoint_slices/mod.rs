@@ -1,9 +1,11 @@
 //! The EndpointSlices of an import: for each exporting cluster, family and set of ports as many as its endpoints need.
-//! `endpoint` makes the endpoints, `packing` finds a slice for each, and `slice` writes its changes.
+//! `endpoint` makes the endpoints, `packing` finds a slice for each, and `slice` writes its changes from one `state` to
+//! the next.
 
 mod endpoint;
 mod packing;
 mod slice;
+mod state;
 
 use std::collections::{BTreeMap, BTreeSet};
 

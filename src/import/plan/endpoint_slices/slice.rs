@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::iter::once;
 use std::net::IpAddr;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::packing::Packed;
+use super::state::{IMPORT, MANAGED_BY, MANAGER, SERVICE, State};
 use crate::import::plan::basis::Basis;
 use crate::import::plan::change::{Change, Content, Kind, ObjectRef, Stage, Write};
 use crate::import::plan::derived_service::Derived;
-use crate::import::plan::ownership::OWNER_LABEL;
 use crate::import::plan::patch;
 use crate::import::plan::present::{
     PortSet, SOURCE_CLUSTER, Slice, SliceEndpoint, SlicePort, Texts,
@@ -18,27 +18,12 @@ use crate::import::plan::present::{
 use crate::model::Family;
 use crate::model::clusterset::ClusterId;
 
-/// The label with the name of the import. CoreDNS finds the slices of an import by it.
-const IMPORT: &str = "multicluster.kubernetes.io/service-name";
-const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
-const MANAGER: &str = "cloud-map-sync";
-/// The label with the name of the derived Service. kube-proxy finds the slices of a Service by it.
-const SERVICE: &str = "kubernetes.io/service-name";
-
 /// What all slices of a cluster and family have in common.
 pub(super) struct Shape<'a> {
     pub basis: &'a Basis<'a>,
     pub derived: Option<&'a Derived<'a>>,
     pub cluster: Option<&'a ClusterId>,
     pub family: Family,
-}
-
-/// The fields of a slice that the plan decides.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct State {
-    labels: Texts,
-    ports: PortSet,
-    endpoints: Vec<SliceEndpoint>,
 }
 
 impl Shape<'_> {
@@ -170,55 +155,6 @@ impl Shape<'_> {
     }
 }
 
-impl State {
-    fn of(slice: &Slice) -> Self {
-        let keys = [OWNER_LABEL, IMPORT, SOURCE_CLUSTER, MANAGED_BY, SERVICE];
-        Self {
-            labels: patch::only(&slice.metadata.labels, keys),
-            ports: slice.ports.clone(),
-            endpoints: slice.endpoints.clone(),
-        }
-    }
-
-    /// Whether this state has anything that the other one lacks.
-    fn adds_to(&self, other: &Self) -> bool {
-        let is_new = |endpoint: &SliceEndpoint| !other.endpoints.contains(endpoint);
-        !self.ports.is_subset(&other.ports)
-            || self.labels.iter().any(|(key, value)| other.labels.get(key) != Some(value))
-            || self.endpoints.iter().any(is_new)
-    }
-
-    fn json(&self) -> Value {
-        let mut value = self.fields();
-        value["metadata"] = json!({"labels": self.labels});
-        value
-    }
-
-    fn fields(&self) -> Value {
-        let ports: Vec<Value> = self.ports.iter().map(port).collect();
-        let endpoints: Vec<Value> = self.endpoints.iter().map(endpoint).collect();
-        json!({"ports": ports, "endpoints": endpoints})
-    }
-
-    /// The numbers of endpoints that differ from another state: `2 in 1 out 1 changed`.
-    fn count_differences(&self, before: &Self) -> String {
-        let by_address = |state: &Self| -> BTreeMap<Option<String>, SliceEndpoint> {
-            let endpoints = state.endpoints.iter().cloned();
-            endpoints.map(|it| (it.addresses.first().cloned(), it)).collect()
-        };
-        let (before, after) = (by_address(before), by_address(self));
-        let added = after.keys().filter(|key| !before.contains_key(*key)).count();
-        let removed = before.keys().filter(|key| !after.contains_key(*key)).count();
-        let is_changed =
-            |key: &&Option<String>| before.get(*key).is_some_and(|it| *it != after[*key]);
-        let changed = after.keys().filter(is_changed).count();
-        let counts = [(added, "in"), (removed, "out"), (changed, "changed")];
-        let texts = counts.iter().filter(|(count, _)| *count > 0);
-        let texts: Vec<String> = texts.map(|(count, word)| format!("{count} {word}")).collect();
-        texts.join(" ")
-    }
-}
-
 /// The deletion of a slice.
 pub(super) fn deletion(basis: &Basis<'_>, slice: &Slice) -> Change {
     let object = object(basis, slice.metadata.name.clone());
@@ -230,33 +166,4 @@ pub(super) fn deletion(basis: &Basis<'_>, slice: &Slice) -> Change {
 
 fn object(basis: &Basis<'_>, name: String) -> ObjectRef {
     ObjectRef { kind: Kind::EndpointSlice, namespace: basis.service.namespace.clone(), name }
-}
-
-fn port(port: &SlicePort) -> Value {
-    let mut value =
-        json!({"name": port.name, "protocol": port.protocol.as_str(), "port": port.number});
-    if let Some(protocol) = &port.app_protocol {
-        value["appProtocol"] = json!(protocol);
-    }
-    value
-}
-
-fn endpoint(endpoint: &SliceEndpoint) -> Value {
-    let SliceEndpoint { addresses, ready, serving, terminating, hostname, node, zone, hints } =
-        endpoint;
-    let conditions = [("ready", ready), ("serving", serving), ("terminating", terminating)];
-    let conditions = conditions.into_iter().filter_map(|(key, value)| Some((key, (*value)?)));
-    let mut value = json!({
-        "addresses": addresses,
-        "conditions": conditions.collect::<BTreeMap<_, _>>(),
-    });
-    let texts = [("hostname", hostname), ("nodeName", node), ("zone", zone)];
-    for (key, text) in texts.into_iter().filter_map(|(key, text)| Some((key, text.as_ref()?))) {
-        value[key] = json!(text);
-    }
-    if !hints.is_empty() {
-        let zones: Vec<Value> = hints.iter().map(|zone| json!({"name": zone})).collect();
-        value["hints"] = json!({"forZones": zones});
-    }
-    value
 }
