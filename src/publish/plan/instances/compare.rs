@@ -10,7 +10,7 @@ use super::present::Present;
 use super::rewrite;
 use super::sharing::assign_shared;
 use super::wanted::Wanted;
-use crate::model::{Attributes, Health, ServiceKey};
+use crate::model::{Attributes, ServiceKey};
 use crate::publish::plan::change::describe;
 use crate::publish::plan::{DeregisterReason, Difference, Observation, Reason, Setting};
 
@@ -44,8 +44,8 @@ impl Comparing<'_> {
         for identity in &wanted.owned_by_sharer {
             match self.present.found(identity) {
                 Some(id) => {
-                    let healthy = self.present.health(id) == Health::Healthy;
-                    comparison.has_registered |= self.is_held(id) && (healthy || !wanted.ready);
+                    let serves = self.present.serves(id) || !wanted.ready;
+                    comparison.has_registered |= self.is_held(id) && serves;
                 }
                 None => comparison.pending_elsewhere = true,
             }

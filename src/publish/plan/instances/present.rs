@@ -6,6 +6,7 @@ use std::iter::successors;
 use super::health::{self, HealthDifference};
 use super::identity::{Identity, new_id};
 use super::wanted::Wanted;
+use crate::model::attributes::HEALTH;
 use crate::model::{
     Attributes, CloudMapService, Health, KnownHealth, Owner, ServiceKey, ServiceRef,
 };
@@ -79,6 +80,12 @@ impl<'a> Present<'a> {
     /// The known health of an instance of ours.
     pub fn health(&self, id: &String) -> Health {
         health::present(self.service, id, self.ours[id].attributes)
+    }
+
+    /// Whether it is healthy as far as we report it. The health of an instance without `health: custom` is not
+    /// ours to judge.
+    pub fn serves(&self, id: &String) -> bool {
+        !self.ours[id].attributes.contains_key(HEALTH) || self.health(id) == Health::Healthy
     }
 
     /// The difference between its health and these attributes, if we report its health and it could be read.

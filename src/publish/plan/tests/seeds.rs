@@ -87,6 +87,14 @@ const FOUND: &[(&str, &str)] = &[
         "publish::plan::tests::guard::convergence::a_guard_holds_for_a_time_and_changes_nothing_in_the_end",
         "cc e9c69033ca9b6810506231efde5eca331c08659f67570b87b7db6953b070d1c1",
     ),
+    (
+        "publish::plan::tests::clusters::clusters_that_ask_for_different_ttls_come_to_rest",
+        "cc 532199af582801ff3124bcd62e3df6e01144612a0879f5d90366bd3b89d80d17",
+    ),
+    (
+        "publish::plan::tests::convergence::what_a_plan_registers_under_one_name_is_registered_once",
+        "cc d812300ab3cb36a18866927c72da1195caa543e5343006789e356c080856df82",
+    ),
 ];
 
 /// The first words of a failure's line; `.ci/run` looks for them.
