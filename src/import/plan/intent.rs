@@ -26,10 +26,11 @@ impl Intent {
         let holders = holders(basis);
         let staying: BTreeSet<ClusterId> =
             holders.iter().filter(|cluster| basis.sources.stays(cluster)).cloned().collect();
-        let kept = basis.import().filter(|_| !staying.is_empty());
+        let kept = basis.import().filter(|_| !staying.is_empty() || has_unknown_part(basis));
         let kept = kept.map(|import| as_it_is(basis, import));
         match (kept, basis.merged) {
-            (Some(kept), merged) => match with_additions(kept, merged, staying) {
+            (Some(_), None) if staying.is_empty() => Self::Unknown,
+            (Some(kept), merged) => match with_additions(basis, kept, merged, staying) {
                 Some(service) => Self::Import(Box::new(service)),
                 None => Self::Unknown,
             },
@@ -48,10 +49,15 @@ pub(super) fn holders(basis: &Basis<'_>) -> BTreeSet<ClusterId> {
     listed.chain(basis.slices().filter_map(super::present::Slice::source)).collect()
 }
 
+/// Whether a slice may have the endpoints of a cluster that is not known: it has lost its label.
+fn has_unknown_part(basis: &Basis<'_>) -> bool {
+    !basis.sources.is_complete && basis.slices().any(|slice| slice.source().is_none())
+}
+
 /// An import without holders was made in a run that did not get to the endpoints and the status: any cluster may be the
 /// one that exports it.
 fn may_end(basis: &Basis<'_>, holders: &BTreeSet<ClusterId>) -> bool {
-    !holders.is_empty() || basis.sources.are_whole()
+    basis.sources.are_whole() || !holders.is_empty() && !has_unknown_part(basis)
 }
 
 /// The service that the import shows now. Its ports are those of the derived Service, which lead clients to the
@@ -90,9 +96,10 @@ fn with_clusters(
 }
 
 /// The present service with the new ports and clusters of the merged one. Type and properties wait: the cluster whose
-/// part stays may be the one that decides them, and its slices have the present names of the ports. `None` if the import
-/// has no families: this cluster had none of those that were exported, and it is not known which are exported now.
+/// part stays may be the one that decides them, and its slices have the present names of the ports. The families, too,
+/// unless this cluster has none of them. `None` if it is not known which are exported.
 fn with_additions(
+    basis: &Basis<'_>,
     mut kept: ClustersetService,
     merged: Option<&ClustersetService>,
     staying: BTreeSet<ClusterId>,
@@ -100,7 +107,7 @@ fn with_additions(
     if let Some(merged) = merged {
         add_ports(&mut kept.ports, &merged.ports);
         kept.clusters.clone_from(&merged.clusters);
-        if kept.families.is_empty() {
+        if !basis.importer.families.iter().any(|family| kept.families.contains(family)) {
             kept.families.clone_from(&merged.families);
         }
     }

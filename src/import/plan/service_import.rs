@@ -144,10 +144,12 @@ fn present_metadata(present: &Metadata, wanted: &OwnMetadata) -> Value {
     OwnMetadata { labels, annotations }.json()
 }
 
-/// The spec without IPs.
+/// The spec without IPs. If this cluster has none of the exported families, it states them: another plan, for which no
+/// export can be read, knows no others.
 fn wanted_spec(service: &ClustersetService, derived: Option<&Derived<'_>>) -> ImportSpec {
+    let served = derived.map(|it| &it.families).filter(|families| !families.is_empty());
     let families = match service.kind {
-        ImportType::ClusterSetIp => derived.map(|it| it.families.clone()).unwrap_or_default(),
+        ImportType::ClusterSetIp => served.unwrap_or(&service.families).clone(),
         ImportType::Headless => service.families.clone(),
     };
     ImportSpec {

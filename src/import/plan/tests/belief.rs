@@ -1,6 +1,7 @@
 //! Nothing leaves an import unless what lacks it was read whole.
 
 use insta::assert_snapshot;
+use serde_json::json;
 
 use super::cluster::Cluster;
 use super::world::{World, after, cluster, slices};
@@ -119,6 +120,35 @@ fn objects_without_an_import_stay_while_their_cluster_is_unread() {
     imported-isrlchlhrq-8de69181-1: 10.0.0.1
     imported-isrlchlhrq-a893d503-1: 10.0.0.2
     ");
+}
+
+/// The families of the import are all that is known of the exported ones.
+#[test]
+fn import_without_a_family_of_the_cluster_waits_for_the_unread_cluster() {
+    let mut present = after(&green("http:80", "fd00::1").families(&[Family::V6]));
+    present.objects.retain(|(kind, _), _| *kind != Kind::Service);
+    let mut world = green("http:80", "").unread("green");
+    world.importer.families = vec![Family::V4];
+    world.sync(&mut present);
+    assert_eq!(world.plan(&present).held_back.len(), 1);
+    assert_eq!(present.object(Kind::ServiceImport)["spec"]["ipFamilies"], json!(["IPv6"]));
+}
+
+#[test]
+fn slice_without_its_label_may_be_of_a_cluster_that_is_not_known() {
+    let mut present = after(&green("http:80", "10.0.0.1"));
+    let slice = present.object_mut(Kind::EndpointSlice);
+    let labels = slice["metadata"]["labels"].as_object_mut().expect("labels");
+    labels.remove("multicluster.kubernetes.io/source-cluster");
+    let mut world = green("http:80", "").unexported("green");
+    world.sources.is_complete = false;
+    assert_eq!(world.planned(&present), "nothing");
+    let mut other = green("http:80", "").headless();
+    other.sources.is_complete = false;
+    other.sync(&mut present);
+    assert_eq!(present.object(Kind::ServiceImport)["spec"]["type"], "ClusterSetIP");
+    world.sources.is_complete = true;
+    assert_snapshot!(world.planned(&present), @"- ServiceImport web: no cluster exports it, last green");
 }
 
 #[test]

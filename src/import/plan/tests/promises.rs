@@ -156,8 +156,9 @@ fn assert_imported(step: &Step) {
     let Present { derived, .. } = step.after().present();
     let Some(import) = import(step.after()) else { return };
     let has_ip = import.spec.kind == ImportType::ClusterSetIp;
-    // Without families it waits until it is known which are exported.
-    if has_ip && import.spec.families.is_empty() {
+    // Without a family of this cluster it waits until it is known which are exported.
+    let available = &step.world.importer.families;
+    if has_ip && !import.spec.families.iter().any(|family| available.contains(family)) {
         return;
     }
     let derived = derived.filter(|_| has_ip);
