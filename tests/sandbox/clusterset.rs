@@ -7,6 +7,7 @@ use cloud_map_sync::function::Function;
 
 use crate::multi_cluster::{CLUSTERSET, SETTINGS, join};
 use crate::sandbox::Sandbox;
+use crate::sandbox::aws_controller::endpoint;
 use crate::sandbox::clock::StandInClock;
 use crate::sandbox::cloud_map::ServiceKind;
 use crate::sandbox::function::{event, invoke};
@@ -54,22 +55,7 @@ fn register_amber(sandbox: &Sandbox) {
     let cloud_map = sandbox.cloud_map();
     let namespace = cloud_map.find_namespace("shop").expect("a sync has made it");
     let service = cloud_map.service(&namespace, "cart", ServiceKind::Http);
-    let attributes = [
-        ("AWS_INSTANCE_IPV4", "10.2.0.1"),
-        ("AWS_INSTANCE_PORT", "8080"),
-        ("CLUSTER_ID", "amber"),
-        ("CLUSTERSET_ID", CLUSTERSET),
-        ("ENDPOINT_PORT_NAME", "http"),
-        ("ENDPOINT_PROTOCOL", "TCP"),
-        ("K8S_CONTROLLER", "aws-cloud-map-mcs-controller-for-k8s 0.3.1"),
-        ("READY", "true"),
-        ("SERVICE_EXPORT_CREATION_TIMESTAMP", "1767225600000"),
-        ("SERVICE_PORT", "80"),
-        ("SERVICE_PORT_NAME", "http"),
-        ("SERVICE_PROTOCOL", "TCP"),
-        ("SERVICE_TARGET_PORT", "8080"),
-        ("SERVICE_TYPE", "ClusterSetIP"),
-    ];
+    let attributes = endpoint("amber", CLUSTERSET, "10.2.0.1");
     cloud_map.instance(&service, "tcp-10_2_0_1-8080", &attributes);
     let arns = [sandbox.cluster_arn("blue"), sandbox.cluster_arn("green")];
     cloud_map.watch_over("cloud-map-sync", &arns.each_ref().map(String::as_str));

@@ -1,7 +1,6 @@
 //! The sandbox: in-process stand-ins for EKS, STS, SQS, Lambda, Parameter Store, Cloud Map and the Kubernetes API of
 //! each cluster, on loopback. They are servers, which the product calls with its own clients by the endpoint settings
-//! in
-//! `Sandbox::environment`. `aws` dispatches to `eks`, `lambda`, `parameter_store`, `sqs`, `sts` and `cloud_map`;
+//! in `Sandbox::environment`. `aws` dispatches to `eks`, `lambda`, `parameter_store`, `sqs`, `sts` and `cloud_map`;
 //! `identity` has the access keys for the signature check of `sigv4`, and `aws_controller` runs beside the function.
 
 pub mod aws;

@@ -19,6 +19,30 @@ pub const IMPORT: &str = "multicluster.kubernetes.io/service-name";
 /// Their label that names the exporting cluster.
 pub const SOURCE: &str = "multicluster.kubernetes.io/source-cluster";
 
+/// The attributes of a ready endpoint of a cluster, as the controller registers it: port 80 leads to 8080.
+pub fn endpoint<'a>(
+    cluster: &'a str,
+    clusterset: &'a str,
+    address: &'a str,
+) -> [(&'static str, &'a str); 14] {
+    [
+        ("AWS_INSTANCE_IPV4", address),
+        ("AWS_INSTANCE_PORT", "8080"),
+        ("CLUSTER_ID", cluster),
+        ("CLUSTERSET_ID", clusterset),
+        ("ENDPOINT_PORT_NAME", "http"),
+        ("ENDPOINT_PROTOCOL", "TCP"),
+        ("K8S_CONTROLLER", "aws-cloud-map-mcs-controller-for-k8s 0.3.1"),
+        ("READY", "true"),
+        ("SERVICE_EXPORT_CREATION_TIMESTAMP", "1767225600000"),
+        ("SERVICE_PORT", "80"),
+        ("SERVICE_PORT_NAME", "http"),
+        ("SERVICE_PROTOCOL", "TCP"),
+        ("SERVICE_TARGET_PORT", "8080"),
+        ("SERVICE_TYPE", "ClusterSetIP"),
+    ]
+}
+
 type Attributes = BTreeMap<String, String>;
 
 /// The controller of one cluster.

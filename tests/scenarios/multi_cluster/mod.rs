@@ -32,6 +32,7 @@ use serde_json::{Value, json};
 
 use crate::fleet::{Fleet, OWNER};
 use crate::run::{report, sync};
+use crate::sandbox::aws_controller::endpoint;
 use crate::sandbox::clock::StandInClock;
 use crate::sandbox::cloud_map::{Behaviour, NamespaceKind, ServiceKind};
 use crate::sandbox::function::invoke;
@@ -167,23 +168,8 @@ fn amber_id(address: &str) -> String {
 }
 
 /// The attributes of an endpoint as AWS's controller writes them.
-fn amber_attributes(address: &str) -> [(&str, &str); 14] {
-    [
-        ("AWS_INSTANCE_IPV4", address),
-        ("AWS_INSTANCE_PORT", "8080"),
-        ("CLUSTER_ID", "amber"),
-        ("CLUSTERSET_ID", CLUSTERSET),
-        ("ENDPOINT_PORT_NAME", "http"),
-        ("ENDPOINT_PROTOCOL", "TCP"),
-        ("K8S_CONTROLLER", "aws-cloud-map-mcs-controller-for-k8s 0.3.1"),
-        ("READY", "true"),
-        ("SERVICE_EXPORT_CREATION_TIMESTAMP", "1767225600000"),
-        ("SERVICE_PORT", "80"),
-        ("SERVICE_PORT_NAME", "http"),
-        ("SERVICE_PROTOCOL", "TCP"),
-        ("SERVICE_TARGET_PORT", "8080"),
-        ("SERVICE_TYPE", "ClusterSetIP"),
-    ]
+fn amber_attributes(address: &str) -> [(&'static str, &str); 14] {
+    endpoint("amber", CLUSTERSET, address)
 }
 
 /// The part of a cluster in its clusterset.

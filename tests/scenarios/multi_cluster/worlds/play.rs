@@ -1,7 +1,7 @@
 //! Plays a story: changes, deletions, runs, and a look at the imports every few milliseconds, side by side. Time stands
 //! still except for waiting, so the same story always takes the same course.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use cloud_map_sync::function::Function;
@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use super::outcome;
 use super::story::{Plot, SERVICES, State, Story};
 use crate::fleet::Fleet;
-use crate::multi_cluster::{CLUSTERSET, Members, in_full, pods};
+use crate::multi_cluster::{Members, amber_attributes, in_full, pods};
 use crate::overlapping::trouble::{PROCESSES, take_runs};
 use crate::run::sync;
 use crate::sandbox::cloud_map::{Behaviour, NamespaceKind, ServiceKind};
@@ -135,21 +135,9 @@ impl Stage {
     fn put_amber(&self, before: &[u8], now: &[u8]) {
         for pod in now.iter().filter(|pod| !before.contains(pod)) {
             let address = outcome::address("amber", *pod);
-            let attributes = [
-                ("AWS_INSTANCE_IPV4", address.as_str()),
-                ("AWS_INSTANCE_PORT", "8080"),
-                ("CLUSTER_ID", "amber"),
-                ("CLUSTERSET_ID", CLUSTERSET),
-                ("ENDPOINT_PORT_NAME", "http"),
-                ("ENDPOINT_PROTOCOL", "TCP"),
-                ("READY", "true"),
-                ("SERVICE_EXPORT_CREATION_TIMESTAMP", outcome::AMBER_CREATED),
-                ("SERVICE_PORT", "80"),
-                ("SERVICE_PORT_NAME", "http"),
-                ("SERVICE_PROTOCOL", "TCP"),
-                ("SERVICE_TARGET_PORT", "8080"),
-                ("SERVICE_TYPE", "ClusterSetIP"),
-            ];
+            let mut attributes: BTreeMap<_, _> = amber_attributes(&address).into();
+            attributes.insert("SERVICE_EXPORT_CREATION_TIMESTAMP", outcome::AMBER_CREATED);
+            let attributes: Vec<_> = attributes.into_iter().collect();
             self.fleet.cloud_map.instance(&self.web, &format!("amber-{pod}"), &attributes);
         }
         for pod in before.iter().filter(|pod| !now.contains(pod)) {
