@@ -85,6 +85,10 @@ pub fn clustersets(registry: &Registry) -> Clustersets {
         let Some(namespace) = registry.namespaces.get(&key.namespace) else { continue };
         if let Some(clusterset) = record::clusterset_of(&namespace.name) {
             let Some(cluster) = ClusterId::parse(&service.name) else { continue };
+            // A member that was purged leaves its service, empty.
+            if service.unreadable.is_none() && registry.instances(key).next().is_none() {
+                continue;
+            }
             let member = all.entry(clusterset).or_default().entry(cluster.clone()).or_default();
             member.is_unread = service.unreadable.is_some();
             member.problems.extend(service.unreadable.clone());

@@ -88,6 +88,22 @@ async fn status_says_which_members_records_were_not_read() {
 }
 
 #[tokio::test]
+async fn member_that_was_purged_is_not_in_the_status() {
+    let members = Members::start().await;
+    exported(&members.blue, web(), &["10.0.0.1"], OLD);
+    members.converge().await;
+    let green = members.fleet.sandbox.cluster_arn("green");
+    let purge = json!({ "action": "purge", "cluster": green, "confirm": true });
+    assert!(report(&members.function, &purge).await.ok);
+
+    let status = status(&members).await;
+
+    assert!(members.fleet.cloud_map.find_service("clusterset.shop-set", "green").is_some());
+    let listed = status.registries[0].clustersets[0].members.iter();
+    assert_eq!(listed.map(|it| &*it.member).collect::<Vec<_>>(), ["blue"], "{status}");
+}
+
+#[tokio::test]
 async fn plan_shows_exports_imports_and_slices_and_counts_them() {
     let members = Members::start().await;
     exported(&members.blue, web(), &["10.0.0.1", "10.0.0.2"], OLD);
