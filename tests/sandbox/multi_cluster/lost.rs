@@ -1,0 +1,111 @@
+//! Cloud Map is away, in part and as a whole. Then green is lost: it is an orphan and becomes stale, and a purge takes
+//! out everything that it left in Cloud Map.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::{Clusterset, addresses, pods, show_imports};
+use crate::sandbox::cloud_map::{Fault, FaultKind};
+use crate::sandbox::function::event;
+use crate::sandbox::kubernetes::KubernetesServer;
+
+/// The endpoints of `web` in blue and green.
+const BOTH: [&str; 3] = ["10.0.0.1", "10.0.0.2", "10.1.0.1"];
+
+impl Clusterset {
+    pub(super) async fn cloud_map_is_away(&mut self) {
+        self.happens("web has pods again, and Cloud Map refuses each registration: blue and green go on without it.");
+        self.refuse(&["RegisterInstance"]);
+        pods(&self.blue, &BOTH[..2]);
+        pods(&self.green, &BOTH[2..]);
+        let answer = self.run(&event("direct-sync")).await;
+        self.expect("the run is not complete", answer.report.is_some_and(|report| !report.ok));
+        self.expect_imported_by_both();
+        println!("   Cloud Map takes them again:");
+        self.sandbox.cloud_map().heal();
+        self.sync().await;
+
+        self.happens("Cloud Map does not answer at all: nothing changes in any cluster.");
+        let before = [&self.blue, &self.green].map(objects);
+        self.refuse(&["ListNamespaces", "ListServices", "ListInstances", "GetInstance"]);
+        let answer = self.run(&event("direct-sync")).await;
+        self.expect("no cluster is read", answer.report.is_some_and(|report| !report.ok));
+        self.settled().await;
+        self.expect("all stays", [&self.blue, &self.green].map(objects) == before);
+        self.expect_imported_by_both();
+        self.sandbox.cloud_map().heal();
+    }
+
+    fn refuse(&self, operations: &[&str]) {
+        for operation in operations {
+            let denied = Fault::on(operation, FaultKind::AccessDenied);
+            self.sandbox.cloud_map().inject(denied.always());
+        }
+    }
+
+    fn expect_imported_by_both(&self) {
+        for cluster in [&self.blue, &self.green] {
+            show_imports(cluster);
+            self.expect("web leads to both", addresses(cluster, "web") == BOTH);
+            self.expect("cart leads to amber", addresses(cluster, "cart") == ["10.2.0.1"]);
+        }
+        println!();
+    }
+
+    pub(super) async fn green_is_lost(&mut self) {
+        self.happens("EKS has no cluster green any more: it is an orphan, and its endpoints stay.");
+        self.sandbox.aws().eks.delete(&self.sandbox.cluster_arn("green"));
+        self.green.stop();
+        let answer = self.run(&event("direct-sync")).await;
+        let report = answer.report.expect("a report");
+        self.expect("green is an orphan", !report.ok && report.orphans.len() == 1);
+        self.settled().await;
+        self.show_blue(&BOTH);
+
+        self.happens(
+            "A quarter of an hour later green is stale. CLUSTERS does not name it any more.",
+        );
+        self.clock.advance(Duration::from_mins(16));
+        self.function = self.serving("blue").await;
+        let said = self.complete(&event("direct-sync")).await.to_string();
+        self.expect("green is stale", said.contains("! stale      member green "));
+        self.settled().await;
+        self.show_blue(&BOTH);
+        self.status().await;
+    }
+
+    pub(super) async fn green_is_purged(&mut self) {
+        self.happens("green will not return. What would a purge do?");
+        let green = self.sandbox.cluster_arn("green");
+        self.plan(&json!({ "action": "purge", "cluster": green })).await;
+
+        self.happens("Somebody confirms it: all that green left in Cloud Map goes.");
+        self.complete(&json!({ "action": "purge", "cluster": green, "confirm": true })).await;
+        self.show_blue(&BOTH);
+        println!("   With the next sync its endpoints and its port leave the imports:");
+        let report = self.complete(&event("direct-sync")).await;
+        self.expect("no cluster is an orphan", report.orphans.is_empty());
+        self.settled().await;
+        self.show_blue(&BOTH[..2]);
+        let import = self.blue.service_import("shop", "web").expect("an import");
+        let ports = import["spec"]["ports"].as_array().map(Vec::len);
+        self.expect("the port of green is gone", ports == Some(1));
+        let status = self.status().await;
+        let members = status.registries.iter().flat_map(|it| &it.clustersets);
+        let mut members = members.flat_map(|it| &it.members);
+        self.expect("green is no member", members.all(|it| it.member != "green"));
+    }
+
+    fn show_blue(&self, web: &[&str]) {
+        show_imports(&self.blue);
+        println!();
+        self.expect(&format!("web leads to {web:?}"), addresses(&self.blue, "web") == web);
+    }
+}
+
+/// All objects that may be written, foreign ones, too.
+fn objects(cluster: &KubernetesServer) -> Vec<Value> {
+    let kinds = ["endpointslices", "serviceexports", "serviceimports", "services"].into_iter();
+    kinds.flat_map(|kind| cluster.objects(kind, "")).collect()
+}
