@@ -27,7 +27,7 @@ use crate::settings::{Cluster, Settings};
 use crate::time::Deadline;
 
 pub use member::{Joined, Published};
-pub use obstacle::NotPublished;
+pub use obstacle::{INSTALL, NotPublished};
 
 /// The number of Events that are created at once.
 const EVENTS_SIDE_BY_SIDE: usize = 8;

@@ -65,7 +65,8 @@ impl Kubernetes {
     }
 
     async fn property(&self, version: &str, name: &str) -> Result<Option<String>, Error> {
-        let failed = |source| Error::new(format!("get ClusterProperty {name}"), source);
+        let failed =
+            |source| Error::new(format!("get ClusterProperty {name}"), source).of_multi_cluster();
         let path = format!("/apis/{version}/clusterproperties");
         let request = Request::new(path).get(name, &GetParams::default());
         let request = request.map_err(|error| failed(kube::Error::BuildRequest(error)))?;

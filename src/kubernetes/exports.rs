@@ -46,7 +46,9 @@ impl Kubernetes {
             .iter()
             .map(|namespace| async move { self.list_exports(&path(namespace)).await });
         let single = services.iter().map(|service| async move {
-            self.get::<ExportObject>(&path(&service.namespace), service, "ServiceExport").await
+            let path = path(&service.namespace);
+            let export = self.get::<ExportObject>(&path, service, "ServiceExport").await;
+            export.map_err(Error::of_multi_cluster)
         });
         let (lists, single) = tokio::try_join!(try_join_all(lists), try_join_all(single))?;
         let exports = lists.into_iter().flatten().chain(single.into_iter().flatten()).collect();
@@ -56,7 +58,8 @@ impl Kubernetes {
     async fn list_exports(&self, path: &str) -> Result<Vec<ExportObject>, Error> {
         let params = ListParams::default();
         let list = List { path, params, page: SERVICES_PER_PAGE, name: "the ServiceExports" };
-        list_all(&self.client, &list, Some).await
+        let listed = list_all(&self.client, &list, Some).await;
+        listed.map_err(Error::of_multi_cluster)
     }
 
     async fn with_services(

@@ -34,11 +34,12 @@ use crate::model::Family;
 
 /// A request to a cluster failed.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot {action} of the cluster: {}", describe_class(*class))]
+#[error("cannot {action} of the cluster: {}", describe_class(*class, *role))]
 pub struct Error {
     /// A verb with its object, such as "list the Services".
     pub action: String,
     pub class: Class,
+    role: Role,
     #[source]
     pub source: Cause,
 }
@@ -54,6 +55,13 @@ pub enum Cause {
     Client(Box<kube::Error>),
 }
 
+/// The manifest with the right for a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    Services,
+    MultiCluster,
+}
+
 /// The kind of a failure, which decides the next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
@@ -67,8 +75,11 @@ pub enum Class {
     Failed,
 }
 
-fn describe_class(class: Class) -> &'static str {
+fn describe_class(class: Class, role: Role) -> &'static str {
     match class {
+        Class::Forbidden if role == Role::MultiCluster => {
+            "it is not allowed (403): kubectl apply -k deploy/multi-cluster"
+        }
         Class::Unauthenticated => {
             "the token was refused (401): is there an access entry for the function's role?"
         }
@@ -100,7 +111,12 @@ impl Error {
             }
             other => Cause::Client(Box::new(other)),
         };
-        Self { action: action.into(), class, source }
+        Self { action: action.into(), class, role: Role::Services, source }
+    }
+
+    /// The same for a request that only exports or imports need.
+    fn of_multi_cluster(self) -> Self {
+        Self { role: Role::MultiCluster, ..self }
     }
 
     /// The family that the API server refused for a Service (422), since the cluster does not have it.
@@ -110,6 +126,11 @@ impl Error {
             message.contains(&format!("\"{}\": not configured on this cluster", family.as_str()))
         };
         Family::ALL.into_iter().find(is_missing)
+    }
+
+    /// Whether another object has the name of the one to be created (409).
+    pub fn is_name_taken(&self) -> bool {
+        matches!(&self.source, Cause::Status { code: 409, reason, .. } if reason == "AlreadyExists")
     }
 
     fn is_status(&self, expected: u16) -> bool {

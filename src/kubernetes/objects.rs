@@ -52,7 +52,8 @@ impl Kubernetes {
         let params = if labels.is_empty() { params } else { params.labels(labels) };
         let name = format!("the {}", resource.plural());
         let list = List { path, params, page: PER_PAGE, name: &name };
-        list_all(&self.client, &list, Some).await
+        let listed = list_all(&self.client, &list, Some).await;
+        listed.map_err(Error::of_multi_cluster)
     }
 
     /// One object; `None` if it does not exist.
@@ -73,7 +74,7 @@ impl Kubernetes {
     /// # Errors
     /// Returns an error on any other answer.
     pub async fn namespace(&self, name: &str) -> Result<Option<Value>, Error> {
-        let failed = |error| Error::new(format!("get namespace {name}"), error);
+        let failed = |error| Error::new(format!("get namespace {name}"), error).of_multi_cluster();
         let request = Request::new("/api/v1/namespaces").get(name, &GetParams::default());
         match self.send(request).await {
             Ok(found) => Ok(Some(found)),

@@ -60,6 +60,7 @@ impl Named<'_> {
 
     pub(super) fn failed(&self, verb: &str, error: kube::Error) -> Error {
         let Self { resource, namespace, name } = self;
-        Error::new(format!("{verb} {} {namespace}/{name}", resource.plural()), error)
+        let action = format!("{verb} {} {namespace}/{name}", resource.plural());
+        Error::new(action, error).of_multi_cluster()
     }
 }

@@ -7,7 +7,7 @@ use tokio::time::timeout_at;
 
 use super::Invocation;
 use super::member::{Joined, Published};
-use super::obstacle::{NO_API, NotPublished, another_controller, no_member, unread};
+use super::obstacle::{NotPublished, another_controller, no_api, no_member, unread};
 use crate::cloud_map::Urgency;
 use crate::clusterset::identity::{self, CLUSTER_PROPERTY, CLUSTERSET_PROPERTY, Stated};
 use crate::guard::Extent;
@@ -51,11 +51,7 @@ impl Invocation<'_> {
         let kubernetes = &connection.kubernetes;
         let failed = |error: crate::kubernetes::Error| unread(&error);
         if !kubernetes.serves_multi_cluster().await.map_err(failed)? {
-            return Err(Obstacle {
-                reason: "NoMultiClusterApi".into(),
-                detail: NO_API.to_owned(),
-                failed: false,
-            });
+            return Err(no_api());
         }
         let settings = &cluster.membership;
         let property = |name| async move {

@@ -20,8 +20,15 @@ impl From<Refused> for NotPublished {
     }
 }
 
-pub(super) const NO_API: &str = "the cluster does not serve multicluster.x-k8s.io/v1beta1: install the CRDs of mcs-api v0.5.0 or newer, \
-                      see docs/multi-cluster.md";
+/// Installs the definitions of the API.
+pub const INSTALL: &str = "CRDS=https://raw.githubusercontent.com/kubernetes-sigs/mcs-api/v0.5.2/config/crd; kubectl apply -f $CRDS/multicluster.x-k8s.io_serviceexports.yaml -f $CRDS/multicluster.x-k8s.io_serviceimports.yaml";
+
+pub(super) fn no_api() -> Obstacle {
+    let detail = format!(
+        "the cluster does not serve multicluster.x-k8s.io/v1beta1: install mcs-api v0.5.0 or newer: {INSTALL}"
+    );
+    Obstacle { reason: "NoMultiClusterApi".into(), detail, failed: false }
+}
 
 pub(super) fn unread(error: &dyn std::error::Error) -> Obstacle {
     Obstacle { reason: "Unreadable".into(), detail: chain(error), failed: true }

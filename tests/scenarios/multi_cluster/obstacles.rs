@@ -1,6 +1,6 @@
 //! What keeps a cluster out of its clusterset takes nothing away from anybody.
 
-use super::{Members, condition, exported, imported, in_full, sources, web};
+use super::{Members, condition, exported, imported, in_full, part, sources, web};
 use crate::run::sync;
 use crate::sandbox::kubernetes::{Export, Fault, FaultKind};
 
@@ -14,42 +14,59 @@ fn obstacles(report: &cloud_map_sync::report::Report, cluster: &str) -> Vec<Stri
 }
 
 #[tokio::test]
-async fn absent_api_or_identity_is_told_and_removes_nothing() {
-    let members = Members::start().await;
-    exported(&members.blue, web(), &["10.0.0.1"], CREATED);
-    members.converge().await;
-    members.blue.serve_multi_cluster_versions(&[]);
-    let function = members.fleet.function_with(&[
-        ("CLUSTERS", "blue,green"),
-        ("MULTI_CLUSTER", "on"),
-        ("CREATE_NAMESPACES", "true"),
-    ]);
+async fn api_that_is_absent_or_old_is_told_with_the_command_and_removes_nothing() {
+    for versions in [&[][..], &["v1alpha1"]] {
+        let members = Members::start().await;
+        exported(&members.blue, web(), &["10.0.0.1"], CREATED);
+        members.converge().await;
+        members.blue.serve_multi_cluster_versions(versions);
+        members.fleet.web("mail", "prod", &["10.0.1.1"]);
+        let function = members.serving("blue,green", &[]).await;
 
-    let report = sync(&function.await).await;
+        let report = sync(&function).await;
 
-    assert_eq!(obstacles(&report, "blue"), ["NoMultiClusterApi"], "{}", in_full(&report));
-    assert_eq!(members.fleet.addresses("shop", "web"), ["10.0.0.1"]);
-    assert_eq!(imported(&members.green, "web"), sources([("blue", &["10.0.0.1:8080"])]));
+        let [obstacle] = part(&report, "blue").obstacles.as_slice() else {
+            panic!("{}", in_full(&report))
+        };
+        assert_eq!(obstacle.reason, "NoMultiClusterApi");
+        assert!(obstacle.detail.contains("; kubectl apply -f $CRDS/"), "{}", obstacle.detail);
+        assert_eq!(members.fleet.addresses("shop", "web"), ["10.0.0.1"]);
+        assert_eq!(members.fleet.addresses("prod", "mail"), ["10.0.1.1"], "annotated ones go on");
+        for cluster in [&members.blue, &members.green] {
+            assert_eq!(imported(cluster, "web"), sources([("blue", &["10.0.0.1:8080"])]));
+        }
+    }
 }
 
 #[tokio::test]
-async fn forbidden_list_of_exports_is_never_an_empty_one() {
-    let members = Members::start().await;
-    exported(&members.blue, web(), &["10.0.0.1"], CREATED);
-    members.converge().await;
-    members.blue.fail(Fault::always(
-        "/apis/multicluster.x-k8s.io/v1beta1/serviceexports",
-        FaultKind::Status(403),
-    ));
+async fn forbidden_list_is_never_an_empty_one_and_names_the_right_and_the_command() {
+    for (path, list) in [
+        ("/apis/multicluster.x-k8s.io/v1beta1/serviceexports", "the ServiceExports"),
+        ("/apis/multicluster.x-k8s.io/v1beta1/serviceimports", "the serviceimports"),
+    ] {
+        let members = Members::start().await;
+        exported(&members.blue, web(), &["10.0.0.1"], CREATED);
+        members.converge().await;
+        members.blue.fail(Fault::always(path, FaultKind::Status(403)));
 
-    let report = sync(&members.function).await;
+        let report = sync(&members.function).await;
 
-    assert!(!report.ok, "{}", in_full(&report));
-    assert_eq!(obstacles(&report, "blue"), ["Unreadable"]);
-    assert_eq!(members.fleet.addresses("shop", "web"), ["10.0.0.1"]);
-    assert_eq!(imported(&members.green, "web"), sources([("blue", &["10.0.0.1:8080"])]));
-    members.blue.clear_faults();
-    members.converge().await;
+        assert!(!report.ok, "{}", in_full(&report));
+        let [obstacle] = part(&report, "blue").obstacles.as_slice() else {
+            panic!("{}", in_full(&report))
+        };
+        assert_eq!(obstacle.reason, "Unreadable");
+        let told = format!(
+            "cannot list {list} of the cluster: it is not allowed (403): kubectl apply -k deploy/multi-cluster"
+        );
+        assert!(obstacle.detail.starts_with(&told), "{}", obstacle.detail);
+        assert_eq!(members.fleet.addresses("shop", "web"), ["10.0.0.1"]);
+        for cluster in [&members.blue, &members.green] {
+            assert_eq!(imported(cluster, "web"), sources([("blue", &["10.0.0.1:8080"])]));
+        }
+        members.blue.clear_faults();
+        members.converge().await;
+    }
 }
 
 #[tokio::test]
@@ -64,26 +81,6 @@ async fn cluster_id_of_another_cluster_exports_nothing() {
 
     assert_eq!(obstacles(&report, "green"), ["ClusterIdTaken"], "{}", in_full(&report));
     assert_eq!(members.fleet.addresses("shop", "web"), ["10.0.0.1"]);
-}
-
-#[tokio::test]
-async fn foreign_objects_under_the_names_of_an_import_stay() {
-    let members = Members::start().await;
-    let foreign = serde_json::json!({
-        "apiVersion": "multicluster.x-k8s.io/v1beta1", "kind": "ServiceImport",
-        "metadata": {"namespace": "shop", "name": "web"},
-        "spec": {"type": "Headless", "ports": []},
-    });
-    let before = members.green.put(foreign);
-    exported(&members.blue, web(), &["10.0.0.1"], CREATED);
-
-    let report = sync(&members.function).await;
-
-    let green = report.clusters.iter().find(|it| it.cluster.ends_with("green")).expect("green");
-    let lines = &green.multi_cluster.as_ref().expect("a report").held_back;
-    assert_eq!(lines[0].reason, "ForeignObject", "{}", in_full(&report));
-    assert_eq!(members.green.service_import("shop", "web"), Some(before));
-    assert_eq!(members.green.service_object("shop", "derived-isrlchlhrq"), None);
 }
 
 #[tokio::test]

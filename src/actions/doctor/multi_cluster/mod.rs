@@ -13,13 +13,12 @@ use crate::kubernetes::Kubernetes;
 use crate::model::clusterset::Member;
 use crate::model::{ClusterArn, Flow, Owner, Registry, Selection};
 use crate::publish::observe::SharedRegistry;
-use crate::reconcile::{Invocation, Joined};
+use crate::reconcile::{INSTALL, Invocation, Joined};
 use crate::report::Obstacle;
 use crate::settings::{Cluster, MultiCluster};
 
 /// The version of the API that is needed.
 const NEEDED: &str = "multicluster.x-k8s.io/v1beta1";
-const INSTALL: &str = "CRDS=https://raw.githubusercontent.com/kubernetes-sigs/mcs-api/v0.5.2/config/crd; kubectl apply -f $CRDS/multicluster.x-k8s.io_serviceexports.yaml -f $CRDS/multicluster.x-k8s.io_serviceimports.yaml";
 
 impl Invocation<'_> {
     /// Checks a cluster in its clusterset.
