@@ -31,8 +31,8 @@ pub enum Outcome {
 #[derive(Debug, Default)]
 pub struct Applied {
     pub made: Vec<Made>,
-    /// The ServiceImport as the API server stored it, if it was written.
-    pub import: Option<Value>,
+    /// The objects that were written, as the API server stored them.
+    pub stored: Vec<(Kind, Value)>,
     pub failure: Option<Error>,
 }
 
@@ -57,7 +57,7 @@ pub async fn apply(
                 Ok(stored) => {
                     if let Some(stored) = stored {
                         known.record(&change.object, answer(&stored));
-                        applied.keep_import(change, stored);
+                        applied.stored.push((change.object.kind, stored));
                     }
                     Outcome::Applied
                 }
@@ -78,10 +78,11 @@ pub async fn apply(
 }
 
 impl Applied {
-    fn keep_import(&mut self, change: &Change, stored: Value) {
-        if change.object.kind == Kind::ServiceImport {
-            self.import = Some(stored);
-        }
+    /// The object whose name is taken by one that the run did not know.
+    pub fn taken(&self) -> Option<&ObjectRef> {
+        self.failure.as_ref().filter(|error| error.is_name_taken())?;
+        let failed = self.made.iter().find(|made| matches!(made.outcome, Outcome::Failed(_)));
+        failed.map(|made| &made.change.object)
     }
 }
 
@@ -109,7 +110,7 @@ fn answer(stored: &Value) -> Answer {
     Answer { identity: read::identity(stored), cluster_ips: read::cluster_ips(stored) }
 }
 
-fn named(object: &ObjectRef) -> Named<'_> {
+pub(super) fn named(object: &ObjectRef) -> Named<'_> {
     let resource = match object.kind {
         Kind::ServiceImport => Resource::ServiceImports,
         Kind::Service => Resource::Services,

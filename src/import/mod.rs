@@ -90,6 +90,7 @@ impl Importing<'_> {
     pub async fn run(&self, members: &Members<'_>, selection: &Selection) -> Imported {
         let is_unfamiliar = self.exports
             && !members.has_record_of(&self.member.cluster)
+            && !members.has_record_under_any_id(self.arn)
             && self.objects.has_imports(self.owner);
         let names: BTreeSet<ServiceRef> = if self.takes_over {
             self.objects.of_aws(self.owner).cloned().collect()

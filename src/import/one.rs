@@ -1,12 +1,14 @@
-//! One import of a run: it is planned, changed, and planned again if the cluster has no addresses of a family, or for the
-//! status if a change failed.
+//! One import of a run: it is planned, changed, and planned again if the cluster has no addresses of a family or another
+//! owner's object has a name of the import, or for the status if a change failed.
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
 use super::apply::{self, Applied, Made, Outcome};
-use super::plan::{self, Basis, Change, HeldBack, Importer, Known, Plan, Present, Stage, Tally};
+use super::plan::{
+    self, Basis, Change, HeldBack, Importer, Kind, Known, Plan, Present, Stage, Tally,
+};
 use super::read::{self, Unexpected};
 use super::{Importing, sources};
 use crate::clusterset::merge::Merged;
@@ -51,12 +53,16 @@ impl Import<'_> {
             }
             let applied = self.apply(&mut known, &plan.changes).await;
             let missing = applied.missing_family().filter(|family| families.contains(family));
-            let import = applied.import.clone();
+            let foreign = self.read_foreign(&applied).await;
+            let is_planned_again = missing.is_some() || foreign.is_some();
+            let stored = applied.stored.iter().cloned().chain(foreign).collect();
             let failure = one.add(applied, plan.held_back);
             if let Some(family) = missing {
                 self.importing.kubernetes.lacks_family(family);
+            }
+            if is_planned_again {
                 one.forget_failures();
-                match self.take_over(import) {
+                match self.take_over(stored) {
                     Ok(()) => continue,
                     Err(problem) => one.unreadable = Some((self.name, problem.to_string())),
                 }
@@ -68,11 +74,30 @@ impl Import<'_> {
         }
     }
 
-    /// Takes over the ServiceImport as it was stored before the derived Service was refused. It is not read again: the
-    /// objects of an import are read before the exports.
-    fn take_over(&mut self, import: Option<Value>) -> Result<(), Unexpected> {
-        if let Some(import) = import {
-            self.present.import = Some(read::import(&import)?);
+    /// The object of another owner that has the name of one to be created. The lists of a run are by our labels, so it
+    /// was not known.
+    async fn read_foreign(&self, applied: &Applied) -> Option<(Kind, Value)> {
+        let Importing { kubernetes, owner, .. } = self.importing;
+        let object = applied.taken()?;
+        let found = kubernetes.object(apply::named(object)).await.ok().flatten()?;
+        // One of ours is of an overlapping run: it is newer than the exports that this one read.
+        (!owner.owns(&read::metadata(&found))).then_some((object.kind, found))
+    }
+
+    /// Takes over the objects as they were stored before a change was refused. They are not read again: the objects of
+    /// an import are read before the exports.
+    fn take_over(&mut self, stored: Vec<(Kind, Value)>) -> Result<(), Unexpected> {
+        for (kind, object) in stored {
+            match kind {
+                Kind::ServiceImport => self.present.import = Some(read::import(&object)?),
+                Kind::Service => self.present.derived = Some(read::service(&object)?),
+                Kind::EndpointSlice => {
+                    let slice = read::slice(&object)?;
+                    let slices = &mut self.present.slices;
+                    slices.retain(|it| it.metadata.name != slice.metadata.name);
+                    slices.push(slice);
+                }
+            }
         }
         Ok(())
     }

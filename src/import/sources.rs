@@ -16,7 +16,7 @@ use super::plan::{Read, Reason, Sources};
 use crate::clusterset::attributes::{self, ExportInstance, Skipped};
 use crate::clusterset::endpoints::endpoints_of;
 use crate::clusterset::merge::{Merged, merge};
-use crate::clusterset::record;
+use crate::clusterset::record::{self, UnusableRecord, as_recorded};
 use crate::guard::Sighting;
 use crate::model::clusterset::{ClusterId, ClustersetId, Export};
 use crate::model::{ClusterArn, Desired, Registry, ServiceKey, ServiceRef};
@@ -112,6 +112,12 @@ impl<'a> Members<'a> {
         self.records.get(cluster).is_some_and(|records| records.cluster.is_some())
     }
 
+    /// Whether Cloud Map has a record of a cluster under any id, which may have been changed.
+    pub fn has_record_under_any_id(&self, arn: &ClusterArn) -> bool {
+        let mut records = self.records.values().filter_map(|records| records.cluster.as_ref());
+        records.any(|record| record.owner.cluster == *arn)
+    }
+
     /// The loss of imports that the guard saw first, as the record of the importing cluster has it.
     pub fn sighting_of(&self, cluster: &ClusterId) -> Option<Sighting> {
         Sighting::parse(self.records.get(cluster)?.sighting.as_ref()?)
@@ -139,7 +145,9 @@ impl<'a> Members<'a> {
             instances.any(|it| attributes::is_exported_to(it, self.clusterset))
         };
         let placed = self.places.iter().filter(|(_, keys)| keys.iter().any(is_exported));
-        overlay.chain(recorded).chain(placed.map(|(name, _)| name)).cloned().collect()
+        let unusable = self.unusable().filter_map(|it| it.record.service.as_ref());
+        let named = overlay.chain(recorded).chain(unusable);
+        named.chain(placed.map(|(name, _)| name)).cloned().collect()
     }
 
     /// The exports of one name, for an importing cluster.
@@ -174,7 +182,17 @@ impl<'a> Members<'a> {
         let expired = self.stale.iter().filter(|stale| stale.is_expired);
         expiry::leave(&mut by_cluster, &expired.map(|stale| stale.cluster.clone()).collect());
         let sources = Sources { by_cluster, is_complete: is_read && self.is_complete };
-        Known { merged, exports, sources, left_out: left_out.reasons() }
+        let unusable = self.unusable().filter(|it| it.record.may_be_of(name));
+        let unusable = unusable.map(|it| Reason::UnusableRecord { record: it.to_string() });
+        let left_out = left_out.reasons().into_iter().chain(unusable).collect();
+        Known { merged, exports, sources, left_out }
+    }
+
+    /// The records that cannot be used, of clusters that this invocation did not read.
+    fn unusable(&self) -> impl Iterator<Item = &UnusableRecord> {
+        let others =
+            self.records.iter().filter(|(cluster, _)| !self.overlay.contains_key(*cluster));
+        others.flat_map(|(_, records)| &records.unusable)
     }
 
     /// All instances of the name that belong to the clusterset and can be imported, and those that cannot; `None` if a
@@ -232,7 +250,7 @@ impl Overlay {
             let exported = published.export.as_ref()?;
             let endpoints = published.endpoints.iter().flatten().filter(|endpoint| endpoint.ready);
             let endpoints = endpoints.flat_map(|it| endpoints_of(exported, it, self.arn.region()));
-            Some((exported.export.clone(), endpoints.collect()))
+            Some((as_recorded(&exported.export), endpoints.collect()))
         });
         OfMember { arn: Some(self.arn.clone()), export }
     }

@@ -54,10 +54,7 @@ impl ExportRecord {
         if whole.len() <= pieces::MAXIMUM {
             return Ok((whole, false));
         }
-        let mut export = self.export.clone();
-        let properties = export.properties.unwrap_or_default();
-        let (labels, annotations) = Default::default();
-        export.properties = Some(Properties { labels, annotations, ..properties });
+        let export = without_labels(&self.export);
         let text = pieces::printable(&json::write(&export));
         let (ports, characters) = (export.ports.len(), text.len());
         let fits = characters <= pieces::MAXIMUM;
@@ -82,4 +79,19 @@ impl ExportRecord {
         let export = json::read(&pieces::join(attributes)?, cluster)?;
         Ok(Self { owner, service, export })
     }
+}
+
+/// The export as its record has it, without labels and annotations that do not fit: every member imports the same.
+pub fn as_recorded(export: &Export) -> Export {
+    let is_small = |it: &Properties| it.labels.is_empty() && it.annotations.is_empty();
+    let fits = export.properties.as_ref().is_none_or(is_small)
+        || pieces::printable(&json::write(export)).len() <= pieces::MAXIMUM;
+    if fits { export.clone() } else { without_labels(export) }
+}
+
+fn without_labels(export: &Export) -> Export {
+    let properties = export.properties.clone().unwrap_or_default();
+    let (labels, annotations) = Default::default();
+    let properties = Some(Properties { labels, annotations, ..properties });
+    Export { properties, ..export.clone() }
 }

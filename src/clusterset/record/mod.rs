@@ -13,7 +13,7 @@ mod pieces;
 mod tests;
 
 pub use cluster::ClusterRecord;
-pub use export::{ExportRecord, ExportTooLarge, WrittenExport};
+pub use export::{ExportRecord, ExportTooLarge, WrittenExport, as_recorded};
 
 use std::fmt;
 

@@ -58,6 +58,9 @@ pub enum Reason {
     /// Instances of the clusterset that no endpoint can be made of. Any client of Cloud Map can register them.
     #[error("{} not imported: {}", count(instances.len(), "instance", "s"), some(&texts(instances)))]
     Skipped { instances: Vec<(String, Skipped)> },
+    /// A record that a later release wrote, or another client broke.
+    #[error("{record}; the part of its cluster stays in the import as it is")]
+    UnusableRecord { record: String },
     /// An import of AWS's controller is taken over with all its endpoints.
     #[error("not every member could be read: adopt it again")]
     ExportersUnread,
@@ -76,7 +79,13 @@ pub enum Reason {
 impl Reason {
     /// Whether the import gets no endpoints at all.
     pub fn bars_endpoints(&self) -> bool {
-        !matches!(self, Self::Guard { .. } | Self::AddressNotAllowed { .. } | Self::Skipped { .. })
+        !matches!(
+            self,
+            Self::Guard { .. }
+                | Self::AddressNotAllowed { .. }
+                | Self::Skipped { .. }
+                | Self::UnusableRecord { .. }
+        )
     }
 
     pub fn code(&self) -> &'static str {
@@ -87,6 +96,7 @@ impl Reason {
             Self::Guard { .. } => "Guard",
             Self::AddressNotAllowed { .. } => "AddressNotAllowed",
             Self::Skipped { .. } => "Skipped",
+            Self::UnusableRecord { .. } => "UnusableRecord",
             Self::ExportersUnread => "Unreadable",
             Self::ServicesOfAws { .. } => "ServicesOfAws",
             Self::NotTakenBack => "NotTakenBack",

@@ -6,10 +6,12 @@
 //! ```
 //!
 //! `outcome` is what becomes of each export, for its conditions, and `refused` the reasons why a member has none. `adopt`
-//! takes over the exports of AWS's controller, and `aws` has its signs.
+//! takes over the exports of AWS's controller, and `aws` has its signs. `former` takes away the records under an id that
+//! the cluster had before.
 
 mod adopt;
 mod aws;
+mod former;
 mod outcome;
 mod records;
 mod refused;
@@ -102,8 +104,9 @@ pub async fn publish(
         offer(early, Early::Nothing);
         return Ok(Err(Refused::AnotherController(service.clone())));
     }
+    let former = former::read(world, member, selection).await;
     let mut kept = match Kept::new(world, member, records) {
-        Ok(kept) if has_imports && !kept.has_cluster_record() && !world.confirmed => {
+        Ok(kept) if has_imports && former::is_unfamiliar(&kept, &former) && !world.confirmed => {
             return Ok(Err(Refused::UnfamiliarRegistry));
         }
         Ok(kept) => kept,
@@ -124,7 +127,11 @@ pub async fn publish(
     let observation = &observed.observation;
     let written = kept.write(observation, outcomes, (selection, options)).await;
     let Written { report: records, outcomes, has_cluster_record } = written;
-    let report = report.with(taken_away).with(records);
+    let is_held = report.guard.as_ref().is_some_and(|guard| guard.state.holds());
+    let mut report = report.with(taken_away).with(records);
+    if !former.services.is_empty() && has_cluster_record && !is_held && report.is_complete() {
+        report = report.with(former::take_away(world, &former, options).await);
+    }
     let claimed = Claimed::of(observation, leaving);
     let mut observation = observed.observation;
     let desired = std::mem::take(&mut observation.desired);

@@ -104,6 +104,7 @@ fn injected(call: &Call, fault: &FaultKind) -> Option<Answer> {
         return Some(Failure::of_code(code).into());
     }
     match fault {
+        FaultKind::DeniedByPolicy(text) => Some(Failure::refused_by_policy(text).into()),
         FaultKind::RetryAfter(seconds) => Some(Failure::too_many_requests(*seconds).into()),
         FaultKind::NotJson => Some(Answer {
             content_type: "text/html",

@@ -80,6 +80,11 @@ impl Failure {
         Self::of_object(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", resource, name, &text)
     }
 
+    /// A policy that is not ours denies a write, with these words.
+    pub fn refused_by_policy(text: &str) -> Self {
+        Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", text)
+    }
+
     /// The object is too broken for the server to say it well.
     pub fn internal(message: impl Into<String>) -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", message)

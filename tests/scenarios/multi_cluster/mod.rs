@@ -2,6 +2,9 @@
 
 mod accounts;
 mod addresses;
+mod bad_exports;
+mod bad_ports;
+mod bad_registry;
 mod calls;
 mod conflicts;
 mod denials;
@@ -10,7 +13,10 @@ mod explain;
 mod exports;
 mod families;
 mod guard;
+mod identities;
 mod imports_guard;
+mod in_the_way;
+mod large_exports;
 mod lost;
 mod many;
 mod messages;

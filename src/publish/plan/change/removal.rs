@@ -37,6 +37,9 @@ pub enum DeregisterReason {
     /// Another Service of the cluster holds the name.
     #[error("Service {0} holds the name now")]
     NameHeldBy(ServiceRef),
+    /// The record has another id in its place.
+    #[error("its cluster has another id now")]
+    ClusterIdChanged,
     /// A person requested it.
     #[error("its cluster is purged")]
     Purged,
@@ -55,6 +58,7 @@ impl DeregisterReason {
                 | Self::NotAllowed(_)
                 | Self::NameChanged(_)
                 | Self::NameHeldBy(_)
+                | Self::ClusterIdChanged
                 | Self::Purged
                 | Self::ClusterGone(_)
         )

@@ -1,0 +1,175 @@
+//! Records that cannot be used, and a Cloud Map of another account or read in part: nothing that rests on it leaves an
+//! import. `denials` has a Cloud Map that was emptied, and each call denied.
+
+use std::collections::BTreeMap;
+
+use cloud_map_sync::function::Function;
+use serde_json::json;
+
+use super::{Members, exported, imported, in_full, part, pods, sources, web, writes};
+use crate::run::sync;
+use crate::sandbox::cloud_map::{Behaviour, Fault, FaultKind};
+use crate::sandbox::kubernetes::ClusterIp;
+
+const CREATED: &str = "2026-01-01T00:00:00Z";
+/// The record of `shop/web`.
+const RECORD: &str = "export-7cb0d844a658ca77f191";
+
+/// blue exports `web` with two pods, and `cart`. The function serves green alone and knows blue from Cloud Map.
+async fn known_from_cloud_map() -> (Members, Function) {
+    let members = Members::start().await;
+    exported(&members.blue, web(), &["10.0.0.1", "10.0.0.2"], CREATED);
+    let cart = ClusterIp::new("shop", "cart").port_of("TCP", "http", 80, 8080);
+    exported(&members.blue, cart, &["10.0.0.3"], CREATED);
+    members.converge().await;
+    let green_alone = members.serving("green", &[]).await;
+    (members, green_alone)
+}
+
+fn web_of_blue() -> BTreeMap<String, std::collections::BTreeSet<String>> {
+    sources([("blue", &["10.0.0.1:8080", "10.0.0.2:8080"])])
+}
+
+impl Members {
+    /// The instances of `web` leave Cloud Map, and `cart` has another endpoint.
+    fn blue_changes(&self) {
+        for id in self.fleet.instances("shop", "web").into_keys() {
+            self.fleet.cloud_map.withdraw(&self.place("web"), &id);
+        }
+        let (id, mut instance) = self.fleet.instance("shop", "cart");
+        instance.insert("AWS_INSTANCE_IPV4".to_owned(), "10.0.0.4".to_owned());
+        self.register(&self.place("cart"), &id, &instance);
+    }
+}
+
+#[tokio::test]
+async fn record_that_cannot_be_used_leaves_its_export_in_the_imports_and_is_told() {
+    for (key, value, told) in [
+        (
+            "cloud-map-sync/export",
+            "{\"created\":",
+            "its JSON is invalid: created: EOF while parsing",
+        ),
+        (
+            "cloud-map-sync/schema",
+            "2",
+            "a later release wrote it (schema 2, and this release reads 1)",
+        ),
+        ("cloud-map-sync/service", "a_b", "its marks name no Service of Kubernetes"),
+    ] {
+        let (members, green_alone) = known_from_cloud_map().await;
+        members.blue_changes();
+        let records = members.fleet.cloud_map.find_service("clusterset.shop-set", "blue");
+        let records = records.expect("the records");
+        let mut record = members.fleet.instances("clusterset.shop-set", "blue")[RECORD].clone();
+        record.insert(key.to_owned(), value.to_owned());
+        members.register(&records, RECORD, &record);
+
+        let report = sync(&green_alone).await;
+
+        assert_eq!(imported(&members.green, "web"), web_of_blue(), "{}", in_full(&report));
+        assert_eq!(imported(&members.green, "cart"), sources([("blue", &["10.0.0.4:8080"])]));
+        let lines = &part(&report, "green").held_back;
+        let [line] = lines.as_slice() else { panic!("{}", in_full(&report)) };
+        assert_eq!((line.reason.as_ref(), line.service.name.as_str()), ("UnusableRecord", "web"));
+        assert!(line.detail.contains(told), "{}", line.detail);
+        // Its own function writes the record anew.
+        members.converge().await;
+    }
+}
+
+#[tokio::test]
+async fn records_and_names_that_no_kubernetes_object_can_have_are_told_or_of_no_member() {
+    let (members, green_alone) = known_from_cloud_map().await;
+    let namespace = members.fleet.cloud_map.find_namespace("clusterset.shop-set").expect("made");
+    let http = crate::sandbox::cloud_map::ServiceKind::Http;
+    let other = members.fleet.cloud_map.service(&namespace, "Not_An_Id", http);
+    let records = members.fleet.instances("clusterset.shop-set", "blue");
+    for (id, record) in &records {
+        members.register(&other, id, record);
+    }
+    members.of_amber("a_b", "10.2.0.1");
+
+    let report = sync(&green_alone).await;
+
+    assert!(report.ok, "{}", in_full(&report));
+    assert_eq!(imported(&members.green, "web"), web_of_blue());
+    let lines = &part(&report, "green").held_back;
+    let lines: Vec<_> = lines.iter().map(|it| (&*it.reason, &*it.service.name)).collect();
+    assert_eq!(lines, [("ImpossibleName", "a_b")]);
+}
+
+#[tokio::test]
+async fn cloud_map_of_another_account_takes_nothing_out_of_the_imports_and_gets_nothing() {
+    let (members, _) = known_from_cloud_map().await;
+    let role = "arn:aws:iam::777788889999:role/registry-writer";
+    members.fleet.sandbox.role(role, None);
+    let empty = members.fleet.sandbox.cloud_map_of("eu-central-1", "777788889999");
+    let entry = |name: &str| json!({ "cluster": name, "registryRoleArn": role });
+    let clusters = json!([entry("blue"), entry("green")]).to_string();
+    let elsewhere = members.serving(&clusters, &[]).await;
+
+    let report = sync(&elsewhere).await;
+
+    for cluster in ["blue", "green"] {
+        let obstacles = &part(&report, cluster).obstacles;
+        assert_eq!(obstacles[0].reason, "UnfamiliarRegistry", "{}", in_full(&report));
+    }
+    assert_eq!(empty.writes(), 0);
+    assert_eq!(imported(&members.green, "web"), web_of_blue());
+    assert_eq!(members.fleet.addresses("shop", "web").len(), 2);
+    members.converge().await;
+}
+
+#[tokio::test]
+async fn cloud_map_that_is_read_in_part_takes_nothing_out_of_the_imports() {
+    for place in ["clusterset.shop-set/blue", "shop/web"] {
+        for after in [0, 1] {
+            let (members, green_alone) = known_from_cloud_map().await;
+            pods(&members.blue, "web", &["10.0.0.1", "10.0.0.2", "10.0.0.5"]);
+            members.converge().await;
+            let before = imported(&members.green, "web");
+            let (namespace, name) = place.split_once('/').expect("a place");
+            let behaviour = Behaviour { page_limit: 1, ..Behaviour::default() };
+            members.fleet.cloud_map.behave(behaviour);
+            let service = members.fleet.cloud_map.find_service(namespace, name).expect("a service");
+            let cut = Fault::on("ListInstances", FaultKind::AccessDenied).service(&service);
+            members.fleet.cloud_map.inject(cut.after(after).always());
+            // Two are left, on two pages.
+            let last = members.fleet.instances("shop", "web").into_keys().next_back();
+            members.fleet.cloud_map.withdraw(&members.place("web"), &last.expect("an instance"));
+            members.green.forget_requests();
+
+            let report = sync(&green_alone).await;
+
+            assert_eq!(imported(&members.green, "web"), before, "{}", in_full(&report));
+            assert_eq!(imported(&members.green, "cart"), sources([("blue", &["10.0.0.3:8080"])]));
+            assert_eq!(writes(&members.green), [""; 0]);
+            members.fleet.cloud_map.heal();
+            pods(&members.blue, "web", &["10.0.0.1"]);
+            members.converge().await;
+            assert_eq!(imported(&members.green, "web"), sources([("blue", &["10.0.0.1:8080"])]));
+        }
+    }
+}
+
+#[tokio::test]
+async fn list_of_exports_that_is_cut_short_takes_nothing_out_of_the_imports() {
+    use crate::sandbox::kubernetes::{Export, Fault, FaultKind};
+    let (members, _) = known_from_cloud_map().await;
+    for index in 0..500 {
+        members.blue.put(Export::new("shop", &format!("a-{index}")).created(CREATED).into());
+    }
+    let exports = "/apis/multicluster.x-k8s.io/v1beta1/serviceexports";
+    for kind in [FaultKind::SecondPageFails, FaultKind::Expired410OnContinue] {
+        members.blue.fail(Fault::always(exports, kind));
+
+        let report = sync(&members.function).await;
+
+        let obstacles = &part(&report, "blue").obstacles;
+        assert_eq!(obstacles[0].reason, "Unreadable", "{}", in_full(&report));
+        assert_eq!(imported(&members.green, "web"), web_of_blue());
+        assert_eq!(members.fleet.addresses("shop", "web").len(), 2);
+        members.blue.clear_faults();
+    }
+}

@@ -1,0 +1,122 @@
+//! The ids of a cluster that are absent, invalid, in disagreement or changed. Nothing is taken away, and other members go
+//! on.
+
+use serde_json::json;
+
+use super::{Members, exported, imported, in_full, part, pods, sources, web};
+use crate::run::sync;
+use crate::sandbox::cloud_map::Call;
+use crate::sandbox::kubernetes::ClusterIp;
+
+const CREATED: &str = "2026-01-01T00:00:00Z";
+const CLUSTER: &str = "cluster.clusterset.k8s.io";
+const CLUSTERSET: &str = "clusterset.k8s.io";
+
+impl Members {
+    /// Both export: blue `web`, green `cart`.
+    async fn with_one_export_each() -> Self {
+        let members = Self::start().await;
+        exported(&members.blue, web(), &["10.0.0.1"], CREATED);
+        let cart = ClusterIp::new("shop", "cart").port_of("TCP", "http", 80, 8080);
+        exported(&members.green, cart, &["10.1.0.1"], CREATED);
+        members.converge().await;
+        members
+    }
+
+    /// The obstacle of blue after a sync in which a pod of green changes, which green imports.
+    async fn obstacle_of_blue(&self, clusters: &str) -> (String, String) {
+        pods(&self.green, "cart", &["10.1.0.2"]);
+        let function = self.serving(clusters, &[]).await;
+
+        let report = sync(&function).await;
+
+        let [obstacle] = part(&report, "blue").obstacles.as_slice() else {
+            panic!("{}", in_full(&report))
+        };
+        let web = sources([("blue", &["10.0.0.1:8080"])]);
+        for cluster in [&self.blue, &self.green] {
+            assert_eq!(imported(cluster, "web"), web, "{}", in_full(&report));
+        }
+        assert_eq!(self.fleet.addresses("shop", "web"), ["10.0.0.1"]);
+        assert_eq!(imported(&self.green, "cart"), sources([("green", &["10.1.0.2:8080"])]));
+        assert_eq!(self.fleet.addresses("shop", "cart"), ["10.1.0.2"]);
+        (obstacle.reason.to_string(), obstacle.detail.clone())
+    }
+}
+
+#[tokio::test]
+async fn cluster_without_an_id_or_a_clusterset_is_told_the_objects_to_apply() {
+    for property in [CLUSTER, CLUSTERSET] {
+        let members = Members::with_one_export_each().await;
+        assert!(members.blue.delete("clusterproperties", "", property));
+        let (reason, detail) = members.obstacle_of_blue("blue,green").await;
+        assert_eq!(reason, "NoIdentity");
+        let apply = format!("apply a ClusterProperty of the name {property} (about.k8s.io)");
+        assert!(detail.contains(&apply), "{detail}");
+        members.blue.cluster_property(CLUSTER, "blue");
+        members.blue.cluster_property(CLUSTERSET, super::CLUSTERSET);
+        members.converge().await;
+    }
+}
+
+#[tokio::test]
+async fn id_that_is_too_long_or_no_dns_label_is_told_with_its_form() {
+    let long = "b".repeat(64);
+    for (property, value, form) in [
+        (CLUSTER, long.as_str(), "one DNS label, or two with a dot, of at most 63 characters"),
+        (CLUSTER, "Blue", "one DNS label"),
+        (CLUSTER, "a.b.c", "one DNS label"),
+        (CLUSTERSET, "shop set", "1 to 128 letters, digits"),
+    ] {
+        let members = Members::with_one_export_each().await;
+        members.blue.cluster_property(property, value);
+        let (reason, detail) = members.obstacle_of_blue("blue,green").await;
+        assert_eq!(reason, "InvalidIdentity", "{value}");
+        let told = format!("the ClusterProperty {property} is {value:?}, and must be {form}");
+        assert!(detail.contains(&told), "{detail}");
+    }
+}
+
+#[tokio::test]
+async fn setting_and_property_that_disagree_are_told_with_both() {
+    let members = Members::with_one_export_each().await;
+    let blue = json!({ "cluster": "blue", "clusterId": "azure" });
+    let clusters = json!([blue, { "cluster": "green" }]).to_string();
+
+    let (reason, detail) = members.obstacle_of_blue(&clusters).await;
+
+    assert_eq!(reason, "IdentityDisagrees");
+    let told = format!("CLUSTERS says \"azure\", and the ClusterProperty {CLUSTER} says \"blue\"");
+    assert!(detail.starts_with(&told), "{detail}");
+}
+
+#[tokio::test]
+async fn changed_id_rewrites_the_instances_and_moves_the_records_without_a_gap() {
+    let members = Members::with_one_export_each().await;
+    let Members { blue, green, fleet, .. } = &members;
+    green.keep_ready("shop", "web");
+    blue.cluster_property(CLUSTER, "azure");
+    fleet.cloud_map.forget_calls();
+
+    let moved = sync(&members.function).await;
+
+    assert!(moved.ok, "{}", in_full(&moved));
+    let id = |place: &str, service: &str| fleet.cloud_map.find_service(place, service);
+    let [azure, former] = ["azure", "blue"].map(|it| id("clusterset.shop-set", it));
+    let calls: Vec<Call> = fleet.cloud_map.calls();
+    let last_written = calls.iter().rposition(|it| it.is_write() && it.service == azure);
+    let first_gone = calls.iter().position(|it| it.is_write() && it.service == former);
+    assert!(last_written.is_some() && last_written < first_gone, "{calls:#?}");
+    let of_web: Vec<&Call> =
+        calls.iter().filter(|it| it.is_write() && it.service == id("shop", "web")).collect();
+    assert!(of_web.iter().all(|it| it.operation == "RegisterInstance"), "{of_web:#?}");
+    members.converge().await;
+    let azure = sources([("azure", &["10.0.0.1:8080"])]);
+    for cluster in [blue, green] {
+        assert_eq!(imported(cluster, "web"), azure);
+    }
+    assert_eq!(fleet.values("shop", "web", "CLUSTER_ID"), ["azure"]);
+    assert_eq!(fleet.instances("clusterset.shop-set", "azure").len(), 2);
+    assert!(fleet.instances("clusterset.shop-set", "blue").is_empty());
+    assert_eq!(green.gaps(), [""; 0]);
+}

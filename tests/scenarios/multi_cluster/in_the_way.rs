@@ -1,0 +1,219 @@
+//! Objects, namespaces and refusals of the API server that stand in the way of an import. Other imports go on, and so do
+//! the annotated Services.
+
+use cloud_map_sync::report::Report;
+use serde_json::{Value, json};
+
+use super::{Members, exported, imported, in_full, part, pods, slices, sources, web, writes};
+use crate::run::sync;
+use crate::sandbox::kubernetes::{ClusterIp, Fault, FaultKind};
+
+const CREATED: &str = "2026-01-01T00:00:00Z";
+const SERVICES: &str = "/api/v1/namespaces/shop/services";
+const SLICES: &str = "/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices";
+
+/// The lines of green: names, reasons and sentences.
+fn lines(report: &Report) -> Vec<(&str, &str, &str)> {
+    let lines = part(report, "green").held_back.iter();
+    lines.map(|it| (&*it.service.name, &*it.reason, &*it.detail)).collect()
+}
+
+/// The changes of green that failed.
+fn failures(report: &Report) -> Vec<String> {
+    let changes = serde_json::to_value(&part(report, "green").changes).expect("JSON");
+    let failed = changes.as_array().into_iter().flatten().filter_map(|it| it["error"].as_str());
+    failed.map(str::to_owned).collect()
+}
+
+fn cart() -> ClusterIp {
+    ClusterIp::new("shop", "cart").port_of("TCP", "http", 80, 8080)
+}
+
+#[tokio::test]
+async fn foreign_import_or_service_in_the_way_is_untouched_and_others_go_on() {
+    let foreign = [
+        (
+            "services",
+            json!({
+                "apiVersion": "v1", "kind": "Service",
+                "metadata": {"namespace": "shop", "name": "derived-isrlchlhrq"},
+                "spec": {"type": "ClusterIP", "clusterIP": "10.96.7.7", "clusterIPs": ["10.96.7.7"], "ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack", "ports": [{"port": 80, "protocol": "TCP"}]},
+            }),
+        ),
+        (
+            "serviceimports",
+            json!({
+                "apiVersion": "multicluster.x-k8s.io/v1beta1", "kind": "ServiceImport",
+                "metadata": {"namespace": "shop", "name": "web"},
+                "spec": {"type": "Headless", "ports": []},
+            }),
+        ),
+    ];
+    for (kind, object) in foreign {
+        let members = Members::start().await;
+        let before = members.green.put(object);
+        exported(&members.blue, web(), &["10.0.0.1"], CREATED);
+        exported(&members.blue, cart(), &["10.0.0.2"], CREATED);
+
+        let report = sync(&members.function).await;
+        let again = sync(&members.function).await;
+
+        assert!(report.ok && again.ok, "{kind}: {}", in_full(&again));
+        assert_eq!(lines(&report), lines(&again));
+        let name = before["metadata"]["name"].as_str().expect("a name").to_owned();
+        let [(held, "ForeignObject", detail)] = lines(&report)[..] else {
+            panic!("{kind}: {}", in_full(&report))
+        };
+        assert_eq!(held, "web");
+        assert!(detail.contains(&format!("kubectl delete {kind}")), "{detail}");
+        let after = members.green.objects(kind, "shop");
+        assert_eq!(after.into_iter().find(|it| it["metadata"]["name"] == *name), Some(before));
+        assert_eq!(imported(&members.green, "cart"), sources([("blue", &["10.0.0.2:8080"])]));
+        assert_eq!(imported(&members.blue, "web"), sources([("blue", &["10.0.0.1:8080"])]));
+        members.green.delete(kind, "shop", &name);
+        members.converge().await;
+        assert_eq!(imported(&members.green, "web"), sources([("blue", &["10.0.0.1:8080"])]));
+    }
+}
+
+#[tokio::test]
+async fn foreign_slice_under_a_name_of_an_import_is_untouched_and_the_next_number_is_taken() {
+    let members = Members::start().await;
+    let name = "imported-isrlchlhrq-ac321fb1-1";
+    let before = members.green.put(json!({
+        "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
+        "metadata": {"namespace": "shop", "name": name},
+        "addressType": "IPv4", "endpoints": [{"addresses": ["10.9.9.9"]}], "ports": [],
+    }));
+    exported(&members.blue, web(), &["10.0.0.1"], CREATED);
+
+    members.converge().await;
+
+    let after = members.green.objects("endpointslices", "shop");
+    assert_eq!(after.into_iter().find(|it| it["metadata"]["name"] == name), Some(before));
+    let ours = &slices(&members.green, "web")[0];
+    assert_eq!(ours["metadata"]["name"], "imported-isrlchlhrq-ac321fb1-2");
+    assert_eq!(imported(&members.green, "web"), sources([("blue", &["10.0.0.1:8080"])]));
+}
+
+#[tokio::test]
+async fn namespace_that_is_absent_or_terminating_has_no_import_and_is_no_failure() {
+    let members = Members::start().await;
+    exported(&members.blue, web(), &["10.0.0.1"], CREATED);
+    members.green.terminate_namespace("shop");
+    members.converge().await;
+    assert_eq!(members.green.service_import("shop", "web"), None);
+
+    assert!(members.green.delete("namespaces", "", "shop"));
+    members.converge().await;
+    assert_eq!(members.green.service_import("shop", "web"), None);
+    assert_eq!(
+        members
+            .green
+            .objects("namespaces", "")
+            .iter()
+            .filter(|it| it["metadata"]["name"] == "shop")
+            .count(),
+        0
+    );
+
+    members.green.namespace("shop");
+    members.converge().await;
+    assert_eq!(imported(&members.green, "web"), sources([("blue", &["10.0.0.1:8080"])]));
+}
+
+impl Members {
+    /// `web` is imported and then gets another pod; `cart` is exported; an annotated Service has a pod.
+    async fn with_changes() -> Self {
+        let members = Self::start().await;
+        exported(&members.blue, web(), &["10.0.0.1"], CREATED);
+        members.converge().await;
+        pods(&members.blue, "web", &["10.0.0.1", "10.0.0.2"]);
+        exported(&members.blue, cart(), &["10.0.0.3"], CREATED);
+        members.fleet.web("mail", "prod", &["10.0.1.1"]);
+        members
+    }
+
+    fn assert_first_flow_is_unharmed(&self) {
+        assert_eq!(self.fleet.addresses("prod", "mail"), ["10.0.1.1"]);
+        assert_eq!(self.fleet.addresses("shop", "web"), ["10.0.0.1", "10.0.0.2"]);
+    }
+
+    async fn assert_reached(&self) {
+        self.converge().await;
+        let both = sources([("blue", &["10.0.0.1:8080", "10.0.0.2:8080"])]);
+        assert_eq!(imported(&self.green, "web"), both);
+        assert_eq!(imported(&self.green, "cart"), sources([("blue", &["10.0.0.3:8080"])]));
+    }
+}
+
+#[tokio::test]
+async fn object_that_changed_meanwhile_is_looked_at_again() {
+    let members = Members::with_changes().await;
+    members.green.fail(Fault::once(SLICES, FaultKind::Status(409)).of_method("PATCH"));
+    members.green.fail(Fault::once(SERVICES, FaultKind::Status(409)).of_method("POST"));
+
+    let report = sync(&members.function).await;
+
+    assert!(!report.ok, "a message about it would come back: {}", in_full(&report));
+    assert_eq!(failures(&report).len(), 2, "{}", in_full(&report));
+    members.assert_first_flow_is_unharmed();
+    assert!(imported(&members.green, "web")["blue"].contains("10.0.0.1:8080"));
+    members.assert_reached().await;
+}
+
+#[tokio::test]
+async fn refusal_of_a_policy_is_one_line_with_the_rule() {
+    let rule = "ValidatingAdmissionPolicy 'team' with binding 'team' denied request: Services have the label team";
+    let members = Members::with_changes().await;
+    members.green.fail(Fault::always(SERVICES, FaultKind::DeniedByPolicy(rule)).of_method("POST"));
+
+    let report = sync(&members.function).await;
+
+    let failures = failures(&report);
+    let [failure] = failures.as_slice() else { panic!("{}", in_full(&report)) };
+    assert!(failure.contains("422") && failure.contains(rule), "{failure}");
+    let import = members.green.service_import("shop", "cart").expect("an import without an IP");
+    assert_eq!(import["status"]["conditions"][0]["reason"], "Pending", "{import:#}");
+    assert_eq!(imported(&members.green, "web")["blue"].len(), 2, "other imports go on");
+    members.assert_first_flow_is_unharmed();
+    members.green.clear_faults();
+    members.assert_reached().await;
+}
+
+#[tokio::test]
+async fn verb_that_is_forbidden_is_one_line_with_the_right_and_the_command() {
+    let members = Members::with_changes().await;
+    members.green.fail(Fault::always(SLICES, FaultKind::Status(403)).of_method("PATCH"));
+
+    let report = sync(&members.function).await;
+
+    let failures = failures(&report);
+    let [failure] = failures.as_slice() else { panic!("{}", in_full(&report)) };
+    let right = "cannot patch endpointslices shop/imported-isrlchlhrq-ac321fb1-1 of the cluster: it is not allowed (403): kubectl apply -k deploy/multi-cluster";
+    assert!(failure.starts_with(right), "{failure}");
+    members.assert_first_flow_is_unharmed();
+    assert_eq!(imported(&members.green, "cart"), sources([("blue", &["10.0.0.3:8080"])]));
+    members.green.clear_faults();
+    members.assert_reached().await;
+}
+
+#[tokio::test]
+async fn api_server_that_limits_requests_is_waited_for() {
+    let members = Members::with_changes().await;
+    for (path, method) in [(SLICES, "PATCH"), (SERVICES, "POST")] {
+        members.green.fail(Fault::once(path, FaultKind::RetryAfter(1)).of_method(method));
+    }
+
+    let report = sync(&members.function).await;
+
+    assert!(report.ok, "{}", in_full(&report));
+    let refused: Vec<String> = writes(&members.green);
+    assert_eq!(refused.iter().filter(|it| it.ends_with(" 429")).count(), 2, "{refused:?}");
+    assert_eq!(
+        slices(&members.green, "cart")[0]["endpoints"][0]["addresses"][0],
+        Value::from("10.0.0.3")
+    );
+    members.assert_first_flow_is_unharmed();
+    members.assert_reached().await;
+}
