@@ -121,7 +121,12 @@ async fn carry_out_plan(
     }
     let judged = task.is_sync().then(|| Judged::of(basis, &plan)).flatten().map(Arc::new);
     let changes = std::mem::take(&mut plan.changes);
+    let is_creation = |change: &Change| change.stage() == Stage::CreateNamespace;
+    let creates_namespaces = changes.values().flatten().any(is_creation);
     let results = take_turns(task, basis, changes, judged.as_ref(), options).await;
+    if creates_namespaces {
+        task.registry().forget_namespaces();
+    }
     let refused = results.refused();
     plan.guard = results.guard.or(plan.guard);
     plan.add_held_back(results.held_back);

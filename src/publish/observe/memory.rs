@@ -59,6 +59,10 @@ impl Memory {
         self.known().namespaces = Some((now, namespaces.clone()));
     }
 
+    pub(super) fn forget_namespaces(&self) {
+        self.known().namespaces = None;
+    }
+
     /// The entry of a service.
     pub(super) fn service(&self, key: &ServiceKey) -> Option<CloudMapService> {
         self.known().services.get(&key.namespace)?.1.get(key).cloned()

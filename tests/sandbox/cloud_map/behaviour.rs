@@ -92,6 +92,11 @@ impl Quotas {
         self.0.insert(operation.to_owned(), (rate, burst));
         self
     }
+
+    /// The time that the rates alone force for so many calls of each operation, from full buckets on.
+    pub fn forced_time(&self, calls: &BTreeMap<String, usize>) -> Duration {
+        Buckets::default().forced_time(self, calls, Instant::now())
+    }
 }
 
 /// The token buckets that hold calls to the quotas.

@@ -7,6 +7,7 @@ use cloud_map_sync::function::Function;
 use super::{CLUSTERSET, in_full, writes};
 use crate::fleet::Fleet;
 use crate::run::sync;
+use crate::sandbox::clock::StandInClock;
 use crate::sandbox::kubernetes::{ClusterIp, Export, KubernetesServer, Pod};
 
 /// The members.
@@ -14,6 +15,7 @@ pub struct Many {
     pub fleet: Fleet,
     pub clusters: Vec<KubernetesServer>,
     pub function: Function,
+    clock: StandInClock,
     settings: Vec<(String, String)>,
 }
 
@@ -55,19 +57,25 @@ impl Many {
         let settings = own.iter().chain(settings);
         let settings: Vec<(String, String)> =
             settings.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        let function = Self::started(&fleet, &settings).await;
-        Self { fleet, clusters, function, settings }
+        // What a process remembers for a minute must not depend on the speed of the machine.
+        let clock = StandInClock::new();
+        let function = Self::started(&fleet, &clock, &settings).await;
+        Self { fleet, clusters, function, clock, settings }
     }
 
-    async fn started(fleet: &Fleet, settings: &[(String, String)]) -> Function {
+    async fn started(
+        fleet: &Fleet,
+        clock: &StandInClock,
+        settings: &[(String, String)],
+    ) -> Function {
         let settings: Vec<(&str, &str)> =
             settings.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-        fleet.function_with(&settings).await
+        fleet.function_with(&settings).await.with_clock(clock.clock())
     }
 
     /// Another process of the function.
     pub async fn new_function(&self) -> Function {
-        Self::started(&self.fleet, &self.settings).await
+        Self::started(&self.fleet, &self.clock, &self.settings).await
     }
 
     /// Puts a Service with pods at these addresses into a member, and exports it.

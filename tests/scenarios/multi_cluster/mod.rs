@@ -12,6 +12,7 @@ mod doctor;
 mod explain;
 mod exports;
 mod families;
+mod growth;
 mod guard;
 mod identities;
 mod imports_guard;

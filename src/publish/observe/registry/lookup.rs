@@ -34,6 +34,12 @@ impl SharedRegistry {
         self.namespaces.get_or_init(list).await.clone()
     }
 
+    /// The next invocation lists the namespaces: with those that are remembered it would read the services of new ones
+    /// once for each cluster.
+    pub fn forget_namespaces(&self) {
+        self.memory.forget_namespaces();
+    }
+
     /// Updates the namespaces of `registry` to those that exist now, and reads the services of new ones with their
     /// instances.
     pub(in crate::publish::observe) async fn look_for_namespaces(

@@ -1,0 +1,172 @@
+//! The cost of a clusterset against its formulas ([`figures`]), from which the documentation has the cost of a hundred
+//! members: a run of any of these worlds that begins to cost more, or grows faster, fails here.
+
+#[allow(
+    dead_code,
+    reason = "shared with the documentation and the benchmarks, which use other parts"
+)]
+pub mod figures;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::in_full;
+use super::many::Many;
+use crate::fleet::Fleet;
+use crate::queue::{batch, failures, message};
+use crate::run::sync;
+use crate::sandbox::ROLE_ARN;
+use crate::sandbox::cloud_map::Quotas;
+use crate::sandbox::function::invoke;
+use crate::sandbox::kubernetes::{ClusterIp, Pod};
+use crate::sandbox::sqs::queue::Queue;
+use figures::{Calls, Clusterset, OTHER_REQUESTS, forced};
+
+const NAMESPACES: [&str; 4] = ["one", "two", "three", "four"];
+
+/// A name has a second page of instances from eleven members on, and a member a second page of records from a hundred
+/// exports on.
+const WORLDS: [(usize, usize, usize); 5] =
+    [(2, 2, 1), (4, 2, 1), (8, 2, 1), (11, 2, 10), (2, 100, 1)];
+
+/// Each member exports the same Services, and all of them are in step.
+async fn in_step((members, exports, endpoints): (usize, usize, usize), queue: &str) -> World {
+    let fleet = Fleet::start().await;
+    let own = fleet.sandbox.queue("own");
+    own.allow(ROLE_ARN);
+    let url = own.url().to_owned();
+    let many = Many::on(fleet, members, &NAMESPACES, &[(queue, &url)]).await;
+    for namespace in [&many.fleet.http, &many.fleet.dns] {
+        many.fleet.cloud_map.remove_namespace(namespace);
+    }
+    let size = Clusterset { members, exports, endpoints, namespaces: exports.min(4) };
+    let world = World { many, queue: own, size };
+    for member in 0..members {
+        for export in 0..exports {
+            world.export(member, export);
+        }
+    }
+    let report = sync(&world.many.function).await;
+    assert!(report.ok, "{}", in_full(&report));
+    world.many.forget();
+    // It has nothing to hold, so messages need not look for instances, and knows the namespaces that the first one made.
+    let report = sync(&world.many.function).await;
+    assert!(report.ok, "{}", in_full(&report));
+    assert_eq!(world.many.cloud_map(), by_name(size.in_step()), "{size:?}");
+    world
+}
+
+struct World {
+    many: Many,
+    queue: Queue,
+    size: Clusterset,
+}
+
+impl World {
+    fn export(&self, member: usize, export: usize) {
+        let service = ClusterIp::new(NAMESPACES[export % 4], &format!("web-{export}"));
+        let pods: Vec<String> =
+            (0..self.size.endpoints).map(|pod| address(member, export, pod)).collect();
+        let pods: Vec<&str> = pods.iter().map(String::as_str).collect();
+        self.many.export(member, service.port_of("TCP", "http", 80, 8080), &pods);
+    }
+
+    /// Gives the first export of the first member another pod, and returns the calls of the message about it, with the
+    /// messages that the function sent.
+    async fn add_pod(&self) -> (BTreeMap<String, usize>, Vec<Value>) {
+        let pod = |number| {
+            let address = address(0, 0, number);
+            Pod::new(&format!("web-0-{address}"), &address)
+        };
+        let pods: Vec<Pod> = (0..=self.size.endpoints).map(pod).collect();
+        self.many.clusters[0].pods(NAMESPACES[0], "web-0", &pods);
+        let body = json!({ "cluster": "c0", "namespace": NAMESPACES[0], "service": "web-0" });
+        self.hand_over(&[body]).await
+    }
+
+    /// Hands messages to the function in one batch. Returns the calls, and the messages that it sent.
+    async fn hand_over(&self, bodies: &[Value]) -> (BTreeMap<String, usize>, Vec<Value>) {
+        self.many.forget();
+        let records = bodies.iter().enumerate().map(|(id, body)| message(&id.to_string(), body));
+        let answer = invoke(&self.many.function, &batch(&records.collect::<Vec<_>>())).await;
+        assert_eq!(failures(&answer), [""; 0], "{:?}", answer.report);
+        let sent = self.queue.take_all().into_iter();
+        let sent = sent.map(|message| serde_json::from_str(&message.body).expect("JSON"));
+        (self.many.cloud_map(), sent.collect())
+    }
+}
+
+fn address(member: usize, export: usize, pod: usize) -> String {
+    format!("10.{member}.{export}.{pod}")
+}
+
+fn by_name(calls: Calls) -> BTreeMap<String, usize> {
+    calls.into_iter().map(|(operation, count)| (operation.to_owned(), count)).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn converged_full_sync_costs_what_the_formula_says() {
+    for world in WORLDS {
+        let world = Box::pin(in_step(world, "QUEUE_URL")).await;
+        let (many, size) = (&world.many, world.size);
+        many.forget();
+
+        let report = sync(&many.new_function().await).await;
+
+        assert!(report.ok, "{}", in_full(&report));
+        assert_eq!(many.cloud_map(), by_name(size.in_step()), "{size:?}");
+        for member in 0..size.members {
+            let asked = many.asked(member);
+            assert_eq!(asked.len(), size.requests() + OTHER_REQUESTS, "{size:?} {asked:#?}");
+        }
+        assert_eq!(many.instances("clusterset.shop-set"), size.records());
+        assert_eq!(many.instances(NAMESPACES[0]), size.of_a_namespace(), "{size:?}");
+        let slices = NAMESPACES.map(|it| many.clusters[0].objects("endpointslices", it)).concat();
+        let label = "multicluster.kubernetes.io/service-name";
+        let of_imports = slices.iter().filter(|it| !it["metadata"]["labels"][label].is_null());
+        assert_eq!(of_imports.count(), size.slices());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn changed_pod_costs_what_the_formula_says_by_messages_or_not() {
+    for (world, setting) in [
+        (WORLDS[0], "QUEUE_URL"),
+        (WORLDS[2], "QUEUE_URL"),
+        (WORLDS[2], "FAN_OUT"),
+        (WORLDS[3], "QUEUE_URL"),
+    ] {
+        let world = Box::pin(in_step(world, setting)).await;
+        let size = world.size;
+
+        let (calls, messages) = world.add_pod().await;
+
+        assert_eq!(calls, by_name(size.changed_pod()), "{size:?}");
+        let others = if setting == "FAN_OUT" || size.members > 8 { size.members - 1 } else { 0 };
+        assert_eq!(messages.len(), others);
+        if let [first, rest @ ..] = messages.as_slice() {
+            for messages in [std::slice::from_ref(first), rest] {
+                let (calls, more) = world.hand_over(messages).await;
+                assert_eq!(calls, by_name(size.import_by_message()), "{size:?}");
+                assert_eq!(more, [Value::Null; 0]);
+            }
+        }
+        for importer in 1..size.members {
+            let asked = world.many.clusters[importer].objects("endpointslices", NAMESPACES[0]);
+            let new = address(0, 0, size.endpoints);
+            assert!(asked.iter().any(|it| it.to_string().contains(&new)), "c{importer}");
+        }
+    }
+}
+
+#[test]
+fn rates_of_the_formulas_are_those_of_an_account() {
+    let size = Clusterset { members: 100, exports: 100, endpoints: 10, namespaces: 4 };
+    for calls in [size.in_step(), size.first_sync()] {
+        let (seconds, _) = forced(&calls, 1.0);
+        let stand_in = Quotas::of_an_account().forced_time(&by_name(calls));
+        assert_eq!(Duration::from_secs_f64(seconds), stand_in);
+    }
+}
