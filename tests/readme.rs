@@ -1,6 +1,9 @@
 //! The pages for users follow the code: their tables are generated from it, and their transcripts are the output of
 //! the sandbox command and of the plugin. `UPDATE_README=1 cargo test --test readme -- --test-threads 1` writes them.
 
+#[path = "readme/growth.rs"]
+mod growth;
+
 use std::fmt::Write as _;
 #[cfg(feature = "cli")]
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -68,6 +71,12 @@ fn the_metrics_table_is_the_codes() {
         writeln!(table, "| `{name}` | {of} | {meaning} |").expect("a string");
     }
     check("docs/reference/metrics.md", "metrics", &table);
+}
+
+#[test]
+fn the_tables_of_growing_clustersets_are_those_of_the_formulas() {
+    check("docs/multi-cluster.md", "growth", &growth::cost());
+    check("docs/multi-cluster.md", "growth-ends", &growth::ends());
 }
 
 #[test]
