@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::plan::{NamespaceState, OWNER_LABEL, OwnerLabel, Present, ServiceImport};
+use super::plan::{NamespaceState, OWNER_LABEL, OwnerLabel, Present, ServiceImport, Slice};
 use super::read::{self, Unexpected};
 use crate::clusterset::id;
 use crate::kubernetes::objects::{Named, Resource};
@@ -16,14 +16,16 @@ const MANAGED_BY_US: &str = "endpointslice.kubernetes.io/managed-by=cloud-map-sy
 /// The label of a slice that names the import.
 const SERVICE_NAME: &str = "multicluster.kubernetes.io/service-name";
 
+type SliceOfImport = (ServiceRef, Result<Slice, Unexpected>);
+
 /// The objects of the imports of a cluster.
 #[derive(Clone, Debug, Default)]
 pub struct Objects {
     imports: BTreeMap<ServiceRef, Value>,
     /// The Services under the names of derived ones, by namespace and name.
     services: BTreeMap<(String, String), Value>,
-    /// The slices, by the import that their label names.
-    slices: BTreeMap<ServiceRef, Vec<Value>>,
+    /// The slices, by the import that their label names. They hold most of the memory of a run, so their JSON is not kept.
+    slices: BTreeMap<ServiceRef, Vec<Result<Slice, Unexpected>>>,
     namespaces: BTreeMap<String, NamespaceState>,
     /// Whether the installed CRD has `status.endpointSliceObjects`.
     pub declares_slice_objects: bool,
@@ -39,7 +41,8 @@ impl Objects {
         let (imports, services, slices, namespaces, declares) = tokio::try_join!(
             kubernetes.objects(Resource::ServiceImports, ""),
             kubernetes.objects(Resource::Services, &of_us),
-            kubernetes.objects(Resource::EndpointSlices, MANAGED_BY_US),
+            kubernetes
+                .objects_as(Resource::EndpointSlices, MANAGED_BY_US, |slice| slice_of(&slice)),
             kubernetes.objects(Resource::Namespaces, ""),
             kubernetes.declares_slice_objects(),
         )?;
@@ -75,7 +78,7 @@ impl Objects {
         objects.namespaces.extend(state.map(|state| (namespace.clone(), state)));
         objects.imports.extend(import.map(|it| (service.clone(), it)));
         objects.add_services(service_object);
-        objects.add_slices(slices);
+        objects.add_slices(slices.iter().map(slice_of));
         Ok(objects)
     }
 
@@ -87,11 +90,8 @@ impl Objects {
         self.services.extend(services);
     }
 
-    fn add_slices(&mut self, slices: impl IntoIterator<Item = Value>) {
-        for slice in slices {
-            let labels = &slice["metadata"]["labels"];
-            let name = labels[SERVICE_NAME].as_str().unwrap_or_default();
-            let import = ServiceRef::new(name_of(&slice).namespace, name);
+    fn add_slices(&mut self, slices: impl IntoIterator<Item = SliceOfImport>) {
+        for (import, slice) in slices {
             self.slices.entry(import).or_default().push(slice);
         }
     }
@@ -146,9 +146,15 @@ impl Objects {
             self.imports.get(service).map(read::import).transpose()?;
         let derived = self.services.get(&derived).map(read::service).transpose()?;
         let slices = self.slices.get(service).into_iter().flatten();
-        let slices = slices.map(read::slice).collect::<Result<Vec<_>, _>>()?;
+        let slices = slices.cloned().collect::<Result<Vec<_>, _>>()?;
         Ok(Present { import, derived, slices })
     }
+}
+
+/// A slice with the import that its label names.
+fn slice_of(slice: &Value) -> SliceOfImport {
+    let name = slice["metadata"]["labels"][SERVICE_NAME].as_str().unwrap_or_default();
+    (ServiceRef::new(name_of(slice).namespace, name), read::slice(slice))
 }
 
 fn name_of(object: &Value) -> ServiceRef {

@@ -26,7 +26,20 @@ impl Kubernetes {
     /// # Errors
     /// Returns an error if a page could not be read.
     pub async fn objects(&self, resource: Resource, labels: &str) -> Result<Vec<Value>, Error> {
-        self.list_objects(resource, &resource.path(), labels).await
+        self.objects_as(resource, labels, |it| it).await
+    }
+
+    /// The same, and of each object only this part is kept in memory.
+    ///
+    /// # Errors
+    /// As [`Self::objects`].
+    pub async fn objects_as<T>(
+        &self,
+        resource: Resource,
+        labels: &str,
+        part: impl Fn(Value) -> T,
+    ) -> Result<Vec<T>, Error> {
+        self.list_objects(resource, &resource.path(), labels, part).await
     }
 
     /// The same in one namespace.
@@ -39,20 +52,21 @@ impl Kubernetes {
         namespace: &str,
         labels: &str,
     ) -> Result<Vec<Value>, Error> {
-        self.list_objects(resource, &resource.path_in(namespace), labels).await
+        self.list_objects(resource, &resource.path_in(namespace), labels, |it| it).await
     }
 
-    async fn list_objects(
+    async fn list_objects<T>(
         &self,
         resource: Resource,
         path: &str,
         labels: &str,
-    ) -> Result<Vec<Value>, Error> {
+        part: impl Fn(Value) -> T,
+    ) -> Result<Vec<T>, Error> {
         let params = ListParams::default();
         let params = if labels.is_empty() { params } else { params.labels(labels) };
         let name = format!("the {}", resource.plural());
         let list = List { path, params, page: PER_PAGE, name: &name };
-        let listed = list_all(&self.client, &list, Some).await;
+        let listed = list_all(&self.client, &list, |object| Some(part(object))).await;
         listed.map_err(Error::of_multi_cluster)
     }
 
