@@ -47,6 +47,7 @@ const UNKNOWN_RATES: &str = "A new process does not know what is left of the acc
      used them up, some of its calls are throttled until it knows.";
 const IMPORTS_WAIT: &str = "The imports of a cluster are written in the same run as its exports are registered, and the \
      processor is shared.";
+const WRITTEN_AGAIN: &str = "Something differs in each run from what was written.";
 const START: &str = "The function reads the TLS roots, and its binary is many times the size. Lambda gives the start \
      more processor than an invocation, so the roots and the clients' configuration are read there.";
 const SIZE: &str = "The clients of AWS and of Kubernetes are most of it.";
@@ -90,10 +91,10 @@ pub fn aims(report: &Report) -> Vec<Aim> {
     }
     aims.extend(memory(report));
     aims.extend(across_clusters(report));
-    let ratio = report.start.function.0 / report.start.bare.0;
     let zip = f64::from(report.binary.zipped) / 1e6;
     let what = "Start, of that of a function that does nothing";
-    aims.push(Aim::new(what, 2.0, ratio, " x", START));
+    let ratio = report.start.as_ref().map(|start| start.function.0 / start.bare.0);
+    aims.extend(ratio.map(|ratio| Aim::new(what, 2.0, ratio, " x", START)));
     aims.push(Aim::new("The binary, zipped", 6.0, zip, " MB", SIZE));
     aims
 }
@@ -142,14 +143,20 @@ fn across_clusters(report: &Report) -> Vec<Aim> {
         let what = format!("{world} under quotas, first sync: every import has its endpoints");
         aims.extend(ready.map(|ready| Aim::new(&what, 20.0, ready, " s", IMPORTS_WAIT)));
         let row = table.row("first sync");
-        let world = format!("{world} under quotas");
-        aims.extend(row.into_iter().flat_map(|row| under_quotas(&world, row, ONE_AFTER_ANOTHER)));
+        aims.extend(row.into_iter().flat_map(|row| under_quotas(world, row, ONE_AFTER_ANOTHER)));
     }
     if let Some(row) = report.table(clustersets::FREE).and_then(|it| it.row("in step, cold")) {
         let what = format!("Calls of {world} in step, cold");
         aims.push(Aim::new(&what, 117.0, count(row.number_of_calls()), "", MANY_CALLS));
         let what = format!("Peak memory of {world}, in step, cold");
         aims.push(Aim::new(&what, 64.0, row.used.peak_memory, " MB", IN_STEP_MEMORY));
+    }
+    let imports = report.table(clustersets::FREE).and_then(|it| it.imports.as_ref());
+    if let Some(imports) = imports {
+        let what = format!("Requests to each cluster of {world} in step, cold");
+        aims.push(Aim::new(&what, 12.0, count(imports.requests), "", MANY_CALLS));
+        let what = format!("Writes in all clusters of {world} in step, cold");
+        aims.push(Aim::new(&what, 0.0, count(imports.writes), "", WRITTEN_AGAIN));
     }
     for (name, world) in [("2", clustersets::TWO), ("8", clustersets::EIGHT)] {
         let events = report.table(world).and_then(|table| table.events.as_ref());

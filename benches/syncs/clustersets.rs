@@ -16,14 +16,17 @@ use crate::table::{Events, Imports, Table};
 
 /// How many pods change, one message after the other.
 const EVENTS: usize = 40;
+/// After this time a first sync has been cut short.
+const LONGEST: Duration = Duration::from_mins(20);
 const NAMESPACES: [&str; 4] = ["one", "two", "three", "four"];
 
 /// One world.
 pub struct World {
     /// What it is called.
     pub name: &'static str,
-    clusters: usize,
-    exports: usize,
+    pub clusters: usize,
+    /// Of each of them.
+    pub exports: usize,
     quotas: bool,
     /// Whether full syncs are measured, or single changes.
     is_about_syncs: bool,
@@ -46,6 +49,18 @@ pub const WORLDS: &[World] = &[
     World { name: TWO, clusters: 2, exports: 20, quotas: false, is_about_syncs: false },
     World { name: EIGHT, clusters: 8, exports: 20, quotas: false, is_about_syncs: false },
 ];
+
+/// The worlds that show how the cost grows.
+pub const GROWING: &[World] = &[
+    growing(4, "4 clusters x the same 100 exports x 10, no quotas"),
+    growing(8, "8 clusters x the same 100 exports x 10, no quotas"),
+    growing(16, "16 clusters x the same 100 exports x 10, no quotas"),
+    growing(32, "32 clusters x the same 100 exports x 10, no quotas"),
+];
+
+const fn growing(clusters: usize, name: &'static str) -> World {
+    World { name, clusters, exports: 100, quotas: false, is_about_syncs: true }
+}
 
 /// A world that has begun.
 struct Begun {
@@ -79,7 +94,9 @@ impl World {
         begun.clusters.iter().for_each(KubernetesServer::forget_requests);
         let in_step = full_sync(self.quotas, "in step, cold", &mut cold, &begun.cloud_map).await;
         let requests = begun.clusters.iter().map(|it| it.requests().len()).max();
-        let imports = Imports { ready, requests: requests.unwrap_or_default() };
+        let all = begun.clusters.iter().flat_map(KubernetesServer::requests);
+        let writes = all.filter(|request| request.method != "GET").count();
+        let imports = Imports { ready, requests: requests.unwrap_or_default(), writes };
         let rows = vec![first, warm, in_step];
         Table { name, rows, events: None, imports: Some(imports) }
     }
@@ -131,6 +148,7 @@ impl World {
             ready.count() == self.exports && imported(&all("endpointslices")).count() == endpoints
         };
         while !clusters.iter().all(is_ready) {
+            assert!(start.elapsed() < LONGEST, "imports of {} are not ready", self.name);
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
         start.elapsed()

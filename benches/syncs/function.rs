@@ -43,7 +43,8 @@ impl Binary {
         }
         let here = Path::new(env!("CARGO_MANIFEST_DIR"));
         cargo_build(here, &["--no-default-features", "--bin", "cloud-map-sync"])?;
-        Self::at(here.join("target/release/cloud-map-sync"))
+        let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
+        Self::at(here.join(target).join("release/cloud-map-sync"))
     }
 
     /// Builds the function that does nothing.

@@ -7,6 +7,7 @@ use crate::aims::{self, Aim, REFERENCE};
 use crate::deciding::Deciding;
 use crate::external_dns::ExternalDns;
 use crate::function::Binary;
+use crate::growth::Growth;
 use crate::start::Start;
 use crate::table::Table;
 
@@ -18,8 +19,8 @@ pub struct Report {
     pub external_dns: Option<ExternalDns>,
     /// By world.
     pub tables: Vec<Table>,
-    /// How long it takes to come up.
-    pub start: Start,
+    /// How long it takes to come up, if that was measured.
+    pub start: Option<Start>,
 }
 
 impl Report {
@@ -43,12 +44,16 @@ impl Report {
         for table in &self.tables {
             write!(text, "\n{table}").expect("text takes all");
         }
+        if let Some(growth) = Growth::of(self) {
+            write!(text, "\n{growth}").expect("text takes all");
+        }
         text += &self.start_and_size();
         text += &deciding();
         std::fs::write(path, text)
     }
 
-    fn aims(&self) -> String {
+    /// The aims of what was measured.
+    pub fn aims(&self) -> String {
         let aims = aims::aims(self);
         let rows: Vec<String> = aims.iter().map(Aim::to_string).collect();
         let mut shortfalls: Vec<String> = aims.iter().filter_map(Aim::shortfall).collect();
@@ -75,7 +80,9 @@ impl Report {
     fn start_and_size(&self) -> String {
         let mb = |bytes: u32| f64::from(bytes) / 1e6;
         let (size, zipped) = (mb(self.binary.size), mb(self.binary.zipped));
-        let Start { function: (middle, least), bare: (bare, least_bare) } = self.start;
+        let Some(Start { function: (middle, least), bare: (bare, least_bare) }) = self.start else {
+            return String::new();
+        };
         format!(
             "\n## Start and size\n\n\
              - From exec to the first poll for work: {middle:.1} ms, of a function that does nothing {bare:.1} ms (the \

@@ -57,7 +57,7 @@ pub async fn full_sync(
         name,
         took,
         calls: cloud_map.counts(),
-        throttled: cloud_map.refused(),
+        throttled: cloud_map.throttled(),
         forced: quotas.then(|| cloud_map.forced_time()),
         used: Used { processor_time, peak_memory },
     }

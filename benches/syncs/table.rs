@@ -52,6 +52,8 @@ pub struct Imports {
     pub ready: Duration,
     /// The requests to a cluster in step, cold: the most that one of them got.
     pub requests: usize,
+    /// Those of them that write, to all clusters.
+    pub writes: usize,
 }
 
 impl Table {
@@ -116,11 +118,11 @@ impl fmt::Display for Table {
         for row in &self.rows {
             writeln!(f, "{row}")?;
         }
-        if let Some(Imports { ready, requests }) = &self.imports {
+        if let Some(Imports { ready, requests, writes }) = &self.imports {
             writeln!(
                 f,
                 "\nEvery import was Ready with all its endpoints after {:.1} s of the first sync; requests to a \
-                 cluster in step, cold: {requests}.",
+                 cluster in step, cold: {requests}, writes to all: {writes}.",
                 ready.as_secs_f64()
             )?;
         }
