@@ -1,6 +1,8 @@
 //! `report --html`: one self-contained page without a script, about the move of services from ECS to EKS. It shows the
-//! answers of `status` and `plan`, and with an earlier status the changes since then.
+//! answers of `status` and `plan`, the exports and imports of members of clustersets among them, and with an earlier status
+//! the changes since then.
 
+mod clusterset;
 mod page;
 mod row;
 #[cfg(test)]

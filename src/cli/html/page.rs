@@ -3,6 +3,7 @@
 
 use std::fmt::{self, Display, Formatter};
 
+use super::clusterset::Members;
 use super::row::{Bar, Row, parts};
 use crate::actions::status::{ServiceStatus, Split, Status};
 use crate::model::Timestamp;
@@ -50,6 +51,7 @@ impl Display for Page<'_> {
         self.write_services(f)?;
         self.write_held_back(f)?;
         self.write_changes(f)?;
+        write!(f, "{}", Members(self.plan))?;
         writeln!(f, "<footer>Made by <code>kubectl cloudmap report --html</code>.</footer>")?;
         writeln!(f, "</main>\n</body>\n</html>")
     }
@@ -70,7 +72,7 @@ impl Page<'_> {
         let (kubernetes, ecs) = (sum.ours + sum.other_clusters, sum.ecs);
         let moved = (kubernetes * 100).checked_div(kubernetes + ecs);
         let moved = moved.map_or("–".to_owned(), |share| format!("{share} %"));
-        let held_back = self.all_held_back().count();
+        let held_back = self.all_held_back().count() + Members(self.plan).held_back();
         for (number, label) in [
             (moved, "of the EKS and ECS instances run on EKS"),
             (self.all().count().to_string(), "Cloud Map services"),

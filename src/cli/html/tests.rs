@@ -81,6 +81,60 @@ fn the_page_loads_nothing_and_escapes_texts_from_outside() {
 }
 
 #[test]
+fn members_of_a_clusterset_show_their_exports_imports_and_conflicts() {
+    let name = json!({"namespace": "shop", "name": "web"});
+    let cluster = json!({
+        "cluster": BLUE, "counts": {"imported": 2}, "services": [],
+        "multiCluster": {
+            "clusterId": "blue", "clusterset": "shop-set", "exports": 1, "imports": 2,
+            "exportChanges": [{"change": "+ export     shop/web", "result": "planned"}],
+            "changes": [
+                {"change": "+ import     shop/<api>  ClusterSetIP", "result": "planned"},
+                {"change": "~ slice      shop/imported-x  2 in 1 out", "result": "planned"},
+            ],
+            "heldBack": [{"service": name, "reason": "ForeignObject", "detail": "it is not ours"}],
+            "conflicts": [{"service": name, "reason": "PortConflict", "detail": "the ports differ"}],
+        },
+    });
+    let plan = json!({
+        "mode": "plan", "whole": true, "ok": true, "counts": {"imported": 2}, "clusters": [cluster],
+    });
+    let plan: Report = serde_json::from_value(plan).expect("a plan");
+
+    let page = page(&status(Vec::new()), None, &plan);
+
+    for part in [
+        "<b>1</b><span>held back</span>",
+        "cluster/blue<br>clusterset shop-set, member blue: 1 export, 2 imports</th>",
+        "<td><code>+ export     shop/web</code></td>",
+        "<td><code>+ import     shop/&lt;api&gt;  ClusterSetIP</code></td>",
+        "<td><code>~ slice      shop/imported-x  2 in 1 out</code></td>",
+        "<code class=\"bad\">! held back  shop/web (ForeignObject): it is not ours</code>",
+        "<code class=\"bad\">! Conflict   shop/web (PortConflict): the ports differ</code>",
+    ] {
+        assert!(page.contains(part), "{part}\n{page}");
+    }
+    assert!(!page.contains("Nothing to do."), "{page}");
+}
+
+#[test]
+fn member_in_step_has_nothing_to_do_and_other_clusters_have_no_such_section() {
+    let with = |multi_cluster: &Value| {
+        let mut cluster = json!({"cluster": BLUE, "counts": {}, "services": []});
+        if !multi_cluster.is_null() {
+            cluster["multiCluster"] = multi_cluster.clone();
+        }
+        let plan =
+            json!({"mode": "plan", "whole": true, "ok": true, "counts": {}, "clusters": [cluster]});
+        let plan = serde_json::from_value(plan).expect("a plan");
+        page(&status(Vec::new()), None, &plan)
+    };
+    let member = with(&json!({"clusterId": "blue", "clusterset": "shop-set"}));
+    assert!(member.contains("<td class=\"good\">Nothing to do.</td>"), "{member}");
+    assert!(!with(&Value::Null).contains("Services across clusters"));
+}
+
+#[test]
 fn each_service_has_its_changes_since_the_earlier_status() {
     let before = status(vec![
         service("web", vec![share(ShareOf::Ecs, 4)]),
