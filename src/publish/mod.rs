@@ -29,7 +29,7 @@ use futures_util::{StreamExt, stream};
 use tokio::time::{Instant, timeout_at};
 
 use crate::cloud_map::Urgency;
-use crate::model::{Notice, Selection, ServiceRef, Timestamp};
+use crate::model::{CloudMapService, Notice, Selection, ServiceKey, ServiceRef, Timestamp};
 use crate::report::{ClusterReport, Mode};
 use crate::time::Deadline;
 use observe::World;
@@ -76,6 +76,8 @@ pub struct Published {
     pub held_back: Vec<HeldBack>,
     /// The instances that the plan removes.
     pub leaving: Leaving,
+    /// The Cloud Map services that were created.
+    pub created: BTreeMap<ServiceKey, CloudMapService>,
 }
 
 /// Makes Cloud Map match the claims of the selected Services of a cluster, or plans it. Also returns the claims of the
@@ -117,7 +119,8 @@ async fn carry_out_plan(
     let leaving = plan.leaving();
     if options.mode != Mode::Sync {
         let held_back = plan.held_back.clone();
-        return Published { report: report::of_plan(cluster, plan), held_back, leaving };
+        let (report, created) = (report::of_plan(cluster, plan), BTreeMap::new());
+        return Published { report, held_back, leaving, created };
     }
     let judged = task.is_sync().then(|| Judged::of(basis, &plan)).flatten().map(Arc::new);
     let changes = std::mem::take(&mut plan.changes);
@@ -132,7 +135,7 @@ async fn carry_out_plan(
     plan.add_held_back(results.held_back);
     let held_back = plan.held_back.iter().cloned().chain(refused).collect();
     let report = report::of_results(cluster, plan, results.applied);
-    Published { report, held_back, leaving }
+    Published { report, held_back, leaving, created: results.created }
 }
 
 /// Takes turns side by side. The failure of one Service stops no other, and near the deadline nothing new begins.

@@ -72,7 +72,10 @@ impl Told {
         let mut overlays = Overlays::default();
         for (index, told) in self.0 {
             let desired = match told.await {
-                Ok(Early::Sure(desired)) => desired,
+                Ok(Early::Sure { exports, has_cluster_record }) => {
+                    overlays.recorded.extend(has_cluster_record.then_some(index));
+                    exports
+                }
                 Ok(Early::Unsure) => return None,
                 Ok(Early::Nothing) => {
                     overlays.left.insert(index);

@@ -65,7 +65,11 @@ impl Exported {
 /// What other clusters may import before the exports are published: they need not wait for Cloud Map's operations.
 pub enum Early {
     /// The exports as they were read: the guard has nothing to decide.
-    Sure(Desired),
+    Sure {
+        exports: Desired,
+        /// Whether the cluster has its own record in Cloud Map. `false` if it was not read.
+        has_cluster_record: bool,
+    },
     /// The guard may hold a loss, in the imports as in Cloud Map: its decision is in the report.
     Unsure,
     /// Nothing may be imported into the cluster either, since it belongs to AWS's controller.
@@ -96,7 +100,7 @@ pub async fn publish(
     let read = timeout_at(options.deadline.stop(), read).await;
     let (observed, records) = read.map_err(|_| observe::Error::Deadline)??;
     let Some(records) = records else {
-        offer(early, Early::Sure(Desired::default()));
+        offer(early, Early::Sure { exports: Desired::default(), has_cluster_record: false });
         return Ok(Ok(Exported::none(world, &observed)));
     };
     let finalized = Finalized::of(&observed.observation.desired);
@@ -113,14 +117,15 @@ pub async fn publish(
         Err(refused) => return Ok(Err(refused)),
     };
     let plan = plan(observed.basis());
-    // A member without a record imports only once it has one: else its next run would find imports in a Cloud Map that
-    // does not know it.
+    // A member imports only once it has a record: else its next run would find imports in a Cloud Map that does not know
+    // it. So a new one gets that first, and its imports need not wait for the registrations.
+    let introduced = kept.introduce(selection, options).await;
     let is_known = kept.has_cluster_record();
     offer(early, if is_known { Early::of(&observed, &plan) } else { Early::Unsure });
     let ended = kept.ended(&observed, &plan, selection);
     let taken_away = kept.take_away(&ended, options).await;
     let task = Task::Sync(world);
-    let Published { report, held_back, leaving } =
+    let Published { report, held_back, leaving, .. } =
         carry_out_plan(&task, observed.basis(), plan, options).await;
     world.note_what_is_held(observed.basis(), report.guard.is_some());
     let outcomes = outcome::before_records(&observed, selection, &report, &held_back);
@@ -128,7 +133,7 @@ pub async fn publish(
     let written = kept.write(observation, outcomes, (selection, options)).await;
     let Written { report: records, outcomes, has_cluster_record } = written;
     let is_held = report.guard.as_ref().is_some_and(|guard| guard.state.holds());
-    let mut report = report.with(taken_away).with(records);
+    let mut report = report.with(introduced).with(taken_away).with(records);
     if !former.services.is_empty() && has_cluster_record && !is_held && report.is_complete() {
         report = report.with(former::take_away(world, &former, options).await);
     }
@@ -185,6 +190,7 @@ impl Early {
             return Self::Unsure;
         }
         let observation = &observed.observation;
-        Self::Sure(allowed(observation.desired.clone(), observation, &plan.held_back))
+        let exports = allowed(observation.desired.clone(), observation, &plan.held_back);
+        Self::Sure { exports, has_cluster_record: true }
     }
 }

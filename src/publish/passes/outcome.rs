@@ -1,8 +1,9 @@
 //! The outcomes of a call, of a change and of a plan.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::model::ServiceRef;
+use crate::model::{CloudMapService, ServiceKey, ServiceRef};
 use crate::publish::plan::{Change, GuardStatus, HeldBack, Reason};
 use crate::report::ChangeResult;
 
@@ -67,6 +68,8 @@ pub struct Results {
     pub held_back: Vec<HeldBack>,
     /// The guard's verdict between the passes, if it holds a loss then.
     pub guard: Option<Arc<GuardStatus>>,
+    /// The Cloud Map services that were created, as they are then.
+    pub created: BTreeMap<ServiceKey, CloudMapService>,
 }
 
 impl Results {
@@ -88,5 +91,6 @@ impl Results {
         self.applied.extend(other.applied);
         self.held_back.extend(other.held_back);
         self.guard = self.guard.take().or(other.guard);
+        self.created.extend(other.created);
     }
 }

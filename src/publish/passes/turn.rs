@@ -132,6 +132,7 @@ impl<'a> Turn<'a> {
                     let name = service.name.as_str();
                     let mut created = CloudMapService::created(arn, name, service.kind);
                     created.custom_health = service.custom_health;
+                    self.record.results.created.insert(place.key.clone(), created.clone());
                     self.observation.registry.services.insert(place.key.clone(), created);
                     self.created.insert(place.key.clone());
                 }

@@ -6,6 +6,7 @@ mod write;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Refused;
+use super::outcome::failures;
 use crate::clusterset::id::CLUSTER_RECORD;
 use crate::clusterset::record::{self, ClusterRecord, Record};
 use crate::model::attributes::SIGHTING;
@@ -16,7 +17,7 @@ use crate::model::{
 use crate::publish::observe::World;
 use crate::publish::plan::{Basis, Holders, Observation, Observed, Plan, Records, no_service};
 use crate::publish::{Options, Published, Task, carry_out};
-use crate::report::ClusterReport;
+use crate::report::{ClusterReport, Mode};
 
 pub(super) use write::Written;
 
@@ -81,6 +82,29 @@ impl<'w> Kept<'w> {
 
     fn has_record(&self, id: &str) -> bool {
         self.observation.registry.instance(&self.key, id).is_some()
+    }
+
+    /// Writes the record of a new member before anything else of it.
+    pub(super) async fn introduce(
+        &mut self,
+        selection: &Selection,
+        options: Options,
+    ) -> ClusterReport {
+        let record = self.cluster_record(selection, options.now);
+        let is_new = options.mode == Mode::Sync && !self.has_cluster_record();
+        let Some(record) = record.filter(|_| is_new) else { return ClusterReport::default() };
+        let wanted = (CLUSTER_RECORD.to_owned(), (no_service(), record.clone()));
+        let records = self.records(BTreeMap::from([wanted]), BTreeSet::new());
+        let mut published = self.apply(&records, options).await;
+        let services = &mut self.observation.registry.services;
+        services.append(&mut published.created);
+        if !failures(&published).contains_key(CLUSTER_RECORD)
+            && let Some(service) = services.get_mut(&self.key)
+        {
+            let instances = service.instances.get_or_insert_default();
+            instances.insert(CLUSTER_RECORD.to_owned(), record);
+        }
+        published.report
     }
 
     /// The Services with a record that are not exported any more. A Service of which the guard holds instances is
