@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::{Members, condition, exported, imported, pods, slices, sources, web};
 use crate::run::sync;
-use crate::sandbox::cloud_map::{Behaviour, RecordType, ServiceKind};
+use crate::sandbox::cloud_map::{Behaviour, Fault, FaultKind, RecordType, ServiceKind};
 use crate::sandbox::kubernetes::ClusterIp;
 
 const CREATED: &str = "2026-01-01T00:00:00Z";
@@ -100,6 +100,42 @@ async fn service_scaled_to_zero_keeps_its_import_and_ip_and_one_unexported_loses
     assert_eq!(records.keys().collect::<Vec<_>>(), ["cluster"]);
 }
 
+impl Members {
+    /// A full sync imports `web` of `blue` at these endpoints, and `new`, into both clusters, and then is not over.
+    async fn are_imported_before_the_run_ends(&self, of_web: &[&str]) {
+        let are_imported = async {
+            let web = sources([("blue", of_web)]);
+            let has =
+                |cluster| imported(cluster, "web") == web && !imported(cluster, "new").is_empty();
+            while !has(&self.blue) || !has(&self.green) {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        let sync = json!({ "action": "sync" });
+        tokio::select! {
+            () = are_imported => {}
+            answer = self.function.invoke(&sync, Deadline::after(Duration::from_mins(1))) => {
+                panic!("the run is over and they are not imported: {answer:?}")
+            }
+        }
+    }
+}
+
+/// Of the first sync only the records of the members are awaited.
+#[tokio::test]
+async fn imports_of_new_members_do_not_wait_for_their_registrations() {
+    let members = Members::start().await;
+    exported(&members.blue, web(), &["10.0.0.1"], CREATED);
+    let new = ClusterIp::new("shop", "new").port("http", 8080);
+    exported(&members.green, new, &["10.1.0.1"], CREATED);
+    let late = FaultKind::Late(Duration::from_hours(1));
+    members.fleet.cloud_map.inject(Fault::on("RegisterInstance", late).after(2).times(10));
+
+    members.are_imported_before_the_run_ends(&["10.0.0.1:8080"]).await;
+
+    assert_eq!(condition(&members.blue, "web", "Ready"), "none");
+}
+
 /// Cloud Map's operations may take minutes where an account's rates are used up.
 #[tokio::test]
 async fn imports_of_served_clusters_do_not_wait_for_the_operations_of_cloud_map() {
@@ -112,20 +148,7 @@ async fn imports_of_served_clusters_do_not_wait_for_the_operations_of_cloud_map(
     let new = ClusterIp::new("shop", "new").port("http", 8080);
     exported(&members.green, new, &["10.1.0.1"], CREATED);
 
-    let are_imported = async {
-        let web = sources([("blue", &["10.0.0.2:8080"])]);
-        let has = |cluster| imported(cluster, "web") == web && !imported(cluster, "new").is_empty();
-        while !has(&members.blue) || !has(&members.green) {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
-    let sync = json!({ "action": "sync" });
-    tokio::select! {
-        () = are_imported => {}
-        answer = members.function.invoke(&sync, Deadline::after(Duration::from_mins(1))) => {
-            panic!("the run is over and they are not imported: {answer:?}")
-        }
-    }
+    members.are_imported_before_the_run_ends(&["10.0.0.2:8080"]).await;
 
     assert_eq!(members.fleet.addresses("shop", "web"), ["10.0.0.1"]);
     assert_eq!(condition(&members.green, "new", "Ready"), "none");
