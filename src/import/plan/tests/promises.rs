@@ -87,7 +87,9 @@ fn assert_settled(step: &Step) {
         // What garbage collection leaves is deleted by the next sync.
         let leftovers = step.world.plan(&cluster);
         cluster.carry_out("web", &leftovers, |_| {});
-        assert!(slices(&cluster).is_empty());
+        // A slice without its label waits until all clusters were read: it may be of any.
+        let may_wait = !step.world.sources.are_whole();
+        assert!(slices(&cluster).iter().all(|slice| may_wait && slice.source().is_none()));
     }
     let again = step.world.plan(&cluster);
     assert_eq!(again.changes, []);
