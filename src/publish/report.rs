@@ -38,11 +38,8 @@ pub fn of_results(cluster: &str, plan: Plan, applied: Vec<Applied>) -> ClusterRe
     for applied in applied {
         let place = applied.change.place().clone();
         let service = at(&mut services, &place);
-        if let Err(line) = add(applied, service)
-            && !held_back.contains(&line)
-        {
-            held_back.push(line);
-        }
+        let line = add(applied, service).filter(|line| !held_back.contains(line));
+        held_back.extend(line);
     }
     let (placed, unplaced): (Vec<_>, Vec<_>) =
         held_back.into_iter().partition(|held_back| held_back.place.is_some());
@@ -67,11 +64,8 @@ pub fn of_results(cluster: &str, plan: Plan, applied: Vec<Applied>) -> ClusterRe
     report
 }
 
-/// Adds the outcome of a change to its Cloud Map service.
-///
-/// # Errors
-/// Returns the line of a change that is held back.
-fn add(applied: Applied, report: &mut ServiceReport) -> Result<(), HeldBack> {
+/// Adds the outcome of a change to its Cloud Map service. Returns the line of one that is held back.
+fn add(applied: Applied, report: &mut ServiceReport) -> Option<HeldBack> {
     let Applied { service, change, outcome } = applied;
     match outcome.into_result() {
         Ok(result) => {
@@ -82,7 +76,7 @@ fn add(applied: Applied, report: &mut ServiceReport) -> Result<(), HeldBack> {
                 detail: change.detail(),
                 result,
             });
-            Ok(())
+            None
         }
         Err(reason) => {
             if let (Change::Register { instance, .. }, Reason::InvalidInput(_)) = (&change, &reason)
@@ -90,7 +84,7 @@ fn add(applied: Applied, report: &mut ServiceReport) -> Result<(), HeldBack> {
                 let instance = Some(instance.clone());
                 report.refused.push(Refused { service: service.clone(), instance });
             }
-            Err(held(service, &change, reason))
+            Some(held(service, &change, reason))
         }
     }
 }
