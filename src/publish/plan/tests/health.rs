@@ -144,7 +144,7 @@ fn the_health_of_others_is_never_reported() {
     ");
 }
 
-/// The pod is found by the instance of the Service that shares the name, whose health somebody else reports.
+/// The pod is found by the instance of the Service that shares the name, whose health another writer reports.
 #[test]
 fn surplus_does_not_wait_for_the_health_that_others_report() {
     let pod = || Endpoint { pod: None, ..pod("", "10.0.0.1") };
