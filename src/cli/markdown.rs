@@ -26,13 +26,14 @@ impl Display for Page<'_> {
 }
 
 fn write_cluster(f: &mut Formatter<'_>, cluster: &ClusterReport) -> fmt::Result {
+    let clusterset = cluster.multi_cluster.as_ref();
     if let Some(error) = &cluster.error {
-        return writeln!(f, "Not read, so nothing was changed: {}\n", Cell(error));
+        writeln!(f, "Not read, so nothing was changed in Cloud Map: {}\n", Cell(error))?;
+        return clusterset.map_or(Ok(()), |it| write_multi_cluster(f, it));
     }
     let quiet = |service: &ServiceReport| {
         service.changes.is_empty() && service.held_back.is_empty() && service.unreadable.is_none()
     };
-    let clusterset = cluster.multi_cluster.as_ref();
     if !cluster.held_back.is_empty() || !cluster.services.iter().all(quiet) {
         writeln!(f, "{HEADINGS}")?;
         cluster.services.iter().try_for_each(|service| write_service(f, service))?;

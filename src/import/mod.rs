@@ -89,15 +89,11 @@ impl Importing<'_> {
     /// Makes the selected imports what the exports of all members say.
     pub async fn run(&self, members: &Members<'_>, selection: &Selection) -> Imported {
         let is_unfamiliar = self.exports
+            && !members.is_unread()
             && !members.has_record_of(&self.member.cluster)
             && !members.has_record_under_any_id(self.arn)
             && self.objects.has_imports(self.owner);
-        let names: BTreeSet<ServiceRef> = if self.takes_over {
-            self.objects.of_aws(self.owner).cloned().collect()
-        } else {
-            let all = members.names().into_iter().chain(self.objects.names(self.owner));
-            all.filter(|name| selection.contains(name)).collect()
-        };
+        let names = self.names(members, selection);
         let sighting = members.sighting_of(&self.member.cluster);
         let judgement = self.judge(members, &names, is_unfamiliar);
         let status = judgement.status.clone().map(Arc::new);
@@ -119,6 +115,20 @@ impl Importing<'_> {
             && imported.made.iter().all(|made| made.outcome == Outcome::Applied);
         let note = judgement.note(&self.guard, sighting.as_ref(), is_complete);
         Imported { guard: status.clone(), note: note.filter(|_| self.writes), ..imported }
+    }
+
+    /// The names to import or to end. While Cloud Map cannot be read, an import ends by no read: perhaps another member
+    /// exports the name.
+    fn names(&self, members: &Members<'_>, selection: &Selection) -> BTreeSet<ServiceRef> {
+        if self.takes_over {
+            return self.objects.of_aws(self.owner).cloned().collect();
+        }
+        let mut names = members.own_names();
+        if !members.is_unread() {
+            names.extend(members.names().into_iter().chain(self.objects.names(self.owner)));
+        }
+        names.retain(|name| selection.contains(name));
+        names
     }
 
     /// Judges the plans of all imports before one of them is changed.

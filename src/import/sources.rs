@@ -53,6 +53,8 @@ pub struct Members<'a> {
     places: BTreeMap<ServiceRef, Vec<&'a ServiceKey>>,
     /// Whether these are all members: else one may have joined meanwhile.
     is_complete: bool,
+    /// Whether nothing could be read of Cloud Map.
+    is_unread: bool,
 }
 
 /// Instances of one name, with their ids.
@@ -93,13 +95,25 @@ impl<'a> Members<'a> {
             Stale::of(cluster, records.cluster.as_ref()?, lifetimes)
         });
         let stale = stale.collect();
-        Self { registry, clusterset, overlay, stale, records, places, is_complete: true }
+        let (is_complete, is_unread) = (true, false);
+        Self { registry, clusterset, overlay, stale, records, places, is_complete, is_unread }
     }
 
     /// The same from a list of members that was read before this invocation.
     #[must_use]
     pub fn may_lack_members(self) -> Self {
         Self { is_complete: false, ..self }
+    }
+
+    /// The clusters that this invocation read itself, while nothing could be read of Cloud Map.
+    #[must_use]
+    pub fn are_unread(self) -> Self {
+        Self { is_complete: false, is_unread: true, ..self }
+    }
+
+    /// Whether nothing could be read of Cloud Map.
+    pub fn is_unread(&self) -> bool {
+        self.is_unread
     }
 
     /// Whether this invocation read the exports of a cluster itself.
@@ -132,6 +146,13 @@ impl<'a> Members<'a> {
     /// The members that were not heard of for long. One that this invocation read itself is none.
     pub fn stale(&self) -> &[Stale] {
         &self.stale
+    }
+
+    /// The names that a cluster exports which this invocation read itself.
+    pub fn own_names(&self) -> BTreeSet<ServiceRef> {
+        let services = self.overlay.values().flat_map(|it| &it.desired.services);
+        let exported = services.filter(|(_, published)| published.export.is_some());
+        exported.map(|(name, _)| name.clone()).collect()
     }
 
     /// Every name that a member exports or may export.

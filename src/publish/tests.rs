@@ -194,7 +194,7 @@ fn clusters_messages_and_modes_are_told_apart() {
     cluster blue
       no Service is annotated, and no instance of ours is registered
     cluster green
-      ! not read, so nothing was changed: connection refused
+      ! not read, so nothing was changed in Cloud Map: connection refused
     ! dropped    message m-1 (NotJson): it names no Service
     synced, incomplete: 1 cluster not read
     ");
@@ -202,7 +202,7 @@ fn clusters_messages_and_modes_are_told_apart() {
     cluster blue
       no Service is annotated, and no instance of ours is registered
     cluster green
-      ! not read, so nothing was changed: connection refused
+      ! not read, so nothing was changed in Cloud Map: connection refused
     dry run, incomplete: 1 cluster not read
     ");
     assert_snapshot!(Report::new(Mode::DryRun, Vec::new()), @"dry run: nothing to do");

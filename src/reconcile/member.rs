@@ -82,6 +82,11 @@ impl Joined {
         self.objects.as_ref().map(|objects| objects.count_imports(&self.owner))
     }
 
+    /// Whether one of the imports that were read is ours.
+    pub fn has_imports(&self) -> bool {
+        self.imports().is_some_and(|imports| imports > 0)
+    }
+
     /// Whether it has a record of its own in Cloud Map, on which its imports rest.
     pub fn needs_own_record(&self) -> bool {
         self.objects.is_some() && self.multi_cluster.exports()
@@ -94,9 +99,14 @@ impl Joined {
     }
 
     /// Whether the cluster exports and has no record yet: then it is not known whether AWS's controller runs there, which
-    /// its first full sync finds out.
+    /// its first full sync finds out. While Cloud Map cannot be read, its imports show that it was a member before.
     pub fn is_new(&self, members: &Members<'_>) -> bool {
-        self.multi_cluster.exports() && !members.has_record_of(&self.member.cluster)
+        let is_member = if members.is_unread() {
+            self.has_imports()
+        } else {
+            members.has_record_of(&self.member.cluster)
+        };
+        self.multi_cluster.exports() && !is_member
     }
 
     /// What a person has to know before an adoption, and to do after it.

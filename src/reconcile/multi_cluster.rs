@@ -19,7 +19,7 @@ use crate::import::sources::Members;
 use crate::import::{Imported, Importing};
 use crate::model::{Flow, Owner, Selection};
 use crate::publish::Options;
-use crate::publish::exports::{self, Early};
+use crate::publish::exports::{self, Early, Unread};
 use crate::publish::observe::{self, SharedRegistry, Source, World};
 use crate::report::{Mode, Obstacle};
 use crate::settings::{Cluster, MultiCluster};
@@ -113,17 +113,18 @@ impl Invocation<'_> {
             Selection::Only { .. } => Urgency::Urgent,
         };
         let options = Options { urgency, ..self.options() };
-        let has_imports =
-            joined.objects.as_ref().is_some_and(|objects| objects.has_imports(&joined.owner));
-        let member = (&joined.member, has_imports);
+        let member = (&joined.member, joined.has_imports());
         let published = match self.adoption {
-            Some(_) => exports::adopt(&world, member, options).await,
+            Some(_) => {
+                let adopted = exports::adopt(&world, member, options).await;
+                adopted.map_err(|error| Unread { error, exports: None })
+            }
             None => exports::publish(&world, member, selection, options, early).await,
         };
         match published {
             Ok(Ok(exported)) => Ok(Some(Published { exported })),
             Ok(Err(refused)) => Err(NotPublished::from(refused)),
-            Err(error) => Err(NotPublished { obstacle: unread(&error), leaves_the_cluster: false }),
+            Err(unread) => Err(NotPublished::from(unread)),
         }
     }
 
@@ -173,7 +174,7 @@ impl Invocation<'_> {
             extent,
             held: selection.held(),
             now: self.now,
-            remembers: joined.multi_cluster.exports(),
+            remembers: joined.multi_cluster.exports() && !members.is_unread(),
         };
         let importing = Importing {
             kubernetes: &joined.connection.kubernetes,

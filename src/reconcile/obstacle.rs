@@ -2,7 +2,8 @@
 
 use crate::clusterset::identity::NoMember;
 use crate::error::chain;
-use crate::publish::exports::Refused;
+use crate::model::Desired;
+use crate::publish::exports::{Refused, Unread};
 use crate::report::Obstacle;
 
 /// The reason why the exports of a cluster were not published.
@@ -10,13 +11,22 @@ pub struct NotPublished {
     pub obstacle: Obstacle,
     /// Whether nothing is imported into the cluster either, since it belongs to AWS's controller.
     pub leaves_the_cluster: bool,
+    /// The exports as they were read, if Cloud Map alone could not be.
+    pub exports: Option<Desired>,
+}
+
+impl From<Unread> for NotPublished {
+    fn from(Unread { error, exports }: Unread) -> Self {
+        Self { obstacle: unread(&error), leaves_the_cluster: false, exports }
+    }
 }
 
 impl From<Refused> for NotPublished {
     fn from(refused: Refused) -> Self {
         let (reason, detail) = (refused.code().into(), refused.to_string());
         let leaves_the_cluster = refused.leaves_the_cluster();
-        Self { obstacle: Obstacle { reason, detail, failed: false }, leaves_the_cluster }
+        let obstacle = Obstacle { reason, detail, failed: false };
+        Self { obstacle, leaves_the_cluster, exports: None }
     }
 }
 

@@ -61,7 +61,9 @@ impl ClusterReport {
 impl Display for ClusterReport {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         if let Some(error) = &self.error {
-            return writeln!(f, "  ! not read, so nothing was changed: {error}");
+            writeln!(f, "  ! not read, so nothing was changed in Cloud Map: {error}")?;
+            // The clusters of a clusterset follow each other without it.
+            return self.multi_cluster.as_ref().map_or(Ok(()), |it| it.fmt(f));
         }
         for service in &self.services {
             service.fmt(f)?;

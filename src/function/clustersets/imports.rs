@@ -1,5 +1,6 @@
 //! The imports of a run: what the clusters of each clusterset import rests on the exports that this invocation read
-//! (`overlays`), and on Cloud Map for all other members, which is read once for a clusterset.
+//! (`overlays`), and on Cloud Map for all other members, which is read once for a clusterset. If that fails, the served
+//! clusters go on to follow each other, and the parts of all others stay as they are.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,8 +11,8 @@ use super::{CONCURRENT_CLUSTERS, ClustersetKey, Clustersets};
 use crate::error::chain;
 use crate::import::Imported;
 use crate::import::sources::{Members as ClustersetMembers, Overlay};
-use crate::model::Selection;
 use crate::model::clusterset::{ClusterId, ClustersetId};
+use crate::model::{Registry, Selection};
 use crate::publish::observe::{Own, ReadClusterset, SharedRegistry};
 use crate::reconcile::{Invocation, Joined};
 
@@ -26,9 +27,13 @@ pub(super) struct Imports {
 /// A clusterset in one run.
 #[derive(Default)]
 pub(super) struct Clusterset {
-    /// The id, and what was read of it.
-    read: Option<(ClustersetId, Result<ReadClusterset, String>)>,
+    /// The id, and what was read of it: nothing if there is a problem.
+    read: Option<(ClustersetId, ReadClusterset)>,
+    /// The reason why nothing could be read.
+    pub(super) problem: Option<String>,
     overlay: BTreeMap<ClusterId, Overlay>,
+    /// The exports that take part only if nothing could be read.
+    unregistered: Vec<(ClusterId, Overlay)>,
     /// What any of its clusters imports.
     selection: Option<Selection>,
     /// The ids of the clusters in `overlay`.
@@ -52,6 +57,7 @@ impl Clustersets<'_> {
         for (index, joined) in &joined {
             let set = sets.entry(function.clusterset(*index, joined)).or_default();
             set.add(joined, overlays.by_cluster.remove(index), overlays.read.contains(index));
+            set.unregistered.extend(overlays.unregistered.remove(index));
         }
         let reads = sets.iter_mut().filter_map(|(key, set)| {
             let registry = registries.get(&key.0)?;
@@ -59,10 +65,8 @@ impl Clustersets<'_> {
         });
         let reads: Vec<_> = reads.collect();
         stream::iter(reads).buffer_unordered(CONCURRENT_CLUSTERS).collect::<()>().await;
-        let known: BTreeMap<&ClustersetKey, _> = sets
-            .iter()
-            .filter_map(|(key, set)| Some((key, set.members(invocation)?.ok()?)))
-            .collect();
+        let known: BTreeMap<&ClustersetKey, _> =
+            sets.iter().filter_map(|(key, set)| Some((key, set.members(invocation)?))).collect();
         let selected: BTreeSet<usize> = selections.iter().map(|(index, _)| index).collect();
         let imports = joined.into_iter().map(|(index, joined)| {
             let known = known.get(&function.clusterset(index, joined));
@@ -100,20 +104,37 @@ impl Clusterset {
         let own = Own { overlaid: &self.overlaid, members: &self.members, is_fresh: false };
         let names = self.selection.as_ref().and_then(Selection::names);
         let read = registry.read_clusterset(clusterset, names, own).await;
-        self.read = Some((clusterset.clone(), read.map_err(|error| chain(&error))));
+        let read = read.unwrap_or_else(|error| {
+            self.problem = Some(chain(&error));
+            self.add_unregistered();
+            ReadClusterset { registry: Registry::default(), has_all_members: false }
+        });
+        self.read = Some((clusterset.clone(), read));
     }
 
-    /// Everything that is known about it, or the problem of the read.
-    pub(super) fn members(
-        &self,
-        invocation: &Invocation<'_>,
-    ) -> Option<Result<ClustersetMembers<'_>, &String>> {
+    /// Adds the exports that could not be published. Two clusters that state the same id are left out: only Cloud Map
+    /// shows which of them holds it.
+    fn add_unregistered(&mut self) {
+        let unregistered = std::mem::take(&mut self.unregistered);
+        let stated = |cluster: &ClusterId| {
+            unregistered.iter().filter(|(other, _)| other == cluster).count()
+                + usize::from(self.overlay.contains_key(cluster))
+        };
+        let unique: Vec<_> =
+            unregistered.iter().filter(|(cluster, _)| stated(cluster) == 1).cloned().collect();
+        self.overlay.extend(unique);
+    }
+
+    /// Everything that is known about it.
+    pub(super) fn members(&self, invocation: &Invocation<'_>) -> Option<ClustersetMembers<'_>> {
         let (clusterset, read) = self.read.as_ref()?;
         let lifetimes = invocation.lifetimes(self.read_here.clone());
-        Some(read.as_ref().map(|read| {
-            let (registry, overlay) = (&read.registry, &self.overlay);
-            let members = ClustersetMembers::new(registry, clusterset, overlay, &lifetimes);
-            if read.has_all_members { members } else { members.may_lack_members() }
-        }))
+        let (registry, overlay) = (&read.registry, &self.overlay);
+        let members = ClustersetMembers::new(registry, clusterset, overlay, &lifetimes);
+        Some(match self.problem {
+            Some(_) => members.are_unread(),
+            None if read.has_all_members => members,
+            None => members.may_lack_members(),
+        })
     }
 }

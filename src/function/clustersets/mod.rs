@@ -60,7 +60,7 @@ impl Clustersets<'_> {
         let imports = if let Some(imports) = imports {
             imports
         } else {
-            let overlays = Overlays::of(members, published, exports.left(is_adoption));
+            let overlays = Overlays::of(members, &exports, exports.left(is_adoption));
             self.import_all(overlays).await
         };
         self.report(&exports, imports, runs).await;

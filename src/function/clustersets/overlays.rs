@@ -1,22 +1,25 @@
 //! The exports that this invocation read, and what stands in place of them in the imports: known before the exports are
-//! published ([`Told`]) unless the guard may hold a loss, else after it ([`Overlays::of`]).
+//! published ([`Told`]) unless the guard may hold a loss, else after it ([`Overlays::of`]). Exports that could not be
+//! published since Cloud Map cannot be read stand in place of it only if nothing at all is read of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use tokio::sync::oneshot;
 
 use super::Members;
+use super::exports::Exports;
 use crate::function::scope::Selections;
 use crate::import::sources::Overlay;
 use crate::model::clusterset::ClusterId;
 use crate::publish::exports::Early;
-use crate::reconcile::Published;
 
 /// The exports that this invocation read.
 #[derive(Default)]
 pub(super) struct Overlays {
     /// By the cluster's index in the settings.
     pub(super) by_cluster: BTreeMap<usize, (ClusterId, Overlay)>,
+    /// The exports that the guard could not judge, since Cloud Map could not be read.
+    pub(super) unregistered: BTreeMap<usize, (ClusterId, Overlay)>,
     /// The clusters that were read, those whose losses the guard holds among them.
     pub(super) read: BTreeSet<usize>,
     /// The clusters that nothing is imported into.
@@ -31,11 +34,8 @@ pub(super) struct Told(BTreeMap<usize, oneshot::Receiver<Early>>);
 impl Overlays {
     /// After the exports were published. While the guard holds a loss of exports, the imports follow Cloud Map, where
     /// they still stand. `left`: the clusters that nothing is imported into.
-    pub(super) fn of(
-        members: &Members,
-        published: &BTreeMap<usize, Published>,
-        left: BTreeSet<usize>,
-    ) -> Self {
+    pub(super) fn of(members: &Members, exports: &Exports, left: BTreeSet<usize>) -> Self {
+        let Exports { published, refused } = exports;
         let overlays = published.iter().filter(|(_, it)| !it.is_held());
         let overlays = overlays.filter_map(|(index, published)| {
             let joined = members.get(index)?.as_ref().ok()?;
@@ -45,7 +45,12 @@ impl Overlays {
         let recorded = published.iter().filter(|(_, it)| it.exported.has_cluster_record);
         let recorded = recorded.map(|(index, _)| *index).collect();
         let read = published.keys().copied().collect();
-        Self { by_cluster: overlays.collect(), read, left, recorded }
+        let unregistered = refused.iter().filter_map(|(index, refused)| {
+            let joined = members.get(index)?.as_ref().ok()?;
+            Some((*index, joined.overlay(refused.exports.clone()?, false)))
+        });
+        let (by_cluster, unregistered) = (overlays.collect(), unregistered.collect());
+        Self { by_cluster, unregistered, read, left, recorded }
     }
 }
 
@@ -71,21 +76,19 @@ impl Told {
     pub(super) async fn overlays(self, members: &Members) -> Option<Overlays> {
         let mut overlays = Overlays::default();
         for (index, told) in self.0 {
-            let desired = match told.await {
+            let Some(Ok(joined)) = members.get(&index) else { continue };
+            match told.await {
                 Ok(Early::Sure { exports, has_cluster_record }) => {
                     overlays.recorded.extend(has_cluster_record.then_some(index));
-                    exports
+                    overlays.read.insert(index);
+                    overlays.by_cluster.insert(index, joined.overlay(exports, false));
+                }
+                Ok(Early::Unregistered(exports)) => {
+                    overlays.unregistered.insert(index, joined.overlay(exports, false));
                 }
                 Ok(Early::Unsure) => return None,
-                Ok(Early::Nothing) => {
-                    overlays.left.insert(index);
-                    continue;
-                }
-                Err(_) => continue,
-            };
-            if let Some(Ok(joined)) = members.get(&index) {
-                overlays.read.insert(index);
-                overlays.by_cluster.insert(index, joined.overlay(desired, false));
+                Ok(Early::Nothing) => _ = overlays.left.insert(index),
+                Err(_) => {}
             }
         }
         Some(overlays)

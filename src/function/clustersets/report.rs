@@ -77,16 +77,11 @@ impl Clustersets<'_> {
             let (Some(set), Some(registry)) = (sets.get(&key), registries.get(&key.0)) else {
                 continue;
             };
-            let known = match set.members(invocation) {
-                Some(Ok(known)) => known,
-                Some(Err(detail)) => {
-                    let reason = "Unreadable".into();
-                    let detail = detail.clone();
-                    report.obstacles.push(Obstacle { reason, detail, failed: true });
-                    continue;
-                }
-                None => continue,
-            };
+            let Some(known) = set.members(invocation) else { continue };
+            report.obstacles.extend(set.problem.clone().map(|detail| {
+                let reason = "Unreadable".into();
+                Obstacle { reason, detail, failed: true }
+            }));
             let imported = imported.remove(index);
             if let Some(published) = published.get(index) {
                 let merged = (&known, imported.as_ref());

@@ -7,7 +7,7 @@
 //!
 //! `outcome` is what becomes of each export, for its conditions, and `refused` the reasons why a member has none. `adopt`
 //! takes over the exports of AWS's controller, and `aws` has its signs. `former` takes away the records under an id that
-//! the cluster had before.
+//! the cluster had before. While Cloud Map cannot be read, the exports are `unregistered`.
 
 mod adopt;
 mod aws;
@@ -15,6 +15,7 @@ mod former;
 mod outcome;
 mod records;
 mod refused;
+mod unregistered;
 
 use std::collections::BTreeMap;
 
@@ -26,7 +27,7 @@ use super::plan::{Claimed, HeldBack, Judged, Leaving, Observation, Observed, Pla
 use super::{Options, Published, Task, carry_out_plan};
 use crate::clusterset::conditions::ExportOutcome;
 use crate::model::clusterset::Member;
-use crate::model::{Desired, Selection, ServiceRef};
+use crate::model::{Desired, Selection, ServiceKey, ServiceRef};
 use crate::report::ClusterReport;
 use aws::Finalized;
 use records::{Kept, Written};
@@ -35,6 +36,7 @@ pub use adopt::adopt;
 pub use aws::is_of_aws;
 pub use records::MAXIMUM;
 pub use refused::Refused;
+pub use unregistered::Unread;
 
 /// The exports of a cluster after they were published, or planned.
 pub struct Exported {
@@ -72,6 +74,8 @@ pub enum Early {
     },
     /// The guard may hold a loss, in the imports as in Cloud Map: its decision is in the report.
     Unsure,
+    /// The exports as they were read. Cloud Map could not be read, and so the guard has not judged them.
+    Unregistered(Desired),
     /// Nothing may be imported into the cluster either, since it belongs to AWS's controller.
     Nothing,
 }
@@ -88,17 +92,19 @@ pub async fn publish(
     selection: &Selection,
     options: Options,
     early: oneshot::Sender<Early>,
-) -> Result<Result<Exported, Refused>, observe::Error> {
-    let read = async {
-        let observed = Box::pin(world.observe(selection)).await?;
-        if world.is_about_no_export(&observed, selection) {
-            return Ok((observed, None));
+) -> Result<Result<Exported, Refused>, Unread> {
+    let read = timeout_at(options.deadline.stop(), read(world, member, selection)).await;
+    let (observed, records) = match read.unwrap_or(Err(observe::Error::Deadline)) {
+        Ok(read) => read,
+        Err(error) => {
+            let cause = (&error, options.deadline);
+            let exports = unregistered::read(world, has_imports, selection, cause).await;
+            if let Some(exports) = exports.clone() {
+                offer(early, Early::Unregistered(exports));
+            }
+            return Err(Unread { error, exports });
         }
-        let records = world.observe_records(member, selection.names()).await?;
-        Ok::<_, observe::Error>((observed, Some(records)))
     };
-    let read = timeout_at(options.deadline.stop(), read).await;
-    let (observed, records) = read.map_err(|_| observe::Error::Deadline)??;
     let Some(records) = records else {
         offer(early, Early::Sure { exports: Desired::default(), has_cluster_record: false });
         return Ok(Ok(Exported::none(world, &observed)));
@@ -142,6 +148,22 @@ pub async fn publish(
     let desired = std::mem::take(&mut observation.desired);
     let desired = allowed(desired, &observation, &held_back);
     Ok(Ok(Exported { report, claimed, desired, outcomes, has_cluster_record }))
+}
+
+type ReadRecords = Option<(Observation, ServiceKey)>;
+
+/// The exports of a member with what stands for them in Cloud Map, and the records, unless the run is about no export.
+async fn read(
+    world: &World<'_>,
+    member: &Member,
+    selection: &Selection,
+) -> Result<(Observed, Option<ReadRecords>), observe::Error> {
+    let observed = Box::pin(world.observe(selection)).await?;
+    if world.is_about_no_export(&observed, selection) {
+        return Ok((observed, None));
+    }
+    let records = world.observe_records(member, selection.names()).await?;
+    Ok((observed, Some(records)))
 }
 
 /// The exports and the addresses that `NAME_POLICY` lets into Cloud Map: no cluster imports others.

@@ -26,6 +26,22 @@ impl World<'_> {
         Ok(Part::new(Observed::new(observation, selection)))
     }
 
+    /// The selected claims of the cluster with their endpoints, and an empty Cloud Map.
+    ///
+    /// # Errors
+    /// Returns an error if the cluster could not be read.
+    pub async fn observe_cluster(&self, selection: &Selection) -> Result<Observed, Error> {
+        let desired = match selection.names() {
+            Some(names) => self.source.selected(self.kubernetes, &BTreeSet::new(), names).await?,
+            None => self.source.whole(self.kubernetes).await?,
+        };
+        let mut observation = self.observation(selection, desired, Registry::default());
+        observation.expect_namespaces();
+        let services = observation.desired.services.keys().cloned().collect();
+        self.read_endpoints(&mut observation, &services).await?;
+        Ok(Observed::new(observation, selection))
+    }
+
     async fn read_registry(&self) -> Result<Registry, Arc<cloud_map::Error>> {
         match self.read_by {
             ReadBy::List => self.registry.read().await,

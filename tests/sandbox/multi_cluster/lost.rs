@@ -26,15 +26,27 @@ impl Clusterset {
         self.sandbox.cloud_map().heal();
         self.sync().await;
 
-        self.happens("Cloud Map does not answer at all: nothing changes in any cluster.");
-        let before = [&self.blue, &self.green].map(objects);
+        self.happens(
+            "Cloud Map does not answer at all, and a pod of blue is replaced: blue and green follow, and amber's part stays.",
+        );
         self.refuse(&["ListNamespaces", "ListServices", "ListInstances", "GetInstance"]);
+        let replaced = [BOTH[0], "10.0.0.9"];
+        pods(&self.blue, &replaced);
         let answer = self.run(&event("direct-sync")).await;
-        self.expect("no cluster is read", answer.report.is_some_and(|report| !report.ok));
+        self.expect("the run is not complete", answer.report.is_some_and(|report| !report.ok));
+        for cluster in [&self.blue, &self.green] {
+            show_imports(cluster);
+            let expected = [replaced[0], replaced[1], BOTH[2]];
+            self.expect("web leads to the new pod", addresses(cluster, "web") == expected);
+        }
+        let before = [&self.blue, &self.green].map(objects);
         self.settled().await;
         self.expect("all stays", [&self.blue, &self.green].map(objects) == before);
-        self.expect_imported_by_both();
+        println!("   Cloud Map answers again, and the old pod is back:");
         self.sandbox.cloud_map().heal();
+        pods(&self.blue, &BOTH[..2]);
+        self.sync().await;
+        self.expect_imported_by_both();
     }
 
     fn refuse(&self, operations: &[&str]) {

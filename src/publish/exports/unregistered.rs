@@ -1,0 +1,45 @@
+//! The exports of a member while Cloud Map cannot be read. Nothing is registered then, and the other clusters of the
+//! invocation go on to follow them: imports between served clusters do not need Cloud Map.
+
+use tokio::time::timeout_at;
+
+use super::aws::Finalized;
+use super::{allowed, observe};
+use crate::error::chain;
+use crate::model::{Desired, Selection};
+use crate::publish::observe::World;
+use crate::publish::plan::plan;
+use crate::time::Deadline;
+
+/// The exports of a member were not published, since it or Cloud Map could not be read.
+#[derive(Debug)]
+pub struct Unread {
+    pub error: observe::Error,
+    /// The exports of the cluster, if Cloud Map alone could not be read.
+    pub exports: Option<Desired>,
+}
+
+/// Reads the exports of a member that Cloud Map did not answer for. `None` if the cluster cannot be read either, or the
+/// problem is another one.
+///
+/// A cluster without imports was no member before, or only exports: its id may be another's, which only Cloud Map shows.
+pub(super) async fn read(
+    world: &World<'_>,
+    has_imports: bool,
+    selection: &Selection,
+    (error, deadline): (&observe::Error, Deadline),
+) -> Option<Desired> {
+    if !has_imports || !matches!(error, observe::Error::CloudMap(_)) {
+        return None;
+    }
+    let read = timeout_at(deadline.stop(), world.observe_cluster(selection)).await.ok()?;
+    let observed =
+        read.inspect_err(|error| tracing::warn!("exports not read: {}", chain(error))).ok()?;
+    if Finalized::of(&observed.observation.desired).is_some() {
+        return None;
+    }
+    let held_back = plan(observed.basis()).held_back;
+    let mut observation = observed.observation;
+    let desired = std::mem::take(&mut observation.desired);
+    Some(allowed(desired, &observation, &held_back))
+}

@@ -1,0 +1,166 @@
+//! Cloud Map does not answer. The clusters of the function go on to follow each other, what they do not read themselves
+//! stays in every import, and nothing ends.
+
+use std::collections::BTreeSet;
+
+use serde_json::json;
+
+use super::{CLUSTERSET, Members, exported, imported, in_full, part, pods, sources, web, writes};
+use crate::run::{report, sync};
+use crate::sandbox::cloud_map::{Fault, FaultKind};
+use crate::sandbox::kubernetes::{ClusterIp, KubernetesServer};
+
+const CREATED: &str = "2026-01-01T00:00:00Z";
+const LATER: &str = "2026-02-01T00:00:00Z";
+const READS: [&str; 4] = ["ListNamespaces", "ListServices", "ListInstances", "GetInstance"];
+
+fn service(name: &str) -> ClusterIp {
+    ClusterIp::new("shop", name).port_of("TCP", "http", 80, 8080)
+}
+
+impl Members {
+    /// blue, green and amber export `web`, and blue alone `cart`.
+    async fn exporting() -> Self {
+        let members = Self::start().await;
+        exported(&members.blue, web(), &["10.0.0.1", "10.0.0.2"], CREATED);
+        exported(&members.green, web(), &["10.1.0.1"], LATER);
+        exported(&members.blue, service("cart"), &["10.0.0.7"], CREATED);
+        members.amber("web", &["10.2.0.1"]);
+        members.converge().await;
+        members
+    }
+
+    fn no_answers(&self) {
+        for operation in READS {
+            let denied = Fault::on(operation, FaultKind::AccessDenied);
+            self.fleet.cloud_map.inject(denied.always());
+        }
+        self.fleet.cloud_map.forget_calls();
+    }
+
+    fn clusters(&self) -> [&KubernetesServer; 2] {
+        [&self.blue, &self.green]
+    }
+
+    /// A run beside which Cloud Map does not answer, in a new process.
+    async fn away(&self, scope: &serde_json::Value) -> cloud_map_sync::report::Report {
+        let process = self.serving("blue,green", &[]).await;
+        report(&process, scope).await
+    }
+}
+
+#[tokio::test]
+async fn served_clusters_follow_each_other_and_all_else_stays() {
+    for scope in [
+        json!({ "action": "sync" }),
+        json!({ "action": "sync", "cluster": "blue", "namespace": "shop", "service": "web" }),
+    ] {
+        let members = Members::exporting().await;
+        members.no_answers();
+        pods(&members.blue, "web", &["10.0.0.2", "10.0.0.3"]);
+
+        let report = members.away(&scope).await;
+
+        assert!(!report.ok, "{}", in_full(&report));
+        assert_eq!(part(&report, "blue").obstacles[0].reason, "Unreadable");
+        for cluster in members.clusters() {
+            let expected = sources([
+                ("blue", &["10.0.0.2:8080", "10.0.0.3:8080"]),
+                ("green", &["10.1.0.1:8080"]),
+                ("amber", &["10.2.0.1:8080"]),
+            ]);
+            assert_eq!(imported(cluster, "web"), expected, "{}", in_full(&report));
+        }
+        assert_eq!(members.fleet.cloud_map.writes(), 0);
+        members.clusters().into_iter().for_each(KubernetesServer::forget_requests);
+        members.away(&scope).await;
+        assert_eq!(members.clusters().map(writes), [vec![], vec![]] as [Vec<String>; 2]);
+        members.fleet.cloud_map.heal();
+        members.converge().await;
+    }
+}
+
+#[tokio::test]
+async fn import_does_not_end_and_keeps_type_and_properties_of_members_that_were_not_read() {
+    let members = Members::exporting().await;
+    members.no_answers();
+    members.blue.unexport("shop", "cart");
+    members.blue.unexport("shop", "web");
+    let before = members.green.objects("serviceimports", "shop");
+
+    let report = members.away(&json!({ "action": "sync" })).await;
+
+    for cluster in members.clusters() {
+        assert_eq!(imported(cluster, "cart"), sources([("blue", &["10.0.0.7:8080"])]));
+        let expected = sources([("green", &["10.1.0.1:8080"]), ("amber", &["10.2.0.1:8080"])]);
+        assert_eq!(imported(cluster, "web"), expected, "{}", in_full(&report));
+    }
+    let spec = |imports: &[serde_json::Value]| -> Vec<serde_json::Value> {
+        imports.iter().map(|import| import["spec"].clone()).collect()
+    };
+    assert_eq!(spec(&members.green.objects("serviceimports", "shop")), spec(&before));
+    members.fleet.cloud_map.heal();
+    members.converge().await;
+    assert!(imported(&members.green, "cart").is_empty());
+}
+
+#[tokio::test]
+async fn guard_holds_a_large_loss_until_cloud_map_has_its_note_again() {
+    let members = Members::start().await;
+    let eight: Vec<String> = (1..=8).map(|last| format!("10.0.0.{last}")).collect();
+    let eight: Vec<&str> = eight.iter().map(String::as_str).collect();
+    exported(&members.blue, web(), &eight, CREATED);
+    exported(&members.blue, service("cart"), &eight, CREATED);
+    members.converge().await;
+    members.no_answers();
+    for name in ["web", "cart"] {
+        pods(&members.blue, name, &[]);
+    }
+
+    for _ in 0..2 {
+        let report = members.away(&json!({ "action": "sync" })).await;
+
+        let guard = part(&report, "green").guard.as_ref();
+        let guard = guard.unwrap_or_else(|| panic!("{}", in_full(&report)));
+        assert!(guard.state.holds() && guard.first_seen.is_none(), "{guard:?}");
+        let kept: usize = imported(&members.green, "web").values().map(BTreeSet::len).sum();
+        assert_eq!(kept, 8, "{}", in_full(&report));
+        members.clock.advance(std::time::Duration::from_mins(20));
+    }
+}
+
+#[tokio::test]
+async fn cluster_that_was_no_member_before_exports_and_imports_nothing() {
+    let members = Members::start().await;
+    exported(&members.blue, web(), &["10.0.0.1"], CREATED);
+    let blue_alone = members.serving("blue", &[]).await;
+    assert!(sync(&blue_alone).await.ok);
+    members.no_answers();
+    exported(&members.green, web(), &["10.1.0.1"], LATER);
+
+    let report = members.away(&json!({ "action": "sync" })).await;
+
+    assert_eq!(imported(&members.blue, "web"), sources([("blue", &["10.0.0.1:8080"])]));
+    assert!(imported(&members.green, "web").is_empty(), "{}", in_full(&report));
+}
+
+#[tokio::test]
+async fn two_clusters_with_one_id_are_not_followed() {
+    let members = Members::exporting().await;
+    members.no_answers();
+    members.green.cluster_property("cluster.clusterset.k8s.io", "blue");
+    members.green.cluster_property("clusterset.k8s.io", CLUSTERSET);
+    pods(&members.blue, "web", &["10.0.0.3"]);
+    pods(&members.green, "web", &["10.1.0.3"]);
+
+    members.away(&json!({ "action": "sync" })).await;
+
+    for cluster in members.clusters() {
+        let expected = sources([
+            ("blue", &["10.0.0.1:8080", "10.0.0.2:8080"]),
+            ("green", &["10.1.0.1:8080"]),
+            ("amber", &["10.2.0.1:8080"]),
+        ]);
+        assert_eq!(imported(cluster, "web"), expected);
+    }
+}
