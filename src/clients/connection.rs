@@ -10,6 +10,7 @@ use crate::settings::Cluster;
 use super::{Clients, lock};
 
 /// A described cluster with a client for its API server.
+#[derive(Clone)]
 pub struct Connection {
     pub cluster: EksCluster,
     pub kubernetes: Kubernetes,

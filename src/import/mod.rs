@@ -29,7 +29,7 @@ use crate::clusterset::merge::Merged;
 use crate::guard::GuardStatus;
 use crate::kubernetes::Kubernetes;
 use crate::model::clusterset::{ClusterId, Member};
-use crate::model::{ClusterArn, Selection, ServiceRef, Timestamp};
+use crate::model::{ClusterArn, Held, Selection, ServiceRef, Timestamp};
 use crate::time::Deadline;
 use apply::{Made, Outcome};
 use guard::{Judgement, Note, Run};
@@ -83,6 +83,8 @@ pub struct Imported {
     pub guard: Option<Arc<GuardStatus>>,
     /// What becomes of the sighting on the cluster's record.
     pub note: Option<Note>,
+    /// The imports of which an object has changed since it was read. They are not in the other fields.
+    outdated: BTreeMap<ServiceRef, One>,
 }
 
 impl Importing<'_> {
@@ -99,19 +101,22 @@ impl Importing<'_> {
         let status = judgement.status.clone().map(Arc::new);
         let runs = names.into_iter().map(|name| {
             let held = judgement.held(&name).zip(status.clone());
-            self.one(members, name, is_unfamiliar, held)
+            async {
+                let one = self.one(members, name.clone(), is_unfamiliar, held).await;
+                (name, one)
+            }
         });
         let mut imported = Imported { is_unfamiliar, ..Imported::default() };
         let mut runs = stream::iter(runs).buffered(SIDE_BY_SIDE);
-        while let Some(one) = runs.next().await {
-            imported.imports += usize::from(one.is_import);
-            imported.merged.extend(one.merged);
-            imported.endpoints += one.endpoints;
-            imported.made.extend(one.made);
-            imported.held_back.extend(one.held_back);
-            imported.unreadable.extend(one.unreadable);
+        while let Some((name, one)) = runs.next().await {
+            if one.is_outdated {
+                imported.outdated.insert(name, one);
+            } else {
+                imported.add(one);
+            }
         }
         let is_complete = imported.unreadable.is_empty()
+            && imported.outdated.is_empty()
             && imported.made.iter().all(|made| made.outcome == Outcome::Applied);
         let note = judgement.note(&self.guard, sighting.as_ref(), is_complete);
         Imported { guard: status.clone(), note: note.filter(|_| self.writes), ..imported }
@@ -191,7 +196,54 @@ impl Importing<'_> {
         let mut one = import.run().await;
         let lines = reasons.into_iter().map(|reason| HeldBack { service: name.clone(), reason });
         one.held_back.extend(lines);
-        One { is_import: one.is_import || is_held, endpoints, ..one }
+        One { is_import: one.is_import || is_held, endpoints, is_held, ..one }
+    }
+}
+
+impl Imported {
+    fn add(&mut self, one: One) {
+        self.imports += usize::from(one.is_import);
+        self.merged.extend(one.merged);
+        self.endpoints += one.endpoints;
+        self.made.extend(one.made);
+        self.held_back.extend(one.held_back);
+        self.unreadable.extend(one.unreadable);
+    }
+
+    /// The imports to look at again, at most `most`: an object has changed since it was read. `None` if there are none.
+    pub fn outdated(&self, most: usize) -> Option<Selection> {
+        let outdated = || self.outdated.iter().take(most);
+        let held = outdated().filter(|(_, one)| one.is_held).map(|(name, _)| name.clone());
+        let selection = Selection::Only {
+            namespaces: BTreeSet::new(),
+            services: outdated().map(|(name, _)| name.clone()).collect(),
+            shards: BTreeSet::new(),
+            held: Held::Services(held.collect()),
+        };
+        Some(selection).filter(|_| !self.outdated.is_empty())
+    }
+
+    /// Takes over a second look at outdated imports, and then the outcome of all others.
+    pub fn looked_again(&mut self, again: Option<(&Selection, Self)>) {
+        for (name, mut one) in std::mem::take(&mut self.outdated) {
+            if again.as_ref().is_some_and(|(selection, _)| selection.contains(&name)) {
+                one.made.retain(|made| made.outcome == Outcome::Applied);
+                self.made.extend(one.made);
+            } else {
+                self.add(one);
+            }
+        }
+        if let Some((_, mut again)) = again {
+            again.looked_again(None);
+            self.imports += again.imports;
+            self.merged.extend(again.merged);
+            self.endpoints += again.endpoints;
+            self.made.extend(again.made);
+            self.held_back.extend(again.held_back);
+            self.unreadable.extend(again.unreadable);
+            self.is_unfamiliar |= again.is_unfamiliar;
+            self.guard = self.guard.take().or(again.guard);
+        }
     }
 }
 

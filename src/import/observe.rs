@@ -82,6 +82,21 @@ impl Objects {
         Ok(objects)
     }
 
+    /// The objects of these names.
+    ///
+    /// # Errors
+    /// Returns an error if one of them could not be read.
+    pub async fn of_all(
+        kubernetes: &Kubernetes,
+        services: impl IntoIterator<Item = &ServiceRef>,
+    ) -> Result<Self, Error> {
+        let mut objects = Self::default();
+        for service in services {
+            objects.add(Self::of(kubernetes, service).await?);
+        }
+        Ok(objects)
+    }
+
     fn add_services(&mut self, services: impl IntoIterator<Item = Value>) {
         let services = services.into_iter().map(|service| {
             let ServiceRef { namespace, name } = name_of(&service);

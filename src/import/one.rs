@@ -18,7 +18,7 @@ use crate::model::clusterset::ClusterId;
 use crate::model::{Family, ServiceRef};
 
 /// What became of one import.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(super) struct One {
     pub is_import: bool,
     pub merged: Option<(ServiceRef, Merged)>,
@@ -26,6 +26,10 @@ pub(super) struct One {
     pub made: Vec<Made>,
     pub held_back: Vec<HeldBack>,
     pub unreadable: Option<(ServiceRef, String)>,
+    /// Whether an object has changed since it was read, so that the rest of the import was not written.
+    pub is_outdated: bool,
+    /// Whether the guard holds what would leave it.
+    pub is_held: bool,
 }
 
 /// One import, with all that its plan rests on.
@@ -56,17 +60,19 @@ impl Import<'_> {
             let foreign = self.read_foreign(&applied).await;
             let is_planned_again = missing.is_some() || foreign.is_some();
             let stored = applied.stored.iter().cloned().chain(foreign).collect();
+            one.is_outdated = applied.failure.as_ref().is_some_and(Error::is_outdated);
             let failure = one.add(applied, plan.held_back);
             if let Some(family) = missing {
                 self.importing.kubernetes.lacks_family(family);
             }
             if is_planned_again {
+                one.is_outdated = false;
                 one.forget_failures();
                 match self.take_over(stored) {
                     Ok(()) => continue,
                     Err(problem) => one.unreadable = Some((self.name, problem.to_string())),
                 }
-            } else if let Some(failure) = failure {
+            } else if let Some(failure) = failure.filter(|_| !one.is_outdated) {
                 let plan = self.plan(&families, Some(&failure));
                 one.add(self.write_status(&mut known, plan).await, Vec::new());
             }

@@ -133,6 +133,11 @@ impl Error {
         matches!(&self.source, Cause::Status { code: 409, reason, .. } if reason == "AlreadyExists")
     }
 
+    /// Whether an object has changed, or is gone, or is there, other than it was read (409, 404).
+    pub fn is_outdated(&self) -> bool {
+        self.is_status(409) || self.is_status(404)
+    }
+
     fn is_status(&self, expected: u16) -> bool {
         matches!(self.source, Cause::Status { code, .. } if code == expected)
     }

@@ -43,6 +43,12 @@ impl Selection {
         Self::Only { namespaces, services, shards, held }
     }
 
+    /// No Service.
+    pub fn nothing() -> Self {
+        let (namespaces, services, shards) = ([].into(), [].into(), [].into());
+        Self::Only { namespaces, services, shards, held: Held::default() }
+    }
+
     /// The selected Services, if they are selected by name alone.
     pub fn names(&self) -> Option<&BTreeSet<ServiceRef>> {
         match self {

@@ -8,6 +8,7 @@ use crate::import::aws::DerivedOfAws;
 use crate::import::observe::Objects;
 use crate::import::plan::OwnerLabel;
 use crate::import::sources::{Members, Overlay};
+use crate::kubernetes::Error;
 use crate::model::clusterset::{ClusterId, Member};
 use crate::model::{ClusterArn, Desired, Selection, ServiceRef};
 use crate::publish::exports::Exported;
@@ -60,6 +61,29 @@ impl Published {
 impl Joined {
     pub fn arn(&self) -> &ClusterArn {
         &self.connection.cluster.arn
+    }
+
+    /// The member with these imports as they are now.
+    ///
+    /// # Errors
+    /// Returns an error if an object could not be read.
+    pub async fn again(&self, selection: Selection) -> Result<Self, Error> {
+        let kubernetes = &self.connection.kubernetes;
+        let objects = match &self.objects {
+            Some(_) => {
+                Some(Objects::of_all(kubernetes, selection.names().into_iter().flatten()).await?)
+            }
+            None => None,
+        };
+        Ok(Self {
+            member: self.member.clone(),
+            selection,
+            multi_cluster: self.multi_cluster,
+            connection: self.connection.clone(),
+            owner: self.owner.clone(),
+            objects,
+            of_aws: DerivedOfAws::default(),
+        })
     }
 
     /// Whether it publishes its exports.

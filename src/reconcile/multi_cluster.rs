@@ -17,7 +17,7 @@ use crate::import::observe::Objects;
 use crate::import::plan::OwnerLabel;
 use crate::import::sources::Members;
 use crate::import::{Imported, Importing};
-use crate::model::{Flow, Owner, Selection};
+use crate::model::{Desired, Flow, Owner, Selection};
 use crate::publish::Options;
 use crate::publish::exports::{self, Early, Unread};
 use crate::publish::observe::{self, SharedRegistry, Source, World};
@@ -71,11 +71,7 @@ impl Invocation<'_> {
         let objects = match (multi_cluster.imports(), selection.names()) {
             (false, _) => None,
             (true, Some(services)) => {
-                let mut objects = Objects::default();
-                for service in services {
-                    objects.add(Objects::of(kubernetes, service).await.map_err(failed)?);
-                }
-                Some(objects)
+                Some(Objects::of_all(kubernetes, services).await.map_err(failed)?)
             }
             (true, None) => Some(Objects::read(kubernetes, &owner).await.map_err(failed)?),
         };
@@ -139,6 +135,20 @@ impl Invocation<'_> {
         selection: &Selection,
     ) -> Result<Option<Published>, NotPublished> {
         self.export(cluster, registry, selection, oneshot::channel().0).await
+    }
+
+    /// The exports of a cluster as they are now, without Cloud Map. `None` if they cannot be read.
+    pub async fn exports_in_cluster(
+        &self,
+        (cluster, joined): (&Cluster, &Joined),
+        registry: &SharedRegistry,
+        selection: &Selection,
+    ) -> Option<Desired> {
+        if !joined.multi_cluster.exports() {
+            return None;
+        }
+        let world = self.exporting(cluster, joined, registry);
+        exports::in_cluster(&world, selection, self.deadline).await
     }
 
     pub(crate) fn exporting<'w>(

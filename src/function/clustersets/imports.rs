@@ -125,6 +125,11 @@ impl Clusterset {
         self.overlay.extend(unique);
     }
 
+    /// The exports of a cluster that stand in place of what Cloud Map says of it.
+    pub(super) fn overlay_of(&self, joined: &Joined) -> Option<&Overlay> {
+        self.overlay.get(&joined.member.cluster)
+    }
+
     /// Everything that is known about it.
     pub(super) fn members(&self, invocation: &Invocation<'_>) -> Option<ClustersetMembers<'_>> {
         let (clusterset, read) = self.read.as_ref()?;

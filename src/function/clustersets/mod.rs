@@ -1,14 +1,16 @@
 //! The clustersets of a run: every cluster that takes part in one joins first, since the objects of its imports are read
 //! before the exports. After all clusters were reconciled, the exports of the selected ones are published (`exports`). As
 //! soon as they are read, those of all members are imported into every served cluster of the clusterset (`imports`); if
-//! the guard may hold a loss among them, only after they were published. `importers` are the clusters that import in this
-//! invocation, and those that get a message; `report` adds the outcome to the reports of the clusters.
+//! the guard may hold a loss among them, only after they were published. Imports that somebody else changed meanwhile get
+//! a `second_look`. `importers` are the clusters that import in this invocation, and those that get a message; `report`
+//! adds the outcome to the reports of the clusters.
 
 mod exports;
 mod importers;
 mod imports;
 mod overlays;
 mod report;
+mod second_look;
 
 use std::collections::BTreeMap;
 
@@ -57,12 +59,13 @@ impl Clustersets<'_> {
         let (exports, imports) = tokio::join!(Box::pin(self.export_all(early)), Box::pin(imports));
         let published = &exports.published;
         function.hand_imports_on(invocation, selections, (members, published)).await;
-        let imports = if let Some(imports) = imports {
+        let mut imports = if let Some(imports) = imports {
             imports
         } else {
             let overlays = Overlays::of(members, &exports, exports.left(is_adoption));
             self.import_all(overlays).await
         };
+        Box::pin(self.look_again(&mut imports)).await;
         self.report(&exports, imports, runs).await;
     }
 }

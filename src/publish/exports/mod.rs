@@ -36,7 +36,7 @@ pub use adopt::adopt;
 pub use aws::is_of_aws;
 pub use records::MAXIMUM;
 pub use refused::Refused;
-pub use unregistered::Unread;
+pub use unregistered::{Unread, in_cluster};
 
 /// The exports of a cluster after they were published, or planned.
 pub struct Exported {

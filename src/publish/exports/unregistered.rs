@@ -1,5 +1,5 @@
-//! The exports of a member while Cloud Map cannot be read. Nothing is registered then, and the other clusters of the
-//! invocation go on to follow them: imports between served clusters do not need Cloud Map.
+//! The exports of a member, read in the cluster alone. While Cloud Map cannot be read nothing is registered, and the other
+//! clusters of the invocation go on to follow them: imports between served clusters do not need Cloud Map.
 
 use tokio::time::timeout_at;
 
@@ -32,6 +32,16 @@ pub(super) async fn read(
     if !has_imports || !matches!(error, observe::Error::CloudMap(_)) {
         return None;
     }
+    in_cluster(world, selection, deadline).await
+}
+
+/// Reads the selected exports without Cloud Map, those that `NAME_POLICY` denies aside. `None` if they cannot be read, or
+/// are left to AWS's controller.
+pub async fn in_cluster(
+    world: &World<'_>,
+    selection: &Selection,
+    deadline: Deadline,
+) -> Option<Desired> {
     let read = timeout_at(deadline.stop(), world.observe_cluster(selection)).await.ok()?;
     let observed =
         read.inspect_err(|error| tracing::warn!("exports not read: {}", chain(error))).ok()?;

@@ -1,0 +1,90 @@
+//! A second look at imports in which an object has changed since it was read: by an overlapping run, or a person. The API
+//! server refused the change (409), so the objects are read once more, then the exports that they rest on, and the import
+//! is decided and written again. If that is refused, too, the next run goes on.
+
+use std::collections::BTreeMap;
+
+use super::imports::Imports;
+use super::overlays::Overlays;
+use super::{Clustersets, Members};
+use crate::error::chain;
+use crate::import::Imported;
+use crate::model::Selection;
+
+/// With more imports of a cluster that have changed, the others wait for the next run: each needs three reads.
+const MOST: usize = 40;
+
+impl Clustersets<'_> {
+    /// Looks at the outdated imports again, and takes them over into the outcome of the first look.
+    pub(super) async fn look_again(&self, imports: &mut Imports) {
+        let outdated = imports.imported.iter();
+        let outdated: BTreeMap<usize, Selection> =
+            outdated.filter_map(|(index, it)| Some((*index, it.outdated(MOST)?))).collect();
+        let mut again = BTreeMap::new();
+        if !outdated.is_empty() && self.invocation.deadline.is_open() {
+            again = self.import_again(imports, &outdated).await;
+        }
+        for (index, imported) in &mut imports.imported {
+            let looked_at = outdated.get(index).zip(again.remove(index));
+            imported.looked_again(looked_at);
+        }
+    }
+
+    async fn import_again(
+        &self,
+        first: &Imports,
+        outdated: &BTreeMap<usize, Selection>,
+    ) -> BTreeMap<usize, Imported> {
+        let function = self.function;
+        let members = self.join_again(outdated).await;
+        let clusters = members.keys().map(|index| &function.settings.clusters[*index]);
+        let keys = clusters.map(|cluster| function.clients.registry_of(cluster));
+        let registries = function.registries(keys).await;
+        let again = Clustersets { registries: &registries, members: &members, ..*self };
+        let overlays = again.overlays_again(first, outdated).await;
+        tracing::info!(clusters = outdated.len(), "imports that changed meanwhile are read again");
+        again.import_all(overlays).await.imported
+    }
+
+    /// The members with their outdated imports as they are now; without any, if none is outdated.
+    async fn join_again(&self, outdated: &BTreeMap<usize, Selection>) -> Members {
+        let mut members = Members::new();
+        for (index, joined) in self.members {
+            let Ok(joined) = joined else { continue };
+            let selection = outdated.get(index).cloned().unwrap_or_else(Selection::nothing);
+            match joined.again(selection).await {
+                Ok(again) => _ = members.insert(*index, Ok(again)),
+                Err(error) => tracing::warn!("imports not read again: {}", chain(&error)),
+            }
+        }
+        members
+    }
+
+    /// The exports of the clusters that stood in place of Cloud Map before, read after the objects of the imports.
+    async fn overlays_again(
+        &self,
+        first: &Imports,
+        outdated: &BTreeMap<usize, Selection>,
+    ) -> Overlays {
+        let names = outdated.values().cloned().reduce(Selection::union);
+        let (mut overlays, Some(names)) = (Overlays::default(), names) else {
+            return Overlays::default();
+        };
+        for (index, joined) in self.members {
+            let Ok(joined) = joined else { continue };
+            let key = self.function.clusterset(*index, joined);
+            let overlay = first.sets.get(&key).and_then(|set| set.overlay_of(joined));
+            let Some(overlay) = overlay else { continue };
+            overlays.recorded.insert(*index);
+            let cluster = &self.function.settings.clusters[*index];
+            let registry = &self.registries[&key.0];
+            let exports =
+                self.invocation.exports_in_cluster((cluster, joined), registry, &names).await;
+            if let Some(exports) = exports {
+                overlays.read.insert(*index);
+                overlays.by_cluster.insert(*index, joined.overlay(exports, overlay.let_pass));
+            }
+        }
+        overlays
+    }
+}
