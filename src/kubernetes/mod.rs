@@ -128,6 +128,11 @@ impl Error {
         Family::ALL.into_iter().find(is_missing)
     }
 
+    /// Whether an admission policy that names `word` denied a request (422).
+    pub fn is_denied(&self, word: &str) -> bool {
+        matches!(&self.source, Cause::Status { code: 422, message, .. } if message.contains(word))
+    }
+
     /// Whether another object has the name of the one to be created (409).
     pub fn is_name_taken(&self) -> bool {
         matches!(&self.source, Cause::Status { code: 409, reason, .. } if reason == "AlreadyExists")

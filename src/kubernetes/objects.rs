@@ -133,6 +133,17 @@ impl Kubernetes {
         self.send(request).await.map_err(|error| object.failed("create", error))
     }
 
+    /// Asks whether an object would be created: all is checked, and nothing is stored.
+    ///
+    /// # Errors
+    /// Returns an error if the server would refuse it.
+    pub async fn try_creation(&self, object: Named<'_>, body: &Value) -> Result<(), Error> {
+        let params = PostParams { dry_run: true, ..PostParams::default() };
+        let request = Request::new(object.path()).create(&params, body.to_string().into_bytes());
+        let tried = self.send::<Value>(request).await;
+        tried.map(drop).map_err(|error| object.failed("try to create", error))
+    }
+
     /// Changes an object by a merge patch, and returns it.
     ///
     /// # Errors

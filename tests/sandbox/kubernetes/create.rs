@@ -33,6 +33,9 @@ pub fn create(world: &mut World, write: &Write<'_>) -> Result<Value, Failure> {
         return Err(Failure::already_exists(write.resource, &name));
     }
     write.manager(world, "Update").created(&mut object);
+    if write.is_dry_run() {
+        return Ok(object);
+    }
     Ok(world.keep_sent(write.resource, object))
 }
 

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::access::User;
 use super::managers::Manager;
-use super::resource::{Resource, Target};
+use super::resource::{Resource, SERVICE_IMPORTS, Target};
 use super::status::Failure;
 use super::world::World;
 use super::{create, patch, removal};
@@ -41,8 +41,11 @@ pub struct Write<'a> {
 
 /// Answers a request that changes an object.
 pub fn write(world: &mut World, method: &Method, write: &Write<'_>) -> Result<Value, Failure> {
-    if !write.parameters.dry_run.is_empty() {
-        return Err(Failure::bad_request("the sandbox makes no dry runs"));
+    let is_tried = method == Method::POST && *write.resource == SERVICE_IMPORTS;
+    if !matches!((write.parameters.dry_run.as_str(), is_tried), ("", _) | ("All", true)) {
+        return Err(Failure::bad_request(
+            "the sandbox makes no dry runs but of new ServiceImports",
+        ));
     }
     match (method, write.target.name.is_empty()) {
         (&Method::POST, true) => create::create(world, write),
@@ -56,6 +59,11 @@ pub fn write(world: &mut World, method: &Method, write: &Write<'_>) -> Result<Va
 }
 
 impl Write<'_> {
+    /// Whether all is checked, and nothing stored.
+    pub fn is_dry_run(&self) -> bool {
+        !self.parameters.dry_run.is_empty()
+    }
+
     /// The object that it is about.
     pub fn present(&self, world: &World) -> Result<Value, Failure> {
         let found = world.store.get(self.resource, &self.target.namespace, &self.target.name);

@@ -61,6 +61,7 @@ async fn member_that_has_all_it_needs_is_well() {
             "  = rbac       may create, patch, delete endpointslices of discovery.k8s.io",
             "  = rbac       may get clusterproperties cluster.clusterset.k8s.io of about.k8s.io",
             "  = rbac       may get clusterproperties clusterset.k8s.io of about.k8s.io",
+            "  = admission  the API server keeps the function to its own objects",
             "  = clusterset member blue of shop-set",
             "  = imports    has 1 ServiceImport",
             "  = exports    1 ServiceExport of at most 999",
@@ -68,6 +69,28 @@ async fn member_that_has_all_it_needs_is_well() {
             "  = quota      clusterset.shop-set has 3 records of all members; the default quota of a namespace is 2000",
         ],
     );
+}
+
+#[tokio::test]
+async fn admission_policy_that_is_not_in_force_is_a_note() {
+    let members = Members::start().await;
+    exported(&members.blue, web(), &["10.0.0.1"], CREATED);
+    members.converge().await;
+    members.blue.enforce_admission(false);
+
+    let checkup = doctor(&members, &[]).await;
+
+    assert!(checkup.ok, "{checkup}");
+    let lines = [
+        "  ~ admission  the API server lets the function write Services, EndpointSlices and ServiceImports of others",
+        "    try: kubectl apply -k deploy/multi-cluster (Kubernetes 1.30 or newer)",
+    ];
+    assert_lines(&checkup, &lines);
+    members.blue.bind_multi_cluster_roles(&[EXPORT_ROLE]);
+    let checkup = doctor(&members, &[]).await;
+    assert_lines(&checkup, &["  ~ admission  not tested: cannot try to create serviceimports"]);
+    let checkup = doctor(&members, &[("MULTI_CLUSTER", "export")]).await;
+    assert!(!checkup.to_string().contains("admission"), "{checkup}");
 }
 
 #[tokio::test]

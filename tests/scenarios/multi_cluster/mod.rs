@@ -209,11 +209,12 @@ fn in_full(report: &Report) -> String {
     serde_json::to_string_pretty(report).expect("JSON")
 }
 
-/// The requests that change something, other than Events and reviews.
+/// The requests that change something, other than Events and reviews. A dry run stores nothing.
 fn writes(cluster: &KubernetesServer) -> Vec<String> {
     let is_write = |request: &RequestLine| {
         let is_review = request.path.contains("selfsubjectaccessreviews");
-        request.method != "GET" && !is_review && !request.path.contains("/events")
+        let is_asked = is_review || request.query.contains("dryRun=All");
+        request.method != "GET" && !is_asked && !request.path.contains("/events")
     };
     let requests = cluster.requests().into_iter().filter(is_write);
     requests.map(|it| format!("{} {} {}", it.method, it.path, it.status)).collect()

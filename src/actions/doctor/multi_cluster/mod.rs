@@ -1,7 +1,9 @@
 //! A cluster in its clusterset, checked step by step: the API that it serves and the fields that the API declares, the
-//! rights of the enabled directions (`rights`), who the cluster is, and what its exports need in Cloud Map (`exports`).
+//! rights of the enabled directions (`rights`) and their limit (`admission`), who the cluster is, and what its exports need
+//! in Cloud Map (`exports`).
 //! Only for a cluster that takes part; of another one only what it left behind is named.
 
+mod admission;
 mod exports;
 mod rights;
 
@@ -37,6 +39,9 @@ impl Invocation<'_> {
         let kubernetes = &connection.kubernetes;
         let Some(has_properties) = check_api(kubernetes, checks).await else { return };
         rights::check(kubernetes, direction, has_properties, checks).await;
+        if direction.imports() {
+            checks.push(admission::check(kubernetes).await);
+        }
         let joined = match self.join(cluster, &Selection::Everything).await {
             Some(Ok(joined)) => joined,
             Some(Err(obstacle)) => return checks.push(failed("clusterset", &obstacle)),
