@@ -6,8 +6,10 @@
 //!                                               └ local: the same handler in this process
 //! ```
 //!
-//! Every verb is an action of the function; no rule is decided here. The function is built without this module.
+//! Every verb is an action of the function, but for two that need none: `validate` and `admission`. No rule is decided
+//! here. The function is built without this module.
 
+mod admission;
 mod answer;
 mod approval;
 pub mod arguments;
@@ -25,6 +27,7 @@ mod runner;
 mod status;
 #[cfg(test)]
 mod tests;
+mod validate;
 
 use std::process::ExitCode;
 
@@ -65,6 +68,9 @@ pub enum Error {
     /// The approval could not be read.
     #[error("cannot read from the terminal")]
     Terminal(#[source] std::io::Error),
+    /// A manifest could not be read.
+    #[error(transparent)]
+    Manifest(#[from] validate::Error),
     /// The answer could not be written.
     #[error(transparent)]
     Format(#[from] format::Error),
@@ -106,6 +112,15 @@ async fn run(arguments: Arguments) -> Result<Code, Error> {
         Verb::Status(clusters) => {
             let status: Status = query("status", clusters).await?;
             Ok(Code::from_success(status.ok))
+        }
+        Verb::Validate(validate) => {
+            let judged = validate::judge(&validate)?;
+            format::write(&format::printable(&judged.to_string()))?;
+            Ok(Code::from_success(judged.is_valid()))
+        }
+        Verb::Admission(admission) => {
+            format::write(&admission::policy(&admission))?;
+            Ok(Code::from_success(true))
         }
     }
 }

@@ -10,6 +10,7 @@
 #[allow(dead_code, unused_imports, reason = "shared with the scenarios, which use other parts")]
 mod sandbox;
 
+mod admission;
 mod audit_log;
 mod cold_start;
 mod conformance;

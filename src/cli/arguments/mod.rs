@@ -7,6 +7,8 @@ use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, Parser, Subcommand};
 
+use crate::settings::value::annotation_prefix;
+
 pub use options::{Approval, Aws, Clusters, Format, Output, Place, WholeCluster};
 
 /// The parsed command line.
@@ -45,6 +47,32 @@ pub enum Verb {
     Doctor(Status),
     /// Show the result for each endpoint of one Service, and the answer that clients get
     Explain(Targeted),
+    /// Judge the annotations in manifests, without a cluster
+    Validate(Validate),
+    /// Print the admission policy that refuses a Service with a wrong annotation
+    Admission(Admission),
+}
+
+/// The arguments of `validate`.
+#[derive(Debug, Args)]
+pub struct Validate {
+    /// A manifest; `-` is the standard input
+    #[arg(short = 'f', long = "filename", value_name = "FILE", required = true)]
+    pub filenames: Vec<PathBuf>,
+    /// The function's ANNOTATION_PREFIX
+    #[arg(long, value_name = "PREFIX", default_value = "cloudmap.controller/", value_parser = prefix)]
+    pub prefix: String,
+}
+
+/// The arguments of `admission`.
+#[derive(Debug, Args)]
+pub struct Admission {
+    /// The function's ANNOTATION_PREFIX
+    #[arg(long, value_name = "PREFIX", default_value = "cloudmap.controller/", value_parser = prefix)]
+    pub prefix: String,
+    /// Warn, and refuse nothing
+    #[arg(long)]
+    pub warn: bool,
 }
 
 /// The arguments of `report`.
@@ -135,6 +163,10 @@ pub struct Targeted {
     pub output: Output,
 }
 
+fn prefix(text: &str) -> Result<String, String> {
+    annotation_prefix(Some(text))
+}
+
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;
@@ -144,6 +176,20 @@ mod tests {
     #[test]
     fn options_do_not_contradict_each_other() {
         Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn prefix_that_no_key_can_have_is_refused_with_the_form() {
+        let parsed = |prefix| {
+            Arguments::try_parse_from(["kubectl cloudmap", "admission", "--prefix", prefix])
+        };
+        let refusal = parsed("Upper/").expect_err("no prefix").to_string();
+        let form = "\"Upper/\" is not a lower-case DNS name with a '/' at its end";
+        assert!(refusal.contains(form), "{refusal}");
+        let Verb::Admission(admission) = parsed("example.com").expect("a prefix").verb else {
+            panic!("another verb")
+        };
+        assert_eq!(admission.prefix, "example.com/");
     }
 
     #[test]

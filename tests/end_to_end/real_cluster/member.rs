@@ -176,6 +176,16 @@ impl RealCluster {
         }
     }
 
+    /// What the API server says to a wish of an administrator, which is not carried out; `None` if it is granted.
+    pub async fn verdict(&self, (method, path, body): Wish) -> Option<String> {
+        let request = request((method, format!("{path}?dryRun=All"), body));
+        match self.control_plane.admin().request::<Value>(request).await {
+            Ok(_) => None,
+            Err(kube::Error::Api(status)) => Some(status.message),
+            Err(error) => panic!("asking as an administrator: {error}"),
+        }
+    }
+
     /// What an administrator demands.
     async fn demand(&self, wish: Wish) -> Value {
         let described = format!("{wish:?}");
