@@ -15,9 +15,12 @@ const CHANGELOG_LIMIT: usize = 320;
 /// Folders with pages, beside the root; `docs` is the one for users about the function.
 const FOLDERS: [&str; 5] = [".github", "deploy", "docs", "events", "tests"];
 /// Words in capitals that are no settings of the function.
-const NO_SETTINGS: [&str; 8] = [
+const NO_SETTINGS: [&str; 11] = [
     "API_AND_CONFIG_MAP",
     "CLOUD_MAP_SYNC_FUNCTION",
+    "CONFIG_MAP",
+    "DNS_PRIVATE",
+    "DNS_PUBLIC",
     "ERROR_MESSAGE",
     "NAMESPACE_INSTANCE_LIMIT",
     "NO_COLOR",

@@ -63,6 +63,21 @@ fn the_policy_of_names_shown_is_accepted() {
 }
 
 #[test]
+fn the_saved_answers_in_json_are_accepted() {
+    let example = include_str!("../samconfig.example.toml");
+    let answer = |name: &str| {
+        let rest = example.split(&format!("\n# {name} = '")).nth(1).expect("an example");
+        rest.split('\'').next().map(str::to_owned)
+    };
+    let variable = |name: &str| match name {
+        "CLUSTERS" => answer("ClusterSettings"),
+        "NAME_POLICY" => answer("NamePolicy"),
+        _ => None,
+    };
+    settings::Settings::read(variable, Some("eu-central-1")).expect("valid settings");
+}
+
+#[test]
 fn the_metrics_table_is_the_codes() {
     let mut table = String::from("| Metric | Of | Counts |\n|---|---|---|\n");
     let of_invocation = metrics::OF_INVOCATION.iter().map(|it| (it.name, "invocation", it.meaning));
