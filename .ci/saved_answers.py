@@ -32,8 +32,8 @@ stack_name = "cloud-map-sync"
 lint = true
 
 [default.deploy.parameters]
-# The stack has IAM roles{named}.
-capabilities = "{capability}"
+# The stack has IAM roles, with a name of yours if RoleName is given.
+capabilities = "CAPABILITY_NAMED_IAM"
 # Shows the changes and asks before they are made. In a pipeline: sam deploy --no-confirm-changeset
 confirm_changeset = true
 # The package goes into an S3 bucket that SAM creates for this.
@@ -63,6 +63,7 @@ EXAMPLES = {
     "SecurityGroupIds": ["sg-0123456789abcdef0"],
     "AlarmTopicArn": f"arn:aws:sns:eu-central-1:{ACCOUNT}:pages",
     "NoticeTopicArn": f"arn:aws:sns:eu-central-1:{ACCOUNT}:notices",
+    "RoleName": "cloud-map-sync",
     "PermissionsBoundaryArn": f"arn:aws:iam::{ACCOUNT}:policy/boundary",
     "KmsKeyArn": f"arn:aws:kms:eu-central-1:{ACCOUNT}:key/11111111-2222-3333-4444-555555555555",
     "CodeSigningConfigArn": f"arn:aws:lambda:eu-central-1:{ACCOUNT}:code-signing-config:csc-0123456789abcdef0",
@@ -93,12 +94,7 @@ def lines(name, parameter):
 
 def made(template):
     """The whole file."""
-    named = "RoleName" in template["Parameters"]
-    head = HEAD.format(
-        capability="CAPABILITY_NAMED_IAM" if named else "CAPABILITY_IAM",
-        named=", with a name of yours if RoleName is given" if named else "",
-    )
-    text = [head + TABLE]
+    text = [HEAD + TABLE]
     for group in template["Metadata"]["AWS::CloudFormation::Interface"]["ParameterGroups"]:
         text.append(f"## {group['Label']['default']}\n")
         for name in group["Parameters"]:

@@ -58,11 +58,11 @@ class Stack:
 
     PSEUDO = {
         "AWS::AccountId": "111122223333", "AWS::Region": "eu-central-1", "AWS::Partition": "aws",
-        "AWS::StackName": "cloud-map-sync", "AWS::NoValue": NOTHING,
+        "AWS::NoValue": NOTHING,
     }  # fmt: skip
 
-    def __init__(self, template, values, partition="aws"):
-        self.template, self.values, self.partition = template, values, partition
+    def __init__(self, template, values, partition="aws", named="cloud-map-sync"):
+        self.template, self.values, self.partition, self.named = template, values, partition, named
 
     def condition(self, name):
         return self.resolve(self.template["Conditions"][name])
@@ -93,6 +93,8 @@ class Stack:
     def _ref(self, name):
         if name == "AWS::Partition":
             return self.partition
+        if name == "AWS::StackName":
+            return self.named
         if name in self.PSEUDO:
             return self.PSEUDO[name]
         if name not in self.values:

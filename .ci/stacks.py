@@ -29,13 +29,13 @@ ALL_ON = {
 }  # fmt: skip
 
 
-def stack(partition="aws", **given):
+def stack(partition="aws", named="cloud-map-sync", **given):
     """The stack of these parameters, which CloudFormation must take."""
     values = parameters(TEMPLATE, {"Clusters": CLUSTER, **given})
     refused = list(refusals(TEMPLATE, values))
     if refused:
         raise AssertionError(f"{given} is refused: {refused}")
-    return Stack(TEMPLATE, values, partition)
+    return Stack(TEMPLATE, values, partition, named)
 
 
 def is_refused(**given):
@@ -113,6 +113,29 @@ def check_concurrency():
         assert is_refused(ReservedConcurrency=wrong), wrong
 
 
+def check_names():
+    """Names are those of the stack and of RoleName, and no name is longer than Lambda, SQS and IAM take."""
+    longest = "a" * 64
+    found = stack(named=longest, RoleName="r" * 55)
+    (function,) = found.resources("AWS::Serverless::Function").values()
+    queue = found.resources("AWS::SQS::Queue")["Queue"]
+    assert function["FunctionName"] == queue["QueueName"] == longest
+    assert found.resources("AWS::Logs::LogGroup")["LogGroup"]["LogGroupName"] == f"/aws/lambda/{longest}"
+    roles = found.resources("AWS::IAM::Role")
+    names = [role["RoleName"] for role in roles.values()]
+    assert len(set(names)) == len(roles) and all(len(name) <= 64 for name in names), names
+    assert roles["FunctionRole"]["RoleName"] == "r" * 55
+    assert not any("RoleName" in role for role in stack().resources("AWS::IAM::Role").values())
+    for wrong in ("r" * 56, "two words", "path/role"):
+        assert is_refused(RoleName=wrong), wrong
+    # IAM takes 512 characters with both slashes.
+    assert is_refused(RolePath=f"/{'p' * 511}/") and not is_refused(RolePath=f"/{'p' * 510}/")
+    for name in ("RolePath", "RoleName"):
+        assert "every cluster refuses the new one" in TEMPLATE["Parameters"][name]["Description"], name
+    (allowed,) = re.findall(r'regex\("(.*)", var\.name\)', (ROOT / "deploy" / "terraform" / "variables.tf").read_text())
+    assert re.fullmatch(allowed, longest) and not re.fullmatch(allowed, longest + "a"), allowed
+
+
 def simulations():
     """The commands by which doctor has IAM asked, as docs/cli.md shows them: actions, resource and context of each."""
     lines = re.findall(r"^    try: (aws iam simulate-principal-policy .*)$", (ROOT / "docs" / "cli.md").read_text(), re.M)
@@ -158,7 +181,7 @@ def check_simulation():
 
 def main():
     failed = 0
-    for check in (check_alarms, check_many_clusters, check_hosted_zones, check_concurrency, check_simulation):
+    for check in (check_alarms, check_many_clusters, check_hosted_zones, check_concurrency, check_names, check_simulation):
         try:
             check()
         except (AssertionError, KeyError) as mistake:

@@ -15,18 +15,23 @@ const CHANGELOG_LIMIT: usize = 320;
 /// Folders with pages, beside the root; `docs` is the one for users about the function.
 const FOLDERS: [&str; 5] = [".github", "deploy", "docs", "events", "tests"];
 /// Words in capitals that are no settings of the function.
-const NO_SETTINGS: [&str; 11] = [
+const NO_SETTINGS: [&str; 16] = [
     "API_AND_CONFIG_MAP",
     "CLOUD_MAP_SYNC_FUNCTION",
     "CONFIG_MAP",
     "DNS_PRIVATE",
     "DNS_PUBLIC",
+    "CAPABILITY_NAMED_IAM",
     "ERROR_MESSAGE",
+    "FUNCTION_ARN",
     "NAMESPACE_INSTANCE_LIMIT",
     "NO_COLOR",
     "INVALID_CHANGE_BATCH",
     "IP_COOLDOWN_PERIOD",
+    "OLD_ROLE_ARN",
+    "QUEUE_ARN",
     "ROLE_ARN",
+    "ROLE_NAME",
 ];
 
 /// Every page of the repository, by its path from the root.

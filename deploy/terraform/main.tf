@@ -35,8 +35,8 @@ resource "aws_s3_object" "template" {
 resource "aws_cloudformation_stack" "this" {
   name         = var.name
   template_url = "https://${data.aws_s3_bucket.this.bucket_regional_domain_name}/${aws_s3_object.template.key}"
-  # AUTO_EXPAND is for the SAM transform.
-  capabilities = ["CAPABILITY_IAM", "CAPABILITY_AUTO_EXPAND"]
+  # NAMED_IAM is for the parameter RoleName, AUTO_EXPAND for the SAM transform.
+  capabilities = ["CAPABILITY_NAMED_IAM", "CAPABILITY_AUTO_EXPAND"]
   parameters   = merge({ Clusters = join(",", var.cluster_arns) }, var.parameters)
   tags         = var.tags
 }

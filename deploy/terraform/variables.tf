@@ -1,7 +1,12 @@
 variable "name" {
-  description = "The stack's name."
+  description = "The stack's name, which the function and its queue have, too."
   type        = string
   default     = "cloud-map-sync"
+
+  validation {
+    condition     = can(regex("^[A-Za-z][0-9A-Za-z-]{0,63}$", var.name))
+    error_message = "A function's name has 64 characters at most: letters, digits and -, the first one a letter."
+  }
 }
 
 variable "bucket" {
