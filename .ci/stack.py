@@ -75,6 +75,15 @@ class Stack:
                 found[name] = self.resolve(resource["Properties"])
         return found
 
+    def outputs(self):
+        """Every output that the stack has, resolved, by name."""
+        outputs = self.template["Outputs"].items()
+        return {
+            name: self.resolve(output["Value"])
+            for name, output in outputs
+            if "Condition" not in output or self.condition(output["Condition"])
+        }
+
     def resolve(self, value):
         """The value with every intrinsic function carried out; of a resource only its name is known."""
         if isinstance(value, list):

@@ -136,6 +136,44 @@ def check_names():
     assert re.fullmatch(allowed, longest) and not re.fullmatch(allowed, longest + "a"), allowed
 
 
+def check_encryption():
+    """A key encrypts the environment, the queues and the log group, and each role may use it for what it does there."""
+    found = stack(**ALL_ON)
+    (function,) = found.resources("AWS::Serverless::Function").values()
+    encrypted = [function["KmsKeyArn"], found.resources("AWS::Logs::LogGroup")["LogGroup"]["KmsKeyId"]]
+    encrypted += [queue["KmsMasterKeyId"] for queue in found.resources("AWS::SQS::Queue").values()]
+    assert encrypted == [ALL_ON["KmsKeyArn"]] * 5, encrypted
+    rights = policy(found)
+    assert actions(rights["DecryptMessages"]) == ["kms:Decrypt"] and rights["DecryptMessages"]["Resource"] == ALL_ON["KmsKeyArn"]
+    (function,) = stack().resources("AWS::Serverless::Function").values()
+    assert "KmsKeyArn" not in function and "DecryptMessages" not in policy(stack())
+
+
+def check_senders():
+    """Topics and rules that are named may send to the queue, as SNS and EventBridge, and no others."""
+    def senders(**given):
+        document = stack(**given).resources("AWS::SQS::QueuePolicy")["QueuePolicy"]["PolicyDocument"]
+        return [statement for statement in document["Statement"] if statement["Effect"] == "Allow"]
+
+    assert senders() == []
+    arns = [f"arn:aws:sns:eu-west-1:{ACCOUNT}:changes", f"arn:aws:events:eu-west-1:{ACCOUNT}:rule/bus/changes"]
+    (statement,) = senders(SenderArns=",".join(arns))
+    assert statement["Condition"] == {"ArnEquals": {"aws:SourceArn": arns}}, statement
+    assert statement["Principal"] == {"Service": ["sns.amazonaws.com", "events.amazonaws.com"]}
+    for wrong in ("*", "changes", f"arn:aws:sqs:eu-west-1:{ACCOUNT}:q", f"arn:aws:sns:eu-west-1:{ACCOUNT}:*", f"arn:aws:events:eu-west-1:{ACCOUNT}:rule/*"):
+        assert is_refused(SenderArns=wrong), wrong
+
+
+def check_links():
+    """The link to the dashboard leads to the console of the stack's partition."""
+    for partition, console in (("aws", "console.aws.amazon.com"), ("aws-cn", "console.amazonaws.cn"), ("aws-us-gov", "console.amazonaws-us-gov.com")):
+        link = stack(partition).outputs()["DashboardUrl"]
+        assert link.startswith(f"https://eu-central-1.{console}/cloudwatch/home?region=eu-central-1#dashboards/"), link
+    assert "DashboardUrl" not in stack(Dashboard="no").outputs()
+    # Whatever else stands in the template, of any partition.
+    assert (ROOT / "template.yaml").read_text().count("console.aws.amazon.com") == 1
+
+
 def simulations():
     """The commands by which doctor has IAM asked, as docs/cli.md shows them: actions, resource and context of each."""
     lines = re.findall(r"^    try: (aws iam simulate-principal-policy .*)$", (ROOT / "docs" / "cli.md").read_text(), re.M)
@@ -181,7 +219,11 @@ def check_simulation():
 
 def main():
     failed = 0
-    for check in (check_alarms, check_many_clusters, check_hosted_zones, check_concurrency, check_names, check_simulation):
+    checks = (
+        check_alarms, check_many_clusters, check_hosted_zones, check_concurrency, check_names, check_encryption,
+        check_senders, check_links, check_simulation,
+    )  # fmt: skip
+    for check in checks:
         try:
             check()
         except (AssertionError, KeyError) as mistake:
