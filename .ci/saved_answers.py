@@ -65,6 +65,7 @@ EXAMPLES = {
     "AlarmTopicArn": f"arn:aws:sns:eu-central-1:{ACCOUNT}:pages",
     "NoticeTopicArn": f"arn:aws:sns:eu-central-1:{ACCOUNT}:notices",
     "RoleName": "cloud-map-sync",
+    "AdminAlias": "admin",
     "PermissionsBoundaryArn": f"arn:aws:iam::{ACCOUNT}:policy/boundary",
     "KmsKeyArn": f"arn:aws:kms:eu-central-1:{ACCOUNT}:key/11111111-2222-3333-4444-555555555555",
     "CodeSigningConfigArn": f"arn:aws:lambda:eu-central-1:{ACCOUNT}:code-signing-config:csc-0123456789abcdef0",

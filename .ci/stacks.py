@@ -136,6 +136,19 @@ def check_names():
     assert re.fullmatch(allowed, longest) and not re.fullmatch(allowed, longest + "a"), allowed
 
 
+def check_admin_alias():
+    """The alias of administrators leads to the code that the schedule runs, and is there only if it has a name."""
+    found = stack(AdminAlias="admin")
+    (alias,) = found.resources("AWS::Lambda::Alias").values()
+    assert (alias["Name"], alias["FunctionVersion"]) == ("admin", "$LATEST"), alias
+    (function,) = found.resources("AWS::Serverless::Function").values()
+    assert function["Environment"]["Variables"]["ADMIN_ALIAS"] == "admin"
+    assert not stack().resources("AWS::Lambda::Alias")
+    for wrong in ("7", "two words", "$LATEST"):
+        assert is_refused(AdminAlias=wrong), wrong
+    assert not is_refused(AdminAlias="7a")
+
+
 def check_encryption():
     """A key encrypts the environment, the queues and the log group, and each role may use it for what it does there."""
     found = stack(**ALL_ON)
@@ -220,7 +233,7 @@ def check_simulation():
 def main():
     failed = 0
     checks = (
-        check_alarms, check_many_clusters, check_hosted_zones, check_concurrency, check_names, check_encryption,
+        check_alarms, check_many_clusters, check_hosted_zones, check_concurrency, check_names, check_admin_alias, check_encryption,
         check_senders, check_links, check_simulation,
     )  # fmt: skip
     for check in checks:

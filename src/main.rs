@@ -62,7 +62,8 @@ async fn invoke(
     context: Context,
 ) -> Result<Value, Diagnostic> {
     let deadline = Deadline::after(time_left(context.deadline(), SystemTime::now()));
-    let answer = Box::pin(function.invoke(&payload, deadline)).await;
+    let qualifier = lambda::qualifier(&context);
+    let answer = Box::pin(function.invoke_through(qualifier, &payload, deadline)).await;
     if let Some(report) = &answer.report {
         write_metrics(report, &context.env_config.function_name);
     }

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::function::{self, Configuration};
 use crate::function::{Error as FunctionError, Function};
-use crate::settings::{self, LoadError};
+use crate::settings::{self, LoadError, Settings};
 use crate::time::Deadline;
 
 /// The timeout without a deployed function.
@@ -42,6 +42,8 @@ pub async fn invoke(
     let variable = |name: &str| configuration.environment.get(name).cloned();
     let settings = Box::pin(settings::load(variable, &config)).await;
     let settings = settings.map_err(|source| Error::Settings { source_of, source })?;
+    // No function is invoked: IAM decides on the terminal's credentials.
+    let settings = Settings { admin_alias: None, ..settings };
     let function = Function::new(settings, config);
     let timeout = configuration.timeout.unwrap_or(TIMEOUT);
     let answer = Box::pin(function.invoke(payload, Deadline::after(timeout))).await;

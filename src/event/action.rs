@@ -63,6 +63,12 @@ impl Action {
         }
     }
 
+    /// Whether it takes over or removes what others may rest on, so that an installation may reserve it to a few people.
+    #[must_use]
+    pub fn is_administrative(self) -> bool {
+        matches!(self, Self::Adopt | Self::Purge | Self::Confirm)
+    }
+
     /// The words of all actions, for an error.
     pub(super) fn list() -> String {
         Self::ALL.map(Self::as_str).join(", ")

@@ -31,6 +31,13 @@ pub enum Error {
     /// The payload names a cluster that is not configured.
     #[error(transparent)]
     Cluster(UnknownCluster),
+    /// The action is reserved to an alias of the function.
+    #[error(
+        "{action} is accepted only through the alias {alias} of this function (ADMIN_ALIAS), and this call came {}: \
+         repeat it with --qualifier {alias}",
+        .through.as_ref().map_or("without one".to_owned(), |it| format!("through {it}"))
+    )]
+    NotThroughAlias { action: event::Action, alias: String, through: Option<String> },
     /// The policy does not allow a purge.
     #[error(
         "a purge deregisters all instances of a cluster, and POLICY={0} does not allow that: set POLICY to sync"
@@ -53,6 +60,7 @@ impl Error {
         match self {
             Self::Event(_) => "InvalidEvent",
             Self::Cluster(_) => "UnknownCluster",
+            Self::NotThroughAlias { .. } => "NotThroughAlias",
             Self::Policy(_) => "PolicyForbids",
             Self::Registry(_) => "UnknownRegistry",
             Self::Unexplained(_) => "Unreadable",

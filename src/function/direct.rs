@@ -13,12 +13,31 @@ use crate::settings::Cluster;
 use crate::time::Deadline;
 
 impl Function {
-    pub(super) async fn direct(&self, command: &Command, deadline: Deadline) -> Answer {
+    pub(super) async fn direct(
+        &self,
+        command: &Command,
+        qualifier: Option<&str>,
+        deadline: Deadline,
+    ) -> Answer {
+        if let Some(error) = self.reserved(command.action, qualifier) {
+            return Answer::refused(error);
+        }
         let answer = match command.action {
             Action::Purge => Box::pin(self.purge(command, deadline)).await,
             _ => Box::pin(self.run_selected(command, deadline)).await,
         };
         answer.unwrap_or_else(Answer::refused)
+    }
+
+    /// The error of an action that is reserved to an alias, if it was called in another way.
+    fn reserved(&self, action: Action, qualifier: Option<&str>) -> Option<Error> {
+        let alias = self.settings.admin_alias.as_ref().filter(|_| action.is_administrative())?;
+        let error = || Error::NotThroughAlias {
+            action,
+            alias: alias.clone(),
+            through: qualifier.map(str::to_owned),
+        };
+        (qualifier != Some(alias)).then(error)
     }
 
     /// Runs an action over the Services that a scope selects.

@@ -73,17 +73,27 @@ impl Function {
         Self { clock, ..self }
     }
 
-    /// Handles one payload.
+    /// Handles one payload of a call to the function itself.
     pub async fn invoke(&self, payload: &Value, deadline: Deadline) -> Answer {
+        self.invoke_through(None, payload, deadline).await
+    }
+
+    /// Handles one payload of a call through an alias or a version of the function.
+    pub async fn invoke_through(
+        &self,
+        qualifier: Option<&str>,
+        payload: &Value,
+        deadline: Deadline,
+    ) -> Answer {
         let before = self.clients.traffic();
-        let mut answer = Box::pin(self.handle(payload, deadline)).await;
+        let mut answer = Box::pin(self.handle(qualifier, payload, deadline)).await;
         if let Some(report) = &mut answer.report {
             report.traffic = self.clients.traffic().since(before);
         }
         answer
     }
 
-    async fn handle(&self, payload: &Value, deadline: Deadline) -> Answer {
+    async fn handle(&self, qualifier: Option<&str>, payload: &Value, deadline: Deadline) -> Answer {
         let invocation = match event::read(payload) {
             Ok(invocation) => invocation,
             Err(error) => return Answer::refused(Error::Event(error)),
@@ -101,7 +111,9 @@ impl Function {
             event::Invocation::AuditLog(messages) => {
                 Answer::to_schedule(self.sync_messages(messages, deadline).await.0.report)
             }
-            event::Invocation::Direct(command) => Box::pin(self.direct(&command, deadline)).await,
+            event::Invocation::Direct(command) => {
+                Box::pin(self.direct(&command, qualifier, deadline)).await
+            }
         }
     }
 

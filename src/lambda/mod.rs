@@ -1,5 +1,5 @@
-//! The process in Lambda's runtime: its log (`log`), the span around every line of an invocation, and the report of an
-//! error at the start.
+//! The process in Lambda's runtime: its log (`log`), the span around every line of an invocation, the alias of a call, and
+//! the report of an error at the start.
 
 pub mod log;
 
@@ -21,6 +21,11 @@ pub fn span(context: &Context) -> Span {
         function_arn = context.invoked_function_arn,
         cold_start = !WARM.swap(true, Ordering::Relaxed),
     )
+}
+
+/// The alias or version through which the function was invoked: the eighth part of the invoked ARN.
+pub fn qualifier(context: &Context) -> Option<&str> {
+    context.invoked_function_arn.split(':').nth(7)
 }
 
 /// Reports to Lambda the reason why the function does not start. Otherwise Lambda reports only that the process ended.

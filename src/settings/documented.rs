@@ -49,6 +49,13 @@ pub const DOCUMENTED: &[Documented] = &[
         example: "team-a",
     },
     Documented {
+        variable: "ADMIN_ALIAS",
+        meaning: "the actions `adopt`, `confirm` and `purge` are accepted only through the alias of the function with \
+                  this name: see [Who may do what](docs/security.md#who-may-do-what)",
+        default: "they are accepted from everyone who may invoke the function",
+        example: "admin",
+    },
+    Documented {
         variable: "ANNOTATION_PREFIX",
         meaning: "the prefix of the annotations on Services",
         default: "`cloudmap.controller/`",

@@ -44,6 +44,8 @@ pub struct Settings {
     pub rules: Arc<Rules>,
     /// `DRY_RUN`: plan and report, write nothing.
     pub dry_run: bool,
+    /// `ADMIN_ALIAS`: the alias of the function through which alone the actions of administrators are accepted.
+    pub admin_alias: Option<String>,
     /// `FAN_OUT`: the URL of the function's own queue, to which it sends work.
     pub fan_out: Option<String>,
     /// `QUEUE_URL`: the URL of the function's own queue, in which it postpones failed messages.
@@ -93,6 +95,7 @@ impl Settings {
             annotation_prefix: reader.read("ANNOTATION_PREFIX", value::annotation_prefix),
             rules: Arc::new(reader.rules(parameters)),
             dry_run: reader.read("DRY_RUN", value::boolean),
+            admin_alias: reader.read("ADMIN_ALIAS", value::alias),
             fan_out: reader.read("FAN_OUT", value::queue_url),
             queue_url: reader.read("QUEUE_URL", value::queue_url),
             quota_share: reader.read("QUOTA_SHARE", value::quota_share),

@@ -101,6 +101,7 @@ fn all_mistakes_are_reported_together_with_examples() {
     let mistakes = read(&[
         ("CLOUD_MAP_NAMESPACES", "a b"),
         ("OWNER_ID", "two words"),
+        ("ADMIN_ALIAS", "7"),
         ("ANNOTATION_PREFIX", "Upper/"),
         ("CREATE_NAMESPACES", "HTTP"),
         ("POLICY", "delete"),
@@ -121,7 +122,7 @@ fn all_mistakes_are_reported_together_with_examples() {
     ]);
     let text = mistakes.expect_err("all are wrong").to_string().replace("; ", "\n");
     insta::assert_snapshot!(text, @r#"
-    20 mistakes in the settings
+    21 mistakes in the settings
     CLUSTERS: it is not set, and at least one cluster is required (example: CLUSTERS=blue,green)
     OWNER_ID: it must be 1 to 256 printable ASCII characters without spaces (example: OWNER_ID=team-a)
     ANNOTATION_PREFIX: "Upper/" is not a lower-case DNS name with a '/' at its end (example: ANNOTATION_PREFIX=discovery.example.com/)
@@ -135,6 +136,7 @@ fn all_mistakes_are_reported_together_with_examples() {
     DNS_NAMESPACES: "no" is neither true nor false (example: DNS_NAMESPACES=false)
     PURGE_DEAD_CLUSTERS_AFTER: "0d" is neither off nor a duration such as 12h or 7d (example: PURGE_DEAD_CLUSTERS_AFTER=7d)
     DRY_RUN: "yes" is neither true nor false (example: DRY_RUN=true)
+    ADMIN_ALIAS: "7" is not the name of an alias (1 to 128 letters, digits, '-' and '_', and no number) (example: ADMIN_ALIAS=admin)
     FAN_OUT: "true" is not the URL of a queue (example: FAN_OUT=https://sqs.eu-central-1.amazonaws.com/111122223333/cloud-map-sync)
     QUEUE_URL: "own" is not the URL of a queue (example: QUEUE_URL=https://sqs.eu-central-1.amazonaws.com/111122223333/cloud-map-sync)
     QUOTA_SHARE: "0" is not a number of at least 0.001 (example: QUOTA_SHARE=0.8)

@@ -43,6 +43,19 @@ pub fn annotation_prefix(text: Option<&str>) -> Result<String, String> {
     }
 }
 
+/// The name of an alias in Lambda, which is no number of a version.
+pub fn alias(text: Option<&str>) -> Result<Option<String>, String> {
+    let Some(text) = text else { return Ok(None) };
+    let is_inner = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    let is_version = text.bytes().all(|byte| byte.is_ascii_digit());
+    if (1..=128).contains(&text.len()) && text.bytes().all(is_inner) && !is_version {
+        Ok(Some(text.to_owned()))
+    } else {
+        let form = "1 to 128 letters, digits, '-' and '_', and no number";
+        Err(format!("{text:?} is not the name of an alias ({form})"))
+    }
+}
+
 pub fn policy(text: Option<&str>) -> Result<Policy, String> {
     let Some(text) = text else {
         return Ok(Policy::default());

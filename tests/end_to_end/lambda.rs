@@ -69,8 +69,8 @@ impl Lambda {
     /// What a caller of this function gets for a payload.
     pub fn handler(&self) -> Handler {
         let api = self.api.clone();
-        Arc::new(move |payload| {
-            let outcome = api.invoke(payload, TIMEOUT);
+        Arc::new(move |payload, alias| {
+            let outcome = api.invoke_through(alias, payload, TIMEOUT);
             Box::pin(async move {
                 let outcome = outcome.await.expect("the runtime API keeps its end");
                 outcome.map_err(|failure| json!(failure))

@@ -49,6 +49,7 @@ pub struct RuntimeApi {
 #[derive(Debug)]
 struct Invocation {
     payload: Value,
+    alias: Option<String>,
     deadline: SystemTime,
     answer: oneshot::Sender<Outcome>,
 }
@@ -92,8 +93,19 @@ impl RuntimeApi {
 
     /// Queues a payload, to be answered within `time`; the function's word comes through the channel.
     pub fn invoke(&self, payload: Value, time: Duration) -> oneshot::Receiver<Outcome> {
+        self.invoke_through(None, payload, time)
+    }
+
+    /// The same through an alias.
+    pub fn invoke_through(
+        &self,
+        alias: Option<String>,
+        payload: Value,
+        time: Duration,
+    ) -> oneshot::Receiver<Outcome> {
         let (answer, outcome) = oneshot::channel();
-        let invocation = Invocation { payload, deadline: SystemTime::now() + time, answer };
+        let deadline = SystemTime::now() + time;
+        let invocation = Invocation { payload, alias, deadline, answer };
         self.queue.send(invocation).expect("the server holds the other end");
         outcome
     }
@@ -118,10 +130,11 @@ async fn next(State(shared): State<Arc<Shared>>) -> Response {
     };
     let id = shared.hand_out(invocation.answer);
     let deadline = invocation.deadline.duration_since(UNIX_EPOCH).expect("after 1970").as_millis();
+    let arn = invocation.alias.map(|alias| format!("{FUNCTION_ARN}:{alias}"));
     let headers = [
         ("Lambda-Runtime-Aws-Request-Id", id),
         ("Lambda-Runtime-Deadline-Ms", deadline.to_string()),
-        ("Lambda-Runtime-Invoked-Function-Arn", FUNCTION_ARN.to_owned()),
+        ("Lambda-Runtime-Invoked-Function-Arn", arn.unwrap_or(FUNCTION_ARN.to_owned())),
         (
             "Lambda-Runtime-Trace-Id",
             "Root=1-6a200a40-0123456789abcdef01234567;Parent=0123456789abcdef;Sampled=0".to_owned(),

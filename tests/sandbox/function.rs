@@ -52,6 +52,11 @@ pub async fn invoke(function: &Function, payload: &Value) -> Answer {
     function.invoke(payload, Deadline::after(TIMEOUT)).await
 }
 
+/// The same through an alias of the function.
+pub async fn invoke_through(function: &Function, alias: Option<&str>, payload: &Value) -> Answer {
+    function.invoke_through(alias, payload, Deadline::after(TIMEOUT)).await
+}
+
 /// One of the payloads in `events/`.
 pub fn event(name: &str) -> Value {
     let path = format!("{}/events/{name}.json", env!("CARGO_MANIFEST_DIR"));

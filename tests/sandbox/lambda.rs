@@ -19,8 +19,10 @@ use cloud_map_sync::error::chain;
 
 const PREFIX: &str = "/2015-03-31/functions/";
 
-/// What a function does with a payload; what it fails with is `errorType` and `errorMessage`.
-pub type Handler = Arc<dyn Fn(Value) -> BoxFuture<'static, Result<Value, Value>> + Send + Sync>;
+/// What a function does with a payload, and with the alias of the call; what it fails with is `errorType` and
+/// `errorMessage`.
+pub type Handler =
+    Arc<dyn Fn(Value, Option<String>) -> BoxFuture<'static, Result<Value, Value>> + Send + Sync>;
 
 /// A deployed function.
 #[derive(Clone)]
@@ -37,11 +39,14 @@ impl Deployed {
     /// This function, here.
     pub fn in_process(function: Function) -> Self {
         let function = Arc::new(function);
-        let handler: Handler = Arc::new(move |payload| {
+        let handler: Handler = Arc::new(move |payload, alias| {
             let function = function.clone();
             let runtime = Handle::current();
             // The handler's future stays on one thread, as in Lambda.
-            let answer = move || runtime.block_on(function::invoke(&function, &payload)).response;
+            let answer = move || {
+                let answer = function::invoke_through(&function, alias.as_deref(), &payload);
+                runtime.block_on(answer).response
+            };
             Box::pin(async move {
                 let answer = tokio::task::spawn_blocking(answer).await.expect("no panic");
                 answer.map_err(
@@ -133,7 +138,7 @@ impl Lambda {
                 let text = format!("Function not found: {arn}");
                 error(StatusCode::NOT_FOUND, "ResourceNotFoundException", &text)
             }
-            (Some(function), Call::Invoke(_)) => invoke(&function, body).await,
+            (Some(function), Call::Invoke(_)) => invoke(&function, qualifier, body).await,
             (Some(function), Call::Configuration(name)) => answer(&json!({
                 "FunctionName": name, "FunctionArn": arn, "Runtime": "provided.al2023",
                 "Timeout": 300, "Environment": {"Variables": function.environment},
@@ -146,12 +151,12 @@ impl Lambda {
     }
 }
 
-async fn invoke(function: &Deployed, body: &[u8]) -> Response {
+async fn invoke(function: &Deployed, alias: Option<String>, body: &[u8]) -> Response {
     let Ok(payload) = serde_json::from_slice(body) else {
         let text = "Could not parse request body into json";
         return error(StatusCode::BAD_REQUEST, "InvalidRequestContentException", text);
     };
-    match (function.handler)(payload).await {
+    match (function.handler)(payload, alias).await {
         Ok(answered) => answer(&answered),
         Err(failure) => {
             let mut response = answer(&failure);

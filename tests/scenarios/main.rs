@@ -11,6 +11,7 @@ mod sandbox;
 mod seeds;
 
 mod accounts;
+mod admin_alias;
 mod adoption;
 mod calls;
 mod changes_that_fail;

@@ -1,6 +1,6 @@
 //! A person's terminal: AWS credentials, a kubeconfig, and commands with what they print.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -131,14 +131,14 @@ pub fn deploy(
 ) -> Arc<Mutex<Vec<Value>>> {
     let payloads: Arc<Mutex<Vec<Value>>> = Arc::default();
     let seen = payloads.clone();
-    let recording: Handler = Arc::new(move |payload: Value| {
+    let recording: Handler = Arc::new(move |payload: Value, alias| {
         seen.lock().expect("no poisoned lock").push(payload.clone());
-        handler(payload)
+        handler(payload, alias)
     });
     let environment = environment.iter().map(|(name, value)| ((*name).into(), (*value).into()));
     let function = Deployed {
         environment: environment.collect(),
-        aliases: BTreeSet::from(["live".to_owned()]),
+        aliases: ["admin", "live"].map(str::to_owned).into(),
         handler: recording,
     };
     sandbox.aws().lambda.deploy(REGION, ACCOUNT, FUNCTION, function);
@@ -147,7 +147,7 @@ pub fn deploy(
 
 /// A function that answers everything with this.
 pub fn answering(answer: Result<Value, Value>) -> Handler {
-    Arc::new(move |_| {
+    Arc::new(move |_, _| {
         let answer = answer.clone();
         Box::pin(async move { answer })
     })

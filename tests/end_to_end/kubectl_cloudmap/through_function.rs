@@ -224,3 +224,25 @@ async fn a_context_that_leads_to_no_cluster_is_an_error_before_anything_is_asked
     assert!(printed.errors.starts_with("error: cannot read the kubeconfig;"), "{printed:?}");
     assert!(payloads.lock().expect("no poisoned lock").is_empty());
 }
+
+#[tokio::test]
+async fn reserved_action_needs_the_alias_in_the_invoked_arn() {
+    let (world, _) = stand_in().await;
+    let lambda = world.lambda(&[("ADMIN_ALIAS", "admin")]).await;
+    deploy(&world.sandbox, &[], lambda.handler());
+    let terminal = Terminal::new(&world.sandbox, &["blue"]);
+
+    for (qualifier, through) in [("", "without one"), (" --qualifier live", "through live")] {
+        let printed = terminal.run(&format!("purge --cluster blue --yes{qualifier}")).await;
+        assert_eq!(printed.code, Some(1), "{printed:?}");
+        let refusal = format!(
+            "NotThroughAlias: purge is accepted only through the alias admin of this function (ADMIN_ALIAS), and \
+             this call came {through}: repeat it with --qualifier admin"
+        );
+        assert!(printed.errors.contains(&refusal), "{printed:?}");
+    }
+    let printed = terminal.run("purge --cluster blue --yes --qualifier admin").await;
+    assert_eq!(printed.code, Some(0), "{printed:?}");
+    let printed = terminal.run("sync --cluster blue").await;
+    assert_eq!(printed.code, Some(0), "{printed:?}");
+}
