@@ -154,7 +154,8 @@ impl Invocation<'_> {
 
     /// Creates an Event for each notice. An error is only logged, since no change depends on an Event.
     async fn create_events(&self, kubernetes: &Kubernetes, notices: &[Notice]) {
-        let created = stream::iter(notices)
+        let wanted = notices.iter().filter(|notice| self.settings.events.has(notice.tone));
+        let created = stream::iter(wanted)
             .map(|notice| kubernetes.create_event(notice))
             .buffer_unordered(EVENTS_SIDE_BY_SIDE)
             .try_collect::<Vec<()>>();

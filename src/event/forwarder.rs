@@ -6,13 +6,34 @@ use serde_json::{Map, Value};
 
 use super::object::{self, Metadata};
 use super::{Scope, Unusable, name};
+use crate::model::REPORTER;
 
 /// Reads the record of a known forwarder; `None` if no format matches.
 pub(super) fn read(record: &Map<String, Value>) -> Option<Result<Scope, Unusable>> {
+    if is_own_event(record) {
+        return Some(Err(Unusable::OwnEvent));
+    }
     exporter(record)
         .or_else(|| argo_events(record))
         .or_else(|| kubewatch(record))
         .or_else(|| plain_object(record))
+}
+
+/// Whether a record is, or holds, an Event that this function created: each would cost a run. Of v1 Events and of those of
+/// events.k8s.io.
+fn is_own_event(record: &Map<String, Value>) -> bool {
+    let inside = ["body", "oldBody", "obj", "oldObj"]
+        .into_iter()
+        .filter_map(|it| record.get(it)?.as_object());
+    let mut objects = [record].into_iter().chain(inside);
+    let reporter = |object: &Map<String, Value>| {
+        let of = |field: &str| text(object, field).map(str::to_owned);
+        let source = object.get("source").and_then(Value::as_object);
+        of("reportingComponent")
+            .or_else(|| of("reportingController"))
+            .or_else(|| text(source?, "component").map(str::to_owned))
+    };
+    objects.any(|object| reporter(object).as_deref() == Some(REPORTER))
 }
 
 /// A v1 Event with the cluster's name, and with labels and owners added to its `involvedObject`:
@@ -185,6 +206,30 @@ mod tests {
         for record in [typed, custom] {
             assert_eq!(scope_of(&record).as_deref(), Ok("the only cluster/shop/web"));
         }
+    }
+
+    #[test]
+    fn events_of_this_function_are_dropped_in_every_shape() {
+        let about =
+            json!({"kind": "Service", "namespace": "shop", "name": "web", "apiVersion": "v1"});
+        let exported = |reporter: &str, component: &str| {
+            json!({
+                "kind": "Event", "metadata": {"name": "web.1", "namespace": "shop"}, "clusterName": "blue",
+                "reportingComponent": reporter, "source": {"component": component}, "involvedObject": about,
+            })
+        };
+        let new = json!({
+            "kind": "Event", "apiVersion": "events.k8s.io/v1", "metadata": {"name": "web.1", "namespace": "shop"},
+            "reportingController": "cloud-map-sync", "regarding": about,
+        });
+        let argo = json!({"type": "ADD", "resource": "events", "version": "v1", "body": new});
+        let kubewatch = json!({"operation": "create", "kind": "event", "obj": new});
+        let (named, old) = (exported("cloud-map-sync", ""), exported("", "cloud-map-sync"));
+        for record in [named, old, new.clone(), argo, kubewatch] {
+            assert_eq!(scope_of(&record), Err(Unusable::OwnEvent), "{record}");
+        }
+        let of_kubelet = exported("kubelet", "cloud-map-sync");
+        assert_eq!(scope_of(&of_kubelet).as_deref(), Ok("blue/shop/web"));
     }
 
     #[test]

@@ -25,6 +25,9 @@ pub enum Unusable {
     /// An object that this function wrote for an import. Such a message is not reported.
     #[error("the object belongs to an import")]
     Imported,
+    /// An Event that this function created. Such a message is not reported.
+    #[error("the Event is one of this function")]
+    OwnEvent,
     /// An action that only a direct invocation may request.
     #[error("{action} is only allowed by direct invocation")]
     ActionNotAllowed {
@@ -60,6 +63,7 @@ impl Unusable {
             Self::TooDeep { .. } => "too_deep",
             Self::UnknownKind { .. } => "unknown_kind",
             Self::Imported => "imported",
+            Self::OwnEvent => "own_event",
             Self::ActionNotAllowed { .. } => "action_not_allowed",
             Self::UnknownAction => "unknown_action",
             Self::IncompleteScope { .. } => "incomplete_scope",

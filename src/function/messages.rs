@@ -24,7 +24,7 @@ impl Function {
             match message.reading {
                 Ok(scope) => requested.entry(scope).or_default().push(message.id),
                 // Our own write is not reported.
-                Err(Unusable::Imported) => {}
+                Err(Unusable::Imported | Unusable::OwnEvent) => {}
                 Err(unusable) => {
                     dropped.push(drop_message(message.id, unusable.reason(), &unusable));
                 }

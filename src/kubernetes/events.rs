@@ -1,5 +1,5 @@
-//! Creates Events on the Services of which something is held back, and on the ServiceExports of which a condition turned
-//! bad. They are optional, so a refused one does not fail the run.
+//! Creates Events on the Services of which something is held back or instances changed, and on the ServiceExports of
+//! which a condition turned bad. They are optional, so a refused one does not fail the run.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -12,7 +12,7 @@ use k8s_openapi::jiff::Timestamp;
 use kube::api::{Api, PostParams};
 
 use super::{Error, Kubernetes};
-use crate::model::Notice;
+use crate::model::{Notice, REPORTER};
 
 /// How long a warm process does not create an Event again. The API server deletes Events after about an hour; a notice
 /// that still holds then becomes a new Event.
@@ -78,11 +78,11 @@ fn event(name: String, notice: &Notice) -> Event {
             uid: Some(notice.uid.clone()),
             ..ObjectReference::default()
         }),
-        type_: Some("Warning".to_owned()),
+        type_: Some(notice.tone.as_str().to_owned()),
         reason: Some(notice.reason.clone()),
         note: Some(notice.note.clone()),
         action: Some("Sync".to_owned()),
-        reporting_controller: Some("cloud-map-sync".to_owned()),
+        reporting_controller: Some(REPORTER.to_owned()),
         reporting_instance: Some("cloud-map-sync".to_owned()),
         ..Event::default()
     }

@@ -52,7 +52,7 @@ pub use instance::Attributes;
 pub use k8s_openapi::jiff::{SignedDuration, Timestamp};
 pub use name::{InvalidServiceName, NamespaceReference, ServiceName, ServiceRef};
 pub use namespace::{Namespace, NamespaceKind, UnresolvedNamespace};
-pub use notice::{About, Notice};
+pub use notice::{About, Notice, REPORTER, Tone};
 pub use owner::{Flow, Owner};
 pub use place::Place;
 pub use registry::{InstanceKey, Registry, ServiceKey};

@@ -1,12 +1,16 @@
-//! A warning about a Service or its ServiceExport, which becomes an Event on the object. Its name is a hash of its
-//! content, so that every run gives the same notice the same name.
+//! A warning about a Service or its ServiceExport, or the news that its instances changed, which becomes an Event on the
+//! object. Its name is a hash of its content, so that every run gives the same notice the same name.
 
-use super::{ServiceRef, fingerprint};
+use super::{ServiceRef, Timestamp, fingerprint};
 
-/// A Warning about a Service.
+/// The name under which this function reports Events. Forwarders may send these back, and they ask for no sync.
+pub const REPORTER: &str = "cloud-map-sync";
+
+/// A notice for the owner of a Service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice {
     pub about: About,
+    pub tone: Tone,
     /// The name of the object.
     pub service: ServiceRef,
     /// The UID of the object: one that is recreated gets a new Event.
@@ -15,6 +19,26 @@ pub struct Notice {
     pub reason: String,
     /// A message with a remedy.
     pub note: String,
+}
+
+/// The type of the Event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tone {
+    /// A state that lasts: one Event, however many runs see it.
+    Warning,
+    /// A change at this time. The API server keeps an Event for about an hour, and the same change may be made again
+    /// before.
+    News(Timestamp),
+}
+
+impl Tone {
+    /// The type of the Event in the API.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Warning => "Warning",
+            Self::News(_) => "Normal",
+        }
+    }
 }
 
 /// The object that a notice is about.
@@ -41,9 +65,15 @@ impl About {
 }
 
 impl Notice {
-    /// The name of the Event. The same notice always has the same name, so that its Event is created once.
+    /// The name of the Event. The same notice always has the same name, so that its Event is created once: of news, once
+    /// a minute.
     pub fn name(&self) -> String {
-        let digits = fingerprint::<8>(&[&self.reason, &self.note, &self.uid]);
+        let mut parts = vec![self.reason.clone(), self.note.clone(), self.uid.clone()];
+        if let Tone::News(at) = self.tone {
+            parts.push(at.strftime("%Y-%m-%dT%H:%M").to_string());
+        }
+        let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+        let digits = fingerprint::<8>(&parts);
         format!("{}.{digits}", self.service.name)
     }
 }
@@ -53,8 +83,21 @@ mod tests {
     use super::*;
 
     fn notice(reason: &str, note: &str, uid: &str) -> Notice {
-        let (about, service) = (About::Service, ServiceRef::new("shop", "web"));
-        Notice { about, service, uid: uid.into(), reason: reason.into(), note: note.into() }
+        let (about, tone, service) =
+            (About::Service, Tone::Warning, ServiceRef::new("shop", "web"));
+        let (uid, reason, note) = (uid.into(), reason.into(), note.into());
+        Notice { about, tone, service, uid, reason, note }
+    }
+
+    #[test]
+    fn news_of_a_minute_have_one_name_and_those_of_the_next_another() {
+        let at = |second: i64| {
+            let tone = Tone::News(Timestamp::from_second(second).expect("a time"));
+            Notice { tone, ..notice("Registered", "1 registered", "1") }.name()
+        };
+        assert_eq!(at(1_800_000_000), at(1_800_000_030));
+        assert_ne!(at(1_800_000_000), at(1_800_000_060));
+        assert_ne!(at(1_800_000_000), notice("Registered", "1 registered", "1").name());
     }
 
     #[test]

@@ -99,7 +99,9 @@ pub async fn publish(
     if task.is_sync() {
         world.note_what_is_held(observed.basis(), published.report.guard.is_some());
     }
-    let notices = events::notices(&published.held_back, &observed.observation.desired);
+    let desired = &observed.observation.desired;
+    let mut notices = events::notices(&published.held_back, desired);
+    notices.extend(events::news(&published.report.services, desired, options.now));
     Ok((published.report, Claimed::of(&observed.observation, published.leaving), notices))
 }
 

@@ -12,7 +12,7 @@ use crate::error::chain;
 use crate::import::Imported;
 use crate::import::sources::Members;
 use crate::kubernetes::objects::{Named, Resource};
-use crate::model::{About, Condition, Notice, ServiceExport, ServiceRef};
+use crate::model::{About, Condition, Notice, ServiceExport, ServiceRef, Tone};
 use crate::publish::events::LONGEST_NOTE;
 use crate::report::{ClustersetLine, Mode};
 
@@ -85,6 +85,7 @@ impl Invocation<'_> {
 fn notice(service: &ServiceRef, export: &ServiceExport, worse: Worse) -> Notice {
     Notice {
         about: About::ServiceExport,
+        tone: Tone::Warning,
         service: service.clone(),
         uid: export.uid.clone(),
         reason: worse.reason,

@@ -152,6 +152,13 @@ pub const DOCUMENTED: &[Documented] = &[
         example: "discover",
     },
     Documented {
+        variable: "EVENTS",
+        meaning: "the Events on Services and ServiceExports: `all`, also one for each sync and name in which instances of \
+                  a Service changed; `warnings`, or `none`",
+        default: "`all`",
+        example: "warnings",
+    },
+    Documented {
         variable: "MULTI_CLUSTER",
         meaning: "`on`: `ServiceExports` of the clusters are published, and the exports of their clusterset are \
                   imported; `export` or `import`: one of the two: see \

@@ -6,6 +6,7 @@
 
 mod clusters;
 mod documented;
+mod events;
 mod load;
 pub(crate) mod multi_cluster;
 mod name_policy;
@@ -25,6 +26,7 @@ use crate::publish::plan::{Guard, Rules, ServiceLimit};
 
 pub use clusters::{Cluster, Role};
 pub use documented::{DOCUMENTED, Documented};
+pub use events::Events;
 pub use load::{Error as LoadError, load};
 pub use multi_cluster::{Membership, MultiCluster};
 pub(crate) use reader::Reader;
@@ -54,6 +56,8 @@ pub struct Settings {
     pub quota_share: QuotaShare,
     /// `REGISTRY_READ`: how a full sync reads the instances of Cloud Map first.
     pub read_by: ReadBy,
+    /// `EVENTS`: the Events that are created in the clusters.
+    pub events: Events,
     /// `MULTI_CLUSTER`: the part that clusters take in the Multi-Cluster Services API.
     pub multi_cluster: MultiCluster,
     /// `STALE_CLUSTERS_AFTER`: the age of a heartbeat at which its cluster is reported as stale.
@@ -100,6 +104,7 @@ impl Settings {
             queue_url: reader.read("QUEUE_URL", value::queue_url),
             quota_share: reader.read("QUOTA_SHARE", value::quota_share),
             read_by: reader.read("REGISTRY_READ", value::read_by),
+            events: reader.read("EVENTS", value::events),
             multi_cluster: reader.read("MULTI_CLUSTER", multi_cluster::parse),
             stale_clusters_after: reader.read("STALE_CLUSTERS_AFTER", |text| {
                 value::duration(text, multi_cluster::STALE_CLUSTERS_AFTER)

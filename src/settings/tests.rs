@@ -113,6 +113,7 @@ fn all_mistakes_are_reported_together_with_examples() {
         ("DNS_NAMESPACES", "no"),
         ("QUOTA_SHARE", "0"),
         ("REGISTRY_READ", "Discover"),
+        ("EVENTS", "some"),
         ("FAN_OUT", "true"),
         ("QUEUE_URL", "own"),
         ("SCHEDULE_MINUTES", "1m"),
@@ -122,7 +123,7 @@ fn all_mistakes_are_reported_together_with_examples() {
     ]);
     let text = mistakes.expect_err("all are wrong").to_string().replace("; ", "\n");
     insta::assert_snapshot!(text, @r#"
-    21 mistakes in the settings
+    22 mistakes in the settings
     CLUSTERS: it is not set, and at least one cluster is required (example: CLUSTERS=blue,green)
     OWNER_ID: it must be 1 to 256 printable ASCII characters without spaces (example: OWNER_ID=team-a)
     ANNOTATION_PREFIX: "Upper/" is not a lower-case DNS name with a '/' at its end (example: ANNOTATION_PREFIX=discovery.example.com/)
@@ -141,6 +142,7 @@ fn all_mistakes_are_reported_together_with_examples() {
     QUEUE_URL: "own" is not the URL of a queue (example: QUEUE_URL=https://sqs.eu-central-1.amazonaws.com/111122223333/cloud-map-sync)
     QUOTA_SHARE: "0" is not a number of at least 0.001 (example: QUOTA_SHARE=0.8)
     REGISTRY_READ: "Discover" is neither list nor discover (example: REGISTRY_READ=discover)
+    EVENTS: "some" is not one of all, warnings, none (example: EVENTS=warnings)
     MULTI_CLUSTER: "yes" is not one of off, on, export, import (example: MULTI_CLUSTER=on)
     STALE_CLUSTERS_AFTER: "off" is not a duration such as 90s, 10m or 1h (example: STALE_CLUSTERS_AFTER=1h)
     EXPIRE_CLUSTERS_AFTER: "1" is neither off nor a duration such as 12h or 7d (example: EXPIRE_CLUSTERS_AFTER=1d)

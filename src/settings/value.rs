@@ -1,5 +1,6 @@
 //! Parses the value of each setting. `None` means that the variable is not set.
 
+use super::events::Events;
 use crate::cloud_map::QuotaShare;
 use crate::model::{NamespaceReference, SignedDuration};
 use crate::publish::observe::ReadBy;
@@ -62,6 +63,15 @@ pub fn policy(text: Option<&str>) -> Result<Policy, String> {
     };
     let found = Policy::ALL.into_iter().find(|policy| policy.to_string() == text);
     found.ok_or_else(|| format!("{text:?} is not one of sync, upsert-only, create-only"))
+}
+
+pub fn events(text: Option<&str>) -> Result<Events, String> {
+    match text {
+        None | Some("all") => Ok(Events::All),
+        Some("warnings") => Ok(Events::Warnings),
+        Some("none") => Ok(Events::None),
+        Some(text) => Err(format!("{text:?} is not one of all, warnings, none")),
+    }
 }
 
 pub fn read_by(text: Option<&str>) -> Result<ReadBy, String> {

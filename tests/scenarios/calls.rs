@@ -104,8 +104,8 @@ async fn pod_that_changed_costs_one_read_before_the_writes_and_one_before_the_re
     let mut asked = asked_of_cluster(&fleet);
     asked[..2].sort();
     assert_eq!(asked[..2], once, "both at once");
-    let again = ["services/web", "endpointslices", "endpointslices"];
-    assert_eq!(asked[2..], again, "before the removal, and after it: the pod may be back");
+    let again = ["services/web", "endpointslices", "endpointslices", "events"];
+    assert_eq!(asked[2..], again, "before the removal, after it (the pod may be back), and the news");
 }
 
 #[tokio::test(start_paused = true)]
@@ -143,7 +143,7 @@ async fn service_that_was_added_costs_a_look_at_the_cluster_and_at_the_services_
     assert_eq!(aws_calls(&fleet), expected);
     let mut asked = asked_of_cluster(&fleet);
     asked.sort();
-    assert_eq!(asked, ["/api/v1/services", "endpointslices", "services/new"]);
+    assert_eq!(asked, ["/api/v1/services", "endpointslices", "events", "services/new"]);
     assert_eq!(fleet.addresses("prod", "new"), ["10.0.4.1"]);
 }
 

@@ -1,21 +1,105 @@
-//! Events on Services: what is held back is told where the owner of a Service looks, once, and
-//! nothing depends on it.
+//! Events on Services: what is held back is told where the owner of a Service looks, once, and what was registered and
+//! deregistered with each change. Nothing depends on them.
+
+use std::time::Duration;
 
 use serde_json::Value;
 
 use crate::fleet::{Fleet, annotated};
 use crate::run::{plan, sync};
+use crate::sandbox::clock::StandInClock;
+use crate::sandbox::function::{event, invoke};
 use crate::sandbox::kubernetes::{Fault, FaultKind};
 
-/// Reason, regarded Service and note of every Event in `shop`.
+/// Reason, regarded Service and note of every warning in `shop`.
 fn told(fleet: &Fleet) -> Vec<(String, String, String)> {
+    of_type(fleet, "Warning")
+}
+
+fn of_type(fleet: &Fleet, kind: &str) -> Vec<(String, String, String)> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let events = fleet.cluster.events("shop");
-    let events = events.iter().map(|event| {
-        assert_eq!(event["type"], "Warning");
+    let events = events.iter().filter(|event| event["type"] == kind);
+    let events = events.map(|event| {
         (text(&event["reason"]), text(&event["regarding"]["name"]), text(&event["note"]))
     });
     events.collect()
+}
+
+#[tokio::test]
+async fn changed_instances_are_news_for_each_service_and_name() {
+    let fleet = Fleet::start().await;
+    let clock = StandInClock::new();
+    fleet.service(annotated("web", "prod", "web,www"));
+    fleet.pods("web", &["10.0.1.1", "10.0.1.2"]);
+    let function = fleet.function().await.with_clock(clock.clock());
+    let mut expected = vec![
+        ("Registered", "web", "2 registered under prod/web"),
+        ("Registered", "web", "2 registered under prod/www"),
+    ];
+    let assert_news = |expected: &[(&str, &str, &str)]| {
+        let mut news = of_type(&fleet, "Normal");
+        news.sort();
+        let mut expected: Vec<_> = expected
+            .iter()
+            .map(|(reason, service, note)| {
+                ((*reason).to_owned(), (*service).to_owned(), (*note).to_owned())
+            })
+            .collect();
+        expected.sort();
+        assert_eq!(news, expected);
+    };
+    sync(&function).await;
+    assert_news(&expected);
+    sync(&function).await;
+    assert_news(&expected);
+
+    // The same change a minute later is news again.
+    for addresses in [&["10.0.1.1"][..], &["10.0.1.1", "10.0.1.2"], &["10.0.1.1"]] {
+        clock.advance(Duration::from_mins(1));
+        fleet.pods("web", addresses);
+        sync(&function).await;
+        for name in ["web", "www"] {
+            let note = match addresses.len() {
+                1 => ("Deregistered", "web", format!("1 deregistered under prod/{name}")),
+                _ => ("Registered", "web", format!("1 registered under prod/{name}")),
+            };
+            expected.push((note.0, note.1, note.2.leak()));
+        }
+        assert_news(&expected);
+    }
+    plan(&function).await;
+    assert_news(&expected);
+}
+
+#[tokio::test]
+async fn setting_leaves_out_news_or_all_events() {
+    for (setting, warnings, news) in [("all", 1, 1), ("warnings", 1, 0), ("none", 0, 0)] {
+        let fleet = two_claimants().await;
+        let settings = [("CLUSTERS", "blue"), ("EVENTS", setting)];
+        sync(&fleet.function_with(&settings).await).await;
+        let counts = [told(&fleet).len(), of_type(&fleet, "Normal").len()];
+        assert_eq!(counts, [warnings, news], "{setting}");
+    }
+}
+
+#[tokio::test]
+async fn own_events_that_a_forwarder_sends_back_cost_no_run() {
+    let fleet = Fleet::start().await;
+    fleet.web("web", "prod", &["10.0.1.1"]);
+    let function = fleet.function().await;
+    let mut batch = event("sqs-kubernetes-event-exporter");
+    let body = batch["Records"][0]["body"].as_str().expect("text");
+    let mut body: Value = serde_json::from_str(body).expect("JSON");
+    body["reportingComponent"] = "cloud-map-sync".into();
+    batch["Records"][0]["body"] = body.to_string().into();
+
+    let answer = invoke(&function, &batch).await;
+
+    let report = answer.report.expect("a report");
+    assert!(report.dropped.is_empty() && report.clusters.is_empty(), "{report:?}");
+    assert!(fleet.cluster.requests().is_empty());
+    assert!(fleet.addresses("prod", "web").is_empty());
 }
 
 async fn two_claimants() -> Fleet {

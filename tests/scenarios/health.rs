@@ -180,7 +180,7 @@ async fn service_without_a_custom_check_gets_ready_pods_only_and_its_owner_hears
         0
     );
     let reasons: Vec<_> =
-        fleet.cluster.events("shop").into_iter().map(|it| it["reason"].clone()).collect();
+        fleet.cluster.warnings("shop").into_iter().map(|it| it["reason"].clone()).collect();
     assert_eq!(reasons, ["NoCustomHealth"]);
 }
 

@@ -19,7 +19,7 @@ fn policy(more: &[(&str, Value)]) -> String {
 }
 
 fn reasons_told(fleet: &Fleet, namespace: &str) -> Vec<String> {
-    let events = fleet.cluster.events(namespace).into_iter();
+    let events = fleet.cluster.warnings(namespace).into_iter();
     events.map(|event| event["reason"].as_str().unwrap_or_default().to_owned()).collect()
 }
 

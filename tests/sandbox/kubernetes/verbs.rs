@@ -54,6 +54,12 @@ impl KubernetesServer {
         self.objects(EVENTS.plural, namespace)
     }
 
+    /// Those among them that are warnings.
+    pub fn warnings(&self, namespace: &str) -> Vec<Value> {
+        let events = self.events(namespace).into_iter();
+        events.filter(|event| event["type"] == "Warning").collect()
+    }
+
     /// Injects a fault.
     pub fn fail(&self, fault: Fault) {
         self.world().faults.push(fault);
