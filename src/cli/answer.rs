@@ -69,6 +69,13 @@ impl Answer<Report> {
         guards.any(|guard| matches!(guard.state, Held | HeldByFullSync | HeldUntilRead))
     }
 
+    /// The number of Services, endpoints, exports and imports that are held back.
+    pub fn held_back(&self) -> usize {
+        let clustersets = self.parsed.clusters.iter().filter_map(|it| it.multi_cluster.as_ref());
+        let of_clustersets: usize = clustersets.map(|it| it.held_back.len()).sum();
+        self.parsed.counts.held_back + of_clustersets
+    }
+
     /// The exit code: that of a plan shows whether there are changes, that of a sync whether they were made.
     pub fn code(&self) -> Code {
         let Report { mode, ok, counts, .. } = self.parsed;

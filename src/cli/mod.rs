@@ -23,11 +23,13 @@ mod local;
 mod markdown;
 mod place;
 mod progress;
+mod release;
 mod runner;
 mod status;
 #[cfg(test)]
 mod tests;
 mod validate;
+mod wait;
 
 use std::process::ExitCode;
 
@@ -43,7 +45,7 @@ use crate::error::chain;
 use crate::report::Report;
 
 use answer::{Answer, Code, Shown};
-use arguments::{Arguments, Aws, Format, Targeted, Verb};
+use arguments::{Arguments, Aws, FailOn, Format, Run, Targeted, Verb};
 use command::Command;
 use runner::Runner;
 
@@ -113,6 +115,7 @@ async fn run(arguments: Arguments) -> Result<Code, Error> {
             let status: Status = query("status", clusters).await?;
             Ok(Code::from_success(status.ok))
         }
+        Verb::Wait(wait) => wait::wait(wait).await,
         Verb::Validate(validate) => {
             let judged = validate::judge(&validate)?;
             format::write(&format::printable(&judged.to_string()))?;
@@ -126,10 +129,15 @@ async fn run(arguments: Arguments) -> Result<Code, Error> {
 }
 
 /// Runs a verb that returns a report.
-async fn run_report(action: &'static str, targeted: Targeted) -> Result<Code, Error> {
-    let Targeted { place, aws, output } = targeted;
+async fn run_report(action: &'static str, run: Run) -> Result<Code, Error> {
+    let Run { fail_on, targeted: Targeted { place, aws, output } } = run;
     let command = Command::new(action, place::resolve(&place)?);
     let answer: Answer<Report> = run_and_print(&aws, &command, output.format).await?;
+    let held_back = answer.held_back();
+    if held_back > 0 && fail_on.contains(&FailOn::HeldBack) {
+        eprintln!("error: {held_back} held back (--fail-on held-back)");
+        return Ok(Code::Error);
+    }
     Ok(answer.code())
 }
 
@@ -169,7 +177,12 @@ async fn run_and_print<T: DeserializeOwned + Shown>(
 /// Runs a command, and shows the progress meanwhile.
 async fn request(aws: &Aws, command: &Command) -> Result<Value, Error> {
     let runner = Runner::new(aws).await;
-    progress::show_during(&format!("{command} {runner}"), runner.run(&command.payload())).await
+    let (payload, label) = (command.payload(), format!("{command} {runner}"));
+    let answer = progress::show_during(&label, runner.run(&payload)).await?;
+    if let Some(hint) = release::hint(&answer) {
+        eprintln!("{}", format::printable(&hint));
+    }
+    Ok(answer)
 }
 
 /// The SDK's configuration, from the environment and the options.

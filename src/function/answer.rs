@@ -11,7 +11,7 @@ use crate::actions::purge::UnknownRegistry;
 use crate::event;
 use crate::publish::plan::Policy;
 use crate::reconcile;
-use crate::report::{Counts, Report, Shorten, Unfinished, within_limit};
+use crate::report::{Counts, RELEASE, Report, Shorten, Unfinished, within_limit};
 
 /// The result of an invocation.
 #[derive(Debug)]
@@ -93,6 +93,14 @@ impl Run {
 impl Answer {
     pub(super) fn refused(error: Error) -> Self {
         Self { report: None, response: Err(error) }
+    }
+
+    /// The same with the release of the function, for the plugin of a person who may have another one.
+    pub(super) fn with_release(mut self) -> Self {
+        if let Ok(Value::Object(response)) = &mut self.response {
+            response.insert("release".to_owned(), json!(RELEASE));
+        }
+        self
     }
 
     /// The response to a query: `status`, `doctor` or `explain`.

@@ -26,7 +26,7 @@ impl Function {
             Action::Purge => Box::pin(self.purge(command, deadline)).await,
             _ => Box::pin(self.run_selected(command, deadline)).await,
         };
-        answer.unwrap_or_else(Answer::refused)
+        answer.unwrap_or_else(Answer::refused).with_release()
     }
 
     /// The error of an action that is reserved to an alias, if it was called in another way.

@@ -31,6 +31,9 @@ pub use orphans::OrphanReport;
 pub use size::{Shorten, within_limit};
 pub use unfinished::Unfinished;
 
+/// The release of the function, in the answer to a direct invocation.
+pub const RELEASE: &str = env!("CARGO_PKG_VERSION");
+
 /// A word of a closed set: a constant of this crate, or text parsed from a response.
 pub type Word = Cow<'static, str>;
 

@@ -105,7 +105,11 @@ async fn pod_that_changed_costs_one_read_before_the_writes_and_one_before_the_re
     asked[..2].sort();
     assert_eq!(asked[..2], once, "both at once");
     let again = ["services/web", "endpointslices", "endpointslices", "events"];
-    assert_eq!(asked[2..], again, "before the removal, after it (the pod may be back), and the news");
+    assert_eq!(
+        asked[2..],
+        again,
+        "before the removal, after it (the pod may be back), and the news"
+    );
 }
 
 #[tokio::test(start_paused = true)]

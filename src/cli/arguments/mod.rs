@@ -3,11 +3,14 @@
 
 mod options;
 
+use std::fmt;
 use std::path::PathBuf;
+use std::time::Duration;
 
-use clap::{ArgGroup, Args, Parser, Subcommand};
+use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 
-use crate::settings::value::annotation_prefix;
+use crate::model::SignedDuration;
+use crate::settings::value::{annotation_prefix, duration};
 
 pub use options::{Approval, Aws, Clusters, Format, Output, Place, WholeCluster};
 
@@ -30,9 +33,9 @@ pub struct Arguments {
 #[derive(Debug, Subcommand)]
 pub enum Verb {
     /// Show the changes that a sync would make; writes nothing
-    Plan(Targeted),
+    Plan(Run),
     /// Sync the Services to Cloud Map now
-    Sync(Targeted),
+    Sync(Run),
     /// Adopt instances of other owners that have the address of a Service's endpoint
     Adopt(Adopt),
     /// Carry out the removals that the guard against mass deletion holds
@@ -47,10 +50,65 @@ pub enum Verb {
     Doctor(Status),
     /// Show the result for each endpoint of one Service, and the answer that clients get
     Explain(Targeted),
+    /// Wait until a Service is registered, or has no instance left; writes nothing
+    Wait(Wait),
     /// Judge the annotations in manifests, without a cluster
     Validate(Validate),
     /// Print the admission policy that refuses a Service with a wrong annotation
     Admission(Admission),
+}
+
+/// The arguments of `plan` and `sync`.
+#[derive(Debug, Args)]
+pub struct Run {
+    /// End with an error, exit code 1, if something of this kind is in the answer
+    #[arg(long, value_name = "KIND")]
+    pub fail_on: Vec<FailOn>,
+    /// The scope, the function and the output.
+    #[command(flatten)]
+    pub targeted: Targeted,
+}
+
+/// What a pipeline may take for a failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum FailOn {
+    /// A Service, an endpoint, an export or an import is held back
+    HeldBack,
+}
+
+/// The arguments of `wait`.
+#[derive(Debug, Args)]
+pub struct Wait {
+    /// The state to wait for
+    #[arg(long = "for", value_name = "STATE")]
+    pub state: State,
+    /// The longest time to wait, for instance 90s or 5m
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = timeout)]
+    pub timeout: Duration,
+    /// The Service.
+    #[command(flatten)]
+    pub place: Place,
+    /// The function and the credentials.
+    #[command(flatten)]
+    pub aws: Aws,
+}
+
+/// A state of a Service in Cloud Map.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum State {
+    /// Each of its names has all instances that it shall have, and at least one
+    Registered,
+    /// None of its names has an instance of it
+    Empty,
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Registered => "registered",
+            Self::Empty => "empty",
+        })
+    }
 }
 
 /// The arguments of `validate`.
@@ -161,6 +219,11 @@ pub struct Targeted {
     /// The output format.
     #[command(flatten)]
     pub output: Output,
+}
+
+fn timeout(text: &str) -> Result<Duration, String> {
+    let time = duration(Some(text), SignedDuration::ZERO)?;
+    Duration::try_from(time).map_err(|error| error.to_string())
 }
 
 fn prefix(text: &str) -> Result<String, String> {

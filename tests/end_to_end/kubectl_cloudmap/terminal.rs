@@ -155,5 +155,8 @@ pub fn answering(answer: Result<Value, Value>) -> Handler {
 
 /// The report of a plan that finds nothing to do.
 pub fn in_step() -> Value {
-    json!({"mode": "plan", "whole": true, "ok": true, "counts": {}, "clusters": []})
+    json!({
+        "mode": "plan", "whole": true, "ok": true, "counts": {}, "clusters": [],
+        "release": env!("CARGO_PKG_VERSION"),
+    })
 }
