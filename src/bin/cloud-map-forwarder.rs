@@ -5,7 +5,9 @@ use cloud_map_sync::error::chain;
 use std::process::ExitCode;
 
 use aws_sdk_sqs::Client;
-use cloud_map_sync::forwarder::{Queue, Settings, connect, forward, sdk_config};
+use cloud_map_sync::forwarder::{
+    Health, Queue, Settings, answer_probes, connect, forward, listen, sdk_config,
+};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::{error, info};
 use tracing_subscriber::filter::{LevelFilter, Targets};
@@ -45,15 +47,22 @@ async fn run() -> Result<(), Error> {
     let client = connect().await?;
     let config = sdk_config(&settings.queue).load().await;
     let queue = Queue::new(Client::new(&config), &settings.queue.url, &settings.cluster);
+    let health = Health::default();
+    let port = settings.probe_port;
+    let listener = listen(port)
+        .await
+        .map_err(|error| format!("cannot listen on PROBE_PORT {port}: {error}"))?;
+    let probes = listener.local_addr()?;
+    tokio::spawn(answer_probes(listener, health.clone()));
     let mut terminated = signal(SignalKind::terminate())?;
     let mut interrupted = signal(SignalKind::interrupt())?;
-    info!(cluster = settings.cluster, queue = settings.queue.url, "the forwarder starts");
+    info!(cluster = settings.cluster, queue = settings.queue.url, %probes, "the forwarder starts");
     let end = async {
         tokio::select! {
             _ = terminated.recv() => {}
             _ = interrupted.recv() => {}
         }
     };
-    forward(client, &queue, &settings, end).await;
+    forward(client, &queue, &settings, &health, end).await;
     Ok(())
 }

@@ -6,12 +6,18 @@ use std::pin::pin;
 
 use tracing::{info, warn};
 
+use super::health::Health;
 use super::pending::{Due, Pending};
 use super::queue::{BATCH, Queue};
 use crate::error::chain;
 
 /// Sends the due messages until `end`, then all pending ones, once.
-pub async fn deliver(queue: &Queue, pending: &Pending, end: impl Future<Output = ()>) {
+pub async fn deliver(
+    queue: &Queue,
+    pending: &Pending,
+    health: &Health,
+    end: impl Future<Output = ()>,
+) {
     let mut end = pin!(end);
     loop {
         let due = tokio::select! {
@@ -19,22 +25,24 @@ pub async fn deliver(queue: &Queue, pending: &Pending, end: impl Future<Output =
             () = &mut end => break,
             due = pending.take_due(BATCH) => due,
         };
-        send(queue, pending, due).await;
+        send(queue, pending, health, due).await;
     }
     loop {
         let rest = pending.take_all(BATCH);
-        if rest.is_empty() || !send(queue, pending, rest).await {
+        if rest.is_empty() || !send(queue, pending, health, rest).await {
             return;
         }
     }
 }
 
 /// Sends messages. Returns whether the queue accepted all of them.
-async fn send(queue: &Queue, pending: &Pending, due: Vec<Due>) -> bool {
+async fn send(queue: &Queue, pending: &Pending, health: &Health, due: Vec<Due>) -> bool {
     let outcome = match queue.send(&due).await {
         Ok(outcome) => outcome,
         Err(error) => {
-            warn!(messages = due.len(), "cannot send to the queue, retrying: {}", chain(&error));
+            let why = chain(&error).to_string();
+            warn!(messages = due.len(), "cannot send to the queue, retrying: {why}");
+            health.refused(&why);
             pending.record_result(0, due);
             return false;
         }
@@ -45,6 +53,10 @@ async fn send(queue: &Queue, pending: &Pending, due: Vec<Due>) -> bool {
     }
     for (Due { place, .. }, why) in &outcome.refused {
         warn!(place = %place, "the queue rejected the message: {why}");
+    }
+    match outcome.refused.first() {
+        Some((_, why)) if outcome.accepted.is_empty() => health.refused(why),
+        _ => health.accepted(),
     }
     let refused: Vec<Due> = outcome.refused.into_iter().map(|(due, _)| due).collect();
     let is_complete = refused.is_empty();

@@ -6,13 +6,14 @@
 //! (kube)    (pure)      (debounced)             (SQS)
 //! ```
 //!
-//! It has no state that a restart would lose: changes before its start are covered by one message about the whole
+//! `health` answers the probes of its pod. It has no state that a restart would lose: changes before its start are covered by one message about the whole
 //! cluster. Two forwarders at once only send each message twice.
 
 mod backoff;
 mod changes;
 mod deliver;
 mod exports;
+mod health;
 mod objects;
 mod pending;
 mod place;
@@ -25,6 +26,7 @@ use std::future::Future;
 use kube::Client;
 use tracing::info;
 
+pub use health::{Health, answer_probes, listen};
 pub use place::Place;
 pub use queue::{Queue, sdk_config};
 pub use settings::{DOCUMENTED, QueueUrl, Settings};
@@ -37,12 +39,13 @@ pub async fn forward(
     client: Client,
     queue: &Queue,
     settings: &Settings,
+    health: &Health,
     end: impl Future<Output = ()>,
 ) {
     let pending = Pending::default();
     tokio::select! {
         () = watch::follow(client, settings, |place| pending.add(place)) => {}
-        () = deliver::deliver(queue, &pending, end) => {}
+        () = deliver::deliver(queue, &pending, health, end) => {}
     }
     info!("the forwarder ends");
 }

@@ -17,6 +17,8 @@ pub struct Settings {
     pub annotation_prefix: String,
     /// `MULTI_CLUSTER`: whether exported Services are followed.
     pub multi_cluster: MultiCluster,
+    /// `PROBE_PORT`: the port on which the probes of its pod are answered.
+    pub probe_port: u16,
 }
 
 /// A queue's URL, with its endpoint and Region.
@@ -31,7 +33,7 @@ pub struct QueueUrl {
 }
 
 /// Every setting, in the order of the documentation.
-pub const DOCUMENTED: [Documented; 4] = [
+pub const DOCUMENTED: [Documented; 5] = [
     Documented {
         variable: "QUEUE_URL",
         meaning: "the function's queue, output `QueueUrl` of its stack; the Region is that of the URL, \
@@ -57,7 +59,16 @@ pub const DOCUMENTED: [Documented; 4] = [
         default: "`off`",
         example: "on",
     },
+    Documented {
+        variable: "PROBE_PORT",
+        meaning: "the port on which `/livez` and `/readyz` are answered; with `0` any free one, which the log names",
+        default: "`8080`",
+        example: "9090",
+    },
 ];
+
+/// The port of probes, where none is set.
+const PROBE_PORT: u16 = 8080;
 
 impl Settings {
     /// Reads the settings through `variable`, which returns the value of an environment variable.
@@ -72,6 +83,7 @@ impl Settings {
             cluster: reader.read("CLUSTER", cluster),
             annotation_prefix: reader.read("ANNOTATION_PREFIX", value::annotation_prefix),
             multi_cluster: reader.read("MULTI_CLUSTER", multi_cluster::parse),
+            probe_port: reader.read("PROBE_PORT", port),
         };
         reader.finish(settings)
     }
@@ -82,6 +94,13 @@ fn cluster(text: Option<&str>) -> Result<String, String> {
         .ok_or("it is not set, and the function needs it to identify the cluster of a message")?;
     let known = ClusterName::parse(text).map_err(|problem| problem.to_string())?;
     Ok(known.to_string())
+}
+
+/// A port that a process which is not root may have on every node.
+fn port(text: Option<&str>) -> Result<u16, String> {
+    let Some(text) = text else { return Ok(PROBE_PORT) };
+    let port = text.parse().ok().filter(|port| matches!(port, 0 | 1024..));
+    port.ok_or_else(|| format!("{text:?} is not a port from 1024 to 65535, or 0 for any free one"))
 }
 
 fn queue(text: Option<&str>, region: Option<&str>) -> Result<QueueUrl, String> {
@@ -154,6 +173,7 @@ mod tests {
         assert_eq!(settings.cluster, "blue");
         assert_eq!(settings.annotation_prefix, "discovery.example.com/");
         assert_eq!(settings.multi_cluster, MultiCluster::On);
+        assert_eq!(settings.probe_port, 9090);
     }
 
     #[test]
@@ -166,6 +186,16 @@ mod tests {
         CLUSTER: it is not set, and the function needs it to identify the cluster of a message (example: CLUSTER=blue)
         ANNOTATION_PREFIX: "Upper/" is not a lower-case DNS name with a '/' at its end (example: ANNOTATION_PREFIX=discovery.example.com/)
         "#);
+    }
+
+    #[test]
+    fn a_port_is_one_that_any_user_may_listen_on() {
+        assert_eq!(port(None), Ok(8080));
+        assert_eq!(port(Some("1024")), Ok(1024));
+        assert_eq!(port(Some("0")), Ok(0));
+        for wrong in ["", "1", "80", "1023", "65536", "-1", "http", " 8080"] {
+            assert!(port(Some(wrong)).is_err(), "{wrong}");
+        }
     }
 
     #[test]

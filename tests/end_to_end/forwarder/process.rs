@@ -7,6 +7,8 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use serde_json::Value;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
 
 use crate::lambda::{all_of, nameless_file};
@@ -49,6 +51,22 @@ impl Forwarder {
         let status = tokio::time::timeout(PATIENCE, self.process.wait()).await;
         let status = status.unwrap_or_else(|_| panic!("it does not end\n{}", self.log()));
         (status.expect("a child process").code(), self.log())
+    }
+
+    /// Asks what kubelet asks; the status and the text of the answer.
+    pub async fn probe(&self, path: &str) -> (u16, String) {
+        let log = self.log();
+        let starts = log.lines().find(|line| line.contains("the forwarder starts"));
+        let starts: Value = serde_json::from_str(starts.expect("it has started")).expect("JSON");
+        let address = starts["fields"]["probes"].as_str().expect("an address");
+        let port: u16 = address.rsplit(':').next().and_then(|it| it.parse().ok()).expect("a port");
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).await.expect("it listens");
+        let request = format!("GET {path} HTTP/1.1\r\nHost: pod\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.expect("it reads");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.expect("text");
+        let status = answer.split(' ').nth(1).and_then(|it| it.parse().ok()).expect("a status");
+        (status, answer.split("\r\n\r\n").nth(1).unwrap_or_default().to_owned())
     }
 
     /// Everything that it has said so far.

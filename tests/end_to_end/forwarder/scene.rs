@@ -129,6 +129,18 @@ impl Scene {
         heard
     }
 
+    /// Waits until a forwarder's readiness probe is answered like this, and returns the text of the answer.
+    pub async fn readiness(&self, forwarder: &Forwarder, status: u16) -> String {
+        let mut text = String::new();
+        let is_answered = async || {
+            let answer = forwarder.probe("/readyz").await;
+            text = answer.1;
+            answer.0 == status
+        };
+        self.cluster.control_plane.wait_until("for the readiness to change", is_answered).await;
+        text
+    }
+
     fn all_instances_say(&self, attribute: &str, value: &str) -> bool {
         let instances = self.world.instances("prod", "fence");
         instances.values().all(|it| it.get(attribute).is_some_and(|said| said == value))
@@ -166,6 +178,8 @@ async fn pod(
         ("CLUSTER", "blue".to_owned()),
         ("KUBECONFIG", kubeconfig.display().to_string()),
         ("MULTI_CLUSTER", "on".to_owned()),
+        // The tests of a machine run side by side.
+        ("PROBE_PORT", "0".to_owned()),
         ("QUEUE_URL", queue.url().to_owned()),
     ];
     (token, environment)

@@ -22,22 +22,23 @@ async fn forwarder_tells_the_function_of_every_change_on_a_real_cluster() {
     let mut scene = Scene::begin(world, cluster).await;
     let forwarder = scene.forwarder("first").await;
 
-    scene.the_start_asks_for_a_sync_of_the_cluster().await;
+    scene.the_start_asks_for_a_sync_of_the_cluster(&forwarder).await;
     scene.pods_that_come_and_go_are_followed().await;
     scene.annotations_and_services_that_end_are_followed().await;
     scene.slices_that_kubernetes_does_not_keep_are_followed().await;
     scene.exports_are_followed_once_the_cluster_has_them(&forwarder).await;
     scene.what_a_cut_connection_hid_is_told_when_it_is_back(&forwarder).await;
     scene.what_a_restarted_server_cannot_resume_is_found_by_a_list(&forwarder).await;
-    scene.what_the_queue_refuses_is_sent_later_and_once().await;
+    scene.what_the_queue_refuses_is_sent_later_and_once(&forwarder).await;
     scene.two_at_once_tell_everything_twice_and_nothing_is_done_twice().await;
     scene.the_end_leaves_nothing_unsent(forwarder).await;
     scene.world.assert_that_the_ecs_task_is_unchanged();
 }
 
 impl Scene {
-    async fn the_start_asks_for_a_sync_of_the_cluster(&mut self) {
+    async fn the_start_asks_for_a_sync_of_the_cluster(&mut self, forwarder: &Forwarder) {
         let message = self.next_message().await;
+        self.readiness(forwarder, 200).await;
         assert_eq!(message.body, r#"{"action":"sync","cluster":"blue"}"#);
         self.hand_over(&[message]).await;
         assert_eq!(self.world.addresses("prod", "web"), ["10.0.1.1"]);
@@ -143,17 +144,21 @@ impl Scene {
         assert_eq!(forwarder.said(SLICES_LISTED), 2, "it was listed again");
     }
 
-    async fn what_the_queue_refuses_is_sent_later_and_once(&mut self) {
+    async fn what_the_queue_refuses_is_sent_later_and_once(&mut self, forwarder: &Forwarder) {
         self.queue.refuse(Some(Failure::unavailable()));
         self.cluster.pod("web", "web-c", &["10.0.1.3"]).await;
         self.cluster.wait_for_ready("web", &["10.0.1.1", "10.0.1.3"]).await;
         self.refused(1).await;
+        let why = self.readiness(forwarder, 503).await;
+        assert!(why.starts_with("the queue accepts no messages: cannot send"), "{why}");
+        assert_eq!(forwarder.probe("/livez").await.0, 200, "a restart would not help");
         self.cluster.pod("web", "web-d", &["10.0.1.4"]).await;
         self.cluster.wait_for_ready("web", &["10.0.1.1", "10.0.1.3", "10.0.1.4"]).await;
         self.refused(2).await;
         self.queue.refuse(None);
         self.until("web", &["10.0.1.1", "10.0.1.3", "10.0.1.4"]).await;
         assert_eq!(self.fence().await, ["web"]);
+        self.readiness(forwarder, 200).await;
 
         self.queue.fail_entries(1);
         self.cluster.delete_pod("web-c").await;
