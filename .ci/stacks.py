@@ -54,16 +54,19 @@ def check_alarms():
         enough = 2 * minutes + 1 if minutes > 1 else 2
         found = stack(ScheduleMinutes=minutes, NoGoodSyncMinutes=max(enough, 5))
         for name, alarm in found.resources("AWS::CloudWatch::Alarm").items():
-            period, periods = int(alarm["Period"]), int(alarm["EvaluationPeriods"])
+            by_cluster = "Metrics" in alarm
+            period, periods = int((alarm["Metrics"][0] if by_cluster else alarm)["Period"]), int(alarm["EvaluationPeriods"])
+            assert not by_cluster or period * periods <= 3 * 3600, f"{name}: Metrics Insights takes three hours"
             assert period % 60 == 0 and period * periods <= (WEEK if period >= 3600 else DAY), (minutes, name)
-            if alarm["Namespace"] != "cloud-map-sync":
+            # A message comes when it comes.
+            if alarm.get("Namespace", "cloud-map-sync") != "cloud-map-sync" or name == "DroppedMessagesAlarm":
                 continue
             if alarm["TreatMissingData"] == "breaching":
                 # Its periods are minutes, since what is missing is what it is about.
                 assert period == 60 and periods > 2 * minutes - (minutes == 1), (minutes, name)
             else:
                 assert period >= 60 * minutes, f"{name} cannot fire, or flaps, with a sync every {minutes} minutes"
-            if name in ("HeldBackAlarm", "ConflictsAlarm", "DryRunAlarm"):
+            if name in ("HeldBackAlarm", "ConflictsAlarm", "DryRunAlarm", "OrphansAlarm", "ClusterNotSyncedAlarm"):
                 assert period * periods == max(1800, 2 * 60 * minutes), (minutes, name)
         (function,) = found.resources("AWS::Serverless::Function").values()
         assert function["Environment"]["Variables"]["SCHEDULE_MINUTES"] == str(minutes)

@@ -67,12 +67,20 @@ async fn invoke(
     if let Some(report) = &answer.report {
         write_metrics(report, &context.env_config.function_name);
     }
+    write_queued(&answer.queued, &context.env_config.function_name);
     answer.response.map_err(|error| diagnostic(&error))
 }
 
 /// Writes the metrics to the log, in the embedded metric format.
 fn write_metrics(report: &Report, function: &str) {
     if let Err(error) = metrics::write(report, function, SystemTime::now(), &mut io::stdout()) {
+        tracing::error!("metrics are not written: {}", chain(&error));
+    }
+}
+
+fn write_queued(clusters: &[String], function: &str) {
+    let now = SystemTime::now();
+    if let Err(error) = metrics::write_queued(clusters, function, now, &mut io::stdout()) {
         tracing::error!("metrics are not written: {}", chain(&error));
     }
 }

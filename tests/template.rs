@@ -11,8 +11,8 @@ use serde_json::Value;
 const TEMPLATE: &str = include_str!("../template.yaml");
 const RUNBOOK: &str = include_str!("../docs/runbook.md");
 const METRICS: &str = include_str!("../docs/reference/metrics.md");
-const WORDS: [&str; 10] =
-    ["none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"];
+const WORDS: [&str; 11] =
+    ["none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"];
 /// The columns of a CloudWatch dashboard.
 const COLUMNS: u64 = 24;
 
@@ -47,6 +47,12 @@ impl Resource {
         lines.copied().collect::<Vec<_>>().join("\n")
     }
 
+    /// The metric that an alarm by cluster asks for, and the rest of its query.
+    fn queried(&self) -> Option<(&'static str, &'static str)> {
+        let query = self.0.iter().find_map(|line| line.trim().strip_prefix("Expression: !Sub "))?;
+        query.strip_prefix("SELECT MAX(")?.split_once(") ")
+    }
+
     fn query(&self) -> String {
         self.block("QueryString")
     }
@@ -76,6 +82,23 @@ fn every_alarm_is_on_a_metric_that_exists_and_names_its_section_of_the_runbook()
     assert!(alarms.len() >= 8, "{}", alarms.len());
     let mut named = BTreeSet::new();
     for alarm in alarms {
+        let description = alarm.value("AlarmDescription").trim_end_matches('"');
+        let (_, anchor) = description.split_once("${RunbookUrl}#").expect("a link");
+        assert!(anchors.contains(anchor), "docs/runbook.md has no #{anchor}");
+        assert!(named.insert(anchor), "two alarms have #{anchor}");
+        if let Some((metric, rest)) = alarm.queried() {
+            assert!(of_cluster(metric), "{metric}");
+            let asked = format!(
+                "FROM SCHEMA(\"{}\", {}, {}) WHERE {} = '${{SyncFunction}}' GROUP BY {}",
+                metrics::NAMESPACE,
+                metrics::FUNCTION,
+                metrics::CLUSTER,
+                metrics::FUNCTION,
+                metrics::CLUSTER
+            );
+            assert_eq!(rest, asked);
+            continue;
+        }
         let metric = alarm.value("MetricName");
         if alarm.value("Namespace") == metrics::NAMESPACE {
             assert!(of_invocation(metric), "{metric} has no cluster that a template could know");
@@ -86,10 +109,6 @@ fn every_alarm_is_on_a_metric_that_exists_and_names_its_section_of_the_runbook()
             assert_eq!(alarm.value("Statistic"), "Minimum");
             assert_eq!(alarm.value("TreatMissingData"), "breaching");
         }
-        let description = alarm.value("AlarmDescription").trim_end_matches('"');
-        let (_, anchor) = description.split_once("${RunbookUrl}#").expect("a link");
-        assert!(anchors.contains(anchor), "docs/runbook.md has no #{anchor}");
-        assert!(named.insert(anchor), "two alarms have #{anchor}");
     }
 }
 
@@ -100,7 +119,9 @@ fn failed_messages_outlast_an_hour_and_one_failure_is_no_alarm() {
     let outlasted: Duration = (1..receives).map(delay).sum();
     assert!(outlasted > Duration::from_hours(1), "{outlasted:?}");
     let alarms = resources("AWS::CloudWatch::Alarm").into_iter();
-    let mut of_age = alarms.filter(|it| it.value("MetricName") == "ApproximateAgeOfOldestMessage");
+    let on_metrics = alarms.filter(|it| it.queried().is_none());
+    let mut of_age =
+        on_metrics.filter(|it| it.value("MetricName") == "ApproximateAgeOfOldestMessage");
     let alarm = of_age.next().expect("an alarm on old messages");
     let age = Duration::from_secs(alarm.value("Threshold").parse().expect("seconds"));
     assert!(delay(1) * 2 < age, "{age:?}");

@@ -18,6 +18,8 @@ use crate::report::{Counts, RELEASE, Report, Shorten, Unfinished, within_limit};
 pub struct Answer {
     /// The report; absent if the payload was rejected or is a query.
     pub report: Option<Report>,
+    /// The ARNs of the clusters whose full sync was queued (`FAN_OUT`), without those that do not page.
+    pub queued: Vec<String>,
     /// The response that Lambda returns to the caller.
     pub response: Result<Value, Error>,
 }
@@ -92,7 +94,7 @@ impl Run {
 
 impl Answer {
     pub(super) fn refused(error: Error) -> Self {
-        Self { report: None, response: Err(error) }
+        Self { report: None, queued: Vec::new(), response: Err(error) }
     }
 
     /// The same with the release of the function, for the plugin of a person who may have another one.
@@ -105,7 +107,7 @@ impl Answer {
 
     /// The response to a query: `status`, `doctor` or `explain`.
     pub(super) fn to_query(answer: &(impl Shorten + Clone)) -> Self {
-        Self { report: None, response: Ok(within_limit(answer)) }
+        Self { report: None, queued: Vec::new(), response: Ok(within_limit(answer)) }
     }
 
     /// The response to the schedule or a log subscription: the counts, or an error if the run is incomplete. Alarms
@@ -116,13 +118,17 @@ impl Answer {
         } else {
             Err(Error::SyncIncomplete(Box::new(report.counts)))
         };
-        Self { report: Some(report), response }
+        Self::with(report, response)
+    }
+
+    fn with(report: Report, response: Result<Value, Error>) -> Self {
+        Self { report: Some(report), queued: Vec::new(), response }
     }
 
     /// The response to a direct invocation: always the report.
     pub(super) fn to_direct(report: Report) -> Self {
         let response = within_limit(&report);
-        Self { report: Some(report), response: Ok(response) }
+        Self::with(report, Ok(response))
     }
 
     /// The response to the queue: the ids of the messages to deliver again.
@@ -131,6 +137,6 @@ impl Answer {
         for id in failed {
             response.add_failure(id);
         }
-        Self { report: Some(report), response: Ok(json!(response)) }
+        Self::with(report, Ok(json!(response)))
     }
 }

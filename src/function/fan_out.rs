@@ -6,11 +6,14 @@ use std::collections::BTreeMap;
 
 use futures_util::future::join_all;
 use serde_json::{Value, json};
+use tokio::time::timeout_at;
 
 use super::{Answer, Function, Run, Selections};
 use crate::error::chain;
 use crate::event::{Continuation, Scope};
 use crate::model::{Held, Selection, Shard};
+use crate::settings::Cluster;
+use crate::time::Deadline;
 
 /// The number of parts into which unfinished work is divided.
 const PARTS: u8 = 4;
@@ -22,7 +25,7 @@ pub(super) type Attempts = BTreeMap<usize, u8>;
 
 impl Function {
     /// Queues one message for each cluster, if there are several. `None` if the schedule has to sync them itself.
-    pub(super) async fn fan_out(&self) -> Option<Answer> {
+    pub(super) async fn fan_out(&self, deadline: Deadline) -> Option<Answer> {
         let configured = self.configured();
         let queue = self.own_queue.as_ref().filter(|_| configured.clusters().count() > 1)?;
         let messages = configured.clusters().map(|cluster| async move {
@@ -38,7 +41,28 @@ impl Function {
         let queued = sent.iter().all(Result::is_ok).then_some(sent.len())?;
         tracing::info!(clusters = queued, "every cluster is queued as a message");
         let response = Ok(json!({ "ok": true, "handedOn": queued }));
-        Some(Answer { report: None, response })
+        Some(Answer { report: None, queued: self.awaited(deadline).await, response })
+    }
+
+    /// The ARNs of the clusters that page, under which their own runs write metrics. A cluster that EKS does not describe
+    /// now is left out.
+    async fn awaited(&self, deadline: Deadline) -> Vec<String> {
+        let configured = self.configured();
+        let paging = configured.clusters().filter(|cluster| self.settings.pages(cluster));
+        let arns = join_all(paging.map(|cluster| self.arn_in_time(cluster, deadline))).await;
+        arns.into_iter().flatten().collect()
+    }
+
+    async fn arn_in_time(&self, cluster: &Cluster, deadline: Deadline) -> Option<String> {
+        let arn = timeout_at(deadline.stop(), self.arn_of(cluster)).await.ok()?.ok()?;
+        Some(arn.to_string())
+    }
+
+    /// The ARN under which the cluster was queued. A cluster that is configured by name and could not be read has its
+    /// name in the report, and its 1 would not be in the series with the 0.
+    pub(super) async fn label_when_queued(&self, cluster: &Cluster, deadline: Deadline) -> String {
+        let arn = self.arn_in_time(cluster, deadline).await;
+        arn.unwrap_or_else(|| cluster.label().to_owned())
     }
 
     /// Requeues the work that a run of whole clusters, or of parts of them, left undone at its deadline. Requeued work

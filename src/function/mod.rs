@@ -118,7 +118,7 @@ impl Function {
     }
 
     async fn run_schedule(&self, deadline: Deadline) -> Answer {
-        if let Some(answer) = self.fan_out().await {
+        if let Some(answer) = self.fan_out(deadline).await {
             return answer;
         }
         let selections = Selections::everything(&self.configured());

@@ -75,18 +75,27 @@ impl Function {
         selection: &Selection,
     ) -> (ClusterReport, Option<Claimed>) {
         let cluster = &self.settings.clusters[index];
-        if let Some(contradiction) = self.configured().contradiction(index) {
-            let report = ClusterReport::unreadable(cluster.label(), &contradiction);
-            log::cluster(&report, invocation.mode);
-            return (report, None);
-        }
-        let registry = &registries[&self.clients.registry_of(cluster)];
-        let reconciled = Box::pin(invocation.reconcile(cluster, registry, selection)).await;
-        let (mut report, claimed) = match reconciled {
-            Ok((report, claimed)) => (report, Some(claimed)),
-            Err(error) => (ClusterReport::unreadable(cluster.label(), &error), None),
+        let is_whole = *selection == Selection::Everything;
+        let (mut report, claimed) = match self.configured().contradiction(index) {
+            Some(contradiction) => {
+                (ClusterReport::unreadable(cluster.label(), &contradiction), None)
+            }
+            None => {
+                let registry = &registries[&self.clients.registry_of(cluster)];
+                let reconciled = Box::pin(invocation.reconcile(cluster, registry, selection)).await;
+                let (mut report, claimed) = match reconciled {
+                    Ok((report, claimed)) => (report, Some(claimed)),
+                    Err(error) => (ClusterReport::unreadable(cluster.label(), &error), None),
+                };
+                report.whole = is_whole;
+                (report, claimed)
+            }
         };
-        report.whole = *selection == Selection::Everything;
+        report.quiet = !self.settings.pages(cluster);
+        report.awaited = is_whole && !report.quiet && self.own_queue.is_some();
+        if report.awaited {
+            report.cluster = self.label_when_queued(cluster, invocation.deadline).await;
+        }
         log::cluster(&report, invocation.mode);
         (report, claimed)
     }

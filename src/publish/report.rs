@@ -59,6 +59,8 @@ pub fn of_results(cluster: &str, plan: Plan, applied: Vec<Applied>) -> ClusterRe
         warnings: Vec::new(),
         multi_cluster: None,
         whole: false,
+        quiet: false,
+        awaited: false,
     };
     report.counts = Counts::of(&report);
     report

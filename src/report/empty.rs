@@ -44,6 +44,12 @@ impl EmptyServices {
         self
     }
 
+    /// Whether every deletion was made.
+    pub fn is_complete(&self) -> bool {
+        let counts = self.counts();
+        counts.failed == 0 && counts.undone == 0
+    }
+
     fn counts(&self) -> Counts {
         let mut counts = Counts::default();
         for deletion in &self.deletions {
@@ -59,7 +65,7 @@ impl Report {
     pub fn with_empty_services(mut self, more: EmptyServices) -> Self {
         let counts = more.counts();
         self.counts = self.counts + counts;
-        self.ok = self.ok && counts.failed == 0 && counts.undone == 0;
+        self.ok = self.ok && more.is_complete();
         self.empty_services.deletions.extend(more.deletions);
         self.empty_services.kept.extend(more.kept);
         self.empty_services = self.empty_services.in_order();

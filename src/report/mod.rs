@@ -133,6 +133,12 @@ pub struct ClusterReport {
     /// Whether the run covered every Service of the cluster, for the metrics.
     #[serde(skip)]
     pub whole: bool,
+    /// Whether its faults are left out of the metrics of the alarms that page (`page: false`).
+    #[serde(skip)]
+    pub quiet: bool,
+    /// Whether a run that queues clusters (`FAN_OUT`) expects to hear of the end of this one.
+    #[serde(skip)]
+    pub awaited: bool,
 }
 
 impl Report {

@@ -23,6 +23,8 @@ pub struct Cluster {
     /// namespace.
     pub default_namespace: Option<NamespaceReference>,
     pub membership: Membership,
+    /// Whether its faults count in the metrics of the alarms that page.
+    pub page: bool,
 }
 
 /// A role to assume through STS.
@@ -91,6 +93,7 @@ struct Object {
     multi_cluster: Option<MultiCluster>,
     cluster_id: Option<String>,
     clusterset: Option<String>,
+    page: Option<bool>,
 }
 
 /// Parses the setting. Each text is a list of names or ARNs separated by commas, a JSON list, or one JSON object.
@@ -159,6 +162,7 @@ fn parse_cluster(entry: Entry, region: Option<&str>) -> Result<Cluster, String> 
             multi_cluster: None,
             cluster_id: None,
             clusterset: None,
+            page: None,
         },
     };
     let (arn, name, region) = identify(&object.cluster, region)?;
@@ -181,6 +185,7 @@ fn parse_cluster(entry: Entry, region: Option<&str>) -> Result<Cluster, String> 
             object.cluster_id.as_deref(),
             object.clusterset.as_deref(),
         )?,
+        page: object.page.unwrap_or(true),
         name,
         region,
         arn,
@@ -270,6 +275,16 @@ mod tests {
     }
 
     #[test]
+    fn every_cluster_pages_unless_its_object_denies_it() {
+        let text = r#"["blue", {"cluster": "green"}, {"cluster": "red", "page": false}]"#;
+        let clusters = parse(Some(text), Some("eu-central-1")).expect("valid");
+        assert_eq!(clusters.iter().map(|it| it.page).collect::<Vec<_>>(), [true, true, false]);
+        let wrong = parse(Some(r#"[{"cluster": "red", "page": "no"}]"#), Some("eu-central-1"));
+        let error = wrong.expect_err("a mistake");
+        assert!(error.contains("invalid type: string \"no\", expected a boolean"), "{error}");
+    }
+
+    #[test]
     fn mistakes_name_the_wrong_entry() {
         let cases = [
             (None, "it is not set, and at least one cluster is required"),
@@ -281,13 +296,13 @@ mod tests {
                 Some(r#"{"name": "blue"}"#),
                 "it is not a valid cluster object: unknown field `name`, expected one of `cluster`, \
                  `roleArn`, `externalId`, `registryRoleArn`, `registryRegion`, \
-                 `defaultNamespace`, `multiCluster`, `clusterId`, `clusterset` at line 1 column 7",
+                 `defaultNamespace`, `multiCluster`, `clusterId`, `clusterset`, `page` at line 1 column 7",
             ),
             (
                 Some(r#"[{"cluster": "blue", "role": "x"}]"#),
                 "it is not a JSON list of names, ARNs and objects: unknown field `role`, expected \
                  one of `cluster`, `roleArn`, `externalId`, `registryRoleArn`, `registryRegion`, \
-                 `defaultNamespace`, `multiCluster`, `clusterId`, `clusterset`",
+                 `defaultNamespace`, `multiCluster`, `clusterId`, `clusterset`, `page`",
             ),
         ];
         for (text, expected) in cases {

@@ -17,7 +17,7 @@ pub const DOCUMENTED: &[Documented] = &[
         variable: "CLUSTERS",
         meaning: "EKS clusters to sync: names or ARNs separated by commas, or a JSON list \
                   of names, ARNs and objects `{cluster, roleArn?, externalId?, registryRoleArn?, \
-                  registryRegion?, defaultNamespace?, multiCluster?, clusterId?, clusterset?}`; or `ssm:/path/`, a parameter for each cluster: \
+                  registryRegion?, defaultNamespace?, multiCluster?, clusterId?, clusterset?, page?}`; or `ssm:/path/`, a parameter for each cluster: \
                   see [Many clusters](docs/many-clusters.md)",
         default: "required",
         example: "blue,green",

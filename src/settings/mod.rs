@@ -33,6 +33,9 @@ pub(crate) use reader::Reader;
 pub use reader::{Mistake, Mistakes};
 use stored::Parameters;
 
+const UNPAGED: &str = "every cluster of CLUSTERS has page: false, which is ignored, since no alarm would page then: \
+                       remove it from the clusters whose faults should wake somebody";
+
 /// Every setting of an installation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -123,6 +126,13 @@ impl Settings {
         cluster.membership.multi_cluster.unwrap_or(self.multi_cluster)
     }
 
+    /// Whether the faults of a cluster page. If no cluster is to page, `page` is ignored: an alarm on a good sync needs
+    /// one that can be good.
+    #[must_use]
+    pub fn pages(&self, cluster: &Cluster) -> bool {
+        cluster.page || self.clusters.iter().all(|it| !it.page)
+    }
+
     /// Warnings about settings that have no effect, or contradict each other.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
@@ -130,7 +140,8 @@ impl Settings {
         let takes_part = |cluster| self.multi_cluster_of(cluster) != MultiCluster::Off;
         let stale = multi_cluster::mismatch(self.stale_clusters_after, guard.period);
         let stale = stale.filter(|_| self.clusters.iter().any(takes_part));
-        self.retired.iter().cloned().chain(guard.mismatch()).chain(stale).collect()
+        let unpaged = self.clusters.iter().all(|it| !it.page).then(|| UNPAGED.to_owned());
+        self.retired.iter().cloned().chain(guard.mismatch()).chain(stale).chain(unpaged).collect()
     }
 }
 

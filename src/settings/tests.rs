@@ -97,6 +97,19 @@ fn heartbeats_that_a_slow_schedule_writes_too_seldom_are_a_warning() {
 }
 
 #[test]
+fn clusters_of_which_none_pages_are_a_warning_and_all_page() {
+    let settings = |clusters: &str| read(&[("CLUSTERS", clusters)]).expect("valid");
+    let some = settings(r#"["blue", {"cluster": "green", "page": false}]"#);
+    assert_eq!(some.warnings(), Vec::<String>::new());
+    let pages = |it: &Settings| it.clusters.iter().map(|one| it.pages(one)).collect::<Vec<_>>();
+    assert_eq!(pages(&some), [true, false]);
+    let none =
+        settings(r#"[{"cluster": "blue", "page": false}, {"cluster": "green", "page": false}]"#);
+    insta::assert_snapshot!(none.warnings().join("\n"), @"every cluster of CLUSTERS has page: false, which is ignored, since no alarm would page then: remove it from the clusters whose faults should wake somebody");
+    assert_eq!(pages(&none), [true, true]);
+}
+
+#[test]
 fn all_mistakes_are_reported_together_with_examples() {
     let mistakes = read(&[
         ("CLOUD_MAP_NAMESPACES", "a b"),

@@ -9,9 +9,10 @@ use serde_json::{Value, json};
 
 use crate::fleet::{Fleet, annotated, give_pods};
 use crate::queue::{batch, message};
+use crate::sandbox::ROLE_ARN;
 use crate::sandbox::clock::StandInClock;
 use crate::sandbox::cloud_map::{Fault, FaultKind};
-use crate::sandbox::function::invoke;
+use crate::sandbox::function::{event, invoke};
 
 /// The documents of an answer: those of the clusters by their names, and that of the invocation.
 fn documents(answer: &Answer) -> (Vec<(String, Value)>, Value) {
@@ -52,6 +53,56 @@ async fn every_try_of_every_call_is_counted_and_so_is_what_cloud_map_throttles()
     let second = told(&function, &payload).await;
     assert_eq!(second["Calls"], fleet.cloud_map.calls().len(), "each run counts its own");
     assert_eq!(second["Throttles"], 0);
+}
+
+#[tokio::test]
+async fn with_fan_out_each_cluster_has_a_zero_when_it_is_queued_and_a_one_when_its_run_ends() {
+    let fleet = Fleet::start().await;
+    fleet.green().await;
+    let queue = fleet.sandbox.queue("own");
+    queue.allow(ROLE_ARN);
+    let clusters = r#"["blue", {"cluster": "green", "page": false}]"#;
+    let settings = [("FAN_OUT", queue.url()), ("CLUSTERS", clusters)];
+    let function = fleet.function_with(&settings).await;
+
+    let queued = invoke(&function, &event("schedule-eventbridge-scheduler")).await.queued;
+
+    assert_eq!(queued, ["arn:aws:eks:eu-central-1:111122223333:cluster/blue"]);
+    let mut output = Vec::new();
+    metrics::write_queued(&queued, "sync", SystemTime::UNIX_EPOCH, &mut output).expect("memory");
+    let zero: Value = serde_json::from_slice(&output).expect("JSON");
+    assert_eq!((&zero["FullSyncEnded"], &zero["cluster"]), (&0.into(), &queued[0].as_str().into()));
+    fleet.cluster.stop();
+    for (cluster, ended) in [("blue", Some(1)), ("green", None)] {
+        let body = json!({ "action": "sync", "cluster": cluster });
+        let answer = invoke(&function, &batch(&[message("0", &body)])).await;
+        let (clusters, _) = documents(&answer);
+        let [(_, of_cluster)] = clusters.as_slice() else { panic!("{clusters:?}") };
+        assert_eq!(of_cluster["FullSyncEnded"].as_u64(), ended, "{cluster}");
+        if cluster == "blue" {
+            assert_eq!(of_cluster["cluster"], queued[0], "the same series");
+        }
+    }
+}
+
+#[tokio::test]
+async fn fault_of_a_cluster_that_does_not_page_is_left_out_of_what_pages() {
+    for (page, good) in [(true, 0), (false, 1)] {
+        let fleet = Fleet::start().await;
+        let green = fleet.green().await;
+        let clusters = json!(["blue", { "cluster": "green", "page": page }]).to_string();
+        let function = fleet.function_with(&[("CLUSTERS", &clusters)]).await;
+        green.stop();
+
+        let answer = invoke(&function, &json!({ "action": "sync" })).await;
+
+        let (clusters, invocation) = documents(&answer);
+        assert_eq!(invocation["GoodFullSync"], good, "page: {page}");
+        assert_eq!(invocation["ClustersUnreadable"], 1, "it is counted all the same");
+        let of_green = clusters.iter().find(|(name, _)| name == "green").expect("green");
+        assert_eq!(of_green.1["GoodFullSync"], 0);
+        assert_eq!(of_green.1.get("FullSyncEnded"), None, "nothing was queued");
+    }
 }
 
 #[tokio::test]

@@ -1,12 +1,12 @@
 //! The metrics of one cluster: each with its name, its meaning and its value in the cluster's report. The
 //! counts are derived from its lines.
 
-use super::Metric;
+use super::{ENDED, Metric};
 use crate::model::{GuardState, Verb};
 use crate::report::{ClusterReport, GuardReport, HeldBackLine, MultiClusterReport};
 
 /// The metrics of one cluster.
-pub const OF_CLUSTER: [Metric<ClusterReport>; 21] = [
+pub const OF_CLUSTER: [Metric<ClusterReport>; 22] = [
     Metric::counted(
         "GoodFullSync",
         "1 if the cluster was read and every change was made or planned, 0 if its full sync was \
@@ -14,6 +14,13 @@ pub const OF_CLUSTER: [Metric<ClusterReport>; 21] = [
         |cluster: &ClusterReport| usize::from(cluster.is_complete()),
     )
     .reported_if(|cluster| cluster.whole),
+    Metric::counted(
+        ENDED,
+        "with `FAN_OUT`, 1 if a full sync of the cluster ended, good or not, and 0 if one was queued; not for clusters \
+         with `page: false`",
+        |_: &ClusterReport| 1,
+    )
+    .reported_if(|cluster| cluster.awaited),
     Metric::counted("Created", "Cloud Map services created", |cluster| cluster.counts.created),
     Metric::counted("Registered", "instances registered", |cluster| cluster.counts.registered),
     Metric::counted("Rewritten", "instances whose attributes were repaired", |cluster| {

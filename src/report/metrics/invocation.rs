@@ -11,10 +11,11 @@ use crate::report::{ChangeResult, ClusterReport, Report};
 pub const OF_INVOCATION: [Metric<Report>; 15] = [
     Metric::counted(
         "GoodFullSync",
-        "1 if every full sync of the run was complete, 0 if one was not",
+        "1 if every full sync of the run was complete, 0 if one was not; this, `OutOfStep` and `GuardHeldAgain` leave \
+         out clusters with `page: false`",
         is_good,
     )
-    .reported_if(is_about_a_whole_cluster),
+    .reported_if(is_about_a_cluster_that_pages),
     Metric::counted("ClustersUnreadable", "clusters that could not be read", |report| {
         report.counts.unreadable
     }),
@@ -27,7 +28,7 @@ pub const OF_INVOCATION: [Metric<Report>; 15] = [
         |report| changes(report, &ChangeResult::Planned),
     ),
     Metric::counted("OutOfStep", "`Missing` and `Leftover` of all clusters", |report| {
-        sum(report, |it| it.missing() + it.left_undone(Verb::Deregister))
+        sum_of_paging(report, |it| it.missing() + it.left_undone(Verb::Deregister))
     }),
     Metric::seconds(
         "OldestMissing",
@@ -45,7 +46,7 @@ pub const OF_INVOCATION: [Metric<Report>; 15] = [
     Metric::counted(
         "GuardHeldAgain",
         "clusters whose full sync holds a loss that an earlier full sync already found",
-        |report| sum(report, |cluster| usize::from(cluster.is_guarded_again())),
+        |report| sum_of_paging(report, |cluster| usize::from(cluster.is_guarded_again())),
     ),
     Metric::counted("DroppedMessages", "messages without a valid scope", |report| {
         report.dropped.len()
@@ -72,8 +73,13 @@ pub const OF_INVOCATION: [Metric<Report>; 15] = [
     ),
 ];
 
-fn is_about_a_whole_cluster(report: &Report) -> bool {
-    report.clusters.iter().any(|cluster| cluster.whole)
+/// The clusters of a full sync that page. A run over all clusters also has those that it did not read.
+fn paging(report: &Report) -> impl Iterator<Item = &ClusterReport> {
+    report.clusters.iter().filter(|cluster| !cluster.quiet && (cluster.whole || report.whole))
+}
+
+fn is_about_a_cluster_that_pages(report: &Report) -> bool {
+    paging(report).next().is_some()
 }
 
 fn is_about_a_member(report: &Report) -> bool {
@@ -92,8 +98,9 @@ fn stale_clusters(report: &Report) -> usize {
 /// A run over all clusters also covers orphans and empty services. `FAN_OUT` has no such run: each cluster has its own,
 /// and the alarm uses the minimum.
 fn is_good(report: &Report) -> usize {
-    let mut clusters = report.clusters.iter().filter(|cluster| cluster.whole);
-    usize::from(clusters.all(ClusterReport::is_complete) && (report.ok || !report.whole))
+    let orphans = report.orphans.iter().all(|orphans| orphans.done.is_complete());
+    let beside = orphans && report.empty_services.is_complete();
+    usize::from(paging(report).all(ClusterReport::is_complete) && (beside || !report.whole))
 }
 
 fn orphans(report: &Report) -> usize {
@@ -104,6 +111,10 @@ fn changes(report: &Report, result: &ChangeResult) -> usize {
     let services = report.clusters.iter().flat_map(|cluster| &cluster.services);
     let lines = services.flat_map(|service| &service.changes);
     lines.filter(|line| line.result == *result).count()
+}
+
+fn sum_of_paging(report: &Report, count: fn(&ClusterReport) -> usize) -> usize {
+    report.clusters.iter().filter(|cluster| !cluster.quiet).map(count).sum()
 }
 
 fn sum(report: &Report, count: fn(&ClusterReport) -> usize) -> usize {

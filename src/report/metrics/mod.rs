@@ -26,6 +26,10 @@ pub const FUNCTION: &str = "function_name";
 /// The further dimension of a cluster's metrics: its ARN.
 pub const CLUSTER: &str = "cluster";
 
+/// The metric of a cluster to which a run that queues it writes 0, and its own full sync 1.
+pub const ENDED: &str = "FullSyncEnded";
+const QUEUED: [Metric<()>; 1] = [Metric::counted(ENDED, "", |()| 0)];
+
 /// A metric: its name, its meaning and its value in a report.
 pub struct Metric<T> {
     pub name: &'static str,
@@ -75,6 +79,24 @@ pub fn write(
         write_document(time, &dimensions, &OF_CLUSTER, cluster, output)?;
     }
     write_document(time, &[(FUNCTION, function)], &OF_INVOCATION, report, output)
+}
+
+/// Writes that a full sync of each of these clusters was queued (`FAN_OUT`). A run of theirs that dies writes nothing,
+/// so this 0 is what remains.
+///
+/// # Errors
+/// Returns an error if `output` cannot be written to.
+pub fn write_queued(
+    clusters: &[String],
+    function: &str,
+    time: SystemTime,
+    output: &mut impl io::Write,
+) -> Result<(), IoStreamError> {
+    for cluster in clusters {
+        let dimensions = [(FUNCTION, function), (CLUSTER, cluster.as_str())];
+        write_document(time, &dimensions, &QUEUED, &(), output)?;
+    }
+    Ok(())
 }
 
 struct Document<'a, T> {
@@ -153,9 +175,9 @@ mod tests {
         assert_eq!(cluster["_aws"]["Timestamp"], 1_795_252_502_000_u64);
         assert_eq!(directive["Namespace"], NAMESPACE);
         assert_eq!(directive["Dimensions"], serde_json::json!([[FUNCTION, CLUSTER]]));
-        // Those of a clusterset are for its members alone.
+        // Those of a clusterset are for its members alone, and one is for FAN_OUT.
         let count = directive["Metrics"].as_array().expect("a list").len();
-        assert_eq!(count, OF_CLUSTER.len() - 6);
+        assert_eq!(count, OF_CLUSTER.len() - 7);
         assert_eq!(directive["Metrics"][0]["Unit"], "Count");
         assert_eq!(
             (&cluster["function_name"], &cluster["cluster"]),
