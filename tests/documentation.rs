@@ -15,7 +15,8 @@ const CHANGELOG_LIMIT: usize = 320;
 /// Folders with pages, beside the root; `docs` is the one for users about the function.
 const FOLDERS: [&str; 5] = [".github", "deploy", "docs", "events", "tests"];
 /// Words in capitals that are no settings of the function.
-const NO_SETTINGS: [&str; 16] = [
+const NO_SETTINGS: [&str; 17] = [
+    "ACCESS_DENIED",
     "API_AND_CONFIG_MAP",
     "CLOUD_MAP_SYNC_FUNCTION",
     "CONFIG_MAP",
@@ -105,6 +106,20 @@ fn every_item_of_the_changelog_fits_into_two_lines() {
         let length = item.trim_end().chars().count();
         assert!(length <= CHANGELOG_LIMIT, "{length} characters: {item}");
     }
+}
+
+/// After a minute without an answer the AWS CLI gives up and calls again, while the first run goes on.
+#[test]
+fn every_example_of_an_invocation_waits_for_its_answer() {
+    let mut found = 0;
+    for (page, text) in all_pages() {
+        for command in text.split("aws lambda invoke --").skip(1) {
+            let command = command.split("```").next().unwrap_or_default();
+            assert!(command.contains("--cli-read-timeout 0"), "{page}: {command}");
+            found += 1;
+        }
+    }
+    assert!(found > 3, "{found}");
 }
 
 #[test]
