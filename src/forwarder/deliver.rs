@@ -40,7 +40,7 @@ async fn send(queue: &Queue, pending: &Pending, health: &Health, due: Vec<Due>) 
     let outcome = match queue.send(&due).await {
         Ok(outcome) => outcome,
         Err(error) => {
-            let why = chain(&error).to_string();
+            let why = chain(&error);
             warn!(messages = due.len(), "cannot send to the queue, retrying: {why}");
             health.refused(&why);
             pending.record_result(0, due);
