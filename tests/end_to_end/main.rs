@@ -4,7 +4,7 @@
 //! `kubectl_cloudmap` need no more than that; `story`, `rules`, `readiness`, `audit_log`, `refusals`,
 //! `multi_cluster` and `forwarder` put a real Kubernetes control plane in the place of the sandbox's (`real_cluster`,
 //! `control_plane`), and are skipped where there is none to be had, but not in CI. `conformance` runs another project's
-//! suite there.
+//! suite there. `chart` installs the forwarder as people do.
 
 #[path = "../sandbox/mod.rs"]
 #[allow(dead_code, unused_imports, reason = "shared with the scenarios, which use other parts")]
@@ -12,6 +12,8 @@ mod sandbox;
 
 mod admission;
 mod audit_log;
+#[cfg(feature = "forwarder")]
+mod chart;
 mod cold_start;
 mod conformance;
 mod control_plane;

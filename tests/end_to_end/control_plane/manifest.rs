@@ -56,6 +56,13 @@ fn collection(document: &str) -> String {
         "ValidatingAdmissionPolicyBinding" => {
             "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings".to_owned()
         }
+        "Application" => format!("/apis/argoproj.io/v1alpha1/namespaces/{namespace}/applications"),
+        "GitRepository" => {
+            format!("/apis/source.toolkit.fluxcd.io/v1/namespaces/{namespace}/gitrepositories")
+        }
+        "Kustomization" => {
+            format!("/apis/kustomize.toolkit.fluxcd.io/v1/namespaces/{namespace}/kustomizations")
+        }
         other => panic!("{other:?} is no kind that is created here:\n{document}"),
     }
 }

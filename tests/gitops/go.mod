@@ -1,0 +1,10 @@
+// Whose CustomResourceDefinitions the files in deploy/gitops are applied with. Nothing is built from them.
+module cloud-map-sync/tests/gitops
+
+go 1.25.0
+
+require (
+	github.com/argoproj/argo-cd/v3 v3.2.1
+	github.com/fluxcd/kustomize-controller v1.7.3
+	github.com/fluxcd/source-controller v1.7.3
+)
