@@ -249,7 +249,7 @@ fn fields(query: &str) -> Vec<String> {
     let text = without_quoted(&without_quoted(query, '\''), '/');
     let made: Vec<&str> =
         text.split(" as ").skip(1).filter_map(|it| it.split([' ', ',']).next()).collect();
-    let names = text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '@'));
+    let names = text.split(|c: char| !(c.is_ascii_alphanumeric() || "_@.".contains(c)));
     let names = names.filter(|name| !name.is_empty() && !name.starts_with('@'));
     let names = names.filter(|name| !WORDS.split(' ').any(|word| word == *name));
     let names = names.filter(|name| !made.contains(name) && name.parse::<u32>().is_err());
