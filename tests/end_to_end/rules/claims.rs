@@ -30,7 +30,9 @@ impl Story {
         let events = cluster.events("ant").await;
         let [(reason, note)] = events.as_slice() else { panic!("one Event: {events:?}") };
         assert!(reason == "DomainConflict" && note.contains(TOLD), "{note}");
-        assert!(cluster.events("zebra").await.is_empty());
+        let news = cluster.events("zebra").await;
+        let registered = ("Registered".to_owned(), "1 registered under prod/zoo".to_owned());
+        assert_eq!(news, [registered], "and the holder is told of its own");
     }
 
     pub(super) async fn next_claimant_is_promoted_in_the_sync_that_finds_the_holder_gone(&self) {
