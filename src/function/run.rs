@@ -76,21 +76,18 @@ impl Function {
     ) -> (ClusterReport, Option<Claimed>) {
         let cluster = &self.settings.clusters[index];
         let is_whole = *selection == Selection::Everything;
-        let (mut report, claimed) = match self.configured().contradiction(index) {
-            Some(contradiction) => {
-                (ClusterReport::unreadable(cluster.label(), &contradiction), None)
-            }
-            None => {
-                let registry = &registries[&self.clients.registry_of(cluster)];
-                let reconciled = Box::pin(invocation.reconcile(cluster, registry, selection)).await;
-                let (mut report, claimed) = match reconciled {
-                    Ok((report, claimed)) => (report, Some(claimed)),
-                    Err(error) => (ClusterReport::unreadable(cluster.label(), &error), None),
-                };
-                report.whole = is_whole;
-                (report, claimed)
+        let contradiction = self.configured().contradiction(index);
+        let (mut report, claimed) = if let Some(contradiction) = &contradiction {
+            (ClusterReport::unreadable(cluster.label(), contradiction), None)
+        } else {
+            let registry = &registries[&self.clients.registry_of(cluster)];
+            let reconciled = Box::pin(invocation.reconcile(cluster, registry, selection)).await;
+            match reconciled {
+                Ok((report, claimed)) => (report, Some(claimed)),
+                Err(error) => (ClusterReport::unreadable(cluster.label(), &error), None),
             }
         };
+        report.whole = is_whole && contradiction.is_none();
         report.quiet = !self.settings.pages(cluster);
         report.awaited = is_whole && !report.quiet && self.own_queue.is_some();
         if report.awaited {
