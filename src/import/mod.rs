@@ -29,10 +29,10 @@ use crate::clusterset::merge::Merged;
 use crate::guard::GuardStatus;
 use crate::kubernetes::Kubernetes;
 use crate::model::clusterset::{ClusterId, Member};
-use crate::model::{ClusterArn, Held, Selection, ServiceRef, Timestamp};
+use crate::model::{ClusterArn, Family, Held, Selection, ServiceRef, Timestamp};
 use crate::time::Deadline;
 use apply::{Made, Outcome};
-use guard::{Judgement, Note, Run};
+use guard::{Note, Run};
 use observe::Objects;
 use one::{Import, One};
 use plan::{HeldBack, NamespaceState, OwnerLabel, Read, Reason, Tally};
@@ -70,7 +70,7 @@ pub struct Imported {
     /// The number of imports that the cluster has or shall have.
     pub imports: usize,
     /// The merged exports of the names that the cluster exports itself.
-    pub merged: BTreeMap<ServiceRef, Merged>,
+    pub merged: BTreeMap<ServiceRef, Arc<Merged>>,
     /// The number of ready endpoints in them.
     pub endpoints: usize,
     pub made: Vec<Made>,
@@ -97,12 +97,20 @@ impl Importing<'_> {
             && self.objects.has_imports(self.owner);
         let names = self.names(members, selection);
         let sighting = members.sighting_of(&self.member.cluster);
-        let judgement = self.judge(members, &names, is_unfamiliar);
+        let families = self.kubernetes.service_families();
+        let imports = names.into_iter().map(|name| {
+            let import = self.import(members, name.clone(), is_unfamiliar);
+            (name, import)
+        });
+        let imports: Vec<_> = imports.collect();
+        let tallies = tallies(&imports, &members.let_pass());
+        let judgement = self.guard.judge(&tallies, sighting.as_ref());
         let status = judgement.status.clone().map(Arc::new);
-        let runs = names.into_iter().map(|name| {
+        let runs = imports.into_iter().map(|(name, import)| {
             let held = judgement.held(&name).zip(status.clone());
-            async {
-                let one = self.one(members, name.clone(), is_unfamiliar, held).await;
+            let counted = tallies.get(&name).map(|tally| (tally.endpoints, families.as_slice()));
+            async move {
+                let one = self.one(name.clone(), import, counted, held).await;
                 (name, one)
             }
         });
@@ -130,28 +138,10 @@ impl Importing<'_> {
         }
         let mut names = members.own_names();
         if !members.is_unread() {
-            names.extend(members.names().into_iter().chain(self.objects.names(self.owner)));
+            names.extend(members.names().iter().cloned().chain(self.objects.names(self.owner)));
         }
         names.retain(|name| selection.contains(name));
         names
-    }
-
-    /// Judges the plans of all imports before one of them is changed.
-    fn judge(
-        &self,
-        members: &Members<'_>,
-        names: &BTreeSet<ServiceRef>,
-        is_unfamiliar: bool,
-    ) -> Judgement {
-        let passed = members.let_pass();
-        let tallies: BTreeMap<ServiceRef, Tally> = names
-            .iter()
-            .filter_map(|name| {
-                let import = self.import(members, name.clone(), is_unfamiliar).ok()?;
-                Some((name.clone(), import.tally(&passed)))
-            })
-            .collect();
-        self.guard.judge(&tallies, members.sighting_of(&self.member.cluster).as_ref())
     }
 
     /// One import; its problem if one of its objects cannot be read.
@@ -169,14 +159,15 @@ impl Importing<'_> {
         Ok(Import { importing: self, name, present, exports })
     }
 
+    /// `counted` are its endpoints after the plan with these families of the cluster.
     async fn one(
         &self,
-        members: &Members<'_>,
         name: ServiceRef,
-        is_unfamiliar: bool,
+        import: Result<Import<'_>, Unexpected>,
+        counted: Option<(usize, &[Family])>,
         held: Option<(usize, Arc<GuardStatus>)>,
     ) -> One {
-        let mut import = match self.import(members, name.clone(), is_unfamiliar) {
+        let mut import = match import {
             Ok(import) => import,
             Err(problem) => {
                 let unreadable = Some((name, problem.to_string()));
@@ -192,7 +183,12 @@ impl Importing<'_> {
             import.hold();
             reasons.push(Reason::Guard { endpoints, status });
         }
-        let endpoints = import.tally(&BTreeSet::new()).endpoints;
+        let counted = counted
+            .filter(|(_, families)| !is_held && *families == self.kubernetes.service_families());
+        let endpoints = match counted {
+            Some((endpoints, _)) => endpoints,
+            None => import.tally(&BTreeSet::new()).endpoints,
+        };
         let mut one = import.run().await;
         let lines = reasons.into_iter().map(|reason| HeldBack { service: name.clone(), reason });
         one.held_back.extend(lines);
@@ -245,6 +241,15 @@ impl Imported {
             self.guard = self.guard.take().or(again.guard);
         }
     }
+}
+
+/// The ready endpoints of all imports before and after their plans, before one of them is changed.
+fn tallies(
+    imports: &[(ServiceRef, Result<Import<'_>, Unexpected>)],
+    passed: &BTreeSet<ClusterId>,
+) -> BTreeMap<ServiceRef, Tally> {
+    let readable = imports.iter().filter_map(|(name, import)| Some((name, import.as_ref().ok()?)));
+    readable.map(|(name, import)| (name.clone(), import.tally(passed))).collect()
 }
 
 impl Members<'_> {

@@ -1,6 +1,7 @@
 //! Reads the objects of the imports of one cluster: all of them by five lists, or those of one name.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -16,7 +17,7 @@ const MANAGED_BY_US: &str = "endpointslice.kubernetes.io/managed-by=cloud-map-sy
 /// The label of a slice that names the import.
 const SERVICE_NAME: &str = "multicluster.kubernetes.io/service-name";
 
-type SliceOfImport = (ServiceRef, Result<Slice, Unexpected>);
+type SliceOfImport = (ServiceRef, Result<Arc<Slice>, Unexpected>);
 
 /// The objects of the imports of a cluster.
 #[derive(Clone, Debug, Default)]
@@ -25,7 +26,7 @@ pub struct Objects {
     /// The Services under the names of derived ones, by namespace and name.
     services: BTreeMap<(String, String), Value>,
     /// The slices, by the import that their label names. They hold most of the memory of a run, so their JSON is not kept.
-    slices: BTreeMap<ServiceRef, Vec<Result<Slice, Unexpected>>>,
+    slices: BTreeMap<ServiceRef, Vec<Result<Arc<Slice>, Unexpected>>>,
     namespaces: BTreeMap<String, NamespaceState>,
     /// Whether the installed CRD has `status.endpointSliceObjects`.
     pub declares_slice_objects: bool,
@@ -47,10 +48,10 @@ impl Objects {
             kubernetes.declares_slice_objects(),
         )?;
         let mut objects = Self { declares_slice_objects: declares, ..Self::default() };
-        objects.imports.extend(imports.into_iter().map(|it| (name_of(&it), it)));
+        objects.add_imports(imports);
         objects.add_services(services);
         objects.add_slices(slices);
-        objects.namespaces = namespaces.iter().map(|it| (name_of(it).name, state_of(it))).collect();
+        objects.add_namespaces(&namespaces);
         Ok(objects)
     }
 
@@ -95,6 +96,25 @@ impl Objects {
             objects.add(Self::of(kubernetes, service).await?);
         }
         Ok(objects)
+    }
+
+    /// Adds objects of a resource as an API server lists them.
+    pub fn add_list(&mut self, resource: Resource, list: Vec<Value>) {
+        match resource {
+            Resource::ServiceImports => self.add_imports(list),
+            Resource::Services => self.add_services(list),
+            Resource::EndpointSlices => self.add_slices(list.iter().map(slice_of)),
+            Resource::Namespaces => self.add_namespaces(&list),
+            Resource::ServiceExports => {}
+        }
+    }
+
+    fn add_imports(&mut self, imports: Vec<Value>) {
+        self.imports.extend(imports.into_iter().map(|it| (name_of(&it), it)));
+    }
+
+    fn add_namespaces(&mut self, namespaces: &[Value]) {
+        self.namespaces.extend(namespaces.iter().map(|it| (name_of(it).name, state_of(it))));
     }
 
     fn add_services(&mut self, services: impl IntoIterator<Item = Value>) {
@@ -169,7 +189,7 @@ impl Objects {
 /// A slice with the import that its label names.
 fn slice_of(slice: &Value) -> SliceOfImport {
     let name = slice["metadata"]["labels"][SERVICE_NAME].as_str().unwrap_or_default();
-    (ServiceRef::new(name_of(slice).namespace, name), read::slice(slice))
+    (ServiceRef::new(name_of(slice).namespace, name), read::slice(slice).map(Arc::new))
 }
 
 fn name_of(object: &Value) -> ServiceRef {

@@ -2,6 +2,7 @@
 //! owner's object has a name of the import, or for the status if a change failed.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -21,7 +22,7 @@ use crate::model::{Family, ServiceRef};
 #[derive(Debug, Default)]
 pub(super) struct One {
     pub is_import: bool,
-    pub merged: Option<(ServiceRef, Merged)>,
+    pub merged: Option<(ServiceRef, Arc<Merged>)>,
     pub endpoints: usize,
     pub made: Vec<Made>,
     pub held_back: Vec<HeldBack>,
@@ -101,7 +102,7 @@ impl Import<'_> {
                     let slice = read::slice(&object)?;
                     let slices = &mut self.present.slices;
                     slices.retain(|it| it.metadata.name != slice.metadata.name);
-                    slices.push(slice);
+                    slices.push(Arc::new(slice));
                 }
             }
         }

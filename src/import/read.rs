@@ -2,12 +2,13 @@
 //! no value of the API is an error of that object's import.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use serde_json::Value;
 
 use super::plan::{
-    Condition, DerivedService, Identity, ImportSpec, ImportStatus, Metadata, OwnerReference,
-    Routing, ServiceImport, ServiceSpec, Slice, SliceEndpoint, SlicePort, Texts,
+    Addresses, Condition, DerivedService, Identity, ImportSpec, ImportStatus, Metadata,
+    OwnerReference, Routing, ServiceImport, ServiceSpec, Slice, SliceEndpoint, SlicePort, Texts,
 };
 use crate::model::clusterset::{
     ExportedPort, ImportType, InternalTrafficPolicy, Protocol, SessionAffinity,
@@ -74,26 +75,40 @@ pub fn slice(object: &Value) -> Result<Slice> {
             app_protocol: maybe(&port["appProtocol"]),
         })
     };
+    let mut zones = Vec::new();
     Ok(Slice {
         metadata: metadata(object),
         family: parse(&object["addressType"], "addressType", Family::parse)?,
         ports: all(&object["ports"], port)?.into_iter().collect(),
-        endpoints: list(&object["endpoints"]).map(endpoint).collect(),
+        endpoints: list(&object["endpoints"]).map(|it| endpoint(it, &mut zones)).collect(),
     })
 }
 
-fn endpoint(endpoint: &Value) -> SliceEndpoint {
+/// `zones` are those of the endpoints before.
+fn endpoint(endpoint: &Value, zones: &mut Vec<Arc<str>>) -> SliceEndpoint {
     let conditions = &endpoint["conditions"];
+    let own = |value: &Value| value.as_str().map(Arc::from);
+    let hints = list(&endpoint["hints"]["forZones"]);
     SliceEndpoint {
-        addresses: list(&endpoint["addresses"]).map(text).collect(),
+        addresses: Addresses::of(list(&endpoint["addresses"]).map(text).collect()),
         ready: conditions["ready"].as_bool(),
         serving: conditions["serving"].as_bool(),
         terminating: conditions["terminating"].as_bool(),
-        hostname: maybe(&endpoint["hostname"]),
-        node: maybe(&endpoint["nodeName"]),
-        zone: maybe(&endpoint["zone"]),
-        hints: list(&endpoint["hints"]["forZones"]).map(|it| text(&it["name"])).collect(),
+        hostname: own(&endpoint["hostname"]),
+        node: own(&endpoint["nodeName"]),
+        zone: endpoint["zone"].as_str().map(|zone| shared(zone, zones)),
+        hints: hints.map(|it| shared(it["name"].as_str().unwrap_or_default(), zones)).collect(),
     }
+}
+
+/// The same text as before, if there was one: endpoints have few zones.
+fn shared(text: &str, known: &mut Vec<Arc<str>>) -> Arc<str> {
+    if let Some(text) = known.iter().find(|it| ***it == *text) {
+        return Arc::clone(text);
+    }
+    let text: Arc<str> = Arc::from(text);
+    known.push(Arc::clone(&text));
+    text
 }
 
 pub fn metadata(object: &Value) -> Metadata {

@@ -1,27 +1,28 @@
 //! The exports of all members and the endpoints of each: as this invocation read them in the clusters that it serves
-//! ([`Overlay`]), and as Cloud Map has them for all others (`records`, `member`). Addresses that may not be imported are
-//! left out (`left_out`), and so are those of a cluster that was not heard of for long, while others have some
-//! (`expiry`). Pure.
+//! ([`Overlay`]), and as Cloud Map has them for all others (`records`, `member`). The exports of a name are read and
+//! merged once for all importing clusters (`named`). Addresses that may not be imported are left out for each of them
+//! (`left_out`), and so are those of a cluster that was not heard of for long, while others have some (`expiry`). Pure.
 
 mod expiry;
 mod left_out;
 mod member;
+mod named;
 mod records;
 mod told;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::plan::{Read, Reason, Sources};
-use crate::clusterset::attributes::{self, ExportInstance, Skipped};
-use crate::clusterset::endpoints::endpoints_of;
-use crate::clusterset::merge::{Merged, merge};
-use crate::clusterset::record::{self, UnusableRecord, as_recorded};
+use crate::clusterset::attributes;
+use crate::clusterset::merge::Merged;
+use crate::clusterset::record::{self, UnusableRecord};
 use crate::guard::Sighting;
 use crate::model::clusterset::{ClusterId, ClustersetId, Export};
 use crate::model::{ClusterArn, Desired, Registry, ServiceKey, ServiceRef};
 use left_out::LeftOut;
-use member::{OfMember, export_of_instances};
+use named::Named;
 use records::Records;
 
 pub use expiry::{Lifetimes, Stale};
@@ -55,16 +56,16 @@ pub struct Members<'a> {
     is_complete: bool,
     /// Whether nothing could be read of Cloud Map.
     is_unread: bool,
+    names: OnceLock<BTreeSet<ServiceRef>>,
+    /// The names that were asked for.
+    named: Mutex<BTreeMap<ServiceRef, Arc<Named>>>,
 }
-
-/// Instances of one name, with their ids.
-type Imported<'a> = Vec<(&'a String, ExportInstance)>;
 
 /// The exports of one name, merged, with the endpoints of each exporter.
 pub struct Known {
-    pub merged: Option<Merged>,
+    pub merged: Option<Arc<Merged>>,
     /// The exports that were merged.
-    pub exports: Vec<Export>,
+    pub exports: Arc<Vec<Export>>,
     pub sources: Sources,
     /// The addresses and instances that are not imported, with the reasons.
     pub left_out: Vec<Reason>,
@@ -96,7 +97,19 @@ impl<'a> Members<'a> {
         });
         let stale = stale.collect();
         let (is_complete, is_unread) = (true, false);
-        Self { registry, clusterset, overlay, stale, records, places, is_complete, is_unread }
+        let (names, named) = (OnceLock::new(), Mutex::default());
+        Self {
+            registry,
+            clusterset,
+            overlay,
+            stale,
+            records,
+            places,
+            is_complete,
+            is_unread,
+            names,
+            named,
+        }
     }
 
     /// The same from a list of members that was read before this invocation.
@@ -156,7 +169,11 @@ impl<'a> Members<'a> {
     }
 
     /// Every name that a member exports or may export.
-    pub fn names(&self) -> BTreeSet<ServiceRef> {
+    pub fn names(&self) -> &BTreeSet<ServiceRef> {
+        self.names.get_or_init(|| self.all_names())
+    }
+
+    fn all_names(&self) -> BTreeSet<ServiceRef> {
         let overlay = self.overlay.values().flat_map(|it| it.desired.services.keys());
         let others =
             self.records.iter().filter(|(cluster, _)| !self.overlay.contains_key(*cluster));
@@ -171,42 +188,36 @@ impl<'a> Members<'a> {
         named.chain(placed.map(|(name, _)| name)).cloned().collect()
     }
 
+    /// All exports of a name, merged.
+    pub fn merged(&self, name: &ServiceRef) -> Option<Arc<Merged>> {
+        self.named(name).merged.clone()
+    }
+
     /// The exports of one name, for an importing cluster.
     pub fn known(&self, name: &ServiceRef, (importer, allows): (&ClusterArn, Allows<'_>)) -> Known {
-        let instances = self.instances(name);
-        let is_read = instances.is_some();
-        let (instances, skipped) = instances.unwrap_or_default();
-        let mut members: BTreeMap<ClusterId, Option<OfMember>> = BTreeMap::new();
-        for (cluster, overlay) in self.overlay {
-            members.insert(cluster.clone(), Some(overlay.member(name)));
-        }
-        let recorded = self.records.keys().cloned();
-        let registered = instances.iter().map(|(_, instance)| instance.cluster.clone());
-        for cluster in recorded.chain(registered).collect::<BTreeSet<_>>() {
-            members.entry(cluster).or_insert_with_key(|cluster| {
-                self.of_registry(cluster, name, &instances).filter(|_| is_read)
+        let named = self.named(name);
+        let mut left_out = LeftOut::new(|address| allows(&name.namespace, address));
+        let by_cluster = named.members.iter().map(|(cluster, of_member)| {
+            let read = of_member.as_ref().map_or(Read::Unread, |of_member| {
+                let endpoints = left_out.filter(cluster, of_member);
+                Read::Whole(of_member.exported(endpoints, importer))
             });
-        }
-        let read = members.values().flatten();
-        let exports: Vec<Export> =
-            read.filter_map(|it| it.export.as_ref().map(|(export, _)| export.clone())).collect();
-        let merged = merge(name, &exports);
-        let mut left_out = LeftOut::new(skipped, |address| allows(&name.namespace, address));
-        let by_cluster = members.into_iter().map(|(cluster, of_member)| {
-            let read = of_member.map_or(Read::Unread, |of_member| {
-                let of_member = left_out.filter(&cluster, of_member);
-                Read::Whole(of_member.exported(merged.as_ref(), importer))
-            });
-            (cluster, read)
+            (cluster.clone(), read)
         });
         let mut by_cluster = by_cluster.collect();
         let expired = self.stale.iter().filter(|stale| stale.is_expired);
         expiry::leave(&mut by_cluster, &expired.map(|stale| stale.cluster.clone()).collect());
-        let sources = Sources { by_cluster, is_complete: is_read && self.is_complete };
-        let unusable = self.unusable().filter(|it| it.record.may_be_of(name));
-        let unusable = unusable.map(|it| Reason::UnusableRecord { record: it.to_string() });
-        let left_out = left_out.reasons().into_iter().chain(unusable).collect();
-        Known { merged, exports, sources, left_out }
+        let is_complete = named.is_read && self.is_complete;
+        let sources = Sources { by_cluster, is_complete };
+        let left_out = left_out.reasons().into_iter().chain(named.left_out.iter().cloned());
+        let (merged, exports) = (named.merged.clone(), Arc::clone(&named.exports));
+        Known { merged, exports, sources, left_out: left_out.collect() }
+    }
+
+    /// The exports of a name for all importing clusters, which ask for it one after the other.
+    fn named(&self, name: &ServiceRef) -> Arc<Named> {
+        let mut known = self.named.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(known.entry(name.clone()).or_insert_with(|| Arc::new(Named::read(self, name))))
     }
 
     /// The records that cannot be used, of clusters that this invocation did not read.
@@ -214,65 +225,5 @@ impl<'a> Members<'a> {
         let others =
             self.records.iter().filter(|(cluster, _)| !self.overlay.contains_key(*cluster));
         others.flat_map(|(_, records)| &records.unusable)
-    }
-
-    /// All instances of the name that belong to the clusterset and can be imported, and those that cannot; `None` if a
-    /// Cloud Map service of the name could not be read.
-    fn instances(&self, name: &ServiceRef) -> Option<(Imported<'a>, Vec<(String, Skipped)>)> {
-        let (mut all, mut skipped) = (Vec::new(), Vec::new());
-        for key in self.places.get(name).into_iter().flatten() {
-            let service = self.registry.services.get(*key)?;
-            if service.unreadable.is_some() {
-                return None;
-            }
-            for (id, attributes) in self.registry.instances(key) {
-                match attributes::read(attributes, self.clusterset) {
-                    Ok(instance) => all.extend(instance.map(|instance| (id, instance))),
-                    Err(reason) => skipped.push((id.clone(), reason)),
-                }
-            }
-        }
-        Some((all, skipped))
-    }
-
-    /// The export of a member as Cloud Map has it; `None` if that is not known.
-    fn of_registry(
-        &self,
-        cluster: &ClusterId,
-        name: &ServiceRef,
-        instances: &[(&String, ExportInstance)],
-    ) -> Option<OfMember> {
-        let none = Records::default();
-        let records = self.records.get(cluster).unwrap_or(&none);
-        if records.is_unread || records.unusable.iter().any(|it| it.record.may_be_of(name)) {
-            return None;
-        }
-        let own: Vec<&(&String, ExportInstance)> =
-            instances.iter().filter(|(_, it)| it.cluster == *cluster).collect();
-        // Its record may have been written since the members were listed.
-        let is_new = !self.is_complete && !self.records.contains_key(cluster);
-        if is_new && own.iter().any(|(_, it)| it.is_marked) {
-            return None;
-        }
-        let arn = records.exports.get(name).map(|record| record.owner.cluster.clone());
-        let export = match records.exports.get(name) {
-            Some(record) => Some(record.export.clone()),
-            None => export_of_instances(cluster, &own),
-        };
-        let endpoints = own.into_iter().map(|(_, instance)| instance.endpoint.clone());
-        Some(OfMember { arn, export: export.map(|export| (export, endpoints.collect())) })
-    }
-}
-
-impl Overlay {
-    fn member(&self, name: &ServiceRef) -> OfMember {
-        let published = self.desired.services.get(name);
-        let export = published.and_then(|published| {
-            let exported = published.export.as_ref()?;
-            let endpoints = published.endpoints.iter().flatten().filter(|endpoint| endpoint.ready);
-            let endpoints = endpoints.flat_map(|it| endpoints_of(exported, it, self.arn.region()));
-            Some((as_recorded(&exported.export), endpoints.collect()))
-        });
-        OfMember { arn: Some(self.arn.clone()), export }
     }
 }

@@ -31,15 +31,9 @@ impl Invocation<'_> {
         let (mut statuses, mut notices) = (Vec::new(), Vec::new());
         for (service, outcome) in &published.exported.outcomes {
             let Some(export) = published.exported.desired.exports.get(service) else { continue };
-            let known;
-            let merged = match imported.and_then(|imported| imported.merged.get(service)) {
-                None => {
-                    let allows = |namespace: &str, it| self.allows(joined, namespace, it);
-                    known = members.known(service, (joined.arn(), &allows)).merged;
-                    known.as_ref()
-                }
-                merged => merged,
-            };
+            let merged = imported.and_then(|imported| imported.merged.get(service).cloned());
+            let merged = merged.or_else(|| members.merged(service));
+            let merged = merged.as_deref();
             if let Some(merged) = merged.filter(|merged| !merged.conflicts.is_empty()) {
                 let reasons = merged.conflicts.iter().map(|it| it.reason.as_str());
                 let messages = merged.conflicts.iter().map(|it| it.message.as_str());

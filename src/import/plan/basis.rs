@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use super::OwnerLabel;
 use super::intent::holders;
@@ -81,7 +82,8 @@ pub enum Read {
 /// The endpoints of a member, empty if it does not export the name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Exported {
-    pub endpoints: Vec<ImportedEndpoint>,
+    /// Shared by all importing clusters.
+    pub endpoints: Arc<Vec<ImportedEndpoint>>,
     /// Whether the member is in the account and Region of the importing cluster: names of zones mean nothing elsewhere.
     pub shares_zones: bool,
 }
@@ -91,9 +93,9 @@ pub struct Exported {
 pub struct ImportedEndpoint {
     pub address: IpAddr,
     pub ready: bool,
-    pub hostname: Option<String>,
-    pub node: Option<String>,
-    pub zone: Option<String>,
+    pub hostname: Option<Arc<str>>,
+    pub node: Option<Arc<str>>,
+    pub zone: Option<Arc<str>>,
     /// The ports of the import that it serves, each with the endpoint's own port number. Empty if the import has none.
     pub ports: BTreeMap<PortKey, u16>,
 }
@@ -154,7 +156,8 @@ impl<'a> Basis<'a> {
 
     /// The slices that are ours.
     pub(super) fn slices(&self) -> impl Iterator<Item = &'a Slice> {
-        self.present.slices.iter().filter(|slice| self.owner.owns(&slice.metadata))
+        let slices = self.present.slices.iter().map(Arc::as_ref);
+        slices.filter(|slice| self.owner.owns(&slice.metadata))
     }
 }
 

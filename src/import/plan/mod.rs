@@ -46,9 +46,9 @@ pub use held_back::{HeldBack, Reason};
 pub use known::{Answer, Known, Request};
 pub use ownership::{OWNER_LABEL, OwnerLabel};
 pub use present::{
-    AWS_DERIVED, Condition, DerivedService, Identity, ImportSpec, ImportStatus, Metadata,
-    OwnerReference, PortSet, Present, Routing, SOURCE_CLUSTER, ServiceImport, ServiceSpec, Slice,
-    SliceEndpoint, SlicePort, Texts,
+    AWS_DERIVED, Addresses, Condition, DerivedService, Identity, ImportSpec, ImportStatus,
+    Metadata, OwnerReference, PortSet, Present, Routing, SOURCE_CLUSTER, ServiceImport,
+    ServiceSpec, Slice, SliceEndpoint, SlicePort, Texts,
 };
 pub use removal::Removal;
 pub use tally::Tally;

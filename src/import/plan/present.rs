@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use crate::model::clusterset::{
     ClusterId, ExportedPort, ImportType, InternalTrafficPolicy, Protocol, SessionAffinity,
@@ -19,7 +20,7 @@ pub struct Present {
     /// The Service under the name of the derived one.
     pub derived: Option<DerivedService>,
     /// The slices with the labels of the import, and any other under a name that a slice of the import could have.
-    pub slices: Vec<Slice>,
+    pub slices: Vec<Arc<Slice>>,
 }
 
 /// The metadata of an object.
@@ -145,24 +146,55 @@ pub struct SlicePort {
     pub app_protocol: Option<String>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// An endpoint of a slice. The clusters of a run have hundreds of thousands, so texts are shared.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SliceEndpoint {
-    /// One address in slices of ours.
-    pub addresses: Vec<String>,
+    pub addresses: Addresses,
     pub ready: Option<bool>,
     pub serving: Option<bool>,
     pub terminating: Option<bool>,
-    pub hostname: Option<String>,
-    pub node: Option<String>,
-    pub zone: Option<String>,
+    pub hostname: Option<Arc<str>>,
+    pub node: Option<Arc<str>>,
+    pub zone: Option<Arc<str>>,
     /// The zones of `hints.forZones`.
-    pub hints: Vec<String>,
+    pub hints: Vec<Arc<str>>,
 }
 
 impl SliceEndpoint {
     /// The address that identifies the endpoint in its slice. `None` if another writer replaced it by something else.
     pub fn address(&self) -> Option<IpAddr> {
-        self.addresses.first()?.parse().ok()
+        match &self.addresses {
+            Addresses::One(address) => Some(*address),
+            Addresses::Other(texts) => texts.first()?.parse().ok(),
+        }
+    }
+}
+
+/// The addresses of an endpoint of a slice.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Addresses {
+    /// One, written as we write it: those of slices of ours.
+    One(IpAddr),
+    /// Those of another writer.
+    Other(Vec<String>),
+}
+
+impl Addresses {
+    pub fn of(texts: Vec<String>) -> Self {
+        match texts.as_slice() {
+            [text] => match text.parse::<IpAddr>() {
+                Ok(address) if address.to_string() == *text => Self::One(address),
+                _ => Self::Other(texts),
+            },
+            _ => Self::Other(texts),
+        }
+    }
+
+    pub fn texts(&self) -> Vec<String> {
+        match self {
+            Self::One(address) => vec![address.to_string()],
+            Self::Other(texts) => texts.clone(),
+        }
     }
 }
 

@@ -29,13 +29,14 @@ pub struct Tally {
     pub endpoints: usize,
 }
 
-/// The addresses of ready endpoints by exporting cluster.
-type Ready = BTreeMap<ClusterId, BTreeSet<IpAddr>>;
+/// The number of ready endpoints by exporting cluster.
+type Ready = BTreeMap<ClusterId, usize>;
 
 impl Tally {
     /// Counts an import. A loss of the clusters in `passed` was judged already, in Cloud Map, and does not count.
     pub fn of(basis: &Basis<'_>, passed: &BTreeSet<ClusterId>) -> Self {
-        let (before, after) = (before(basis), After::of(basis));
+        let before = before(basis);
+        let after = After::of(basis, &before);
         let ready = match &after {
             After::Unchanged => &before,
             After::Ends => &Ready::new(),
@@ -70,7 +71,7 @@ enum After {
 }
 
 impl After {
-    fn of(basis: &Basis<'_>) -> Self {
+    fn of(basis: &Basis<'_>, before: &Ready) -> Self {
         let is_ending = basis.import().is_some_and(|import| import.metadata.is_terminating);
         if basis.namespace != NamespaceState::Active || is_ending || !basis.service.can_exist() {
             return Self::Unchanged;
@@ -82,11 +83,12 @@ impl After {
             Intent::Import(service) => {
                 let derived = Derived::of(basis, &service);
                 let wanted = endpoint_slices::wanted(basis, &service, derived.as_ref());
-                let mut ready = before(basis);
+                let mut ready = before.clone();
                 ready.retain(|cluster, _| basis.sources.is_unread(cluster));
                 for ((cluster, _), with_ports) in wanted {
                     let endpoints = with_ports.values().flat_map(BTreeMap::values);
-                    ready.entry(cluster).or_default().extend(endpoints.filter_map(address));
+                    // An address belongs to one family.
+                    *ready.entry(cluster).or_default() += distinct(endpoints.filter_map(address));
                 }
                 Self::Endpoints(ready)
             }
@@ -96,14 +98,21 @@ impl After {
 
 /// The ready endpoints in the slices. Those of a slice without a cluster count for none.
 fn before(basis: &Basis<'_>) -> Ready {
-    let mut ready = Ready::new();
+    let mut ready: BTreeMap<ClusterId, Vec<IpAddr>> = BTreeMap::new();
     for slice in basis.slices().filter(|slice| !slice.metadata.is_terminating) {
         if let Some(cluster) = slice.source() {
             let addresses = slice.endpoints.iter().filter_map(address);
             ready.entry(cluster).or_default().extend(addresses);
         }
     }
-    ready
+    ready.into_iter().map(|(cluster, all)| (cluster, distinct(all.into_iter()))).collect()
+}
+
+fn distinct(addresses: impl Iterator<Item = IpAddr>) -> usize {
+    let mut addresses: Vec<IpAddr> = addresses.collect();
+    addresses.sort_unstable();
+    addresses.dedup();
+    addresses.len()
 }
 
 /// The address of an endpoint that is ready.
@@ -112,5 +121,5 @@ fn address(endpoint: &SliceEndpoint) -> Option<IpAddr> {
 }
 
 fn count(ready: &Ready, belongs: impl Fn(&ClusterId) -> bool) -> usize {
-    ready.iter().filter(|(cluster, _)| belongs(cluster)).map(|(_, all)| all.len()).sum()
+    ready.iter().filter(|(cluster, _)| belongs(cluster)).map(|(_, count)| count).sum()
 }

@@ -6,6 +6,7 @@
 //! cluster has a ready one for the same ports. Their exports go on to count.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use crate::clusterset::record::ClusterRecord;
 use crate::import::plan::{ImportedEndpoint, PortKey, Read};
@@ -59,11 +60,12 @@ pub(super) fn leave(by_cluster: &mut BTreeMap<ClusterId, Read>, expired: &BTreeS
         Read::Whole(exported) => Some(&exported.endpoints),
         Read::Unread | Read::Held(_) => None,
     });
-    let ready = endpoints.flatten().filter(|endpoint| endpoint.ready);
+    let ready = endpoints.flat_map(|it| it.iter()).filter(|endpoint| endpoint.ready);
     let served: BTreeSet<(Family, Option<PortKey>)> = ready.flat_map(served).collect();
     for (cluster, read) in by_cluster {
         if let (true, Read::Whole(exported)) = (expired.contains(cluster), read) {
-            exported.endpoints.retain(|it| !self::served(it).iter().all(|it| served.contains(it)));
+            let endpoints = Arc::make_mut(&mut exported.endpoints);
+            endpoints.retain(|it| !self::served(it).iter().all(|it| served.contains(it)));
         }
     }
 }
@@ -152,7 +154,7 @@ mod tests {
             ("10.1.0.1", "10.0.0.1 fd00::2", "fd00::2"),
         ] {
             let whole = |text: &str| {
-                Read::Whole(Exported { endpoints: endpoints(text), shares_zones: false })
+                Read::Whole(Exported { endpoints: endpoints(text).into(), shares_zones: false })
             };
             let mut all = BTreeMap::from([
                 (id("blue"), whole(living)),
@@ -167,7 +169,7 @@ mod tests {
 
     #[test]
     fn endpoints_of_clusters_that_all_expired_stay() {
-        let exported = Exported { endpoints: endpoints("10.0.0.1/80"), shares_zones: false };
+        let exported = Exported { endpoints: endpoints("10.0.0.1/80").into(), shares_zones: false };
         let before =
             BTreeMap::from(["blue", "green"].map(|it| (id(it), Read::Whole(exported.clone()))));
         let mut after = before.clone();

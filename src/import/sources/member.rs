@@ -2,54 +2,85 @@
 //! AWS's controller describe.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::Arc;
 
 use crate::clusterset::attributes::ExportInstance;
-use crate::clusterset::merge::{Merged, served_port, served_ports};
+use crate::clusterset::merge::{served_port, served_ports};
 use crate::import::plan::{Exported, ImportedEndpoint};
-use crate::model::clusterset::{ClusterId, Export, ExportedEndpoint, ExportedPort};
+use crate::model::clusterset::{
+    ClusterId, ClustersetService, Export, ExportedEndpoint, ExportedPort,
+};
 use crate::model::{ClusterArn, Family};
 
-/// The export of one member, if it has one.
+/// The endpoints of one member, as far as they serve the merged service.
 pub(super) struct OfMember {
-    pub(super) arn: Option<ClusterArn>,
-    pub(super) export: Option<(Export, Vec<ExportedEndpoint>)>,
+    arn: Option<ClusterArn>,
+    /// All addresses that it exports, once each.
+    pub(super) addresses: Vec<IpAddr>,
+    pub(super) endpoints: Arc<Vec<ImportedEndpoint>>,
 }
 
 impl OfMember {
-    /// Its endpoints with the ports of the merged service that they serve.
-    pub(super) fn exported(self, merged: Option<&Merged>, importer: &ClusterArn) -> Exported {
+    pub(super) fn new(
+        arn: Option<ClusterArn>,
+        export: Option<(Export, Vec<ExportedEndpoint>)>,
+        service: Option<&ClustersetService>,
+    ) -> Self {
+        let (Some(service), Some((export, all))) = (service, export) else {
+            return Self { arn, addresses: Vec::new(), endpoints: Arc::default() };
+        };
+        let mut addresses: Vec<IpAddr> = all.iter().map(|endpoint| endpoint.address).collect();
+        addresses.sort_unstable();
+        addresses.dedup();
+        Self { arn, addresses, endpoints: Arc::new(serving(service, &export, all)) }
+    }
+
+    /// These of its endpoints, for an importing cluster.
+    pub(super) fn exported(
+        &self,
+        endpoints: Arc<Vec<ImportedEndpoint>>,
+        importer: &ClusterArn,
+    ) -> Exported {
         let is_near = |arn: &ClusterArn| {
             (arn.account(), arn.region()) == (importer.account(), importer.region())
         };
-        let shares_zones = self.arn.as_ref().is_some_and(is_near);
-        let (Some(merged), Some((export, all))) = (merged, self.export) else {
-            return Exported { endpoints: Vec::new(), shares_zones };
-        };
-        let service = &merged.service;
-        let has_ports = served_ports(service, &export).next().is_some();
-        let mut endpoints: BTreeMap<_, ImportedEndpoint> = BTreeMap::new();
-        for endpoint in all {
-            let port = endpoint.port.as_ref().and_then(|port| {
-                let served = served_port(service, &export, port)?;
-                Some(((served.protocol, served.number), port.number))
-            });
-            if port.is_none() && (has_ports || endpoint.port.is_some()) {
-                continue;
-            }
-            let known = endpoints.entry((endpoint.address, endpoint.node.clone()));
-            let known = known.or_insert_with(|| ImportedEndpoint {
-                address: endpoint.address,
-                ready: endpoint.ready,
-                hostname: endpoint.hostname.clone(),
-                node: endpoint.node.clone(),
-                zone: endpoint.zone.clone(),
-                ports: BTreeMap::new(),
-            });
-            known.ready &= endpoint.ready;
-            known.ports.extend(port);
-        }
-        Exported { endpoints: endpoints.into_values().collect(), shares_zones }
+        Exported { endpoints, shares_zones: self.arn.as_ref().is_some_and(is_near) }
     }
+}
+
+/// The endpoints with the ports of the merged service that they serve.
+fn serving(
+    service: &ClustersetService,
+    export: &Export,
+    all: Vec<ExportedEndpoint>,
+) -> Vec<ImportedEndpoint> {
+    let has_ports = served_ports(service, export).next().is_some();
+    let mut endpoints: BTreeMap<(IpAddr, Option<String>), ImportedEndpoint> = BTreeMap::new();
+    for endpoint in all {
+        let port = endpoint.port.as_ref().and_then(|port| {
+            let served = served_port(service, export, port)?;
+            Some(((served.protocol, served.number), port.number))
+        });
+        if port.is_none() && (has_ports || endpoint.port.is_some()) {
+            continue;
+        }
+        let shared = |text: Option<&String>| text.map(|text| Arc::from(text.as_str()));
+        let (hostname, zone) = (shared(endpoint.hostname.as_ref()), shared(endpoint.zone.as_ref()));
+        let node = shared(endpoint.node.as_ref());
+        let known = endpoints.entry((endpoint.address, endpoint.node));
+        let known = known.or_insert_with(|| ImportedEndpoint {
+            address: endpoint.address,
+            ready: endpoint.ready,
+            hostname,
+            node,
+            zone,
+            ports: BTreeMap::new(),
+        });
+        known.ready &= endpoint.ready;
+        known.ports.extend(port);
+    }
+    endpoints.into_values().collect()
 }
 
 /// The export that the instances of AWS's controller describe. Where they differ, the oldest decides, then the smallest

@@ -181,7 +181,7 @@ impl Told<'_> {
 
     /// The reason why an endpoint that its member exports, with one of its ports, is not in the import.
     fn refusal(&self, export: &Export, endpoint: &ExportedEndpoint) -> Option<Absent> {
-        let Merged { service, .. } = self.known.merged.as_ref()?;
+        let Merged { service, .. } = self.known.merged.as_deref()?;
         if !(self.allows)(&self.name.namespace, endpoint.address) {
             return Some(Absent::NotAllowed);
         }

@@ -29,7 +29,7 @@ pub struct ExporterLine {
 pub(super) fn exporters(facts: &Facts<'_>, own: &str) -> Vec<ExporterLine> {
     let mut exports: Vec<&Export> = facts.known.exports.iter().collect();
     exports.sort_by_key(|export| (export.created, &export.cluster));
-    let merged = facts.known.merged.as_ref();
+    let merged = facts.known.merged.as_deref();
     let decided: Vec<Decision> =
         merged.map(|merged| decisions(&merged.service, &facts.known.exports)).unwrap_or_default();
     let line = |export: &&Export| {

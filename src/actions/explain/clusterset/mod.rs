@@ -128,7 +128,7 @@ impl Facts<'_> {
         let (Some(export), Some(outcome)) = (self.export, self.outcome) else { return Vec::new() };
         let observed =
             ObservedExport { generation: export.generation, conditions: &export.conditions };
-        conditions_to_apply(observed, outcome, self.known.merged.as_ref(), self.now)
+        conditions_to_apply(observed, outcome, self.known.merged.as_deref(), self.now)
             .unwrap_or_default()
     }
 }

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::packing::{Addresses, Wanted};
-use crate::import::plan::basis::{Basis, Exported, ImportedEndpoint, Read};
-use crate::import::plan::present::{PortSet, Slice, SliceEndpoint, SlicePort};
+use super::packing::{AddressCounts, Wanted};
+use crate::import::plan::basis::{Basis, Exported, ImportedEndpoint, PortKey, Read};
+use crate::import::plan::present::{Addresses, PortSet, Slice, SliceEndpoint, SlicePort};
 use crate::model::clusterset::{ClusterId, ClustersetService};
 use crate::model::name::is_dns_label;
 use crate::model::{Family, is_publishable};
@@ -26,14 +26,11 @@ pub(super) fn wanted(
     for cluster in &service.clusters {
         let read = basis.sources.by_cluster.get(cluster);
         let Some(exported) = read.and_then(Read::exported) else { continue };
-        for endpoint in &exported.endpoints {
-            let family = Family::of(endpoint.address);
-            let Some(ports) = ports(service, endpoint) else { continue };
-            if families.contains(&family) && is_publishable(endpoint.address) {
-                let content = content(basis, service, (cluster, exported), endpoint);
-                let of_family = all.entry((cluster.clone(), family)).or_default();
-                let with_ports = of_family.entry(ports).or_default();
-                with_ports.entry(endpoint.address).or_insert(content);
+        let source = Source::of(basis, service, (cluster, exported));
+        for family in families {
+            let wanted = source.wanted(service, *family, &exported.endpoints);
+            if !wanted.is_empty() {
+                all.insert((cluster.clone(), *family), wanted);
             }
         }
     }
@@ -58,8 +55,8 @@ fn keep(slice: &Slice, wanted: &mut Wanted) {
 }
 
 /// All addresses of an import, each with the number of endpoints that have it.
-pub(super) fn addresses(wanted: &ByCluster) -> Addresses {
-    let mut addresses = Addresses::new();
+pub(super) fn addresses(wanted: &ByCluster) -> AddressCounts {
+    let mut addresses = AddressCounts::new();
     for address in wanted.values().flat_map(BTreeMap::values).flat_map(BTreeMap::keys) {
         *addresses.entry(*address).or_default() += 1;
     }
@@ -67,9 +64,9 @@ pub(super) fn addresses(wanted: &ByCluster) -> Addresses {
 }
 
 /// The target ports of an endpoint under the import's names. `None` if it serves none of the import's ports.
-fn ports(service: &ClustersetService, endpoint: &ImportedEndpoint) -> Option<PortSet> {
+fn ports(service: &ClustersetService, targets: &BTreeMap<PortKey, u16>) -> Option<PortSet> {
     let served = service.ports.iter().filter_map(|port| {
-        let number = *endpoint.ports.get(&(port.protocol, port.number))?;
+        let number = *targets.get(&(port.protocol, port.number))?;
         let (name, app_protocol) = (port.name.clone(), port.app_protocol.clone());
         Some(SlicePort { name, protocol: port.protocol, number, app_protocol })
     });
@@ -77,26 +74,65 @@ fn ports(service: &ClustersetService, endpoint: &ImportedEndpoint) -> Option<Por
     (!served.is_empty() || service.ports.is_empty()).then_some(served)
 }
 
-fn content(
-    basis: &Basis<'_>,
-    service: &ClustersetService,
-    (cluster, exported): (&ClusterId, &Exported),
-    endpoint: &ImportedEndpoint,
-) -> SliceEndpoint {
-    let zone = endpoint.zone.clone().filter(|zone| exported.shares_zones && !zone.is_empty());
-    let distribution = service.properties.traffic_distribution.as_deref();
-    let prefers_zone = distribution.is_some_and(|it| IN_ZONE.contains(&it));
-    // A node of another cluster can have the name of one here, which internalTrafficPolicy Local would take for it.
-    let is_own = *cluster == basis.importer.cluster;
-    SliceEndpoint {
-        addresses: vec![endpoint.address.to_string()],
-        ready: Some(endpoint.ready),
-        serving: Some(endpoint.ready),
-        terminating: Some(false),
-        // The API server refuses a whole slice for one bad hostname, which any client of Cloud Map can register.
-        hostname: endpoint.hostname.clone().filter(|hostname| is_dns_label(hostname)),
-        node: endpoint.node.clone().filter(|node| is_own && !node.is_empty()),
-        hints: zone.iter().filter(|_| prefers_zone).cloned().collect(),
-        zone,
+/// The parts of an endpoint that go into the slices of an exporting cluster.
+struct Source {
+    is_own: bool,
+    shares_zones: bool,
+    prefers_zone: bool,
+}
+
+impl Source {
+    fn of(
+        basis: &Basis<'_>,
+        service: &ClustersetService,
+        (cluster, exported): (&ClusterId, &Exported),
+    ) -> Self {
+        let distribution = service.properties.traffic_distribution.as_deref();
+        Self {
+            is_own: *cluster == basis.importer.cluster,
+            shares_zones: exported.shares_zones,
+            prefers_zone: distribution.is_some_and(|it| IN_ZONE.contains(&it)),
+        }
+    }
+
+    /// The endpoints of one family. Most have the same ports, which are found once.
+    fn wanted(
+        &self,
+        service: &ClustersetService,
+        family: Family,
+        endpoints: &[ImportedEndpoint],
+    ) -> Wanted {
+        let mut found: BTreeMap<&BTreeMap<PortKey, u16>, Option<PortSet>> = BTreeMap::new();
+        let mut wanted = Wanted::new();
+        let of_family = endpoints.iter().filter(|it| Family::of(it.address) == family);
+        for endpoint in of_family.filter(|it| is_publishable(it.address)) {
+            let targets = &endpoint.ports;
+            let ports = found.entry(targets).or_insert_with(|| ports(service, targets));
+            let Some(ports) = ports else { continue };
+            if !wanted.contains_key(ports) {
+                wanted.insert(ports.clone(), BTreeMap::new());
+            }
+            if let Some(with_ports) = wanted.get_mut(ports) {
+                with_ports.entry(endpoint.address).or_insert_with(|| self.content(endpoint));
+            }
+        }
+        wanted
+    }
+
+    fn content(&self, endpoint: &ImportedEndpoint) -> SliceEndpoint {
+        let zone = endpoint.zone.clone().filter(|zone| self.shares_zones && !zone.is_empty());
+        SliceEndpoint {
+            addresses: Addresses::One(endpoint.address),
+            ready: Some(endpoint.ready),
+            serving: Some(endpoint.ready),
+            terminating: Some(false),
+            // The API server refuses a whole slice for one bad hostname, which any client of Cloud Map can register.
+            hostname: endpoint.hostname.clone().filter(|hostname| is_dns_label(hostname)),
+            // A node of another cluster can have the name of one here, which internalTrafficPolicy Local would take for
+            // it.
+            node: endpoint.node.clone().filter(|node| self.is_own && !node.is_empty()),
+            hints: zone.iter().filter(|_| self.prefers_zone).cloned().collect(),
+            zone,
+        }
     }
 }

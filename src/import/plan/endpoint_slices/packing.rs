@@ -12,8 +12,8 @@ pub(super) const MAX_ENDPOINTS: usize = 100;
 /// The endpoints of one cluster and family by their ports and address.
 pub(super) type Wanted = BTreeMap<PortSet, BTreeMap<IpAddr, SliceEndpoint>>;
 
-/// Addresses, each with the number of endpoints of all clusters that have it.
-pub(super) type Addresses = BTreeMap<IpAddr, usize>;
+/// AddressCounts, each with the number of endpoints of all clusters that have it.
+pub(super) type AddressCounts = BTreeMap<IpAddr, usize>;
 
 /// A slice after packing.
 #[derive(Clone, Debug)]
@@ -31,7 +31,7 @@ pub(super) struct Packed<'a> {
 pub(super) fn pack<'a>(
     present: &[&'a Slice],
     mut wanted: Wanted,
-    everywhere: &Addresses,
+    everywhere: &AddressCounts,
 ) -> Vec<Packed<'a>> {
     let mut packed: Vec<Packed<'a>> = present.iter().copied().map(Packed::empty).collect();
     for slice in &mut packed {
@@ -74,7 +74,7 @@ impl<'a> Packed<'a> {
 
     /// Changes the ports of a slice in place if all its endpoints change to the same other ones, and no other slice has
     /// one of them.
-    fn change_ports(&mut self, wanted: &mut Wanted, everywhere: &Addresses) {
+    fn change_ports(&mut self, wanted: &mut Wanted, everywhere: &AddressCounts) {
         let Some(slice) = self.present else { return };
         let mut sets = wanted.iter().filter(|(_, with_ports)| {
             addresses(slice).any(|address| with_ports.contains_key(&address))
@@ -90,7 +90,7 @@ impl<'a> Packed<'a> {
         }
     }
 
-    fn find_moving(&mut self, everywhere: &Addresses) {
+    fn find_moving(&mut self, everywhere: &AddressCounts) {
         let kept: BTreeSet<IpAddr> =
             self.endpoints.iter().filter_map(SliceEndpoint::address).collect();
         let present = self.present.into_iter().flat_map(addresses);

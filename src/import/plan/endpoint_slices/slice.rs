@@ -11,6 +11,7 @@ use super::state::{IMPORT, MANAGED_BY, MANAGER, SERVICE, State};
 use crate::import::plan::basis::Basis;
 use crate::import::plan::change::{Change, Content, Kind, ObjectRef, Stage, Write};
 use crate::import::plan::derived_service::Derived;
+use crate::import::plan::ownership::OWNER_LABEL;
 use crate::import::plan::patch;
 use crate::import::plan::present::{
     PortSet, SOURCE_CLUSTER, Slice, SliceEndpoint, SlicePort, Texts,
@@ -38,7 +39,7 @@ impl Shape<'_> {
         let detail = format!("{} {} in", self.describe(), first.endpoints.len());
         let write = Write::Create(Content { body, owners: Some(Vec::new()), ips: None });
         let create = Change { stage: Stage::AddEndpoints, object, write, detail };
-        let removal = patch::content(patch::difference(&first.json(), &last.json()), None, None);
+        let removal = patch::content(first.difference(&last), None, None);
         let removal = removal.map(|(content, fields)| {
             let (stage, object) = (Stage::RemoveEndpoints, create.object.clone());
             let detail = format!("{} {}", self.describe(), fields.join(", "));
@@ -53,6 +54,9 @@ impl Shape<'_> {
         if packed.endpoints.is_empty() {
             return vec![deletion(self.basis, slice)];
         }
+        if self.is_in_step(slice, packed) {
+            return Vec::new();
+        }
         let present = State::of(slice);
         let last = self.last(packed);
         let transition = self.transition(&present, &last, &packed.moving);
@@ -62,13 +66,24 @@ impl Shape<'_> {
         } else {
             present.clone()
         };
-        let additions = patch::difference(&present.json(), &first.json());
-        let removals = patch::difference(&first.json(), &last.json());
+        let additions = present.difference(&first);
+        let removals = first.difference(&last);
         let additions = patch::content(additions, owners, None)
             .map(|content| self.patch(Stage::AddEndpoints, slice, content, (&present, &first)));
         let removals = patch::content(removals, None, None)
             .map(|content| self.patch(Stage::RemoveEndpoints, slice, content, (&first, &last)));
         additions.into_iter().chain(removals).collect()
+    }
+
+    /// Whether a slice needs no change, as most of a run do: then its states are not made.
+    fn is_in_step(&self, slice: &Slice, packed: &Packed<'_>) -> bool {
+        let labels = &slice.metadata.labels;
+        let has = |(key, value): (&str, Option<&str>)| labels.get(key).map(String::as_str) == value;
+        slice.endpoints == packed.endpoints
+            && slice.ports == packed.ports
+            && self.cluster.is_some_and(|cluster| self.label_texts(cluster).into_iter().all(has))
+            && patch::owners(&slice.metadata, self.basis.import()).is_none()
+            && self.derived.is_none_or(|derived| derived.former_names().is_empty())
     }
 
     /// Repairs the metadata of a slice of a cluster that was not read, and leaves its ports and endpoints alone.
@@ -78,8 +93,7 @@ impl Shape<'_> {
         let labels = self.labels(cluster);
         let wanted = State { labels, ..present.clone() };
         let owners = patch::owners(&slice.metadata, self.basis.import());
-        let content =
-            patch::content(patch::difference(&present.json(), &wanted.json()), owners, None);
+        let content = patch::content(present.difference(&wanted), owners, None);
         let patch = content
             .map(|content| self.patch(Stage::AddEndpoints, slice, content, (&present, &wanted)));
         patch.into_iter().collect()
@@ -123,15 +137,19 @@ impl Shape<'_> {
     }
 
     fn labels(&self, cluster: &ClusterId) -> Texts {
-        let own = [
-            (IMPORT, self.basis.service.name.as_str()),
-            (SOURCE_CLUSTER, cluster.as_str()),
-            (MANAGED_BY, MANAGER),
-        ];
-        let mut labels = self.basis.owner.label();
-        labels.extend(own.map(|(key, value)| (key.to_owned(), value.to_owned())));
-        labels.extend(self.derived.map(|it| (SERVICE.to_owned(), it.name.clone())));
-        labels
+        let texts = self.label_texts(cluster).into_iter();
+        texts.filter_map(|(key, value)| Some((key.to_owned(), value?.to_owned()))).collect()
+    }
+
+    /// The labels that the plan decides; `None`: without it.
+    fn label_texts<'a>(&'a self, cluster: &'a ClusterId) -> [(&'static str, Option<&'a str>); 5] {
+        [
+            (OWNER_LABEL, Some(self.basis.owner.as_str())),
+            (IMPORT, Some(&self.basis.service.name)),
+            (SOURCE_CLUSTER, Some(cluster.as_str())),
+            (MANAGED_BY, Some(MANAGER)),
+            (SERVICE, self.derived.map(|it| it.name.as_str())),
+        ]
     }
 
     fn patch(

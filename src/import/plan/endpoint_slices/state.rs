@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::import::plan::ownership::OWNER_LABEL;
 use crate::import::plan::patch;
 use crate::import::plan::present::{
-    PortSet, SOURCE_CLUSTER, Slice, SliceEndpoint, SlicePort, Texts,
+    Addresses, PortSet, SOURCE_CLUSTER, Slice, SliceEndpoint, SlicePort, Texts,
 };
 
 /// The label with the name of the import. CoreDNS finds the slices of an import by it.
@@ -38,13 +38,24 @@ impl State {
 
     /// Whether this state has anything that the other one lacks.
     pub fn adds_to(&self, other: &Self) -> bool {
-        let is_new = |endpoint: &SliceEndpoint| !other.endpoints.contains(endpoint);
+        let mut present: BTreeMap<&Addresses, Vec<&SliceEndpoint>> = BTreeMap::new();
+        for endpoint in &other.endpoints {
+            present.entry(&endpoint.addresses).or_default().push(endpoint);
+        }
+        let is_new = |endpoint: &SliceEndpoint| {
+            present.get(&endpoint.addresses).is_none_or(|same| !same.contains(&endpoint))
+        };
         !self.ports.is_subset(&other.ports)
             || self.labels.iter().any(|(key, value)| other.labels.get(key) != Some(value))
             || self.endpoints.iter().any(is_new)
     }
 
-    pub fn json(&self) -> Value {
+    /// The patch that turns this state into the other one; `None` if they are equal.
+    pub fn difference(&self, other: &Self) -> Option<Value> {
+        if self == other { None } else { patch::difference(&self.json(), &other.json()) }
+    }
+
+    fn json(&self) -> Value {
         let mut value = self.fields();
         value["metadata"] = json!({"labels": self.labels});
         value
@@ -58,11 +69,7 @@ impl State {
 
     /// The numbers of endpoints that differ from another state: `2 in 1 out 1 changed`.
     pub fn count_differences(&self, before: &Self) -> String {
-        let by_address = |state: &Self| -> BTreeMap<Option<String>, SliceEndpoint> {
-            let endpoints = state.endpoints.iter().cloned();
-            endpoints.map(|it| (it.addresses.first().cloned(), it)).collect()
-        };
-        let (before, after) = (by_address(before), by_address(self));
+        let (before, after) = (before.by_address(), self.by_address());
         let added = after.keys().filter(|key| !before.contains_key(*key)).count();
         let removed = before.keys().filter(|key| !after.contains_key(*key)).count();
         let is_changed =
@@ -72,6 +79,11 @@ impl State {
         let texts = counts.iter().filter(|(count, _)| *count > 0);
         let texts: Vec<String> = texts.map(|(count, word)| format!("{count} {word}")).collect();
         texts.join(" ")
+    }
+
+    fn by_address(&self) -> BTreeMap<Option<String>, &SliceEndpoint> {
+        let endpoints = self.endpoints.iter();
+        endpoints.map(|it| (it.addresses.texts().into_iter().next(), it)).collect()
     }
 }
 
@@ -90,15 +102,15 @@ fn endpoint(endpoint: &SliceEndpoint) -> Value {
     let conditions = [("ready", ready), ("serving", serving), ("terminating", terminating)];
     let conditions = conditions.into_iter().filter_map(|(key, value)| Some((key, (*value)?)));
     let mut value = json!({
-        "addresses": addresses,
+        "addresses": addresses.texts(),
         "conditions": conditions.collect::<BTreeMap<_, _>>(),
     });
     let texts = [("hostname", hostname), ("nodeName", node), ("zone", zone)];
     for (key, text) in texts.into_iter().filter_map(|(key, text)| Some((key, text.as_ref()?))) {
-        value[key] = json!(text);
+        value[key] = json!(**text);
     }
     if !hints.is_empty() {
-        let zones: Vec<Value> = hints.iter().map(|zone| json!({"name": zone})).collect();
+        let zones: Vec<Value> = hints.iter().map(|zone| json!({"name": **zone})).collect();
         value["hints"] = json!({"forZones": zones});
     }
     value

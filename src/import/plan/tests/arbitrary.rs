@@ -99,7 +99,7 @@ fn a_few() -> impl Strategy<Value = Vec<ImportedEndpoint>> {
         let endpoints = endpoints.map(|(address, (has_all, shift, ready))| {
             let mut endpoint = endpoint(address, &all_ports());
             endpoint.ready = ready;
-            endpoint.hostname = (shift == 1).then(|| "web-0".to_owned());
+            endpoint.hostname = (shift == 1).then(|| "web-0".into());
             endpoint.ports.retain(|(_, number), _| has_all || *number == 80);
             endpoint.ports.values_mut().for_each(|target| *target += shift);
             endpoint

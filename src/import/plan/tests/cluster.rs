@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 
@@ -33,7 +34,7 @@ impl Cluster {
                 .map(|(_, it)| read::service(it).expect("an object of the API"))
                 .next(),
             slices: of(Kind::EndpointSlice)
-                .map(|(_, it)| read::slice(it).expect("an object of the API"))
+                .map(|(_, it)| Arc::new(read::slice(it).expect("an object of the API")))
                 .collect(),
         }
     }
@@ -127,7 +128,7 @@ impl Cluster {
 
     /// The targets in the slices with these names: by the derived Service as kube-proxy finds them, or those of a
     /// headless import.
-    pub fn reachable_in(&self, names: &BTreeMap<String, Slice>) -> Reachable {
+    pub fn reachable_in(&self, names: &BTreeMap<String, Arc<Slice>>) -> Reachable {
         let Present { import, derived, slices } = self.present();
         let is_headless = import.is_some_and(|it| it.spec.kind == ImportType::Headless);
         let slices = slices.iter().filter(|it| names.contains_key(&it.metadata.name));

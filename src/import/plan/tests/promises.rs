@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -13,7 +14,7 @@ use super::cluster::Cluster;
 use super::held::held;
 use super::step::{Step, foreign, import, slices, step};
 use super::world::described;
-use crate::import::plan::{PortSet, Present, Read, Slice, Stage};
+use crate::import::plan::{PortSet, Present, Read, Slice, SliceEndpoint, Stage};
 use crate::model::clusterset::{ClusterId, ImportType};
 use crate::model::{Family, is_publishable};
 
@@ -74,7 +75,7 @@ proptest! {
         let mut other = world.clone();
         for read in other.sources.by_cluster.values_mut() {
             if let Read::Whole(exported) = read {
-                exported.endpoints.reverse();
+                Arc::make_mut(&mut exported.endpoints).reverse();
             }
         }
         prop_assert_eq!(world.plan(&Cluster::default()), other.plan(&Cluster::default()));
@@ -141,9 +142,7 @@ fn assert_packed(step: &Step) {
 fn places(cluster: &Cluster) -> BTreeMap<(Option<ClusterId>, IpAddr, PortSet), Vec<String>> {
     let mut places: BTreeMap<_, Vec<String>> = BTreeMap::new();
     for slice in slices(cluster) {
-        for address in
-            slice.endpoints.iter().filter_map(crate::import::plan::SliceEndpoint::address)
-        {
+        for address in slice.endpoints.iter().filter_map(SliceEndpoint::address) {
             let key = (slice.source(), address, slice.ports.clone());
             places.entry(key).or_default().push(slice.metadata.name.clone());
         }
@@ -168,7 +167,7 @@ fn assert_imported(step: &Step) {
     let mut wanted = BTreeSet::new();
     for cluster in &merged.clusters {
         let Read::Whole(exported) = &step.world.sources.by_cluster[cluster] else { continue };
-        for endpoint in &exported.endpoints {
+        for endpoint in exported.endpoints.iter() {
             let mut ports = import.spec.ports.iter().map(|port| (port.protocol, port.number));
             let is_served = ports.any(|port| endpoint.ports.contains_key(&port));
             let has_family = families.contains(&Family::of(endpoint.address));
@@ -212,7 +211,7 @@ fn assert_held(step: &Step) {
         let slices = slices.filter_map(|slice| Some((slice.source()?, slice)));
         let others = slices.filter(|(source, _)| *source != step.world.importer.cluster);
         let endpoints = others.flat_map(|(source, slice)| {
-            let addresses = slice.endpoints.into_iter().filter_map(|it| it.address());
+            let addresses = slice.endpoints.iter().filter_map(SliceEndpoint::address);
             addresses.map(move |address| (source.clone(), address)).collect::<Vec<_>>()
         });
         endpoints.collect()
@@ -234,9 +233,9 @@ fn assert_held(step: &Step) {
 }
 
 /// The slices of clusters that were not read, by name.
-fn part_of_unread(step: &Step, cluster: &Cluster) -> BTreeMap<String, Slice> {
+fn part_of_unread(step: &Step, cluster: &Cluster) -> BTreeMap<String, Arc<Slice>> {
     let sources = &step.world.sources;
-    let is_unread = |slice: &Slice| {
+    let is_unread = |slice: &Arc<Slice>| {
         slice.source().map_or(!sources.is_complete, |cluster| sources.is_unread(&cluster))
     };
     let slices = slices(cluster).into_iter().filter(is_unread);

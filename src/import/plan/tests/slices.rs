@@ -43,9 +43,9 @@ fn endpoint_has_node_only_from_the_own_cluster_and_zone_only_from_nearby() {
     world.merged_mut().properties.traffic_distribution = Some("PreferSameZone".to_owned());
     for name in ["blue", "green"] {
         let endpoint = &mut world.endpoints_mut(name)[0];
-        endpoint.node = Some("ip-10-0-0-9".to_owned());
-        endpoint.zone = Some("eu-central-1a".to_owned());
-        endpoint.hostname = Some("web-0".to_owned());
+        endpoint.node = Some("ip-10-0-0-9".into());
+        endpoint.zone = Some("eu-central-1a".into());
+        endpoint.hostname = Some("web-0".into());
     }
     world.endpoints_mut("green")[0].ready = false;
     let cluster = after(&world);
@@ -165,7 +165,7 @@ fn endpoint_has_node_only_from_the_own_cluster_and_zone_only_from_nearby() {
 #[test]
 fn hostname_or_address_that_would_break_a_slice_is_left_out() {
     let mut world = web("green", "10.0.0.1 127.0.0.1 169.254.0.1 ::1 ::ffff:10.0.0.1");
-    world.endpoints_mut("green")[0].hostname = Some("Web_0".to_owned());
+    world.endpoints_mut("green")[0].hostname = Some("Web_0".into());
     let cluster = after(&world);
     assert_snapshot!(slices(&cluster), @"imported-isrlchlhrq-8de69181-1: 10.0.0.1");
     let hostname = &cluster.object(Kind::EndpointSlice)["endpoints"][0]["hostname"];

@@ -2,6 +2,7 @@
 //! history before it syncs were cut short, and other writers deleted objects or took them over.
 
 use std::fmt;
+use std::sync::Arc;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -110,7 +111,7 @@ pub fn is_ours(metadata: &Metadata) -> bool {
 }
 
 /// The slices that are ours.
-pub fn slices(cluster: &Cluster) -> Vec<Slice> {
+pub fn slices(cluster: &Cluster) -> Vec<Arc<Slice>> {
     let slices = cluster.present().slices.into_iter();
     slices.filter(|slice| is_ours(&slice.metadata)).collect()
 }

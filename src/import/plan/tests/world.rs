@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::iter::once;
+use std::sync::Arc;
 
 use super::cluster::Cluster;
 use crate::import::plan::{
@@ -70,7 +71,7 @@ impl World {
         clusters.push(cluster(name));
         clusters.sort();
         clusters.dedup();
-        let exported = Exported { endpoints, shares_zones: name == "blue" };
+        let exported = Exported { endpoints: endpoints.into(), shares_zones: name == "blue" };
         self.sources.by_cluster.insert(cluster(name), Read::Whole(exported));
     }
 
@@ -104,7 +105,7 @@ impl World {
 
     pub fn endpoints_mut(&mut self, name: &str) -> &mut Vec<ImportedEndpoint> {
         match self.sources.by_cluster.get_mut(&cluster(name)) {
-            Some(Read::Whole(exported)) => &mut exported.endpoints,
+            Some(Read::Whole(exported)) => Arc::make_mut(&mut exported.endpoints),
             _ => panic!("{name} was not read"),
         }
     }
@@ -173,7 +174,8 @@ impl fmt::Debug for World {
             match read {
                 Read::Unread => f.write_str(" unread")?,
                 Read::Whole(exported) | Read::Held(exported) => {
-                    for ImportedEndpoint { address, ready, ports, .. } in &exported.endpoints {
+                    for ImportedEndpoint { address, ready, ports, .. } in exported.endpoints.iter()
+                    {
                         let ports = ports.iter().map(|((_, port), to)| format!("{port}->{to}"));
                         let ports = ports.collect::<Vec<_>>().join(",");
                         write!(f, " {address}({ports}{})", if *ready { "" } else { " not ready" })?;
@@ -248,7 +250,7 @@ pub fn after(world: &World) -> Cluster {
 pub fn slices(cluster: &Cluster) -> String {
     let present = cluster.present();
     let lines = present.slices.iter().map(|slice| {
-        let addresses = slice.endpoints.iter().filter_map(|it| it.addresses.first().cloned());
+        let addresses = slice.endpoints.iter().flat_map(|it| it.addresses.texts());
         let texts: Vec<String> =
             once(format!("{}:", slice.metadata.name)).chain(addresses).collect();
         texts.join(" ")

@@ -1,5 +1,9 @@
 //! How long deciding takes, without any call: `cargo bench --bench planning`. A world of annotated Services with
-//! ready pods, against an empty Cloud Map (everything is registered) and against one that says all of it.
+//! ready pods, against an empty Cloud Map (everything is registered) and against one that says all of it; and the
+//! `imports` of a `clusterset`.
+
+mod clusterset;
+mod imports;
 
 use std::collections::BTreeMap;
 use std::hint::black_box;
@@ -124,5 +128,5 @@ fn planning(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, planning);
+criterion_group!(benches, imports::imports, planning);
 criterion_main!(benches);

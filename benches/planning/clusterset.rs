@@ -1,0 +1,156 @@
+//! A clusterset in which every member exports the same Services, all read by one invocation: Cloud Map has the records
+//! and the instances, and each member's exports stand in place of them.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+
+use cloud_map_sync::clusterset::endpoints::endpoints_of;
+use cloud_map_sync::clusterset::record::{self, ClusterRecord, ExportRecord};
+use cloud_map_sync::clusterset::{attributes, id};
+use cloud_map_sync::import::sources::Overlay;
+use cloud_map_sync::model::attributes::Marks;
+use cloud_map_sync::model::clusterset::{
+    ClusterId, ClustersetId, Export, ExportedPort, ExportedService, ImportType, Member, Properties,
+    Protocol,
+};
+use cloud_map_sync::model::{
+    Attributes, CloudMapService, ClusterArn, Desired, Endpoint, Family, Flow, Namespace,
+    NamespaceKind, Owner, PublishedService, Registry, ServiceKey, ServiceKind, ServiceRef,
+    Timestamp,
+};
+
+pub const NAMESPACES: [&str; 4] = ["one", "two", "three", "four"];
+
+/// All that its members import.
+pub struct Clusterset {
+    pub id: ClustersetId,
+    pub members: Vec<(Member, ClusterArn)>,
+    pub registry: Registry,
+    pub overlay: BTreeMap<ClusterId, Overlay>,
+}
+
+impl Clusterset {
+    pub fn new(members: usize, exports: usize, endpoints: usize) -> Self {
+        let id = ClustersetId::parse("bench").expect("an id");
+        let members = (0..members).map(|index| member(index, &id)).collect();
+        let mut all = Self { id, members, registry: registry(), overlay: BTreeMap::new() };
+        for (index, (member, arn)) in all.members.clone().into_iter().enumerate() {
+            let of_member =
+                |export: usize| (place(export), service(&member, (index, export), endpoints));
+            let services: BTreeMap<ServiceRef, PublishedService> =
+                (0..exports).map(of_member).collect();
+            all.register(&member, &arn, &services);
+            let desired = Desired { services, ..Desired::default() };
+            all.overlay.insert(member.cluster, Overlay { arn, desired, let_pass: false });
+        }
+        all
+    }
+
+    /// Adds the records and the instances of a member.
+    fn register(
+        &mut self,
+        member: &Member,
+        arn: &ClusterArn,
+        services: &BTreeMap<ServiceRef, PublishedService>,
+    ) {
+        let owner =
+            Owner { id: "cloud-map-sync".into(), cluster: arn.clone(), flow: Flow::Exports };
+        let of_records = record::namespace(&self.id);
+        let records = ServiceRef::new(&of_records, member.cluster.as_str());
+        let (clusterset, heartbeat) = (self.id.clone(), Timestamp::UNIX_EPOCH);
+        let of_cluster = ClusterRecord { owner: owner.clone(), clusterset, heartbeat }.write();
+        self.add(&records, "cluster".to_owned(), of_cluster);
+        for (service, published) in services {
+            let exported = published.export.as_ref().expect("an export");
+            let export = exported.export.clone();
+            let record = ExportRecord { owner: owner.clone(), service: service.clone(), export };
+            let written = record.write().expect("a small export").attributes;
+            self.add(&records, id::export_record(service), written);
+            for endpoint in published.endpoints.iter().flatten() {
+                for each in endpoints_of(exported, endpoint, arn.region()) {
+                    let mut instance = attributes::write(&exported.export, &self.id, &each);
+                    let pod = endpoint.pod.clone();
+                    instance.extend(Marks { service: service.clone(), pod }.write(&owner));
+                    self.add(service, format!("tcp-{}", each.address), instance);
+                }
+            }
+        }
+    }
+
+    fn add(&mut self, place: &ServiceRef, id: String, attributes: Attributes) {
+        let ServiceRef { namespace, name } = place;
+        let key = ServiceKey { namespace: format!("ns-{namespace}"), name: name.clone() };
+        let empty = || CloudMapService::created(name.clone(), name, ServiceKind::Http);
+        let service = self.registry.services.entry(key).or_insert_with(empty);
+        service.instances.get_or_insert_default().insert(id, attributes);
+    }
+}
+
+fn member(index: usize, clusterset: &ClustersetId) -> (Member, ClusterArn) {
+    let cluster = ClusterId::parse(&format!("c{index}")).expect("an id");
+    let arn = format!("arn:aws:eks:eu-central-1:111122223333:cluster/{cluster}");
+    let arn = ClusterArn::parse(&arn).expect("an ARN");
+    (Member { cluster, clusterset: clusterset.clone() }, arn)
+}
+
+fn registry() -> Registry {
+    let namespaces = NAMESPACES.iter().chain(&["clusterset.bench"]).map(|name| {
+        let id = format!("ns-{name}");
+        let (name, kind) = ((*name).to_owned(), NamespaceKind::Http);
+        let (arn, http_name, owner) = (None, Some(name.clone()), None);
+        (id.clone(), Namespace { id, arn, name, http_name, kind, owner })
+    });
+    Registry { namespaces: namespaces.collect(), ..Registry::default() }
+}
+
+/// Namespace and name of an export.
+fn place(export: usize) -> ServiceRef {
+    ServiceRef::new(NAMESPACES[export % NAMESPACES.len()], format!("web-{export}"))
+}
+
+fn service(member: &Member, place: (usize, usize), endpoints: usize) -> PublishedService {
+    let (name, protocol) = ("http".to_owned(), Protocol::Tcp);
+    let port = ExportedPort { name, protocol, number: 80, app_protocol: None };
+    let exported = ExportedService {
+        clusterset: member.clusterset.clone(),
+        export: Export {
+            cluster: member.cluster.clone(),
+            created: Timestamp::UNIX_EPOCH,
+            kind: ImportType::ClusterSetIp,
+            ports: vec![port],
+            families: vec![Family::V4],
+            properties: Some(Properties::default()),
+        },
+        targets: BTreeMap::from([("http".to_owned(), "8080".to_owned())]),
+    };
+    let ports = Arc::new(BTreeMap::from([("http".to_owned(), 8080)]));
+    let endpoints = (0..endpoints).map(|pod| endpoint(place, pod, &ports)).collect();
+    PublishedService {
+        uid: String::new(),
+        created: 0,
+        claims: Err(Vec::new()),
+        ports: Vec::new(),
+        families: [Family::V4].into(),
+        endpoints: Some(endpoints),
+        truncated: false,
+        export: Some(Arc::new(exported)),
+    }
+}
+
+fn endpoint(
+    (member, export): (usize, usize),
+    pod: usize,
+    ports: &Arc<BTreeMap<String, u16>>,
+) -> Endpoint {
+    let number = (member * 1_000 + export) * 100 + pod;
+    let address = 0x0a00_0000 + u32::try_from(number).expect("a small world");
+    Endpoint {
+        pod: Some(format!("web-{export}-{pod}")),
+        ipv4: Some(Ipv4Addr::from_bits(address)),
+        zone: Some("eu-central-1a".to_owned()),
+        node: Some(format!("node-{pod}")),
+        ports: Arc::clone(ports),
+        ..Endpoint::default()
+    }
+}

@@ -1,0 +1,185 @@
+//! How long deciding about imports takes: all importing clusters of a clusterset, each with the imports of all members,
+//! in step. The objects of each cluster are those that a first plan creates, as an API server stores them.
+
+use std::collections::BTreeMap;
+use std::hint::black_box;
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
+
+use cloud_map_sync::guard::{Extent, Guard};
+use cloud_map_sync::import::guard::Run;
+use cloud_map_sync::import::observe::Objects;
+use cloud_map_sync::import::plan::{Answer, Identity, Kind, Known, OwnerLabel, Present, Request};
+use cloud_map_sync::import::sources::{Lifetimes, Members};
+use cloud_map_sync::import::{Imported, Importing};
+use cloud_map_sync::kubernetes::Kubernetes;
+use cloud_map_sync::kubernetes::objects::Resource;
+use cloud_map_sync::model::{Held, Selection, SignedDuration, Timestamp};
+use cloud_map_sync::time::Deadline;
+use criterion::{BenchmarkId, Criterion};
+use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+
+use crate::clusterset::{Clusterset, NAMESPACES};
+
+/// Members, exports of each and endpoints of each.
+const SIZES: [(usize, usize, usize); 3] = [(3, 100, 10), (16, 100, 10), (40, 100, 10)];
+
+/// The clusters of an invocation, with the objects of their imports.
+struct World {
+    clusterset: Clusterset,
+    objects: Vec<Objects>,
+    kubernetes: Kubernetes,
+    owner: OwnerLabel,
+    runtime: Runtime,
+}
+
+impl World {
+    fn in_step((members, exports, endpoints): (usize, usize, usize)) -> Self {
+        let runtime = Runtime::new().expect("a runtime");
+        let kubernetes = runtime.block_on(async {
+            let config = kube::Config::new("http://127.0.0.1:9".parse().expect("an address"));
+            Kubernetes::new(kube::Client::try_from(config).expect("a client"))
+        });
+        let clusterset = Clusterset::new(members, exports, endpoints);
+        let owner = OwnerLabel::new("cloud-map-sync");
+        let objects = (0..members).map(|_| without_imports()).collect();
+        let mut world = Self { clusterset, objects, kubernetes, owner, runtime };
+        world.objects = world.plan_all().into_iter().map(stored).collect();
+        let all = world.plan_all();
+        let is_quiet = |it: &Imported| it.made.is_empty() && it.held_back.is_empty();
+        assert!(all.iter().all(is_quiet), "a world in step needs no change");
+        assert!(all.iter().all(|it| it.endpoints == members * exports * endpoints));
+        world
+    }
+
+    /// Plans the imports of all members, as one invocation does.
+    fn plan_all(&self) -> Vec<Imported> {
+        let Clusterset { id, members, registry, overlay } = &self.clusterset;
+        let lifetimes = Lifetimes {
+            now: Timestamp::UNIX_EPOCH,
+            stale_after: SignedDuration::from_mins(15),
+            expire_after: None,
+            read: members.iter().map(|(member, _)| member.cluster.clone()).collect(),
+        };
+        let known = Members::new(registry, id, overlay, &lifetimes);
+        let importers = members.iter().zip(&self.objects);
+        let all = importers.map(|((member, arn), objects)| {
+            let guard = Run {
+                cluster: arn,
+                guard: Guard::default(),
+                extent: Extent::Everything,
+                held: Held::default(),
+                now: Timestamp::UNIX_EPOCH,
+                remembers: true,
+            };
+            let importing = Importing {
+                kubernetes: &self.kubernetes,
+                owner: &self.owner,
+                member,
+                arn,
+                objects,
+                exports: true,
+                takes_over: false,
+                writes: false,
+                guard,
+                allows: &|_: &str, _: IpAddr| true,
+                now: Timestamp::UNIX_EPOCH,
+                deadline: Deadline::after(Duration::from_mins(10)),
+            };
+            self.runtime.block_on(importing.run(&known, &Selection::Everything))
+        });
+        all.collect()
+    }
+}
+
+/// A cluster with the namespaces alone.
+fn without_imports() -> Objects {
+    let namespaces = NAMESPACES.map(|name| json!({"metadata": {"name": name}}));
+    let mut objects = Objects::default();
+    objects.declares_slice_objects = true;
+    objects.add_list(Resource::Namespaces, namespaces.to_vec());
+    objects
+}
+
+/// The objects of a cluster after the changes of its first plan.
+fn stored(imported: Imported) -> Objects {
+    let mut known: BTreeMap<(String, String), Known> = BTreeMap::new();
+    let mut stored: BTreeMap<_, Value> = BTreeMap::new();
+    let mut import = String::new();
+    for made in imported.made {
+        let object = made.change.object.clone();
+        if object.kind == Kind::ServiceImport {
+            import.clone_from(&object.name);
+        }
+        let key = (object.namespace.clone(), import.clone());
+        let known = known.entry(key).or_insert_with(|| Known::of(&Present::default()));
+        let number = stored.len();
+        match known.request(&made.change, &import).expect("a complete request") {
+            Request::Create(body) => _ = stored.insert(object.clone(), created(body, number)),
+            Request::Patch(patch) | Request::PatchStatus(patch) => {
+                merge(stored.get_mut(&object).expect("an object"), patch);
+            }
+            Request::Delete(_) => panic!("a first plan deletes nothing"),
+        }
+        known.record(&object, answer(&stored[&object]));
+    }
+    let mut objects = without_imports();
+    for (kind, resource) in [
+        (Kind::ServiceImport, Resource::ServiceImports),
+        (Kind::Service, Resource::Services),
+        (Kind::EndpointSlice, Resource::EndpointSlices),
+    ] {
+        let of_kind = stored.iter().filter(|(object, _)| object.kind == kind);
+        objects.add_list(resource, of_kind.map(|(_, value)| value.clone()).collect());
+    }
+    objects
+}
+
+fn created(mut body: Value, number: usize) -> Value {
+    body["metadata"]["uid"] = json!(format!("uid-{number}"));
+    body["metadata"]["resourceVersion"] = json!("1");
+    if body["kind"] == "Service" {
+        let address = 0xac10_0000 + u32::try_from(number).expect("a small world");
+        body["spec"]["clusterIPs"] = json!([Ipv4Addr::from_bits(address)]);
+    }
+    body
+}
+
+fn answer(object: &Value) -> Answer {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let metadata = &object["metadata"];
+    let identity = Identity {
+        uid: text(&metadata["uid"]),
+        resource_version: text(&metadata["resourceVersion"]),
+    };
+    let ips = object["spec"]["clusterIPs"].as_array().into_iter().flatten();
+    let cluster_ips = ips.filter_map(|ip| ip.as_str()?.parse().ok()).collect();
+    Answer { identity, cluster_ips }
+}
+
+/// A JSON merge patch that removes nothing.
+fn merge(object: &mut Value, patch: Value) {
+    match (object, patch) {
+        (Value::Object(object), Value::Object(patch)) => {
+            for (key, value) in patch {
+                merge(object.entry(key).or_insert(Value::Null), value);
+            }
+        }
+        (object, patch) => *object = patch,
+    }
+}
+
+pub fn imports(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("imports");
+    group.sample_size(10).measurement_time(Duration::from_secs(5));
+    for size in SIZES {
+        let (members, exports, endpoints) = size;
+        let name = format!("{members} x {exports} x {endpoints}");
+        let world = World::in_step(size);
+        group.bench_with_input(BenchmarkId::new("in step", &name), &world, |it, world| {
+            it.iter(|| black_box(world).plan_all().len());
+        });
+    }
+    group.finish();
+}
