@@ -18,9 +18,58 @@ const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/admission.yaml")
 
 /// Values of annotations, good and bad.
 fn values() -> Vec<(&'static str, Vec<String>)> {
-    let text = |all: &[&str]| all.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
-    let long = |letter: &str, length: usize| letter.repeat(length);
-    let mut names = text(&[
+    vec![
+        ("hostname", names()),
+        ("namespace", namespaces()),
+        (
+            "ttl",
+            texts(&[
+                "0",
+                "15",
+                "+5",
+                "007",
+                "2147483647",
+                " 60 ",
+                "2147483648",
+                "-1",
+                "",
+                "1.5",
+                "99999999999999999999",
+                "x",
+                "1_0",
+            ]),
+        ),
+        ("routing-policy", texts(&["MULTIVALUE", "WEIGHTED", " WEIGHTED", "weighted", ""])),
+        (
+            "port",
+            texts(&[
+                "http",
+                "80",
+                "http, 9090",
+                "080",
+                "0",
+                "65536",
+                "",
+                "http,",
+                "HTTP",
+                "a b",
+                "é",
+                "123456",
+                "00000000000080",
+            ]),
+        ),
+        ("claim", texts(&["shared", "exclusive", "Shared", ""])),
+        ("publish", texts(&["true", "false", "no", ""])),
+        ("max-instances", texts(&["1", "1000", "+7", "0", "1001", "x", "", "00005", "12345"])),
+        ("attributes", attributes()),
+        ("health", texts(&["custom", "membership", "route53"])),
+        ("terminating", texts(&["drop", "keep-serving", "keep"])),
+        ("when-none-ready", texts(&["keep", "empty", ""])),
+    ]
+}
+
+fn names() -> Vec<String> {
+    let mut names = texts(&[
         "web",
         " web ",
         "web, www",
@@ -43,7 +92,11 @@ fn values() -> Vec<(&'static str, Vec<String>)> {
     ]);
     names.extend([long("a", 63), long("a", 64), format!("{}.{}", long("a", 63), long("b", 63))]);
     names.extend([62, 63].map(|last| format!("{}.{}.c", long("a", 63), long("b", last))));
-    let mut namespaces = text(&[
+    names
+}
+
+fn namespaces() -> Vec<String> {
+    let mut namespaces = texts(&[
         "prod.local",
         "ns-abc",
         " prod ",
@@ -54,7 +107,11 @@ fn values() -> Vec<(&'static str, Vec<String>)> {
         "arn:aws:servicediscovery:eu-central-1:111122223333:namespace/ns-1",
     ]);
     namespaces.extend([long("n", 1024), long("n", 1025)]);
-    let mut attributes = text(&[
+    namespaces
+}
+
+fn attributes() -> Vec<String> {
+    let mut attributes = texts(&[
         "team=shop",
         "team=a,tier=",
         "url=http://a=b",
@@ -84,54 +141,15 @@ fn values() -> Vec<(&'static str, Vec<String>)> {
         (0..5).map(|it| format!("{it}{}=x", long("k", each))).collect::<Vec<_>>().join(",")
     };
     attributes.extend([many(20), many(21), keys(202), keys(203), keys(204)]);
-    vec![
-        ("hostname", names),
-        ("namespace", namespaces),
-        (
-            "ttl",
-            text(&[
-                "0",
-                "15",
-                "+5",
-                "007",
-                "2147483647",
-                " 60 ",
-                "2147483648",
-                "-1",
-                "",
-                "1.5",
-                "99999999999999999999",
-                "x",
-                "1_0",
-            ]),
-        ),
-        ("routing-policy", text(&["MULTIVALUE", "WEIGHTED", " WEIGHTED", "weighted", ""])),
-        (
-            "port",
-            text(&[
-                "http",
-                "80",
-                "http, 9090",
-                "080",
-                "0",
-                "65536",
-                "",
-                "http,",
-                "HTTP",
-                "a b",
-                "é",
-                "123456",
-                "00000000000080",
-            ]),
-        ),
-        ("claim", text(&["shared", "exclusive", "Shared", ""])),
-        ("publish", text(&["true", "false", "no", ""])),
-        ("max-instances", text(&["1", "1000", "+7", "0", "1001", "x", "", "00005", "12345"])),
-        ("attributes", attributes),
-        ("health", text(&["custom", "membership", "route53"])),
-        ("terminating", text(&["drop", "keep-serving", "keep"])),
-        ("when-none-ready", text(&["keep", "empty", ""])),
-    ]
+    attributes
+}
+
+fn texts(all: &[&str]) -> Vec<String> {
+    all.iter().map(|it| (*it).to_owned()).collect()
+}
+
+fn long(letter: &str, length: usize) -> String {
+    letter.repeat(length)
 }
 
 /// A headless Service with the ports 80 (`http`) and 9090.
