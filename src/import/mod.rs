@@ -13,6 +13,7 @@
 pub mod apply;
 pub mod aws;
 pub mod guard;
+mod imported;
 pub mod observe;
 mod one;
 pub mod plan;
@@ -25,19 +26,20 @@ use std::sync::Arc;
 
 use futures_util::{StreamExt, stream};
 
-use crate::clusterset::merge::Merged;
 use crate::guard::GuardStatus;
 use crate::kubernetes::Kubernetes;
 use crate::model::clusterset::{ClusterId, Member};
-use crate::model::{ClusterArn, Family, Held, Selection, ServiceRef, Timestamp};
+use crate::model::{ClusterArn, Family, Selection, ServiceRef, Timestamp};
 use crate::time::Deadline;
-use apply::{Made, Outcome};
-use guard::{Note, Run};
+use apply::Outcome;
+use guard::Run;
 use observe::Objects;
 use one::{Import, One};
 use plan::{HeldBack, NamespaceState, OwnerLabel, Read, Reason, Tally};
 use read::Unexpected;
 use sources::{Allows, Members};
+
+pub use imported::Imported;
 
 /// The number of imports that are written at once. The API server limits each user's requests.
 const SIDE_BY_SIDE: usize = 16;
@@ -62,29 +64,6 @@ pub struct Importing<'a> {
     pub allows: Allows<'a>,
     pub now: Timestamp,
     pub deadline: Deadline,
-}
-
-/// The imports of a cluster in one run.
-#[derive(Debug, Default)]
-pub struct Imported {
-    /// The number of imports that the cluster has or shall have.
-    pub imports: usize,
-    /// The merged exports of the names that the cluster exports itself.
-    pub merged: BTreeMap<ServiceRef, Arc<Merged>>,
-    /// The number of ready endpoints in them.
-    pub endpoints: usize,
-    pub made: Vec<Made>,
-    pub held_back: Vec<HeldBack>,
-    /// The imports of which an object cannot be read.
-    pub unreadable: Vec<(ServiceRef, String)>,
-    /// Whether Cloud Map lacks the record of this cluster although it has imports: it may be another account's.
-    pub is_unfamiliar: bool,
-    /// The verdict of the guard, if a loss is past its limits.
-    pub guard: Option<Arc<GuardStatus>>,
-    /// What becomes of the sighting on the cluster's record.
-    pub note: Option<Note>,
-    /// The imports of which an object has changed since it was read. They are not in the other fields.
-    outdated: BTreeMap<ServiceRef, One>,
 }
 
 impl Importing<'_> {
@@ -193,53 +172,6 @@ impl Importing<'_> {
         let lines = reasons.into_iter().map(|reason| HeldBack { service: name.clone(), reason });
         one.held_back.extend(lines);
         One { is_import: one.is_import || is_held, endpoints, is_held, ..one }
-    }
-}
-
-impl Imported {
-    fn add(&mut self, one: One) {
-        self.imports += usize::from(one.is_import);
-        self.merged.extend(one.merged);
-        self.endpoints += one.endpoints;
-        self.made.extend(one.made);
-        self.held_back.extend(one.held_back);
-        self.unreadable.extend(one.unreadable);
-    }
-
-    /// The imports to look at again, at most `most`: an object has changed since it was read. `None` if there are none.
-    pub fn outdated(&self, most: usize) -> Option<Selection> {
-        let outdated = || self.outdated.iter().take(most);
-        let held = outdated().filter(|(_, one)| one.is_held).map(|(name, _)| name.clone());
-        let selection = Selection::Only {
-            namespaces: BTreeSet::new(),
-            services: outdated().map(|(name, _)| name.clone()).collect(),
-            shards: BTreeSet::new(),
-            held: Held::Services(held.collect()),
-        };
-        Some(selection).filter(|_| !self.outdated.is_empty())
-    }
-
-    /// Takes over a second look at outdated imports, and then the outcome of all others.
-    pub fn looked_again(&mut self, again: Option<(&Selection, Self)>) {
-        for (name, mut one) in std::mem::take(&mut self.outdated) {
-            if again.as_ref().is_some_and(|(selection, _)| selection.contains(&name)) {
-                one.made.retain(|made| made.outcome == Outcome::Applied);
-                self.made.extend(one.made);
-            } else {
-                self.add(one);
-            }
-        }
-        if let Some((_, mut again)) = again {
-            again.looked_again(None);
-            self.imports += again.imports;
-            self.merged.extend(again.merged);
-            self.endpoints += again.endpoints;
-            self.made.extend(again.made);
-            self.held_back.extend(again.held_back);
-            self.unreadable.extend(again.unreadable);
-            self.is_unfamiliar |= again.is_unfamiliar;
-            self.guard = self.guard.take().or(again.guard);
-        }
     }
 }
 

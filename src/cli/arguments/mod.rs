@@ -1,18 +1,15 @@
 //! The verbs of the command line, parsed by clap: the doc comments here are the help texts. Options of several verbs
-//! are in `options`.
+//! are in `options`, those of pipelines in `pipelines`.
 
 mod options;
+mod pipelines;
 
-use std::fmt;
 use std::path::PathBuf;
-use std::time::Duration;
 
-use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
-
-use crate::model::SignedDuration;
-use crate::settings::value::{annotation_prefix, duration};
+use clap::{ArgGroup, Args, Parser, Subcommand};
 
 pub use options::{Approval, Aws, Clusters, Format, Output, Place, WholeCluster};
+pub use pipelines::{Admission, FailOn, Run, State, Validate, Wait};
 
 /// The parsed command line.
 #[derive(Debug, Parser)]
@@ -56,81 +53,6 @@ pub enum Verb {
     Validate(Validate),
     /// Print the admission policy that refuses a Service with a wrong annotation
     Admission(Admission),
-}
-
-/// The arguments of `plan` and `sync`.
-#[derive(Debug, Args)]
-pub struct Run {
-    /// End with an error, exit code 1, if something of this kind is in the answer
-    #[arg(long, value_name = "KIND")]
-    pub fail_on: Vec<FailOn>,
-    /// The scope, the function and the output.
-    #[command(flatten)]
-    pub targeted: Targeted,
-}
-
-/// What a pipeline may take for a failure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum FailOn {
-    /// A Service, an endpoint, an export or an import is held back
-    HeldBack,
-}
-
-/// The arguments of `wait`.
-#[derive(Debug, Args)]
-pub struct Wait {
-    /// The state to wait for
-    #[arg(long = "for", value_name = "STATE")]
-    pub state: State,
-    /// The longest time to wait, for instance 90s or 5m
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = timeout)]
-    pub timeout: Duration,
-    /// The Service.
-    #[command(flatten)]
-    pub place: Place,
-    /// The function and the credentials.
-    #[command(flatten)]
-    pub aws: Aws,
-}
-
-/// A state of a Service in Cloud Map.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum State {
-    /// Each of its names has all instances that it shall have, and at least one
-    Registered,
-    /// None of its names has an instance of it
-    Empty,
-}
-
-impl fmt::Display for State {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Registered => "registered",
-            Self::Empty => "empty",
-        })
-    }
-}
-
-/// The arguments of `validate`.
-#[derive(Debug, Args)]
-pub struct Validate {
-    /// A manifest; `-` is the standard input
-    #[arg(short = 'f', long = "filename", value_name = "FILE", required = true)]
-    pub filenames: Vec<PathBuf>,
-    /// The function's ANNOTATION_PREFIX
-    #[arg(long, value_name = "PREFIX", default_value = "cloudmap.controller/", value_parser = prefix)]
-    pub prefix: String,
-}
-
-/// The arguments of `admission`.
-#[derive(Debug, Args)]
-pub struct Admission {
-    /// The function's ANNOTATION_PREFIX
-    #[arg(long, value_name = "PREFIX", default_value = "cloudmap.controller/", value_parser = prefix)]
-    pub prefix: String,
-    /// Warn, and refuse nothing
-    #[arg(long)]
-    pub warn: bool,
 }
 
 /// The arguments of `report`.
@@ -219,15 +141,6 @@ pub struct Targeted {
     /// The output format.
     #[command(flatten)]
     pub output: Output,
-}
-
-fn timeout(text: &str) -> Result<Duration, String> {
-    let time = duration(Some(text), SignedDuration::ZERO)?;
-    Duration::try_from(time).map_err(|error| error.to_string())
-}
-
-fn prefix(text: &str) -> Result<String, String> {
-    annotation_prefix(Some(text))
 }
 
 #[cfg(test)]
