@@ -41,7 +41,7 @@ impl Imported {
         self.merged.extend(one.merged);
         self.endpoints += one.endpoints;
         self.made.extend(one.made);
-        self.held_back.extend(one.held_back);
+        self.held_back.extend(one.held_back.into_iter().chain(one.remarks));
         self.unreadable.extend(one.unreadable);
     }
 

@@ -8,7 +8,8 @@ use serde_json::Value;
 
 use super::apply::{self, Applied, Made, Outcome};
 use super::plan::{
-    self, Basis, Change, HeldBack, Importer, Kind, Known, Plan, Present, Stage, Tally,
+    self, Basis, Change, HeldBack, Importer, Kind, Known, Metadata, ObjectRef, Plan, Present,
+    Reason, Stage, Tally,
 };
 use super::read::{self, Unexpected};
 use super::{Importing, sources};
@@ -27,6 +28,8 @@ pub(super) struct One {
     pub made: Vec<Made>,
     pub held_back: Vec<HeldBack>,
     pub unreadable: Option<(ServiceRef, String)>,
+    /// The lines that no later plan of this import repeats.
+    pub remarks: Vec<HeldBack>,
     /// Whether an object has changed since it was read, so that the rest of the import was not written.
     pub is_outdated: bool,
     /// Whether the guard holds what would leave it.
@@ -60,6 +63,7 @@ impl Import<'_> {
             let missing = applied.missing_family().filter(|family| families.contains(family));
             let foreign = self.read_foreign(&applied).await;
             let is_planned_again = missing.is_some() || foreign.is_some();
+            one.report_slice(&self.name, foreign.as_ref());
             let stored = applied.stored.iter().cloned().chain(foreign).collect();
             one.is_outdated = applied.failure.as_ref().is_some_and(Error::is_outdated);
             let failure = one.add(applied, plan.held_back);
@@ -170,6 +174,15 @@ impl One {
         self.made.extend(made);
         self.held_back = plan.held_back;
         self
+    }
+
+    /// A slice of another owner is in the way of nothing, since the next number is free. The run that meets it reports it.
+    fn report_slice(&mut self, service: &ServiceRef, foreign: Option<&(Kind, Value)>) {
+        let Some((kind @ Kind::EndpointSlice, object)) = foreign else { return };
+        let Metadata { name, manager, .. } = read::metadata(object);
+        let object = ObjectRef { kind: *kind, namespace: service.namespace.clone(), name };
+        let reason = Reason::ForeignObject { object, manager };
+        self.remarks.push(HeldBack { service: service.clone(), reason });
     }
 
     /// Returns the failure, if a change failed.

@@ -56,6 +56,8 @@ pub struct Members<'a> {
     is_complete: bool,
     /// Whether nothing could be read of Cloud Map.
     is_unread: bool,
+    /// The Cloud Map services among the records whose names are no cluster ids.
+    strangers: Vec<String>,
     names: OnceLock<BTreeSet<ServiceRef>>,
     /// The names that were asked for.
     named: Mutex<BTreeMap<ServiceRef, Arc<Named>>>,
@@ -81,12 +83,15 @@ impl<'a> Members<'a> {
     ) -> Self {
         let mut records: BTreeMap<ClusterId, Records> = BTreeMap::new();
         let mut places = BTreeMap::<_, Vec<_>>::new();
+        let mut strangers = Vec::new();
         let of_records = record::namespace(clusterset);
         for (key, service) in &registry.services {
             let Some(namespace) = registry.namespaces.get(&key.namespace) else { continue };
             if namespace.name == of_records {
-                let cluster = ClusterId::parse(&service.name);
-                records.extend(cluster.map(|it| (it.clone(), Records::read(registry, key, &it))));
+                match ClusterId::parse(&service.name) {
+                    Some(it) => _ = records.insert(it.clone(), Records::read(registry, key, &it)),
+                    None => strangers.push(format!("{}/{}", namespace.name, service.name)),
+                }
             } else if !record::is_namespace(&namespace.name) {
                 let name = ServiceRef::new(&namespace.name, &service.name);
                 places.entry(name).or_default().push(key);
@@ -107,6 +112,7 @@ impl<'a> Members<'a> {
             places,
             is_complete,
             is_unread,
+            strangers,
             names,
             named,
         }
@@ -122,6 +128,11 @@ impl<'a> Members<'a> {
     #[must_use]
     pub fn are_unread(self) -> Self {
         Self { is_complete: false, is_unread: true, ..self }
+    }
+
+    /// The Cloud Map services among the records whose names are no cluster ids: they count for no member.
+    pub fn strangers(&self) -> &[String] {
+        &self.strangers
     }
 
     /// Whether nothing could be read of Cloud Map.

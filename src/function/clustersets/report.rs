@@ -1,7 +1,7 @@
 //! The part of each cluster in its clusterset, in the report: the state in which it joined, its exports with their
 //! conditions, and its imports. The lines and claims of exports are added to those of annotated Services.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Clustersets;
 use super::exports::Exports;
@@ -68,7 +68,7 @@ impl Clustersets<'_> {
         (imports, reports): (Imports, &mut Reports),
     ) -> BTreeMap<usize, ClusterReport> {
         let Self { function, invocation, registries, members, .. } = *self;
-        let mut noted = BTreeMap::new();
+        let (mut noted, mut reported) = (BTreeMap::<usize, ClusterReport>::new(), BTreeSet::new());
         let Imports { sets, mut imported } = imports;
         for (index, joined) in members {
             let Ok(joined) = joined else { continue };
@@ -100,12 +100,22 @@ impl Clustersets<'_> {
                 }
                 Err(obstacle) => report.obstacles.push(obstacle),
             }
+            if is_whole && reported.insert(key) {
+                let warnings = &mut noted.entry(*index).or_default().warnings;
+                warnings.extend(known.strangers().iter().map(|place| stranger(place)));
+            }
             if let Some(imported) = imported {
                 report.add_imports(imported);
             }
         }
         noted
     }
+}
+
+fn stranger(place: &str) -> String {
+    format!(
+        "{place} is among the records of clusters, and its name is no cluster id: it counts for no member"
+    )
 }
 
 /// Adds the lines and claims of the exports to those of the cluster.

@@ -97,6 +97,9 @@ async fn records_and_names_that_no_kubernetes_object_can_have_are_told_or_of_no_
     let lines = &part(&report, "green").held_back;
     let lines: Vec<_> = lines.iter().map(|it| (&*it.reason, &*it.service.name)).collect();
     assert_eq!(lines, [("ImpossibleName", "a_b")]);
+    let stranger = "clusterset.shop-set/Not_An_Id is among the records of clusters, and its name is no cluster id";
+    let warnings = &report.clusters[0].warnings;
+    assert!(warnings.iter().any(|it| it.starts_with(stranger)), "{}", in_full(&report));
 }
 
 #[tokio::test]

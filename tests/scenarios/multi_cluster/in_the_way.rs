@@ -87,8 +87,14 @@ async fn foreign_slice_under_a_name_of_an_import_is_untouched_and_the_next_numbe
     }));
     exported(&members.blue, web(), &["10.0.0.1"], CREATED);
 
-    members.converge().await;
+    let report = members.converge().await;
 
+    let [line] = part(&report, "green").held_back.as_slice() else {
+        panic!("{}", in_full(&report))
+    };
+    assert_eq!((line.reason.as_ref(), line.service.name.as_str()), ("ForeignObject", "web"));
+    assert!(line.detail.contains(&format!("shop/{name}")), "{}", line.detail);
+    assert!(part(&report, "blue").held_back.is_empty(), "{}", in_full(&report));
     let after = members.green.objects("endpointslices", "shop");
     assert_eq!(after.into_iter().find(|it| it["metadata"]["name"] == name), Some(before));
     let ours = &slices(&members.green, "web")[0];
