@@ -17,7 +17,7 @@ mod records;
 mod refused;
 mod unregistered;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tokio::sync::oneshot;
 use tokio::time::timeout_at;
@@ -127,7 +127,8 @@ pub async fn publish(
     // it. So a new one gets that first, and its imports need not wait for the registrations.
     let introduced = kept.introduce(selection, options).await;
     let is_known = kept.has_cluster_record();
-    offer(early, if is_known { Early::of(&observed, &plan) } else { Early::Unsure });
+    let refused = kept.refused(&observed.observation.desired);
+    offer(early, if is_known { Early::of(&observed, &plan, &refused) } else { Early::Unsure });
     let ended = kept.ended(&observed, &plan, selection);
     let taken_away = kept.take_away(&ended, options).await;
     let task = Task::Sync(world);
@@ -146,7 +147,8 @@ pub async fn publish(
     let claimed = Claimed::of(observation, leaving);
     let mut observation = observed.observation;
     let desired = std::mem::take(&mut observation.desired);
-    let desired = allowed(desired, &observation, &held_back);
+    let mut desired = allowed(desired, &observation, &held_back);
+    desired.services.retain(|service, _| !refused.contains(service));
     Ok(Ok(Exported { report, claimed, desired, outcomes, has_cluster_record }))
 }
 
@@ -207,12 +209,14 @@ fn offer(early: oneshot::Sender<Early>, exports: Early) {
 }
 
 impl Early {
-    fn of(observed: &Observed, plan: &Plan) -> Self {
+    /// Without the exports in `refused`, which get no record.
+    fn of(observed: &Observed, plan: &Plan, refused: &BTreeSet<ServiceRef>) -> Self {
         if plan.guard.is_some() || Judged::of(observed.basis(), plan).is_some() {
             return Self::Unsure;
         }
         let observation = &observed.observation;
-        let exports = allowed(observation.desired.clone(), observation, &plan.held_back);
+        let mut exports = allowed(observation.desired.clone(), observation, &plan.held_back);
+        exports.services.retain(|service, _| !refused.contains(service));
         Self::Sure { exports, has_cluster_record: true }
     }
 }

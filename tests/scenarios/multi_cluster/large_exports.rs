@@ -96,6 +96,11 @@ async fn export_that_no_record_can_hold_has_none_and_others_go_on() {
     let records = members.fleet.instances("clusterset.shop-set", "blue");
     assert_eq!(records.len(), 2, "of api and of the cluster: {records:?}");
     assert!(!imported(&members.green, "api").is_empty());
+    // Without a record it counts for no member, whoever serves it.
+    for cluster in [&members.blue, &members.green] {
+        assert_eq!(cluster.service_import("shop", "web"), None);
+    }
+    members.assert_settled().await;
 }
 
 #[tokio::test]

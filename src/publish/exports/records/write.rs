@@ -10,7 +10,7 @@ use crate::clusterset::id::{self, CLUSTER_RECORD};
 use crate::clusterset::metadata;
 use crate::clusterset::record::{ExportRecord, WrittenExport};
 use crate::model::clusterset::Export;
-use crate::model::{Attributes, Selection, ServiceRef};
+use crate::model::{Attributes, Desired, Selection, ServiceRef};
 use crate::publish::Options;
 use crate::publish::plan::{Observation, no_service};
 use crate::report::ClusterReport;
@@ -37,6 +37,18 @@ struct Writing<'k> {
 }
 
 impl Kept<'_> {
+    /// The exports without a record that get none, since there is no room or they do not fit: they count for no member.
+    pub(in crate::publish::exports) fn refused(&self, desired: &Desired) -> BTreeSet<ServiceRef> {
+        let mut writing = Writing::of(self, None);
+        for (service, published) in &desired.services {
+            if let Some(exported) = &published.export {
+                writing.add(service.clone(), &exported.export, String::new());
+            }
+        }
+        let refused = writing.outcomes.into_keys();
+        refused.filter(|service| !self.has_record(&id::export_record(service))).collect()
+    }
+
     /// Writes the records of the exports that stand and that of the cluster, and completes the outcomes.
     pub(in crate::publish::exports) async fn write(
         &self,
