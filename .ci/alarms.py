@@ -14,6 +14,7 @@ from bisect import bisect_left
 from itertools import product
 
 from iam_check import ROOT
+from pages import is_up_to_date
 from stacks import stack
 
 PAGE = ROOT / "docs" / "runbook.md"
@@ -207,13 +208,7 @@ def main():
     table = "\n".join([*head, *rows]) + "\n"
     for mistake in mistakes:
         print(mistake, file=sys.stderr)
-    page = PAGE.read_text()
-    before, rest = page.split(BEGIN)
-    shown, after = rest.split(END, 1)
-    if "--write" in sys.argv:
-        PAGE.write_text(before + BEGIN + table + END + after)
-    elif shown != table:
-        print(f"{PAGE.name}: the table of alarms is out of date; run .ci/alarms.py --write", file=sys.stderr)
+    if not is_up_to_date(PAGE, (BEGIN, END), table, "alarms.py"):
         return 1
     print(f"{len(INCIDENTS)} incidents and {len(QUIET)} quiet times, {len(mistakes)} mistakes")
     return 1 if mistakes else 0

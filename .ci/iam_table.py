@@ -9,6 +9,7 @@ import sys
 import yaml
 
 from iam_check import ROOT, Template, actions, resolved
+from pages import is_up_to_date
 
 PAGE = ROOT / "docs" / "security.md"
 # Of an ARN what stands before the resource.
@@ -62,15 +63,7 @@ def main():
     template = yaml.load((ROOT / "template.yaml").read_text(), Template)
     head = ["| Actions | On | Limited by | When |", "|---|---|---|---|"]
     table = "\n".join([*head, *rows(template)]) + "\n"
-    page = PAGE.read_text()
-    before, rest = page.split(BEGIN)
-    found, after = rest.split(END, 1)
-    if "--write" in sys.argv:
-        PAGE.write_text(before + BEGIN + table + END + after)
-    elif found != table:
-        print(f"{PAGE.name}: the table of rights is out of date; run .ci/iam_table.py --write", file=sys.stderr)
-        return 1
-    return 0
+    return 0 if is_up_to_date(PAGE, (BEGIN, END), table, "iam_table.py") else 1
 
 
 if __name__ == "__main__":
