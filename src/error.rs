@@ -4,6 +4,9 @@ use std::error::Error;
 
 /// The error and its causes, joined by colons. A cause is omitted if the text before it already contains it, since some
 /// libraries repeat their sources.
+///
+/// Of an error of the AWS SDK this is all that may be shown. The SDK's own `DisplayErrorContext` adds the debug form, which
+/// has the whole answer, and that of AssumeRole has a secret key.
 pub fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

@@ -9,10 +9,12 @@ use aws_config::SdkConfig;
 use aws_config::stalled_stream_protection::StalledStreamProtectionConfig;
 use aws_config::timeout::TimeoutConfig;
 use aws_sdk_lambda::Client;
-use aws_sdk_lambda::error::{DisplayErrorContext, ProvideErrorMetadata, SdkError};
+use aws_sdk_lambda::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_lambda::primitives::Blob;
 use serde::Deserialize;
 use serde_json::Value;
+
+use crate::error::chain;
 
 /// Lambda's longest timeout of a function, and some time for the response.
 const LONGEST_RUN: Duration = Duration::from_secs(15 * 60 + 30);
@@ -109,7 +111,7 @@ impl Function {
         let message = error.as_service_error().and_then(ProvideErrorMetadata::message);
         let problem = match code {
             Some(code) => format!("{code}: {}", message.unwrap_or("no message")),
-            None => DisplayErrorContext(error).to_string(),
+            None => chain(error),
         };
         let hint = match code {
             Some("ResourceNotFoundException") => "; check --region and --profile",

@@ -1,9 +1,8 @@
 //! The AWS identity of the function in the account of a cluster or of a Cloud Map, and the existence of its clusters.
 //! They are read by `doctor`, by `purge` and for dead clusters, not by a sync.
 
-use aws_sdk_sts::error::DisplayErrorContext;
-
 use crate::eks;
+use crate::error::chain;
 use crate::model::{ClusterArn, Existence, RegistryName};
 use crate::settings::{Cluster, Role};
 
@@ -17,7 +16,7 @@ impl Clients {
     pub async fn identity(&self, cluster: &Cluster) -> Result<String, String> {
         let config = self.config(cluster.role.as_ref(), Some(&cluster.region)).await;
         let reply = aws_sdk_sts::Client::new(&config).get_caller_identity().send().await;
-        let answer = reply.map_err(|error| DisplayErrorContext(&error).to_string())?;
+        let answer = reply.map_err(|error| chain(&error))?;
         Ok(answer.arn.unwrap_or_default())
     }
 
@@ -33,7 +32,7 @@ impl Clients {
         }
         let config = self.config(None, Some(&region)).await;
         let reply = aws_sdk_sts::Client::new(&config).get_caller_identity().send().await;
-        let answer = reply.map_err(|error| DisplayErrorContext(&error).to_string())?;
+        let answer = reply.map_err(|error| chain(&error))?;
         Ok(RegistryName { account: answer.account.unwrap_or_default(), region })
     }
 

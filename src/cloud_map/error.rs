@@ -3,7 +3,9 @@
 
 use std::fmt;
 
-use aws_sdk_servicediscovery::error::{DisplayErrorContext, ProvideErrorMetadata, SdkError};
+use aws_sdk_servicediscovery::error::{ProvideErrorMetadata, SdkError};
+
+use crate::error::chain;
 
 /// A call to Cloud Map that failed.
 #[derive(Debug, thiserror::Error)]
@@ -72,7 +74,7 @@ impl Error {
                 code: service.code().map(str::to_owned),
                 message: service.message().unwrap_or("no message").to_owned(),
             },
-            None => Cause { code: None, message: DisplayErrorContext(error).to_string() },
+            None => Cause { code: None, message: chain(error) },
         };
         let class = source.code.as_deref().map_or(Class::Unavailable, class);
         Self { action: action.into(), class, source }

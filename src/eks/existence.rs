@@ -3,9 +3,9 @@
 //! the cluster's own.
 
 use aws_sdk_eks::Client;
-use aws_sdk_sts::error::DisplayErrorContext;
 
 use super::{Error, describe};
+use crate::error::chain;
 use crate::model::{ClusterArn, Existence};
 
 /// Calls EKS, and if the cluster is not found, STS for the account of the call. Both clients are of the cluster's
@@ -30,7 +30,7 @@ pub async fn existence(eks: &Client, sts: &aws_sdk_sts::Client, cluster: &Cluste
 async fn caller_account(sts: &aws_sdk_sts::Client) -> Result<String, String> {
     let answer = sts.get_caller_identity().send().await;
     let identity = answer.map_err(|error| {
-        format!("STS did not return the account that called EKS: {}", DisplayErrorContext(&error))
+        format!("STS did not return the account that called EKS: {}", chain(&error))
     })?;
     Ok(identity.account.unwrap_or_default())
 }

@@ -5,12 +5,13 @@ mod existence;
 pub mod token;
 
 use aws_sdk_eks::Client;
-use aws_sdk_eks::error::{DisplayErrorContext, ProvideErrorMetadata};
+use aws_sdk_eks::error::ProvideErrorMetadata;
 use aws_sdk_eks::operation::describe_cluster::DescribeClusterError;
 use aws_sdk_eks::types::Cluster as Description;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
+use crate::error::chain;
 use crate::model::{ClusterArn, EksCluster};
 
 pub use existence::existence;
@@ -51,7 +52,7 @@ pub async fn describe(client: &Client, name: &str) -> Result<EksCluster, Error> 
             Error::Describe { cluster: name.to_owned(), message }
         }
         None => {
-            let message = DisplayErrorContext(&error).to_string();
+            let message = chain(&error);
             Error::Describe { cluster: name.to_owned(), message }
         }
     })?;

@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use aws_config::SdkConfig;
 use aws_sdk_sqs::Client;
-use aws_sdk_sqs::error::{DisplayErrorContext, SdkError};
+use aws_sdk_sqs::error::SdkError;
 use aws_sdk_sqs::operation::send_message::SendMessageError;
 use aws_sdk_sqs::types::ChangeMessageVisibilityBatchRequestEntry as Entry;
 use futures_util::{StreamExt, stream};
 use serde_json::Value;
 
+use crate::error::chain;
 use crate::event::Receipt;
 
 /// The delay after the first failure of a message; it doubles with each delivery.
@@ -87,7 +88,7 @@ impl OwnQueue {
                 };
                 answer.failed().iter().map(|it| text(it.code(), it.message())).collect()
             }
-            Err(error) => vec![DisplayErrorContext(&error).to_string()],
+            Err(error) => vec![chain(&error)],
         }
     }
 }

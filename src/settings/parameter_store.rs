@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use aws_config::SdkConfig;
 use aws_sdk_ssm::Client;
-use aws_sdk_ssm::error::{DisplayErrorContext, ProvideErrorMetadata, SdkError};
+use aws_sdk_ssm::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_ssm::types::Parameter as Found;
 use tokio::time::{Instant, timeout_at};
 
 use super::stored::{Parameter, Parameters, Reference};
+use crate::error::chain;
 
 /// The time for all reads together. Lambda limits a cold start to ten seconds and then drops its error.
 const MAX_TIME: Duration = Duration::from_secs(8);
@@ -84,7 +85,7 @@ where
 {
     match error.as_service_error().and_then(|service| Some((service.code()?, service.message()))) {
         Some((code, message)) => format!("{code}: {}", message.unwrap_or("no message")),
-        None => DisplayErrorContext(error).to_string(),
+        None => chain(error),
     }
 }
 

@@ -7,8 +7,8 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt::{self, MakeWriter};
 use tracing_subscriber::layer::SubscriberExt;
 
-use crate::fleet::Fleet;
-use crate::run::sync;
+use crate::fleet::{Fleet, attributes};
+use crate::run::{said_of, sync};
 use crate::sandbox::cloud_map::{Fault, FaultKind};
 use crate::sandbox::kubernetes::{Fault as ClusterFault, FaultKind as ClusterFaultKind};
 
@@ -38,6 +38,28 @@ impl Log {
     fn text(&self) -> String {
         String::from_utf8_lossy(&self.0.lock().expect("no poisoned lock")).into_owned()
     }
+}
+
+/// The SDK's debug form of an answer that cannot be read has the whole of it, with what belongs to others.
+#[tokio::test]
+async fn answer_that_cannot_be_read_is_not_repeated() {
+    let log = Log::default();
+    let lines = fmt::layer().with_ansi(false).with_writer(log.clone());
+    let filter = Targets::new().with_target("cloud_map_sync", LevelFilter::TRACE);
+    let _logging =
+        tracing::subscriber::set_default(tracing_subscriber::registry().with(lines).with(filter));
+    let fleet = Fleet::start().await;
+    let service = fleet.ecs_service("web", "10.0.9.1");
+    fleet.put(&service, "canary", &attributes(&[("colour", "canary-of-another")]));
+    fleet.web("web", "prod.local", &["10.0.1.1"]);
+    fleet.cloud_map.inject(Fault::on("ListInstances", FaultKind::TruncatedJson));
+
+    let report = sync(&fleet.function().await).await;
+
+    let held = said_of(&report, "Unreadable");
+    assert!(held.ends_with("unterminated string key"), "{held}");
+    let all = format!("{report}{}{}", log.text(), serde_json::to_string(&report).expect("JSON"));
+    assert!(log.text().contains("unterminated") && !all.contains("canary-of-another"), "{all}");
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use axum::body::Bytes;
 use axum::http::Request;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::arn::last_part;
 use super::call::Call;
@@ -18,6 +18,15 @@ use super::wire::{self, Accepted, Answer, Damage};
 
 /// What an operation answers: its body; null where its output is not even an empty object.
 pub(super) type Output = Result<Value, ApiError>;
+
+/// An answer whose members have other types than the model says.
+fn of_wrong_types(mut body: Value) -> Value {
+    let members = body.as_object_mut().into_iter().flatten();
+    members.for_each(|(_, member)| {
+        *member = if member.is_array() { json!("a text") } else { json!([7]) };
+    });
+    body
+}
 
 impl State {
     /// Serves one request.
@@ -43,7 +52,7 @@ impl State {
         self.calls.push(Call { operation: accepted.operation.clone(), service, instance, status });
         self.touch();
         self.guard.compare(&format!("after {}", accepted.operation), &self.services);
-        self.check_exporters(&format!("after {}", accepted.operation));
+        self.check_watches(&format!("after {}", accepted.operation));
         answer
     }
 
@@ -83,7 +92,7 @@ impl State {
         let output = match fault {
             Some(kind) if !kind.takes_effect() => match kind.error(&accepted.operation) {
                 Some(error) => Err(error),
-                None => return self.answer(Ok(Value::Null), Damage::Reset, Duration::ZERO),
+                None => return self.answer(Ok(Value::Null), Damage::Reset, kind.silence()),
             },
             _ => self.perform(accepted, fault),
         };
@@ -96,6 +105,12 @@ impl State {
             Some(FaultKind::Cut) => self.answer(output, Damage::Cut, Duration::ZERO),
             Some(FaultKind::TruncatedJson) => self.answer(output, Damage::Half, Duration::ZERO),
             Some(FaultKind::Late(wait)) => self.answer(output, Damage::None, *wait),
+            Some(FaultKind::Empty) => {
+                self.answer(output.map(|_| json!({})), Damage::None, Duration::ZERO)
+            }
+            Some(FaultKind::WrongType) => {
+                self.answer(output.map(of_wrong_types), Damage::None, Duration::ZERO)
+            }
             Some(FaultKind::Lacks(member)) => {
                 let lacking = output.map(|mut body| {
                     body.as_object_mut().map(|body| body.remove(*member));

@@ -35,6 +35,8 @@ pub enum FaultKind {
     Error(u16, &'static str, &'static str),
     /// The connection ends before a byte of the body; nothing was done.
     Reset,
+    /// The connection ends so much later without a byte of the body; nothing was done.
+    Silence(Duration),
     /// It is done, and the answer is cut off in the middle of its JSON by the end of the connection.
     Cut,
     /// It is done, and the answer is half of its JSON in a message that claims to be whole.
@@ -45,6 +47,10 @@ pub enum FaultKind {
     DropAfterEffect,
     /// It is done, and the answer comes so much later.
     Late(Duration),
+    /// It is done, and the answer has no member at all.
+    Empty,
+    /// It is done, and the answer's members have other types.
+    WrongType,
     /// It is done, and the answer lacks this member.
     Lacks(&'static str),
     /// The operation is accepted and ends as FAIL with this ErrorCode.
@@ -140,6 +146,14 @@ impl FaultKind {
         Some(error)
     }
 
+    /// The time until a connection ends on which nothing is answered.
+    pub(super) fn silence(&self) -> Duration {
+        match self {
+            Self::Silence(wait) => *wait,
+            _ => Duration::ZERO,
+        }
+    }
+
     /// Whether what was asked is done nevertheless.
     pub(super) fn takes_effect(&self) -> bool {
         matches!(
@@ -149,6 +163,8 @@ impl FaultKind {
                 | Self::FailAfterEffect
                 | Self::DropAfterEffect
                 | Self::Late(_)
+                | Self::Empty
+                | Self::WrongType
                 | Self::Lacks(_)
                 | Self::OperationFails(_)
                 | Self::OperationHangs

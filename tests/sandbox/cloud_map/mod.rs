@@ -25,6 +25,7 @@ mod id;
 mod input;
 mod instance;
 mod instance_reads;
+mod kept;
 mod namespace;
 mod namespace_change;
 mod namespace_reads;
@@ -122,9 +123,17 @@ impl CloudMap {
         self.look().faults.push(fault);
     }
 
-    /// Forgets the faults that are still due.
+    /// Whether no fault is due any more.
+    pub fn is_sound(&self) -> bool {
+        self.look().faults.is_empty()
+    }
+
+    /// Forgets the faults that are still due, and ends the operations that hang.
     pub fn heal(&self) {
-        self.look().faults.clear();
+        let mut state = self.look();
+        state.faults.clear();
+        let now = state.now;
+        state.operations.end_hanging(now);
     }
 
     /// All calls over the wire that named an operation, in order.

@@ -30,6 +30,11 @@ impl Failure {
     pub(super) fn gone(id: &str) -> Self {
         Self { code: "INTERNAL_FAILURE", message: format!("{id} does not exist any more") }
     }
+
+    /// The service came back and did not go on with the operation.
+    fn given_up() -> Self {
+        Self { code: "INTERNAL_FAILURE", message: "the operation was given up".to_owned() }
+    }
 }
 
 /// One operation.
@@ -127,6 +132,18 @@ impl Operations {
     /// One operation, to write down why it failed after all.
     pub(super) fn get_mut(&mut self, id: &str) -> Option<&mut Operation> {
         self.all.get_mut(id)
+    }
+
+    /// Ends the operations that would never end, as failed.
+    pub(super) fn end_hanging(&mut self, now: Instant) {
+        let hangs = |(due, _, _): &(Option<Instant>, u64, String)| due.is_none();
+        for (_, number, id) in self.in_flight.extract_if(.., hangs).collect::<Vec<_>>() {
+            if let Some(operation) = self.all.get_mut(&id) {
+                operation.due = Some(now);
+                operation.failure = Some(Failure::given_up());
+            }
+            self.in_flight.insert((Some(now), number, id));
+        }
     }
 
     /// Ends the next operation that is due by `now` and gives its id and when it ended.

@@ -15,6 +15,7 @@ use super::exporters::Exporters;
 use super::fault::Fault;
 use super::guard::Guard;
 use super::id::Ids;
+use super::kept::Kept;
 use super::operation::{Operations, Targets};
 use super::resource::{Namespace, Service};
 use super::room::Room;
@@ -42,6 +43,7 @@ pub(super) struct State {
     pub(super) recorded_from: (Instant, Buckets),
     pub(super) guard: Guard,
     pub(super) exporters: Exporters,
+    pub(super) kept: Kept,
 }
 
 impl State {
@@ -68,6 +70,7 @@ impl State {
             recorded_from: (now, Buckets::default()),
             guard: Guard::default(),
             exporters: Exporters::default(),
+            kept: Kept::default(),
         }
     }
 
@@ -77,7 +80,7 @@ impl State {
         while let Some((id, ended)) = self.operations.settle_next(self.now) {
             self.take_effect(&id, ended);
             self.guard.compare(&format!("after operation {id}"), &self.services);
-            self.check_exporters(&format!("after operation {id}"));
+            self.check_watches(&format!("after operation {id}"));
         }
     }
 
@@ -86,8 +89,14 @@ impl State {
         self.touch();
         let changed = change(self);
         self.guard.accept(&self.services);
-        self.check_exporters("after another party");
+        self.check_watches("after another party");
         changed
+    }
+
+    /// Looks at all that is watched; `cause` is what just happened.
+    pub(super) fn check_watches(&mut self, cause: &str) {
+        self.check_exporters(cause);
+        self.check_kept(cause);
     }
 
     /// Accepts an asynchronous operation and answers with its id, unless one on the same targets is in flight.

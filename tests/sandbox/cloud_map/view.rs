@@ -77,6 +77,16 @@ impl CloudMap {
         NamespaceView { kind: found.kind, description, tags }
     }
 
+    /// The names of all namespaces, by id.
+    pub fn namespaces(&self) -> BTreeMap<String, String> {
+        let state = self.look();
+        state
+            .namespaces
+            .iter()
+            .map(|(id, namespace)| (id.clone(), namespace.name.clone()))
+            .collect()
+    }
+
     /// The id of a namespace by its name.
     pub fn find_namespace(&self, name: &str) -> Option<String> {
         let state = self.look();

@@ -46,7 +46,10 @@ pub async fn serve(world: Arc<Mutex<World>>, request: Request<Bytes>) -> Respons
     }
     let answer = {
         let mut world = world.lock().expect("no poisoned lock");
-        let (answer, refusal) = answer(&mut world, &call, fault.as_ref());
+        let (mut answer, refusal) = answer(&mut world, &call, fault.as_ref());
+        if let Some(FaultKind::FailAfterEffect) = fault {
+            answer = Failure::of_code(StatusCode::INTERNAL_SERVER_ERROR).into();
+        }
         world.requests.push(RequestLine {
             method: call.method.to_string(),
             path: call.uri.path().to_owned(),
@@ -56,6 +59,9 @@ pub async fn serve(world: Arc<Mutex<World>>, request: Request<Bytes>) -> Respons
         });
         answer
     };
+    if let Some(FaultKind::Late(delay)) = fault {
+        tokio::time::sleep(delay).await;
+    }
     answer.into_response(matches!(fault, Some(FaultKind::TruncatedBody)))
 }
 

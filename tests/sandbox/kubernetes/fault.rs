@@ -12,6 +12,8 @@ pub struct Fault {
     pub method: Option<Method>,
     /// Paths that begin so are hit.
     pub path_prefix: String,
+    /// How many requests that it could hit pass first.
+    pub after: usize,
     /// How many requests are left to hit.
     pub times: usize,
     /// What happens to them.
@@ -33,8 +35,12 @@ pub enum FaultKind {
     SecondPageFails,
     /// Continue tokens answer 410 Gone.
     Expired410OnContinue,
-    /// The answer comes that much later.
+    /// The request is looked at that much later.
     Slow(Duration),
+    /// It is done, and the answer comes that much later.
+    Late(Duration),
+    /// It is done, and the answer is a 500.
+    FailAfterEffect,
     /// An HTML page with status 200, as a proxy in between would send.
     NotJson,
     /// This JSON with status 200.
@@ -44,12 +50,18 @@ pub enum FaultKind {
 impl Fault {
     /// Hits the next request below the path.
     pub fn once(path_prefix: &str, kind: FaultKind) -> Self {
-        Self { method: None, path_prefix: path_prefix.to_owned(), times: 1, kind }
+        Self { method: None, path_prefix: path_prefix.to_owned(), after: 0, times: 1, kind }
     }
 
     /// Hits every request below the path until the faults are cleared.
     pub fn always(path_prefix: &str, kind: FaultKind) -> Self {
         Self { times: usize::MAX, ..Self::once(path_prefix, kind) }
+    }
+
+    /// Lets so many requests pass first that it could hit.
+    #[must_use]
+    pub fn after(self, requests: usize) -> Self {
+        Self { after: requests, ..self }
     }
 
     /// Hits only requests with this method.
@@ -75,7 +87,12 @@ pub fn take(
     path: &str,
     continued: bool,
 ) -> Option<FaultKind> {
-    let fault = faults.iter_mut().find(|fault| fault.hits(method, path, continued))?;
+    let hit = |fault: &&mut Fault| fault.hits(method, path, continued);
+    let fault = faults.iter_mut().find(hit)?;
+    if fault.after > 0 {
+        fault.after -= 1;
+        return None;
+    }
     if fault.times != usize::MAX {
         fault.times -= 1;
     }

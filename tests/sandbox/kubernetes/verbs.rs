@@ -65,6 +65,11 @@ impl KubernetesServer {
         self.world().faults.push(fault);
     }
 
+    /// Whether no fault hits any request any more.
+    pub fn is_sound(&self) -> bool {
+        self.world().faults.iter().all(|fault| fault.times == 0)
+    }
+
     /// Ends all faults.
     pub fn clear_faults(&self) {
         self.world().faults.clear();

@@ -47,7 +47,7 @@ use crate::sandbox::function::invoke;
 use crate::sandbox::kubernetes::{ClusterIp, Export, KubernetesServer, Pod, RequestLine};
 
 /// The clusterset of the members.
-const CLUSTERSET: &str = "shop-set";
+pub const CLUSTERSET: &str = "shop-set";
 
 /// Two members of one clusterset.
 struct Members {
@@ -171,12 +171,12 @@ async fn serving(
 }
 
 /// The id of an endpoint as AWS's controller writes it.
-fn amber_id(address: &str) -> String {
+pub fn amber_id(address: &str) -> String {
     format!("tcp-{}-8080", address.replace('.', "_"))
 }
 
 /// The attributes of an endpoint as AWS's controller writes them.
-fn amber_attributes(address: &str) -> [(&'static str, &str); 14] {
+pub fn amber_attributes(address: &str) -> [(&'static str, &str); 14] {
     endpoint("amber", CLUSTERSET, address)
 }
 
@@ -187,19 +187,19 @@ fn part<'a>(report: &'a Report, cluster: &str) -> &'a MultiClusterReport {
 }
 
 /// A Service `shop/web` of type ClusterIP: port 80 leads to 8080.
-fn web() -> ClusterIp {
+pub fn web() -> ClusterIp {
     ClusterIp::new("shop", "web").port_of("TCP", "http", 80, 8080)
 }
 
 /// Puts a Service with pods at these addresses into a cluster, and exports it.
-fn exported(cluster: &KubernetesServer, service: ClusterIp, addresses: &[&str], created: &str) {
+pub fn exported(cluster: &KubernetesServer, service: ClusterIp, addresses: &[&str], created: &str) {
     let object = cluster.service(service);
     let name = object["metadata"]["name"].as_str().expect("a name").to_owned();
     pods(cluster, &name, addresses);
     cluster.put(Export::new("shop", &name).created(created).into());
 }
 
-fn pods(cluster: &KubernetesServer, service: &str, addresses: &[&str]) {
+pub fn pods(cluster: &KubernetesServer, service: &str, addresses: &[&str]) {
     let pod =
         |address: &&str| Pod::new(&format!("{service}-{}", address.replace('.', "-")), address);
     cluster.pods("shop", service, &addresses.iter().map(pod).collect::<Vec<_>>());
@@ -210,7 +210,7 @@ fn in_full(report: &Report) -> String {
 }
 
 /// The requests that change something, other than Events and reviews. A dry run stores nothing.
-fn writes(cluster: &KubernetesServer) -> Vec<String> {
+pub fn writes(cluster: &KubernetesServer) -> Vec<String> {
     let is_write = |request: &RequestLine| {
         let is_review = request.path.contains("selfsubjectaccessreviews");
         let is_asked = is_review || request.query.contains("dryRun=All");

@@ -1,0 +1,250 @@
+//! The faults that a call can meet: which call of a run, what goes wrong, whether once or from then on, and whether the
+//! process ends with it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use crate::sandbox::cloud_map::{Call, Fault, FaultKind};
+use crate::sandbox::kubernetes::{Fault as ClusterFault, FaultKind as ClusterKind, RequestLine};
+
+use super::play::Stage;
+
+/// Longer than any run has.
+const TOO_LATE: Duration = Duration::from_hours(1);
+
+/// One thing that goes wrong in a run.
+#[derive(Clone, Debug)]
+pub struct Case {
+    pub target: Target,
+    pub is_sticky: bool,
+    /// Whether the process ends when the fault strikes.
+    pub kills: bool,
+}
+
+/// The call that is hit: the number of calls before it that are like it, and the fault.
+#[derive(Clone, Debug)]
+pub enum Target {
+    CloudMap { operation: String, after: usize, kind: FaultKind },
+    Cluster { cluster: &'static str, method: String, path: String, after: usize, kind: ClusterKind },
+}
+
+/// The calls of an undisturbed run.
+pub struct Calls {
+    pub cloud_map: Vec<Call>,
+    pub clusters: Vec<(&'static str, Vec<RequestLine>)>,
+}
+
+impl Calls {
+    /// Every case.
+    pub fn cases(&self) -> Vec<Case> {
+        let cloud_map =
+            self.of_cloud_map().into_iter().flat_map(|((operation, is_write), count)| {
+                (0..count).flat_map(move |after| of_operation(&operation, is_write, after))
+            });
+        let clusters =
+            self.of_clusters().into_iter().flat_map(|((cluster, method, path), count)| {
+                (0..count).flat_map(move |after| of_request(cluster, &method, &path, after))
+            });
+        cloud_map.chain(clusters).collect()
+    }
+
+    fn of_cloud_map(&self) -> BTreeMap<(String, bool), usize> {
+        let mut counts = BTreeMap::new();
+        for call in &self.cloud_map {
+            *counts.entry((call.operation.clone(), call.is_write())).or_default() += 1;
+        }
+        counts
+    }
+
+    fn of_clusters(&self) -> BTreeMap<(&'static str, String, String), usize> {
+        let mut counts = BTreeMap::new();
+        for (cluster, requests) in &self.clusters {
+            for request in requests {
+                // An Event's name is another one each time.
+                let path = match request.path.split_once("/events/") {
+                    Some((path, _)) => format!("{path}/events"),
+                    None => request.path.clone(),
+                };
+                *counts.entry((*cluster, request.method.clone(), path)).or_default() += 1;
+            }
+        }
+        counts
+    }
+}
+
+fn of_operation(operation: &str, is_write: bool, after: usize) -> Vec<Case> {
+    let mut kinds = vec![
+        FaultKind::Reset,
+        FaultKind::DropAfterEffect,
+        FaultKind::FailAfterEffect,
+        FaultKind::Cut,
+        FaultKind::Throttling,
+        FaultKind::RequestLimitExceeded,
+        FaultKind::ServerError,
+        FaultKind::Unavailable,
+        FaultKind::AccessDenied,
+        FaultKind::ExpiredToken,
+        FaultKind::TruncatedJson,
+        FaultKind::WrongType,
+        FaultKind::Empty,
+        FaultKind::Late(TOO_LATE),
+        FaultKind::Silence(TOO_LATE),
+    ];
+    kinds.extend(legal(operation));
+    let case = |kind, is_sticky, kills| {
+        let operation = operation.to_owned();
+        Case { target: Target::CloudMap { operation, after, kind }, is_sticky, kills }
+    };
+    let faults =
+        kinds.into_iter().flat_map(|kind| [false, true].map(|it| case(kind.clone(), it, false)));
+    let ends = [FaultKind::Silence(TOO_LATE), FaultKind::Late(TOO_LATE)];
+    let kills = ends.into_iter().filter(|_| is_write).map(|kind| case(kind, false, true));
+    faults.chain(kills).collect()
+}
+
+/// The errors that an operation may have for good reason, and the ends of its operation.
+fn legal(operation: &str) -> Vec<FaultKind> {
+    let error = |status, name| FaultKind::Error(status, name, "said by a test");
+    let missing = |name| error(404, name);
+    let (duplicate, in_use) = (error(409, "DuplicateRequest"), error(409, "ResourceInUse"));
+    let (invalid, limit) = (error(400, "InvalidInput"), error(400, "ResourceLimitExceeded"));
+    let fails = FaultKind::OperationFails;
+    match operation {
+        "RegisterInstance" => vec![
+            duplicate,
+            in_use,
+            invalid,
+            limit,
+            missing("ServiceNotFound"),
+            fails("INTERNAL_FAILURE"),
+            fails("INVALID_CHANGE_BATCH"),
+            FaultKind::OperationHangs,
+        ],
+        "DeregisterInstance" => vec![
+            duplicate,
+            in_use,
+            invalid,
+            missing("InstanceNotFound"),
+            missing("ServiceNotFound"),
+            fails("INTERNAL_FAILURE"),
+            FaultKind::OperationHangs,
+        ],
+        "CreateHttpNamespace" => vec![
+            duplicate,
+            invalid,
+            limit,
+            error(409, "NamespaceAlreadyExists"),
+            fails("INTERNAL_FAILURE"),
+            FaultKind::OperationHangs,
+        ],
+        "CreateService" => vec![
+            invalid,
+            limit,
+            missing("NamespaceNotFound"),
+            error(409, "ServiceAlreadyExists"),
+            error(400, "TooManyTagsException"),
+        ],
+        "UpdateService" => vec![
+            duplicate,
+            invalid,
+            missing("ServiceNotFound"),
+            fails("INTERNAL_FAILURE"),
+            FaultKind::OperationHangs,
+        ],
+        "DeleteService" => vec![invalid, in_use, missing("ServiceNotFound")],
+        "UpdateInstanceCustomHealthStatus" => vec![
+            invalid,
+            missing("CustomHealthNotFound"),
+            missing("InstanceNotFound"),
+            missing("ServiceNotFound"),
+        ],
+        "GetInstance" => vec![invalid, missing("InstanceNotFound"), missing("ServiceNotFound")],
+        "GetInstancesHealthStatus" => {
+            vec![invalid, missing("InstanceNotFound"), missing("ServiceNotFound")]
+        }
+        "GetService" | "ListInstances" => vec![invalid, missing("ServiceNotFound")],
+        "GetOperation" => vec![invalid, missing("OperationNotFound")],
+        "ListTagsForResource" => vec![invalid, missing("ResourceNotFoundException")],
+        _ => vec![invalid],
+    }
+}
+
+fn of_request(cluster: &'static str, method: &str, path: &str, after: usize) -> Vec<Case> {
+    let is_write = method != "GET";
+    let mut kinds: Vec<ClusterKind> =
+        [401, 403, 404, 429, 500, 503, 504].map(ClusterKind::Status).into();
+    kinds.extend([
+        ClusterKind::TruncatedBody,
+        ClusterKind::NotJson,
+        ClusterKind::Json("{}"),
+        ClusterKind::Json("{\"items\": 7, \"metadata\": []}"),
+        ClusterKind::Slow(TOO_LATE),
+        ClusterKind::Late(TOO_LATE),
+    ]);
+    if is_write {
+        kinds.extend([
+            ClusterKind::Status(409),
+            ClusterKind::Status(422),
+            ClusterKind::FailAfterEffect,
+        ]);
+    }
+    let case = |kind, is_sticky, kills| {
+        let (method, path) = (method.to_owned(), path.to_owned());
+        let target = Target::Cluster { cluster, method, path, after, kind };
+        Case { target, is_sticky, kills }
+    };
+    let faults =
+        kinds.into_iter().flat_map(|kind| [false, true].map(|it| case(kind.clone(), it, false)));
+    let ends = [ClusterKind::Slow(TOO_LATE), ClusterKind::Late(TOO_LATE)];
+    let kills = ends.into_iter().filter(|_| is_write).map(|kind| case(kind, false, true));
+    faults.chain(kills).collect()
+}
+
+impl Case {
+    /// Brings the fault about.
+    pub fn strike(&self, stage: &Stage) {
+        let times = if self.is_sticky { usize::MAX } else { 1 };
+        match &self.target {
+            Target::CloudMap { operation, after, kind } => {
+                let fault = Fault::on(operation, kind.clone());
+                stage.fleet.cloud_map.inject(fault.after(*after).times(times));
+            }
+            Target::Cluster { cluster, method, path, after, kind } => {
+                let fault = ClusterFault::once(path, kind.clone()).of_method(method).after(*after);
+                stage.cluster(cluster).fail(ClusterFault { times, ..fault });
+            }
+        }
+    }
+
+    /// Whether the answer is a lie about the world, which a run may believe, so that it reports no problem.
+    pub fn deceives(&self) -> bool {
+        match &self.target {
+            Target::CloudMap { kind: FaultKind::Error(_, name, _), .. } => {
+                name.ends_with("NotFound") || name.ends_with("NotFoundException")
+            }
+            Target::Cluster { kind, .. } => {
+                matches!(kind, ClusterKind::Status(404) | ClusterKind::Json(_))
+            }
+            Target::CloudMap { .. } => false,
+        }
+    }
+}
+
+impl fmt::Display for Case {
+    fn fmt(&self, text: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.target {
+            Target::CloudMap { operation, after, kind } => {
+                write!(text, "{operation} {}, {kind:?}", after + 1)?;
+            }
+            Target::Cluster { cluster, method, path, after, kind } => {
+                write!(text, "{cluster} {method} {path} {}, {kind:?}", after + 1)?;
+            }
+        }
+        match (self.is_sticky, self.kills) {
+            (true, _) => write!(text, ", sticky"),
+            (_, true) => write!(text, ", killed"),
+            _ => write!(text, ", once"),
+        }
+    }
+}
