@@ -25,7 +25,11 @@ pub async fn serve((sandbox, function): (Sandbox, Function), kubeconfig: &str) -
     sandbox.aws().lambda.deploy(REGION, ACCOUNT, "cloud-map-sync", function);
     println!("# The sandbox serves until it is interrupted. In another shell:");
     // The AWS CLI reads the Region by its older name, and would ask `data-127.0.0.1` for discovery.
-    let more = [("AWS_DEFAULT_REGION", REGION), ("AWS_DISABLE_HOST_PREFIX_INJECTION", "true")];
+    let more = [
+        ("AWS_DEFAULT_REGION", REGION),
+        ("AWS_DISABLE_HOST_PREFIX_INJECTION", "true"),
+        ("CLOUD_MAP_SYNC_FUNCTION", "cloud-map-sync"),
+    ];
     let more = more.map(|(name, value)| (name.to_owned(), value.to_owned()));
     for (name, value) in sandbox.environment().into_iter().chain(more) {
         println!("export {name}='{value}'");
@@ -40,7 +44,7 @@ pub async fn serve((sandbox, function): (Sandbox, Function), kubeconfig: &str) -
     println!(
         "#   aws servicediscovery discover-instances --namespace-name shop.local --service-name web"
     );
-    println!("#   cargo run --bin kubectl-cloudmap -- plan -A --function cloud-map-sync");
+    println!("#   cargo run --bin kubectl-cloudmap -- plan -A");
     println!("#   kubectl --context blue -n shop get services");
     match tokio::signal::ctrl_c().await {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,0 +1,182 @@
+"""Judges commands of the documentation by the parsers of the AWS CLI and of SAM, without a call of AWS.
+
+On standard input a list of {"at", "program", "arguments", "is_whole"}, as tests/documentation/commands finds them; on
+standard output the list of what these programs would refuse. The AWS CLI reads the arguments into the parameters of an
+operation, and its models of the services judge those. Its version 1 is what PyPI has: the one option that only version
+2 has is judged here. Of a command that is not whole, required arguments may be missing.
+"""
+
+import argparse
+import contextlib
+import io
+import json
+import logging
+import os
+import re
+import sys
+import tempfile
+from pathlib import Path
+from unittest import mock
+
+import click
+from awscli import argparser, clidriver
+from awscli.botocore.validate import ParamValidator
+from awscli.customizations.cloudformation.deploy import DeployCommand
+from awscli.customizations.commands import BasicCommand
+from samcli.cli.main import cli
+
+from stack import parameters, read, refusals
+
+ROOT = Path(__file__).resolve().parent.parent
+# Of version 2: how a blob on the command line is to be read.
+OF_VERSION_2 = {"--cli-binary-format": {"raw-in-base64-out", "base64"}}
+COMMANDS_OF_VERSION_2 = [["sso", "login"]]
+# Outputs of the stack, which a reader puts into a command.
+OF_THE_STACK = {
+    "QUEUE_ARN": "arn:aws:sqs:eu-central-1:111122223333:cloud-map-sync",
+    "FUNCTION_ARN": "arn:aws:lambda:eu-central-1:111122223333:function:cloud-map-sync",
+}
+# Files that a reader has, of which the commands only need that they are there.
+OF_THE_READER = {"green.json": "{}", "template.arm64.yaml": None}
+
+
+class Refused(Exception):
+    """What a program would not take."""
+
+
+def without_version_2(arguments):
+    """The arguments that version 1 has, too."""
+    left, words = [], iter(arguments)
+    for word in words:
+        if word not in OF_VERSION_2:
+            left.append(word)
+        elif (value := next(words, None)) not in OF_VERSION_2[word]:
+            raise Refused(f"{word} {value}")
+    return left
+
+
+def capability(template):
+    """What a deployment must allow for the roles of a template."""
+    roles = [it for it in template["Resources"].values() if it["Type"] == "AWS::IAM::Role"]
+    names = any("RoleName" in it["Properties"] for it in roles)
+    return {"CAPABILITY_NAMED_IAM"} if names else {"CAPABILITY_IAM", "CAPABILITY_NAMED_IAM"} if roles else None
+
+
+def judge_deployment(command, parsed, _):
+    """`aws cloudformation deploy`: the template's parameters, and the capability for its roles."""
+    if not isinstance(command, DeployCommand):
+        return 0
+    path = Path(parsed.template_file)
+    if not path.is_file():
+        raise Refused(f"there is no {path}")
+    template = read(path)
+    given = command.parse_key_value_arg(parsed.parameter_overrides or [], "parameter-overrides")
+    given = {name: OF_THE_STACK.get(value, value) for name, value in given.items()}
+    unknown = sorted(set(given) - set(template["Parameters"]))
+    if unknown:
+        raise Refused(f"{path} has no parameter {', '.join(unknown)}")
+    found = list(refusals(template, parameters(template, given)))
+    if found:
+        raise Refused("; ".join(found))
+    wanted = capability(template)
+    if wanted and not wanted & set(parsed.capabilities or []):
+        raise Refused(f"{path} needs {sorted(wanted)}")
+    return 0
+
+
+def judge_call(is_whole):
+    """In the place of a call: its parameters by the model of the service."""
+
+    def invoke(caller, service, operation, call_parameters, _):
+        model = caller._session.get_service_model(service).operation_model(operation)
+        if model.input_shape is not None:
+            report = ParamValidator().validate(call_parameters, model.input_shape).generate_report()
+            lines = [it for it in report.splitlines() if is_whole or not it.startswith("Missing required")]
+            if lines:
+                raise Refused("; ".join(lines))
+        return 0
+
+    return invoke
+
+
+def parser(is_whole):
+    """The AWS CLI's parser of options; of a command that is not whole none is required."""
+    of_the_cli = argparser.ArgTableArgParser.parse_known_args
+
+    def parse(self, args, namespace=None):
+        for action in self._actions:
+            if not is_whole and (action.option_strings or action.dest == "outfile"):
+                action.required = False
+        return of_the_cli(self, args, namespace)
+
+    return parse
+
+
+def aws(arguments, is_whole):
+    if arguments[:2] in COMMANDS_OF_VERSION_2:
+        return
+    said = io.StringIO()
+    with (
+        mock.patch.object(clidriver.CLIOperationCaller, "invoke", judge_call(is_whole)),
+        mock.patch.object(argparser.ArgTableArgParser, "parse_known_args", parser(is_whole)),
+        contextlib.redirect_stderr(said), contextlib.redirect_stdout(said), contextlib.ExitStack() as patches,
+    ):  # fmt: skip
+        for command in commands_of_its_own(BasicCommand):
+            patches.enter_context(mock.patch.object(command, "_run_main", judge_deployment))
+        driver = clidriver.create_clidriver()
+        driver.session.register("before-call", lambda **_: sys.exit("a call of AWS"))
+        try:
+            code = driver.main(without_version_2(arguments))
+        except SystemExit as ended:
+            code = ended.code
+    if code:
+        # Before them it prints how it is used.
+        raise Refused("\n  ".join(said.getvalue().strip().splitlines()[-3:]))
+
+
+def commands_of_its_own(kind):
+    """The commands of the AWS CLI that are more than a call, such as `cloudformation deploy`."""
+    for command in kind.__subclasses__():
+        if "_run_main" in vars(command):
+            yield command
+        yield from commands_of_its_own(command)
+
+
+def sam(arguments, is_whole):
+    """Reads the arguments as click does before it runs a command."""
+    try:
+        outer = cli.make_context("sam", list(arguments))
+        name, command, rest = cli.resolve_command(outer, outer.protected_args + outer.args)
+        command.make_context(name, list(rest), parent=outer)
+    except click.exceptions.BadOptionUsage as refusal:
+        if is_whole or "requires an argument" not in refusal.message:
+            raise Refused(refusal.message) from refusal
+    except click.ClickException as refusal:
+        raise Refused(refusal.format_message()) from refusal
+
+
+def main():
+    logging.disable()
+    found = []
+    with tempfile.TemporaryDirectory() as folder:
+        here = Path(folder)
+        for path in ("deploy", "template.yaml"):
+            (here / path).symlink_to(ROOT / path)
+        for name, text in OF_THE_READER.items():
+            (here / name).write_text(text or (ROOT / "template.yaml").read_text())
+        version = re.search(r'^version = "(.*)"', (ROOT / "Cargo.toml").read_text(), re.M)[1]
+        (here / f"cloud-map-sync-{version}-x86_64.yaml").symlink_to(ROOT / "template.yaml")
+        (here / "samconfig.toml").symlink_to(ROOT / "samconfig.example.toml")
+        os.chdir(here)
+        os.environ.update(AWS_DEFAULT_REGION="eu-central-1", AWS_CONFIG_FILE="none", SAM_CLI_TELEMETRY="0")
+        for command in json.load(sys.stdin):
+            try:
+                {"aws": aws, "sam": sam}[command["program"]](command["arguments"], command["is_whole"])
+            except (Refused, argparse.ArgumentError) as why:
+                found.append(f"{command['at']}: {command['program']} {' '.join(command['arguments'])}\n  {why}")
+        os.chdir(ROOT)
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()
