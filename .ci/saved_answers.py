@@ -60,6 +60,7 @@ EXAMPLES = {
     "ForwarderPrincipals": [f"arn:aws:iam::{ACCOUNT}:role/cloud-map-forwarder"],
     "SenderArns": [f"arn:aws:sns:eu-central-1:{ACCOUNT}:changes", f"arn:aws:events:eu-central-1:{ACCOUNT}:rule/changes"],
     "ReservedConcurrency": "4",
+    "LiveVersion": "7",
     "SubnetIds": ["subnet-0123456789abcdef0", "subnet-0123456789abcdef1"],
     "SecurityGroupIds": ["sg-0123456789abcdef0"],
     "AlarmTopicArn": f"arn:aws:sns:eu-central-1:{ACCOUNT}:pages",

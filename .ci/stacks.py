@@ -140,7 +140,7 @@ def check_names():
 
 
 def check_admin_alias():
-    """The alias of administrators leads to the code that the schedule runs, and is there only if it has a name."""
+    """The alias of administrators leads to what was deployed, and is there only if it has a name; with LiveVersion see live_version.py."""
     found = stack(AdminAlias="admin")
     (alias,) = found.resources("AWS::Lambda::Alias").values()
     assert (alias["Name"], alias["FunctionVersion"]) == ("admin", "$LATEST"), alias
