@@ -14,6 +14,8 @@ import sys
 from samtranslator.translator.transform import transform
 
 from alarms import HOUR, MINUTE, Alarm, alarms
+from iam_check import ROOT
+from stack import Stack, parameters, read, refusals
 from stacks import CLUSTER, TEMPLATE, is_refused, stack
 
 # What SAM made of the function's queue before this was here: the same resource, or the stack would get another one.
@@ -135,6 +137,23 @@ def taken_back(alarm, minutes, share, every, draw):
     return Alarm.fires(alarm, sorted(written.items()), 0)
 
 
+def check_forwarders():
+    """Forwarders that invoke the function take it with an alias, and may invoke what they are given."""
+    function = "arn:aws:lambda:eu-central-1:111122223333:function:cloud-map-sync"
+    for name in ("queue-access", "audit-log"):
+        template = read(ROOT / "deploy" / "forwarders" / f"{name}.yaml")
+        for arn, is_taken in ((function, True), (f"{function}:live", True), (f"{function}:", False), (f"{function}:$LATEST", False), (f"{function}:a:b", False)):
+            values = parameters(template, {"ClusterName": "blue", "FunctionArn": arn})
+            assert (not list(refusals(template, values))) == is_taken, (name, arn)
+            found = Stack(template, values)
+            if is_taken and name == "queue-access":
+                (policy,) = found.resources("AWS::IAM::Role")["SenderRole"]["Policies"]
+                assert [it["Resource"] for it in policy["PolicyDocument"]["Statement"]] == [arn]
+            elif is_taken:
+                (permission,), (subscription,) = (found.resources(it).values() for it in ("AWS::Lambda::Permission", "AWS::Logs::SubscriptionFilter"))
+                assert permission["FunctionName"] == subscription["DestinationArn"] == arn
+
+
 def check_the_way_of_sam():
     """Why the alias is not SAM's own: to SAM a changed parameter is no new version."""
     def versions(**given):
@@ -158,7 +177,7 @@ def main():
     # SAM's translator asks for one, and for nothing there.
     os.environ.setdefault("AWS_DEFAULT_REGION", "eu-central-1")
     failed = 0
-    for check in (check_parameters, check_without, check_aliases, check_shift, check_the_way_of_sam):
+    for check in (check_parameters, check_without, check_aliases, check_shift, check_forwarders, check_the_way_of_sam):
         try:
             check()
         except (AssertionError, KeyError) as mistake:

@@ -266,7 +266,7 @@ fn every_output_that_the_terraform_module_asks_for_is_one_of_the_template() {
         name.chars().all(|c| c.is_ascii_alphanumeric()).then_some(name)
     });
     let asked: BTreeSet<&str> = asked.collect();
-    assert_eq!(asked.len(), 5, "{asked:?}");
+    assert_eq!(asked.len(), 6, "{asked:?}");
     for name in asked {
         assert!(outputs.contains(&format!("\n  {name}:\n")), "{name}");
     }

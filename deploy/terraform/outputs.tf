@@ -13,6 +13,11 @@ output "function_name" {
   value       = aws_cloudformation_stack.this.outputs["FunctionName"]
 }
 
+output "live_alias_arn" {
+  description = "What the schedule and the queue run, with the parameter LiveVersion; null without it."
+  value       = lookup(aws_cloudformation_stack.this.outputs, "LiveAliasArn", null)
+}
+
 output "role_arn" {
   description = "The principal of the access entry that each cluster needs."
   value       = aws_cloudformation_stack.this.outputs["FunctionRoleArn"]

@@ -7,6 +7,7 @@ mod links;
 mod pages;
 mod releases;
 mod settings;
+mod terraform;
 mod wording;
 
 const TEMPLATE: &str = include_str!("../../template.yaml");
