@@ -4,7 +4,7 @@
 //! `kubectl_cloudmap` need no more than that; `story`, `rules`, `readiness`, `audit_log`, `refusals`,
 //! `multi_cluster` and `forwarder` put a real Kubernetes control plane in the place of the sandbox's (`real_cluster`,
 //! `control_plane`), and are skipped where there is none to be had, but not in CI. `conformance` runs another project's
-//! suite there. `chart` installs the forwarder as people do.
+//! suite there. `chart` installs the forwarder as people do, and `commands` runs what the pages say.
 
 #[path = "../sandbox/mod.rs"]
 #[allow(dead_code, unused_imports, reason = "shared with the scenarios, which use other parts")]
@@ -15,6 +15,8 @@ mod audit_log;
 #[cfg(feature = "forwarder")]
 mod chart;
 mod cold_start;
+#[cfg(all(feature = "cli", feature = "forwarder"))]
+mod commands;
 mod conformance;
 mod control_plane;
 #[cfg(feature = "forwarder")]

@@ -1,6 +1,7 @@
 //! Every command of the pages is one that its program takes. bash reads the blocks (`scripts`, `shell`); then the program's
 //! own parser judges the arguments where it is there: the plugin's and the function's here, those of the AWS CLI and SAM
-//! by `.ci/arguments.py`; of those for kubectl and Helm, whether the files that they name are there. Of other programs `usage` has what
+//! by `.ci/arguments.py`; of those for kubectl and Helm, whether the files that they name are there;
+//! `tests/end_to_end/commands` runs those. Of other programs `usage` has what
 //! the pages may say. A program without a rule fails the test, since bash does not find it.
 
 mod elsewhere;

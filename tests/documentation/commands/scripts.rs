@@ -3,7 +3,7 @@
 /// Languages of blocks that a reader runs.
 const SHELL: [&str; 2] = ["sh", "console"];
 /// A session is one in the sandbox, which prints this line for its reader.
-const OF_THE_SANDBOX: &str = "export CLOUD_MAP_SYNC_FUNCTION='cloud-map-sync'\n";
+pub const OF_THE_SANDBOX: &str = "export CLOUD_MAP_SYNC_FUNCTION='cloud-map-sync'\n";
 /// Languages of other blocks.
 const OTHER: [&str; 7] = ["hcl", "json", "mermaid", "sql", "text", "toml", "yaml"];
 

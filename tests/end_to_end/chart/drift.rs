@@ -53,12 +53,7 @@ async fn chart_of_a_release_needs_no_image_and_has_it_by_its_digest() {
     let Some(tools) = Tools::build().await else { return };
     let dist = concat!(env!("CARGO_MANIFEST_DIR"), "/target/deploy-tools/dist");
     let digest = format!("sha256:{}", "0a".repeat(32));
-    let release = concat!(env!("CARGO_MANIFEST_DIR"), "/.ci/release");
-    let packed = tokio::process::Command::new(release)
-        .args(["chart", "ghcr.io/example/cloud-map-sync/cloud-map-forwarder", &digest])
-        .env("DIST", dist)
-        .status();
-    assert!(packed.await.expect("bash runs it").success());
+    tools.pack(std::path::Path::new(dist)).await;
     let chart = format!("{dist}/cloud-map-forwarder-{}.tgz", env!("CARGO_PKG_VERSION"));
     let mut values = super::refusals::good();
     values.as_object_mut().expect("a map").remove("image");

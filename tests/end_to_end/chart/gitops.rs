@@ -16,6 +16,18 @@ const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 const URL: &str = "https://github.com/YOUR-ORGANIZATION/cloud-map-sync.git";
 const TAG: &str = concat!("v", env!("CARGO_PKG_VERSION"));
 
+const OF_ARGO_CD_AND_FLUX: [(&str, &str); 3] = [
+    ("github.com/argoproj/argo-cd/v3", "manifests/crds/application-crd.yaml"),
+    (
+        "github.com/fluxcd/source-controller",
+        "config/crd/bases/source.toolkit.fluxcd.io_gitrepositories.yaml",
+    ),
+    (
+        "github.com/fluxcd/kustomize-controller",
+        "config/crd/bases/kustomize.toolkit.fluxcd.io_kustomizations.yaml",
+    ),
+];
+
 /// What the definitions of Argo CD and Flux make the API server serve.
 const SERVED: [&str; 3] = [
     "/apis/argoproj.io/v1alpha1/applications",
@@ -34,7 +46,7 @@ async fn files_of_argo_cd_and_flux_are_admitted_with_their_definitions() {
     let world = World::start().await;
     let Some(cluster) = RealCluster::start(&world, false).await else { return };
     let control_plane = &cluster.control_plane;
-    for file in definitions().await {
+    for file in definitions(&OF_ARGO_CD_AND_FLUX).await {
         control_plane.create_from(file).await;
     }
     let namespaces: Api<Namespace> = Api::all(control_plane.admin());

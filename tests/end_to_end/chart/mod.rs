@@ -6,4 +6,4 @@ mod drift;
 mod gitops;
 mod install;
 mod refusals;
-mod tools;
+pub mod tools;

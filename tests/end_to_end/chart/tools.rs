@@ -1,5 +1,5 @@
-//! Helm and kustomize, built from the Go modules that `tests/deploy_tools` names; and the definitions of Argo CD and Flux,
-//! from those that `tests/gitops` does.
+//! Helm, kustomize and kubectl, built from the Go modules that `tests/deploy_tools` names; and the definitions of other
+//! projects, from those that `tests/gitops` does.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -32,6 +32,21 @@ impl Tools {
     pub async fn build() -> Option<Self> {
         static BUILT: OnceCell<Option<Tools>> = OnceCell::const_new();
         BUILT.get_or_init(install).await.clone()
+    }
+
+    /// Where a tool is.
+    pub fn path(&self, tool: &str) -> PathBuf {
+        self.0.join(tool)
+    }
+
+    /// Packs the chart as a release has it, into a folder.
+    pub async fn pack(&self, folder: &Path) {
+        let digest = format!("sha256:{}", "0a".repeat(32));
+        let packed = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.ci/release"))
+            .args(["chart", "ghcr.io/example/cloud-map-sync/cloud-map-forwarder", &digest])
+            .env("DIST", folder)
+            .status();
+        assert!(packed.await.expect("bash runs it").success());
     }
 
     /// Runs Helm, with `values` on its standard input. What it printed, or its errors.
@@ -90,19 +105,8 @@ async fn install() -> Option<Tools> {
     Some(Tools(folder))
 }
 
-/// The files with the definitions of Argo CD and Flux.
-pub async fn definitions() -> Vec<PathBuf> {
-    let files = [
-        ("github.com/argoproj/argo-cd/v3", "manifests/crds/application-crd.yaml"),
-        (
-            "github.com/fluxcd/source-controller",
-            "config/crd/bases/source.toolkit.fluxcd.io_gitrepositories.yaml",
-        ),
-        (
-            "github.com/fluxcd/kustomize-controller",
-            "config/crd/bases/kustomize.toolkit.fluxcd.io_kustomizations.yaml",
-        ),
-    ];
+/// Files with definitions, each of a module.
+pub async fn definitions(files: &[(&str, &str)]) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for (module, file) in files {
         let output = go("gitops", &["mod", "download", "-json", module]).output().await;

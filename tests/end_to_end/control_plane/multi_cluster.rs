@@ -1,5 +1,7 @@
 //! The Multi-Cluster Services API with the schemas that its project publishes, and `ClusterProperty`.
 
+use std::path::PathBuf;
+
 use super::ControlPlane;
 
 impl ControlPlane {
@@ -16,6 +18,12 @@ impl ControlPlane {
                 && self.serves(SCHEMAS, "endpointSliceObjects").await
         };
         self.processes.wait_until("for the Multi-Cluster Services API", served).await;
+    }
+
+    /// The folder of the definitions that their project publishes.
+    pub fn multi_cluster_definitions(&self) -> PathBuf {
+        let [exports, ..] = self.binaries.multi_cluster_crds();
+        exports.parent().expect("a folder").to_owned()
     }
 
     async fn serves(&self, path: &str, word: &str) -> bool {
