@@ -1,5 +1,5 @@
-//! The blocks of the pages that call kubectl, its plugin or Helm, run by bash as they stand: before a real API server, and
-//! with the function's binary behind the sandbox's Lambda. Then every manifest of `deploy`, by kubectl. `reader` is the
+//! The blocks of the pages that call kubectl, its plugin, Helm or the function, run by bash as they stand: before a real
+//! API server, and with the function's binary behind the sandbox's Lambda. Then every manifest of `deploy`, by kubectl. `reader` is the
 //! shell of a reader; that other programs would take their arguments is tested in `tests/documentation/commands`.
 
 #[path = "../../documentation/pages.rs"]
@@ -49,7 +49,7 @@ async fn blocks_of_the_pages_and_manifests_do_what_they_say_on_a_real_cluster() 
 
     let mut mistakes = Vec::new();
     let blocks = blocks();
-    assert!(blocks.len() >= 15, "{}", blocks.len());
+    assert!(blocks.len() >= 18, "{}", blocks.len());
     for block in &blocks {
         if let Err(why) = reader.run(&block.text).await {
             mistakes.push(format!("{}\n{}\n{why}", block.at, block.text));
@@ -67,16 +67,17 @@ async fn blocks_of_the_pages_and_manifests_do_what_they_say_on_a_real_cluster() 
     world.assert_that_the_ecs_task_is_unchanged();
 }
 
-/// Those that call kubectl or Helm. Sessions are transcripts, made where they are compared.
+/// Those that call kubectl, Helm or the function. Sessions are transcripts, made where they are compared.
 fn blocks() -> Vec<Script> {
     let pages = pages::all_pages().into_iter().filter(|(page, _)| !page.starts_with("tests/"));
     let blocks = pages.flat_map(|(page, text)| scripts(&page, &text, &[]));
-    blocks.filter(|it| is_for_clusters(&it.text)).collect()
+    blocks.filter(|it| is_run_here(&it.text)).collect()
 }
 
-fn is_for_clusters(text: &str) -> bool {
+fn is_run_here(text: &str) -> bool {
     let is_session = text.contains(scripts::OF_THE_SANDBOX);
-    !is_session && (text.contains("kubectl ") || text.contains("helm "))
+    let programs = ["kubectl ", "helm ", "aws lambda invoke "];
+    !is_session && programs.iter().any(|program| text.contains(program))
 }
 
 fn manifests(folder: PathBuf) -> Vec<PathBuf> {

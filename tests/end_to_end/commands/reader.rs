@@ -1,5 +1,5 @@
-//! The shell of a reader: kubectl with the plugin, Helm, a kubeconfig of the real cluster as EKS writes it, and
-//! credentials for the function. Other programs do nothing here.
+//! The shell of a reader: kubectl with the plugin, Helm, a kubeconfig of the real cluster as EKS writes it, credentials
+//! for the function, and the AWS CLI, which here invokes the function and does nothing else. Nor do other programs.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -11,6 +11,7 @@ use tokio::process::Command;
 
 use super::ROOT;
 use crate::chart::tools::Tools;
+use crate::is_ci;
 use crate::real_cluster::RealCluster;
 use crate::sandbox::lambda::{Deployed, Handler};
 use crate::sandbox::{ACCOUNT, REGION};
@@ -20,7 +21,18 @@ const ROLE: &str = "arn:aws:iam::111122223333:role/reader";
 /// What the pages call the function.
 const FUNCTIONS: [&str; 2] = ["FUNCTION", "cloud-map-sync"];
 /// Programs of the same blocks that are not for the cluster.
-const OTHERS: [&str; 5] = ["aws", "cargo", "docker", "sam", "sed"];
+const OTHERS: [&str; 4] = ["cargo", "docker", "sam", "sed"];
+/// Where `.ci/run` has the AWS CLI. It is version 1, which lacks an option of version 2.
+const PYTHON: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/target/ci/venv/bin/python");
+const AWS: &str = "#!/bin/sh
+[ \"$1 $2\" = 'lambda invoke' ] || exit 0
+for word; do
+    shift
+    case $word in --cli-binary-format | raw-in-base64-out) ;; *) set -- \"$@\" \"$word\" ;; esac
+done
+said=$(\"$PYTHON\" -m awscli \"$@\") || exit
+case $said in *FunctionError*) echo \"$said\" >&2; exit 1 ;; esac
+";
 /// The plugin ends with 2 if there are changes to make.
 const KUBECTL: &str = "#!/bin/sh
 \"${0%/*}/../kubectl\" \"$@\" || [ $? = 2 -a \"$1\" = cloudmap ]
@@ -61,6 +73,9 @@ impl Reader {
         let plugin = env!("CARGO_BIN_EXE_kubectl-cloudmap");
         symlink(plugin, programs.join("kubectl-cloudmap")).expect("a new link");
         script(&programs.join("kubectl"), KUBECTL);
+        let has_aws = Path::new(PYTHON).exists();
+        assert!(has_aws || !is_ci(), "with CI=true nothing is skipped: there is no {PYTHON}");
+        script(&programs.join("aws"), if has_aws { AWS } else { "#!/bin/sh\n" });
         for other in OTHERS {
             script(&programs.join(other), "#!/bin/sh\n");
         }
@@ -83,6 +98,8 @@ impl Reader {
             ("KUBECONFIG", kubeconfig.display().to_string()),
             ("AWS_ENDPOINT_URL", world.sandbox.endpoint_url()),
             ("AWS_REGION", REGION.to_owned()),
+            ("AWS_DEFAULT_REGION", REGION.to_owned()),
+            ("PYTHON", PYTHON.to_owned()),
             ("AWS_ACCESS_KEY_ID", key.id),
             ("AWS_SECRET_ACCESS_KEY", key.secret),
             ("AWS_SESSION_TOKEN", key.session_token),
