@@ -34,17 +34,28 @@ GOOD = {
 }  # fmt: skip
 OF_CLUSTERS = {("GoodFullSync", "blue"): 1, ("GoodFullSync", "green"): 1}
 FAN_OUT = {("FullSyncEnded", "blue"): 1, ("FullSyncEnded", "green"): 1}
+# A cleanup every 15 minutes, where FanOut has no other run over all clusters.
+CLEANUP = {"GoodCleanup": 1, "Orphans": 0}
+CLEANUP_MINUTES = 15
 
 
 class Play:
-    """What each run writes: before the incident at 0, and from then on; `at` is the time since, `index` counts the runs since."""
+    """What each run writes: before the incident at 0, and from then on; `at` is the time since, `index` counts the runs since.
+    With `cleanup` the changes are those of the cleanups."""
 
-    def __init__(self, words, fires=(), fan_out=False, **changes):
-        self.words, self.fires, self.fan_out = words, set(fires), fan_out
+    def __init__(self, words, fires=(), fan_out=False, cleanup=False, **changes):
+        self.words, self.fires, self.fan_out, self.cleanup = words, set(fires), fan_out or cleanup, cleanup
         self.changes = {name.replace("__", "/"): value for name, value in changes.items()}
 
     def written(self, at, index):
         values = {**GOOD, **OF_CLUSTERS, **(FAN_OUT if self.fan_out else {})}
+        if self.cleanup:
+            return {key: value for key, value in values.items() if key != "Orphans"}
+        return self.changed(values, at, index)
+
+    def changed(self, values, at, index):
+        """The values with the changes since the incident."""
+        values = dict(values)
         if at < 0:
             return values
         for name, change in self.changes.items():
@@ -63,11 +74,16 @@ INCIDENTS = [
     Play("Most of a cluster's instances would go; it passes after ten minutes", ("GuardHeldAgain",), GuardHeldAgain=lambda at, index: int(index > 0 and at < 10 * MINUTE), HeldBack=lambda at, _: 20 * (at < 10 * MINUTE)),
     Play("A forwarder with a wrong `CLUSTER` sends one message", ("DroppedMessages",), DroppedMessages=lambda _, index: int(index == 0)),
     Play("A cluster is removed from `CLUSTERS`, and its instances are still there", ("Orphans",), Orphans=5, GoodFullSync__blue=None),
+    Play("The same with `FanOut`, and a cleanup every 15 minutes", ("Orphans",), cleanup=True, Orphans=5),
+    Play("No cleanup of one every 15 minutes is good, or ends", ("NoGoodCleanup",), cleanup=True, GoodCleanup=lambda _, index: None if index % 2 else 0, Orphans=None),
 ]  # fmt: skip
 # No alarm fires.
 QUIET = [
     Play("nothing happens"),
     Play("nothing happens, with FanOut", fan_out=True),
+    Play("nothing happens, with cleanups", cleanup=True),
+    Play("one cleanup fails and sees an orphan", cleanup=True, GoodCleanup=lambda _, index: int(index != 0), Orphans=lambda _, index: int(index == 0)),
+    Play("a cleanup in two dies", cleanup=True, GoodCleanup=lambda _, index: index % 2 or None),
     Play("one full sync fails", GoodFullSync=lambda _, index: int(index != 0), GoodFullSync__blue=lambda _, index: int(index != 0)),
     Play("one full sync fails and leaves an endpoint", OutOfStep=lambda _, index: int(index == 0), GoodFullSync=lambda _, index: int(index != 0)),
     Play("a run in two cannot read a cluster that does not page", GoodFullSync__green=lambda _, index: index % 2),
@@ -83,8 +99,14 @@ def series(play, minutes, phase, durations):
     def write(at, key, value):
         found.setdefault(key, {}).setdefault(at // MINUTE, []).append(value)
 
+    if play.cleanup:
+        since = 0
+        for number, at in enumerate(range(BEFORE + phase, AFTER, CLEANUP_MINUTES * MINUTE)):
+            for key, value in play.changed(CLEANUP, at, since).items():
+                write(at + durations[number % len(durations)], key, value)
+            since += at >= 0
     since = 0
-    for number, at in enumerate(range(BEFORE + phase, AFTER, minutes * MINUTE)):
+    for number, at in enumerate(range(BEFORE + phase % (minutes * MINUTE), AFTER, minutes * MINUTE)):
         queued = [key for key in FAN_OUT if play.fan_out and (key[1] != "blue" or "leaves" not in play.words or at < 0)]
         # Where the function does not run there is nobody who queues.
         for key in queued:
@@ -151,8 +173,10 @@ class Alarm:
         return None
 
 
-def alarms(minutes):
+def alarms(minutes, cleanup):
+    given = {"DeleteEmptyServices": "true", "CleanupMinutes": CLEANUP_MINUTES} if cleanup else {}
     found = stack(
+        **given,
         ScheduleMinutes=minutes, Schedule=f"rate({minutes} minute{'s' * (minutes > 1)})", FanOut="true",
         NoGoodSyncMinutes=max(5, 2 * minutes + 1), AlarmTopicArn=TOPICS["page"], NoticeTopicArn=TOPICS["notice"],
     )  # fmt: skip
@@ -162,7 +186,7 @@ def alarms(minutes):
 def played(play, minutes, of_template):
     """The alarms that fire, each with the least and the most minutes that it takes; the most is None if it may not fire."""
     times = {}
-    phases = range(0, minutes * MINUTE, 30 if minutes == 1 else 50)
+    phases = range(0, CLEANUP_MINUTES * MINUTE, 70) if play.cleanup else range(0, minutes * MINUTE, 30 if minutes == 1 else 50)
     variants = list(product(phases, DURATIONS))
     for phase, durations in variants:
         written = series(play, minutes, phase, durations)
@@ -190,12 +214,12 @@ def mistakes_of(play, minutes, found):
 
 def main():
     schedules = (1, 2, 5)
-    of_template = {minutes: alarms(minutes) for minutes in schedules}
-    paging = {alarm.name for alarm in of_template[1] if alarm.pages}
-    sections = {alarm.name: alarm.section for alarm in of_template[1]}
+    of_template = {key: alarms(*key) for key in product(schedules, (False, True))}
+    paging = {alarm.name for alarm in of_template[1, True] if alarm.pages}
+    sections = {alarm.name: alarm.section for alarm in of_template[1, True]}
     mistakes, rows = [], []
     for play in INCIDENTS + QUIET:
-        results = {minutes: played(play, minutes, of_template[minutes]) for minutes in schedules}
+        results = {minutes: played(play, minutes, of_template[minutes, play.cleanup]) for minutes in schedules}
         for minutes, found in results.items():
             mistakes += mistakes_of(play, minutes, found)
         if play in INCIDENTS:

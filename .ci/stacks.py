@@ -59,7 +59,7 @@ def check_alarms():
             assert not by_cluster or period * periods <= 3 * 3600, f"{name}: Metrics Insights takes three hours"
             assert period % 60 == 0 and period * periods <= (WEEK if period >= 3600 else DAY), (minutes, name)
             # A message comes when it comes.
-            if alarm.get("Namespace", "cloud-map-sync") != "cloud-map-sync" or name == "DroppedMessagesAlarm":
+            if alarm.get("Namespace", "cloud-map-sync") != "cloud-map-sync" or name in ("DroppedMessagesAlarm", "NoGoodCleanupAlarm"):
                 continue
             if alarm["TreatMissingData"] == "breaching":
                 # Its periods are minutes, since what is missing is what it is about.
@@ -77,6 +77,26 @@ def check_alarms():
         schedule = {"Schedule": f"rate({rate})", "NoGoodSyncMinutes": 200}
         assert is_refused(**schedule), f"every {rate} with alarms for every minute"
         stack(ScheduleMinutes=minutes, **schedule)
+
+
+def check_cleanup():
+    """A second schedule and its alarms where only a look at all clusters shows what goes, and nowhere else."""
+    deletes, purges = {"DeleteEmptyServices": "true"}, {"PurgeDeadClustersAfter": "7d"}
+    for given in ({}, {"FanOut": "true"}, deletes, {**deletes, **purges}):
+        found = stack(**given)
+        assert list(found.resources("AWS::Scheduler::Schedule")) == ["FullSync"], given
+        assert found.resources("AWS::CloudWatch::Alarm")["NoGoodCleanupAlarm"]["TreatMissingData"] == "notBreaching", given
+    for given, minutes in product((deletes, purges), TEMPLATE["Parameters"]["CleanupMinutes"]["AllowedValues"]):
+        found = stack(FanOut="true", CleanupMinutes=minutes, **given)
+        schedules = found.resources("AWS::Scheduler::Schedule")
+        full, cleanup = schedules["FullSync"]["Target"], schedules["Cleanup"]["Target"]
+        assert schedules["Cleanup"]["ScheduleExpression"] == f"rate({minutes} minutes)"
+        assert json.loads(cleanup.pop("Input")) == {"action": "cleanup"} and cleanup == full, (cleanup, full)
+        alarms = found.resources("AWS::CloudWatch::Alarm")
+        for name in ("NoGoodCleanupAlarm", "OrphansAlarm"):
+            period, periods = int(alarms[name]["Period"]), int(alarms[name]["EvaluationPeriods"])
+            assert period == 60 * int(minutes) and period * periods <= (WEEK if period >= 3600 else DAY), (name, minutes)
+    assert is_refused(CleanupMinutes=5)
 
 
 def check_many_clusters():
@@ -236,7 +256,7 @@ def check_simulation():
 def main():
     failed = 0
     checks = (
-        check_alarms, check_many_clusters, check_hosted_zones, check_concurrency, check_names, check_admin_alias, check_encryption,
+        check_alarms, check_cleanup, check_many_clusters, check_hosted_zones, check_concurrency, check_names, check_admin_alias, check_encryption,
         check_senders, check_links, check_simulation,
     )  # fmt: skip
     for check in checks:

@@ -2,6 +2,7 @@
 //! Kubernetes Events for the notices. Returns the cluster's report and its claims.
 
 mod conditions;
+mod connected;
 mod imports;
 mod member;
 mod multi_cluster;
@@ -41,6 +42,9 @@ pub enum Error {
     /// The cluster or its registry could not be read.
     #[error(transparent)]
     Observe(#[from] observe::Error),
+    /// The exports of the cluster could not be read, for a cleanup.
+    #[error("its exports could not be read: {0}")]
+    Exports(String),
 }
 
 impl Error {
@@ -80,20 +84,10 @@ impl Invocation<'_> {
         registry: &SharedRegistry,
         selection: &Selection,
     ) -> Result<(ClusterReport, Claimed), Error> {
-        let stop = self.deadline.stop();
-        let connected = timeout_at(stop, self.clients.connect(cluster)).await;
-        let connection = connected.map_err(|_| observe::Error::Deadline)??;
-        match self.run(cluster, &connection, registry, selection).await {
-            // The cluster may have been created again under its name: describe it again, once.
-            Err(Error::Observe(observe::Error::Kubernetes(error)))
-                if connection.reused && error.may_be_stale() =>
-            {
-                let connected = timeout_at(stop, self.clients.reconnect(cluster)).await;
-                let connection = connected.map_err(|_| observe::Error::Deadline)??;
-                self.run(cluster, &connection, registry, selection).await
-            }
-            result => result,
-        }
+        let run = async |connection: &Connection| {
+            Box::pin(self.run(cluster, connection, registry, selection)).await
+        };
+        self.connected(cluster, run).await
     }
 
     async fn run(

@@ -1,5 +1,7 @@
-//! The cleanup after a full sync of all clusters: orphans, the instances of clusters that are gone or no longer
-//! configured (`dead_clusters`), and our empty Cloud Map services (`empty_services`).
+//! The cleanup after all clusters were read, by a full sync or by the action `cleanup` (`claims`): orphans, the instances
+//! of clusters that are gone or no longer configured (`dead_clusters`), and our empty Cloud Map services
+//! (`empty_services`).
 
+mod claims;
 pub mod dead_clusters;
 mod empty_services;

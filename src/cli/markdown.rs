@@ -15,7 +15,7 @@ pub struct Page<'a>(pub &'a Report);
 
 impl Display for Page<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        for cluster in &self.0.clusters {
+        for cluster in self.0.shown() {
             writeln!(f, "### {}\n", Cell(&cluster.cluster))?;
             write_cluster(f, cluster)?;
         }

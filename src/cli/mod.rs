@@ -45,8 +45,9 @@ use crate::error::chain;
 use crate::report::Report;
 
 use answer::{Answer, Code, Shown};
-use arguments::{Arguments, Aws, FailOn, Format, Run, Targeted, Verb};
+use arguments::{Arguments, Aws, Cleanup, FailOn, Format, Run, Targeted, Verb};
 use command::Command;
+use place::Place;
 use runner::Runner;
 
 /// The error of a verb without an answer.
@@ -105,6 +106,11 @@ async fn run(arguments: Arguments) -> Result<Code, Error> {
         Verb::Adopt(adopt) => approval::adopt(adopt).await,
         Verb::Confirm(confirm) => approval::confirm(confirm).await,
         Verb::Purge(purge) => approval::purge(purge).await,
+        Verb::Cleanup(Cleanup { aws, output }) => {
+            let command = Command::new("cleanup", Place::default());
+            let answer: Answer<Report> = run_and_print(&aws, &command, output.format).await?;
+            Ok(answer.code())
+        }
         Verb::Report(report) => html::show(report).await,
         Verb::Doctor(clusters) => {
             let checkup: Checkup = query("doctor", clusters).await?;

@@ -16,6 +16,8 @@ pub enum Action {
     Purge,
     /// Sync a whole cluster, and carry out a loss that the guard holds.
     Confirm,
+    /// Make the changes that rest on the claims of all clusters, and no others.
+    Cleanup,
     /// Count the instances of each party in each Cloud Map service.
     Status,
     /// Show the fate of each endpoint of one Service, with the reason.
@@ -25,12 +27,13 @@ pub enum Action {
 }
 
 impl Action {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::Sync,
         Self::Plan,
         Self::Adopt,
         Self::Purge,
         Self::Confirm,
+        Self::Cleanup,
         Self::Status,
         Self::Explain,
         Self::Doctor,
@@ -45,13 +48,15 @@ impl Action {
             Self::Adopt => "adopt",
             Self::Purge => "purge",
             Self::Confirm => "confirm",
+            Self::Cleanup => "cleanup",
             Self::Status => "status",
             Self::Explain => "explain",
             Self::Doctor => "doctor",
         }
     }
 
-    /// The fields that a command may have. `confirm` has no namespace, since the guard holds whole clusters.
+    /// The fields that a command may have. `confirm` has no namespace, since the guard holds whole clusters, and `cleanup`
+    /// no scope: it deletes only what no cluster claims.
     pub(super) fn fields(self) -> &'static [&'static str] {
         match self {
             Self::Sync | Self::Plan | Self::Explain => {
@@ -60,10 +65,12 @@ impl Action {
             Self::Adopt => &["action", "cluster", "namespace", "service", "owner", "confirm"],
             Self::Purge => &["action", "cluster", "registry", "confirm"],
             Self::Confirm | Self::Status | Self::Doctor => &["action", "cluster"],
+            Self::Cleanup => &["action"],
         }
     }
 
     /// Whether it takes over or removes what others may rest on, so that an installation may reserve it to a few people.
+    /// `cleanup` does what the settings let the schedule do.
     #[must_use]
     pub fn is_administrative(self) -> bool {
         matches!(self, Self::Adopt | Self::Purge | Self::Confirm)

@@ -13,7 +13,8 @@ const ENVELOPE_LIMIT: usize = 5;
 
 /// Actions that only a direct invocation may request, since more senders may write to the queue than may invoke the
 /// function.
-const DIRECT_ONLY: [&str; 7] = ["plan", "adopt", "purge", "confirm", "status", "explain", "doctor"];
+const DIRECT_ONLY: [&str; 8] =
+    ["plan", "adopt", "purge", "confirm", "cleanup", "status", "explain", "doctor"];
 
 /// One SQS record, or one line of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]

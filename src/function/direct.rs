@@ -24,6 +24,10 @@ impl Function {
         }
         let answer = match command.action {
             Action::Purge => Box::pin(self.purge(command, deadline)).await,
+            Action::Cleanup => {
+                let report = Box::pin(self.clean_up(&self.invocation(true, deadline))).await;
+                Ok(Answer::to_direct(report))
+            }
             _ => Box::pin(self.run_selected(command, deadline)).await,
         };
         answer.unwrap_or_else(Answer::refused).with_release()
@@ -48,7 +52,7 @@ impl Function {
             Action::Status => return Ok(self.status(&plan, &selections).await),
             Action::Doctor => return Ok(self.doctor(&plan, &selections).await),
             Action::Explain => return self.explain(&plan, &selections, command).await,
-            Action::Plan | Action::Purge => plan,
+            Action::Plan | Action::Purge | Action::Cleanup => plan,
             Action::Sync => self.invocation(true, deadline),
             Action::Confirm => Invocation { confirmed: true, ..self.invocation(true, deadline) },
             Action::Adopt => Invocation {

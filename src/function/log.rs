@@ -183,6 +183,6 @@ pub fn orphans(report: &OrphanReport, mode: Mode) {
 
 /// Logs the counts of the whole run.
 pub fn run(report: &Report) {
-    let clusters = report.clusters.len();
-    info!(clusters, ok = report.ok, mode = %report.mode, "run {}", report.counts);
+    let (clusters, run) = (report.clusters.len(), if report.cleanup { "cleanup" } else { "run" });
+    info!(clusters, ok = report.ok, mode = %report.mode, "{run} {}", report.counts);
 }

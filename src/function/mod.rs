@@ -3,6 +3,7 @@
 //! of payload.
 
 mod answer;
+mod cleanup;
 mod clusters;
 mod clustersets;
 mod dead_clusters;

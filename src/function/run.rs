@@ -1,7 +1,7 @@
-//! A run over the selected Services of some clusters: reconciles each cluster independently of the others, then after a
-//! full sync handles orphans and empty services, and builds the report.
+//! A run over the selected Services of some clusters: reconciles each cluster independently of the others, after a full
+//! sync of all clusters cleans up, and builds the report.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 
 use futures_util::{StreamExt, stream};
@@ -14,13 +14,13 @@ use crate::model::Selection;
 use crate::publish::observe::{Memory, SharedRegistry};
 use crate::publish::plan::Claimed;
 use crate::reconcile::Invocation;
-use crate::report::{ClusterReport, EmptyServices, Report, Unfinished};
+use crate::report::{ClusterReport, Report, Unfinished};
 
 /// The report of each cluster by its index in the settings, with its claims if it could be read.
 pub(super) type Runs = BTreeMap<usize, (ClusterReport, Option<Claimed>)>;
 
 /// The number of clusters that are synced at once.
-const CONCURRENT_CLUSTERS: usize = 8;
+pub(super) const CONCURRENT_CLUSTERS: usize = 8;
 
 impl Function {
     /// Reconciles every selected cluster. A failure of one does not stop the others.
@@ -47,19 +47,15 @@ impl Function {
         }
         let whole = selections.is_everything(&self.configured());
         let (mut orphans, mut empty_services) = (Vec::new(), Vec::new());
-        if whole && invocation.adoption.is_none() {
-            orphans = Box::pin(self.orphans(invocation, &registries, &runs)).await;
-        }
-        if whole && invocation.may_delete_services() {
-            empty_services = self.delete_empty_services(invocation, &registries, &runs).await;
+        if whole {
+            (orphans, empty_services) =
+                self.clean_up_after_all(invocation, &registries, &runs).await;
         }
         let open =
             runs.iter().map(|(index, (report, _))| (*index, Unfinished::of(report))).collect();
         let clusters = runs.into_values().map(|(report, _)| report).collect();
-        let mut report = Report::new(invocation.mode, clusters).with_orphans(orphans);
-        for empty in empty_services {
-            report = report.with_empty_services(empty);
-        }
+        let report = Report::new(invocation.mode, clusters).with_orphans(orphans);
+        let mut report = empty_services.into_iter().fold(report, Report::with_empty_services);
         report.whole = whole;
         report.oldest = self.out_of_step.oldest(invocation.now);
         log::run(&report);
@@ -95,31 +91,6 @@ impl Function {
         }
         log::cluster(&report, invocation.mode);
         (report, claimed)
-    }
-
-    /// Deletes empty services, one registry after the other.
-    async fn delete_empty_services(
-        &self,
-        invocation: &Invocation<'_>,
-        registries: &BTreeMap<RegistryKey, SharedRegistry>,
-        runs: &Runs,
-    ) -> Vec<EmptyServices> {
-        let mut claimed = Claimed::default();
-        let mut unknown = Vec::new();
-        for (report, of_cluster) in runs.values() {
-            match of_cluster {
-                Some(of_cluster) => claimed = claimed.and(of_cluster.clone()),
-                None => unknown.push(format!("cluster {} could not be read", report.cluster)),
-            }
-        }
-        let (mut seen, mut reports) = (BTreeSet::new(), Vec::new());
-        for registry in registries.values() {
-            let empty = invocation.delete_empty_services(registry, &claimed, &unknown, &mut seen);
-            let empty = empty.await;
-            log::empty_services(&empty, invocation.mode);
-            reports.push(empty);
-        }
-        reports
     }
 
     /// The memory of this process about a registry.

@@ -7,8 +7,10 @@
 //! A cluster's run is [`publish()`]; [`carry_out`] is its part from the plan on, which purges and orphans also use.
 //! [`observe`] makes all reads, [`plan`] has all rules, [`passes`] is the loop over both as a pure machine of
 //! independent turns, and [`apply`] makes one change by one call. Many turns are taken side by side (`turn`), in an
-//! `order` that no two runs have in common. [`report`] and [`events`] are the output for a person.
+//! `order` that no two runs have in common. `all_clusters` is the part of a cleanup. [`report`] and [`events`] are the
+//! output for a person.
 
+mod all_clusters;
 pub mod apply;
 pub mod events;
 pub mod exports;
@@ -37,6 +39,7 @@ use order::Order;
 use passes::{Results, Turn};
 use plan::{Adoption, Basis, Change, Claimed, HeldBack, Judged, Leaving, Plan, Stage};
 
+pub use all_clusters::{claims, share_ttls};
 pub use task::Task;
 
 /// The number of turns taken side by side. Most of them wait for an operation to end; the client limits the calls.

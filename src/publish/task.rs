@@ -14,6 +14,8 @@ use crate::publish::plan::{
 pub enum Task<'a> {
     /// Cloud Map is made to match the cluster.
     Sync(&'a World<'a>),
+    /// Names that several clusters share get the TTL that all of them ask for.
+    SharedTtls(&'a World<'a>),
     /// Instances of others become ours.
     Adopt(&'a World<'a>, &'a Adoption),
     /// Instances of AWS's controller become those of our exports.
@@ -30,9 +32,10 @@ impl Task<'_> {
     /// The Cloud Map that the task changes.
     pub fn registry(&self) -> &SharedRegistry {
         match self {
-            Self::Sync(world) | Self::Adopt(world, _) | Self::AdoptExports(world, _) => {
-                world.registry
-            }
+            Self::Sync(world)
+            | Self::SharedTtls(world)
+            | Self::Adopt(world, _)
+            | Self::AdoptExports(world, _) => world.registry,
             Self::Purge(registry, _) | Self::Orphans(registry, _) | Self::Records(registry, _) => {
                 registry
             }
@@ -42,6 +45,7 @@ impl Task<'_> {
     pub fn intent(&self) -> Intent<'_> {
         match self {
             Self::Sync(_) => Intent::Sync,
+            Self::SharedTtls(_) => Intent::SharedTtls,
             Self::Adopt(_, adoption) => Intent::Adopt(adoption),
             Self::AdoptExports(_, adoption) => Intent::AdoptExports(adoption),
             Self::Purge(_, because) => Intent::Purge(because),
@@ -65,9 +69,10 @@ impl Task<'_> {
         scope: &RereadScope,
     ) -> Result<Observed, observe::Error> {
         match self {
-            Self::Sync(world) | Self::Adopt(world, _) | Self::AdoptExports(world, _) => {
-                world.observe_again(observation, scope).await
-            }
+            Self::Sync(world)
+            | Self::SharedTtls(world)
+            | Self::Adopt(world, _)
+            | Self::AdoptExports(world, _) => world.observe_again(observation, scope).await,
             Self::Purge(registry, _) | Self::Orphans(registry, _) | Self::Records(registry, _) => {
                 registry.read_again(&mut observation.registry, &scope.keys).await?;
                 Ok(Observed::reread(observation, scope))
@@ -85,9 +90,10 @@ impl Task<'_> {
         services: &BTreeSet<ServiceRef>,
     ) -> Result<Observation, observe::Error> {
         match self {
-            Self::Sync(world) | Self::Adopt(world, _) | Self::AdoptExports(world, _) => {
-                world.observe_endpoints(observation, services).await
-            }
+            Self::Sync(world)
+            | Self::SharedTtls(world)
+            | Self::Adopt(world, _)
+            | Self::AdoptExports(world, _) => world.observe_endpoints(observation, services).await,
             Self::Purge(..) | Self::Orphans(..) | Self::Records(..) => Ok(observation),
         }
     }

@@ -45,6 +45,9 @@ pub struct Report {
     pub mode: Mode,
     /// Whether the run covered every Service of every configured cluster.
     pub whole: bool,
+    /// Whether the run made only the changes that rest on the claims of all clusters (`cleanup`).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cleanup: bool,
     /// Whether everything requested was read, and every change was made.
     pub ok: bool,
     /// The sum over all clusters.
@@ -152,6 +155,7 @@ impl Report {
         Self {
             mode,
             whole: false,
+            cleanup: false,
             ok,
             counts,
             clusters,

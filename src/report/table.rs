@@ -11,7 +11,7 @@ use crate::model::Verb;
 
 impl Display for Report {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        for cluster in &self.clusters {
+        for cluster in self.shown() {
             writeln!(f, "cluster {}", cluster.heading())?;
             cluster.fmt(f)?;
         }
@@ -28,10 +28,17 @@ impl Display for Report {
 }
 
 impl Report {
+    /// The clusters with lines: of a cleanup only those with changes, or that could not be read.
+    pub fn shown(&self) -> impl Iterator<Item = &ClusterReport> {
+        let has_lines = |it: &ClusterReport| it.error.is_some() || !it.services.is_empty();
+        self.clusters.iter().filter(move |it| !self.cleanup || has_lines(it))
+    }
+
     /// The report in one line.
     pub fn summary(&self) -> String {
         let incomplete = if self.ok { "" } else { ", incomplete" };
         match self.mode {
+            Mode::Sync if self.cleanup => format!("cleaned up{incomplete}: {}", self.counts),
             Mode::Sync => format!("synced{incomplete}: {}", self.counts),
             Mode::Plan => format!("plan{incomplete}: {}", self.counts.planned()),
             Mode::DryRun => format!("dry run{incomplete}: {}", self.counts.planned()),

@@ -37,8 +37,8 @@ pub const DOCUMENTED: &[Documented] = &[
     },
     Documented {
         variable: "DELETE_EMPTY_SERVICES",
-        meaning: "`true`: a full sync of all clusters deletes Cloud Map services that carry our tag, \
-                  hold no instance, and are claimed by no Service; only with `POLICY` `sync`",
+        meaning: "`true`: a full sync of all clusters, or [a cleanup](docs/operations/cleanup.md), deletes Cloud Map services \
+                  that carry our tag, hold no instance, and are claimed by no Service; only with `POLICY` `sync`",
         default: "`false`, since an ECS service with zero tasks may refer to one",
         example: "true",
     },
@@ -124,7 +124,7 @@ pub const DOCUMENTED: &[Documented] = &[
         variable: "FAN_OUT",
         meaning: "the URL of the function's own queue: with several clusters the schedule puts one message for \
                   each there, so that Lambda syncs them side by side, and a run that is out of time \
-                  requeues the rest",
+                  requeues the rest. [Some changes need a cleanup](docs/operations/cleanup.md) then",
         default: "off",
         example: "https://sqs.eu-central-1.amazonaws.com/111122223333/cloud-map-sync",
     },

@@ -15,6 +15,7 @@ mod admin_alias;
 mod adoption;
 mod calls;
 mod changes_that_fail;
+mod cleanup;
 mod clusters;
 mod commands;
 mod convergence;

@@ -22,6 +22,7 @@ fn expected(name: &str) -> Vec<String> {
         | "direct-adopt"
         | "direct-adopt-confirmed"
         | "direct-adopt-owner"
+        | "direct-cleanup"
         | "direct-doctor"
         | "direct-explain"
         | "direct-purge"

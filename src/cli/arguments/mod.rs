@@ -39,6 +39,8 @@ pub enum Verb {
     Confirm(Approved),
     /// Deregister all instances of one cluster
     Purge(Purge),
+    /// Delete empty services and purge dead clusters, as the settings allow it, after a look at all clusters
+    Cleanup(Cleanup),
     /// Show the owners of the instances in each Cloud Map service: this cluster, other clusters, ECS, others
     Status(Status),
     /// Write a page about the move from ECS to EKS: instances by platform, conflicts, changes
@@ -78,6 +80,17 @@ pub struct Status {
     /// The clusters.
     #[command(flatten)]
     pub clusters: Clusters,
+    /// The function and the credentials.
+    #[command(flatten)]
+    pub aws: Aws,
+    /// The output format.
+    #[command(flatten)]
+    pub output: Output,
+}
+
+/// The arguments of `cleanup`, which has no scope.
+#[derive(Debug, Args)]
+pub struct Cleanup {
     /// The function and the credentials.
     #[command(flatten)]
     pub aws: Aws,

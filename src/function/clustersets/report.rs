@@ -20,6 +20,7 @@ impl Clustersets<'_> {
     pub(super) async fn report(&self, exports: &Exports, imports: Imports, runs: &mut Runs) {
         let mut reports = self.joined();
         self.report_exports(exports, &mut reports, runs);
+        self.forget_claims(exports, runs);
         let noted = self.report_imports(&exports.published, (imports, &mut reports)).await;
         for (index, noted) in noted {
             add_lines(runs, index, noted);
@@ -57,6 +58,16 @@ impl Clustersets<'_> {
         }
         for (index, NotPublished { obstacle, .. }) in &exports.refused {
             reports.entry(*index).or_default().obstacles.push(obstacle.clone());
+        }
+    }
+
+    /// A cluster with exports that could not be read has claims that are unknown, so that no empty service is deleted.
+    fn forget_claims(&self, exports: &Exports, runs: &mut Runs) {
+        let joined =
+            self.members.iter().filter_map(|(index, it)| Some((index, it.as_ref().err()?)));
+        let refused = exports.refused.iter().map(|(index, it)| (index, &it.obstacle));
+        for (index, _) in joined.chain(refused).filter(|(_, obstacle)| obstacle.failed) {
+            runs.entry(*index).and_modify(|(_, claimed)| *claimed = None);
         }
     }
 

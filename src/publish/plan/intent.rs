@@ -11,6 +11,8 @@ use super::{
 pub enum Intent<'a> {
     /// Cloud Map is made to match the cluster.
     Sync,
+    /// Names that several clusters share get the TTL that all of them ask for, and nothing else is changed.
+    SharedTtls,
     /// Instances of other owners become ours.
     Adopt(&'a Adoption),
     /// Instances of AWS's controller become those of our exports.
@@ -28,6 +30,7 @@ impl Intent<'_> {
     pub fn plan(self, basis: Basis<'_>) -> Plan {
         match self {
             Self::Sync => plan(basis),
+            Self::SharedTtls => plan(basis).updates_alone(),
             Self::Adopt(adoption) => adopt(basis, adoption),
             Self::AdoptExports(adoption) => adopt_exports(basis, adoption),
             Self::Purge(because) => purge(basis.observation, because),

@@ -8,7 +8,7 @@ use crate::model::Verb;
 use crate::report::{ChangeResult, ClusterReport, Report};
 
 /// The metrics of an invocation.
-pub const OF_INVOCATION: [Metric<Report>; 15] = [
+pub const OF_INVOCATION: [Metric<Report>; 16] = [
     Metric::counted(
         "GoodFullSync",
         "1 if every full sync of the run was complete, 0 if one was not; this, `OutOfStep` and `GuardHeldAgain` leave \
@@ -16,6 +16,14 @@ pub const OF_INVOCATION: [Metric<Report>; 15] = [
         is_good,
     )
     .reported_if(is_about_a_cluster_that_pages),
+    Metric::counted(
+        "GoodCleanup",
+        "1 if [a cleanup](docs/operations/cleanup.md) read all clusters but those with `page: false` and made every change, \
+         0 if not; a cleanup writes this, `ClustersUnreadable`, `Changes`, `PlannedChanges`, `Orphans`, `Calls` and \
+         `Throttles`",
+        is_good,
+    )
+    .reported_if(|report| report.cleanup),
     Metric::counted("ClustersUnreadable", "clusters that could not be read", |report| {
         report.counts.unreadable
     }),
@@ -29,28 +37,35 @@ pub const OF_INVOCATION: [Metric<Report>; 15] = [
     ),
     Metric::counted("OutOfStep", "`Missing` and `Leftover` of all clusters", |report| {
         sum_of_paging(report, |it| it.missing() + it.left_undone(Verb::Deregister))
-    }),
+    })
+    .reported_if(is_sync),
     Metric::seconds(
         "OldestMissing",
         "age in seconds of the oldest endpoint of `Missing`, since the first run of this process of the function \
          that counted it",
-        |report| report.oldest.missing,
-    ),
-    Metric::seconds("OldestLeftover", "the same for `Leftover`", |report| report.oldest.leftover),
+        |report: &Report| report.oldest.missing,
+    )
+    .reported_if(is_sync),
+    Metric::seconds("OldestLeftover", "the same for `Leftover`", |report: &Report| report.oldest.leftover)
+    .reported_if(is_sync),
     Metric::counted("HeldBack", "`HeldBack` of all clusters", |report| {
         sum(report, ClusterReport::kept_out)
-    }),
+    })
+    .reported_if(is_sync),
     Metric::counted("Conflicts", "`Conflicts` of all clusters", |report| {
         sum(report, |cluster| cluster.held_back_as("DomainConflict"))
-    }),
+    })
+    .reported_if(is_sync),
     Metric::counted(
         "GuardHeldAgain",
         "clusters whose full sync holds a loss that an earlier full sync already found",
         |report| sum_of_paging(report, |cluster| usize::from(cluster.is_guarded_again())),
-    ),
-    Metric::counted("DroppedMessages", "messages without a valid scope", |report| {
+    )
+    .reported_if(is_sync),
+    Metric::counted("DroppedMessages", "messages without a valid scope", |report: &Report| {
         report.dropped.len()
-    }),
+    })
+    .reported_if(is_sync),
     Metric::counted(
         "Orphans",
         "instances of [clusters that are gone or no longer configured](docs/operations/dead-clusters.md)",
@@ -78,8 +93,12 @@ fn paging(report: &Report) -> impl Iterator<Item = &ClusterReport> {
     report.clusters.iter().filter(|cluster| !cluster.quiet && (cluster.whole || report.whole))
 }
 
+fn is_sync(report: &Report) -> bool {
+    !report.cleanup
+}
+
 fn is_about_a_cluster_that_pages(report: &Report) -> bool {
-    paging(report).next().is_some()
+    is_sync(report) && paging(report).next().is_some()
 }
 
 fn is_about_a_member(report: &Report) -> bool {

@@ -74,7 +74,8 @@ pub fn write(
     if report.mode == Mode::Plan {
         return Ok(());
     }
-    for cluster in &report.clusters {
+    // A cleanup is no run of a cluster.
+    for cluster in report.clusters.iter().filter(|_| !report.cleanup) {
         let dimensions = [(FUNCTION, function), (CLUSTER, cluster.cluster.as_str())];
         write_document(time, &dimensions, &OF_CLUSTER, cluster, output)?;
     }
@@ -160,9 +161,13 @@ mod tests {
             ClusterReport { cluster, counts, error, whole: whole_cluster, ..Default::default() };
         let mut report = Report::new(mode, vec![cluster]);
         report.whole = whole;
+        written(&report)
+    }
+
+    fn written(report: &Report) -> Vec<Value> {
         let mut output = Vec::new();
         let time = SystemTime::UNIX_EPOCH + Duration::from_secs(1_795_252_502);
-        write(&report, "sync", time, &mut output).expect("memory");
+        write(report, "sync", time, &mut output).expect("memory");
         let text = String::from_utf8(output).expect("text");
         text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
     }
@@ -190,7 +195,36 @@ mod tests {
         let metrics = directive["Metrics"].as_array().expect("a list");
         let oldest = metrics.iter().find(|metric| metric["Name"] == "OldestMissing");
         assert_eq!(oldest.expect("the age")["Unit"], "Seconds");
-        assert_eq!(metrics.len(), OF_INVOCATION.len() - 1);
+        assert_eq!(metrics.len(), OF_INVOCATION.len() - 2);
+    }
+
+    #[test]
+    fn a_cleanup_is_no_full_sync_of_a_cluster() {
+        for (error, page, expected) in
+            [(None, true, 1), (Some("no answer"), true, 0), (Some("no answer"), false, 1)]
+        {
+            let error = error.map(str::to_owned);
+            let cluster = ClusterReport { error, quiet: !page, ..ClusterReport::default() };
+            let other = ClusterReport::default();
+            let report = Report::new(Mode::Sync, vec![cluster, other]);
+            let report = Report { whole: true, cleanup: true, ..report };
+            let [line] = written(&report).try_into().expect("one line");
+            let names = line["_aws"]["CloudWatchMetrics"][0]["Metrics"].as_array().expect("a list");
+            let names: Vec<&str> = names.iter().filter_map(|it| it["Name"].as_str()).collect();
+            assert_eq!(
+                names,
+                [
+                    "GoodCleanup",
+                    "ClustersUnreadable",
+                    "Changes",
+                    "PlannedChanges",
+                    "Orphans",
+                    "Calls",
+                    "Throttles"
+                ]
+            );
+            assert_eq!(line["GoodCleanup"], expected, "{line}");
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@ mod bad_exports;
 mod bad_ports;
 mod bad_registry;
 mod calls;
+mod cleanup;
 mod cloud_map_away;
 mod conflicts;
 mod denials;

@@ -67,6 +67,18 @@ fn other_clusters(service: &CloudMapService, owner: &Owner) -> BTreeSet<ClusterA
 }
 
 impl Plan {
+    /// The updates of services, without all else. A TTL that several clusters share is raised only by a run that knows
+    /// what each of them asks for.
+    #[must_use]
+    pub fn updates_alone(self) -> Self {
+        let mut changes = self.changes;
+        for of_service in changes.values_mut() {
+            of_service.retain(|change| change.stage() == Stage::Update);
+        }
+        changes.retain(|_, of_service| !of_service.is_empty());
+        Self { changes, ..Self::default() }
+    }
+
     /// Leaves the TTL to the others if a cluster has no instance under a name and gets none by this plan. Other
     /// clusters do not know of it, and would set theirs again at every run.
     pub fn leave_ttls_to_others(&mut self, observation: &Observation) {

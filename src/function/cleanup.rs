@@ -1,0 +1,106 @@
+//! The part of a run that needs the claims of all clusters: orphans and empty services. A full sync of all clusters ends
+//! with it. With `FAN_OUT` each run sees one cluster, and the action `cleanup` reads all of them for this part alone.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures_util::{StreamExt, stream};
+
+use super::run::{CONCURRENT_CLUSTERS, Runs};
+use super::{Function, log};
+use crate::clients::RegistryKey;
+use crate::publish::observe::SharedRegistry;
+use crate::publish::plan::Claimed;
+use crate::reconcile::Invocation;
+use crate::report::{ClusterReport, EmptyServices, OrphanReport, Report};
+
+type Registries = BTreeMap<RegistryKey, SharedRegistry>;
+
+impl Function {
+    /// Reads all clusters and Cloud Maps, and makes only the changes that rest on all of them. A cluster that could not be
+    /// read is an error in the report.
+    pub(super) async fn clean_up(&self, invocation: &Invocation<'_>) -> Report {
+        let configured = self.configured();
+        let keys = configured.clusters().map(|cluster| self.clients.registry_of(cluster));
+        let registries = &self.registries(keys).await;
+        let runs = configured.indexes().map(|index| async move {
+            (index, self.clean_up_cluster(invocation, registries, index).await)
+        });
+        let runs: Runs = stream::iter(runs).buffer_unordered(CONCURRENT_CLUSTERS).collect().await;
+        let (orphans, empty_services) =
+            self.clean_up_after_all(invocation, registries, &runs).await;
+        let clusters = runs.into_values().map(|(report, _)| report).collect();
+        let report = Report::new(invocation.mode, clusters).with_orphans(orphans);
+        let report = empty_services.into_iter().fold(report, Report::with_empty_services);
+        let report = Report { whole: true, cleanup: true, ..report };
+        log::run(&report);
+        report
+    }
+
+    /// Purges dead clusters and deletes empty services, as far as the settings allow it. `runs` are those of all clusters.
+    pub(super) async fn clean_up_after_all(
+        &self,
+        invocation: &Invocation<'_>,
+        registries: &Registries,
+        runs: &Runs,
+    ) -> (Vec<OrphanReport>, Vec<EmptyServices>) {
+        if invocation.adoption.is_some() {
+            return Default::default();
+        }
+        let orphans = Box::pin(self.orphans(invocation, registries, runs)).await;
+        let mut empty_services = Vec::new();
+        if invocation.may_delete_services() {
+            empty_services = self.delete_empty_services(invocation, registries, runs).await;
+        }
+        (orphans, empty_services)
+    }
+
+    async fn clean_up_cluster(
+        &self,
+        invocation: &Invocation<'_>,
+        registries: &Registries,
+        index: usize,
+    ) -> (ClusterReport, Option<Claimed>) {
+        let cluster = &self.settings.clusters[index];
+        let contradiction = self.configured().contradiction(index);
+        let (mut report, claimed) = if let Some(contradiction) = &contradiction {
+            (ClusterReport::unreadable(cluster.label(), contradiction), None)
+        } else {
+            let registry = &registries[&self.clients.registry_of(cluster)];
+            match Box::pin(invocation.clean_up_cluster(cluster, registry)).await {
+                Ok((report, claimed)) => (report, Some(claimed)),
+                Err(error) => (ClusterReport::unreadable(cluster.label(), &error), None),
+            }
+        };
+        report.quiet = !self.settings.pages(cluster);
+        log::lines(&report, invocation.mode);
+        (report, claimed)
+    }
+
+    /// Deletes empty services, one registry after the other.
+    async fn delete_empty_services(
+        &self,
+        invocation: &Invocation<'_>,
+        registries: &Registries,
+        runs: &Runs,
+    ) -> Vec<EmptyServices> {
+        let mut claimed = Claimed::default();
+        let mut unknown = Vec::new();
+        for (report, of_cluster) in runs.values() {
+            match of_cluster {
+                Some(of_cluster) => claimed = claimed.and(of_cluster.clone()),
+                None => {
+                    unknown
+                        .push(format!("cluster {} could not be read completely", report.cluster));
+                }
+            }
+        }
+        let (mut seen, mut reports) = (BTreeSet::new(), Vec::new());
+        for registry in registries.values() {
+            let empty = invocation.delete_empty_services(registry, &claimed, &unknown, &mut seen);
+            let empty = empty.await;
+            log::empty_services(&empty, invocation.mode);
+            reports.push(empty);
+        }
+        reports
+    }
+}

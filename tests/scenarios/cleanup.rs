@@ -1,0 +1,251 @@
+//! The action `cleanup`: with `FAN_OUT` each run sees one cluster, and what needs the claims of all of them is done here.
+//! No instance of a cluster that exists is touched.
+
+use std::time::Duration;
+
+use cloud_map_sync::function::Function;
+use cloud_map_sync::report::Report;
+use cloud_map_sync::time::Deadline;
+use serde_json::json;
+
+use crate::fleet::{Fleet, annotated, give_pods};
+use crate::queue::{batch, message};
+use crate::run::{problem, report, writes};
+use crate::sandbox::ROLE_ARN;
+use crate::sandbox::clock::StandInClock;
+use crate::sandbox::cloud_map::{Fault, FaultKind};
+use crate::sandbox::function::{event, invoke};
+use crate::sandbox::kubernetes::{self, KubernetesServer};
+use crate::sandbox::sqs::queue::Queue;
+
+const DELETING: (&str, &str) = ("DELETE_EMPTY_SERVICES", "true");
+const WEEK: (&str, &str) = ("PURGE_DEAD_CLUSTERS_AFTER", "7d");
+const DAY: Duration = Duration::from_hours(24);
+
+/// `blue` with `web` and `gone`, `green` with `api`, each with a pod, in step by `FAN_OUT`; then `gone` is deleted.
+struct World {
+    fleet: Fleet,
+    green: KubernetesServer,
+    queue: Queue,
+    clock: StandInClock,
+}
+
+impl World {
+    async fn start() -> Self {
+        let fleet = Fleet::start().await;
+        let green = fleet.green().await;
+        fleet.web("web", "prod", &["10.0.1.1"]);
+        fleet.web("gone", "prod", &["10.0.3.1"]);
+        green.service(annotated("api", "prod", "api"));
+        give_pods(&green, "api", &["10.0.2.1"]);
+        let queue = fleet.sandbox.queue("own");
+        queue.allow(ROLE_ARN);
+        let world = Self { fleet, green, queue, clock: StandInClock::new() };
+        world.round(&world.function(&[]).await).await;
+        world.fleet.cluster.delete_service("shop", "gone");
+        world
+    }
+
+    async fn function(&self, settings: &[(&str, &str)]) -> Function {
+        let settings = [&[("FAN_OUT", self.queue.url())], settings].concat();
+        self.fleet.function_with(&settings).await.with_clock(self.clock.clock())
+    }
+
+    /// The schedule with all that it queues.
+    async fn round(&self, function: &Function) {
+        invoke(function, &event("schedule-eventbridge-scheduler")).await;
+        for queued in self.queue.take_all() {
+            let body = serde_json::from_str(&queued.body).expect("JSON");
+            invoke(function, &batch(&[message("0", &body)])).await;
+        }
+        self.fleet.cloud_map.forget_calls();
+    }
+
+    fn exists(&self, service: &str) -> bool {
+        self.fleet.cloud_map.find_service("prod", service).is_some()
+    }
+
+    fn addresses(&self) -> Vec<String> {
+        ["web", "api"].into_iter().flat_map(|name| self.fleet.addresses("prod", name)).collect()
+    }
+}
+
+async fn clean_up(function: &Function) -> Report {
+    report(function, &event("direct-cleanup")).await
+}
+
+fn kept(report: &Report) -> String {
+    report.empty_services.kept.join("\n")
+}
+
+#[tokio::test]
+async fn empty_service_is_deleted_by_the_cleanup_alone_and_once() {
+    let world = World::start().await;
+    let function = world.function(&[DELETING]).await;
+    for _ in 0..2 {
+        world.round(&function).await;
+    }
+    assert!(world.exists("gone") && world.fleet.addresses("prod", "gone").is_empty());
+
+    let report = clean_up(&function).await;
+    assert!(report.ok && report.cleanup && report.whole, "{report}");
+    assert_eq!(writes(&world.fleet).len(), 1, "{report}");
+    assert_eq!(
+        report.to_string(),
+        "our Cloud Map services without instances and without a claim\n  - delete     prod/gone\ncleaned up: 1 deleted\n"
+    );
+    assert!(!world.exists("gone") && world.exists("web") && world.exists("api"));
+
+    world.fleet.cloud_map.forget_calls();
+    let again = clean_up(&function).await;
+    assert_eq!(again.to_string(), "cleaned up: nothing to do\n");
+    assert_eq!(world.fleet.cloud_map.writes(), 0);
+}
+
+#[tokio::test]
+async fn claim_of_any_cluster_keeps_its_service_without_an_endpoint() {
+    let world = World::start().await;
+    world.green.service(annotated("gone", "prod", "gone"));
+    world.fleet.pods("web", &[]);
+    let function = world.function(&[DELETING]).await;
+    world.round(&function).await;
+    let report = clean_up(&function).await;
+    assert!(report.ok && report.counts.deleted == 0, "{report}");
+    assert!(world.exists("gone") && world.exists("web"));
+    assert_eq!(world.fleet.cloud_map.writes(), 0);
+}
+
+#[tokio::test]
+async fn instances_and_claims_of_living_clusters_are_left_to_their_own_runs() {
+    let world = World::start().await;
+    world.fleet.pods("web", &["10.0.1.1", "10.0.1.2"]);
+    world.fleet.web("new", "prod", &["10.0.5.1"]);
+    give_pods(&world.green, "api", &[]);
+    let events = world.fleet.cluster.events("shop").len();
+    let report = clean_up(&world.function(&[DELETING, WEEK]).await).await;
+    assert!(report.ok && report.counts.changes() == 0, "{report}");
+    assert_eq!(world.fleet.cloud_map.writes(), 0, "gone is not empty yet: {report}");
+    assert_eq!(world.addresses(), ["10.0.1.1", "10.0.2.1"]);
+    assert_eq!(world.fleet.cluster.events("shop").len(), events);
+}
+
+#[tokio::test]
+async fn while_a_cluster_cannot_be_read_nothing_is_deleted() {
+    let world = World::start().await;
+    let function = world.function(&[DELETING]).await;
+    world.round(&function).await;
+    let broken = kubernetes::FaultKind::Status(500);
+    world.green.fail(kubernetes::Fault::always("/api/v1/services", broken));
+    let report = clean_up(&function).await;
+    assert!(!report.ok && report.counts.unreadable == 1, "{report}");
+    assert!(kept(&report).contains("green could not be read"), "{report}");
+    assert!(report.to_string().contains("! not read"), "{report}");
+    assert_eq!(world.fleet.cloud_map.writes(), 0);
+    assert!(world.exists("gone"));
+}
+
+#[tokio::test]
+async fn while_cloud_map_cannot_be_listed_nothing_is_deleted() {
+    let world = World::start().await;
+    let settings = [DELETING, WEEK];
+    world.round(&world.function(&settings).await).await;
+    let denied = Fault::on("ListServices", FaultKind::AccessDenied);
+    world.fleet.cloud_map.inject(denied.always());
+    let report = clean_up(&world.function(&settings).await).await;
+    assert!(!report.ok && report.counts.unreadable == 2, "{report}");
+    assert_eq!(world.fleet.cloud_map.writes(), 0);
+}
+
+#[tokio::test]
+async fn dead_cluster_is_noted_and_purged_after_its_time() {
+    let world = World::start().await;
+    let arn = world.fleet.sandbox.cluster_arn("green");
+    world.fleet.sandbox.aws().eks.delete(&arn);
+    let settings = [WEEK, ("CLUSTERS", "blue")];
+    let report = clean_up(&world.function(&settings).await).await;
+    assert_eq!((report.orphans.len(), report.counts.orphaned), (1, 1), "{report}");
+    assert_eq!(writes(&world.fleet), ["RegisterInstance api"], "the time is noted");
+
+    world.clock.advance(6 * DAY);
+    world.fleet.cloud_map.forget_calls();
+    clean_up(&world.function(&settings).await).await;
+    assert_eq!(world.fleet.cloud_map.writes(), 0);
+
+    world.clock.advance(DAY);
+    let report = clean_up(&world.function(&settings).await).await;
+    assert!(report.ok && report.counts.deregistered == 1, "{report}");
+    assert_eq!(world.addresses(), ["10.0.1.1"]);
+    world.fleet.cloud_map.forget_calls();
+    let again = clean_up(&world.function(&settings).await).await;
+    assert_eq!((again.orphans.len(), world.fleet.cloud_map.writes()), (0, 0), "{again}");
+}
+
+#[tokio::test]
+async fn shared_ttl_is_raised_once_all_clusters_are_read() {
+    let fleet = Fleet::start().await;
+    let green = fleet.green().await;
+    fleet.web("web", "prod.local", &["10.0.1.1"]);
+    green.service(annotated("web", "prod.local", "web"));
+    give_pods(&green, "web", &["10.0.2.1"]);
+    let function = fleet.function().await;
+    report(&function, &json!({ "action": "sync" })).await;
+    fleet.annotate("web", "ttl", "300");
+    green.edit_service("shop", "web", |object| {
+        object["metadata"]["annotations"]["cloudmap.controller/ttl"] = "120".into();
+    });
+    let ttl = || fleet.view("prod.local", "web").dns.expect("records").records[0].1;
+    let before = ttl();
+    for cluster in ["blue", "green", "blue"] {
+        report(&function, &json!({ "action": "sync", "cluster": cluster })).await;
+    }
+    assert_eq!(ttl(), before, "a run of one cluster only lowers it");
+
+    let cleanup = clean_up(&function).await;
+    assert_eq!((ttl(), cleanup.counts.updated), (120, 1), "{cleanup}");
+    fleet.cloud_map.forget_calls();
+    for cluster in ["blue", "green"] {
+        report(&function, &json!({ "action": "sync", "cluster": cluster })).await;
+    }
+    clean_up(&function).await;
+    assert_eq!((ttl(), fleet.cloud_map.writes()), (120, 0));
+}
+
+#[tokio::test]
+async fn dry_run_and_other_policies_only_plan_it() {
+    let world = World::start().await;
+    world.round(&world.function(&[]).await).await;
+    let dry_run = ("DRY_RUN", "true");
+    let report = clean_up(&world.function(&[DELETING, dry_run]).await).await;
+    assert_eq!(report.counts.deleted, 1, "{report}");
+    assert!(report.to_string().ends_with("dry run: 1 to delete\n"), "{report}");
+    for policy in ["upsert-only", "create-only"] {
+        clean_up(&world.function(&[DELETING, WEEK, ("POLICY", policy)]).await).await;
+    }
+    clean_up(&world.function(&[]).await).await;
+    assert!(world.exists("gone"));
+    assert_eq!(world.fleet.cloud_map.writes(), 0);
+}
+
+#[tokio::test]
+async fn cleanup_without_time_deletes_nothing_and_says_so() {
+    let world = World::start().await;
+    let function = world.function(&[DELETING, WEEK]).await;
+    world.round(&function).await;
+    let deadline = Deadline::after(Duration::from_secs(2));
+    let answer = function.invoke(&event("direct-cleanup"), deadline).await;
+    let report = answer.report.expect("a report");
+    assert!(!report.ok && problem(&report, "blue").contains("time"), "{report}");
+    assert_eq!(world.fleet.cloud_map.writes(), 0);
+    assert!(world.exists("gone"));
+}
+
+#[tokio::test]
+async fn message_of_the_queue_cannot_ask_for_a_cleanup() {
+    let world = World::start().await;
+    let function = world.function(&[DELETING]).await;
+    world.round(&function).await;
+    let answer = invoke(&function, &batch(&[message("0", &event("direct-cleanup"))])).await;
+    let dropped = &answer.report.expect("a report").dropped;
+    assert_eq!(dropped[0].reason, "action_not_allowed");
+    assert!(world.exists("gone"));
+}
