@@ -44,8 +44,9 @@ class Function:
         return str(len(self.versions))
 
     def runs(self, variable):
-        """A variable as the schedule and the queue find it."""
-        target = self.found.resources("AWS::Scheduler::Schedule")["FullSync"]["Target"]["Arn"]
+        """A variable as the schedules and the queue find it."""
+        schedules = self.found.resources("AWS::Scheduler::Schedule").values()
+        (target,) = {schedule["Target"]["Arn"] for schedule in schedules}
         queue = self.found.resources("AWS::Lambda::EventSourceMapping")["SyncFunctionTargetedSync"]["FunctionName"]
         alias = self.found.resources("AWS::Lambda::Alias").get("LiveAlias")
         expected = ("LiveAlias", "LiveAlias") if alias else ("arn:of:SyncFunction", "SyncFunction")
@@ -66,6 +67,8 @@ def check_parameters():
     alias = function.found.resources("AWS::Lambda::Alias")["LiveAlias"]
     function.deploy(GuardShare=30, LiveVersion=1)
     assert function.runs("GUARD_SHARE") == "50", "a deployment without a version reaches the schedule"
+    function.deploy(GuardShare=30, LiveVersion=1, FanOut="true", DeleteEmptyServices="true")
+    assert len(function.found.resources("AWS::Scheduler::Schedule")) == 2 and function.runs("GUARD_SHARE") == "50"
     assert function.latest["Environment"]["Variables"]["GUARD_SHARE"] == "30", "what a plan by hand runs"
     assert function.publish() == "2"
     function.deploy(GuardShare=30, LiveVersion=2)

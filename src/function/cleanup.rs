@@ -72,7 +72,7 @@ impl Function {
             }
         };
         report.quiet = !self.settings.pages(cluster);
-        log::lines(&report, invocation.mode);
+        self.log_lines("TTLs", &report, (invocation.mode, true));
         (report, claimed)
     }
 
@@ -95,10 +95,10 @@ impl Function {
             }
         }
         let (mut seen, mut reports) = (BTreeSet::new(), Vec::new());
-        for registry in registries.values() {
+        for (key, registry) in registries {
             let empty = invocation.delete_empty_services(registry, &claimed, &unknown, &mut seen);
             let empty = empty.await;
-            log::empty_services(&empty, invocation.mode);
+            self.log_empty_services(&key.to_string(), &empty, invocation.mode);
             reports.push(empty);
         }
         reports

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Function, log};
+use super::Function;
 use crate::cleanup::dead_clusters::Kept;
 use crate::clients::RegistryKey;
 use crate::error::chain;
@@ -42,13 +42,11 @@ impl Function {
                 Ok(found) => all.extend(found.into_iter().map(|mut orphans| {
                     let is_own = *key == RegistryKey::default();
                     orphans.done.registry = (!is_own).then(|| key.to_string());
+                    self.log_orphans(&key.to_string(), &orphans, invocation.mode);
                     orphans
                 })),
                 Err(error) => tracing::warn!("orphans not searched: {}", chain(&error)),
             }
-        }
-        for orphans in &all {
-            log::orphans(orphans, invocation.mode);
         }
         all
     }

@@ -1,5 +1,6 @@
 //! The log of a run: a line for each change, each cluster and each dropped message, with fields named as in the report.
-//! All errors of the report are logged here. No line contains a payload, a token or a secret.
+//! All errors of the report are logged here. No line contains a payload, a token or a secret. Of a dry run only the
+//! planned changes that `planned` calls new are logged.
 
 use tracing::{error, info, warn};
 
@@ -8,6 +9,26 @@ use crate::report::{
     MultiClusterReport, Obstacle, OrphanReport, Report, ServiceReport,
 };
 
+use super::planned::{Difference, lines as planned};
+
+/// Whether a planned change is logged; without a difference to dry runs before, each is.
+fn is_new(news: Option<&Difference>, line: &str) -> bool {
+    news.is_none_or(|news| news.new.contains(line))
+}
+
+/// Logs in one line what a dry run no longer plans.
+fn ended(of: &str, news: Option<&Difference>) {
+    let Some((news, first)) = news.and_then(|news| Some((news, news.ended.first()?))) else {
+        return;
+    };
+    info!(
+        cluster = of,
+        ended = news.ended.len(),
+        "no longer planned: {} of the changes, such as: {first}",
+        news.ended.len()
+    );
+}
+
 /// Logs a message that is not delivered again, since a retry does not help.
 pub fn dropped(Dropped { message, reason, detail }: &Dropped) {
     warn!(message_id = message, reason = &**reason, "message dropped: {detail}");
@@ -15,14 +36,17 @@ pub fn dropped(Dropped { message, reason, detail }: &Dropped) {
 
 /// Logs the report of one cluster.
 pub fn cluster(report: &ClusterReport, mode: Mode) {
-    lines(report, mode);
-    if report.error.is_none() {
-        summary(report, mode);
-    }
+    lines(report, mode, None);
+    summary(report, mode);
 }
 
 /// Logs the part of a cluster in its clusterset.
-pub fn multi_cluster(cluster: &str, report: &MultiClusterReport, mode: Mode) {
+pub fn multi_cluster(
+    cluster: &str,
+    report: &MultiClusterReport,
+    mode: Mode,
+    news: Option<&Difference>,
+) {
     for Obstacle { reason, detail, failed } in &report.obstacles {
         if *failed {
             error!(cluster, reason = &**reason, "clusterset: {detail}");
@@ -34,11 +58,13 @@ pub fn multi_cluster(cluster: &str, report: &MultiClusterReport, mode: Mode) {
         match &line.result {
             ChangeResult::Failed { .. } => error!(cluster, "import: {line}"),
             ChangeResult::Undone { .. } => warn!(cluster, "import: {line}"),
+            ChangeResult::Planned if !is_new(news, &line.to_string()) => {}
             ChangeResult::Planned | ChangeResult::Applied => {
                 info!(cluster, %mode, "import: {line}");
             }
         }
     }
+    ended(cluster, news);
     for stale in &report.stale {
         let member = stale.cluster_id.as_str();
         warn!(cluster, member, heartbeat = stale.heartbeat, "stale: {stale}");
@@ -58,7 +84,7 @@ pub fn multi_cluster(cluster: &str, report: &MultiClusterReport, mode: Mode) {
 }
 
 /// Logs each line of the report of one cluster.
-pub fn lines(report: &ClusterReport, mode: Mode) {
+pub fn lines(report: &ClusterReport, mode: Mode, news: Option<&Difference>) {
     let cluster = report.cluster.as_str();
     for service in &report.services {
         if let Some(problem) = &service.unreadable {
@@ -70,9 +96,12 @@ pub fn lines(report: &ClusterReport, mode: Mode) {
             info!(cluster, cloud_map_service = place, "{}: {}", line.note, line.detail);
         }
         for line in &service.changes {
-            change(cluster, service, line, mode);
+            if line.result != ChangeResult::Planned || is_new(news, &planned::change(service, line))
+            {
+                change(cluster, service, line, mode);
+            }
         }
-        if service.emptied {
+        if service.emptied && is_new(news, &planned::emptying(service)) {
             let place = format!("{}/{}", service.namespace, service.name);
             warn!(cluster, %mode, cloud_map_service = place,
                 "emptied: no instance is left under {place}");
@@ -83,6 +112,7 @@ pub fn lines(report: &ClusterReport, mode: Mode) {
                 reason = &*line.reason, "held back: {}", line.detail);
         }
     }
+    ended(cluster, news);
     for warning in &report.warnings {
         warn!(cluster, "{warning}");
     }
@@ -98,7 +128,11 @@ pub fn lines(report: &ClusterReport, mode: Mode) {
     }
 }
 
-fn summary(report: &ClusterReport, mode: Mode) {
+/// Logs the counts of a cluster that was read.
+pub fn summary(report: &ClusterReport, mode: Mode) {
+    if report.error.is_some() {
+        return;
+    }
     let (cluster, counts) = (report.cluster.as_str(), report.counts);
     info!(
         cluster,
@@ -152,10 +186,11 @@ fn change(cluster: &str, service: &ServiceReport, line: &ChangeLine, mode: Mode)
 }
 
 /// Logs the deletion of empty services.
-pub fn empty_services(empty: &EmptyServices, mode: Mode) {
+pub fn empty_services(empty: &EmptyServices, mode: Mode, news: Option<&Difference>) {
     for Deletion { namespace, name, result } in &empty.deletions {
         let place = format!("{namespace}/{name}");
         match result {
+            ChangeResult::Planned if !is_new(news, &place) => {}
             ChangeResult::Failed { error } => {
                 error!(cloud_map_service = place, change = "delete", "change failed: {error}");
             }
@@ -166,18 +201,20 @@ pub fn empty_services(empty: &EmptyServices, mode: Mode) {
                 cloud_map_service = place, change = "delete", "delete {place}: no Service claims it"),
         }
     }
+    ended("", news);
     for why in &empty.kept {
         info!("empty services kept: {why}");
     }
 }
 
 /// Logs the orphans of a cluster.
-pub fn orphans(report: &OrphanReport, mode: Mode) {
+pub fn orphans(report: &OrphanReport, mode: Mode, news: Option<&Difference>) {
     let cluster = report.done.cluster.as_str();
     let (instances, reason) = (report.instances, &*report.reason);
     warn!(cluster, instances, reason, "orphans: {}", report.detail);
     if !report.done.services.is_empty() {
-        self::cluster(&report.done, mode);
+        lines(&report.done, mode, news);
+        summary(&report.done, mode);
     }
 }
 

@@ -14,6 +14,7 @@ mod messages;
 mod named;
 mod out_of_step;
 mod own_queue;
+mod planned;
 mod postponed;
 mod run;
 mod scope;
@@ -40,6 +41,7 @@ use fan_out::Attempts;
 use out_of_step::OutOfStep;
 use own_queue::OwnQueue;
 pub use own_queue::delay;
+use planned::Planned;
 use scope::Selections;
 
 /// The function: its settings, and the clients that warm invocations reuse.
@@ -53,6 +55,8 @@ pub struct Function {
     queue: Option<OwnQueue>,
     out_of_step: OutOfStep,
     described: Described,
+    /// The planned changes of dry runs that were logged.
+    planned: Planned,
     clock: Clock,
 }
 
@@ -63,9 +67,19 @@ impl Function {
         let own_queue = queue(settings.fan_out.as_ref());
         let queue = queue(settings.queue_url.as_ref().or(settings.fan_out.as_ref()));
         let clients = Clients::new(config, settings.quota_share);
-        let (memories, out_of_step, described) = Default::default();
+        let (memories, out_of_step, described, planned) = Default::default();
         let clock = Clock::system();
-        Self { settings, clients, memories, own_queue, queue, out_of_step, described, clock }
+        Self {
+            settings,
+            clients,
+            memories,
+            own_queue,
+            queue,
+            out_of_step,
+            described,
+            planned,
+            clock,
+        }
     }
 
     /// Replaces the clock.

@@ -89,7 +89,8 @@ impl Function {
         if report.awaited {
             report.cluster = self.label_when_queued(cluster, invocation.deadline).await;
         }
-        log::cluster(&report, invocation.mode);
+        self.log_lines("services", &report, (invocation.mode, is_whole));
+        log::summary(&report, invocation.mode);
         (report, claimed)
     }
 

@@ -43,6 +43,8 @@ mod health_reports;
 mod identity;
 mod levers;
 mod limits;
+mod logged;
+mod logs;
 mod long_runs;
 mod marks;
 mod metrics;

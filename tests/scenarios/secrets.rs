@@ -1,44 +1,14 @@
 //! No secret is ever logged: not by the function, and at no level by what it is built from.
 
-use std::io::Write;
-use std::sync::{Arc, Mutex};
-
 use tracing_subscriber::filter::{LevelFilter, Targets};
-use tracing_subscriber::fmt::{self, MakeWriter};
+use tracing_subscriber::fmt;
 use tracing_subscriber::layer::SubscriberExt;
 
 use crate::fleet::{Fleet, attributes};
+use crate::logged::Log;
 use crate::run::{said_of, sync};
 use crate::sandbox::cloud_map::{Fault, FaultKind};
 use crate::sandbox::kubernetes::{Fault as ClusterFault, FaultKind as ClusterFaultKind};
-
-/// Keeps all that is logged.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Log {
-    fn write(&mut self, text: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().expect("no poisoned lock").write(text)
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-impl MakeWriter<'_> for Log {
-    type Writer = Self;
-
-    fn make_writer(&self) -> Self {
-        self.clone()
-    }
-}
-
-impl Log {
-    fn text(&self) -> String {
-        String::from_utf8_lossy(&self.0.lock().expect("no poisoned lock")).into_owned()
-    }
-}
 
 /// The SDK's debug form of an answer that cannot be read has the whole of it, with what belongs to others.
 #[tokio::test]

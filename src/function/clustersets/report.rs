@@ -30,7 +30,9 @@ impl Clustersets<'_> {
             let joined = self.members.get(&index).and_then(|it| it.as_ref().ok());
             let label = self.function.settings.clusters[index].label();
             let cluster = joined.map_or(label, |joined| joined.arn().as_str());
-            log::multi_cluster(cluster, &report, self.invocation.mode);
+            let is_whole = joined.is_some_and(|it| it.selection == Selection::Everything);
+            let mode = self.invocation.mode;
+            self.function.log_multi_cluster(cluster, &report, (mode, is_whole));
             let warnings = joined.filter(|_| !left.contains(&index)).map(Joined::warnings);
             add_report(runs, index, cluster, (report, warnings.unwrap_or_default()));
         }
@@ -53,7 +55,10 @@ impl Clustersets<'_> {
             let report = reports.entry(*index).or_default();
             report.exports = exported.exported.desired.exports.len();
             report.add_exports(&exported.exported);
-            log::lines(&exported.exported.report, self.invocation.mode);
+            let selection = self.selections.iter().find(|(it, _)| it == index);
+            let is_whole = selection.is_some_and(|(_, it)| *it == Selection::Everything);
+            let (lines, mode) = (&exported.exported.report, self.invocation.mode);
+            self.function.log_lines("exports", lines, (mode, is_whole));
             add_to_run(runs, *index, exported);
         }
         for (index, NotPublished { obstacle, .. }) in &exports.refused {
@@ -106,7 +111,7 @@ impl Clustersets<'_> {
             match invocation.note(cluster, (joined, imported.as_ref()), registry).await {
                 Ok(None) => {}
                 Ok(Some(lines)) => {
-                    log::lines(&lines, invocation.mode);
+                    log::lines(&lines, invocation.mode, None);
                     noted.insert(*index, lines);
                 }
                 Err(obstacle) => report.obstacles.push(obstacle),

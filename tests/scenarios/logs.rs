@@ -1,0 +1,187 @@
+//! What is logged: a dry run logs each planned change once for each process, and then what has changed.
+
+use serde_json::{Value, json};
+
+use crate::fleet::{Fleet, annotated, give_pods};
+use crate::logged::invoke_logged;
+use crate::queue::{batch, message};
+use crate::run::{converge, sync};
+use crate::sandbox::function::event;
+use crate::sandbox::kubernetes::{Fault, FaultKind};
+
+const DRY_RUN: (&str, &str) = ("DRY_RUN", "true");
+
+/// The lines of changes, by their verb, and those about what is no longer planned.
+fn changes(lines: &[String]) -> Vec<String> {
+    let lines = lines.iter().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    let of = |line: Value| {
+        let text = |key: &str| line[key].as_str().map(str::to_owned);
+        match (text("change"), line["ended"].as_u64()) {
+            (Some(verb), _) => Some(verb),
+            (None, Some(ended)) => Some(format!("{ended} ended: {}", text("message")?)),
+            (None, None) => None,
+        }
+    };
+    lines.filter_map(of).collect()
+}
+
+fn counts(lines: &[String]) -> usize {
+    lines
+        .iter()
+        .filter(|line| line.contains("\"cluster ") && line.contains("\"registered\""))
+        .count()
+}
+
+#[tokio::test]
+async fn dry_run_logs_each_planned_change_once_and_then_what_has_changed() {
+    let fleet = Fleet::start().await;
+    fleet.web("web", "prod", &["10.0.1.1", "10.0.1.2"]);
+    fleet.web("cart", "prod", &["10.0.2.1"]);
+    // The ARN is in the report of a run that cannot read the cluster, too.
+    let arn = fleet.sandbox.cluster_arn("blue");
+    let settings = [DRY_RUN, ("CLUSTERS", arn.as_str())];
+    let function = fleet.function_with(&settings).await;
+    let schedule = event("schedule-eventbridge-scheduler");
+
+    let (_, first) = invoke_logged(&function, &schedule).await;
+    let verbs = ["create", "register", "create", "register", "register"];
+    assert_eq!((changes(&first), counts(&first)), (verbs.map(str::to_owned).to_vec(), 1));
+    let (_, second) = invoke_logged(&function, &schedule).await;
+    assert_eq!((changes(&second), counts(&second)), (vec![], 1), "{second:#?}");
+
+    fleet.pods("web", &["10.0.1.1", "10.0.1.3"]);
+    // A message shows what is new, and not that anything has ended.
+    let web = json!({ "cluster": "blue", "namespace": "shop", "service": "web" });
+    let (_, of_message) = invoke_logged(&function, &batch(&[message("0", &web)])).await;
+    assert_eq!(changes(&of_message), ["register"]);
+    let (_, third) = invoke_logged(&function, &schedule).await;
+    let [ended] = changes(&third).try_into().expect("one line");
+    assert!(
+        ended.starts_with(
+            "1 ended: no longer planned: 1 of the changes, such as: register ip-10-0-1-2-"
+        ),
+        "{ended}"
+    );
+
+    let broken = Fault::always("/api/v1/services", FaultKind::Status(500));
+    fleet.cluster.fail(broken);
+    let (_, unread) = invoke_logged(&function, &schedule).await;
+    fleet.cluster.clear_faults();
+    let (_, again) = invoke_logged(&function, &schedule).await;
+    assert_eq!((changes(&unread), changes(&again)), (vec![], vec![]), "nothing has ended");
+
+    let cold = fleet.function_with(&settings).await;
+    let (_, cold) = invoke_logged(&cold, &schedule).await;
+    assert_eq!(changes(&cold).len(), 5);
+}
+
+#[tokio::test]
+async fn answers_and_plans_of_a_person_stay_whole() {
+    let fleet = Fleet::start().await;
+    fleet.web("web", "prod", &["10.0.1.1"]);
+    let function = fleet.function_with(&[DRY_RUN]).await;
+    for action in ["plan", "sync", "plan", "sync"] {
+        let (answer, lines) = invoke_logged(&function, &json!({ "action": action })).await;
+        assert_eq!(answer.report.expect("a report").counts.registered, 1);
+        let changes =
+            answer.response.expect("a report")["clusters"][0]["services"][0]["changes"].clone();
+        assert_eq!(changes.as_array().map(Vec::len), Some(2));
+        assert!(action == "sync" || self::changes(&lines).len() == 2, "{lines:#?}");
+    }
+}
+
+#[tokio::test]
+async fn deletions_and_purges_of_a_dry_run_are_logged_once_too() {
+    let fleet = Fleet::start().await;
+    let green = fleet.green().await;
+    fleet.web("web", "prod", &["10.0.1.1"]);
+    fleet.web("gone", "prod", &["10.0.3.1"]);
+    green.service(annotated("api", "prod", "api"));
+    give_pods(&green, "api", &["10.0.2.1"]);
+    converge(&fleet, &fleet.function().await).await;
+    fleet.cluster.delete_service("shop", "gone");
+    sync(&fleet.function().await).await;
+    fleet.sandbox.aws().eks.delete(&fleet.sandbox.cluster_arn("green"));
+    let settings = [
+        DRY_RUN,
+        ("CLUSTERS", "blue"),
+        ("DELETE_EMPTY_SERVICES", "true"),
+        ("PURGE_DEAD_CLUSTERS_AFTER", "7d"),
+    ];
+    let function = fleet.function_with(&settings).await;
+    let (_, first) = invoke_logged(&function, &event("schedule-eventbridge-scheduler")).await;
+    let mut logged = changes(&first);
+    logged.sort_unstable();
+    assert_eq!(logged, ["delete", "rewrite"]);
+    for payload in ["schedule-eventbridge-scheduler", "direct-cleanup"] {
+        let (_, later) = invoke_logged(&function, &event(payload)).await;
+        assert_eq!(changes(&later), [""; 0]);
+    }
+}
+
+/// The assumption of the page about cost.
+const RUNS_A_MONTH: f64 = 43_800.0;
+const DOLLARS_A_GIGABYTE: f64 = 0.50;
+const COST: &str = include_str!("../../docs/cost-and-network.md");
+
+/// The rows of the table of docs/cost-and-network.md, each with the kilobytes that it names.
+fn documented() -> Vec<(String, f64)> {
+    let table = COST.split("<!-- log -->\n").nth(1).expect("the table");
+    let rows = table.split("<!-- end -->").next().expect("its end").lines().skip(2);
+    let row = |row: &str| {
+        let cells: Vec<&str> = row.trim_matches('|').split(" | ").map(str::trim).collect();
+        let kilobytes = cells[1].strip_suffix(" kB").expect("kilobytes").replace(',', "");
+        (cells[0].to_owned(), kilobytes.parse().expect("a number"))
+    };
+    rows.map(row).collect()
+}
+
+/// A row of the table, as far as it follows from the measured bytes.
+fn row(name: &str, kilobytes: f64, every_minute: bool) -> String {
+    let gigabytes = kilobytes * RUNS_A_MONTH / 1e6;
+    let month = if every_minute {
+        format!("{gigabytes:.2} GB, ${:.2}", gigabytes * DOLLARS_A_GIGABYTE)
+    } else {
+        "once for each process".to_owned()
+    };
+    format!("| {name} | {} kB | {month} |", with_one_place(kilobytes))
+}
+
+fn with_one_place(kilobytes: f64) -> String {
+    if kilobytes < 10.0 { format!("{kilobytes:.1}") } else { format!("{kilobytes:.0}") }
+}
+
+#[tokio::test]
+async fn documented_cost_of_the_log_is_the_measured_one() {
+    let fleet = Fleet::start().await;
+    for service in 0..200 {
+        let addresses: Vec<String> = (1..=5).map(|pod| format!("10.1.{service}.{pod}")).collect();
+        let addresses: Vec<&str> = addresses.iter().map(String::as_str).collect();
+        fleet.web(&format!("service-{service}"), "prod", &addresses);
+    }
+    let schedule = event("schedule-eventbridge-scheduler");
+    let dry = fleet.function_with(&[DRY_RUN]).await;
+    let (_, first) = invoke_logged(&dry, &schedule).await;
+    let (_, later) = invoke_logged(&dry, &schedule).await;
+    let function = fleet.function().await;
+    converge(&fleet, &function).await;
+    let (answer, in_step) = invoke_logged(&function, &schedule).await;
+    assert_eq!(answer.report.expect("a report").counts.unchanged, 1_000);
+
+    let kilobytes = |lines: &[String]| {
+        let bytes: usize = lines.iter().map(|line| line.len() + 1).sum();
+        f64::from(u32::try_from(bytes).expect("some kilobytes")) / 1e3
+    };
+    let measured = [kilobytes(&in_step), kilobytes(&first), kilobytes(&later)];
+    let documented = documented();
+    assert_eq!(documented.len(), measured.len());
+    let mut wrong = Vec::new();
+    for (index, (measured, (name, shown))) in measured.into_iter().zip(documented).enumerate() {
+        let expected = row(&name, shown, index != 1);
+        let is_close = (measured / shown - 1.0).abs() < 0.08;
+        if !(is_close && COST.contains(&expected)) {
+            wrong.push(format!("measured {measured:.2} kB: {}", row(&name, measured, index != 1)));
+        }
+    }
+    assert!(wrong.is_empty(), "docs/cost-and-network.md: {wrong:#?}");
+}
