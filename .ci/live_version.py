@@ -118,13 +118,13 @@ def check_shift():
     share, every = map(int, re.fullmatch(r"CodeDeployDefault\.LambdaLinear(\d+)PercentEvery(\d+)Minutes", group["DeploymentConfigName"]).groups())
     assert (100 / share - 1) * every >= 60, "under an hour"
     watched = {it["Name"] for it in group["AlarmConfiguration"]["Alarms"]}
-    of_template = alarms(1)
+    of_template = alarms(1, cleanup=False)
     assert group["AlarmConfiguration"]["Enabled"] and "DEPLOYMENT_STOP_ON_ALARM" in group["AutoRollbackConfiguration"]["Events"]
     assert "NoGoodFullSyncAlarm" in watched and watched <= {f"{it.name}Alarm" for it in of_template if it.pages}, watched
     at_once = deployments(VersionShift="at-once")
     assert at_once["DeploymentConfigName"] == "CodeDeployDefault.LambdaAllAtOnce" and not at_once["AlarmConfiguration"]["Enabled"]
     for minutes in (1, 2, 5):
-        (alarm,) = [it for it in alarms(minutes) if it.name == "NoGoodFullSync"]
+        (alarm,) = [it for it in alarms(minutes, cleanup=False) if it.name == "NoGoodFullSync"]
         ends = [taken_back(alarm, minutes, share, every, random.Random(seed)) for seed in range(SHIFTS)]
         in_time = [it for it in ends if it is not None and it < (100 / share - 1) * every]
         assert len(in_time) >= TAKEN_BACK * SHIFTS, f"every {minutes} minutes: taken back {len(in_time)} times of {SHIFTS}"

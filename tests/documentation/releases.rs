@@ -1,7 +1,7 @@
 //! The changelog, the upgrade notes and the table of versions.
 
 use crate::TEMPLATE;
-use crate::pages::{all_pages, pages};
+use crate::pages::{all_pages, links, pages};
 
 /// How long an item of CHANGELOG.md may be, in characters: two lines.
 const CHANGELOG_LIMIT: usize = 320;
@@ -64,4 +64,32 @@ fn the_changelog_and_the_upgrade_notes_have_this_version_below_what_is_not_relea
     let date: Option<k8s_openapi::jiff::civil::Date> = date.and_then(|it| it.parse().ok());
     assert!(date.is_some(), "{}", changelog[1]);
     assert_eq!(headings("docs/upgrading.md")[..2], ["Unreleased", version]);
+}
+
+#[test]
+fn the_notes_of_a_release_are_its_section_of_the_changelog() {
+    let notes = |tag: &str| {
+        let release = concat!(env!("CARGO_MANIFEST_DIR"), "/.ci/release");
+        let output = std::process::Command::new(release)
+            .args(["notes", tag])
+            .env("GITHUB_REPOSITORY", "example/cloud-map-sync")
+            .env("DIST", env!("CARGO_TARGET_TMPDIR"))
+            .output()
+            .expect("bash runs it");
+        (output.status.success(), String::from_utf8(output.stdout).expect("text"))
+    };
+    let (is_made, text) = notes(concat!("v", env!("CARGO_PKG_VERSION")));
+    let changelog = include_str!("../../CHANGELOG.md");
+    let mut sections = changelog.split("\n## ").skip(1);
+    let heading = concat!(env!("CARGO_PKG_VERSION"), " (");
+    let section = sections.find(|it| it.starts_with(heading)).expect("the section");
+    let section = section.split_once('\n').expect("a heading").1.trim();
+    assert!(is_made && text.lines().count() == section.lines().count(), "{text}");
+    let page = concat!(
+        "](https://github.com/example/cloud-map-sync/blob/v",
+        env!("CARGO_PKG_VERSION"),
+        "/docs/"
+    );
+    assert!(text.contains(page) && links(&text).is_empty(), "{:?}", links(&text));
+    assert_eq!(notes("v99.0.0"), (false, String::new()));
 }
