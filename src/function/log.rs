@@ -58,7 +58,7 @@ pub fn multi_cluster(
         match &line.result {
             ChangeResult::Failed { .. } => error!(cluster, "import: {line}"),
             ChangeResult::Undone { .. } => warn!(cluster, "import: {line}"),
-            ChangeResult::Planned if !is_new(news, &line.to_string()) => {}
+            ChangeResult::Planned if !is_new(news, &planned::import(line)) => {}
             ChangeResult::Planned | ChangeResult::Applied => {
                 info!(cluster, %mode, "import: {line}");
             }

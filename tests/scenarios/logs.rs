@@ -1,11 +1,14 @@
 //! What is logged: a dry run logs each planned change once for each process, and then what has changed.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use crate::fleet::{Fleet, annotated, give_pods};
 use crate::logged::invoke_logged;
 use crate::queue::{batch, message};
 use crate::run::{converge, sync};
+use crate::sandbox::clock::StandInClock;
 use crate::sandbox::function::event;
 use crate::sandbox::kubernetes::{Fault, FaultKind};
 
@@ -108,12 +111,15 @@ async fn deletions_and_purges_of_a_dry_run_are_logged_once_too() {
         ("DELETE_EMPTY_SERVICES", "true"),
         ("PURGE_DEAD_CLUSTERS_AFTER", "7d"),
     ];
-    let function = fleet.function_with(&settings).await;
+    let clock = StandInClock::new();
+    let function = fleet.function_with(&settings).await.with_clock(clock.clock());
     let (_, first) = invoke_logged(&function, &event("schedule-eventbridge-scheduler")).await;
     let mut logged = changes(&first);
     logged.sort_unstable();
     assert_eq!(logged, ["delete", "rewrite"]);
     for payload in ["schedule-eventbridge-scheduler", "direct-cleanup"] {
+        // The note of a dead cluster has the present time.
+        clock.advance(Duration::from_mins(1));
         let (_, later) = invoke_logged(&function, &event(payload)).await;
         assert_eq!(changes(&later), [""; 0]);
     }
