@@ -1,6 +1,7 @@
 //! The response of the function to a command: the JSON as received, and its parsed form for tables and Markdown. The
 //! exit code is derived from it, as in `terraform plan -detailed-exitcode`.
 
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 
 use serde::de::DeserializeOwned;
@@ -94,6 +95,8 @@ pub trait Shown {
     /// A table; `wide` has more columns.
     fn table(&self, wide: bool) -> String;
     fn markdown(&self) -> String;
+    /// The names in Cloud Map.
+    fn names(&self) -> Vec<String>;
 }
 
 impl<T: Shown> format::Shown for Answer<T> {
@@ -108,6 +111,10 @@ impl<T: Shown> format::Shown for Answer<T> {
     fn markdown(&self) -> String {
         self.parsed.markdown()
     }
+
+    fn names(&self) -> Vec<String> {
+        self.parsed.names()
+    }
 }
 
 impl Shown for Report {
@@ -117,6 +124,17 @@ impl Shown for Report {
 
     fn markdown(&self) -> String {
         Page(self).to_string()
+    }
+
+    /// Those with changes.
+    fn names(&self) -> Vec<String> {
+        let clusters = self.clusters.iter().chain(self.orphans.iter().map(|it| &it.done));
+        let services = clusters.flat_map(|cluster| &cluster.services);
+        let changed = services.filter(|service| !service.changes.is_empty());
+        let changed = changed.map(|service| format!("{}/{}", service.namespace, service.name));
+        let deleted = self.empty_services.deletions.iter();
+        let deleted = deleted.map(|it| format!("{}/{}", it.namespace, it.name));
+        changed.chain(deleted).collect::<BTreeSet<_>>().into_iter().collect()
     }
 }
 
@@ -128,6 +146,10 @@ impl Shown for Explanation {
     fn markdown(&self) -> String {
         format!("```text\n{self}```\n")
     }
+
+    fn names(&self) -> Vec<String> {
+        self.names.iter().map(|it| format!("{}/{}", it.namespace, it.name)).collect()
+    }
 }
 
 impl Shown for Checkup {
@@ -137,5 +159,10 @@ impl Shown for Checkup {
 
     fn markdown(&self) -> String {
         format!("```text\n{self}```\n")
+    }
+
+    /// The clusters: it is about no name.
+    fn names(&self) -> Vec<String> {
+        self.clusters.iter().map(|cluster| cluster.cluster.clone()).collect()
     }
 }

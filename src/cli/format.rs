@@ -22,10 +22,17 @@ pub trait Shown {
     /// The table; `wide` has more columns.
     fn table(&self, wide: bool) -> String;
     fn markdown(&self) -> String;
+    /// The names in Cloud Map.
+    fn names(&self) -> Vec<String>;
 }
 
 pub fn print(shown: &impl Shown, format: Format) -> Result<(), Error> {
-    let text = match format {
+    write(&text(shown, format)?)
+}
+
+/// The output as it is written.
+pub fn text(shown: &impl Shown, format: Format) -> Result<String, Error> {
+    Ok(match format {
         Format::Table | Format::Wide => {
             let table = printable(&shown.table(format == Format::Wide));
             if is_coloured() { colour::colour_lines(&table) } else { table }
@@ -35,16 +42,24 @@ pub fn print(shown: &impl Shown, format: Format) -> Result<(), Error> {
             serde_saphyr::to_string(shown.value()).map_err(|error| Error::Yaml(Box::new(error)))?
         }
         Format::Md => printable(&shown.markdown()),
-    };
-    write(&text)
+        Format::Name => {
+            let lines = shown.names().into_iter().map(|name| format!("{}\n", printable(&name)));
+            lines.collect()
+        }
+    })
 }
 
 /// Writes a text to standard output. A closed pipe is no error: readers such as `head` close it early.
 pub fn write(text: &str) -> Result<(), Error> {
+    write_if_open(text).map(|_| ())
+}
+
+/// The same; returns whether somebody still reads.
+pub fn write_if_open(text: &str) -> Result<bool, Error> {
     let mut output = io::stdout().lock();
     match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(Error::Output(error)),
-        _ => Ok(()),
+        written => Ok(written.is_ok()),
     }
 }
 

@@ -6,7 +6,7 @@
 //!                                               └ local: the same handler in this process
 //! ```
 //!
-//! Every verb is an action of the function, but for two that need none: `validate` and `admission`. No rule is decided
+//! Every verb is an action of the function, but for three that need none: `validate`, `admission` and `completion`. No rule is decided
 //! here. The function is built without this module.
 
 mod admission;
@@ -15,12 +15,14 @@ mod approval;
 pub mod arguments;
 mod colour;
 mod command;
+mod completion;
 mod format;
 mod function;
 mod html;
 mod kubeconfig;
 mod local;
 mod markdown;
+mod narrow;
 mod place;
 mod progress;
 mod release;
@@ -30,6 +32,7 @@ mod status;
 mod tests;
 mod validate;
 mod wait;
+mod watch;
 
 use std::process::ExitCode;
 
@@ -40,12 +43,11 @@ use serde_json::Value;
 
 use crate::actions::doctor::Checkup;
 use crate::actions::explain::Explanation;
-use crate::actions::status::Status;
 use crate::error::chain;
 use crate::report::Report;
 
 use answer::{Answer, Code, Shown};
-use arguments::{Arguments, Aws, Cleanup, FailOn, Format, Run, Targeted, Verb};
+use arguments::{Arguments, Aws, Cleanup, Completion, FailOn, Format, Plan, Run, Targeted, Verb};
 use command::Command;
 use place::Place;
 use runner::Runner;
@@ -74,6 +76,9 @@ pub enum Error {
     /// A manifest could not be read.
     #[error(transparent)]
     Manifest(#[from] validate::Error),
+    /// No Cloud Map service has the name that was given.
+    #[error(transparent)]
+    NoSuchName(#[from] narrow::NoSuchName),
     /// The answer could not be written.
     #[error(transparent)]
     Format(#[from] format::Error),
@@ -101,7 +106,8 @@ pub async fn main() -> ExitCode {
 
 async fn run(arguments: Arguments) -> Result<Code, Error> {
     match arguments.verb {
-        Verb::Plan(targeted) => run_report("plan", targeted).await,
+        Verb::Plan(Plan { watch: true, run }) => watch::plan(run).await,
+        Verb::Plan(Plan { run, .. }) => run_report("plan", run).await,
         Verb::Sync(targeted) => run_report("sync", targeted).await,
         Verb::Adopt(adopt) => approval::adopt(adopt).await,
         Verb::Confirm(confirm) => approval::confirm(confirm).await,
@@ -117,15 +123,21 @@ async fn run(arguments: Arguments) -> Result<Code, Error> {
             Ok(Code::from_success(checkup.ok))
         }
         Verb::Explain(targeted) => explain(targeted).await,
-        Verb::Status(clusters) => {
-            let status: Status = query("status", clusters).await?;
-            Ok(Code::from_success(status.ok))
-        }
+        Verb::Status(shown) if shown.watch => watch::status(shown).await,
+        Verb::Status(shown) => narrow::status(shown).await,
         Verb::Wait(wait) => wait::wait(wait).await,
         Verb::Validate(validate) => {
             let judged = validate::judge(&validate)?;
             format::write(&format::printable(&judged.to_string()))?;
             Ok(Code::from_success(judged.is_valid()))
+        }
+        Verb::Completion(Completion { words }) if words.is_empty() => {
+            format::write(completion::PROGRAM)?;
+            Ok(Code::from_success(true))
+        }
+        Verb::Completion(Completion { words }) => {
+            format::write(&completion::choices(&words))?;
+            Ok(Code::from_success(true))
         }
         Verb::Admission(admission) => {
             format::write(&admission::policy(&admission))?;

@@ -32,6 +32,11 @@ impl Shown for Status {
         }
         format!("{page}{clustersets}{problems}\n**{}**\n", Cell(&self.summary()))
     }
+
+    fn names(&self) -> Vec<String> {
+        let services = self.registries.iter().flat_map(|registry| &registry.services);
+        services.map(|service| format!("{}/{}", service.namespace, service.name)).collect()
+    }
 }
 
 /// The members of a clusterset as a table of their own.

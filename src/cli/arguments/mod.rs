@@ -30,7 +30,7 @@ pub struct Arguments {
 #[derive(Debug, Subcommand)]
 pub enum Verb {
     /// Show the changes that a sync would make; writes nothing
-    Plan(Run),
+    Plan(Plan),
     /// Sync the Services to Cloud Map now
     Sync(Run),
     /// Adopt instances of other owners that have the address of a Service's endpoint
@@ -42,7 +42,7 @@ pub enum Verb {
     /// Delete empty services and purge dead clusters, as the settings allow it, after a look at all clusters
     Cleanup(Cleanup),
     /// Show the owners of the instances in each Cloud Map service: this cluster, other clusters, ECS, others
-    Status(Status),
+    Status(Shown),
     /// Write a page about the move from ECS to EKS: instances by platform, conflicts, changes
     Report(Report),
     /// Check everything that the function needs, and show a fix for each failed check
@@ -55,6 +55,16 @@ pub enum Verb {
     Validate(Validate),
     /// Print the admission policy that refuses a Service with a wrong annotation
     Admission(Admission),
+    /// Print the program kubectl_complete-cloudmap, by which kubectl completes this plugin's words
+    Completion(Completion),
+}
+
+/// The arguments of `completion`.
+#[derive(Debug, Args)]
+pub struct Completion {
+    /// The words to complete, as that program passes them
+    #[arg(last = true, hide = true, allow_hyphen_values = true)]
+    pub words: Vec<String>,
 }
 
 /// The arguments of `report`.
@@ -74,7 +84,35 @@ pub struct Report {
     pub aws: Aws,
 }
 
-/// The arguments of `status` and `doctor`.
+/// The arguments of `plan`.
+#[derive(Debug, Args)]
+pub struct Plan {
+    /// Plan again and again, and print each plan that differs from the one before
+    #[arg(short, long)]
+    pub watch: bool,
+    /// The scope, the function and the output.
+    #[command(flatten)]
+    pub run: Run,
+}
+
+/// The arguments of `status`.
+#[derive(Debug, Args)]
+pub struct Shown {
+    /// One Cloud Map service, with its Cloud Map namespace or without; default: all of them
+    #[arg(value_name = "[NAMESPACE/]NAME")]
+    pub name: Option<String>,
+    /// The services of one Cloud Map namespace
+    #[arg(short, long, value_name = "NAMESPACE")]
+    pub namespace: Option<String>,
+    /// Read again and again, and print each status that differs from the one before
+    #[arg(short, long)]
+    pub watch: bool,
+    /// The clusters, the function and the output.
+    #[command(flatten)]
+    pub status: Status,
+}
+
+/// The arguments of `doctor`, and of `status` besides.
 #[derive(Debug, Args)]
 pub struct Status {
     /// The clusters.

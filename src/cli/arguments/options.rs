@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 /// The approval of a change.
-#[derive(Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args)]
 pub struct Approval {
     /// Approve at once: skip the plan and the question
     #[arg(short, long)]
@@ -14,7 +14,7 @@ pub struct Approval {
 }
 
 /// The scope: clusters, namespace, Service.
-#[derive(Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Scope")]
 pub struct Place {
     /// A Service of the namespace; default: all of them
@@ -44,7 +44,7 @@ pub struct Place {
 }
 
 /// The function, and the credentials to invoke it.
-#[derive(Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Function and credentials")]
 pub struct Aws {
     /// The Lambda function to invoke; with --local, the function to read the settings from
@@ -70,7 +70,7 @@ pub struct Aws {
 }
 
 /// The output.
-#[derive(Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args)]
 pub struct Output {
     /// The output format
     #[arg(short = 'o', long = "output", value_name = "FORMAT", default_value = "table")]
@@ -91,10 +91,12 @@ pub enum Format {
     Yaml,
     /// Markdown, for a pull request
     Md,
+    /// The names in Cloud Map, one a line: of a plan or sync those with changes
+    Name,
 }
 
 /// A whole cluster.
-#[derive(Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args)]
 pub struct WholeCluster {
     /// The EKS cluster by name or ARN; an ARN if it is no longer configured
     #[arg(long, value_name = "NAME", conflicts_with_all = ["context", "kubeconfig"])]
@@ -115,7 +117,7 @@ impl From<WholeCluster> for Place {
 }
 
 /// One whole cluster, or all clusters.
-#[derive(Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args)]
 pub struct Clusters {
     /// The cluster.
     #[command(flatten)]

@@ -12,4 +12,5 @@ mod pipelines;
 mod profiles;
 mod terminal;
 mod through_function;
+mod watching;
 mod without_function;

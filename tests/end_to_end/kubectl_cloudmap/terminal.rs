@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio::process::Command;
+use tokio::process::{Child, Command};
 
 use crate::sandbox::identity::AccessKey;
 use crate::sandbox::lambda::{Deployed, Handler};
@@ -92,6 +92,15 @@ impl Terminal {
         let mut command = Command::new(PLUGIN);
         command.args(words.split_whitespace()).stdin(Stdio::null());
         self.output(command).await
+    }
+
+    /// Starts it with these words; it is ended with its handle.
+    pub fn start(&self, words: &str) -> Child {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let mut command = Command::new(PLUGIN);
+        command.env_clear().env("PATH", path).envs(&self.environment).kill_on_drop(true);
+        let command = command.args(words.split_whitespace()).stdin(Stdio::null());
+        command.stdout(Stdio::piped()).spawn().expect("the command starts")
     }
 
     /// Runs it on a terminal, where somebody types a line. What it prints comes all in one, with the line
