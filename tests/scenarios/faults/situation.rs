@@ -167,7 +167,7 @@ impl Situation {
         };
         let settings = &[("PURGE_DEAD_CLUSTERS_AFTER", "1d")];
         let change = |stage: &Stage| stage.clock.advance(Duration::from_hours(25));
-        Self { before, settings, ..Self::new("dead cluster", change) }
+        Self { settings, before, ..Self::new("dead cluster", change) }
     }
 
     pub fn first_export() -> Self {
