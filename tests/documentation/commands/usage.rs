@@ -22,6 +22,7 @@ pub const USAGES: &[(&str, &str)] = &[
     ("cargo", "run --example EXAMPLE -- --migration --multi-cluster --serve"),
     ("cargo", "sandbox"),
     ("cargo", "test --lib --test TEST WORD -- --test-threads NUMBER"),
+    ("chmod", "+x FILE"),
     ("cosign", "verify IMAGE --certificate-oidc-issuer URL --certificate-identity URL"),
     ("cp", "FILE FILE"),
     ("date", "+%F"),
@@ -46,7 +47,8 @@ pub const USAGES: &[(&str, &str)] = &[
 ];
 
 /// Files that a reader has and the repository has not.
-const OF_THE_READER: [&str; 3] = ["samconfig.toml", "saved", "SHA256SUMS"];
+const OF_THE_READER: [&str; 4] =
+    ["kubectl_complete-cloudmap", "samconfig.toml", "saved", "SHA256SUMS"];
 
 /// Whether a command is one of the usages of its program.
 pub fn check(command: &Command) -> Result<(), String> {
