@@ -40,12 +40,13 @@ impl State {
         let mut names = BTreeMap::new();
         for (id, namespace) in cloud_map.namespaces() {
             for service in cloud_map.services(&id) {
-                let (instances, health) =
+                let (mut instances, health) =
                     (cloud_map.instances(&service.id), cloud_map.health(&service.id));
                 let service = ServiceView { id: String::new(), ..service };
-                let mut instances = instances;
                 // The guard's note says which run first met the loss.
-                instances.values_mut().for_each(|it| _ = it.remove("cloud-map-sync/guard"));
+                for attributes in instances.values_mut() {
+                    attributes.remove("cloud-map-sync/guard");
+                }
                 let place = (namespace.clone(), service.name.clone());
                 names.insert(place, Name { service, instances, health });
             }
