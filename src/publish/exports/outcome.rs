@@ -49,14 +49,14 @@ fn of_export(
     if let Some(line) = lines.iter().find(|line| bars_the_name(line)) {
         return Stands::Not(ExportOutcome::HeldBack(text(line)));
     }
-    if !is_registered(observed, service, report) {
-        let mut open = changes(report, service);
-        if let Some(line) = open.find(|line| line.is_left_undone()) {
-            return Stands::Not(match &line.result {
-                ChangeResult::Failed { error } => ExportOutcome::Failed(error.clone()),
-                _ => ExportOutcome::TimeRanOut,
-            });
-        }
+    // In this order: the second question reads every instance of the registry, for each export.
+    if let Some(line) = changes(report, service).find(|line| line.is_left_undone())
+        && !is_registered(observed, service, report)
+    {
+        return Stands::Not(match &line.result {
+            ChangeResult::Failed { error } => ExportOutcome::Failed(error.clone()),
+            _ => ExportOutcome::TimeRanOut,
+        });
     }
     let told = lines.iter().filter(|line| line.reason.keeps_out());
     Stands::Exported(told.map(text).collect::<Vec<_>>().join("; "))
