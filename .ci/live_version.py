@@ -16,7 +16,7 @@ from samtranslator.translator.transform import transform
 from alarms import HOUR, MINUTE, Alarm, alarms
 from iam_check import ROOT
 from stack import Stack, parameters, read, refusals
-from stacks import CLUSTER, TEMPLATE, is_refused, stack
+from stacks import CLUSTER, TEMPLATE, is_refused, run, stack
 
 # What SAM made of the function's queue before this was here: the same resource, or the stack would get another one.
 MAPPING = {
@@ -179,14 +179,7 @@ class NoPolicies:
 def main():
     # SAM's translator asks for one, and for nothing there.
     os.environ.setdefault("AWS_DEFAULT_REGION", "eu-central-1")
-    failed = 0
-    for check in (check_parameters, check_without, check_aliases, check_shift, check_forwarders, check_the_way_of_sam):
-        try:
-            check()
-        except (AssertionError, KeyError) as mistake:
-            print(f"{check.__name__}: {mistake!r}", file=sys.stderr)
-            failed += 1
-    return 1 if failed else 0
+    return run((check_parameters, check_without, check_aliases, check_shift, check_forwarders, check_the_way_of_sam))
 
 
 if __name__ == "__main__":

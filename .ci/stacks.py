@@ -253,12 +253,9 @@ def check_simulation():
                 assert allowed == (dry_run == "false"), f"{call[:2]} is {allowed} with DryRun={dry_run}, {given}"
 
 
-def main():
+def run(checks):
+    """Makes all checks and prints the mistakes; returns the exit code."""
     failed = 0
-    checks = (
-        check_alarms, check_cleanup, check_many_clusters, check_hosted_zones, check_concurrency, check_names, check_admin_alias, check_encryption,
-        check_senders, check_links, check_simulation,
-    )  # fmt: skip
     for check in checks:
         try:
             check()
@@ -266,6 +263,14 @@ def main():
             print(f"{check.__name__}: {mistake!r}", file=sys.stderr)
             failed += 1
     return 1 if failed else 0
+
+
+def main():
+    checks = (
+        check_alarms, check_cleanup, check_many_clusters, check_hosted_zones, check_concurrency, check_names, check_admin_alias, check_encryption,
+        check_senders, check_links, check_simulation,
+    )  # fmt: skip
+    return run(checks)
 
 
 if __name__ == "__main__":

@@ -54,7 +54,7 @@ pub fn write(text: &str) -> Result<(), Error> {
     write_if_open(text).map(|_| ())
 }
 
-/// The same; returns whether somebody still reads.
+/// The same; returns whether standard output is still open.
 pub fn write_if_open(text: &str) -> Result<bool, Error> {
     let mut output = io::stdout().lock();
     match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {

@@ -6,8 +6,8 @@
 //!                                               └ local: the same handler in this process
 //! ```
 //!
-//! Every verb is an action of the function, but for three that need none: `validate`, `admission` and `completion`. No rule is decided
-//! here. The function is built without this module.
+//! Every verb is an action of the function, but for three that need none: `validate`, `admission` and `completion`. No
+//! rule is decided here. The function is built without this module.
 
 mod admission;
 mod answer;

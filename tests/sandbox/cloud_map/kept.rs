@@ -19,11 +19,6 @@ impl CloudMap {
         let name = (namespace.to_owned(), service.to_owned());
         self.change(|state| state.kept.0.insert(name, addresses));
     }
-
-    /// Ends all these watches.
-    pub fn release(&self) {
-        self.change(|state| state.kept.0.clear());
-    }
 }
 
 impl State {

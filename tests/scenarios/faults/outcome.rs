@@ -7,15 +7,13 @@ use cloud_map_sync::time::Deadline;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use super::play::Stage;
+use super::play::{REST, Stage};
 use super::situation::Situation;
 use super::trouble::Case;
 use crate::multi_cluster::writes;
 use crate::sandbox::cloud_map::ServiceView;
 use crate::sandbox::function::TIMEOUT;
 
-/// After this time nothing that was begun is under way any more.
-const REST: std::time::Duration = std::time::Duration::from_mins(2);
 /// The objects of a cluster that the function may write.
 const OBJECTS: [&str; 4] = ["services", "serviceexports", "serviceimports", "endpointslices"];
 

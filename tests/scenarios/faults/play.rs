@@ -18,7 +18,7 @@ use crate::sandbox::kubernetes::KubernetesServer;
 /// The number of cases of a situation that are played if nobody asks for more.
 const SAMPLE: usize = 8;
 /// After this time nothing that was begun is under way any more.
-const REST: Duration = Duration::from_mins(2);
+pub const REST: Duration = Duration::from_mins(2);
 
 /// The world of a case.
 pub struct Stage {
