@@ -3,10 +3,8 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use crate::report::{
-    ChangeLine, ChangeResult, ClusterReport, Deletion, EmptyServices, HeldBackLine, ImportLine,
-    MultiClusterReport, Report, ServiceReport,
-};
+use super::rows::{self, Row};
+use crate::report::{ClusterReport, EmptyServices, ImportLine, MultiClusterReport, Report};
 
 const HEADINGS: &str =
     "| | Cloud Map service | Instance | Kubernetes Service | Detail |\n|---|---|---|---|---|";
@@ -18,6 +16,11 @@ impl Display for Page<'_> {
         for cluster in self.0.shown() {
             writeln!(f, "### {}\n", Cell(&cluster.cluster))?;
             write_cluster(f, cluster)?;
+        }
+        for orphans in &self.0.orphans {
+            writeln!(f, "### Orphans of {}\n", Cell(&orphans.done.cluster))?;
+            writeln!(f, "{}\n", Cell(&orphans.detail))?;
+            write_rows(f, &rows::of_cluster(&orphans.done))?;
         }
         write_empty_services(f, &self.0.empty_services)?;
         self.0.cut.iter().try_for_each(|cut| writeln!(f, "{}\n", Cell(cut)))?;
@@ -31,17 +34,11 @@ fn write_cluster(f: &mut Formatter<'_>, cluster: &ClusterReport) -> fmt::Result 
         writeln!(f, "Not read, so nothing was changed in Cloud Map: {}\n", Cell(error))?;
         return clusterset.map_or(Ok(()), |it| write_multi_cluster(f, it));
     }
-    let quiet = |service: &ServiceReport| {
-        service.changes.is_empty() && service.held_back.is_empty() && service.unreadable.is_none()
-    };
-    if !cluster.held_back.is_empty() || !cluster.services.iter().all(quiet) {
-        writeln!(f, "{HEADINGS}")?;
-        cluster.services.iter().try_for_each(|service| write_service(f, service))?;
-        cluster.held_back.iter().try_for_each(|line| write_held_back(f, "", line))?;
-        writeln!(f)?;
-    } else if clusterset.is_none_or(MultiClusterReport::is_quiet) {
+    let rows = rows::of_cluster(cluster);
+    if rows.is_empty() && clusterset.is_none_or(MultiClusterReport::is_quiet) {
         writeln!(f, "In sync.\n")?;
     }
+    write_rows(f, &rows)?;
     clusterset.map_or(Ok(()), |it| write_multi_cluster(f, it))?;
     let guard = cluster.guard.iter().map(|guard| &guard.detail);
     guard.chain(&cluster.warnings).try_for_each(|text| writeln!(f, "> {}\n", Cell(text)))
@@ -69,46 +66,25 @@ fn write_multi_cluster(f: &mut Formatter<'_>, report: &MultiClusterReport) -> fm
 }
 
 fn write_empty_services(f: &mut Formatter<'_>, empty: &EmptyServices) -> fmt::Result {
-    for Deletion { namespace, name, result } in &empty.deletions {
-        let outcome = match result {
-            ChangeResult::Planned | ChangeResult::Applied => String::new(),
-            ChangeResult::Failed { error } => format!("; failed: {error}"),
-            ChangeResult::Undone { why } => format!("; not done: {why}"),
-        };
-        let deletion = format!("delete {namespace}/{name}, without instances{outcome}");
-        writeln!(f, "- {}", Cell(&deletion))?;
+    for deletion in &empty.deletions {
+        let Row { verb, name, detail, .. } = rows::of_deletion(deletion);
+        writeln!(f, "- {}", Cell(&format!("{verb} {name}, {detail}")))?;
     }
     empty.kept.iter().try_for_each(|kept| writeln!(f, "- kept: {}", Cell(kept)))?;
     if empty.is_empty() { Ok(()) } else { writeln!(f) }
 }
 
-fn write_service(f: &mut Formatter<'_>, service: &ServiceReport) -> fmt::Result {
-    let place = format!("{}/{}", service.namespace, service.name);
-    if let Some(problem) = &service.unreadable {
-        write_row(f, ["not read", &place, "", "", problem])?;
+fn write_rows(f: &mut Formatter<'_>, rows: &[Row]) -> fmt::Result {
+    if rows.is_empty() {
+        return Ok(());
     }
-    service.changes.iter().try_for_each(|line| write_change(f, &place, line))?;
-    service.held_back.iter().try_for_each(|line| write_held_back(f, &place, line))
-}
-
-fn write_change(f: &mut Formatter<'_>, place: &str, line: &ChangeLine) -> fmt::Result {
-    let detail = match &line.result {
-        ChangeResult::Planned | ChangeResult::Applied => line.detail.clone(),
-        ChangeResult::Failed { error } => format!("{}; failed: {error}", line.detail),
-        ChangeResult::Undone { why } => format!("{}; not done: {why}", line.detail),
-    };
-    let instance = line.instance.as_deref().unwrap_or_default();
-    write_row(f, [line.change.as_str(), place, instance, &line.service.to_string(), &detail])
-}
-
-fn write_held_back(f: &mut Formatter<'_>, place: &str, line: &HeldBackLine) -> fmt::Result {
-    let detail = format!("{}: {}", line.reason, line.detail);
-    write_row(f, ["held back", place, "", &line.service.to_string(), &detail])
-}
-
-fn write_row(f: &mut Formatter<'_>, cells: [&str; 5]) -> fmt::Result {
-    let [verb, place, instance, service, detail] = cells.map(Cell);
-    writeln!(f, "| {verb} | {place} | {instance} | {service} | {detail} |")
+    writeln!(f, "{HEADINGS}")?;
+    for Row { verb, name, instance, service, detail } in rows {
+        let [name, instance, service, detail] =
+            [name, instance, service, detail].map(|it| Cell(it));
+        writeln!(f, "| {verb} | {name} | {instance} | {service} | {detail} |")?;
+    }
+    writeln!(f)
 }
 
 /// Text escaped so that it contains no table, link or tag.

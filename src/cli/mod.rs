@@ -6,7 +6,7 @@
 //!                                               └ local: the same handler in this process
 //! ```
 //!
-//! Every verb is an action of the function, but for three that need none: `validate`, `admission` and `completion`. No
+//! Every verb is an action of the function, but for four that need none: `diff`, `validate`, `admission` and `completion`. No
 //! rule is decided here. The function is built without this module.
 
 mod admission;
@@ -16,6 +16,7 @@ pub mod arguments;
 mod colour;
 mod command;
 mod completion;
+mod difference;
 mod format;
 mod function;
 mod html;
@@ -26,7 +27,9 @@ mod narrow;
 mod place;
 mod progress;
 mod release;
+mod rows;
 mod runner;
+mod saved;
 mod status;
 #[cfg(test)]
 mod tests;
@@ -67,9 +70,12 @@ pub enum Error {
     /// The response is not in the format of this release.
     #[error(transparent)]
     Answer(#[from] answer::Error),
-    /// The earlier status cannot be used.
+    /// A saved answer cannot be used.
     #[error(transparent)]
-    Before(#[from] html::Before),
+    Saved(#[from] saved::Error),
+    /// Two plans cannot be compared.
+    #[error(transparent)]
+    Difference(#[from] difference::Error),
     /// The approval could not be read.
     #[error("cannot read from the terminal")]
     Terminal(#[source] std::io::Error),
@@ -118,6 +124,7 @@ async fn run(arguments: Arguments) -> Result<Code, Error> {
             Ok(answer.code())
         }
         Verb::Report(report) => html::show(report).await,
+        Verb::Diff(plans) => difference::show(&plans),
         Verb::Doctor(clusters) => {
             let checkup: Checkup = query("doctor", clusters).await?;
             Ok(Code::from_success(checkup.ok))

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use clap::{ArgGroup, Args, Parser, Subcommand};
 
 pub use options::{Approval, Aws, Clusters, Format, Output, Place, WholeCluster};
-pub use pipelines::{Admission, FailOn, Run, State, Validate, Wait};
+pub use pipelines::{Admission, Diff, FailOn, Run, State, Validate, Wait};
 
 /// The parsed command line.
 #[derive(Debug, Parser)]
@@ -51,6 +51,8 @@ pub enum Verb {
     Explain(Targeted),
     /// Wait until a Service is registered, or has no instance left; writes nothing
     Wait(Wait),
+    /// Compare two plans: a comment in Markdown for a pull request
+    Diff(Diff),
     /// Judge the annotations in manifests, without a cluster
     Validate(Validate),
     /// Print the admission policy that refuses a Service with a wrong annotation

@@ -1,5 +1,5 @@
-//! The arguments of the verbs that pipelines use beside a person: what counts as a failure, the state to wait for, and
-//! manifests. The doc comments are the help texts.
+//! The arguments of the verbs that pipelines use beside a person: what counts as a failure, the state to wait for, two
+//! plans, and manifests. The doc comments are the help texts.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -62,6 +62,17 @@ impl fmt::Display for State {
             Self::Empty => "empty",
         })
     }
+}
+
+/// The arguments of `diff`.
+#[derive(Debug, Args)]
+pub struct Diff {
+    /// The output of an earlier `plan -o json`; `-` is the standard input
+    #[arg(value_name = "BEFORE")]
+    pub before: PathBuf,
+    /// The output of a later `plan -o json` of the same scope; `-` is the standard input
+    #[arg(value_name = "AFTER")]
+    pub after: PathBuf,
 }
 
 /// The arguments of `validate`.

@@ -71,7 +71,9 @@ fn plugin(command: &Command) -> Result<(), String> {
     let named = command.function.iter().flat_map(|name| ["--function", name]);
     let named = command.arguments.iter().map(String::as_str).chain(named);
     let arguments: Vec<&str> = match command.arguments.get(1).map(String::as_str) {
-        Some("admission" | "validate") => command.arguments.iter().map(String::as_str).collect(),
+        Some("admission" | "diff" | "validate") => {
+            command.arguments.iter().map(String::as_str).collect()
+        }
         _ => named.collect(),
     };
     let Err(refusal) = Arguments::try_parse_from(arguments) else { return Ok(()) };

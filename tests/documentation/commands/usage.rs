@@ -31,6 +31,7 @@ pub const USAGES: &[(&str, &str)] = &[
     ("eksctl", "create iamserviceaccount"),
     ("gh", "attestation verify FILE --repo WORD --predicate-type URL"),
     ("gh", "attestation verify IMAGE --repo WORD"),
+    ("gh", "pr comment WORD --body-file WORD"),
     ("git", "checkout FILE"),
     ("git", "pull"),
     ("go", "install MODULE"),

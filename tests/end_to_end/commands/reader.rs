@@ -37,9 +37,10 @@ case $said in *FunctionError*) echo \"$said\" >&2; exit 1 ;; esac
 const KUBECTL: &str = "#!/bin/sh
 \"${0%/*}/../kubectl\" \"$@\" || [ $? = 2 -a \"$1\" = cloudmap ]
 ";
-/// What differs here from the place of a reader: there is no network, and no node, so that no pod runs and has a log; and
-/// the values that a reader puts in.
-const INSTEAD: [(&str, &str); 6] = [
+/// What differs here from the place of a reader: there is no network, and no node, so that no pod runs and has a log; the
+/// values that a reader puts in; and the credentials, which are for the function alone.
+const INSTEAD: [(&str, &str); 7] = [
+    (" --local", " --function FUNCTION"),
     ("https://raw.githubusercontent.com/kubernetes-sigs/mcs-api/v0.5.2/config/crd", "definitions"),
     (" logs deployment/", " get deployment/"),
     (" --wait", " --dry-run=client"),

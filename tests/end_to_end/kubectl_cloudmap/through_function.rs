@@ -169,6 +169,36 @@ async fn the_page_about_the_move_shows_the_split_and_what_has_changed() {
 }
 
 #[tokio::test]
+async fn two_plans_are_compared_in_a_comment_for_a_pull_request() {
+    let (world, _) = stand_in().await;
+    let lambda = world.lambda(&[]).await;
+    deploy(&world.sandbox, &[], lambda.handler());
+    let terminal = Terminal::new(&world.sandbox, &["blue"]);
+    let before = terminal.run("plan -A -o json").await.output;
+    let before = terminal.file("before.json", &before);
+    let synced = terminal.run("sync -A -o json").await;
+    let synced = terminal.file("synced.json", &synced.output);
+    let after = terminal.run("plan -A -o json").await.output;
+    let after = terminal.file("after.json", &after);
+
+    let compared = terminal.run(&format!("diff {before} {after}")).await;
+    assert_eq!((compared.code, compared.errors.as_str()), (Some(2), ""), "{compared:?}");
+    assert!(compared.output.contains("\n| only before | register | "), "{}", compared.output);
+    assert!(!compared.output.contains("only after"), "{}", compared.output);
+    let same = terminal.run(&format!("diff {after} {after}")).await;
+    assert_eq!(same.code, Some(0), "{same:?}");
+    for (file, why) in [
+        (synced, "is the answer of a sync: compare two outputs of"),
+        (terminal.file("other.json", "[]"), "is not an output of `kubectl cloudmap plan -o json`"),
+        ("absent.json".to_owned(), "cannot read absent.json: "),
+    ] {
+        let refused = terminal.run(&format!("diff {before} {file}")).await;
+        assert_eq!(refused.code, Some(1), "{refused:?}");
+        assert!(refused.errors.contains(why), "{}", refused.errors);
+    }
+}
+
+#[tokio::test]
 async fn the_context_says_which_cluster_and_which_namespace() {
     let sandbox = Sandbox::start().await.cluster("blue").await.cluster("green").await;
     let payloads = deploy(&sandbox, &[], answering(Ok(in_step())));

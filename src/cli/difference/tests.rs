@@ -1,0 +1,145 @@
+//! Two plans and their difference.
+
+use serde_json::{Value, json};
+
+use super::*;
+
+fn line(change: &str, instance: &str, detail: &str) -> Value {
+    json!({
+        "change": change, "instance": instance, "detail": detail, "result": "planned",
+        "service": {"namespace": "shop", "name": "web"},
+    })
+}
+
+fn cluster(changes: &[Value]) -> Value {
+    let service = json!({"namespace": "shop.local", "name": "web", "changes": changes});
+    json!({"cluster": "blue", "services": [service]})
+}
+
+fn plan(counts: &Value, clusters: &[Value]) -> Value {
+    json!({"mode": "plan", "whole": true, "ok": true, "counts": counts, "clusters": clusters})
+}
+
+fn difference(before: Value, after: Value) -> Difference {
+    let [before, after] =
+        [before, after].map(|plan| serde_json::from_value(plan).expect("a plan of this release"));
+    Difference::between(before, after).expect("two plans of one scope")
+}
+
+#[test]
+fn comment_has_the_rows_that_only_one_plan_has() {
+    let held_back = json!({
+        "service": {"namespace": "shop", "name": "cart"}, "reason": "NotAllowed",
+        "detail": "no rule | allows it", "failed": false,
+    });
+    let mut after = cluster(&[
+        line("register", "ip-1", "10.0.0.1"),
+        line("rewrite", "ip-2", "weight 1 to 3"),
+        line("register", "ip-4", "10.0.0.4"),
+    ]);
+    after["heldBack"] = json!([held_back]);
+    after["warnings"] = json!(["a warning"]);
+    let before = cluster(&[
+        line("deregister", "ip-3", "gone"),
+        line("register", "ip-1", "10.0.0.1"),
+        line("rewrite", "ip-2", "weight 1 to 2"),
+    ]);
+    let before = plan(&json!({"registered": 1, "rewritten": 1, "deregistered": 1}), &[before]);
+    let after = plan(&json!({"registered": 2, "rewritten": 1, "heldBack": 1}), &[after]);
+    let difference = difference(before, after);
+    insta::assert_snapshot!(difference, @r"
+    ### blue
+
+    | Plan | | Cloud Map service | Instance | Kubernetes Service | Detail |
+    |---|---|---|---|---|---|
+    | only after | warning |  |  |  | a warning |
+    | only after | held back |  |  | shop/cart | NotAllowed: no rule \| allows it |
+    | differs | rewrite | shop.local/web | ip-2 | shop/web | weight 1 to 2 → weight 1 to 3 |
+    | only before | deregister | shop.local/web | ip-3 | shop/web | gone |
+    | only after | register | shop.local/web | ip-4 | shop/web | 10.0.0.4 |
+
+    - Before: **plan: 1 to register, 1 to rewrite, 1 to deregister**
+    - After: **plan: 2 to register, 1 to rewrite, 1 held back**
+    ");
+    assert_eq!(difference.code(), Code::Changes);
+}
+
+#[test]
+fn lines_of_clustersets_orphans_and_empty_services_are_compared() {
+    let mut before = plan(
+        &json!({}),
+        &[json!({
+            "cluster": "blue",
+            "multiCluster": {"changes": [{"change": "+ import shop/web", "result": "planned"}]},
+        })],
+    );
+    let deletion = json!({"namespace": "prod", "name": "old", "result": "planned"});
+    before["emptyServices"] = json!({"deletions": [deletion], "kept": []});
+    let mut after = plan(&json!({}), &[json!({"cluster": "blue", "error": "no answer"})]);
+    let mut orphans = cluster(&[line("deregister", "ip-9", "cluster green is gone")]);
+    let fields =
+        json!({"cluster": "green", "instances": 1, "reason": "ClusterGone", "detail": "gone"});
+    let fields = fields.as_object().expect("an object").clone();
+    orphans.as_object_mut().expect("an object").extend(fields);
+    after["orphans"] = json!([orphans]);
+    insta::assert_snapshot!(difference(before, after), @r"
+    ### Cloud Map services without instances
+
+    | Plan | | Cloud Map service | Instance | Kubernetes Service | Detail |
+    |---|---|---|---|---|---|
+    | only before | delete | prod/old |  |  | without instances |
+
+    ### Orphans of green
+
+    | Plan | | Cloud Map service | Instance | Kubernetes Service | Detail |
+    |---|---|---|---|---|---|
+    | only after | deregister | shop.local/web | ip-9 | shop/web | cluster green is gone |
+
+    ### blue
+
+    | Plan | | Cloud Map service | Instance | Kubernetes Service | Detail |
+    |---|---|---|---|---|---|
+    | only before | clusterset |  |  |  | + import shop/web |
+    | only after | not read |  |  |  | no answer |
+
+    - Before: **plan: nothing to do**
+    - After: **plan: nothing to do**
+    ");
+}
+
+#[test]
+fn equal_plans_have_no_difference_and_an_incomplete_one_is_an_error() {
+    let one =
+        || plan(&json!({"registered": 1}), &[cluster(&[line("register", "ip-1", "10.0.0.1")])]);
+    // One line twice is not one line once.
+    let twice = [line("register", "ip-1", "10.0.0.1"), line("register", "ip-1", "10.0.0.1")];
+    let with = |key: &str, value: Value| {
+        let mut plan = one();
+        plan[key] = value;
+        plan
+    };
+    let rows = [
+        (one(), one(), Code::InStep),
+        (one(), plan(&json!({}), &[cluster(&twice)]), Code::Changes),
+        (one(), plan(&json!({}), &[]), Code::Changes),
+        (one(), with("ok", json!(false)), Code::Error),
+        (with("cut", json!("the first 2 lines")), one(), Code::Error),
+    ];
+    for (before, after, code) in rows {
+        let text = format!("{before} {after}");
+        assert_eq!(difference(before, after).code(), code, "{text}");
+    }
+    assert!(
+        difference(one(), one()).to_string().starts_with("Both plans have the same changes.\n")
+    );
+}
+
+#[test]
+fn plans_of_different_scopes_are_refused() {
+    let whole = plan(&json!({}), &[]);
+    let mut part = whole.clone();
+    part["whole"] = json!(false);
+    let [whole, part] = [whole, part].map(|it| serde_json::from_value(it).expect("a plan"));
+    let refusal = Difference::between(whole, part).expect_err("two scopes");
+    assert!(refusal.to_string().contains("plan the same scope twice"), "{refusal}");
+}
