@@ -1,5 +1,11 @@
 //! The changelog, the upgrade notes and the table of versions.
 
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
 use crate::TEMPLATE;
 use crate::pages::{all_pages, links, pages};
 
@@ -66,18 +72,63 @@ fn the_changelog_and_the_upgrade_notes_have_this_version_below_what_is_not_relea
     assert_eq!(headings("docs/upgrading.md")[..2], ["Unreleased", version]);
 }
 
+/// Whether a part of a release could be made in `dist`, and what was printed.
+fn release(part: &[&str], dist: &Path) -> (bool, String) {
+    let output = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.ci/release"))
+        .args(part)
+        .env("GITHUB_REPOSITORY", "example/cloud-map-sync")
+        .env("DIST", dist)
+        .output()
+        .expect("bash runs it");
+    (output.status.success(), String::from_utf8(output.stdout).expect("text"))
+}
+
+/// krew refuses a manifest without the sum of an archive, and an archive that has another sum.
+#[test]
+fn krew_installs_the_plugin_from_the_archives_of_a_release() {
+    let dist = Path::new(env!("CARGO_TARGET_TMPDIR")).join("krew");
+    std::fs::create_dir_all(&dist).expect("a folder");
+    let archive =
+        |system: &str| format!("kubectl-cloudmap-{}-{system}.tar.gz", env!("CARGO_PKG_VERSION"));
+    let systems =
+        ["linux-x86_64", "linux-aarch64", "darwin-x86_64", "darwin-arm64", "windows-x86_64"];
+    for system in systems {
+        std::fs::write(dist.join(archive(system)), system).expect("an archive");
+    }
+    let (is_made, text) = release(&["krew"], &dist);
+    assert!(is_made, "{text}");
+    let manifest: Value = serde_saphyr::from_str(&text).expect("YAML");
+    assert_eq!(manifest["spec"]["version"], concat!("v", env!("CARGO_PKG_VERSION")));
+    let platforms = manifest["spec"]["platforms"].as_array().expect("platforms");
+    let selected = platforms.iter().map(|it| {
+        let labels = &it["selector"]["matchLabels"];
+        [&labels["os"], &labels["arch"], &it["bin"]].map(|it| it.as_str().expect("text"))
+    });
+    let selected: Vec<[&str; 3]> = selected.collect();
+    assert_eq!(
+        selected,
+        [
+            ["linux", "amd64", "kubectl-cloudmap"],
+            ["linux", "arm64", "kubectl-cloudmap"],
+            ["darwin", "amd64", "kubectl-cloudmap"],
+            ["darwin", "arm64", "kubectl-cloudmap"],
+            ["windows", "amd64", "kubectl-cloudmap.exe"],
+        ]
+    );
+    for (platform, system) in platforms.iter().zip(systems) {
+        let uri = platform["uri"].as_str().expect("text");
+        assert!(uri.ends_with(&format!("/{}", archive(system))), "{uri}");
+        let digits: Vec<String> =
+            Sha256::digest(system).iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(platform["sha256"], digits.concat(), "{system}");
+    }
+    std::fs::remove_file(dist.join(archive("darwin-arm64"))).expect("an archive");
+    assert!(!release(&["krew"], &dist).0, "one archive is missing");
+}
+
 #[test]
 fn the_notes_of_a_release_are_its_section_of_the_changelog() {
-    let notes = |tag: &str| {
-        let release = concat!(env!("CARGO_MANIFEST_DIR"), "/.ci/release");
-        let output = std::process::Command::new(release)
-            .args(["notes", tag])
-            .env("GITHUB_REPOSITORY", "example/cloud-map-sync")
-            .env("DIST", env!("CARGO_TARGET_TMPDIR"))
-            .output()
-            .expect("bash runs it");
-        (output.status.success(), String::from_utf8(output.stdout).expect("text"))
-    };
+    let notes = |tag: &str| release(&["notes", tag], env!("CARGO_TARGET_TMPDIR").as_ref());
     let (is_made, text) = notes(concat!("v", env!("CARGO_PKG_VERSION")));
     let changelog = include_str!("../../CHANGELOG.md");
     let mut sections = changelog.split("\n## ").skip(1);
