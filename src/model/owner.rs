@@ -64,12 +64,13 @@ impl Owner {
         Self::of(attributes).filter(|owner| owner.id == id && owner.flow == flow)
     }
 
-    /// Whether the instance is ours: flow, installation and cluster match exactly. There is no other rule.
+    /// Whether the instance is ours: cluster, installation and flow match exactly. There is no other rule. The cluster
+    /// comes first, since most instances in a shared registry differ by it, and every plan asks this of all of them.
     pub fn owns(&self, attributes: &Attributes) -> bool {
         let is = |key: &str, text: &str| attributes.get(key).is_some_and(|it| it == text);
-        self.flow.is_of(attributes)
+        is(CLUSTER, self.cluster.as_str())
             && is(self.flow.mark(), &self.id)
-            && is(CLUSTER, self.cluster.as_str())
+            && self.flow.is_of(attributes)
     }
 
     /// The Service in the marks of an instance of ours. One that lost its Service's name belongs to a Service

@@ -9,6 +9,7 @@ pub mod clock;
 pub mod cloud_map;
 pub mod eks;
 pub mod function;
+pub mod gate;
 pub mod identity;
 pub mod kubeconfig;
 pub mod kubernetes;
@@ -126,6 +127,14 @@ impl Sandbox {
     /// The function's own access key.
     pub fn access_key(&self) -> &AccessKey {
         &self.function
+    }
+
+    /// The same sandbox for another process of the function, which has an access key of its own.
+    #[must_use]
+    pub fn another_process(&self) -> Self {
+        let function =
+            self.aws.identities.issue(ROLE_ARN, "cloud-map-sync", Duration::from_hours(12));
+        Self { function, ..self.clone() }
     }
 
     /// The ARN of a cluster.

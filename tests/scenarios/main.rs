@@ -41,6 +41,7 @@ mod guard;
 mod health;
 mod health_reports;
 mod identity;
+mod interleaved;
 mod levers;
 mod limits;
 mod logged;

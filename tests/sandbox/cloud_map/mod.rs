@@ -55,6 +55,7 @@ use axum::body::Bytes;
 use axum::http::Request;
 use axum::response::Response;
 
+use super::gate::{Gate, access_key};
 pub use behaviour::{Behaviour, Quotas};
 pub use call::Call;
 pub use fault::{Fault, FaultKind};
@@ -80,7 +81,15 @@ pub struct Wire(Arc<Mutex<State>>);
 impl Wire {
     /// Answers one request as the service would.
     pub async fn answer(&self, request: Request<Bytes>) -> Response {
-        let latency = self.lock().behaviour.latency;
+        let (latency, gate) = {
+            let state = self.lock();
+            (state.behaviour.latency, state.gate.clone())
+        };
+        if let Some(gate) = gate {
+            let target = request.headers().get("x-amz-target").and_then(|it| it.to_str().ok());
+            let operation = target.and_then(|it| it.rsplit('.').next()).unwrap_or_default();
+            gate.pass(access_key(request.headers()).as_deref(), operation).await;
+        }
         if !latency.is_zero() {
             tokio::time::sleep(latency).await;
         }
@@ -116,6 +125,11 @@ impl CloudMap {
     /// Turns the dials.
     pub fn behave(&self, behaviour: Behaviour) {
         self.look().behaviour = behaviour;
+    }
+
+    /// Holds calls at a gate from now on.
+    pub fn hold_at(&self, gate: &Gate) {
+        self.look().gate = Some(gate.clone());
     }
 
     /// Asks for a fault.

@@ -7,6 +7,7 @@ use std::time::SystemTime;
 use serde_json::json;
 use tokio::time::Instant;
 
+use super::super::gate::Gate;
 use super::behaviour::{Behaviour, Buckets};
 use super::call::Call;
 use super::dispatch::Output;
@@ -44,6 +45,7 @@ pub(super) struct State {
     pub(super) guard: Guard,
     pub(super) exporters: Exporters,
     pub(super) kept: Kept,
+    pub(super) gate: Option<Gate>,
 }
 
 impl State {
@@ -71,6 +73,7 @@ impl State {
             guard: Guard::default(),
             exporters: Exporters::default(),
             kept: Kept::default(),
+            gate: None,
         }
     }
 

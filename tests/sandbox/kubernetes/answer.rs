@@ -9,6 +9,7 @@ use axum::http::{HeaderMap, Method, Request, StatusCode, Uri};
 use axum::response::Response;
 use serde_json::Value;
 
+use super::super::gate::access_key;
 use super::RequestLine;
 use super::access::User;
 use super::discovery;
@@ -36,6 +37,11 @@ struct Call {
 /// Serves one request.
 pub async fn serve(world: Arc<Mutex<World>>, request: Request<Bytes>) -> Response {
     let call = Call::read(request);
+    let gate = world.lock().expect("no poisoned lock").gate.clone();
+    if let Some(gate) = gate {
+        let name = format!("{} {}", call.method, call.uri.path());
+        gate.pass(access_key(&call.headers).as_deref(), &name).await;
+    }
     let fault = {
         let mut world = world.lock().expect("no poisoned lock");
         let continued = !call.parameters.r#continue.is_empty();

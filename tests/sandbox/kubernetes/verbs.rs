@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::super::gate::Gate;
 use super::resource::{EVENTS, RESOURCES, Resource, SERVICES};
 use super::{Fault, KubernetesServer, Pod};
 
@@ -63,6 +64,11 @@ impl KubernetesServer {
     /// Injects a fault.
     pub fn fail(&self, fault: Fault) {
         self.world().faults.push(fault);
+    }
+
+    /// Holds requests at a gate from now on.
+    pub fn hold_at(&self, gate: &Gate) {
+        self.world().gate = Some(gate.clone());
     }
 
     /// Whether no fault hits any request any more.

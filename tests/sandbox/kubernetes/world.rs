@@ -7,6 +7,7 @@ use std::time::Duration;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 
+use super::super::gate::Gate;
 use super::access::Access;
 use super::allocation::{Allocator, carry_over, is_headless};
 use super::fault::Fault;
@@ -47,6 +48,8 @@ pub struct World {
     pub pods: BTreeMap<(String, String), Vec<Pod>>,
     /// The imports that always have a ready endpoint.
     pub ready: Ready,
+    /// Where requests are held, if they are.
+    pub gate: Option<Gate>,
 }
 
 impl World {
@@ -66,6 +69,7 @@ impl World {
             clock_ahead: Duration::ZERO,
             pods: BTreeMap::new(),
             ready: Ready::default(),
+            gate: None,
         }
     }
 

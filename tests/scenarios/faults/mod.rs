@@ -7,12 +7,13 @@
 //! There are some ten thousand cases. A few of each situation are played, always the same; `SINGLE_FAULTS=all` plays
 //! them all, and `SINGLE_FAULTS=<text>` those whose name has the text.
 
-mod outcome;
+pub mod outcome;
 mod play;
 mod situation;
 mod trouble;
 
-use situation::Situation;
+pub use play::{REST, Stage, on_a_runtime};
+pub use situation::Situation;
 
 macro_rules! situations {
     ($($(#[$doc:meta])* $name:ident;)*) => {$(

@@ -11,8 +11,10 @@ use super::outcome::{self, State};
 use super::situation::Situation;
 use super::trouble::{Calls, Case};
 use crate::fleet::Fleet;
+use crate::sandbox::Sandbox;
 use crate::sandbox::clock::StandInClock;
 use crate::sandbox::function::TIMEOUT;
+use crate::sandbox::gate::Gate;
 use crate::sandbox::kubernetes::KubernetesServer;
 
 /// The number of cases of a situation that are played if nobody asks for more.
@@ -59,7 +61,7 @@ fn chosen(cases: Vec<Case>, situation: &str) -> Vec<Case> {
     }
 }
 
-fn on_a_runtime<T>(work: impl Future<Output = T>) -> T {
+pub fn on_a_runtime<T>(work: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = { runtime }.enable_all().start_paused(true).build().expect("a runtime");
     runtime.block_on(Box::pin(work))
@@ -109,7 +111,7 @@ async fn disturbed(situation: &Situation, case: &Case, wanted: &State) -> Result
 
 impl Stage {
     /// The world as it is before the change.
-    async fn set(situation: &Situation) -> Self {
+    pub async fn set(situation: &Situation) -> Self {
         let fleet = Fleet::start().await;
         let green = fleet.green().await;
         let settings = situation.settings;
@@ -128,10 +130,26 @@ impl Stage {
 
     /// A process of the function that has just been started.
     pub async fn process(&self) -> Function {
+        self.process_in(&self.fleet.sandbox).await
+    }
+
+    /// A process with an access key of its own.
+    pub async fn another_process(&self) -> (Function, String) {
+        let sandbox = self.fleet.sandbox.another_process();
+        (self.process_in(&sandbox).await, sandbox.access_key().id.clone())
+    }
+
+    async fn process_in(&self, sandbox: &Sandbox) -> Function {
         let settings = [("CLUSTERS", "blue,green"), ("GUARD_MINIMUM", "1000")];
         let own = settings.iter().filter(|(key, _)| self.settings.iter().all(|(it, _)| it != key));
         let all: Vec<_> = own.chain(self.settings).copied().collect();
-        self.fleet.function_with(&all).await.with_clock(self.clock.clock())
+        sandbox.function(&all).await.with_clock(self.clock.clock())
+    }
+
+    /// Holds the calls of some processes to Cloud Map and to the clusters.
+    pub fn hold_at(&self, gate: &Gate) {
+        self.fleet.cloud_map.hold_at(gate);
+        self.clusters().into_iter().for_each(|(_, cluster)| cluster.hold_at(gate));
     }
 
     pub fn cluster(&self, name: &str) -> &KubernetesServer {
