@@ -14,6 +14,7 @@ mod health;
 pub mod instances;
 mod meter;
 pub mod namespace;
+pub mod new_service;
 pub mod operation;
 mod page;
 mod priority_queue;

@@ -111,8 +111,10 @@ impl Shell<'_> {
         let calls = Calls {
             cloud_map: &self.cloud_map,
             new_namespaces: registry.new_namespaces(),
+            new_services: registry.new_services(),
             admissions: registry.admissions(),
             deadline: self.options.deadline,
+            observed: self.observed,
         };
         for (change, effect) in apply::apply(calls, &self.turn, changes).await {
             if effect == Effect::Contested {

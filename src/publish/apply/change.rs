@@ -32,6 +32,10 @@ impl TurnCalls<'_> {
                 return effect;
             }
         }
+        if let Change::CreateService { place, service } = change {
+            let created = Box::pin(self.create(place, service));
+            return timeout_at(deadline.end(), created).await.unwrap_or_else(|_| late(change));
+        }
         let admission = match change {
             // In a namespace known to be full, a Service takes the place that it freed itself, without an admission.
             Change::Register { place, .. } if !self.knows_full(&place.key) => {
@@ -76,9 +80,8 @@ impl TurnCalls<'_> {
     /// Makes the call. Returns the operation that Cloud Map accepted, or the immediate effect.
     async fn call(&self, permit: Permit<'_>, change: &Change) -> Result<Accepted, Effect> {
         match (change, self.services.get(&change.place().key)) {
-            (Change::CreateNamespace { .. }, _) => Err(Effect::Is(Outcome::Applied)),
-            (Change::CreateService { place, service }, _) => {
-                Err(self.create(permit, place, service).await)
+            (Change::CreateNamespace { .. } | Change::CreateService { .. }, _) => {
+                Err(Effect::Is(Outcome::Applied))
             }
             (Change::UpdateService { place, update }, Some(arn)) => {
                 self.update(permit, arn, place, update).await
@@ -141,11 +144,10 @@ impl TurnCalls<'_> {
     }
 }
 
-/// The call that makes a change; creating a namespace has taken calls of its own.
+/// The call that makes a change; creating a namespace or a service has taken calls of its own.
 fn call_of(change: &Change) -> Option<Call> {
     match change {
-        Change::CreateNamespace { .. } => None,
-        Change::CreateService { .. } => Some(Call::CreateService),
+        Change::CreateNamespace { .. } | Change::CreateService { .. } => None,
         Change::UpdateService { .. } => Some(Call::UpdateService),
         Change::Register { .. } | Change::Rewrite { .. } | Change::Adopt { .. } => {
             Some(Call::RegisterInstance)

@@ -10,10 +10,12 @@ mod service;
 use std::collections::BTreeMap;
 
 use futures_util::{StreamExt, stream};
+use tokio::time::Instant;
 
 use crate::cloud_map::CloudMap;
 use crate::cloud_map::admission::Admissions;
 use crate::cloud_map::namespace::NewNamespaces;
+use crate::cloud_map::new_service::NewServices;
 use crate::model::ServiceKey;
 use crate::publish::passes::{Effect, Turn};
 use crate::publish::plan::{Change, Stage};
@@ -31,10 +33,13 @@ const SIDE_BY_SIDE: usize = 256;
 pub struct Calls<'a> {
     pub cloud_map: &'a CloudMap,
     pub new_namespaces: &'a NewNamespaces,
+    pub new_services: &'a NewServices,
     /// The registrations that full namespaces admit.
     pub admissions: &'a Admissions,
     /// No new call begins after this time.
     pub deadline: Deadline,
+    /// The start of the read that the changes rest on.
+    pub observed: Instant,
 }
 
 /// The calls of one turn.

@@ -1,10 +1,15 @@
 //! The calls that create or change a Cloud Map service and the namespace that it needs, and the effects of their
 //! answers on the change.
 
-use super::TurnCalls;
+use std::cell::Cell;
+
+use tokio::time::timeout_at;
+
 use super::change::{failed, held_back};
+use super::{Calls, TurnCalls};
+use crate::cloud_map::new_service::Created;
 use crate::cloud_map::write::Accepted;
-use crate::cloud_map::{Class, Permit};
+use crate::cloud_map::{Call, Class, Permit};
 use crate::model::{NewService, Place, ServiceUpdate};
 use crate::publish::passes::{Effect, NO_TIME, Outcome};
 use crate::publish::plan::Reason;
@@ -25,29 +30,52 @@ impl TurnCalls<'_> {
         })
     }
 
-    pub(super) async fn create(
-        &self,
-        permit: Permit<'_>,
-        place: &Place,
-        service: &NewService,
-    ) -> Effect {
+    /// Creates a service, unless another turn of this invocation has created it since the read that the change rests on.
+    pub(super) async fn create(&self, place: &Place, service: &NewService) -> Effect {
+        let Calls { new_namespaces, new_services, observed, .. } = self.calls;
         let owner = &self.turn.observation().owner.id;
-        let NewService { namespace, .. } = service;
-        let created = || self.calls.new_namespaces.arn(&namespace.name);
+        let NewService { namespace, name, .. } = service;
+        let created = || new_namespaces.arn(&namespace.name);
         let Some(arn) = namespace.arn.clone().or_else(created) else {
             return Effect::Is(Outcome::Undone(
                 "its Cloud Map namespace does not exist".to_owned(),
             ));
         };
-        match self.calls.cloud_map.create_service(permit, place, service, &arn, owner).await {
-            Ok(arn) => Effect::Created(arn),
-            Err(error) => match error.class {
-                Class::Exists => Effect::Contested,
-                Class::LimitExceeded => held_back(Reason::QuotaExceeded(error.in_full())),
-                Class::Invalid => held_back(Reason::InvalidInput(error.in_full())),
-                _ => failed(&error),
-            },
+        let is_own = Cell::new(false);
+        let creation = new_services.creation(&arn, name, owner, observed);
+        let created = creation.get_or_try_init(|| async {
+            is_own.set(true);
+            self.call_create(place, service, &arn).await.map(|arn| Created::now(arn, service))
+        });
+        match created.await {
+            Ok(created) if is_own.get() => Effect::Created(created.arn.clone()),
+            Ok(created) if created.is_as(service) => Effect::Exists(created.arn.clone()),
+            Ok(_) => Effect::Contested,
+            Err(effect) => effect,
         }
+    }
+
+    /// The ARN of the service, or the effect if it was not created.
+    async fn call_create(
+        &self,
+        place: &Place,
+        service: &NewService,
+        namespace: &str,
+    ) -> Result<String, Effect> {
+        let Calls { cloud_map, deadline, .. } = self.calls;
+        let permit = match timeout_at(deadline.stop(), cloud_map.permit(Call::CreateService)).await
+        {
+            Ok(permit) if deadline.is_open() => permit,
+            _ => return Err(Effect::Is(Outcome::Undone(NO_TIME.to_owned()))),
+        };
+        let owner = &self.turn.observation().owner.id;
+        let created = cloud_map.create_service(permit, place, service, namespace, owner).await;
+        created.map_err(|error| match error.class {
+            Class::Exists => Effect::Contested,
+            Class::LimitExceeded => held_back(Reason::QuotaExceeded(error.in_full())),
+            Class::Invalid => held_back(Reason::InvalidInput(error.in_full())),
+            _ => failed(&error),
+        })
     }
 
     pub(super) async fn update(

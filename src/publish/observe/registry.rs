@@ -15,6 +15,7 @@ use tokio::time::Instant;
 use super::memory::{Memory, Namespaces, Services};
 use crate::cloud_map::admission::Admissions;
 use crate::cloud_map::namespace::NewNamespaces;
+use crate::cloud_map::new_service::NewServices;
 use crate::cloud_map::{self, CloudMap};
 use crate::model::{Namespace, NamespaceReference, Registry, ServiceKey, Timestamp};
 use asked::Asked;
@@ -45,6 +46,7 @@ pub struct SharedRegistry {
     /// The claimed services of other accounts' namespaces, by the namespace's id.
     shared: Mutex<BTreeMap<String, Services>>,
     new_namespaces: NewNamespaces,
+    new_services: NewServices,
     admissions: Admissions,
     /// The TTLs that the clusters of this invocation ask for.
     asked: std::sync::Mutex<Asked>,
@@ -75,6 +77,7 @@ impl SharedRegistry {
             read_so_far: Mutex::default(),
             anew: Mutex::default(),
             new_namespaces: NewNamespaces::default(),
+            new_services: NewServices::default(),
             admissions: Admissions::default(),
             asked: std::sync::Mutex::default(),
         }
@@ -88,6 +91,11 @@ impl SharedRegistry {
     /// The results of creating the namespaces that the clusters kept in it asked for.
     pub fn new_namespaces(&self) -> &NewNamespaces {
         &self.new_namespaces
+    }
+
+    /// The services that the clusters kept in it have created.
+    pub fn new_services(&self) -> &NewServices {
+        &self.new_services
     }
 
     /// The permissions to register new instances in its namespaces, for all clusters kept in it.

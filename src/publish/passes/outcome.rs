@@ -45,6 +45,8 @@ pub enum Effect {
     Is(Outcome),
     /// The Cloud Map service was created with this ARN.
     Created(String),
+    /// Another turn of the invocation has created the Cloud Map service, with this ARN.
+    Exists(String),
     /// The change conflicts with another writer: its Cloud Map service is read again, and the change planned again.
     Contested,
     /// Cloud Map accepts no more instances in the namespace; with its error message.

@@ -122,22 +122,27 @@ impl<'a> Turn<'a> {
         Step::Done
     }
 
+    /// From now on the service of a creation exists, without an instance.
+    fn note_created(&mut self, creation: &Change, arn: String) {
+        let Change::CreateService { place, service } = creation else { return };
+        let mut created = CloudMapService::created(arn, service.name.as_str(), service.kind);
+        created.custom_health = service.custom_health;
+        self.record.results.created.insert(place.key.clone(), created.clone());
+        self.observation.registry.services.insert(place.key.clone(), created);
+    }
+
     /// Records the effect of a change.
     pub fn record(&mut self, change: Change, effect: Effect) {
         match effect {
             Effect::Is(outcome) => self.settle(change, outcome),
             Effect::Contested => self.contested.push(change),
             Effect::Created(arn) => {
-                if let Change::CreateService { place, service } = &change {
-                    let name = service.name.as_str();
-                    let mut created = CloudMapService::created(arn, name, service.kind);
-                    created.custom_health = service.custom_health;
-                    self.record.results.created.insert(place.key.clone(), created.clone());
-                    self.observation.registry.services.insert(place.key.clone(), created);
-                    self.created.insert(place.key.clone());
-                }
+                self.note_created(&change, arn);
+                self.created.insert(change.place().key.clone());
                 self.settle(change, Outcome::Applied);
             }
+            // It is no change of this turn. Others register there, so it is read again like every other service.
+            Effect::Exists(arn) => self.note_created(&change, arn),
             Effect::Full(message) => {
                 let (key, capacity) =
                     (&change.place().key, &mut self.observation.registry.capacity);

@@ -116,3 +116,24 @@ async fn converged_full_sync_of_a_new_process_costs_the_lists_and_no_write() {
         assert!(asked.iter().all(|it| it.starts_with("GET ")), "{asked:#?}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn members_of_one_function_create_a_service_that_all_of_them_export_once() {
+    let many = Many::start(3, &["shop"], &[]).await;
+    for (index, cluster) in many.clusters.iter().enumerate() {
+        for export in 0..10 {
+            let service = ClusterIp::new("shop", &format!("web-{export}"));
+            let pod = format!("10.{index}.{export}.1");
+            exported(cluster, service.port_of("TCP", "http", 80, 8080), &[&pod], CREATED);
+        }
+    }
+    many.forget();
+
+    let report = sync(&many.function).await;
+
+    assert!(report.ok, "{}", in_full(&report));
+    let calls = many.fleet.cloud_map.counts();
+    // Ten, and one for the records of each member.
+    assert_eq!((calls["CreateService"], calls.get("ListTagsForResource")), (13, None), "{calls:?}");
+    many.assert_settled().await;
+}
