@@ -154,7 +154,7 @@ impl Invocation<'_> {
             .buffer_unordered(EVENTS_SIDE_BY_SIDE)
             .try_collect::<Vec<()>>();
         if let Ok(Err(error)) = timeout_at(self.deadline.stop(), created).await {
-            tracing::debug!("Events are not created: {}", chain(&error));
+            tracing::info!("Events are not created: {}", chain(&error));
         }
     }
 

@@ -2,6 +2,7 @@
 //! configured clusters of this run, searches every Cloud Map, and logs the result.
 
 use std::collections::BTreeMap;
+use std::error::Error;
 
 use super::Function;
 use crate::cleanup::dead_clusters::Kept;
@@ -45,9 +46,20 @@ impl Function {
                     self.log_orphans(&key.to_string(), &orphans, invocation.mode);
                     orphans
                 })),
+                // One line for one cause: a registry that cannot be read is the error of its clusters as well.
+                Err(error) if is_reported(runs, &error) => {}
                 Err(error) => tracing::warn!("orphans not searched: {}", chain(&error)),
             }
         }
         all
     }
+}
+
+fn is_reported(
+    runs: &BTreeMap<usize, (ClusterReport, Option<Claimed>)>,
+    error: &dyn Error,
+) -> bool {
+    let cause = chain(error);
+    let mut errors = runs.values().filter_map(|(report, _)| report.error.as_ref());
+    errors.any(|reported| reported.contains(&cause))
 }

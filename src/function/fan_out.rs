@@ -32,7 +32,8 @@ impl Function {
             queue.send(&json!({ "action": "sync", "cluster": cluster.label() })).await
         });
         let sent = join_all(messages).await;
-        for error in sent.iter().filter_map(|sent| sent.as_ref().err()) {
+        // The others failed for the same cause: they went to one queue at one time.
+        if let Some(error) = sent.iter().find_map(|sent| sent.as_ref().err()) {
             tracing::error!(
                 "cannot queue the clusters, so this run syncs all of them: {}",
                 chain(error)

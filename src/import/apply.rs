@@ -49,8 +49,9 @@ pub async fn apply(
 ) -> Applied {
     let mut applied = Applied::default();
     for change in changes {
+        let has_failed = applied.failure.is_some();
         let outcome = match known.request(change, import) {
-            _ if applied.failure.is_some() => Outcome::Undone(AFTER_FAILURE),
+            _ if has_failed => Outcome::Undone(AFTER_FAILURE),
             _ if !deadline.is_open() => Outcome::Undone(NO_TIME),
             None => Outcome::Undone(AFTER_FAILURE),
             Some(request) => match send(kubernetes, change, request).await {
@@ -69,7 +70,7 @@ pub async fn apply(
             },
         };
         // The status of a failed import is planned again.
-        let is_replaced = applied.failure.is_some() && change.stage == Stage::Status;
+        let is_replaced = has_failed && change.stage == Stage::Status;
         if !is_replaced {
             applied.made.push(Made { change: change.clone(), outcome });
         }
@@ -78,6 +79,12 @@ pub async fn apply(
 }
 
 impl Applied {
+    /// Whether it is the status that could not be written. Another status would fail as well.
+    pub fn is_without_status(&self) -> bool {
+        let is_failed = |made: &Made| matches!(made.outcome, Outcome::Failed(_));
+        self.made.iter().any(|made| made.change.stage == Stage::Status && is_failed(made))
+    }
+
     /// The object whose name is taken by one that the run did not know.
     pub fn taken(&self) -> Option<&ObjectRef> {
         self.failure.as_ref().filter(|error| error.is_name_taken())?;

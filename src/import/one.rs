@@ -64,6 +64,7 @@ impl Import<'_> {
             let foreign = self.read_foreign(&applied).await;
             let is_planned_again = missing.is_some() || foreign.is_some();
             one.report_slice(&self.name, foreign.as_ref());
+            let is_without_status = applied.is_without_status();
             let stored = applied.stored.iter().cloned().chain(foreign).collect();
             one.is_outdated = applied.failure.as_ref().is_some_and(Error::is_outdated);
             let failure = one.add(applied, plan.held_back);
@@ -77,7 +78,8 @@ impl Import<'_> {
                     Ok(()) => continue,
                     Err(problem) => one.unreadable = Some((self.name, problem.to_string())),
                 }
-            } else if let Some(failure) = failure.filter(|_| !one.is_outdated) {
+            } else if let Some(failure) = failure.filter(|_| !one.is_outdated && !is_without_status)
+            {
                 let plan = self.plan(&families, Some(&failure));
                 one.add(self.write_status(&mut known, plan).await, Vec::new());
             }

@@ -1,7 +1,7 @@
 //! The EKS stand-in: DescribeCluster for the running Kubernetes servers, found by the caller's account and Region as in
 //! the service.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use axum::body::Body;
@@ -16,12 +16,14 @@ use super::sigv4::{Caller, Refusal};
 
 /// The clusters of all accounts and Regions; clones share them.
 #[derive(Clone, Default)]
-pub struct Eks(Arc<Mutex<BTreeMap<String, Cluster>>>);
+pub struct Eks {
+    clusters: Arc<Mutex<BTreeMap<String, Cluster>>>,
+    denied: Arc<Mutex<BTreeSet<String>>>,
+}
 
 struct Cluster {
     facts: Box<dyn Fn() -> Facts + Send>,
     status: String,
-    denied: bool,
 }
 
 /// What the answer tells of a cluster's API server, wherever that runs.
@@ -63,7 +65,7 @@ impl Eks {
 
     fn insert(&self, arn: String, facts: impl Fn() -> Facts + Send + 'static) {
         let facts = Box::new(facts);
-        let cluster = Cluster { facts, status: "ACTIVE".to_owned(), denied: false };
+        let cluster = Cluster { facts, status: "ACTIVE".to_owned() };
         self.clusters().insert(arn, cluster);
     }
 
@@ -77,9 +79,14 @@ impl Eks {
         self.change(arn, |cluster| status.clone_into(&mut cluster.status));
     }
 
-    /// Lets DescribeCluster answer AccessDeniedException, or not any more.
+    /// Lets DescribeCluster answer AccessDeniedException, also if there is no such cluster, or not any more.
     pub fn deny(&self, arn: &str, denied: bool) {
-        self.change(arn, |cluster| cluster.denied = denied);
+        let mut all = self.denied.lock().expect("no poisoned lock");
+        if denied {
+            all.insert(arn.to_owned());
+        } else {
+            all.remove(arn);
+        }
     }
 
     fn change(&self, arn: &str, change: impl FnOnce(&mut Cluster)) {
@@ -87,26 +94,26 @@ impl Eks {
     }
 
     fn clusters(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Cluster>> {
-        self.0.lock().expect("no poisoned lock")
+        self.clusters.lock().expect("no poisoned lock")
     }
 
     /// Answers `GET /clusters/{name}`.
     pub fn describe_cluster(&self, caller: &Caller, name: &str) -> Response {
         let arn_end = format!(":{}:{}:cluster/{name}", caller.region, caller.principal.account);
+        let denied = self.denied.lock().expect("no poisoned lock");
+        if let Some(arn) = denied.iter().find(|arn| arn.ends_with(&arn_end)) {
+            let user = caller.principal.arn();
+            let text = format!(
+                "User: {user} is not authorized to perform: eks:DescribeCluster on resource: {arn}"
+            );
+            return error(StatusCode::FORBIDDEN, "AccessDeniedException", &text);
+        }
         let clusters = self.clusters();
         let found = clusters.iter().find(|(arn, _)| arn.ends_with(&arn_end));
         match found {
             None => {
                 let text = format!("No cluster found for name: {name}.");
                 error(StatusCode::NOT_FOUND, "ResourceNotFoundException", &text)
-            }
-            Some((arn, cluster)) if cluster.denied => {
-                let user = caller.principal.arn();
-                let text = format!(
-                    "User: {user} is not authorized to perform: eks:DescribeCluster on resource: \
-                     {arn}"
-                );
-                error(StatusCode::FORBIDDEN, "AccessDeniedException", &text)
             }
             Some((arn, cluster)) => {
                 answer(StatusCode::OK, None, &json!({"cluster": description(arn, cluster)}))

@@ -114,6 +114,11 @@ impl Identities {
         known.roles.insert(role_arn.to_owned(), role);
     }
 
+    /// Takes from every principal the right to assume the role.
+    pub fn refuse_role(&self, role_arn: &str) {
+        self.0.lock().expect("no poisoned lock").roles.remove(role_arn);
+    }
+
     /// Answers AssumeRole: a key of the role's session, or nothing where its trust policy refuses.
     pub fn assume(&self, request: &AssumedRole, lifetime: Duration) -> Option<AccessKey> {
         {

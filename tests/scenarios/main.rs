@@ -69,6 +69,7 @@ mod readiness;
 mod records;
 mod redelivery;
 mod refusals;
+mod rights;
 mod run;
 mod secrets;
 mod service_settings;

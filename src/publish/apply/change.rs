@@ -12,6 +12,8 @@ use crate::model::{NamespaceKind, ServiceKey};
 use crate::publish::passes::{Effect, NO_TIME, Outcome};
 use crate::publish::plan::{Change, Reason};
 
+const NO_RIGHTS_IN_DNS: &str = "; the function's role may not change this in Route 53: deploy with DnsNamespaces=yes, and with this hosted zone if HostedZoneIds is set";
+
 impl TurnCalls<'_> {
     /// Makes one change. Other changes wait for the answer that `lead` gets.
     pub(super) async fn make(&self, change: &Change, lead: Option<&Lead>) -> Effect {
@@ -29,7 +31,7 @@ impl TurnCalls<'_> {
         if let Some(name) = change.missing_namespace() {
             let namespace = timeout_at(deadline.end(), Box::pin(self.namespace(name))).await;
             if let Err(effect) = namespace.unwrap_or_else(|_| Err(late(change))) {
-                return effect;
+                return without_namespace(change, effect);
             }
         }
         if let Change::CreateService { place, service } = change {
@@ -131,7 +133,12 @@ impl TurnCalls<'_> {
                 held_back(Reason::AddressTaken { instance: subject, message })
             }
             Ok(Ended::Fail { code, message }) => {
-                let text = format!("operation {operation} on {subject} failed: {code}: {message}");
+                let mut text =
+                    format!("operation {operation} on {subject} failed: {code}: {message}");
+                // Cloud Map changes records in Route 53 with the rights of the caller, after it has accepted the call.
+                if code == "ACCESS_DENIED" && kind.1 != NamespaceKind::Http {
+                    text += NO_RIGHTS_IN_DNS;
+                }
                 Effect::Is(Outcome::Failed(text))
             }
             Ok(Ended::Pending) => {
@@ -154,6 +161,17 @@ fn call_of(change: &Change) -> Option<Call> {
         }
         Change::Health { .. } => Some(Call::UpdateInstanceCustomHealthStatus),
         Change::Deregister { .. } => Some(Call::DeregisterInstance),
+    }
+}
+
+/// The error of a namespace that could not be created is that of the change that creates it. The others are not made.
+fn without_namespace(change: &Change, effect: Effect) -> Effect {
+    match (change, effect) {
+        (Change::CreateNamespace { .. }, effect) => effect,
+        (_, Effect::Is(Outcome::Failed(_))) => {
+            Effect::Is(Outcome::Undone("its Cloud Map namespace does not exist".to_owned()))
+        }
+        (_, effect) => effect,
     }
 }
 

@@ -143,6 +143,7 @@ impl State {
         }
         self.operations.next = match fault {
             Some(FaultKind::OperationFails(code)) => Some(Fate::Fails(code)),
+            Some(FaultKind::OperationDenied(right)) => Some(Fate::Denied(right)),
             Some(FaultKind::OperationHangs) => Some(Fate::Hangs),
             _ => None,
         };

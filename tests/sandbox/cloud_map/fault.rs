@@ -55,6 +55,9 @@ pub enum FaultKind {
     Lacks(&'static str),
     /// The operation is accepted and ends as FAIL with this ErrorCode.
     OperationFails(&'static str),
+    /// The operation is accepted and ends as FAIL with ACCESS_DENIED, since the caller lacks this right in Route 53. No
+    /// source gives Cloud Map's text: that it has IAM's own sentence is assumed.
+    OperationDenied(&'static str),
     /// The operation is accepted and never ends.
     OperationHangs,
 }
@@ -167,6 +170,7 @@ impl FaultKind {
                 | Self::WrongType
                 | Self::Lacks(_)
                 | Self::OperationFails(_)
+                | Self::OperationDenied(_)
                 | Self::OperationHangs
         )
     }

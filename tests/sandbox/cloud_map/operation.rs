@@ -31,6 +31,13 @@ impl Failure {
         Self { code: "INTERNAL_FAILURE", message: format!("{id} does not exist any more") }
     }
 
+    /// Route 53 refused the caller a right.
+    fn denied(right: &str) -> Self {
+        let user = "arn:aws:sts::111122223333:assumed-role/cloud-map-sync/cloud-map-sync";
+        let message = format!("User: {user} is not authorized to perform: {right}");
+        Self { code: "ACCESS_DENIED", message }
+    }
+
     /// The service came back and did not go on with the operation.
     fn given_up() -> Self {
         Self { code: "INTERNAL_FAILURE", message: "the operation was given up".to_owned() }
@@ -76,6 +83,7 @@ pub(super) struct Operations {
 /// A fault that shows only in the operation.
 pub(super) enum Fate {
     Fails(&'static str),
+    Denied(&'static str),
     Hangs,
 }
 
@@ -94,6 +102,7 @@ impl Operations {
             Some(Fate::Fails(code)) => {
                 Some(Failure { code, message: format!("The operation failed: {code}") })
             }
+            Some(Fate::Denied(right)) => Some(Failure::denied(right)),
             _ => None,
         };
         let due = (!matches!(fate, Some(Fate::Hangs))).then_some(now + delay);

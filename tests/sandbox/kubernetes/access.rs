@@ -19,10 +19,19 @@ pub const BOUND_GROUP: &str = "cloud-map-sync";
 /// The rules of `deploy/rbac.yaml`: API group, resource, verbs.
 const RULES: [(&str, &str, &[&str]); 4] = [
     ("", "services", &["get", "list"]),
-    ("", "endpoints", &["get", "list"]),
-    ("discovery.k8s.io", "endpointslices", &["get", "list"]),
+    ("", "endpoints", &["get"]),
+    ("discovery.k8s.io", "endpointslices", &["list"]),
     ("events.k8s.io", "events", &["create"]),
 ];
+
+/// A verb on a resource of an API group, with the sub-resource as in `serviceexports/status`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Right {
+    /// `""` is the core group.
+    pub group: String,
+    pub resource: String,
+    pub verb: String,
+}
 
 /// Who sent a request.
 #[derive(Clone, Debug)]
@@ -32,6 +41,8 @@ pub struct User {
     groups: Vec<String>,
     /// What the group may do besides `RULES`.
     rules: Vec<Rule>,
+    /// What it may not do after all.
+    withdrawn: Vec<Right>,
 }
 
 /// Access entries of a cluster, its admin token, and the identities that its tokens are checked
@@ -43,6 +54,8 @@ pub struct Access {
     pub admin_token: String,
     /// What the group may do besides: the roles of the multi-cluster flow, where they are bound.
     pub rules: Vec<Rule>,
+    /// The rights of the group that were withdrawn.
+    pub withdrawn: Vec<Right>,
     /// The sandbox's access keys.
     pub identities: Identities,
 }
@@ -60,6 +73,7 @@ impl Access {
                 name: "system:anonymous".to_owned(),
                 groups: vec!["system:unauthenticated".to_owned()],
                 rules: Vec::new(),
+                withdrawn: Vec::new(),
             });
         };
         let bearer = header.to_str().ok().and_then(|value| value.strip_prefix("Bearer "));
@@ -69,29 +83,40 @@ impl Access {
                 name: "kubernetes-admin".to_owned(),
                 groups: vec!["system:masters".to_owned()],
                 rules: Vec::new(),
+                withdrawn: Vec::new(),
             });
         }
         let principal =
             token::verify(bearer, &cluster.name, &cluster.region, &self.identities, now)?;
         let groups = self.entries.get(&principal.role_arn);
         let groups = groups.ok_or_else(|| format!("no access entry for {}", principal.role_arn))?;
-        Ok(User { name: principal.arn(), groups: groups.clone(), rules: self.rules.clone() })
+        Ok(User {
+            name: principal.arn(),
+            groups: groups.clone(),
+            rules: self.rules.clone(),
+            withdrawn: self.withdrawn.clone(),
+        })
     }
 }
 
 impl User {
     /// Whether the rules let the user at a resource.
     pub fn check_resource(&self, verb: &str, target: &Target) -> Result<(), Failure> {
-        let granted =
-            || is_granted(verb, target) || self.rules.iter().any(|it| it.grants(verb, target));
-        let allowed = self.is_administrator() || self.is_member(BOUND_GROUP) && granted();
-        if allowed {
-            return Ok(());
-        }
         let resource = match target.subresource.as_str() {
             "" => target.plural.clone(),
             subresource => format!("{}/{subresource}", target.plural),
         };
+        let is_withdrawn = || {
+            let mut withdrawn = self.withdrawn.iter();
+            withdrawn
+                .any(|it| it.verb == verb && it.group == target.group && it.resource == resource)
+        };
+        let granted =
+            || is_granted(verb, target) || self.rules.iter().any(|it| it.grants(verb, target));
+        let of_group = || self.is_member(BOUND_GROUP) && granted() && !is_withdrawn();
+        if self.is_administrator() || of_group() {
+            return Ok(());
+        }
         let place = match target.namespace.as_str() {
             "" => "at the cluster scope".to_owned(),
             namespace => format!("in the namespace \"{namespace}\""),
@@ -119,7 +144,8 @@ impl User {
     /// A user in these groups.
     #[cfg(test)]
     pub fn in_group(group: &str, rules: Vec<Rule>) -> Self {
-        Self { name: group.to_owned(), groups: vec![group.to_owned()], rules }
+        let (groups, withdrawn) = (vec![group.to_owned()], Vec::new());
+        Self { name: group.to_owned(), groups, rules, withdrawn }
     }
 
     /// Whether it may do everything.

@@ -49,7 +49,7 @@ mod verbs;
 mod world;
 mod writes;
 
-pub use access::BOUND_GROUP;
+pub use access::{BOUND_GROUP, Right};
 #[allow(unused_imports, reason = "the example needs fewer of these names than the tests")]
 pub use cluster_ip::ClusterIp;
 #[allow(unused_imports, reason = "as above")]

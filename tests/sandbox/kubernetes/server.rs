@@ -36,8 +36,13 @@ impl KubernetesServer {
         let current = CurrentConfig::new(Mutex::new(authority.server_config()));
         let listener = TlsListener::bind(current.clone()).await;
         let admin_token = format!("sandbox-admin-{}", &digest(identity.arn().as_bytes())[..16]);
-        let access =
-            Access { entries: BTreeMap::new(), admin_token, rules: Vec::new(), identities };
+        let access = Access {
+            entries: BTreeMap::new(),
+            admin_token,
+            rules: Vec::new(),
+            withdrawn: Vec::new(),
+            identities,
+        };
         let server = Self {
             world: Arc::new(Mutex::new(World::new(identity, access))),
             address: listener.address(),

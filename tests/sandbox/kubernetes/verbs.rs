@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::super::gate::Gate;
 use super::resource::{EVENTS, RESOURCES, Resource, SERVICES};
-use super::{Fault, KubernetesServer, Pod};
+use super::{Fault, KubernetesServer, Pod, Right};
 
 impl KubernetesServer {
     /// Creates or replaces a Service; the controllers follow.
@@ -90,6 +90,16 @@ impl KubernetesServer {
     /// Deletes an access entry: the role's tokens are refused with 401.
     pub fn revoke(&self, role_arn: &str) {
         self.world().access.entries.remove(role_arn);
+    }
+
+    /// Takes a right from the function's group: requests that need it are forbidden with RBAC's words.
+    pub fn withdraw(&self, right: &Right) {
+        self.world().access.withdrawn.push(right.clone());
+    }
+
+    /// Gives the group all of its rights again.
+    pub fn give_back(&self) {
+        self.world().access.withdrawn.clear();
     }
 
     /// Serves discovery.k8s.io or not; without it EndpointSlices are an unknown resource.

@@ -8,12 +8,11 @@
 //! them all, and `SINGLE_FAULTS=<text>` those whose name has the text.
 
 pub mod outcome;
-mod play;
-mod situation;
+pub mod play;
+pub mod situation;
 mod trouble;
 
-pub use play::{REST, Stage, on_a_runtime};
-pub use situation::Situation;
+use situation::Situation;
 
 macro_rules! situations {
     ($($(#[$doc:meta])* $name:ident;)*) => {$(

@@ -175,15 +175,16 @@ fn has_trouble(value: &Value) -> bool {
     }
 }
 
-/// Two runs at most lead to the wanted state, and the one after writes nothing.
+/// So many runs at most lead to the wanted state, and the one after writes nothing.
 pub async fn rest(
     stage: &Stage,
     situation: &Situation,
     process: &Function,
     wanted: &State,
+    runs: usize,
 ) -> Result<(), String> {
     let mut reports = String::new();
-    for _ in 0..2 {
+    for _ in 0..runs {
         reports += &run(stage, situation, process).await?;
         sleep(REST).await;
         if State::of(stage) == *wanted {
@@ -193,7 +194,7 @@ pub async fn rest(
     let is = State::of(stage);
     if is != *wanted {
         let difference = is.difference(wanted);
-        return Err(format!("after two runs without faults {difference}\n{reports}"));
+        return Err(format!("after {runs} runs without faults {difference}\n{reports}"));
     }
     stage.forget_calls();
     reports += &run(stage, situation, process).await?;

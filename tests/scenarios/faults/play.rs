@@ -22,6 +22,9 @@ const SAMPLE: usize = 8;
 /// After this time nothing that was begun is under way any more.
 pub const REST: Duration = Duration::from_mins(2);
 
+/// The most runs without faults that lead to the wanted state.
+const RUNS: usize = 2;
+
 /// The world of a case.
 pub struct Stage {
     pub fleet: Fleet,
@@ -61,6 +64,7 @@ fn chosen(cases: Vec<Case>, situation: &str) -> Vec<Case> {
     }
 }
 
+/// Does the work on a runtime of its own, in which time stands still except for waiting.
 pub fn on_a_runtime<T>(work: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = { runtime }.enable_all().start_paused(true).build().expect("a runtime");
@@ -68,7 +72,7 @@ pub fn on_a_runtime<T>(work: impl Future<Output = T>) -> T {
 }
 
 /// The calls of the run, and the state that it leads to.
-async fn undisturbed(situation: &Situation) -> (Calls, State) {
+pub async fn undisturbed(situation: &Situation) -> (Calls, State) {
     let stage = Stage::set(situation).await;
     let process = stage.process().await;
     (situation.change)(&stage);
@@ -78,7 +82,7 @@ async fn undisturbed(situation: &Situation) -> (Calls, State) {
     let calls = stage.calls();
     sleep(REST).await;
     let wanted = State::of(&stage);
-    let rest = outcome::rest(&stage, situation, &process, &wanted).await;
+    let rest = outcome::rest(&stage, situation, &process, &wanted, RUNS).await;
     assert_eq!(rest, Ok(()), "{} without any fault: {problem:?}", situation.name);
     (calls, wanted)
 }
@@ -103,7 +107,7 @@ async fn disturbed(situation: &Situation, case: &Case, wanted: &State) -> Result
     }
     sleep(REST).await;
     stage.heal();
-    let rest = outcome::rest(&stage, situation, &process, wanted).await;
+    let rest = outcome::rest(&stage, situation, &process, wanted, RUNS).await;
     let report = answer.and_then(|it| it.report).map_or("killed".to_owned(), |it| it.to_string());
     let in_full = |problem: String| format!("{problem}\nThe disturbed run:\n{report}");
     found.and(rest).and(outcome::untouched(&stage, &before, wanted)).map_err(in_full)

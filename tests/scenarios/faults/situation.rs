@@ -29,7 +29,7 @@ pub struct Situation {
 
 impl Situation {
     /// A converged world with `web` of two clusters and `cart` of one, which a full sync follows.
-    fn new(name: &'static str, change: fn(&Stage)) -> Self {
+    pub fn new(name: &'static str, change: fn(&Stage)) -> Self {
         let sync = |_: &Stage| json!({ "action": "sync" });
         Self {
             name,
@@ -106,7 +106,10 @@ impl Situation {
     }
 
     pub fn empty_service() -> Self {
-        let change = |stage: &Stage| _ = stage.fleet.cluster.delete_service("shop", "cart");
+        let change = |stage: &Stage| {
+            stage.fleet.cluster.delete_service("shop", "cart");
+            stage.fleet.cluster.delete_service("shop", "orders");
+        };
         let settings = &[("DELETE_EMPTY_SERVICES", "true")];
         Self { settings, ..Self::new("empty service", change) }
     }
@@ -194,10 +197,11 @@ impl Situation {
     }
 }
 
-const MULTI_CLUSTER: &[(&str, &str)] = &[("MULTI_CLUSTER", "on"), ("CREATE_NAMESPACES", "true")];
+pub const MULTI_CLUSTER: &[(&str, &str)] =
+    &[("MULTI_CLUSTER", "on"), ("CREATE_NAMESPACES", "true")];
 
 /// `web` of two clusters beside a task of ECS, `cart` beside an instance by hand, and `orders` with records of its own.
-fn shop(stage: &Stage) {
+pub fn shop(stage: &Stage) {
     let fleet = &stage.fleet;
     fleet.ecs_service("web", "10.0.9.1");
     let cart = fleet.cloud_map.service(&fleet.http, "cart", ServiceKind::Http);
@@ -211,7 +215,7 @@ fn shop(stage: &Stage) {
 }
 
 /// `web` of two members and `api` of one, beside an endpoint that AWS's controller registered.
-fn clusterset(stage: &Stage) {
+pub fn clusterset(stage: &Stage) {
     let (blue, cloud_map) = (&stage.fleet.cluster, &stage.fleet.cloud_map);
     let namespace = cloud_map.namespace("shop", NamespaceKind::Http);
     let of_amber = cloud_map.service(&namespace, "web", ServiceKind::Http);

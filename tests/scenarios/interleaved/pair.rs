@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::faults::{Situation, Stage};
+use crate::faults::play::Stage;
+use crate::faults::situation::Situation;
 use crate::fleet::give_pods;
 use crate::queue::{batch, message};
 

@@ -12,7 +12,7 @@ use tokio::time::sleep;
 use super::pair::Pair;
 use super::schedule::{Each, Schedule};
 use crate::faults::outcome::{self, State};
-use crate::faults::{REST, Stage, on_a_runtime};
+use crate::faults::play::{REST, Stage, on_a_runtime};
 use crate::sandbox::cloud_map::Behaviour;
 use crate::sandbox::function::TIMEOUT;
 use crate::sandbox::gate::Gate;
@@ -102,7 +102,7 @@ async fn played(
     gate.open();
     sleep(REST).await;
     let wanted = &rehearsed.wanted;
-    let rest = outcome::rest(&stage, &pair.situation, &processes[0].0, wanted).await;
+    let rest = outcome::rest(&stage, &pair.situation, &processes[0].0, wanted, 1).await;
     let untouched = outcome::untouched(&stage, &before, wanted);
     let in_full = |problem: String| format!("{problem}\nThe steps:\n{}", steps.take().join("\n"));
     untouched.and(rest).map_err(in_full)

@@ -7,6 +7,7 @@ use futures_util::{StreamExt, stream};
 
 use super::{Failure, SharedRegistry};
 use crate::cloud_map::SIDE_BY_SIDE;
+use crate::error::chain;
 use crate::model::{Registry, ServiceKey};
 
 impl SharedRegistry {
@@ -50,12 +51,23 @@ impl SharedRegistry {
             .buffer_unordered(SIDE_BY_SIDE)
             .collect()
             .await;
-        let mut untold = BTreeSet::new();
+        let (mut untold, mut problem) = (BTreeSet::new(), None);
         for (key, told) in looks {
             match (told, registry.services.get_mut(key)) {
                 (Ok(Some(told)), Some(service)) => service.instances = Some(told),
+                (Err(error), _) => {
+                    problem = Some(error);
+                    untold.insert(key.clone());
+                }
                 _ => _ = untold.insert(key.clone()),
             }
+        }
+        // Nothing is missed, but the run is slower than REGISTRY_READ promises.
+        if let Some(error) = problem {
+            let (error, count) = (chain(&error), untold.len());
+            tracing::info!(
+                "{count} Cloud Map services are listed, since discovery failed: {error}"
+            );
         }
         self.cloud_map.read_instances(registry, &untold).await;
     }

@@ -31,7 +31,13 @@ impl Cluster {
         let (name, region, account) = ("blue".to_owned(), String::new(), String::new());
         let (identities, admin_token) = (Identities::default(), String::new());
         let rules = Vec::new();
-        let access = Access { entries: BTreeMap::new(), admin_token, rules, identities };
+        let access = Access {
+            entries: BTreeMap::new(),
+            admin_token,
+            rules,
+            withdrawn: Vec::new(),
+            identities,
+        };
         let mut world = World::new(ClusterIdentity { name, region, account }, access);
         world.multi_cluster.properties = true;
         world.multi_cluster.versions = SERVICE_IMPORTS.versions.to_vec();

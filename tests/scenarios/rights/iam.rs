@@ -1,0 +1,259 @@
+//! The actions of the function's role in `template.yaml`.
+
+use std::collections::BTreeSet;
+
+use serde_json::json;
+
+use super::play::{ALONE, Case, denied, one_less, one_more};
+use super::{assert_same, queue, route_53, settings};
+use crate::faults::play::Stage;
+use crate::faults::situation::Situation;
+use crate::fleet::annotated;
+use crate::sandbox::cloud_map::{Fault, FaultKind};
+use crate::sandbox::function::invoke;
+use crate::sandbox::kubernetes::Pod;
+
+const TEMPLATE: &str = include_str!("../../../template.yaml");
+
+/// The actions that Lambda uses with the role, before the function runs or without it: the function cannot report them.
+const OF_LAMBDA: [&str; 11] = [
+    "logs:CreateLogStream",
+    "logs:PutLogEvents",
+    "sqs:ReceiveMessage",
+    "sqs:DeleteMessage",
+    "sqs:GetQueueAttributes",
+    "ec2:CreateNetworkInterface",
+    "ec2:DeleteNetworkInterface",
+    "ec2:DescribeNetworkInterfaces",
+    "ec2:DescribeSubnets",
+    "ec2:AssignPrivateIpAddresses",
+    "ec2:UnassignPrivateIpAddresses",
+];
+
+const READER: &str = "arn:aws:iam::111122223333:role/reader";
+const WITH_A_ROLE: &[(&str, &str)] = &[(
+    "CLUSTERS",
+    r#"[{"cluster": "blue", "roleArn": "arn:aws:iam::111122223333:role/reader"}, "green"]"#,
+)];
+
+/// The actions of the role's statements, in the order of the template.
+fn given() -> BTreeSet<String> {
+    let start = TEMPLATE.find("\n  FunctionRole:\n").expect("the role") + 1;
+    let lines = TEMPLATE[start..].lines();
+    let role = lines.enumerate().take_while(|(index, line)| {
+        let is_next =
+            line.starts_with("  ") && !line.starts_with("   ") && !line.starts_with("  #");
+        *index == 0 || !is_next
+    });
+    let words = role.flat_map(|(_, line)| {
+        let is_comment = line.trim_start().starts_with('#');
+        let text = if is_comment { "" } else { line };
+        text.split(|it: char| " ,[]-".contains(it)).filter(|it| is_action(it))
+    });
+    words.map(str::to_owned).collect()
+}
+
+/// `service:Action`
+fn is_action(word: &str) -> bool {
+    let Some((service, action)) = word.split_once(':') else { return false };
+    let is_service = service.bytes().all(|it| it.is_ascii_lowercase() || it.is_ascii_digit());
+    let is_name = action.bytes().all(|it| it.is_ascii_alphanumeric());
+    is_service && is_name && action.starts_with(|it: char| it.is_ascii_uppercase())
+}
+
+fn new_name() -> Situation {
+    Situation {
+        settings: ALONE,
+        ..Situation::new("a new name", |stage| stage.fleet.web("team", "prod", &["10.0.1.9"]))
+    }
+}
+
+fn one_to_adopt() -> Situation {
+    let change = |stage: &Stage| stage.fleet.pods("web", &["10.0.1.1"]);
+    Situation { name: "one to adopt", change, ..Situation::adoption() }
+}
+
+fn new_namespace() -> Situation {
+    let settings = &[("CLUSTERS", "blue"), ("CREATE_NAMESPACES", "true")];
+    let change = |stage: &Stage| stage.fleet.web("team", "team", &["10.0.1.9"]);
+    Situation { settings, ..Situation::new("new namespace", change) }
+}
+
+/// Read by discovery first.
+fn discovered() -> Situation {
+    Situation {
+        name: "one pod more, read by discovery",
+        settings: &[("CLUSTERS", "blue"), ("REGISTRY_READ", "discover")],
+        ..one_more()
+    }
+}
+
+/// The health of one pod has changed.
+fn other_health() -> Situation {
+    let change = |stage: &Stage| {
+        let pods = ["10.0.1.1", "10.0.1.2"]
+            .map(|address| Pod::new(&format!("web-{}", &address[7..]), address));
+        let [one, other] = pods;
+        stage.fleet.cluster.pods("shop", "web", &[one.not_ready(), other]);
+    };
+    let before = |stage: &Stage| {
+        let custom =
+            annotated("web", "prod", "web").annotate("cloudmap.controller/health", "custom");
+        stage.fleet.service(custom);
+        let pods = ["10.0.1.1", "10.0.1.2"]
+            .map(|address| Pod::new(&format!("web-{}", &address[7..]), address));
+        stage.fleet.cluster.pods("shop", "web", &pods);
+    };
+    Situation { before, settings: ALONE, ..Situation::new("other health", change) }
+}
+
+/// The last instance of a service that the function created goes.
+fn emptied() -> Situation {
+    let settings = &[("CLUSTERS", "blue"), ("DELETE_EMPTY_SERVICES", "true")];
+    let change = |stage: &Stage| _ = stage.fleet.cluster.delete_service("shop", "orders");
+    Situation { settings, ..Situation::new("an empty service", change) }
+}
+
+/// The role may list the instances of every service but one.
+fn unread() -> Case {
+    let case = Case::of_call("ListInstances", one_more(), "prod.local/web");
+    let deny = |stage: &Stage| {
+        let web = stage.fleet.cloud_map.find_service("prod.local", "web").expect("a service");
+        let denied = Fault::on("ListInstances", FaultKind::AccessDenied).service(&web);
+        stage.fleet.cloud_map.inject(denied.always());
+    };
+    Case { deny: Box::new(deny), ..case }
+}
+
+fn through_a_role() -> Situation {
+    let new = one_more();
+    let before = |stage: &Stage| {
+        stage.fleet.sandbox.role(READER, None);
+        stage.fleet.cluster.grant(READER, &[crate::sandbox::kubernetes::BOUND_GROUP]);
+        crate::faults::situation::shop(stage);
+    };
+    Situation { name: "through a role", settings: WITH_A_ROLE, before, ..new }
+}
+
+fn refused(right: &'static str) -> FaultKind {
+    let text = match right {
+        "servicediscovery:TagResource" => {
+            "User: arn:aws:sts::111122223333:assumed-role/cloud-map-sync/cloud-map-sync is not \
+             authorized to perform: servicediscovery:TagResource on resource: * because no \
+             identity-based policy allows the servicediscovery:TagResource action"
+        }
+        _ => unreachable!("{right}"),
+    };
+    FaultKind::Error(400, "AccessDeniedException", text)
+}
+
+fn tagged(operation: &'static str, situation: Situation, thing: &'static str) -> Case {
+    let right = "servicediscovery:TagResource";
+    Case::of_fault(right.to_owned(), operation, refused(right), situation, thing)
+}
+
+fn clusters() -> Vec<Case> {
+    let deny = |name: &'static str, denied| {
+        move |stage: &Stage| {
+            let arn = stage.fleet.sandbox.cluster_arn("blue").replace("/blue", &format!("/{name}"));
+            stage.fleet.sandbox.aws().eks.deny(&arn, denied);
+        }
+    };
+    let describe = |name: &'static str, situation| Case {
+        right: "eks:DescribeCluster".to_owned(),
+        situation,
+        deny: Box::new(deny(name, true)),
+        allow: Box::new(deny(name, false)),
+        thing: name,
+    };
+    let assume = Case {
+        right: "sts:AssumeRole".to_owned(),
+        situation: through_a_role(),
+        deny: Box::new(|stage| stage.fleet.sandbox.aws().identities.refuse_role(READER)),
+        allow: Box::new(|stage| stage.fleet.sandbox.role(READER, None)),
+        thing: READER,
+    };
+    vec![describe("blue", one_more()), describe("amber", Situation::dead_cluster()), assume]
+}
+
+fn reads() -> Vec<Case> {
+    vec![
+        Case::of_call("ListNamespaces", one_more(), "namespaces"),
+        Case::of_call("ListServices", one_more(), "prod"),
+        unread(),
+        Case::of_call("ListTagsForResource", Situation::ttl(), "prod.local/orders"),
+        Case::of_call("GetInstance", one_to_adopt(), "hand-1"),
+        Case::of_call("GetInstancesHealthStatus", Situation::custom_health(), "prod/web"),
+        Case::of_call("DiscoverInstances", discovered(), "prod"),
+    ]
+}
+
+fn writes() -> Vec<Case> {
+    vec![
+        Case::of_call("RegisterInstance", one_more(), "10-0-1-3"),
+        Case::of_call("DeregisterInstance", one_less(), "10-0-1-2"),
+        Case::of_call("GetOperation", one_more(), "10-0-1-3"),
+        Case::of_call("CreateService", new_name(), "prod/team"),
+        Case::of_call("UpdateService", Situation::ttl(), "prod.local/orders"),
+        Case::of_call("DeleteService", emptied(), "prod.local/orders"),
+        Case::of_call("CreateHttpNamespace", new_namespace(), "team"),
+        Case::of_call("UpdateInstanceCustomHealthStatus", other_health(), "prod/web"),
+        tagged("CreateService", new_name(), "prod/team"),
+        tagged("CreateHttpNamespace", new_namespace(), "team"),
+    ]
+}
+
+#[test]
+fn every_action_of_the_role_has_a_case() {
+    let cases = [reads(), writes(), clusters()].concat_rights();
+    let elsewhere = [&route_53::RIGHTS[..], &queue::RIGHTS, &settings::RIGHTS, &OF_LAMBDA];
+    let elsewhere = elsewhere.into_iter().flatten().map(|right| (*right).to_owned());
+    assert_same(&given(), &cases.into_iter().chain(elsewhere).collect());
+}
+
+trait Rights {
+    fn concat_rights(self) -> BTreeSet<String>;
+}
+
+impl<const N: usize> Rights for [Vec<Case>; N] {
+    fn concat_rights(self) -> BTreeSet<String> {
+        self.into_iter().flatten().map(|case| case.right).collect()
+    }
+}
+
+#[test]
+fn read_of_cloud_map_that_is_denied() {
+    denied(&reads());
+}
+
+#[test]
+fn change_in_cloud_map_that_is_denied() {
+    denied(&writes());
+}
+
+#[test]
+fn cluster_that_is_denied() {
+    denied(&clusters());
+}
+
+/// The action `explain` writes no log: its answer has the line.
+#[tokio::test]
+async fn explanation_without_the_right_to_discover_says_so() {
+    let fleet = crate::fleet::Fleet::start().await;
+    fleet.web("web", "prod", &["10.0.1.1"]);
+    let function = fleet.function().await;
+    crate::run::converge(&fleet, &function).await;
+    let behaviour =
+        crate::sandbox::cloud_map::Behaviour { discovery_on_any_host: true, ..Default::default() };
+    fleet.cloud_map.behave(behaviour);
+    fleet.cloud_map.inject(Fault::on("DiscoverInstances", FaultKind::AccessDenied).always());
+    let ask =
+        json!({ "action": "explain", "cluster": "blue", "namespace": "shop", "service": "web" });
+
+    let answer = invoke(&function, &ask).await.response.expect("an answer").to_string();
+
+    assert_eq!(answer.matches("servicediscovery:DiscoverInstances").count(), 1, "{answer}");
+    fleet.cloud_map.heal();
+    let answer = invoke(&function, &ask).await.response.expect("an answer").to_string();
+    assert!(!answer.contains("not authorized"), "{answer}");
+}

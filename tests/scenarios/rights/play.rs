@@ -1,0 +1,127 @@
+//! Takes one right away in a situation of the single faults, on a world and a runtime of its own.
+
+use std::collections::BTreeMap;
+
+use cloud_map_sync::function::Function;
+use serde_json::Value;
+use tokio::time::sleep;
+
+use crate::faults::outcome::{self, State};
+use crate::faults::play::{REST, Stage, on_a_runtime, undisturbed};
+use crate::faults::situation::Situation;
+use crate::logged::invoke_logged;
+use crate::sandbox::cloud_map::{Behaviour, Fault, FaultKind};
+
+/// The function serves one cluster only.
+pub const ALONE: &[(&str, &str)] = &[("CLUSTERS", "blue")];
+
+/// `web` has a pod more.
+pub fn one_more() -> Situation {
+    let change = |stage: &Stage| stage.fleet.pods("web", &["10.0.1.1", "10.0.1.2", "10.0.1.3"]);
+    Situation { settings: ALONE, ..Situation::new("one pod more", change) }
+}
+
+/// `web` has a pod less.
+pub fn one_less() -> Situation {
+    let change = |stage: &Stage| stage.fleet.pods("web", &["10.0.1.1"]);
+    Situation { settings: ALONE, ..Situation::new("one pod less", change) }
+}
+
+/// A right, a situation that needs it, and the line that tells of it.
+pub struct Case {
+    /// As the refusal has it: `servicediscovery:ListInstances`.
+    pub right: String,
+    pub situation: Situation,
+    pub deny: Box<dyn Fn(&Stage)>,
+    pub allow: Box<dyn Fn(&Stage)>,
+    /// What the line names besides: the thing that the run could not read or change.
+    pub thing: &'static str,
+}
+
+impl Case {
+    /// A call to Cloud Map that is refused.
+    pub fn of_call(operation: &'static str, situation: Situation, thing: &'static str) -> Self {
+        let right = format!("servicediscovery:{operation}");
+        Self::of_fault(right, operation, FaultKind::AccessDenied, situation, thing)
+    }
+
+    /// A call to Cloud Map that is refused for the lack of some right.
+    pub fn of_fault(
+        right: String,
+        operation: &'static str,
+        kind: FaultKind,
+        situation: Situation,
+        thing: &'static str,
+    ) -> Self {
+        let deny = move |stage: &Stage| {
+            stage.fleet.cloud_map.inject(Fault::on(operation, kind.clone()).always());
+        };
+        let allow = |stage: &Stage| stage.fleet.cloud_map.heal();
+        Self { right, situation, deny: Box::new(deny), allow: Box::new(allow), thing }
+    }
+}
+
+/// Plays the cases, and says of each that broke what it showed.
+pub fn denied(cases: &[Case]) {
+    let mut wanted: BTreeMap<&str, State> = BTreeMap::new();
+    let broken: Vec<String> = cases
+        .iter()
+        .filter_map(|case| {
+            let reached = || on_a_runtime(undisturbed(&case.situation)).1;
+            let wanted = wanted.entry(case.situation.name).or_insert_with(reached);
+            let problem = on_a_runtime(played(case, wanted)).err()?;
+            Some(format!("{} in {}: {problem}", case.right, case.situation.name))
+        })
+        .collect();
+    assert!(
+        broken.is_empty(),
+        "{} of {} broke:\n{}",
+        broken.len(),
+        cases.len(),
+        broken.join("\n\n")
+    );
+}
+
+async fn played(case: &Case, wanted: &State) -> Result<(), String> {
+    let stage = Stage::set(&case.situation).await;
+    let before = State::of(&stage);
+    (case.situation.change)(&stage);
+    outcome::keep(&stage, &before, wanted);
+    (case.deny)(&stage);
+    let process = stage.process().await;
+    let lines = run(&stage, &process, &case.situation).await;
+    sleep(REST).await;
+    (case.allow)(&stage);
+    let told = told(case, &lines);
+    let rest = outcome::rest(&stage, &case.situation, &process, wanted, 1).await;
+    told.and(rest).and(outcome::untouched(&stage, &before, wanted))
+}
+
+/// The lines of the log, each with its level, its message and what it is about.
+async fn run(stage: &Stage, process: &Function, situation: &Situation) -> Vec<String> {
+    let behaviour = Behaviour { discovery_on_any_host: true, ..Behaviour::default() };
+    stage.fleet.cloud_map.behave(behaviour);
+    let payload: Value = (situation.cause)(stage);
+    let (_, lines) = invoke_logged(process, &payload).await;
+    lines.iter().map(|line| short(line)).collect()
+}
+
+fn short(line: &str) -> String {
+    let line: Value = serde_json::from_str(line).expect("a line of JSON");
+    let fields = ["level", "message", "cluster", "cloud_map_service", "instance"];
+    let texts = fields.iter().filter_map(|field| line[field].as_str());
+    texts.collect::<Vec<_>>().join(" | ")
+}
+
+/// Each thing that needs the right has one line, in which both are named.
+fn told(case: &Case, lines: &[String]) -> Result<(), String> {
+    // SQS has its actions in lower case.
+    let right = case.right.to_lowercase();
+    let names = |line: &&String| line.to_lowercase().contains(&right);
+    let naming: Vec<&String> = lines.iter().filter(names).collect();
+    if naming.len() == 1 && naming[0].contains(case.thing) {
+        return Ok(());
+    }
+    let (thing, all) = (case.thing, lines.join("\n  "));
+    Err(format!("{} lines name the right, not one with {thing:?}:\n  {all}", naming.len()))
+}

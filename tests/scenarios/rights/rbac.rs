@@ -1,0 +1,114 @@
+//! The verbs of the function's ClusterRoles in `deploy/rbac.yaml` and `deploy/multi-cluster/rbac.yaml`: each is withdrawn
+//! in `blue`, whose server then refuses it with RBAC's own words.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::play::{Case, denied, one_more};
+use super::{assert_same, clusterset};
+use crate::faults::play::Stage;
+use crate::faults::situation::Situation;
+use crate::queue::{batch, message};
+use crate::sandbox::kubernetes::Right;
+
+const ROLES: [&str; 2] = [
+    include_str!("../../../deploy/rbac.yaml"),
+    include_str!("../../../deploy/multi-cluster/rbac.yaml"),
+];
+
+/// `list services of multicluster.x-k8s.io`
+fn text(Right { group, resource, verb }: &Right) -> String {
+    format!("{verb} {resource} of {group:?}")
+}
+
+/// The rights in the manifests.
+fn given() -> BTreeSet<String> {
+    let documents = ROLES.iter().flat_map(|role| {
+        let all: Vec<Value> = serde_saphyr::from_multiple(role).expect("YAML of the deployment");
+        all
+    });
+    let rules = documents.filter(|it| it["kind"] == "ClusterRole");
+    let rules = rules.flat_map(|role| role["rules"].as_array().cloned().expect("rules"));
+    rules.flat_map(|rule| rights(&rule)).map(|right| text(&right)).collect()
+}
+
+fn rights(rule: &Value) -> Vec<Right> {
+    let texts = |key: &str| -> Vec<String> {
+        let all = rule[key].as_array().expect("a list").iter();
+        all.map(|it| it.as_str().expect("a text").to_owned()).collect()
+    };
+    let mut all = Vec::new();
+    for group in texts("apiGroups") {
+        for resource in texts("resources") {
+            for verb in texts("verbs") {
+                all.push(Right { group: group.clone(), resource: resource.clone(), verb });
+            }
+        }
+    }
+    all
+}
+
+/// A right that is withdrawn in `blue`.
+pub fn case(
+    (verb, resource, group): (&str, &str, &str),
+    situation: Situation,
+    thing: &'static str,
+) -> (Right, Case) {
+    let (group, resource, verb) = (group.to_owned(), resource.to_owned(), verb.to_owned());
+    let right = Right { group, resource, verb };
+    let Right { group, resource, verb } = &right;
+    let refusal = format!("cannot {verb} resource \"{resource}\" in API group \"{group}\"");
+    let withdrawn = right.clone();
+    let case = Case {
+        right: refusal,
+        situation,
+        deny: Box::new(move |stage| stage.fleet.cluster.withdraw(&withdrawn)),
+        allow: Box::new(|stage| stage.fleet.cluster.give_back()),
+        thing,
+    };
+    (right, case)
+}
+
+/// A message about a Service of `blue`.
+pub fn message_about(service: &str) -> Value {
+    let body = json!({ "cluster": "blue", "namespace": "shop", "service": service });
+    batch(&[message("of-it", &body)])
+}
+
+/// A server that does not serve `EndpointSlices`.
+fn of_endpoints() -> Situation {
+    let before = |stage: &Stage| {
+        stage.fleet.cluster.serve_slices(false);
+        crate::faults::situation::shop(stage);
+        stage.fleet.cluster.delete_service("shop", "cart");
+        stage.fleet.cluster.delete_service("shop", "orders");
+    };
+    Situation { name: "one pod more, by Endpoints", before, ..one_more() }
+}
+
+fn cases() -> Vec<(Right, Case)> {
+    let about_web = Situation {
+        name: "one pod more, by a message",
+        cause: |_| message_about("web"),
+        ..one_more()
+    };
+    vec![
+        case(("list", "services", ""), one_more(), "deploy/rbac.yaml"),
+        case(("get", "services", ""), about_web, "Service shop/web"),
+        case(("list", "endpointslices", "discovery.k8s.io"), one_more(), "deploy/rbac.yaml"),
+        case(("get", "endpoints", ""), of_endpoints(), "Service shop/web"),
+        case(("create", "events", "events.k8s.io"), one_more(), "Service shop/web"),
+    ]
+}
+
+#[test]
+fn every_verb_of_the_roles_has_a_case() {
+    let all = cases().into_iter().chain(clusterset::cases());
+    assert_same(&given(), &all.map(|(right, _)| text(&right)).collect());
+}
+
+#[test]
+fn right_in_a_cluster_that_is_denied() {
+    denied(&cases().into_iter().map(|(_, case)| case).collect::<Vec<_>>());
+}

@@ -1,0 +1,35 @@
+//! The rights to read settings from Parameter Store: without them the function does not start, and its error is one line.
+
+use cloud_map_sync::error::chain;
+use cloud_map_sync::settings;
+
+use crate::fleet::Fleet;
+use crate::run::converge;
+
+pub const RIGHTS: [&str; 2] = ["ssm:GetParameter", "ssm:GetParametersByPath"];
+
+#[tokio::test]
+async fn parameters_that_may_not_be_read_keep_the_function_from_starting() {
+    for (right, name, clusters) in [
+        ("ssm:GetParameter", "/cloud-map-sync/clusters", "ssm:/cloud-map-sync/clusters"),
+        ("ssm:GetParametersByPath", "/cloud-map-sync/clusters/", "ssm:/cloud-map-sync/clusters/"),
+    ] {
+        let fleet = Fleet::start().await;
+        fleet.web("web", "prod", &["10.0.1.1"]);
+        let parameter = if name.ends_with('/') { format!("{name}blue") } else { name.to_owned() };
+        fleet.sandbox.parameter(&parameter, "blue");
+        let config = fleet.sandbox.sdk_config().await;
+        let variable = |name: &str| (name == "CLUSTERS").then(|| clusters.to_owned());
+
+        let refused = settings::load(variable, &config).await.expect_err("it is denied");
+
+        let said = chain(&refused);
+        assert_eq!((said.matches(right).count() > 0, said.lines().count()), (true, 1), "{said}");
+        assert!(said.contains(name) && refused.kind() == "UnreadableSettings", "{said}");
+        assert_eq!(fleet.cloud_map.calls(), []);
+        fleet.sandbox.aws().parameter_store.allow(name);
+        let function = fleet.function_with(&[("CLUSTERS", clusters)]).await;
+        converge(&fleet, &function).await;
+        assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1"]);
+    }
+}
