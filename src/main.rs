@@ -8,7 +8,7 @@ use std::time::SystemTime;
 
 use aws_config::SdkConfig;
 use cloud_map_sync::clients::sdk_config;
-use cloud_map_sync::function::{Error, Function};
+use cloud_map_sync::function::{Body, Error, Function};
 use cloud_map_sync::lambda;
 use cloud_map_sync::report::{Report, metrics};
 use cloud_map_sync::settings::{self, LoadError, Settings};
@@ -56,19 +56,15 @@ async fn serve(settings: Settings, config: SdkConfig) -> Result<(), BoxError> {
     Box::pin(runtime.run()).await
 }
 
-async fn invoke(
-    function: &Function,
-    payload: Value,
-    context: Context,
-) -> Result<Value, Diagnostic> {
+async fn invoke(function: &Function, payload: Value, context: Context) -> Result<Body, Diagnostic> {
     let deadline = Deadline::after(time_left(context.deadline(), SystemTime::now()));
     let qualifier = lambda::qualifier(&context);
-    let answer = Box::pin(function.invoke_through(qualifier, &payload, deadline)).await;
-    if let Some(report) = &answer.report {
+    let reply = Box::pin(function.reply(qualifier, &payload, deadline)).await;
+    if let Some(report) = reply.report() {
         write_metrics(report, &context.env_config.function_name);
     }
-    write_queued(&answer.queued, &context.env_config.function_name);
-    answer.response.map_err(|error| diagnostic(&error))
+    write_queued(&reply.queued, &context.env_config.function_name);
+    reply.into_body().map_err(|error| diagnostic(&error))
 }
 
 /// Writes the metrics to the log, in the embedded metric format.

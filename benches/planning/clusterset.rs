@@ -71,7 +71,7 @@ impl Clusterset {
                 for each in endpoints_of(exported, endpoint, arn.region()) {
                     let mut instance = attributes::write(&exported.export, &self.id, &each);
                     let pod = endpoint.pod.clone();
-                    instance.extend(Marks { service: service.clone(), pod }.write(&owner));
+                    instance.extend(&Marks { service: service.clone(), pod }.write(&owner));
                     self.add(service, format!("tcp-{}", each.address), instance);
                 }
             }

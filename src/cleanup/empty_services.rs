@@ -60,7 +60,7 @@ impl Invocation<'_> {
             if let Some((place, outcome)) = outcome {
                 match outcome.into_result() {
                     Ok(result) => {
-                        let Place { namespace, name, .. } = place;
+                        let (namespace, name) = (place.namespace.clone(), place.name.clone());
                         report.deletions.push(Deletion { namespace, name, result });
                     }
                     Err(reason) => report.kept.push(format!("{place}: {reason}")),

@@ -32,8 +32,8 @@ impl CloudMap {
     ) -> Result<Accepted, Error> {
         let request = self.client.register_instance().service_id(service).instance_id(instance);
         self.reported.forget(service, instance);
-        let attributes = attributes.clone().into_iter().collect();
-        let answer = request.set_attributes(Some(attributes)).send().await;
+        let owned = attributes.iter().map(|(key, value)| (key.to_owned(), value.to_owned()));
+        let answer = request.set_attributes(Some(owned.collect())).send().await;
         let action = || format!("register {instance} in {place}");
         match answer {
             Ok(accepted) => operation(accepted.operation_id, action),

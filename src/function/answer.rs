@@ -1,19 +1,17 @@
-//! The responses of an invocation: counts to the schedule, failed messages to the queue, the whole report to a direct
-//! invocation. Each is built from the run's report; an error that fails the invocation has a stable name.
+//! The result of an invocation. An error that fails the invocation has a stable name.
 
 use std::collections::BTreeMap;
 
-use aws_lambda_events::sqs::SqsBatchResponse;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::scope::{Selections, UnknownCluster};
 use crate::actions::purge::UnknownRegistry;
 use crate::event;
 use crate::publish::plan::Policy;
 use crate::reconcile;
-use crate::report::{Counts, RELEASE, Report, Shorten, Unfinished, within_limit};
+use crate::report::{Counts, Report, Unfinished};
 
-/// The result of an invocation.
+/// The result of an invocation, with its response as JSON.
 #[derive(Debug)]
 pub struct Answer {
     /// The report; absent if the payload was rejected or is a query.
@@ -89,54 +87,5 @@ impl Run {
         };
         let failed = served.into_iter().filter(|(selections, _)| !is_done(selections));
         failed.flat_map(|(_, ids)| ids).collect()
-    }
-}
-
-impl Answer {
-    pub(super) fn refused(error: Error) -> Self {
-        Self { report: None, queued: Vec::new(), response: Err(error) }
-    }
-
-    /// The same with the release of the function, for the plugin of a person who may have another one.
-    pub(super) fn with_release(mut self) -> Self {
-        if let Ok(Value::Object(response)) = &mut self.response {
-            response.insert("release".to_owned(), json!(RELEASE));
-        }
-        self
-    }
-
-    /// The response to a query: `status`, `doctor` or `explain`.
-    pub(super) fn to_query(answer: &(impl Shorten + Clone)) -> Self {
-        Self { report: None, queued: Vec::new(), response: Ok(within_limit(answer)) }
-    }
-
-    /// The response to the schedule or a log subscription: the counts, or an error if the run is incomplete. Alarms
-    /// count these errors.
-    pub(super) fn to_schedule(report: Report) -> Self {
-        let response = if report.ok {
-            Ok(json!({ "ok": true, "mode": report.mode, "counts": report.counts }))
-        } else {
-            Err(Error::SyncIncomplete(Box::new(report.counts)))
-        };
-        Self::with(report, response)
-    }
-
-    fn with(report: Report, response: Result<Value, Error>) -> Self {
-        Self { report: Some(report), queued: Vec::new(), response }
-    }
-
-    /// The response to a direct invocation: always the report.
-    pub(super) fn to_direct(report: Report) -> Self {
-        let response = within_limit(&report);
-        Self::with(report, Ok(response))
-    }
-
-    /// The response to the queue: the ids of the messages to deliver again.
-    pub(super) fn to_queue(report: Report, failed: Vec<String>) -> Self {
-        let mut response = SqsBatchResponse::default();
-        for id in failed {
-            response.add_failure(id);
-        }
-        Self::with(report, Ok(json!(response)))
     }
 }

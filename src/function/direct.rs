@@ -2,7 +2,7 @@
 //! report or answer.
 
 use super::scope::{Selections, UnknownCluster};
-use super::{Answer, Error, Function, log};
+use super::{Error, Function, Reply, log};
 use crate::actions::doctor::{Check, Checkup, ClusterCheckup};
 use crate::error::chain;
 use crate::event::{Action, ClusterName, Command, Scope};
@@ -18,19 +18,19 @@ impl Function {
         command: &Command,
         qualifier: Option<&str>,
         deadline: Deadline,
-    ) -> Answer {
+    ) -> Reply {
         if let Some(error) = self.reserved(command.action, qualifier) {
-            return Answer::refused(error);
+            return Reply::refused(error);
         }
         let answer = match command.action {
             Action::Purge => Box::pin(self.purge(command, deadline)).await,
             Action::Cleanup => {
                 let report = Box::pin(self.clean_up(&self.invocation(true, deadline))).await;
-                Ok(Answer::to_direct(report))
+                Ok(Reply::to_direct(report))
             }
             _ => Box::pin(self.run_selected(command, deadline)).await,
         };
-        answer.unwrap_or_else(Answer::refused).with_release()
+        answer.unwrap_or_else(Reply::refused).with_release()
     }
 
     /// The error of an action that is reserved to an alias, if it was called in another way.
@@ -45,7 +45,7 @@ impl Function {
     }
 
     /// Runs an action over the Services that a scope selects.
-    async fn run_selected(&self, command: &Command, deadline: Deadline) -> Result<Answer, Error> {
+    async fn run_selected(&self, command: &Command, deadline: Deadline) -> Result<Reply, Error> {
         let selections = self.selections(&command.scope).await.map_err(Error::Cluster)?;
         let plan = self.invocation(false, deadline);
         let invocation = match command.action {
@@ -60,10 +60,10 @@ impl Function {
                 ..self.invocation(command.confirm, deadline)
             },
         };
-        Ok(Answer::to_direct(self.run(&invocation, &selections).await.report))
+        Ok(Reply::to_direct(self.run(&invocation, &selections).await.report))
     }
 
-    async fn status(&self, invocation: &Invocation<'_>, selections: &Selections) -> Answer {
+    async fn status(&self, invocation: &Invocation<'_>, selections: &Selections) -> Reply {
         let (mut clusters, mut keys) = (Vec::new(), Vec::new());
         for (_, cluster) in self.selected_clusters(selections) {
             match self.arn_of(cluster).await {
@@ -74,10 +74,10 @@ impl Function {
             keys.push(self.clients.registry_of(cluster));
         }
         let registries = self.registries(keys.into_iter()).await;
-        Answer::to_query(&invocation.status(clusters, &registries).await)
+        Reply::to_query(&invocation.status(clusters, &registries).await)
     }
 
-    async fn doctor(&self, invocation: &Invocation<'_>, selections: &Selections) -> Answer {
+    async fn doctor(&self, invocation: &Invocation<'_>, selections: &Selections) -> Reply {
         let configured = self.configured();
         let clusters = self.selected_clusters(selections);
         let keys = clusters.iter().map(|(_, cluster)| self.clients.registry_of(cluster));
@@ -92,7 +92,7 @@ impl Function {
             }
             checkups.push(ClusterCheckup { cluster: cluster.label().to_owned(), checks });
         }
-        Answer::to_query(&Checkup::new(checkups))
+        Reply::to_query(&Checkup::new(checkups))
     }
 
     async fn explain(
@@ -100,7 +100,7 @@ impl Function {
         invocation: &Invocation<'_>,
         selections: &Selections,
         command: &Command,
-    ) -> Result<Answer, Error> {
+    ) -> Result<Reply, Error> {
         let scope = &command.scope;
         let (namespace, name) = (scope.namespace.clone(), scope.service.clone());
         let service = ServiceRef::new(namespace.unwrap_or_default(), name.unwrap_or_default());
@@ -111,10 +111,10 @@ impl Function {
         let key = self.clients.registry_of(cluster);
         let registries = self.registries([key.clone()].into_iter()).await;
         let explained = invocation.explain(cluster, &registries[&key], &service).await;
-        Ok(Answer::to_query(&explained.map_err(Error::Unexplained)?))
+        Ok(Reply::to_query(&explained.map_err(Error::Unexplained)?))
     }
 
-    async fn purge(&self, command: &Command, deadline: Deadline) -> Result<Answer, Error> {
+    async fn purge(&self, command: &Command, deadline: Deadline) -> Result<Reply, Error> {
         let policy = self.settings.rules.policy;
         if policy != Policy::Sync {
             return Err(Error::Policy(policy));
@@ -131,7 +131,7 @@ impl Function {
             log::cluster(cluster, invocation.mode);
         }
         log::run(&report);
-        Ok(Answer::to_direct(report))
+        Ok(Reply::to_direct(report))
     }
 
     fn selected_clusters(&self, selections: &Selections) -> Vec<(usize, &Cluster)> {

@@ -8,7 +8,7 @@ use futures_util::future::join_all;
 use serde_json::{Value, json};
 use tokio::time::timeout_at;
 
-use super::{Answer, Function, Run, Selections};
+use super::{Function, Reply, Run, Selections};
 use crate::error::chain;
 use crate::event::{Continuation, Scope};
 use crate::model::{Held, Selection, Shard};
@@ -25,7 +25,7 @@ pub(super) type Attempts = BTreeMap<usize, u8>;
 
 impl Function {
     /// Queues one message for each cluster, if there are several. `None` if the schedule has to sync them itself.
-    pub(super) async fn fan_out(&self, deadline: Deadline) -> Option<Answer> {
+    pub(super) async fn fan_out(&self, deadline: Deadline) -> Option<Reply> {
         let configured = self.configured();
         let queue = self.own_queue.as_ref().filter(|_| configured.clusters().count() > 1)?;
         let messages = configured.clusters().map(|cluster| async move {
@@ -42,7 +42,7 @@ impl Function {
         let queued = sent.iter().all(Result::is_ok).then_some(sent.len())?;
         tracing::info!(clusters = queued, "every cluster is queued as a message");
         let response = Ok(json!({ "ok": true, "handedOn": queued }));
-        Some(Answer { report: None, queued: self.awaited(deadline).await, response })
+        Some(Reply::queued(self.awaited(deadline).await, response))
     }
 
     /// The ARNs of the clusters that page, under which their own runs write metrics. A cluster that EKS does not describe

@@ -16,6 +16,7 @@ mod out_of_step;
 mod own_queue;
 mod planned;
 mod postponed;
+mod reply;
 mod run;
 mod scope;
 
@@ -42,6 +43,7 @@ use out_of_step::OutOfStep;
 use own_queue::OwnQueue;
 pub use own_queue::delay;
 use planned::Planned;
+pub use reply::{Body, Reply};
 use scope::Selections;
 
 /// The function: its settings, and the clients that warm invocations reuse.
@@ -100,18 +102,28 @@ impl Function {
         payload: &Value,
         deadline: Deadline,
     ) -> Answer {
-        let before = self.clients.traffic();
-        let mut answer = Box::pin(self.handle(qualifier, payload, deadline)).await;
-        if let Some(report) = &mut answer.report {
-            report.traffic = self.clients.traffic().since(before);
-        }
-        answer
+        Box::pin(self.reply(qualifier, payload, deadline)).await.into_answer()
     }
 
-    async fn handle(&self, qualifier: Option<&str>, payload: &Value, deadline: Deadline) -> Answer {
+    /// The same, with a response that is not JSON yet.
+    pub async fn reply(
+        &self,
+        qualifier: Option<&str>,
+        payload: &Value,
+        deadline: Deadline,
+    ) -> Reply {
+        let before = self.clients.traffic();
+        let mut reply = Box::pin(self.handle(qualifier, payload, deadline)).await;
+        if let Some(report) = reply.report_mut() {
+            report.traffic = self.clients.traffic().since(before);
+        }
+        reply
+    }
+
+    async fn handle(&self, qualifier: Option<&str>, payload: &Value, deadline: Deadline) -> Reply {
         let invocation = match event::read(payload) {
             Ok(invocation) => invocation,
-            Err(error) => return Answer::refused(Error::Event(error)),
+            Err(error) => return Reply::refused(Error::Event(error)),
         };
         Box::pin(self.describe_duplicates(deadline)).await;
         match invocation {
@@ -121,10 +133,10 @@ impl Function {
                 let (run, served) = self.sync_messages(messages, deadline).await;
                 let failed = run.failed_messages(served);
                 self.postpone(&receipts, &failed, deadline).await;
-                Answer::to_queue(run.report, failed)
+                Reply::to_queue(run.report, failed)
             }
             event::Invocation::AuditLog(messages) => {
-                Answer::to_schedule(self.sync_messages(messages, deadline).await.0.report)
+                Reply::to_schedule(self.sync_messages(messages, deadline).await.0.report)
             }
             event::Invocation::Direct(command) => {
                 Box::pin(self.direct(&command, qualifier, deadline)).await
@@ -132,14 +144,14 @@ impl Function {
         }
     }
 
-    async fn run_schedule(&self, deadline: Deadline) -> Answer {
+    async fn run_schedule(&self, deadline: Deadline) -> Reply {
         if let Some(answer) = self.fan_out(deadline).await {
             return answer;
         }
         let selections = Selections::everything(&self.configured());
         let mut run = Box::pin(self.run(&self.invocation(true, deadline), &selections)).await;
         self.requeue(&mut run, &selections, &Attempts::new()).await;
-        Answer::to_schedule(run.report)
+        Reply::to_schedule(run.report)
     }
 
     /// The values that all clusters of an invocation share; `writes` is whether it may change Cloud Map.

@@ -81,6 +81,7 @@ impl Kubernetes {
         let keep = |mut slice: EndpointSlice| {
             let name = slice.metadata.labels.remove(SERVICE_NAME).unwrap_or_default();
             slice.metadata.labels.retain(|key, _| key == SOURCE_CLUSTER);
+            slice.endpoints.shrink_to_fit();
             let service = ServiceRef::new(&slice.metadata.namespace, name);
             services.contains(&service).then_some((service, slice))
         };

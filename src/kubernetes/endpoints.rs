@@ -7,9 +7,9 @@ use std::collections::btree_map::Entry::{Occupied, Vacant};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{EndpointAddress, Endpoints, ObjectReference};
+use k8s_openapi::api::core::v1::{EndpointAddress, Endpoints};
 
-use super::object::{EndpointSlice, SliceEndpoint};
+use super::object::{EndpointSlice, SliceEndpoint, TargetRef};
 use crate::model::Endpoint;
 
 /// The ports of all endpoints of one slice.
@@ -23,8 +23,8 @@ enum EndpointKey {
 }
 
 impl EndpointKey {
-    fn new(target: Option<&ObjectReference>, address: IpAddr) -> Self {
-        let text = |value: &Option<String>| value.clone().unwrap_or_default();
+    fn new(target: Option<&TargetRef>, address: IpAddr) -> Self {
+        let text = |value: &Option<Box<str>>| value.as_deref().unwrap_or_default().to_owned();
         match target {
             Some(target) if target.name.is_some() => Self::Object {
                 kind: text(&target.kind),
@@ -50,17 +50,17 @@ pub fn from_slices(slices: &[EndpointSlice]) -> Vec<Endpoint> {
     }))
 }
 
-/// Only the first address of an entry is used; the controller writes exactly one. A missing `ready` is true and a
+/// A missing `ready` is true and a
 /// missing `terminating` false. A missing `serving` is `ready`, or true if the endpoint is terminating.
 fn from_entry(entry: &SliceEndpoint, ports: &Ports) -> Option<(EndpointKey, Endpoint)> {
-    let address = entry.addresses.first()?.parse().ok()?;
+    let address = entry.address?;
     let conditions = entry.conditions;
     let ready = conditions.ready.unwrap_or(true);
     let terminating = conditions.terminating.unwrap_or(false);
     let serving = conditions.serving.unwrap_or(ready || terminating);
     let target = entry.target_ref.as_ref();
-    let (zone, node, hostname) =
-        (entry.zone.clone(), entry.node_name.clone(), entry.hostname.clone());
+    let [zone, node, hostname] = [&entry.zone, &entry.node_name, &entry.hostname]
+        .map(|text| text.as_deref().map(str::to_owned));
     let endpoint = Endpoint { zone, hostname, node, ..endpoint_at(address, target, ports) };
     Some((EndpointKey::new(target, address), Endpoint { ready, serving, terminating, ..endpoint }))
 }
@@ -78,7 +78,9 @@ pub fn from_core(core: &Endpoints) -> Vec<Endpoint> {
             .into_iter()
             .flat_map(|(entries, ready)| entries.iter().flatten().map(move |entry| (entry, ready)));
         all.filter_map(move |(EndpointAddress { ip, target_ref, .. }, ready)| {
-            let (address, target) = (ip.parse().ok()?, target_ref.as_ref());
+            let address = ip.parse().ok()?;
+            let target = target_ref.as_ref().map(TargetRef::from);
+            let target = target.as_ref();
             let endpoint = endpoint_at(address, target, &ports);
             Some((
                 EndpointKey::new(target, address),
@@ -88,13 +90,13 @@ pub fn from_core(core: &Endpoints) -> Vec<Endpoint> {
     }))
 }
 
-fn endpoint_at(address: IpAddr, target: Option<&ObjectReference>, ports: &Ports) -> Endpoint {
+fn endpoint_at(address: IpAddr, target: Option<&TargetRef>, ports: &Ports) -> Endpoint {
     let (ipv4, ipv6) = match address {
         IpAddr::V4(v4) => (Some(v4), None),
         IpAddr::V6(v6) => (None, Some(v6)),
     };
     let pod = target.filter(|target| target.kind.as_deref() == Some("Pod"));
-    let pod = pod.and_then(|pod| pod.name.clone());
+    let pod = pod.and_then(|pod| pod.name.as_deref()).map(str::to_owned);
     Endpoint { pod, ipv4, ipv6, ports: ports.clone(), ..Endpoint::default() }
 }
 

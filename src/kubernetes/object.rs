@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
+use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -91,17 +92,38 @@ pub struct EndpointSlice {
     pub ports: Vec<Port>,
 }
 
-/// An entry of a slice.
+/// An entry of a slice. Those of all Services are in memory at once, so it is kept small.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SliceEndpoint {
-    pub addresses: Vec<String>,
+    /// The first address, if it is one; the controller writes exactly one.
+    #[serde(rename = "addresses", deserialize_with = "first_address")]
+    pub address: Option<IpAddr>,
     #[serde(deserialize_with = "null_is_empty")]
     pub conditions: Conditions,
-    pub target_ref: Option<ObjectReference>,
-    pub zone: Option<String>,
-    pub hostname: Option<String>,
-    pub node_name: Option<String>,
+    pub target_ref: Option<TargetRef>,
+    pub zone: Option<Box<str>>,
+    pub hostname: Option<Box<str>>,
+    pub node_name: Option<Box<str>>,
+}
+
+/// The object behind an endpoint.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[serde(default)]
+pub struct TargetRef {
+    pub kind: Option<Box<str>>,
+    pub namespace: Option<Box<str>>,
+    pub name: Option<Box<str>>,
+    pub uid: Option<Box<str>>,
+}
+
+impl From<&ObjectReference> for TargetRef {
+    fn from(target: &ObjectReference) -> Self {
+        let text = |text: &Option<String>| text.as_deref().map(Box::from);
+        let [kind, namespace, name, uid] =
+            [&target.kind, &target.namespace, &target.name, &target.uid].map(text);
+        Self { kind, namespace, name, uid }
+    }
 }
 
 /// The conditions of an endpoint; `None` if unknown.
@@ -119,6 +141,11 @@ where
     T: Deserialize<'de>,
 {
     FromObject::deserialize(deserializer).map(|FromObject(value)| value)
+}
+
+fn first_address<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<IpAddr>, D::Error> {
+    let addresses = Vec::<String>::deserialize(deserializer)?;
+    Ok(addresses.first().and_then(|address| address.parse().ok()))
 }
 
 pub(super) fn null_is_empty<'de, D, T>(deserializer: D) -> Result<T, D::Error>

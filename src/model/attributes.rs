@@ -59,6 +59,33 @@ pub const CLUSTERSET: &str = "cloud-map-sync/clusterset";
 /// The last time at which a member was synced, on its record.
 pub const HEARTBEAT: &str = "cloud-map-sync/heartbeat";
 
+/// The keys that this function writes, apart from those of annotations.
+pub(super) const WRITTEN: &[&str] = &[
+    IPV4,
+    IPV6,
+    PORT,
+    INITIAL_HEALTH,
+    AVAILABILITY_ZONE,
+    REGION,
+    ANNOTATED,
+    SIGHTING,
+    SCHEMA,
+    OWNER,
+    EXPORTER,
+    CLUSTER,
+    NAMESPACE,
+    SERVICE,
+    POD,
+    HEALTH,
+    ORPHANED,
+    EXPORT[0],
+    EXPORT[1],
+    EXPORT[2],
+    EXPORT[3],
+    CLUSTERSET,
+    HEARTBEAT,
+];
+
 /// The installation and the cluster in the marks of an instance of any owner.
 pub fn marked(attributes: &Attributes) -> Option<(&str, &str)> {
     let flow = Flow::of(attributes)?;
@@ -77,11 +104,8 @@ pub struct Marks {
 impl Marks {
     pub fn write(&self, owner: &Owner) -> Attributes {
         let mut attributes = of_no_service(owner);
-        attributes.extend([
-            (NAMESPACE.to_owned(), self.service.namespace.clone()),
-            (SERVICE.to_owned(), self.service.name.clone()),
-        ]);
-        attributes.extend(self.pod.clone().map(|pod| (POD.to_owned(), pod)));
+        attributes.extend([(NAMESPACE, &self.service.namespace), (SERVICE, &self.service.name)]);
+        attributes.extend(self.pod.as_ref().map(|pod| (POD, pod)));
         attributes
     }
 }
@@ -89,9 +113,9 @@ impl Marks {
 /// The marks of an instance of ours that belongs to no Service.
 pub fn of_no_service(owner: &Owner) -> Attributes {
     Attributes::from([
-        (SCHEMA.to_owned(), SCHEMA_VERSION.to_string()),
-        (owner.flow.mark().to_owned(), owner.id.clone()),
-        (CLUSTER.to_owned(), owner.cluster.as_str().to_owned()),
+        (SCHEMA, SCHEMA_VERSION.to_string().as_str()),
+        (owner.flow.mark(), &owner.id),
+        (CLUSTER, owner.cluster.as_str()),
     ])
 }
 
@@ -108,11 +132,11 @@ pub fn schema(attributes: &Attributes) -> u32 {
 }
 
 /// The schema version to write over `present`, never a lower one: the marks of a later release are kept with it.
-pub fn schema_over(present: Option<&String>) -> String {
+pub fn schema_over(present: Option<&str>) -> String {
     SCHEMA_VERSION.max(version(present)).to_string()
 }
 
-fn version(text: Option<&String>) -> u32 {
+fn version(text: Option<&str>) -> u32 {
     text.and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
@@ -141,7 +165,7 @@ mod tests {
             ("cloud-map-sync/service", "web"),
             ("cloud-map-sync/pod", "web-1"),
         ];
-        recorded.map(|(key, value)| (key.to_owned(), value.to_owned())).into()
+        recorded.into()
     }
 
     #[test]
@@ -157,7 +181,7 @@ mod tests {
         assert_eq!(marked(&written(Flow::Annotations)), expected);
         assert_eq!(marked(&written(Flow::Exports)), expected);
         let mut both = written(Flow::Exports);
-        both.insert(OWNER.to_owned(), "team-a".to_owned());
+        both.insert(OWNER, "team-a");
         assert_eq!(marked(&both).map(|(owner, _)| owner), Some("team-a"));
         assert_eq!(marked(&Attributes::new()), None);
     }
@@ -165,8 +189,8 @@ mod tests {
     #[test]
     fn every_mark_that_this_release_writes_is_repaired() {
         let of_instances = [Flow::Annotations, Flow::Exports].map(written);
-        let keys = of_instances.iter().flat_map(|it| it.keys()).filter(|key| *key != SCHEMA);
-        for key in keys.map(String::as_str).chain(EXPORT).chain([CLUSTERSET, HEARTBEAT]) {
+        let keys = of_instances.iter().flat_map(super::super::instance::Attributes::keys).filter(|key| *key != SCHEMA);
+        for key in keys.chain(EXPORT).chain([CLUSTERSET, HEARTBEAT]) {
             assert!(is_known_mark(key), "{key}");
         }
         for key in ["cloud-map-sync/later", "cloud-map-sync/export.5", "CLUSTER_ID"] {
@@ -178,8 +202,7 @@ mod tests {
     fn a_schema_is_never_lowered() {
         let cases = [(None, "1"), (Some("1"), "1"), (Some("3"), "3"), (Some("x"), "1")];
         for (present, expected) in cases {
-            let present = present.map(str::to_owned);
-            assert_eq!(schema_over(present.as_ref()), expected);
+            assert_eq!(schema_over(present), expected);
         }
     }
 }

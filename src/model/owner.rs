@@ -55,7 +55,7 @@ impl Owner {
     /// The owner in the marks of an instance, of any installation.
     pub fn of(attributes: &Attributes) -> Option<Self> {
         let flow = Flow::of(attributes)?;
-        let id = attributes.get(flow.mark())?.clone();
+        let id = attributes.get(flow.mark())?.to_owned();
         Some(Self { id, cluster: ClusterArn::parse(attributes.get(CLUSTER)?)?, flow })
     }
 
@@ -76,7 +76,7 @@ impl Owner {
     /// The Service in the marks of an instance of ours. One that lost its Service's name belongs to a Service
     /// that cannot exist, so it is cleaned up.
     pub fn service_of(&self, attributes: &Attributes) -> Option<ServiceRef> {
-        let text = |key| attributes.get(key).cloned().unwrap_or_default();
+        let text = |key| attributes.get(key).unwrap_or_default();
         self.owns(attributes).then(|| ServiceRef::new(text(NAMESPACE), text(SERVICE)))
     }
 
@@ -124,7 +124,7 @@ mod tests {
         for (flow, other) in FLOWS {
             let with = |key: &str, value: &str| {
                 let mut attributes = ours(flow);
-                attributes.insert(key.to_owned(), value.to_owned());
+                attributes.insert(key, value);
                 attributes
             };
             let mut unowned = ours(flow);
@@ -149,10 +149,10 @@ mod tests {
     #[test]
     fn an_instance_with_both_marks_belongs_to_annotations() {
         let mut both = ours(Flow::Annotations);
-        both.extend(ours(Flow::Exports));
+        both.extend(&ours(Flow::Exports));
         assert!(owner(Flow::Annotations).owns(&both));
         assert!(!owner(Flow::Exports).owns(&both));
-        both.insert(OWNER.to_owned(), "another installation".to_owned());
+        both.insert(OWNER, "another installation");
         assert!(!owner(Flow::Exports).owns(&both));
     }
 
@@ -165,7 +165,7 @@ mod tests {
             assert_eq!(marked("cloud-map-sync", other), None);
             assert_eq!(marked("cloud-map-sync2", flow), None);
             assert_eq!(Owner::of(&ours), Some(owner(flow)));
-            ours.insert(CLUSTER.to_owned(), "blue".to_owned());
+            ours.insert(CLUSTER, "blue");
             assert_eq!(Owner::of(&ours), None);
         }
     }

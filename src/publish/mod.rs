@@ -14,6 +14,7 @@ mod all_clusters;
 pub mod apply;
 pub mod events;
 pub mod exports;
+mod lines;
 pub mod observe;
 mod order;
 pub mod passes;
@@ -34,6 +35,7 @@ use crate::cloud_map::Urgency;
 use crate::model::{CloudMapService, Notice, Selection, ServiceKey, ServiceRef, Timestamp};
 use crate::report::{ClusterReport, Mode};
 use crate::time::Deadline;
+use lines::Lines;
 use observe::World;
 use order::Order;
 use passes::{Results, Turn};
@@ -131,15 +133,14 @@ async fn carry_out_plan(
     let changes = std::mem::take(&mut plan.changes);
     let is_creation = |change: &Change| change.stage() == Stage::CreateNamespace;
     let creates_namespaces = changes.values().flatten().any(is_creation);
-    let results = take_turns(task, basis, changes, judged.as_ref(), options).await;
+    let (results, lines) = take_turns(task, basis, changes, judged.as_ref(), options).await;
     if creates_namespaces {
         task.registry().forget_namespaces();
     }
-    let refused = results.refused();
     plan.guard = results.guard.or(plan.guard);
     plan.add_held_back(results.held_back);
-    let held_back = plan.held_back.iter().cloned().chain(refused).collect();
-    let report = report::of_results(cluster, plan, results.applied);
+    let held_back = plan.held_back.iter().chain(lines.held_back()).cloned().collect();
+    let report = report::of_results(cluster, plan, lines);
     Published { report, held_back, leaving, created: results.created }
 }
 
@@ -150,20 +151,20 @@ async fn take_turns(
     changes: BTreeMap<ServiceRef, Vec<Change>>,
     judged: Option<&Arc<Judged>>,
     options: Options,
-) -> Results {
+) -> (Results, Lines) {
     let registers = |change: &&Change| change.stage() == Stage::Register;
     let registrations = changes.values().flatten().filter(registers).count();
     let options = Options { is_bulk: registrations > MANY, ..options };
-    let mut results = Results::default();
-    results.applied.reserve(changes.values().map(Vec::len).sum());
+    let (mut results, mut lines) = (Results::default(), Lines::default());
     let turns =
         Order::at(options.now).put(passes::by_turn(basis.holders, changes, judged)).into_iter();
     let turns = turns
         .map(|changes| turn::run(task, Turn::of(task.intent(), basis, changes, judged), options));
     let mut turns = stream::iter(turns).buffer_unordered(TURNS_SIDE_BY_SIDE);
-    while let Some(of_turn) = turns.next().await {
+    while let Some(mut of_turn) = turns.next().await {
+        lines.extend(std::mem::take(&mut of_turn.applied));
         results.extend(of_turn);
     }
-    results.applied.sort_by(|a, b| a.change.order().cmp(&b.change.order()));
-    results
+    lines.sort();
+    (results, lines)
 }

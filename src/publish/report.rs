@@ -1,45 +1,52 @@
 //! The report of one cluster, from a plan and the outcomes of its changes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use crate::model::{Place, ServiceRef};
+use super::lines::{Lines, LinesAt};
+use crate::model::Place;
 use crate::publish::passes::{Applied, Outcome};
-use crate::publish::plan::{Change, GuardStatus, HeldBack, Note, Plan, Reason};
+use crate::publish::plan::{GuardStatus, HeldBack, Note, Plan};
 use crate::report::{
-    ChangeLine, ClusterReport, Counts, GuardReport, HeldBackLine, LosingService, NoteKind,
-    NoteLine, Refused, ServiceReport,
+    ClusterReport, Counts, GuardReport, HeldBackLine, LosingService, NoteKind, NoteLine,
+    ServiceReport,
 };
 
 /// The report of a plan that was not carried out.
 pub fn of_plan(cluster: &str, mut plan: Plan) -> ClusterReport {
     let changes = std::mem::take(&mut plan.changes);
     let planned = changes.into_iter().flat_map(|(service, changes)| {
-        let applied =
-            move |change| Applied { service: service.clone(), change, outcome: Outcome::Planned };
-        changes.into_iter().map(applied).collect::<Vec<_>>()
+        let outcome = Outcome::Planned;
+        let planned =
+            move |change| Applied { service: service.clone(), change, outcome: outcome.clone() };
+        changes.into_iter().map(planned)
     });
-    let planned: Vec<Applied> = planned.collect();
-    of_results(cluster, plan, planned)
+    let lines = planned.collect();
+    of_results(cluster, plan, lines)
 }
 
 /// The report of a plan and the outcomes of its changes.
-pub fn of_results(cluster: &str, plan: Plan, applied: Vec<Applied>) -> ClusterReport {
+pub fn of_results(cluster: &str, plan: Plan, lines: Lines) -> ClusterReport {
     let mut services: BTreeMap<Place, ServiceReport> = BTreeMap::new();
-    let emptied = emptied(&plan, &applied);
     for (place, unchanged) in plan.unchanged {
         let service = at(&mut services, &place);
+        service.emptied = is_emptied(unchanged.present, lines.at(&place));
         service.unchanged = unchanged.ours;
         service.foreign = unchanged.foreign;
-        service.emptied = emptied.contains(&place);
         service.unreadable = unchanged.unreadable;
         service.notes = unchanged.notes.into_iter().map(NoteLine::from).collect();
     }
     let mut held_back = plan.held_back;
-    for applied in applied {
-        let place = applied.change.place().clone();
+    for (place, mut lines) in lines {
         let service = at(&mut services, &place);
-        let line = add(applied, service).filter(|line| !held_back.contains(line));
-        held_back.extend(line);
+        service.refused = std::mem::take(&mut lines.refused);
+        let (changes, refused) = lines.into_lines();
+        service.changes = changes.collect();
+        service.changes.shrink_to_fit();
+        for line in refused {
+            if !held_back.contains(&line) {
+                held_back.push(line);
+            }
+        }
     }
     let (placed, unplaced): (Vec<_>, Vec<_>) =
         held_back.into_iter().partition(|held_back| held_back.place.is_some());
@@ -66,31 +73,6 @@ pub fn of_results(cluster: &str, plan: Plan, applied: Vec<Applied>) -> ClusterRe
     report
 }
 
-/// Adds the outcome of a change to its Cloud Map service. Returns the line of one that is held back.
-fn add(applied: Applied, report: &mut ServiceReport) -> Option<HeldBack> {
-    let Applied { service, change, outcome } = applied;
-    match outcome.into_result() {
-        Ok(result) => {
-            report.changes.push(ChangeLine {
-                change: change.verb(),
-                instance: change.instance().map(str::to_owned),
-                service: change.marked().cloned().unwrap_or(service),
-                detail: change.detail(),
-                result,
-            });
-            None
-        }
-        Err(reason) => {
-            if let (Change::Register { instance, .. }, Reason::InvalidInput(_)) = (&change, &reason)
-            {
-                let instance = Some(instance.clone());
-                report.refused.push(Refused { service: service.clone(), instance });
-            }
-            Some(held(service, &change, reason))
-        }
-    }
-}
-
 fn at<'a>(
     services: &'a mut BTreeMap<Place, ServiceReport>,
     place: &Place,
@@ -102,23 +84,10 @@ fn at<'a>(
     })
 }
 
-fn held(service: ServiceRef, change: &Change, reason: Reason) -> HeldBack {
-    HeldBack { service, place: Some(change.place().clone()), reason }
-}
-
-/// The places at which the last instance of any party was removed, or would be, and none was registered.
-fn emptied(plan: &Plan, applied: &[Applied]) -> BTreeSet<Place> {
-    let mut differences: BTreeMap<&Place, isize> = BTreeMap::new();
-    let made = |it: &&Applied| matches!(it.outcome, Outcome::Planned | Outcome::Applied);
-    for Applied { change, .. } in applied.iter().filter(made) {
-        *differences.entry(change.place()).or_default() += change.difference();
-    }
-    let unchanged = plan.unchanged.iter();
-    let emptied = unchanged.filter(|(place, unchanged)| {
-        let difference = differences.get(place).copied().unwrap_or_default();
-        difference < 0 && unchanged.present.saturating_add_signed(difference) == 0
-    });
-    emptied.map(|(place, _)| place.clone()).collect()
+/// Whether the last instance of any party was removed from a name, or would be, and none was registered.
+fn is_emptied(present: usize, lines: Option<&LinesAt>) -> bool {
+    let difference = lines.map_or(0, |lines| lines.difference);
+    difference < 0 && present.saturating_add_signed(difference) == 0
 }
 
 impl From<Note> for NoteLine {

@@ -22,7 +22,7 @@ fn web() -> ServiceRef {
 
 fn place(name: &str) -> Place {
     let key = ServiceKey { namespace: "ns-1".into(), name: name.into() };
-    Place { namespace: "prod".into(), name: name.into(), key }
+    Place::new("prod", name, key)
 }
 
 fn create() -> Change {
@@ -63,7 +63,7 @@ fn deregister(waits_for: Option<WaitsFor>) -> Change {
         marked: gone.clone(),
         address: "10.0.0.3".into(),
         because: DeregisterReason::ServiceGone(gone),
-        waits_for,
+        waits_for: waits_for.map(Box::new),
     }
 }
 
@@ -139,7 +139,7 @@ fn a_plan_prints_itself_as_a_table() {
 
 #[test]
 fn a_sync_says_what_became_of_every_change() {
-    let cluster = report::of_results("blue", rest(), outcomes());
+    let cluster = report::of_results("blue", rest(), outcomes().into_iter().collect());
     assert_snapshot!(Report::new(Mode::Sync, vec![cluster]), @r"
     cluster blue
       prod/api
@@ -215,7 +215,11 @@ fn what_was_done_in_a_service_serialises() {
     let plan = Plan { held_back: vec![held_back(Some(place("web")), conflict)], ..rest() };
     let failed = Outcome::Failed("cannot rewrite: throttled".into());
     let removed = applied(deregister(None), Outcome::Applied);
-    let report = report::of_results("blue", plan, vec![removed, applied(rewrite(), failed)]);
+    let report = report::of_results(
+        "blue",
+        plan,
+        vec![removed, applied(rewrite(), failed)].into_iter().collect(),
+    );
     assert_snapshot!(serde_json::to_string_pretty(&report.services).expect("JSON"), @r#"
     [
       {
@@ -282,7 +286,9 @@ fn what_is_not_there_is_not_serialised() {
 
 #[test]
 fn every_change_is_counted_by_what_became_of_it() {
-    let counts = |plan, applied| report::of_results("blue", plan, applied).counts;
+    let counts = |plan, applied: Vec<Applied>| {
+        report::of_results("blue", plan, applied.into_iter().collect()).counts
+    };
     let planned = report::of_plan("blue", Plan { held_back: Vec::new(), ..plan() }).counts;
     let expected = Counts {
         created: 1,
@@ -331,7 +337,11 @@ fn a_report_is_complete_where_a_retry_could_not_help() {
     ];
     for (held_back, applied, expected) in cases {
         let told = format!("{held_back:?} {applied:?}");
-        let report = report::of_results("blue", Plan { held_back, ..Plan::default() }, applied);
+        let report = report::of_results(
+            "blue",
+            Plan { held_back, ..Plan::default() },
+            applied.into_iter().collect(),
+        );
         assert_eq!(report.is_complete(), expected, "{told}");
         let open = Unfinished::of(&report);
         assert_eq!(open.is_complete_for(&Selection::service(web())), expected, "{told}");
@@ -350,7 +360,11 @@ fn what_is_handed_on_is_open_no_more_but_what_failed_and_what_is_left_to_others_
         (vec![undone()], &others, false),
         (vec![undone(), failed()], &web, false),
     ] {
-        let mut open = Unfinished::of(&report::of_results("blue", Plan::default(), made));
+        let mut open = Unfinished::of(&report::of_results(
+            "blue",
+            Plan::default(),
+            made.into_iter().collect(),
+        ));
         open.requeue(handed_on);
         assert_eq!(open.is_complete_for(&Selection::Everything), expected, "{handed_on:?}");
     }
@@ -382,7 +396,7 @@ fn a_name_is_emptied_when_the_last_instance_of_anybody_goes_and_none_comes() {
         let unchanged =
             BTreeMap::from([(place("web"), Unchanged { present, ..Unchanged::default() })]);
         let plan = Plan { unchanged, ..Plan::default() };
-        let report = report::of_results("blue", plan, applied);
+        let report = report::of_results("blue", plan, applied.into_iter().collect());
         let emptied = report.services.iter().any(|service| service.emptied);
         assert_eq!(emptied, expected, "{told}");
         assert_eq!(report.counts.emptied, usize::from(expected), "{told}");

@@ -17,9 +17,18 @@ pub trait Shorten: Serialize {
     fn longest(&self) -> usize;
     /// Keeps the given number of entries of each list, the most important first, and records the cut.
     fn shorten(&mut self, entries: usize);
+
+    /// Shortens the response until Lambda accepts it.
+    fn fit(&mut self) {
+        let mut entries = self.longest();
+        while entries > 0 && !is_within_limit(self) {
+            self.shorten(entries);
+            entries /= 2;
+        }
+    }
 }
 
-fn is_within_limit(answer: &impl Serialize) -> bool {
+fn is_within_limit(answer: &(impl Serialize + ?Sized)) -> bool {
     let mut length = Length(0);
     serde_json::to_writer(&mut length, answer).is_ok_and(|()| length.0 <= LARGEST_ANSWER)
 }
@@ -40,15 +49,11 @@ impl Write for Length {
 
 /// The response as JSON, shortened if it is too large.
 pub fn within_limit(answer: &(impl Shorten + Clone)) -> Value {
-    let mut entries = answer.longest();
     if is_within_limit(answer) {
         return json!(answer);
     }
     let mut answer = answer.clone();
-    while entries > 0 && !is_within_limit(&answer) {
-        answer.shorten(entries);
-        entries /= 2;
-    }
+    answer.fit();
     json!(answer)
 }
 

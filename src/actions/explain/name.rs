@@ -91,8 +91,8 @@ impl Explanation {
         };
         self.ok &= held && !lines.iter().any(left_out);
         self.names.push(Name {
-            namespace: place.namespace,
-            name: place.name,
+            namespace: place.namespace.clone(),
+            name: place.name.clone(),
             facts,
             endpoints: lines,
             held_back,

@@ -159,8 +159,8 @@ impl RegistryStatus {
 impl From<Parties<'_>> for ServiceStatus {
     fn from(parties: Parties<'_>) -> Self {
         Self {
-            namespace: parties.place.namespace,
-            name: parties.place.name,
+            namespace: parties.place.namespace.clone(),
+            name: parties.place.name.clone(),
             kind: parties.service.kind.to_string(),
             unreadable: parties.service.unreadable.clone(),
             instances: parties.instances.into_iter().map(Share::from).collect(),

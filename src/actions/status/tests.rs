@@ -125,7 +125,7 @@ fn exported(cluster: &str, address: &str, port: &str, ready: &str) -> Attributes
     ])
 }
 
-fn of_blue(instance: Attributes) -> Attributes {
+fn of_blue(instance: &Attributes) -> Attributes {
     let cluster = ClusterArn::parse(BLUE).expect("an ARN");
     let owner = Owner { id: "team-a".to_owned(), cluster, flow: Flow::Exports };
     let mut marked = Marks { service: ServiceRef::new("shop", "web"), pod: None }.write(&owner);
@@ -136,9 +136,9 @@ fn of_blue(instance: Attributes) -> Attributes {
 /// `blue` with records of itself and of `web`, an unusable one, and `api` without a record; `amber` of AWS's controller.
 fn clusterset() -> Registry {
     let mut registry = Registry::default();
-    let record = |key: &str, value: &str| of_blue(attributes(&[(key, value)]));
+    let record = |key: &str, value: &str| of_blue(&attributes(&[(key, value)]));
     let mut cluster = record("cloud-map-sync/clusterset", "shop-set");
-    cluster.insert("cloud-map-sync/heartbeat".to_owned(), "2025-12-31T23:57:00Z".to_owned());
+    cluster.insert("cloud-map-sync/heartbeat", "2025-12-31T23:57:00Z");
     let export =
         r#"{"created":"2025-01-01T00:00:00Z","ipFamilies":["IPv4"],"ports":[],"type":"Headless"}"#;
     let web = ServiceRef::new("shop", "web");
@@ -149,13 +149,13 @@ fn clusterset() -> Registry {
     ];
     add(&mut registry, "clusterset.shop-set", "blue", &records);
     let of_web = [
-        ("a", of_blue(exported("blue", "10.0.0.1", "8080", "true"))),
-        ("b", of_blue(exported("blue", "10.0.0.1", "9090", "true"))),
+        ("a", of_blue(&exported("blue", "10.0.0.1", "8080", "true"))),
+        ("b", of_blue(&exported("blue", "10.0.0.1", "9090", "true"))),
         ("c", exported("amber", "10.2.0.1", "8080", "true")),
         ("d", exported("amber", "10.2.0.2", "8080", "false")),
     ];
     add(&mut registry, "shop", "web", &of_web);
-    let without_record = of_blue(exported("blue", "10.0.0.9", "8080", "true"));
+    let without_record = of_blue(&exported("blue", "10.0.0.9", "8080", "true"));
     add(&mut registry, "shop", "api", &[("e", without_record)]);
     registry
 }

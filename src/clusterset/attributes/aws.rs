@@ -23,7 +23,7 @@ pub struct AwsEndpoint {
 /// The first attribute that it lacks or cannot parse is the error.
 pub fn read_as_aws(attributes: &Attributes) -> Result<AwsEndpoint, &'static str> {
     let text = |key: &'static str| attributes.get(key).ok_or(key);
-    let address = attributes.get(IPV4).or(attributes.get(IPV6)).cloned().unwrap_or_default();
+    let address = attributes.get(IPV4).or(attributes.get(IPV6)).unwrap_or_default().to_owned();
     text(ENDPOINT_PORT_NAME)?;
     let port = unsigned(text(PORT)?).ok_or(PORT)?;
     text(ENDPOINT_PROTOCOL)?;
@@ -32,7 +32,7 @@ pub fn read_as_aws(attributes: &Attributes) -> Result<AwsEndpoint, &'static str>
     let service_port = unsigned(text(SERVICE_PORT)?).ok_or(SERVICE_PORT)?;
     text(SERVICE_PROTOCOL)?;
     text(SERVICE_TYPE)?;
-    let cluster = text(CLUSTER_ID)?.clone();
+    let cluster = text(CLUSTER_ID)?.to_owned();
     text(CLUSTERSET_ID)?;
     let ready = boolean(text(READY)?).ok_or(READY)?;
     let created = text(CREATED)?.parse().map_err(|_| CREATED)?;

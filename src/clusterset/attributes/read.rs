@@ -81,7 +81,7 @@ fn instance(attributes: &Attributes) -> Result<ExportInstance, Skipped> {
     let kind = parse(attributes, SERVICE_TYPE, "ClusterSetIP or Headless", ImportType::parse)?;
     let is_portless = is_marked
         && kind == ImportType::Headless
-        && !OF_PORT.iter().any(|key| attributes.contains_key(*key));
+        && !OF_PORT.iter().any(|key| attributes.contains_key(key));
     let port = if is_portless { None } else { Some(port(attributes)?) };
     Ok(ExportInstance {
         cluster: parse(attributes, CLUSTER_ID, "a cluster id", ClusterId::parse)?,
@@ -103,7 +103,7 @@ fn endpoint(
     }
     // Kubernetes would refuse the whole EndpointSlice for one invalid name, and an endpoint serves without it.
     let name = |key, is_valid: fn(&str) -> bool| {
-        attributes.get(key).filter(|text| is_valid(text)).cloned()
+        attributes.get(key).filter(|text| is_valid(text)).map(str::to_owned)
     };
     Ok(ExportedEndpoint {
         address,
@@ -119,7 +119,7 @@ fn endpoint(
 /// The Service's port that an instance of ours leads to. `None` without a valid one, as after an edit by hand.
 pub fn service_port(attributes: &Attributes) -> Option<PortOfService> {
     let protocol = Protocol::parse(attributes.get(SERVICE_PROTOCOL)?)?;
-    Some(PortOfService { protocol, name: attributes.get(SERVICE_PORT_NAME)?.clone() })
+    Some(PortOfService { protocol, name: attributes.get(SERVICE_PORT_NAME)?.to_owned() })
 }
 
 /// The IPv4 address of an instance with both, as AWS's controller reads it.
@@ -160,7 +160,7 @@ fn timestamp(text: &str) -> Option<Timestamp> {
 }
 
 fn text<'a>(attributes: &'a Attributes, key: &'static str) -> Result<&'a str, Skipped> {
-    attributes.get(key).map(String::as_str).ok_or(Skipped::Missing(key))
+    attributes.get(key).ok_or(Skipped::Missing(key))
 }
 
 fn parse<T>(

@@ -19,8 +19,8 @@ impl ClusterRecord {
     pub fn write(&self) -> Attributes {
         let mut attributes = attributes::of_no_service(&self.owner);
         attributes.extend([
-            (CLUSTERSET.to_owned(), self.clusterset.to_string()),
-            (HEARTBEAT.to_owned(), self.heartbeat.to_string()),
+            (CLUSTERSET, self.clusterset.to_string()),
+            (HEARTBEAT, self.heartbeat.to_string()),
         ]);
         attributes
     }
@@ -42,5 +42,5 @@ fn parse<T>(
     parse: impl FnOnce(&str) -> Option<T>,
 ) -> Result<T, Problem> {
     let text = attributes.get(key).ok_or(Problem::Missing(key))?;
-    parse(text).ok_or_else(|| Problem::Invalid { field: key.to_owned(), value: text.clone() })
+    parse(text).ok_or_else(|| Problem::Invalid { field: key.to_owned(), value: text.to_owned() })
 }

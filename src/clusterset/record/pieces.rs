@@ -39,9 +39,9 @@ pub fn split(text: &str) -> impl Iterator<Item = (String, String)> {
 
 /// The text of all pieces. A missing one at the end leaves JSON that is not complete.
 pub fn join(attributes: &Attributes) -> Result<String, Problem> {
-    let last = EXPORT.iter().rposition(|key| attributes.contains_key(*key)).unwrap_or(0);
-    let piece = |key: &&'static str| attributes.get(*key).ok_or(Problem::Missing(key));
-    EXPORT.iter().take(last + 1).map(piece).map(|it| it.map(String::as_str)).collect()
+    let last = EXPORT.iter().rposition(|key| attributes.contains_key(key)).unwrap_or(0);
+    let piece = |key: &&'static str| attributes.get(key).ok_or(Problem::Missing(key));
+    EXPORT.iter().take(last + 1).map(piece).collect()
 }
 
 #[cfg(test)]
@@ -82,7 +82,7 @@ mod tests {
     fn a_missing_piece_before_another_is_named() {
         for missing in &EXPORT[..3] {
             let mut attributes: Attributes = split(&"a".repeat(3001)).collect();
-            attributes.remove(*missing);
+            attributes.remove(missing);
             assert_eq!(join(&attributes), Err(Problem::Missing(missing)));
         }
         assert_eq!(join(&Attributes::new()), Err(Problem::Missing(EXPORT[0])));

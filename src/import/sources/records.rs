@@ -32,7 +32,7 @@ impl Records {
                 }
                 Ok(Some(Record::Cluster(record))) => {
                     records.cluster = Some(record);
-                    records.sighting = attributes.get(SIGHTING).cloned();
+                    records.sighting = attributes.get(SIGHTING).map(str::to_owned);
                 }
                 Ok(None) => {}
                 Err(unusable) => records.unusable.push(unusable),

@@ -155,7 +155,7 @@ impl Told<'_> {
         of_instance: &Attributes,
         instance: Result<Option<ExportInstance>, Skipped>,
     ) -> Candidate {
-        let text = |key: &str| of_instance.get(key).cloned();
+        let text = |key: &str| of_instance.get(key).map(str::to_owned);
         let mut candidate = Candidate {
             cluster,
             address: text(IPV4).or_else(|| text(IPV6)).unwrap_or_else(|| "no address".to_owned()),

@@ -1,6 +1,6 @@
 //! Parses the value of each annotation. An error describes the expected form.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::attributes::{AVAILABILITY_ZONE, MARK_PREFIX, REGION};
 use crate::model::{
@@ -106,10 +106,10 @@ pub fn parse_maximum(value: &str) -> Result<usize, String> {
 /// Attributes for every instance, `key=value` separated by commas. Cloud Map's limits are checked here, so that every
 /// mistake is reported by its key, and none comes back as a refused registration.
 pub fn parse_attributes(value: &str) -> Result<Attributes, String> {
-    let (mut all, mut mistakes) = (Attributes::new(), Vec::new());
+    let (mut all, mut mistakes) = (BTreeMap::new(), Vec::new());
     for pair in value.split(',').map(str::trim) {
         match attribute(pair) {
-            Ok((key, value)) if all.insert(key.to_owned(), value.to_owned()).is_none() => {}
+            Ok((key, value)) if all.insert(key, value).is_none() => {}
             Ok((key, _)) => mistakes.push(format!("the key {key:?} occurs twice")),
             Err(mistake) => mistakes.push(mistake),
         }
@@ -121,7 +121,7 @@ pub fn parse_attributes(value: &str) -> Result<Attributes, String> {
             all.len()
         ));
     }
-    if mistakes.is_empty() { Ok(all) } else { Err(mistakes.join("; ")) }
+    if mistakes.is_empty() { Ok(all.into_iter().collect()) } else { Err(mistakes.join("; ")) }
 }
 
 fn attribute(pair: &str) -> Result<(&str, &str), String> {

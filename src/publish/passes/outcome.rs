@@ -75,19 +75,6 @@ pub struct Results {
 }
 
 impl Results {
-    /// The changes that were held back when they were made.
-    pub fn refused(&self) -> Vec<HeldBack> {
-        let refused = self.applied.iter().filter_map(|applied| match &applied.outcome {
-            Outcome::HeldBack(reason) => Some(HeldBack {
-                service: applied.service.clone(),
-                place: Some(applied.change.place().clone()),
-                reason: reason.clone(),
-            }),
-            _ => None,
-        });
-        refused.collect()
-    }
-
     /// Adds the results of another turn.
     pub fn extend(&mut self, other: Self) {
         self.applied.extend(other.applied);

@@ -1,7 +1,8 @@
 //! The record of a turn's changes: the removals that the first plan announced, the Service that each change is made
 //! for, and the outcomes. A change that has an outcome is not made again.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::{Applied, Outcome, Results};
 use crate::model::{ServiceKey, ServiceRef};
@@ -17,43 +18,59 @@ struct ChangeKey {
     newcomer: Option<String>,
 }
 
-/// The changes of one turn with their outcomes.
+/// The changes of one turn with their outcomes. Hundreds of turns are taken side by side, so each key is there once.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Record {
-    made_for: BTreeMap<ChangeKey, ServiceRef>,
-    settled: BTreeSet<ChangeKey>,
-    announced: BTreeSet<ChangeKey>,
+    known: BTreeMap<ChangeKey, Known>,
     pub(super) results: Results,
+}
+
+/// The state of a change.
+#[derive(Clone, Debug)]
+struct Known {
+    /// The Service that it, or the exchange that replaces it, is made for.
+    made_for: Arc<ServiceRef>,
+    is_announced: bool,
+    is_settled: bool,
 }
 
 impl Record {
     /// Records the changes of the first plan, for every Service of the turn.
     pub(super) fn announce(&mut self, changes: BTreeMap<ServiceRef, Vec<Change>>) -> Vec<Change> {
         let changes = self.remember(changes);
-        self.announced = changes.iter().map(ChangeKey::of).collect();
-        let exchanges = changes.iter().filter(|change| change.exchange().is_some());
-        self.announced.extend(exchanges.map(ChangeKey::of_removal));
+        for exchange in changes.iter().filter(|change| change.exchange().is_some()) {
+            let known = self.known[&ChangeKey::of(exchange)].clone();
+            self.known.entry(ChangeKey::of_removal(exchange)).or_insert(known);
+        }
+        self.known.values_mut().for_each(|known| known.is_announced = true);
         changes
     }
 
     /// Records the changes of a later plan.
     pub(super) fn remember(&mut self, changes: BTreeMap<ServiceRef, Vec<Change>>) -> Vec<Change> {
-        for (service, changes) in &changes {
-            let made_for = changes.iter().map(|it| (ChangeKey::of(it), service.clone()));
-            self.made_for.extend(made_for);
+        let mut all = Vec::with_capacity(changes.values().map(Vec::len).sum());
+        for (service, changes) in changes {
+            let service = Arc::new(service);
+            for change in &changes {
+                let new = || Known::new(service.clone());
+                let known = self.known.entry(ChangeKey::of(change)).or_insert_with(new);
+                known.made_for = service.clone();
+            }
+            all.extend(changes);
         }
-        changes.into_values().flatten().collect()
+        all
     }
 
     /// Whether the first plan announced a change of this kind, or the removal of the instance with the id that it uses.
     pub(super) fn is_announced(&self, change: &Change) -> bool {
+        let is_announced = |key| self.known.get(&key).is_some_and(|known| known.is_announced);
         let replaces = matches!(change, Change::Register { .. }) || change.exchange().is_some();
-        let is_own = change.exchange().is_none() && self.announced.contains(&ChangeKey::of(change));
-        is_own || replaces && self.announced.contains(&ChangeKey::of_removal(change))
+        let is_own = change.exchange().is_none() && is_announced(ChangeKey::of(change));
+        is_own || replaces && is_announced(ChangeKey::of_removal(change))
     }
 
     pub(super) fn is_settled(&self, change: &Change) -> bool {
-        self.settled.contains(&ChangeKey::of(change))
+        self.known.get(&ChangeKey::of(change)).is_some_and(|known| known.is_settled)
     }
 
     /// Whether a removal was tried or due, and is not done.
@@ -65,14 +82,21 @@ impl Record {
 
     /// The Service that a change is made for.
     pub(super) fn service(&self, change: &Change) -> &ServiceRef {
-        &self.made_for[&ChangeKey::of(change)]
+        &self.known[&ChangeKey::of(change)].made_for
     }
 
     pub(super) fn settle(&mut self, change: Change, outcome: Outcome) {
-        let key = ChangeKey::of(&change);
-        let service = self.made_for[&key].clone();
-        self.settled.insert(key);
+        let service = self.service(&change).clone();
+        if let Some(known) = self.known.get_mut(&ChangeKey::of(&change)) {
+            known.is_settled = true;
+        }
         self.results.applied.push(Applied { service, change, outcome });
+    }
+}
+
+impl Known {
+    fn new(made_for: Arc<ServiceRef>) -> Self {
+        Self { made_for, is_announced: false, is_settled: false }
     }
 }
 

@@ -10,7 +10,7 @@ use crate::model::{Attributes, InstanceKey};
 pub fn carriers<'a>(
     observation: &'a Observation,
     mark: &'static str,
-) -> impl Iterator<Item = (InstanceKey, &'a String)> {
+) -> impl Iterator<Item = (InstanceKey, &'a str)> {
     observation.registry.services.keys().flat_map(move |key| {
         observation.ours(key).filter_map(move |(id, attributes)| {
             Some((InstanceKey::new(key, id), attributes.get(mark)?))
@@ -70,8 +70,8 @@ pub fn put(
 
 fn set(attributes: &mut Attributes, mark: &str, text: Option<&str>) {
     match text {
-        Some(text) => _ = attributes.insert(mark.to_owned(), text.to_owned()),
-        None => _ = attributes.remove(mark),
+        Some(text) => attributes.insert(mark, text),
+        None => attributes.remove(mark),
     }
 }
 
@@ -80,7 +80,7 @@ fn difference(present: &Attributes, mark: &str, text: Option<&str>) -> Differenc
     let time = |text: &str| text.split(' ').next().unwrap_or_default().to_owned();
     Difference {
         attribute: mark.to_owned(),
-        present: present.get(mark).map(|text| time(text)),
+        present: present.get(mark).map(&time),
         wanted: text.map(time),
     }
 }

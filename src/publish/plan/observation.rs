@@ -76,7 +76,7 @@ impl MarkedInstance<'_> {
             marked: self.service.clone(),
             address: describe(self.attributes),
             because,
-            waits_for,
+            waits_for: waits_for.map(Box::new),
         }
     }
 }

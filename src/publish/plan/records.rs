@@ -78,7 +78,7 @@ impl Records {
             return None;
         }
         let mut attributes = carry_over(present, wanted);
-        attributes.retain(|key, _| !self.taken_off.contains(&key.as_str()));
+        attributes.retain(|key, _| !self.taken_off.contains(&key));
         let differences = Difference::between(present, &attributes);
         let differs = !differences.is_empty();
         differs.then_some(Change::Rewrite {

@@ -57,7 +57,7 @@ fn an_endpoint_without_ports_and_names_has_none_of_their_attributes() {
 #[test]
 fn all_attributes_that_are_not_cloud_maps_are_repaired() {
     let written = write(&export(ImportType::ClusterSetIp), &shop(), &endpoint());
-    let own: Vec<&String> = written.keys().filter(|key| !key.starts_with("AWS_")).collect();
+    let own: Vec<&str> = written.keys().filter(|key| !key.starts_with("AWS_")).collect();
     assert_eq!(own.len(), 15);
     assert!(own.iter().all(|key| is_written(key)), "{own:?}");
     assert!(!is_written("K8S_CONTROLLER"));
@@ -128,12 +128,12 @@ fn only_the_exporters_mark_makes_an_instance_marked() {
     let annotated = Owner { flow: Flow::Annotations, ..owner() };
     let marks = Marks { service: ServiceRef::new("shop", "web"), pod: None };
     let mut adopted = of_aws();
-    adopted.extend(marks.write(&annotated));
+    adopted.extend(&marks.write(&annotated));
     assert!(!imported(&adopted).is_marked);
-    adopted.extend(marks.write(&owner()));
+    adopted.extend(&marks.write(&owner()));
     assert!(imported(&adopted).is_marked);
     let mut broken = ours(ImportType::Headless, &portless());
-    broken.insert("cloud-map-sync/cluster".into(), "blue".into());
+    broken.insert("cloud-map-sync/cluster", "blue");
     let broken = imported(&broken);
     assert!(broken.is_marked && broken.arn.is_none());
 }

@@ -63,7 +63,7 @@ fn owner() -> Owner {
 fn ours(kind: ImportType, endpoint: &ExportedEndpoint) -> Attributes {
     let marks = Marks { service: ServiceRef::new("shop", "web"), pod: Some("web-0".into()) };
     let mut attributes = marks.write(&owner());
-    attributes.extend(write(&export(kind), &shop(), endpoint));
+    attributes.extend(&write(&export(kind), &shop(), endpoint));
     attributes
 }
 
@@ -74,12 +74,12 @@ fn of_aws() -> Attributes {
         attributes.remove(key);
     }
     let controller = "aws-cloud-map-mcs-controller-for-k8s 0.3.1 (8a3c1a5)";
-    attributes.insert("K8S_CONTROLLER".into(), controller.into());
+    attributes.insert("K8S_CONTROLLER", controller);
     attributes
 }
 
 fn with(mut attributes: Attributes, key: &str, value: &str) -> Attributes {
-    attributes.insert(key.to_owned(), value.to_owned());
+    attributes.insert(key, value);
     attributes
 }
 
@@ -117,7 +117,7 @@ proptest! {
         service in arbitrary::service(),
     ) {
         let mut attributes = Marks { service, pod: Some("p".repeat(253)) }.write(&owner);
-        attributes.extend(write(&export, &clusterset, &endpoint));
+        attributes.extend(&write(&export, &clusterset, &endpoint));
         limits::assert_accepted(&attributes);
         let own = attributes.keys().filter(|key| !key.starts_with("AWS_")).count();
         prop_assert!(own <= 21, "{}", own);

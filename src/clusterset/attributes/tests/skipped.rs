@@ -15,14 +15,14 @@ fn an_instance_with_both_families_is_read_as_its_ipv4_address() {
 #[test]
 fn an_instance_that_lacks_a_mandatory_attribute_is_skipped() {
     let mandatory = of_aws();
-    let mandatory = mandatory.keys().filter(|key| {
-        ![IPV4, HOSTNAME, NODENAME, CLUSTERSET_ID, "K8S_CONTROLLER"].contains(&key.as_str())
-    });
+    let mandatory = mandatory
+        .keys()
+        .filter(|key| ![IPV4, HOSTNAME, NODENAME, CLUSTERSET_ID, "K8S_CONTROLLER"].contains(key));
     let mut count = 0;
     for key in mandatory {
         let attributes = without(of_aws(), key);
         assert_eq!(outcome(&attributes), format!("it lacks the attribute {key}"));
-        assert_eq!(read_as_aws(&attributes).err(), Some(key.as_str()));
+        assert_eq!(read_as_aws(&attributes).err(), Some(key));
         count += 1;
     }
     assert_eq!(count, 11);

@@ -26,7 +26,7 @@ fn a_cluster_record_written_is_the_one_read() {
     ");
     for (key, value) in [(SCHEMA, "2"), ("cloud-map-sync/guard", "x")] {
         let mut attributes = attributes.clone();
-        attributes.insert(key.to_owned(), value.to_owned());
+        attributes.insert(key, value);
         let read = read(&blue(), id::CLUSTER_RECORD, &attributes);
         assert_eq!(read, Ok(Some(Record::Cluster(cluster_record()))));
     }
@@ -37,8 +37,8 @@ fn a_cluster_record_without_its_attributes_is_unusable() {
     let line = |(key, value): (&str, Option<&str>)| {
         let mut attributes = cluster_record().write();
         match value {
-            Some(value) => _ = attributes.insert(key.to_owned(), value.to_owned()),
-            None => _ = attributes.remove(key),
+            Some(value) => () = attributes.insert(key, value),
+            None => () = attributes.remove(key),
         }
         let unusable = read(&blue(), id::CLUSTER_RECORD, &attributes).expect_err(key);
         format!("{unusable}\n")

@@ -28,7 +28,7 @@ fn a_headless_export_without_ports_has_a_short_record() {
         ..record().export
     };
     let record = ExportRecord { export, ..record() };
-    assert_snapshot!(written(&record)[EXPORT[0]], @r#"{"created":"2026-01-01T00:00:00Z","internalTrafficPolicy":"Cluster","ipFamilies":["IPv4"],"ports":[],"sessionAffinity":"None","type":"Headless"}"#);
+    assert_snapshot!(written(&record).get(EXPORT[0]).expect("written"), @r#"{"created":"2026-01-01T00:00:00Z","internalTrafficPolicy":"Cluster","ipFamilies":["IPv4"],"ports":[],"sessionAffinity":"None","type":"Headless"}"#);
     assert_eq!(read_export(&written(&record)), Ok(Some(Record::Export(record))));
 }
 
@@ -50,7 +50,7 @@ fn unknown_fields_are_ignored_and_absent_ones_have_defaults() {
     };
     let expected = ExportRecord { export: expected, ..record() };
     let mut attributes = with(EXPORT[0], json);
-    attributes.insert("cloud-map-sync/later".into(), "x".into());
+    attributes.insert("cloud-map-sync/later", "x");
     assert_eq!(read_export(&attributes), Ok(Some(Record::Export(expected))));
 }
 

@@ -69,7 +69,7 @@ fn written(record: &ExportRecord) -> Attributes {
 
 fn with(key: &str, value: &str) -> Attributes {
     let mut attributes = written(&record());
-    attributes.insert(key.to_owned(), value.to_owned());
+    attributes.insert(key, value);
     attributes
 }
 
@@ -81,7 +81,7 @@ fn without(key: &str) -> Attributes {
 
 /// A record whose JSON has another text.
 fn with_json(from: &str, to: &str) -> Attributes {
-    let json = written(&record())[EXPORT[0]].clone();
+    let json = written(&record()).get(EXPORT[0]).expect("written").to_owned();
     assert!(json.contains(from), "{from}");
     with(EXPORT[0], &json.replace(from, to))
 }

@@ -147,7 +147,7 @@ fn adopted(
         return Err(NotAdopted::Ec2Instance);
     }
     let mut marked = present.clone();
-    marked.extend(Marks { service: name.clone(), pod: None }.write(&observation.owner));
+    marked.extend(&Marks { service: name.clone(), pod: None }.write(&observation.owner));
     let asked = wanted.and_then(|wanted| {
         let identity = wanted.identity_of(&marked);
         let mut instances = wanted.instances.values();

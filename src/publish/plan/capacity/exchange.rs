@@ -50,8 +50,10 @@ fn take_surplus(
 ) -> Vec<Surplus> {
     let may_be_displaced = |change: &mut Change| {
         let Change::Deregister { place: here, waits_for, .. } = change else { return false };
-        let may_wait =
-            matches!(waits_for, None | Some(WaitsFor::FirstRegistration | WaitsFor::Holder(_)));
+        let may_wait = matches!(
+            waits_for.as_deref(),
+            None | Some(WaitsFor::FirstRegistration | WaitsFor::Holder(_))
+        );
         here == place && may_wait
     };
     let mut candidates = Vec::new();
@@ -93,11 +95,10 @@ fn rewritten(
     let present = observation.registry.instance(&place.key, &instance).unwrap_or(&empty);
     let mut attributes = pending.attributes.clone();
     for note in [SIGHTING, ORPHANED] {
-        let noted = present.get(note).map(|text| (note.to_owned(), text.clone()));
-        attributes.extend(noted);
+        attributes.extend(present.get(note).map(|text| (note, text)));
     }
     let differences = Difference::between(present, &attributes);
     let newcomer = pending.instance.clone();
-    let exchange = Some(Exchange { newcomer, marked, address, because });
+    let exchange = Some(Box::new(Exchange { newcomer, marked, address, because }));
     Change::Rewrite { place: place.clone(), instance, attributes, differences, exchange }
 }

@@ -19,14 +19,14 @@ pub struct Difference {
 impl Difference {
     /// The attributes that differ. The version in the marks and the initial health are not compared.
     pub fn between(present: &Attributes, wanted: &Attributes) -> Vec<Self> {
-        let keys: BTreeSet<&String> = present.keys().chain(wanted.keys()).collect();
+        let keys: BTreeSet<&str> = present.keys().chain(wanted.keys()).collect();
         let differing = keys.into_iter().filter(|key| *key != SCHEMA && *key != INITIAL_HEALTH);
         differing
-            .filter(|key| present.get(*key) != wanted.get(*key))
+            .filter(|key| present.get(key) != wanted.get(key))
             .map(|key| Self {
-                attribute: key.clone(),
-                present: present.get(key).cloned(),
-                wanted: wanted.get(key).cloned(),
+                attribute: key.to_owned(),
+                present: present.get(key).map(str::to_owned),
+                wanted: wanted.get(key).map(str::to_owned),
             })
             .collect()
     }

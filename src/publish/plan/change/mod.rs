@@ -14,7 +14,7 @@ pub use removal::{DeregisterReason, Exchange, WaitsFor};
 pub use stage::Stage;
 pub use text::describe;
 
-/// One call that changes Cloud Map.
+/// One call that changes Cloud Map. What few changes have is boxed, since a first sync has tens of thousands of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     /// Create the HTTP namespace of a Cloud Map service that will be created.
@@ -47,7 +47,7 @@ pub enum Change {
         attributes: Attributes,
         differences: Vec<Difference>,
         /// The instance that the endpoint displaces, if there is no capacity for both.
-        exchange: Option<Exchange>,
+        exchange: Option<Box<Exchange>>,
     },
     /// Report the health of an instance of ours.
     Health {
@@ -81,7 +81,7 @@ pub enum Change {
         address: String,
         because: DeregisterReason,
         /// The condition that Cloud Map must meet first.
-        waits_for: Option<WaitsFor>,
+        waits_for: Option<Box<WaitsFor>>,
     },
 }
 
@@ -164,7 +164,7 @@ impl Change {
     /// The condition that must be met before the change is made.
     pub fn waits_for(&self) -> Option<&WaitsFor> {
         match self {
-            Self::Deregister { waits_for, .. } => waits_for.as_ref(),
+            Self::Deregister { waits_for, .. } => waits_for.as_deref(),
             _ => None,
         }
     }
@@ -172,7 +172,7 @@ impl Change {
     /// The instance that it displaces.
     pub fn exchange(&self) -> Option<&Exchange> {
         match self {
-            Self::Rewrite { exchange, .. } => exchange.as_ref(),
+            Self::Rewrite { exchange, .. } => exchange.as_deref(),
             _ => None,
         }
     }

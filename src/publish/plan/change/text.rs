@@ -22,7 +22,7 @@ impl Change {
                 format!("{}{}", describe(attributes), health.unwrap_or_default())
             }
             Self::Rewrite { attributes, exchange: Some(exchange), .. } => {
-                let Exchange { address, because, .. } = exchange;
+                let Exchange { address, because, .. } = &**exchange;
                 format!("{} in place of {address}: {because}", describe(attributes))
             }
             Self::Rewrite { differences, .. } => listed(differences),
@@ -54,7 +54,7 @@ fn listed(differences: &[Difference]) -> String {
 /// Address, port and pod of an instance, in one phrase.
 pub fn describe(attributes: &Attributes) -> String {
     let addresses = [IPV4, IPV6].into_iter().filter_map(|key| attributes.get(key));
-    let addresses: Vec<&str> = addresses.map(String::as_str).collect();
+    let addresses: Vec<&str> = addresses.collect();
     if let (true, Some(record)) = (addresses.is_empty(), describe_record(attributes)) {
         return record;
     }
@@ -70,7 +70,7 @@ pub fn describe(attributes: &Attributes) -> String {
 
 /// A record, which has no address; `None` for any other instance.
 fn describe_record(attributes: &Attributes) -> Option<String> {
-    let text = |key| attributes.get(key).map(String::as_str).unwrap_or_default();
+    let text = |key| attributes.get(key).unwrap_or_default();
     if attributes.contains_key(HEARTBEAT) {
         return Some(format!("the record of the cluster, synced at {}", text(HEARTBEAT)));
     }

@@ -124,7 +124,9 @@ fn is_at(attributes: &Attributes, endpoint: &Endpoint) -> bool {
     let addresses = [IPV4, IPV6].into_iter().filter_map(|key| attributes.get(key)?.parse().ok());
     let mut addresses = addresses.filter(|it: &IpAddr| endpoint.addresses().any(|own| own == *it));
     let ports: Vec<String> = endpoint.ports.values().map(u16::to_string).collect();
-    let port = attributes.get(PORT).is_none_or(|port| ports.is_empty() || ports.contains(port));
+    let port = attributes
+        .get(PORT)
+        .is_none_or(|port| ports.is_empty() || ports.iter().any(|it| it == port));
     port && addresses.next().is_some()
 }
 

@@ -30,7 +30,7 @@ impl Party {
         if let Some((owner, cluster)) = attributes::marked(of_instance) {
             return Self::Cluster { cluster: cluster.to_owned(), owner: owner.to_owned() };
         }
-        let text = |key: &str| of_instance.get(key).map(String::as_str);
+        let text = |key: &str| of_instance.get(key);
         match likely_owner(id, of_instance) {
             Foreign::Ecs => {
                 let service = text("ECS_SERVICE_NAME").map(|service| {

@@ -55,7 +55,7 @@ fn tallies(observation: &Observation, plan: &Plan, offset: Offset) -> BTreeMap<S
     for change in plan.changes.values().flatten() {
         match change {
             Change::Deregister { marked, waits_for, .. }
-                if offset.counts(waits_for.as_ref(), marked, plan) =>
+                if offset.counts(waits_for.as_deref(), marked, plan) =>
             {
                 tally(Some(marked.clone()), |tally| &mut tally.gone);
             }

@@ -90,7 +90,7 @@ impl Memory<'_> {
         }
     }
 
-    fn text(&self, at: &InstanceKey) -> Option<&String> {
+    fn text(&self, at: &InstanceKey) -> Option<&str> {
         self.attributes(at)?.get(SIGHTING)
     }
 

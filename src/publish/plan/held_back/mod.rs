@@ -62,7 +62,7 @@ impl Reason {
     pub fn of_one_family(kind: ServiceKind, attributes: &Attributes) -> Option<Self> {
         let ServiceKind::Dns(Records { a: true, aaaa: true, .. }) = kind else { return None };
         let addresses = [IPV4, IPV6].into_iter().filter_map(|key| attributes.get(key));
-        let addresses: Vec<&str> = addresses.map(String::as_str).collect();
+        let addresses: Vec<&str> = addresses.collect();
         let [address] = addresses.as_slice() else { return None };
         Some(Self::RecordTypeMismatch { records: kind.to_string(), addresses: (*address).into() })
     }

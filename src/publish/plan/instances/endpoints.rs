@@ -154,7 +154,7 @@ impl Wanted<'_> {
         self.ready |= asks && health == Health::Healthy;
         for (identity, attributes) in instances {
             let id = new_id(&observation.owner, &self.holder, &identity);
-            self.add(id, (identity, Box::new(attributes)));
+            self.add(id, (identity, attributes));
         }
         self.held_back.extend(held_back);
         self.unclear.extend(unclear);

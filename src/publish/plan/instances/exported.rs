@@ -55,7 +55,7 @@ impl Shape<'_> {
         });
         let identity = Identity { ipv4, ipv6, port: port.map(|port| port.number), service_port };
         let mut written = attributes::write(&exported.export, &exported.clusterset, endpoint);
-        written.extend(marks.clone());
+        written.extend(marks);
         (identity, written)
     }
 }

@@ -32,13 +32,20 @@ pub fn of_endpoint(endpoint: &Endpoint, claims: &Claims, custom: bool) -> Option
 }
 
 /// The attributes of an instance with a health that we report.
-pub fn attributes(health: Health) -> [(String, String); 2] {
-    [(INITIAL_HEALTH.into(), health.to_string()), (HEALTH.into(), "custom".into())]
+pub fn attributes(health: Health) -> [(&'static str, &'static str); 2] {
+    [(INITIAL_HEALTH, health.as_str()), (HEALTH, "custom")]
+}
+
+/// Sets the health of a registration with these attributes, if they have one.
+pub fn set_initial(attributes: &mut Attributes, health: Health) {
+    if attributes.contains_key(INITIAL_HEALTH) {
+        attributes.insert(INITIAL_HEALTH, health.as_str());
+    }
 }
 
 /// The health right after a registration with these attributes.
 pub fn initial(attributes: &Attributes) -> Health {
-    let stated = attributes.get(INITIAL_HEALTH).and_then(|text| Health::parse(text));
+    let stated = attributes.get(INITIAL_HEALTH).and_then(Health::parse);
     stated.unwrap_or(Health::Healthy)
 }
 
@@ -96,7 +103,7 @@ pub fn as_it_is(
     let mut again = attributes.clone();
     if service.is_some_and(|service| service.custom_health) && attributes.contains_key(HEALTH) {
         let present = present(service, id, attributes);
-        again.insert(INITIAL_HEALTH.to_owned(), present.to_string());
+        again.insert(INITIAL_HEALTH, present.as_str());
     }
     again
 }

@@ -1,5 +1,6 @@
 //! The attributes for registering an instance of ours again, and Cloud Map's limits for them.
 
+use super::health;
 use crate::clusterset::attributes::is_written;
 use crate::model::attributes::{
     self, ANNOTATED, AVAILABILITY_ZONE, INITIAL_HEALTH, REGION, SCHEMA,
@@ -19,14 +20,11 @@ fn is_managed(key: &str, present: &Attributes) -> bool {
 /// The attributes to register. `RegisterInstance` replaces the whole map, so attributes added by hand are sent again.
 pub fn carry_over(present: &Attributes, wanted: &Attributes) -> Attributes {
     let others = present.iter().filter(|(key, _)| !is_managed(key, present));
-    let mut rewritten: Attributes =
-        others.map(|(key, value)| (key.clone(), value.clone())).collect();
+    let mut rewritten: Attributes = others.collect();
     // A registration resets the health, and a registered instance without health reports is ready.
-    if let Some(initial) = rewritten.get_mut(INITIAL_HEALTH) {
-        *initial = Health::Healthy.to_string();
-    }
-    rewritten.extend(wanted.clone());
-    rewritten.insert(SCHEMA.to_owned(), attributes::schema_over(present.get(SCHEMA)));
+    health::set_initial(&mut rewritten, Health::Healthy);
+    rewritten.extend(wanted);
+    rewritten.insert(SCHEMA, attributes::schema_over(present.get(SCHEMA)));
     rewritten
 }
 

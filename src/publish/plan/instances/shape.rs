@@ -64,7 +64,7 @@ impl Shape<'_> {
                 Ok((addresses, port)) => {
                     let mut attributes =
                         attributes(&marks.write(owner), addresses, port, endpoint, owner);
-                    attributes.extend(self.annotated_attributes());
+                    attributes.extend(&self.annotated_attributes());
                     let port = port.filter(|_| self.tells_ports_apart());
                     fit.instances.push((addresses.identity(port), attributes));
                 }
@@ -112,8 +112,8 @@ impl Shape<'_> {
     fn annotated_attributes(&self) -> Attributes {
         let mut attributes = self.claims.attributes.clone();
         if !attributes.is_empty() {
-            let keys: Vec<String> = attributes.keys().cloned().collect();
-            attributes.insert(ANNOTATED.to_owned(), keys.join(","));
+            let keys = attributes.keys().collect::<Vec<_>>().join(",");
+            attributes.insert(ANNOTATED, keys);
         }
         attributes
     }
@@ -166,13 +166,14 @@ fn attributes(
     endpoint: &Endpoint,
     owner: &Owner,
 ) -> Attributes {
-    let attributes = [
+    let texts = [
         (IPV4, addresses.ipv4.map(|address| address.to_string())),
         (IPV6, addresses.ipv6.map(|address| address.to_string())),
         (PORT, port.map(|port| port.to_string())),
         (AVAILABILITY_ZONE, endpoint.zone.clone()),
         (REGION, Some(owner.cluster.region().to_owned())),
     ];
-    let set = attributes.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?)));
-    marks.clone().into_iter().chain(set).collect()
+    let mut attributes = marks.clone();
+    attributes.extend(texts.into_iter().filter_map(|(key, text)| Some((key, text?))));
+    attributes
 }

@@ -27,9 +27,9 @@ pub struct Wanted<'a> {
     pub note: Option<Note>,
     /// Whether instances that differ only in their port are different instances.
     pub tells_ports_apart: bool,
-    /// By the id that the instance gets if it is new. Boxed, since nodes of a map that are larger than 1,023 bytes make
-    /// glibc's allocator tidy up at each of them, which took half of the time of a plan.
-    pub instances: BTreeMap<String, (Identity, Box<Attributes>)>,
+    /// By the id that the instance gets if it is new. Nodes of a map that are larger than 1,023 bytes make glibc's
+    /// allocator tidy up at each of them, which took half of the time of a plan; these have 992.
+    pub instances: BTreeMap<String, (Identity, Attributes)>,
     /// Instances that it requests, and that another holder of the name registers.
     pub owned_by_sharer: BTreeSet<Identity>,
     /// Addresses for which no instance could be derived: instances registered for them stay.
@@ -64,7 +64,7 @@ pub enum Surplus {
 impl Wanted<'_> {
     /// Adds an instance. Pods on the host's network share their address, so they are one instance with the best health
     /// of them. If one of them has a second address, its attributes are used.
-    pub fn add(&mut self, id: String, mut instance: (Identity, Box<Attributes>)) {
+    pub fn add(&mut self, id: String, mut instance: (Identity, Attributes)) {
         let known = match self.instances.entry(id) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(new) => {
@@ -74,7 +74,7 @@ impl Wanted<'_> {
         };
         let best = health::initial(&known.1).min(health::initial(&instance.1));
         for (_, attributes) in [&mut *known, &mut instance] {
-            attributes.entry(INITIAL_HEALTH.to_owned()).and_modify(|it| *it = best.to_string());
+            health::set_initial(attributes, best);
         }
         if instance > *known {
             *known = instance;
@@ -91,7 +91,7 @@ impl Wanted<'_> {
     pub fn set_health(&mut self, identity: &Identity, health: Health) {
         for (_, attributes) in self.instances.values_mut().filter(|(wanted, _)| wanted == identity)
         {
-            attributes.entry(INITIAL_HEALTH.to_owned()).and_modify(|it| *it = health.to_string());
+            health::set_initial(attributes, health);
         }
     }
 
@@ -125,7 +125,7 @@ impl Wanted<'_> {
     ) -> Cow<'a, Attributes> {
         let mut attributes = Cow::Borrowed(attributes);
         if attributes.contains_key(INITIAL_HEALTH) && self.keeps_last_set() {
-            attributes.to_mut().insert(INITIAL_HEALTH.to_owned(), present.to_string());
+            attributes.to_mut().insert(INITIAL_HEALTH, present.as_str());
         }
         attributes
     }

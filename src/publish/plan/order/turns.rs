@@ -97,7 +97,7 @@ fn new_names<'a>(
 /// The Services with registrations that must come before some of the changes.
 fn waits_for(changes: &[Change]) -> impl Iterator<Item = &ServiceRef> {
     let waiting = changes.iter().filter_map(|change| match change {
-        Change::Deregister { waits_for, .. } => waits_for.as_ref(),
+        Change::Deregister { waits_for, .. } => waits_for.as_deref(),
         _ => None,
     });
     waiting.flat_map(|waits_for| waits_for.services())
@@ -126,12 +126,12 @@ mod tests {
             let name = marked.name.clone();
             let key = ServiceKey { namespace: "ns".into(), name: name.clone() };
             let removal = Change::Deregister {
-                place: Place { namespace: "http".into(), name, key },
+                place: Place::new("http", name, key),
                 instance: "i".into(),
                 because: DeregisterReason::ServiceGone(marked.clone()),
                 marked: marked.clone(),
                 address: "10.0.0.1".into(),
-                waits_for: waits_for.map(|other| WaitsFor::Holder(numbered(other))),
+                waits_for: waits_for.map(|other| Box::new(WaitsFor::Holder(numbered(other)))),
             };
             (marked, vec![removal])
         };

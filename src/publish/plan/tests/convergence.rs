@@ -80,7 +80,7 @@ proptest! {
         let adopted = simulation.adopt(&Adoption::default());
         for change in &adopted {
             let Change::Adopt { place, instance, present, .. } = change else { continue };
-            let others = |key: &String| key.starts_with(MARK_PREFIX) || key.starts_with("ECS_");
+            let others = |key: &str| key.starts_with(MARK_PREFIX) || key.starts_with("ECS_");
             prop_assert!(!present.keys().any(others), "{change}");
             foreign.retain(|(key, id, _)| (key, id) != (&place.key, instance));
         }
@@ -228,7 +228,7 @@ pub fn assert_settled(simulation: &Simulation, plan: &Plan) {
         };
         let shares =
             |service: &ServiceRef, key: &ServiceKey| holders.holders(key).contains(service);
-        match wait {
+        match &**wait {
             WaitsFor::NewName(renamed)
             | WaitsFor::HolderAndNewName { renamed, .. }
             | WaitsFor::ContestedName { renamed, .. }

@@ -13,7 +13,7 @@ use crate::publish::report;
 fn exported(cluster: &str, address: &str) -> Attributes {
     let owner = Owner { flow: Flow::Exports, ..owner_of(cluster) };
     let mut attributes = Marks { service: named("shop/web"), pod: None }.write(&owner);
-    attributes.extend(foreign(address));
+    attributes.extend(&foreign(address));
     attributes
 }
 

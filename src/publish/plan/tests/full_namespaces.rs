@@ -6,6 +6,7 @@ use insta::assert_snapshot;
 use super::capacity::{ready, stands, task};
 use super::simulation::{Course, Simulation};
 use super::world::{HTTP, World, key, named, own, pod, service, tell};
+use crate::model::attributes::IPV4;
 use crate::model::{Attributes, CloudMapService, Selection, ServiceRef};
 use crate::publish::plan::plan;
 
@@ -29,7 +30,7 @@ fn found(simulation: &Simulation, service: &str) -> Vec<String> {
         |attributes: &Attributes| world.owner.service_of(attributes) == Some(named(service));
     let all = world.registry.services.keys().flat_map(|key| {
         let ours = world.ours(key).filter(|(_, attributes)| marked(attributes));
-        ours.map(move |(_, it)| format!("{} {}", key.name, it["AWS_INSTANCE_IPV4"]))
+        ours.map(move |(_, it)| format!("{} {}", key.name, it.get(IPV4).expect("an address")))
     });
     let mut all: Vec<String> = all.collect();
     all.sort();

@@ -146,7 +146,7 @@ fn an_id_that_stands_for_another_ready_endpoint_stays_and_the_endpoints_swap_ids
     let swapped = empty.clone().cloud_map("http/web", HTTP, [(&id, altered.clone())]);
     let swapped = written(&swapped.plan(), "http/web");
     assert_eq!(swapped.keys().collect::<Vec<_>>(), [&other]);
-    assert_eq!(swapped[&other][IPV4], "10.0.0.1");
+    assert_eq!(swapped[&other].get(IPV4), Some("10.0.0.1"));
     // Both stand for the second pod: the first one's id goes back to the first one.
     let second = written(&empty.plan(), "http/web")[&other].clone();
     let doubled =

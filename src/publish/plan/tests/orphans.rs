@@ -49,7 +49,7 @@ fn noted_on(id: &str, world: World, at: &str) -> World {
     world.with("http/cart", |service| {
         let instances = service.instances.as_mut().expect("read");
         let instance = instances.get_mut(id).expect("there");
-        instance.insert(ORPHANED.to_owned(), at.to_owned());
+        instance.insert(ORPHANED, at);
     })
 }
 

@@ -147,7 +147,8 @@ impl World {
     /// The id with which a full sync would register an address.
     pub fn id_given(&self, place: &str, address: &str) -> String {
         let written = written(&self.plan(), place).into_iter();
-        let mut at = written.filter(|(_, attributes)| attributes.values().any(|it| it == address));
+        let mut at =
+            written.filter(|(_, attributes)| attributes.iter().any(|(_, it)| it == address));
         at.next().expect("the address is registered").0
     }
 
@@ -180,8 +181,8 @@ pub fn of_other_cluster(service: &str, addresses: &str) -> Attributes {
 
 fn marked(owner: &Owner, service: &str, addresses: &str) -> Attributes {
     let mut attributes = Marks { service: named(service), pod: None }.write(owner);
-    attributes.extend(foreign(addresses));
-    attributes.insert(REGION.into(), "eu-central-1".into());
+    attributes.extend(&foreign(addresses));
+    attributes.insert(REGION, "eu-central-1");
     attributes
 }
 
@@ -194,7 +195,7 @@ pub fn foreign(addresses: &str) -> Attributes {
 
 /// Sets one attribute.
 pub fn with(mut attributes: Attributes, key: &str, value: &str) -> Attributes {
-    attributes.insert(key.to_owned(), value.to_owned());
+    attributes.insert(key, value);
     attributes
 }
 

@@ -58,7 +58,7 @@ fn what_was_seen_is_forgotten_when_the_loss_is_over() {
 fn the_mark_goes_where_there_is_room() {
     let full: Attributes = (0..23).map(|index| (format!("k{index}"), "x".to_owned())).collect();
     let world = shops(&[("a", 2, None), ("b", 2, None)]).with("http/a", |it| {
-        it.instances.as_mut().expect("read").values_mut().for_each(|it| it.extend(full.clone()));
+        it.instances.as_mut().expect("read").values_mut().for_each(|it| it.extend(&full.clone()));
     });
     let world = seen(world);
     let marked = world.0.registry.instance(&key("http/b"), "b-0").expect("it is there");
@@ -111,8 +111,8 @@ fn to_remember_something_on_an_instance_does_not_change_its_health() {
             it.custom_health = true;
             let instances = it.instances.as_mut().expect("read");
             for attributes in instances.values_mut() {
-                attributes.insert(INITIAL_HEALTH.to_owned(), "HEALTHY".to_owned());
-                attributes.insert(HEALTH.to_owned(), "custom".to_owned());
+                attributes.insert(INITIAL_HEALTH, "HEALTHY");
+                attributes.insert(HEALTH, "custom");
             }
             let known = instances.keys().map(|id| (id.clone(), Health::Unhealthy));
             it.health = KnownHealth::Read(known.collect());
@@ -120,6 +120,7 @@ fn to_remember_something_on_an_instance_does_not_change_its_health() {
     }
     let plan = world.plan();
     let marked = ["http/a", "http/b"].map(|place| written(&plan, place)).into_iter().flatten();
-    let health: Vec<String> = marked.map(|(_, it)| it[INITIAL_HEALTH].clone()).collect();
+    let health: Vec<String> =
+        marked.filter_map(|(_, it)| Some(it.get(INITIAL_HEALTH)?.to_owned())).collect();
     assert_eq!(health, ["UNHEALTHY"]);
 }

@@ -103,5 +103,5 @@ pub fn lost(plan: &Plan, name: &str) -> usize {
 pub fn marks(world: &World) -> Vec<String> {
     let services = world.0.registry.services.keys();
     let all = services.flat_map(|key| world.0.registry.instances(key));
-    all.filter_map(|(_, attributes)| attributes.get(SIGHTING).cloned()).collect()
+    all.filter_map(|(_, attributes)| attributes.get(SIGHTING).map(str::to_owned)).collect()
 }
