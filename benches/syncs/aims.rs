@@ -4,8 +4,11 @@ use std::fmt;
 
 use crate::clustersets;
 use crate::report::Report;
-use crate::table::{Row, Table, count};
-use crate::world::{LARGE, LARGE_CLUSTER, LARGE_UNDER_QUOTAS, SMALL, SMALL_UNDER_QUOTAS};
+use crate::table::{Events, Row, Table, count};
+use crate::world::{
+    ALL_ANNOTATED, FEW_INSTANCES, LARGE, LARGE_CLUSTER, LARGE_UNDER_QUOTAS, MANY_INSTANCES, SMALL,
+    SMALL_UNDER_QUOTAS,
+};
 
 /// A figure that is to stay at or below another.
 pub struct Aim {
@@ -36,8 +39,8 @@ const FEWEST_CALLS_IN_STEP: f64 = 204.0;
 const MANY_CALLS: &str = "Something is read more than once.";
 const SLOW: &str = "The processor of this machine, which the stand-ins share, is the limit.";
 const READ_TWICE: &str = "Something is read again before the writes.";
-const FIRST_SYNC_MEMORY: &str = "A first sync holds the changes with what became of them, the attributes of the \
-     instances, and the changes that wait for their operations, all at the same time.";
+const FIRST_SYNC_MEMORY: &str = "A first sync holds the endpoints, every change until it is made, and every line of \
+     the report. The response, which is the report, is written while its lines are there.";
 const IN_STEP_MEMORY: &str = "The registry and what is desired are both held whole.";
 const ONE_AFTER_ANOTHER: &str = "Lists, creations and registrations each wait for rates of their own, and not all of \
      one can be made while another waits.";
@@ -48,6 +51,7 @@ const UNKNOWN_RATES: &str = "A new process does not know what is left of the acc
 const IMPORTS_WAIT: &str = "The imports of a cluster are written in the same run as its exports are registered, and the \
      processor is shared.";
 const WRITTEN_AGAIN: &str = "Something differs in each run from what was written.";
+const GROWS: &str = "Something is read that the pod has nothing to do with.";
 const START: &str = "The function reads the TLS roots, and its binary is many times the size. Lambda gives the start \
      more processor than an invocation, so the roots and the clients' configuration are read there.";
 const SIZE: &str = "The clients of AWS and of Kubernetes are most of it.";
@@ -89,6 +93,7 @@ pub fn aims(report: &Report) -> Vec<Aim> {
             aims.extend(row.into_iter().flat_map(|row| under_quotas(name, row, why)));
         }
     }
+    aims.extend(one_pod(report));
     aims.extend(memory(report));
     aims.extend(across_clusters(report));
     let zip = f64::from(report.binary.zipped) / 1e6;
@@ -124,6 +129,20 @@ fn warm_events(small: &Table) -> Option<Aim> {
     let reads = count(small.events.as_ref()?.reads_before_writes);
     let what = "One pod changed, warm: Cloud Map reads before the writes";
     Some(Aim::new(what, 1.0, reads, "", READ_TWICE))
+}
+
+/// One pod among 20,000 instances, and what it costs among ten.
+fn one_pod(report: &Report) -> Vec<Aim> {
+    let events = |world| report.table(world).and_then(|table| table.events.as_ref());
+    let calls = |events: &Events| count(events.calls.values().sum());
+    let Some(many) = events(MANY_INSTANCES) else { return Vec::new() };
+    let what = "One pod changed among 20,000 instances, warm: calls, of those among ten";
+    let few = events(FEW_INSTANCES).map(calls);
+    let ratio = few.map(|few| Aim::new(what, 1.0, calls(many) / few, " x", GROWS));
+    let what =
+        "One pod changed among 20,000 instances, operations of two seconds: p99 until registered";
+    let p99 = Aim::new(what, 2500.0, many.percentile_registered(99), " ms", SLOW);
+    ratio.into_iter().chain([p99]).collect()
 }
 
 fn under_quotas(world: &str, row: &Row, why: &'static str) -> Vec<Aim> {
@@ -181,6 +200,10 @@ fn memory(report: &Report) -> Vec<Aim> {
     if let Some(table) = report.table(LARGE_CLUSTER) {
         let what = "Peak memory of 1,000 x 10 in the large cluster, all runs";
         aims.push(Aim::new(what, 96.0, table.peak_memory(), " MB", FIRST_SYNC_MEMORY));
+    }
+    if let Some(table) = report.table(ALL_ANNOTATED) {
+        let what = "Peak memory of 10,000 x 10, all annotated, all runs";
+        aims.push(Aim::new(what, 448.0, table.peak_memory(), " MB", FIRST_SYNC_MEMORY));
     }
     aims
 }

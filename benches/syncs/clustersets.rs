@@ -2,7 +2,6 @@
 //! all other worlds. A sync from nothing, with the time until every import has its endpoints; syncs in step; and from
 //! the change of a pod in one cluster to the slices of all others.
 
-use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -159,8 +158,7 @@ impl World {
     async fn events(&self, function: &mut Function, begun: &Begun) -> Events {
         let Begun { clusters, cloud_map, .. } = begun;
         let what = "One pod changed, to the slices of all other clusters";
-        let mut events =
-            Events { what, times: Vec::new(), calls: BTreeMap::new(), reads_before_writes: 0 };
+        let mut events = Events { what, ..Events::default() };
         for event in 0..EVENTS {
             cloud_map.forget_calls();
             let (export, new) = (event % self.exports, event / self.exports + 1);

@@ -11,11 +11,7 @@ use crate::process::Used;
 use crate::sandbox::cloud_map::CloudMap;
 use crate::sandbox::kubernetes::KubernetesServer;
 use crate::table::{Events, Row, Table};
-use crate::world::{Tenant, World, pods};
-
-/// How many pods change, one message after the other; where an operation takes two seconds, fewer.
-const EVENTS: usize = 40;
-const SLOW_EVENTS: usize = 5;
+use crate::world::{Tenant, World, address, pods};
 
 /// Measures all runs in a world.
 pub async fn run(world: &World, binary: &Binary) -> Table {
@@ -70,13 +66,28 @@ async fn events(
     cluster: &KubernetesServer,
     cloud_map: &CloudMap,
 ) -> Events {
-    let (what, times, calls) = ("One pod changed", Vec::new(), BTreeMap::new());
-    let mut events = Events { what, times, calls, reads_before_writes: 0 };
-    for service in 0..if world.quotas { SLOW_EVENTS } else { EVENTS } {
+    let mut events = Events { what: "One pod changed", ..Events::default() };
+    for event in 0..world.events {
         cloud_map.forget_calls();
+        let (service, new) = (event % world.services, event / world.services + 1);
         let name = format!("web-{service}");
-        cluster.pods("shop", &name, &pods(service, world.pods, 1));
-        events.times.push(one_event(function, &name).await);
+        let (namespace, pods) = (world.namespace_of(service), pods(service, world.pods, new));
+        cluster.pods("shop", &name, &pods);
+        let registry = cloud_map.find_service(&namespace, &name).expect("it is registered");
+        let newest = address(service, world.pods + new - 1);
+        let start = Instant::now();
+        let registered = async {
+            let has = |attributes: &BTreeMap<String, String>| {
+                attributes.get("AWS_INSTANCE_IPV4") == Some(&newest)
+            };
+            while !cloud_map.instances(&registry).values().any(has) {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+            start.elapsed()
+        };
+        let (took, registered) = tokio::join!(one_event(function, &name), registered);
+        events.times.push(took);
+        events.registered.push(registered);
         for (operation, count) in cloud_map.counts() {
             *events.calls.entry(operation).or_default() += count;
         }
@@ -84,6 +95,7 @@ async fn events(
         events.reads_before_writes = events.reads_before_writes.max(reads);
     }
     events.times.sort();
+    events.registered.sort();
     events
 }
 

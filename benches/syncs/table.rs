@@ -23,11 +23,14 @@ pub struct Row {
 }
 
 /// Changes of single pods.
+#[derive(Default)]
 pub struct Events {
     /// What the times are of.
     pub what: &'static str,
     /// How long each took, in order.
     pub times: Vec<Duration>,
+    /// How long each took until its instance was registered, in order, where that was measured.
+    pub registered: Vec<Duration>,
     /// Of all.
     pub calls: BTreeMap<String, usize>,
     /// Calls before the first write: the most that one of them took.
@@ -94,9 +97,25 @@ impl Row {
 impl Events {
     /// In milliseconds.
     pub fn percentile(&self, percent: usize) -> f64 {
-        let at = self.times.get(self.times.len() * percent / 100);
-        at.copied().unwrap_or_default().as_secs_f64() * 1000.0
+        percentile(&self.times, percent)
     }
+
+    /// Until the instance is registered, in milliseconds.
+    pub fn percentile_registered(&self, percent: usize) -> f64 {
+        percentile(&self.registered, percent)
+    }
+
+    /// The part of the time after the instance is registered, in percent: the removal of the old one.
+    fn removal(&self) -> f64 {
+        let sum = |times: &[Duration]| times.iter().map(Duration::as_secs_f64).sum::<f64>();
+        100.0 * (1.0 - sum(&self.registered) / sum(&self.times))
+    }
+}
+
+/// In milliseconds.
+fn percentile(times: &[Duration], percent: usize) -> f64 {
+    let at = times.get(times.len() * percent / 100);
+    at.copied().unwrap_or_default().as_secs_f64() * 1000.0
 }
 
 /// A number to calculate with.
@@ -154,6 +173,17 @@ impl fmt::Display for Events {
             self.percentile(99),
             self.reads_before_writes,
             Calls(&self.calls),
+        )?;
+        if self.registered.is_empty() {
+            return Ok(());
+        }
+        writeln!(
+            f,
+            "\nThe new instance was registered after p50 {:.0} ms, p99 {:.0} ms. The rest of the time, {:.0} % of it, is \
+             the second read and the removal of the old instance, whose operation is waited for.",
+            self.percentile_registered(50),
+            self.percentile_registered(99),
+            self.removal(),
         )
     }
 }

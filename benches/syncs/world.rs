@@ -11,12 +11,16 @@ use crate::sandbox::kubernetes::{Headless, KubernetesServer, Pod};
 pub struct World {
     /// What it is called.
     pub name: &'static str,
-    services: usize,
+    pub services: usize,
     /// Of each Service.
     pub pods: usize,
     /// Services without annotations, with ten pods each.
     others: usize,
     namespaces: usize,
+    /// How long an operation takes, in milliseconds.
+    operation: u64,
+    /// How many pods change after the syncs, one message after the other.
+    pub events: usize,
     /// Whether an account's rates are kept, and the part of them that the function may use.
     pub quotas: bool,
     /// `QUOTA_SHARE`
@@ -54,12 +58,28 @@ pub const LARGE_CLUSTER: &str =
 pub const LARGE_UNDER_QUOTAS: &str =
     "1,000 x 20, ten namespaces, an account's quotas, the whole of them";
 
+/// The worlds that the cost of one pod is compared in: ten instances, and so many that a full sync takes long.
+pub const FEW_INSTANCES: &str = "1 x 10, operations of two seconds, no quotas";
+pub const MANY_INSTANCES: &str =
+    "1,000 x 20, twenty namespaces, operations of two seconds, no quotas";
+pub const ALL_ANNOTATED: &str = "10,000 x 10, all annotated, no quotas";
+
 /// All worlds, the one that takes the longest last.
 pub const WORLDS: &[World] = &[
     World { name: SMALL, services: 200, pods: 5, beside: Beside::Always, ..FREE },
     World { name: SMALL_UNDER_QUOTAS, services: 200, pods: 10, ..QUOTAS },
     World { name: LARGE, services: 1000, pods: 20, beside: Beside::Asked, ..TEN },
     World { name: LARGE_CLUSTER, services: 1000, pods: 10, others: 9000, ..TEN },
+    World { name: FEW_INSTANCES, services: 1, pods: 10, operation: 2000, ..FREE },
+    World {
+        name: MANY_INSTANCES,
+        services: 1000,
+        pods: 20,
+        namespaces: 20,
+        operation: 2000,
+        ..FREE
+    },
+    World { name: ALL_ANNOTATED, services: 10_000, pods: 10, ..TEN },
     World { name: LARGE_UNDER_QUOTAS, services: 1000, pods: 20, namespaces: 10, ..QUOTAS },
 ];
 
@@ -69,12 +89,14 @@ const FREE: World = World {
     pods: 0,
     others: 0,
     namespaces: 1,
+    operation: 20,
+    events: 40,
     quotas: false,
     share: "1000",
     beside: Beside::Never,
 };
 const TEN: World = World { namespaces: 10, ..FREE };
-const QUOTAS: World = World { quotas: true, share: "1", ..FREE };
+const QUOTAS: World = World { quotas: true, share: "1", operation: 2000, events: 5, ..FREE };
 
 impl World {
     /// Whether a part of its name asks for it.
@@ -112,7 +134,7 @@ impl World {
     }
 
     fn add_service(&self, cluster: &KubernetesServer, tenant: Tenant, service: usize) {
-        let namespace = format!("prod-{}", service % self.namespaces);
+        let namespace = self.namespace_of(service);
         let name = format!("web-{service}");
         let headless = Headless::new("shop", &name).port("http", 8080);
         cluster.service(match tenant {
@@ -127,11 +149,18 @@ impl World {
         cluster.pods("shop", &name, &pods(service, self.pods, 0));
     }
 
+    /// The Cloud Map namespace of a Service.
+    pub fn namespace_of(&self, service: usize) -> String {
+        format!("prod-{}", service % self.namespaces)
+    }
+
     fn behaviour(&self) -> Behaviour {
         Behaviour {
             latency: Duration::from_millis(20),
-            operation_delay: Duration::from_millis(if self.quotas { 2000 } else { 20 }),
+            operation_delay: Duration::from_millis(self.operation),
             quotas: self.quotas.then(Quotas::of_an_account),
+            // AWS raises this one: larger fleets have it raised.
+            instances_per_namespace: (self.services * self.pods / self.namespaces).max(2000),
             discovery_on_any_host: true,
             ..Behaviour::default()
         }
@@ -140,10 +169,13 @@ impl World {
 
 /// The pods of a Service, the last so many of them new.
 pub fn pods(service: usize, count: usize, new: usize) -> Vec<Pod> {
-    let pods = (new..count + new).map(|pod| {
-        let number = service * 64 + pod;
-        let address = format!("10.{}.{}.{}", number >> 16, (number >> 8) & 255, number & 255);
-        Pod::new(&format!("web-{service}-{pod}"), &address)
-    });
+    let pods = (new..count + new)
+        .map(|pod| Pod::new(&format!("web-{service}-{pod}"), &address(service, pod)));
     pods.collect()
+}
+
+/// The address of a pod.
+pub fn address(service: usize, pod: usize) -> String {
+    let number = service * 64 + pod;
+    format!("10.{}.{}.{}", number >> 16, (number >> 8) & 255, number & 255)
 }

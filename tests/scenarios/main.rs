@@ -56,6 +56,7 @@ mod name_policy;
 mod names;
 mod namespaces;
 mod new_namespaces;
+mod one_pod;
 mod operations;
 mod order;
 mod overlapping;
