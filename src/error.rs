@@ -20,9 +20,50 @@ pub fn chain(error: &dyn Error) -> String {
     text
 }
 
+/// The longest part of a value that a message repeats.
+const SHORT: usize = 80;
+
+/// The start of a value, so that a very long one does not fill a report.
+pub fn shorten(value: &str) -> String {
+    shorten_to(value, SHORT)
+}
+
+/// So many characters of a text, and a sign that there are more.
+pub fn shorten_to(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+/// The text in one line, in which control characters and those that turn a line round are escaped: parsers repeat the
+/// names of unknown fields as they are.
+pub fn printable(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '"' | '\'' | '\\' => escaped.push(letter),
+            other => escaped.extend(other.escape_debug()),
+        }
+    }
+    escaped
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn text_is_one_line_that_moves_no_cursor() {
+        let cases = [
+            ("it's \"größe\" \\ 🦀", "it's \"größe\" \\ 🦀"),
+            ("a\nb\u{1b}[31m\0", "a\\nb\\u{1b}[31m\\0"),
+            ("\u{202e}\u{2028}\u{feff}", "\\u{202e}\\u{2028}\\u{feff}"),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(printable(text), expected);
+        }
+    }
 
     #[test]
     fn repeated_cause_is_printed_once() {

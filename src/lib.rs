@@ -75,6 +75,8 @@ pub mod event;
 pub mod forwarder;
 pub mod function;
 pub mod guard;
+#[cfg(test)]
+mod hostile;
 pub mod import;
 pub mod kubernetes;
 pub mod lambda;

@@ -154,7 +154,12 @@ impl Invocation<'_> {
             .buffer_unordered(EVENTS_SIDE_BY_SIDE)
             .try_collect::<Vec<()>>();
         if let Ok(Err(error)) = timeout_at(self.deadline.stop(), created).await {
-            tracing::info!("Events are not created: {}", chain(&error));
+            let error = chain(&error);
+            if kubernetes.is_first_refusal() {
+                tracing::info!("Events are not created: {error}");
+            } else {
+                tracing::debug!("Events are not created: {error}");
+            }
         }
     }
 

@@ -14,7 +14,7 @@ pub mod endpoints;
 pub mod id;
 pub mod identity;
 #[cfg(test)]
-mod limits;
+pub mod limits;
 pub mod members;
 pub mod merge;
 pub mod metadata;

@@ -11,6 +11,7 @@ use k8s_openapi::api::core::v1::{EndpointAddress, Endpoints};
 
 use super::object::{EndpointSlice, SliceEndpoint, TargetRef};
 use crate::model::Endpoint;
+use crate::model::name::{is_dns_subdomain, is_label_word};
 
 /// The ports of all endpoints of one slice.
 type Ports = Arc<BTreeMap<String, u16>>;
@@ -42,7 +43,7 @@ pub fn from_slices(slices: &[EndpointSlice]) -> Vec<Endpoint> {
     let slices = slices.iter().filter(|slice| slice.address_type != "FQDN");
     merge_entries(slices.flat_map(|slice| {
         let ports = slice.ports.iter().filter_map(|port| {
-            let number = u16::try_from(port.port?).ok()?;
+            let number = u16::try_from(port.port?).ok().filter(|number| *number > 0)?;
             Some((port.name.clone(), number))
         });
         let ports: Ports = Arc::new(ports.collect());
@@ -61,6 +62,9 @@ fn from_entry(entry: &SliceEndpoint, ports: &Ports) -> Option<(EndpointKey, Endp
     let target = entry.target_ref.as_ref();
     let [zone, node, hostname] = [&entry.zone, &entry.node_name, &entry.hostname]
         .map(|text| text.as_deref().map(str::to_owned));
+    // A value of a label, which a node's zone is. The API server takes any text from a writer of slices, and one that is
+    // no attribute of Cloud Map would keep the pod out.
+    let zone = zone.filter(|zone| zone.is_empty() || is_label_word(zone));
     let endpoint = Endpoint { zone, hostname, node, ..endpoint_at(address, target, ports) };
     Some((EndpointKey::new(target, address), Endpoint { ready, serving, terminating, ..endpoint }))
 }
@@ -69,7 +73,7 @@ fn from_entry(entry: &SliceEndpoint, ports: &Ports) -> Option<(EndpointKey, Endp
 pub fn from_core(core: &Endpoints) -> Vec<Endpoint> {
     merge_entries(core.subsets.iter().flatten().flat_map(|subset| {
         let ports = subset.ports.iter().flatten().filter_map(|port| {
-            let number = u16::try_from(port.port).ok()?;
+            let number = u16::try_from(port.port).ok().filter(|number| *number > 0)?;
             Some((port.name.clone().unwrap_or_default(), number))
         });
         let ports: Ports = Arc::new(ports.collect());
@@ -97,6 +101,8 @@ fn endpoint_at(address: IpAddr, target: Option<&TargetRef>, ports: &Ports) -> En
     };
     let pod = target.filter(|target| target.kind.as_deref() == Some("Pod"));
     let pod = pod.and_then(|pod| pod.name.as_deref()).map(str::to_owned);
+    // As with the zone: what no pod can be called is no pod's name.
+    let pod = pod.filter(|name| is_dns_subdomain(name));
     Endpoint { pod, ipv4, ipv6, ports: ports.clone(), ..Endpoint::default() }
 }
 

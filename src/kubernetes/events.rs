@@ -35,6 +35,16 @@ impl RecentEvents {
 }
 
 impl Kubernetes {
+    /// Whether Events were not refused in this process lately: a cluster without the right refuses them in every run.
+    pub fn is_first_refusal(&self) -> bool {
+        let (name, now) = ("refused".to_owned(), SystemTime::now());
+        let is_first = !self.recent_events.contains(&name, now);
+        if is_first {
+            self.recent_events.insert(name, now);
+        }
+        is_first
+    }
+
     /// Creates the Event of a notice if it does not exist.
     ///
     /// # Errors

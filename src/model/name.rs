@@ -64,7 +64,7 @@ impl fmt::Display for ServiceRef {
 }
 
 /// The name of a Cloud Map service: 1 to 127 characters, dot-separated labels of letters, digits, `_` and `-`, each 1
-/// to 63 long and without `-` at either end (the pattern of Cloud Map's `ServiceName`, except its special name `.`).
+/// to 63 long, without `-` at either end and not `_` alone (the pattern of Cloud Map's `ServiceName`, except its special name `.`).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct ServiceName(String);
 
@@ -78,7 +78,7 @@ pub enum InvalidServiceName {
     TooLong(usize),
     /// One of the dot-separated labels is malformed.
     #[error(
-        "its label {0:?} must be 1 to 63 letters, digits, '_' or '-', without '-' at the start or end"
+        "its label {0:?} must be 1 to 63 letters, digits, '_' or '-', without '-' at the start or end, and not '_' alone"
     )]
     Label(String),
 }
@@ -110,8 +110,10 @@ impl fmt::Display for ServiceName {
     }
 }
 
+/// A label of one character is a letter or a digit: the pattern has `_` at the ends of longer ones only.
 fn is_label(label: &str) -> bool {
-    (1..=63).contains(&label.len())
+    label != "_"
+        && (1..=63).contains(&label.len())
         && !label.starts_with('-')
         && !label.ends_with('-')
         && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
@@ -163,7 +165,9 @@ mod tests {
         }
         let label64 = "a".repeat(64);
         let longer = format!("{long}.c");
-        for bad in ["", ".", "-a", "a-", "a..b", "a b", "é", "a/b", "a,b", &label64, &longer] {
+        for bad in
+            ["", ".", "_", "a._", "-a", "a-", "a..b", "a b", "é", "a/b", "a,b", &label64, &longer]
+        {
             assert!(ServiceName::parse(bad).is_err(), "{bad}");
         }
     }

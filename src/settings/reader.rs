@@ -4,6 +4,10 @@ use std::fmt;
 
 use super::Documented;
 use super::documented::RETIRED;
+use crate::error::{printable, shorten_to};
+
+/// The most characters of one problem: some repeat the value.
+const LONGEST_PROBLEM: usize = 1_000;
 
 /// An invalid environment variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,6 +56,7 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
         parse(text).unwrap_or_else(|problem| {
             let documented = self.documented.iter().find(|setting| setting.variable == variable);
             let example = documented.map_or("", |setting| setting.example);
+            let problem = shorten_to(&printable(&problem), LONGEST_PROBLEM);
             self.mistakes.push(Mistake { variable, problem, example });
             T::default()
         })

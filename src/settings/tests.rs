@@ -209,3 +209,15 @@ fn every_documented_example_is_accepted() {
         read(&variables[start..]).expect(setting.variable);
     }
 }
+
+/// The parser of JSON repeats the name of an unknown field as it is.
+#[test]
+fn mistake_repeats_no_control_character() {
+    let rules = "[{\"clusters\": [\"*\"], \"na\u{7f}me\u{202e}s\": [\"*\"]}]";
+    let cluster = "{\"cluster\": \"blue\", \"\u{9b}31m\": 1}";
+    let mistakes =
+        read(&[("CLUSTERS", cluster), ("NAME_POLICY", rules)]).expect_err("both are wrong");
+    let text = mistakes.to_string();
+    assert!(text.contains(r"na\u{7f}me\u{202e}s") && text.contains(r"\u{9b}31m"), "{text}");
+    assert!(!text.contains(char::is_control) && !text.contains('\u{202e}'), "{text}");
+}

@@ -2,16 +2,21 @@
 //! equal exports have equal texts. A later release may add fields, which this one ignores.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 
 use serde::{Deserialize, Serialize};
 
 use super::Problem;
+use crate::error::{printable, shorten_to};
 use crate::model::Family;
 use crate::model::clusterset::{
     ClusterId, Export, ExportedPort, ImportType, InternalTrafficPolicy, Properties, Protocol,
     SessionAffinity,
 };
 use crate::model::name::is_dns_label;
+
+/// The most characters of the parser's text.
+const LONGEST_PROBLEM: usize = 300;
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -100,9 +105,14 @@ pub fn read(text: &str, cluster: &ClusterId) -> Result<Export, Problem> {
 fn parse(text: &str) -> Result<Json, Problem> {
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let json = serde_path_to_error::deserialize(&mut deserializer);
-    let json = json.map_err(|error| Problem::Json(error.to_string()))?;
-    deserializer.end().map_err(|error| Problem::Json(error.to_string()))?;
+    let json = json.map_err(|error| problem(&error))?;
+    deserializer.end().map_err(|error| problem(&error))?;
     Ok(json)
+}
+
+/// The parser repeats keys and values as they are, and any client of Cloud Map can write them.
+fn problem(error: &dyn Display) -> Problem {
+    Problem::Json(shorten_to(&printable(&error.to_string()), LONGEST_PROBLEM))
 }
 
 fn port(at: &str, port: Port) -> Result<ExportedPort, Problem> {

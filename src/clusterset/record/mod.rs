@@ -18,6 +18,7 @@ pub use export::{ExportRecord, ExportTooLarge, WrittenExport, as_recorded};
 use std::fmt;
 
 use super::id::{self, CLUSTER_RECORD, EXPORT_RECORD};
+use crate::error::shorten;
 use crate::model::attributes::SCHEMA_VERSION;
 use crate::model::clusterset::{ClusterId, ClustersetId};
 use crate::model::{Attributes, Owner, Registry, ServiceRef};
@@ -115,7 +116,7 @@ pub enum Problem {
     /// The text of the parser, with the place.
     #[error("its JSON is invalid: {0}")]
     Json(String),
-    #[error("its {field} {value:?} is not valid")]
+    #[error("its {field} {:?} is not valid", shorten(.value))]
     Invalid { field: String, value: String },
 }
 

@@ -5,6 +5,7 @@ mod value;
 
 use std::collections::BTreeMap;
 
+use crate::error::shorten;
 use crate::model::{BadAnnotation, Claims, NamespaceReference};
 
 /// An annotation in the documentation.
@@ -169,14 +170,6 @@ impl Reader<'_> {
     }
 }
 
-/// The start of a value, so that a very long one does not fill a report.
-fn shorten(value: &str) -> String {
-    match value.char_indices().nth(80) {
-        Some((end, _)) => format!("{}…", &value[..end]),
-        None => value.to_owned(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -226,6 +219,19 @@ mod tests {
         annotation cloudmap.controller/ttl is "-1": it must be whole seconds from 0 to 2147483647
         annotation cloudmap.controller/port is "0": "0" is neither a port number from 1 to 65535 nor a port's name
         "#);
+    }
+
+    #[test]
+    fn a_report_of_a_long_value_is_short() {
+        let long = "é".repeat(200_000);
+        let many = vec!["é"; 50_000].join(",");
+        for (name, value) in
+            [("port", &long), ("attributes", &long), ("attributes", &many), ("hostname", &many)]
+        {
+            let mistakes = claimed(&[("hostname", "web"), (name, value)]);
+            let mistakes = mistakes.expect("annotated").expect_err(name);
+            assert!(mistakes[0].to_string().len() < 2_000, "{name}: {}", mistakes[0]);
+        }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::error::shorten;
 use crate::model::attributes::{AVAILABILITY_ZONE, MARK_PREFIX, REGION};
 use crate::model::{
     Attributes, Claim, HealthSource, NamespaceReference, PortReference, RoutingPolicy, ServiceName,
@@ -9,6 +10,9 @@ use crate::model::{
 
 /// Cloud Map's limit is 30 custom attributes; our marks, the zone and the Region take the others.
 const MAX_ATTRIBUTES: usize = 20;
+
+/// The most mistakes of one annotation that are reported.
+const MAX_MISTAKES: usize = 5;
 
 /// Cloud Map's limit, in seconds.
 const MAX_TTL: u32 = 2_147_483_647;
@@ -18,7 +22,7 @@ pub fn parse_names(value: &str) -> Result<Vec<ServiceName>, String> {
     let (mut names, mut seen) = (Vec::new(), BTreeSet::new());
     for text in value.split(',').map(str::trim) {
         let name = ServiceName::parse(text).map_err(|problem| {
-            format!("{text:?} is not a valid Cloud Map service name: {problem}")
+            format!("{:?} is not a valid Cloud Map service name: {problem}", shorten(text))
         })?;
         if seen.insert(name.clone()) {
             names.push(name);
@@ -47,6 +51,7 @@ pub fn parse_ports(value: &str) -> Result<Vec<PortReference>, String> {
     let mut ports = Vec::new();
     for text in value.split(',').map(str::trim) {
         let port = parse_port(text).ok_or_else(|| {
+            let text = shorten(text);
             format!("{text:?} is neither a port number from 1 to 65535 nor a port's name")
         })?;
         if !ports.contains(&port) {
@@ -121,20 +126,32 @@ pub fn parse_attributes(value: &str) -> Result<Attributes, String> {
             all.len()
         ));
     }
-    if mistakes.is_empty() { Ok(all.into_iter().collect()) } else { Err(mistakes.join("; ")) }
+    if mistakes.is_empty() { Ok(all.into_iter().collect()) } else { Err(joined(mistakes)) }
+}
+
+/// The first mistakes: an object has up to 256 KB of annotations, and each comma in them can be a mistake.
+fn joined(mut mistakes: Vec<String>) -> String {
+    let others = mistakes.len().saturating_sub(MAX_MISTAKES);
+    mistakes.truncate(MAX_MISTAKES);
+    let others = (others > 0).then(|| format!("{others} more mistakes"));
+    mistakes.into_iter().chain(others).collect::<Vec<_>>().join("; ")
 }
 
 fn attribute(pair: &str) -> Result<(&str, &str), String> {
-    let (key, value) =
-        pair.split_once('=').ok_or_else(|| format!("{pair:?} is not of the form key=value"))?;
+    let (key, value) = pair.split_once('=').ok_or_else(|| not_a_pair(pair))?;
     check_key(key)?;
     check_value(key, value)?;
     Ok((key, value))
 }
 
+fn not_a_pair(pair: &str) -> String {
+    format!("{:?} is not of the form key=value", shorten(pair))
+}
+
 fn check_key(key: &str) -> Result<(), String> {
     let printable = key.bytes().all(|byte| (b'!'..=b'~').contains(&byte));
     if !(1..=255).contains(&key.len()) || !printable {
+        let key = shorten(key);
         return Err(format!("the key {key:?} must be 1 to 255 printable ASCII characters"));
     }
     let reserved = ["AWS_", "ECS_", MARK_PREFIX].iter().any(|prefix| key.starts_with(prefix));
@@ -184,6 +201,12 @@ mod tests {
                 &many,
                 Err(
                     "it has 21 keys with 54 characters in total; the limits are 20 keys and 1,024 characters",
+                ),
+            ),
+            (
+                "a,b,c,d,e,f,g",
+                Err(
+                    "\"a\" is not of the form key=value; \"b\" is not of the form key=value; \"c\" is not of the form key=value; \"d\" is not of the form key=value; \"e\" is not of the form key=value; 2 more mistakes",
                 ),
             ),
             ("REGION=1", Err("the key \"REGION\" is reserved")),

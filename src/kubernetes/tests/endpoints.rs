@@ -224,3 +224,22 @@ fn core_endpoints_give_the_addresses_of_all_subsets() {
     assert_eq!(conditions, ["ready serving", "ready serving", ""]);
     assert_eq!(from_core(&Endpoints::default()), []);
 }
+
+/// The API server takes any text there from a writer of slices, and Cloud Map refuses an instance with such an attribute.
+#[test]
+fn names_of_pods_and_zones_that_cannot_exist_are_left_out() {
+    let mut odd = pod("größe", "10.0.0.1");
+    odd["zone"] = "a\nb".into();
+    let mut long = pod(&"a".repeat(2_000), "10.0.0.2");
+    long["zone"] = "z".repeat(2_000).into();
+    let zero =
+        slice("IPv4", &json!([{ "name": "http", "port": 0 }]), &json!([pod("one", "10.0.0.3")]));
+
+    let found = from_slices(&[ipv4(&json!([odd, long])), zero]);
+
+    assert_snapshot!(format_endpoints(&found), @r#"
+    - 10.0.0.2 - {"http": 8080}
+    - 10.0.0.1 - {"http": 8080}
+    one 10.0.0.3 a {}
+    "#);
+}

@@ -72,7 +72,7 @@ pub fn on_a_runtime<T>(work: impl Future<Output = T>) -> T {
 }
 
 /// The calls of the run, and the state that it leads to.
-pub async fn undisturbed(situation: &Situation) -> (Calls, State) {
+async fn undisturbed(situation: &Situation) -> (Calls, State) {
     let stage = Stage::set(situation).await;
     let process = stage.process().await;
     (situation.change)(&stage);
@@ -85,6 +85,16 @@ pub async fn undisturbed(situation: &Situation) -> (Calls, State) {
     let rest = outcome::rest(&stage, situation, &process, &wanted, RUNS).await;
     assert_eq!(rest, Ok(()), "{} without any fault: {problem:?}", situation.name);
     (calls, wanted)
+}
+
+/// The state that the run leads to.
+pub async fn reached(situation: &Situation) -> State {
+    let stage = Stage::set(situation).await;
+    let process = stage.process().await;
+    (situation.change)(&stage);
+    stage.invoke(&process, situation).await.expect("an undisturbed run ends");
+    sleep(REST).await;
+    State::of(&stage)
 }
 
 async fn disturbed(situation: &Situation, case: &Case, wanted: &State) -> Result<(), String> {

@@ -80,8 +80,8 @@ fn left_behind() -> Situation {
 }
 
 /// A message about a Service of `blue`.
-fn told(name: &'static str, situation: Situation, cause: fn(&Stage) -> Value) -> Situation {
-    Situation { name, cause, ..situation }
+fn told(name: &'static str, situation: fn() -> Situation, cause: fn(&Stage) -> Value) -> Situation {
+    Situation { name, cause, ..situation() }
 }
 
 pub fn cases() -> Vec<(Right, Case)> {
@@ -91,7 +91,7 @@ pub fn cases() -> Vec<(Right, Case)> {
         case(("list", "serviceexports", MCS), other_pods(), "deploy/multi-cluster"),
         case(
             ("get", "serviceexports", MCS),
-            told("own pods, by a message", own_pods(), about_web),
+            told("own pods, by a message", own_pods, about_web),
             "shop/web",
         ),
         case(("patch", "serviceexports/status", MCS), exported_by_blue(), "shop/mail"),
@@ -99,13 +99,13 @@ pub fn cases() -> Vec<(Right, Case)> {
         case(("list", "namespaces", ""), other_pods(), "deploy/multi-cluster"),
         case(
             ("get", "namespaces", ""),
-            told("an export by a message", exported_by_blue(), about_mail),
+            told("an export by a message", exported_by_blue, about_mail),
             "namespace shop",
         ),
         case(("list", "serviceimports", MCS), other_pods(), "deploy/multi-cluster"),
         case(
             ("get", "serviceimports", MCS),
-            told("own pods, by a message", own_pods(), about_web),
+            told("own pods, by a message", own_pods, about_web),
             "shop/web",
         ),
         case(("create", "serviceimports", MCS), exported_by_green(), "mail"),

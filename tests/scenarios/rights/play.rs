@@ -7,7 +7,7 @@ use serde_json::Value;
 use tokio::time::sleep;
 
 use crate::faults::outcome::{self, State};
-use crate::faults::play::{REST, Stage, on_a_runtime, undisturbed};
+use crate::faults::play::{REST, Stage, on_a_runtime, reached};
 use crate::faults::situation::Situation;
 use crate::logged::invoke_logged;
 use crate::sandbox::cloud_map::{Behaviour, Fault, FaultKind};
@@ -67,7 +67,7 @@ pub fn denied(cases: &[Case]) {
     let broken: Vec<String> = cases
         .iter()
         .filter_map(|case| {
-            let reached = || on_a_runtime(undisturbed(&case.situation)).1;
+            let reached = || on_a_runtime(reached(&case.situation));
             let wanted = wanted.entry(case.situation.name).or_insert_with(reached);
             let problem = on_a_runtime(played(case, wanted)).err()?;
             Some(format!("{} in {}: {problem}", case.right, case.situation.name))

@@ -90,3 +90,18 @@ fn an_unusable_record_names_its_import() {
     }
     assert_snapshot!(unmarked, @"the record export-7cb0d844a658ca77f191 of cluster blue cannot be used: it has no mark of an exporter, or no ARN of an EKS cluster");
 }
+
+#[test]
+fn problem_is_one_short_line_whatever_the_record_has() {
+    let long = "x".repeat(3_000);
+    let cases = [
+        ("a long value", with_json("ClusterSetIP", &long)),
+        ("a long type", with_json("\"port\":81", &format!("\"port\":\"{long}\""))),
+        ("a key that no parser shows", with_json("{", "{\"labels\":{\"\\u001b[31m\\n\":7},")),
+    ];
+    for (case, attributes) in cases {
+        let problem = problem(&attributes);
+        assert!(problem != "none" && problem.chars().count() < 500, "{case}: {problem}");
+        assert!(!problem.contains(char::is_control), "{case}: {problem}");
+    }
+}
