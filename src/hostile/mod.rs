@@ -4,7 +4,7 @@
 //! would refuse.
 //!
 //! An input is made from its number alone. `HOSTILE_INPUTS=10000000 cargo test --profile bench --lib hostile` tries so
-//! many for each reader instead of a few thousand; a failure prints the number, and `HOSTILE_FIRST` begins with it.
+//! many for each reader instead of a thousand; a failure prints the number, and `HOSTILE_FIRST` begins with it.
 
 mod annotations;
 mod attributes;
@@ -20,7 +20,7 @@ mod slices;
 use random::Random;
 
 /// The number of inputs for each reader if nobody asks for more.
-const FEW: u64 = 2_000;
+const FEW: u64 = 1_000;
 
 fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.parse().ok()

@@ -1,6 +1,8 @@
 //! Services and `EndpointSlices` as an API server returns them. It checks some of their fields, and not the others: the
 //! object behind an endpoint and its zone are what a writer of slices says.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 
 use super::annotations::{PREFIX, annotations};
@@ -36,7 +38,8 @@ fn service(random: &mut Random) -> Value {
         "ports": [{"name": "http", "port": 8080, "targetPort": "http"}, {"name": "admin", "port": 9090}],
     });
     let spec = if random.one_in(3) { random.damaged_json(&spec) } else { spec };
-    let mut annotations = annotations(random);
+    let hostname = || BTreeMap::from([(format!("{PREFIX}hostname"), "web".to_owned())]);
+    let mut annotations = if random.one_in(4) { annotations(random) } else { hostname() };
     let namespace = *random.pick(&["http", "dns", "other"]);
     if !random.one_in(4) {
         annotations.insert(format!("{PREFIX}namespace"), namespace.to_owned());

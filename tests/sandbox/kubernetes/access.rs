@@ -20,7 +20,7 @@ pub const BOUND_GROUP: &str = "cloud-map-sync";
 const RULES: [(&str, &str, &[&str]); 4] = [
     ("", "services", &["get", "list"]),
     ("", "endpoints", &["get"]),
-    ("discovery.k8s.io", "endpointslices", &["list"]),
+    ("discovery.k8s.io", "endpointslices", &["get", "list"]),
     ("events.k8s.io", "events", &["create"]),
 ];
 

@@ -17,6 +17,10 @@ const ROLES: [&str; 2] = [
     include_str!("../../../deploy/multi-cluster/rbac.yaml"),
 ];
 
+/// The right to read a foreign slice that is in the way of an import (`multi_cluster::in_the_way` needs it). Without it
+/// the line is the refusal of the creation (409), which does not name the right, so there is no case for it here.
+const NOT_NAMED: &str = "get endpointslices of \"discovery.k8s.io\"";
+
 /// `list services of multicluster.x-k8s.io`
 fn text(Right { group, resource, verb }: &Right) -> String {
     format!("{verb} {resource} of {group:?}")
@@ -105,7 +109,8 @@ fn cases() -> Vec<(Right, Case)> {
 #[test]
 fn every_verb_of_the_roles_has_a_case() {
     let all = cases().into_iter().chain(clusterset::cases());
-    assert_same(&given(), &all.map(|(right, _)| text(&right)).collect());
+    let played = all.map(|(right, _)| text(&right)).chain([NOT_NAMED.to_owned()]);
+    assert_same(&given(), &played.collect());
 }
 
 #[test]
