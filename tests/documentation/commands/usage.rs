@@ -21,7 +21,7 @@ pub const USAGES: &[(&str, &str)] = &[
     ("cargo", "lambda watch"),
     ("cargo", "run --example EXAMPLE -- --migration --multi-cluster --serve"),
     ("cargo", "sandbox"),
-    ("cargo", "test --lib --test TEST WORD -- --test-threads NUMBER"),
+    ("cargo", "test --profile WORD --lib --test TEST WORD -- --test-threads NUMBER"),
     ("chmod", "+x FILE"),
     ("cosign", "verify IMAGE --certificate-oidc-issuer URL --certificate-identity URL"),
     ("cp", "FILE FILE"),
