@@ -189,10 +189,7 @@ mod tests {
     #[test]
     fn every_mark_that_this_release_writes_is_repaired() {
         let of_instances = [Flow::Annotations, Flow::Exports].map(written);
-        let keys = of_instances
-            .iter()
-            .flat_map(super::super::instance::Attributes::keys)
-            .filter(|key| *key != SCHEMA);
+        let keys = of_instances.iter().flat_map(Attributes::keys).filter(|key| *key != SCHEMA);
         for key in keys.chain(EXPORT).chain([CLUSTERSET, HEARTBEAT]) {
             assert!(is_known_mark(key), "{key}");
         }
