@@ -57,7 +57,7 @@ fn damaged(random: &mut Random, attributes: &Attributes) -> Attributes {
             Ok(value) if random.one_in(2) => random.damaged_json(&value).to_string(),
             _ => random.damaged_text(json),
         };
-        damaged.insert(EXPORT[0].to_owned(), text);
+        damaged.insert(EXPORT[0], text);
         return damaged;
     }
     let keys: Vec<String> = attributes.keys().map(str::to_owned).collect();
