@@ -64,7 +64,8 @@ impl fmt::Display for ServiceRef {
 }
 
 /// The name of a Cloud Map service: 1 to 127 characters, dot-separated labels of letters, digits, `_` and `-`, each 1
-/// to 63 long, without `-` at either end and not `_` alone (the pattern of Cloud Map's `ServiceName`, except its special name `.`).
+/// to 63 long, without `-` at either end and not `_` alone (the pattern of Cloud Map's `ServiceName`, except its special
+/// name `.`).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct ServiceName(String);
 

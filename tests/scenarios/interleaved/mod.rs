@@ -20,7 +20,7 @@ use play::Rehearsed;
 use schedule::Drawn;
 
 /// So many orders of each pair take a second.
-const ORDERS: u32 = 4;
+const ORDERS: u32 = 2;
 
 macro_rules! pairs {
     ($($(#[$doc:meta])* $name:ident;)*) => {$(
