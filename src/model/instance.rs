@@ -12,7 +12,7 @@ const SPELLED: u8 = u8::MAX;
 
 /// The attributes of one Cloud Map instance, by key.
 ///
-/// Each entry is the number of its key, or [`SPELLED`] and the key, and then the value. A text follows its length. The
+/// Each entry is the number of its key, or a sign and the key, and then the value. A text follows its length. The
 /// entries are in the order of their keys, so equal attributes are equal bytes.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Attributes(Arc<[u8]>);
