@@ -1,7 +1,8 @@
-"""Builds the forwarder from exactly the files that its image is built from.
+"""Checks that the forwarder compiles from exactly the files that its image is built from.
 
 They are copied to target/ci/forwarder-image as .dockerignore lets them through, and the command of the Dockerfile runs
-there, without --release. A file that Cargo.toml or the source names and the image's context lacks fails here.
+there as `cargo check`, which reads the same files in half the time. A file that Cargo.toml or the source names and the
+image's context lacks fails here.
 """
 
 import re
@@ -60,6 +61,7 @@ def main():
     copied = copy_context()
     build = shlex.split(re.search(r"^RUN (cargo build .*)$", dockerfile, re.M)[1])
     build.remove("--release")
+    build[1] = "check"
     built = subprocess.run([*build, "--target-dir", str(TARGET)], cwd=CONTEXT)
     if built.returncode != 0:
         print(f"the forwarder's image cannot be built: {shlex.join(build)}", file=sys.stderr)
