@@ -4,7 +4,7 @@
 use std::fmt::{self, Display, Formatter};
 
 use super::rows::{self, Row};
-use crate::report::{ClusterReport, EmptyServices, ImportLine, MultiClusterReport, Report};
+use crate::report::{ClusterReport, EmptyServices, MultiClusterReport, Report};
 
 const HEADINGS: &str =
     "| | Cloud Map service | Instance | Kubernetes Service | Detail |\n|---|---|---|---|---|";
@@ -52,11 +52,7 @@ fn write_multi_cluster(f: &mut Formatter<'_>, report: &MultiClusterReport) -> fm
         |(clusterset, member)| format!("Clusterset {clusterset}, member {member}"),
     );
     writeln!(f, "{}: {} exports, {} imports\n", Cell(&of), report.exports, report.imports)?;
-    let changes = report.export_changes.iter().chain(&report.changes).map(ImportLine::to_string);
-    let obstacles = report.obstacles.iter().map(|it| format!("! {}: {}", it.reason, it.detail));
-    let held_back = report.held_back.iter().map(|line| format!("! held back {line}"));
-    let conflicts = report.conflicts.iter().map(|line| format!("! Conflict {line}"));
-    let lines: Vec<String> = obstacles.chain(changes).chain(held_back).chain(conflicts).collect();
+    let lines = rows::lines_of_clusterset(report);
     if lines.is_empty() {
         return Ok(());
     }

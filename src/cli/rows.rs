@@ -2,7 +2,8 @@
 //! report as tables, `difference` compares those of two.
 
 use crate::report::{
-    ChangeLine, ChangeResult, ClusterReport, Deletion, HeldBackLine, ServiceReport,
+    ChangeLine, ChangeResult, ClusterReport, Deletion, HeldBackLine, ImportLine,
+    MultiClusterReport, ServiceReport,
 };
 
 /// A line about one name, instance or Service. A part that it does not have is empty.
@@ -58,6 +59,15 @@ fn of_service(service: &ServiceReport) -> Vec<Row> {
 pub fn of_deletion(Deletion { namespace, name, result }: &Deletion) -> Row {
     let detail = format!("without instances{}", outcome(result));
     Row::about("delete", &format!("{namespace}/{name}"), &detail)
+}
+
+/// The exports and imports of a cluster, a line each: they are about objects of Kubernetes, not about names.
+pub fn lines_of_clusterset(report: &MultiClusterReport) -> Vec<String> {
+    let obstacles = report.obstacles.iter().map(|it| format!("! {}: {}", it.reason, it.detail));
+    let changes = report.export_changes.iter().chain(&report.changes).map(ImportLine::to_string);
+    let held_back = report.held_back.iter().map(|line| format!("! held back {line}"));
+    let conflicts = report.conflicts.iter().map(|line| format!("! Conflict {line}"));
+    obstacles.chain(changes).chain(held_back).chain(conflicts).collect()
 }
 
 /// The reason for which a change was not made, behind its detail.

@@ -111,7 +111,7 @@ fn assert_change(change: &Change, observation: &Observation) -> bool {
             false
         }
         Change::CreateNamespace { .. } | Change::UpdateService { .. } => false,
-        Change::Adopt { .. } => panic!("nobody asked to adopt"),
+        Change::Adopt { .. } => panic!("no adoption was requested"),
     }
 }
 

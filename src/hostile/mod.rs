@@ -19,7 +19,7 @@ mod slices;
 
 use random::Random;
 
-/// The number of inputs for each reader if nobody asks for more.
+/// The number of inputs for each reader if `HOSTILE_INPUTS` is not set.
 const FEW: u64 = 1_000;
 
 fn number(variable: &str) -> Option<u64> {
@@ -55,7 +55,7 @@ fn tried(reader: &'static str, is_accepted: impl Fn(&mut Random) -> bool) -> u64
     accepted
 }
 
-/// Tries the inputs of a reader. Both kinds are among them, or a rule on one of them would hold for want of cases.
+/// Tries the inputs of a reader. Both kinds are among them, or a rule on one of them would never be tried.
 fn try_all(reader: &'static str, is_accepted: impl Fn(&mut Random) -> bool) {
     let accepted = tried(reader, is_accepted);
     if number("HOSTILE_INPUTS").is_none_or(|count| count >= FEW) {

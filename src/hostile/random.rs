@@ -81,7 +81,7 @@ impl Random {
         &all[self.below(all.len())]
     }
 
-    /// A text that nobody means well with.
+    /// A hostile text.
     pub fn text(&mut self) -> String {
         match self.below(12) {
             0..=6 => (*self.pick(&WORDS)).to_owned(),

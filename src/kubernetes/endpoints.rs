@@ -51,8 +51,8 @@ pub fn from_slices(slices: &[EndpointSlice]) -> Vec<Endpoint> {
     }))
 }
 
-/// A missing `ready` is true and a
-/// missing `terminating` false. A missing `serving` is `ready`, or true if the endpoint is terminating.
+/// A missing `ready` is true and a missing `terminating` false. A missing `serving` is `ready`, or true if the endpoint is
+/// terminating.
 fn from_entry(entry: &SliceEndpoint, ports: &Ports) -> Option<(EndpointKey, Endpoint)> {
     let address = entry.address?;
     let conditions = entry.conditions;

@@ -143,14 +143,9 @@ fn of_guard(guard: &GuardReport) -> Row {
 }
 
 fn of_clusterset(report: &MultiClusterReport) -> Vec<Row> {
-    let obstacles = report.obstacles.iter().map(|it| format!("! {}: {}", it.reason, it.detail));
-    let changes = report.export_changes.iter().chain(&report.changes).map(ToString::to_string);
-    let held_back = report.held_back.iter().map(|line| format!("! held back {line}"));
-    let conflicts = report.conflicts.iter().map(|line| format!("! Conflict {line}"));
-    let lines = obstacles.chain(changes).chain(held_back).chain(conflicts);
-    let mut rows: Vec<Row> = lines.map(|line| Row::about("clusterset", "", &line)).collect();
-    rows.extend(report.guard.iter().map(of_guard));
-    rows
+    let lines = rows::lines_of_clusterset(report);
+    let rows = lines.iter().map(|line| Row::about("clusterset", "", line));
+    rows.chain(report.guard.iter().map(of_guard)).collect()
 }
 
 const HEADINGS: &str = "| Plan | | Cloud Map service | Instance | Kubernetes Service | Detail |\n\

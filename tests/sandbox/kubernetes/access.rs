@@ -61,6 +61,12 @@ pub struct Access {
 }
 
 impl Access {
+    /// Only the administrator has access.
+    pub fn new(admin_token: String, identities: Identities) -> Self {
+        let (rules, withdrawn) = (Vec::new(), Vec::new());
+        Self { entries: BTreeMap::new(), admin_token, rules, withdrawn, identities }
+    }
+
     /// The user of a request, or why there is none.
     pub fn authenticate(
         &self,

@@ -65,8 +65,6 @@ impl World {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use super::super::super::identity::Identities;
     use super::super::ClusterIdentity;
     use super::super::access::Access;
@@ -77,13 +75,7 @@ mod tests {
     fn shown_pods_carry_what_their_service_selects_and_go_when_they_are_replaced() {
         let (name, region, account) = ("blue".to_owned(), String::new(), String::new());
         let (identities, admin_token) = (Identities::default(), String::new());
-        let access = Access {
-            entries: BTreeMap::new(),
-            admin_token,
-            rules: Vec::new(),
-            withdrawn: Vec::new(),
-            identities,
-        };
+        let access = Access::new(admin_token, identities);
         let mut world = World::new(ClusterIdentity { name, region, account }, access);
         world.put(Headless::new("shop", "web").build());
         world.set_pods("shop", "web", &[Pod::new("web-1", "10.0.0.1")]);

@@ -1,7 +1,6 @@
 //! The server itself: a TLS listener, the lock around its state, and its address, certificates and request log for
 //! tests.
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -36,13 +35,7 @@ impl KubernetesServer {
         let current = CurrentConfig::new(Mutex::new(authority.server_config()));
         let listener = TlsListener::bind(current.clone()).await;
         let admin_token = format!("sandbox-admin-{}", &digest(identity.arn().as_bytes())[..16]);
-        let access = Access {
-            entries: BTreeMap::new(),
-            admin_token,
-            rules: Vec::new(),
-            withdrawn: Vec::new(),
-            identities,
-        };
+        let access = Access::new(admin_token, identities);
         let server = Self {
             world: Arc::new(Mutex::new(World::new(identity, access))),
             address: listener.address(),
