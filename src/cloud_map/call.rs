@@ -2,6 +2,8 @@
 //! plane: these are the default limits of its own MCS controller (aws-cloud-map-mcs-controller-for-k8s,
 //! pkg/cloudmap/ratelimiter.go). A call that is not listed there has the limit of the most similar call.
 
+use std::time::Duration;
+
 /// One kind of call, by the name of its operation in Cloud Map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Call {
@@ -9,6 +11,7 @@ pub enum Call {
     ListServices,
     ListInstances,
     ListTagsForResource,
+    GetService,
     GetInstance,
     GetInstancesHealthStatus,
     GetOperation,
@@ -29,12 +32,21 @@ pub struct Rate {
     pub burst: f64,
 }
 
+impl Rate {
+    /// The time that the limit alone forces on a number of calls after a pause.
+    pub fn forced_time(self, calls: usize) -> Duration {
+        let calls = f64::from(u32::try_from(calls).unwrap_or(u32::MAX));
+        Duration::from_secs_f64(((calls - self.burst) / self.per_second).max(0.0))
+    }
+}
+
 impl Call {
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::ListNamespaces,
         Self::ListServices,
         Self::ListInstances,
         Self::ListTagsForResource,
+        Self::GetService,
         Self::GetInstance,
         Self::GetInstancesHealthStatus,
         Self::GetOperation,
@@ -59,6 +71,7 @@ impl Call {
             Self::ListServices => (2.0, 10.0),
             Self::ListInstances
             | Self::ListTagsForResource
+            | Self::GetService
             | Self::GetInstance
             | Self::GetInstancesHealthStatus => (50.0, 50.0),
             Self::GetOperation => (100.0, 200.0),

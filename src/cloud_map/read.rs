@@ -1,28 +1,41 @@
-//! Reads the namespaces of Cloud Map, and the services of a namespace, by `ListNamespaces` and `ListServices`. A read
-//! returns all pages or an error: a partial list would look like deleted services.
+//! Reads the namespaces of Cloud Map, the services of a namespace or of all, and the namespace of a service, by
+//! `ListNamespaces`, `ListServices` and `GetService`. A read returns all pages or an error: a partial list would look
+//! like deleted services.
 
-use std::collections::BTreeMap;
+use std::future::ready;
 use std::pin::pin;
 
 use aws_sdk_servicediscovery::error::SdkError;
 use aws_sdk_servicediscovery::operation::list_namespaces::ListNamespacesOutput;
 use aws_sdk_servicediscovery::operation::list_services::ListServicesOutput;
 use aws_sdk_servicediscovery::types::{ServiceFilter, ServiceFilterName};
-use futures_util::TryStreamExt;
+use futures_util::{Stream, TryStreamExt, stream};
 
-use super::summary::{namespace, service};
-use super::{Call, CloudMap, Error};
-use crate::model::{CloudMapService, Namespace, NamespaceReference, ServiceKey};
+use super::summary::{self, service};
+use super::{Call, Class, CloudMap, Error};
+use crate::model::{CloudMapService, Namespace, ServiceKey};
+
+/// A namespace of a list. Cloud Map's count of its services may lag behind changes.
+#[derive(Debug)]
+pub struct ListedNamespace {
+    pub namespace: Namespace,
+    pub services: Option<usize>,
+}
+
+/// A service of the list of all services, which does not name its namespace.
+#[derive(Debug)]
+pub struct ListedService {
+    /// The account of the namespace.
+    pub owner: Option<String>,
+    pub service: CloudMapService,
+}
 
 impl CloudMap {
-    /// The visible namespaces by id, or those of `only` if it is not empty.
+    /// The visible namespaces.
     ///
     /// # Errors
     /// Returns an error if a page could not be read.
-    pub async fn namespaces(
-        &self,
-        only: &[NamespaceReference],
-    ) -> Result<BTreeMap<String, Namespace>, Error> {
+    pub async fn namespaces(&self) -> Result<Vec<ListedNamespace>, Error> {
         let failed = |error: &SdkError<_, _>| Error::new("list the namespaces of Cloud Map", error);
         let pages = self.client.list_namespaces().into_paginator().send();
         let token = ListNamespacesOutput::next_token;
@@ -31,11 +44,7 @@ impl CloudMap {
         let missing = || Error::missing_member("list the namespaces of Cloud Map", "Namespaces");
         let lists = pages.into_iter().map(|page| page.namespaces.ok_or_else(missing));
         let lists = lists.collect::<Result<Vec<_>, _>>()?;
-        let namespaces = lists.into_iter().flatten().filter_map(namespace);
-        let namespaces = namespaces.filter(|namespace| {
-            only.is_empty() || only.iter().any(|reference| matches(reference, namespace))
-        });
-        Ok(namespaces.map(|namespace| (namespace.id.clone(), namespace)).collect())
+        Ok(lists.into_iter().flatten().filter_map(summary::namespace).collect())
     }
 
     /// The services of one namespace, without instances; `on_service` is called as soon as the page of a service has
@@ -71,9 +80,36 @@ impl CloudMap {
         }
         Ok(services)
     }
-}
 
-fn matches(reference: &NamespaceReference, namespace: &Namespace) -> bool {
-    let text = reference.to_string();
-    namespace.arn.as_ref() == Some(&text) || [&namespace.id, &namespace.name].contains(&&text)
+    /// The services of all namespaces, without instances, as the pages arrive.
+    pub fn all_services(&self) -> impl Stream<Item = Result<ListedService, Error>> {
+        let action = "list the services of Cloud Map";
+        let pages = self.client.list_services().into_paginator().send();
+        let token = ListServicesOutput::next_token;
+        let failed = move |error: &SdkError<_, _>| Error::new(action, error);
+        let pages = self.pages(Call::ListServices, pages, token, failed);
+        let services = pages.and_then(move |page| {
+            let missing = || Error::missing_member(action, "Services");
+            let listed = page.services.ok_or_else(missing);
+            let services = |listed: Vec<_>| listed.into_iter().filter_map(summary::owned_service);
+            ready(listed.map(|listed| stream::iter(services(listed).map(Ok))))
+        });
+        services.try_flatten()
+    }
+
+    /// The id of the namespace of a service; `None` if the service does not exist.
+    ///
+    /// # Errors
+    /// Returns an error if the service could not be read.
+    pub async fn namespace_of(&self, service: &CloudMapService) -> Result<Option<String>, Error> {
+        let action = || format!("read the namespace of the Cloud Map service {}", service.name);
+        let _permit = self.permit(Call::GetService).await;
+        let answer = self.client.get_service().id(&service.arn).send().await;
+        let answer = match answer.map_err(|error| Error::new(action(), &error)) {
+            Err(error) if error.class == Class::NotFound => return Ok(None),
+            answer => answer?,
+        };
+        let id = answer.service.and_then(|service| service.namespace_id);
+        id.map(Some).ok_or_else(|| Error::missing_member(action(), "NamespaceId"))
+    }
 }

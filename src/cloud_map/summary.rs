@@ -8,26 +8,35 @@ use aws_sdk_servicediscovery::types::{
     RoutingPolicy as ApiPolicy, ServiceSummary,
 };
 
+use super::read::{ListedNamespace, ListedService};
 use crate::model::{
     CloudMapService, HealthCheck, KnownHealth, Namespace, NamespaceKind, Records, RoutingPolicy,
     ServiceKind, Tags,
 };
 
 /// Returns `None` if the summary has no id, ARN or name.
-pub(super) fn namespace(summary: NamespaceSummary) -> Option<Namespace> {
+pub(super) fn namespace(summary: NamespaceSummary) -> Option<ListedNamespace> {
+    let services = summary.service_count.and_then(|count| count.try_into().ok());
     let kind = match summary.r#type {
         Some(NamespaceType::Http) => NamespaceKind::Http,
         _ => NamespaceKind::Dns,
     };
     let http = summary.properties.and_then(|properties| properties.http_properties);
-    Some(Namespace {
+    let namespace = Namespace {
         http_name: http.and_then(|http| http.http_name),
         id: summary.id?,
         arn: Some(summary.arn?),
         name: summary.name?,
         kind,
         owner: summary.resource_owner,
-    })
+    };
+    Some(ListedNamespace { namespace, services })
+}
+
+/// A service with the account of its namespace; `None` if the summary has no ARN or name.
+pub(super) fn owned_service(mut summary: ServiceSummary) -> Option<ListedService> {
+    let owner = summary.resource_owner.take();
+    service(summary).map(|service| ListedService { owner, service })
 }
 
 /// A service whose instances, health and tags are unread; `None` if the summary has no ARN or name.

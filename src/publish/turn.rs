@@ -117,6 +117,11 @@ impl Shell<'_> {
             observed: self.observed,
         };
         for (change, effect) in apply::apply(calls, &self.turn, changes).await {
+            if let (Change::CreateService { service, .. }, Effect::Created(arn)) =
+                (&change, &effect)
+            {
+                registry.note_service(&service.namespace, arn);
+            }
             if effect == Effect::Contested {
                 self.has_begun = !self.task.is_sync();
                 registry.admissions().meet_another();

@@ -75,7 +75,7 @@ async fn later_runs_neither_describe_the_cluster_nor_list_namespaces() {
 
     sync(&function).await;
 
-    assert_eq!(aws_calls(&fleet), of(&[("ListInstances", 3), ("ListServices", 2)]));
+    assert_eq!(aws_calls(&fleet), of(&[("ListInstances", 3), ("ListServices", 1)]));
     let slices = "endpointslices";
     assert_eq!(asked_of_cluster(&fleet), ["/api/v1/services", slices]);
 }

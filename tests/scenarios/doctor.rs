@@ -67,6 +67,7 @@ async fn a_function_that_has_all_it_needs_is_well() {
         "  = cloud map  GetInstance is allowed\n",
         "  = cloud map  ListTagsForResource is allowed\n",
         "  = cloud map  GetInstancesHealthStatus is allowed\n",
+        "  = cloud map  GetService is allowed\n",
         "  = cloud map  GetOperation is allowed\n",
         "  ~ cloud map  not tested, since a test would change something: RegisterInstance, ",
         "  = cloud map  DiscoverInstances is allowed\n",

@@ -47,6 +47,7 @@ mod limits;
 mod logged;
 mod logs;
 mod long_runs;
+mod many_namespaces;
 mod marks;
 mod metrics;
 mod moved_clusters;

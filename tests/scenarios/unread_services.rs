@@ -216,7 +216,7 @@ async fn namespace_of_another_account_is_read_only_where_a_claim_or_the_settings
 
     let report = sync(&fleet.function().await).await;
     assert!(report.ok, "{report}");
-    assert_eq!(fleet.cloud_map.count("ListServices"), 2, "{report}");
+    assert_eq!(fleet.cloud_map.count("ListServices"), 1, "{report}");
 
     let listed = [("CLOUD_MAP_NAMESPACES", "prod,platform.local")];
     let report = sync(&fleet.function_with(&listed).await).await;

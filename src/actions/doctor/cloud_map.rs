@@ -134,6 +134,13 @@ async fn check_service(
             _ => None,
         },
     ));
+    checks.push(match cloud_map.namespace_of(service).await {
+        Ok(_) => Check::ok("cloud map", "GetService is allowed"),
+        Err(error) => {
+            let fix = "only the time of runs with many namespaces needs this: allow the role servicediscovery:GetService";
+            Check::note("cloud map", chain(&error), fix)
+        }
+    });
     if let Some(namespace) = read.namespaces.get(&key.namespace) {
         checks.push(match cloud_map.discover(namespace, &place.name).await {
             Ok(_) => Check::ok("cloud map", "DiscoverInstances is allowed"),

@@ -121,9 +121,8 @@ impl SharedRegistry {
 
     /// Whether a service may exist: it is remembered, or its namespace was not listed recently.
     fn may_exist(&self, key: &ServiceKey) -> bool {
-        let memory = self.memory();
-        memory.service(key).is_some()
-            || memory.recent_services(&key.namespace, self.now()).is_none()
+        let lists = self.memory().lists();
+        lists.service(key).is_some() || lists.recent_services(&key.namespace, self.now()).is_none()
     }
 
     /// The services of the records of all members, without instances, and whether they were listed now.
@@ -135,7 +134,7 @@ impl SharedRegistry {
     ) -> Result<(Services, bool), Failure> {
         let of_records = record::namespace(clusterset);
         let all: Vec<&Namespace> = namespaces.values().filter(|it| it.name == of_records).collect();
-        let known = all.iter().map(|it| self.memory().recent_services(&it.id, self.now()));
+        let known = all.iter().map(|it| self.memory().lists().recent_services(&it.id, self.now()));
         if let Some(known) = known.collect::<Option<Vec<_>>>() {
             let known: Services = known.into_iter().flatten().collect();
             let has = |member: &String| known.values().any(|service| service.name == *member);

@@ -1,23 +1,19 @@
 //! The memory of a process about one Cloud Map from one invocation to the next: its namespaces, the entries of its
-//! services, the places where each Kubernetes Service has or had instances, and the members of clustersets. It saves reads of lists, which are
-//! scarce (2 calls a second for services, one in 2 seconds for namespaces). No change rests on memory alone: instances
-//! are always read, and an entry that would be changed or is unknown is looked up again.
+//! services (`lists`), the places where each Kubernetes Service has or had instances, and the members of clustersets.
+//! It saves reads of lists, which are scarce (2 calls a second for services, one in 2 seconds for namespaces). No change
+//! rests on memory alone: instances are always read, and an entry that would be changed or is unknown is looked up
+//! again.
+
+mod lists;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::model::{
-    Attributes, CloudMapService, Namespace, Owner, Selection, ServiceKey, ServiceRef,
-    SignedDuration, Timestamp,
+    Attributes, Owner, Selection, ServiceKey, ServiceRef, SignedDuration, Timestamp,
 };
-
-/// Namespaces by id.
-pub(super) type Namespaces = BTreeMap<String, Namespace>;
-/// The entries of the services of one namespace.
-pub(super) type Services = BTreeMap<ServiceKey, CloudMapService>;
-
-/// Namespaces are not listed again for this time, unless there is a sign that they have changed.
-const NAMESPACES_STAND: SignedDuration = SignedDuration::from_mins(5);
+use lists::Lists;
+pub(super) use lists::{Namespaces, Services};
 
 /// The members of a clusterset and their own records are not read again for this time by a sync of single Services.
 const MEMBERS_STAND: SignedDuration = SignedDuration::from_mins(1);
@@ -28,13 +24,13 @@ const QUIET_STANDS: SignedDuration = SignedDuration::from_mins(1);
 
 /// The memory about one Cloud Map.
 #[derive(Debug, Default)]
-pub struct Memory(Mutex<Known>);
+pub struct Memory {
+    lists: Mutex<Lists>,
+    known: Mutex<Known>,
+}
 
 #[derive(Debug, Default)]
 struct Known {
-    namespaces: Option<(Timestamp, Namespaces)>,
-    /// By namespace id, with the time of the list.
-    services: BTreeMap<String, (Timestamp, Services)>,
     /// The record of each member about itself, by the Cloud Map service that it is in.
     cluster_records: BTreeMap<ServiceKey, (Timestamp, Attributes)>,
     places: BTreeMap<Owner, BTreeMap<ServiceRef, BTreeSet<ServiceKey>>>,
@@ -47,36 +43,9 @@ struct Known {
 }
 
 impl Memory {
-    /// The namespaces, if they were listed recently.
-    pub(super) fn namespaces(&self, now: Timestamp) -> Option<Namespaces> {
-        let known = self.known();
-        let (listed, namespaces) = known.namespaces.as_ref()?;
-        let stands = now.duration_since(*listed) < NAMESPACES_STAND;
-        stands.then(|| namespaces.clone())
-    }
-
-    pub(super) fn keep_namespaces(&self, namespaces: &Namespaces, now: Timestamp) {
-        self.known().namespaces = Some((now, namespaces.clone()));
-    }
-
-    pub(super) fn forget_namespaces(&self) {
-        self.known().namespaces = None;
-    }
-
-    /// The entry of a service.
-    pub(super) fn service(&self, key: &ServiceKey) -> Option<CloudMapService> {
-        self.known().services.get(&key.namespace)?.1.get(key).cloned()
-    }
-
-    pub(super) fn keep_services(&self, namespace: &str, services: &Services, now: Timestamp) {
-        self.known().services.insert(namespace.to_owned(), (now, services.clone()));
-    }
-
-    /// The services of a namespace, if they were listed recently. In one of records there is one for each member.
-    pub(super) fn recent_services(&self, namespace: &str, now: Timestamp) -> Option<Services> {
-        let known = self.known();
-        let (listed, services) = known.services.get(namespace)?;
-        (now.duration_since(*listed) < MEMBERS_STAND).then(|| services.clone())
+    /// The last lists of namespaces and services.
+    pub(super) fn lists(&self) -> MutexGuard<'_, Lists> {
+        self.lists.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The record of a member about itself, if it was read recently.
@@ -182,6 +151,6 @@ impl Memory {
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

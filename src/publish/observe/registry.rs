@@ -4,7 +4,9 @@
 mod anew;
 mod asked;
 mod glance;
+mod lists;
 mod lookup;
+mod way;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
@@ -112,11 +114,15 @@ impl SharedRegistry {
 
     /// Whether a namespace is read even if no claim names it.
     fn is_read_whole(&self, namespace: &Namespace) -> bool {
-        let is_of_other = match (self.account.get(), &namespace.owner) {
+        !self.is_of_other(namespace) || !self.only.is_empty() || self.seen.contains(&namespace.id)
+    }
+
+    /// Whether another account shares a namespace with this one.
+    fn is_of_other(&self, namespace: &Namespace) -> bool {
+        match (self.account.get(), &namespace.owner) {
             (Some(account), Some(owner)) => account != owner,
             _ => false,
-        };
-        !is_of_other || !self.only.is_empty() || self.seen.contains(&namespace.id)
+        }
     }
 
     /// The start of the invocation.

@@ -153,6 +153,7 @@ fn fault() -> impl Strategy<Value = Fault> {
         "ListInstances",
         "ListInstances",
         "ListTagsForResource",
+        "GetService",
         "CreateService",
         "RegisterInstance",
         "RegisterInstance",

@@ -9,7 +9,7 @@ use super::{assert_same, queue, route_53, settings};
 use crate::faults::play::Stage;
 use crate::faults::situation::Situation;
 use crate::fleet::annotated;
-use crate::sandbox::cloud_map::{Fault, FaultKind};
+use crate::sandbox::cloud_map::{Fault, FaultKind, NamespaceKind, ServiceKind};
 use crate::sandbox::function::invoke;
 use crate::sandbox::kubernetes::Pod;
 
@@ -86,6 +86,22 @@ fn discovered() -> Situation {
         settings: &[("CLUSTERS", "blue"), ("REGISTRY_READ", "discover")],
         ..one_more()
     }
+}
+
+/// So many namespaces that the services of all are listed at once.
+fn several_namespaces() -> Situation {
+    let more = one_more();
+    let before = |stage: &Stage| {
+        crate::faults::situation::shop(stage);
+        for index in 0..240 {
+            let name = format!("team-{}", index % 10);
+            let cloud_map = &stage.fleet.cloud_map;
+            let made = || cloud_map.namespace(&name, NamespaceKind::Http);
+            let namespace = cloud_map.find_namespace(&name).unwrap_or_else(made);
+            cloud_map.service(&namespace, &format!("service-{index}"), ServiceKind::Http);
+        }
+    };
+    Situation { name: "several namespaces", before, ..more }
 }
 
 /// The health of one pod has changed.
@@ -179,9 +195,10 @@ fn clusters() -> Vec<Case> {
 fn reads() -> Vec<Case> {
     vec![
         Case::of_call("ListNamespaces", one_more(), "namespaces"),
-        Case::of_call("ListServices", one_more(), "prod"),
+        Case::of_call("ListServices", one_more(), "services of"),
         unread(),
         Case::of_call("ListTagsForResource", Situation::ttl(), "prod.local/orders"),
+        Case::of_call("GetService", several_namespaces(), "service-"),
         Case::of_call("GetInstance", one_to_adopt(), "hand-1"),
         Case::of_call("GetInstancesHealthStatus", Situation::custom_health(), "prod/web"),
         Case::of_call("DiscoverInstances", discovered(), "prod"),

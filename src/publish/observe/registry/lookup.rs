@@ -1,24 +1,17 @@
-//! Namespaces and services, from the lists of Cloud Map or from the memory of the process.
+//! Namespaces and services, from the lists of Cloud Map (`lists`) or from the memory of the process.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use futures_util::FutureExt;
-use futures_util::future::try_join_all;
-use futures_util::stream::poll_fn;
-use tokio::sync::mpsc;
-use tokio::try_join;
-
 use super::{Failure, SharedRegistry, missing};
-use crate::cloud_map::Class;
-use crate::cloud_map::instances::Unread;
-use crate::model::{CloudMapService, Namespace, Registry, ServiceKey};
-use crate::publish::observe::memory::{Namespaces, Services};
+use crate::model::{Namespace, NamespaceReference, Registry, ServiceKey};
+use crate::publish::observe::memory::Namespaces;
 
 impl SharedRegistry {
     /// The namespaces, remembered or listed.
     pub(in crate::publish::observe) async fn some_namespaces(&self) -> Result<Namespaces, Failure> {
-        match self.memory.namespaces(self.now) {
+        let remembered = self.memory.lists().namespaces(self.now);
+        match remembered {
             Some(namespaces) => Ok(namespaces),
             None => self.list_namespaces().await,
         }
@@ -27,9 +20,11 @@ impl SharedRegistry {
     /// Lists the namespaces, once in an invocation.
     async fn list_namespaces(&self) -> Result<Namespaces, Failure> {
         let list = || async {
-            let namespaces = self.cloud_map.namespaces(&self.only).await.map_err(Arc::new)?;
-            self.memory.keep_namespaces(&namespaces, self.now);
-            Ok(namespaces)
+            let listed = self.cloud_map.namespaces().await.map_err(Arc::new)?;
+            let only = |it: &Namespace| {
+                self.only.is_empty() || self.only.iter().any(|reference| matches(reference, it))
+            };
+            Ok(self.memory.lists().keep_namespaces(listed, only, self.now))
         };
         self.namespaces.get_or_init(list).await.clone()
     }
@@ -37,7 +32,7 @@ impl SharedRegistry {
     /// The next invocation lists the namespaces: with those that are remembered it would read the services of new ones
     /// once for each cluster.
     pub fn forget_namespaces(&self) {
-        self.memory.forget_namespaces();
+        self.memory.lists().forget_namespaces();
     }
 
     /// Updates the namespaces of `registry` to those that exist now, and reads the services of new ones with their
@@ -74,57 +69,6 @@ impl SharedRegistry {
         Ok(())
     }
 
-    /// The services of namespaces, with the instances of those that have any. The instances are read while the lists go
-    /// on, since the lists take longer with more namespaces.
-    pub(in crate::publish::observe) async fn read_namespaces(
-        &self,
-        namespaces: impl Iterator<Item = &Namespace>,
-    ) -> Result<Services, Failure> {
-        let (tell, mut told) = mpsc::unbounded_channel();
-        let lists = async move {
-            let filled = |key: &ServiceKey, service: &CloudMapService| {
-                if service.held() > 0 {
-                    // The receiver exists until this sender is dropped.
-                    _ = tell.send(Unread::new(key, service));
-                }
-            };
-            self.list(namespaces, filled).await
-        };
-        let reads = self.cloud_map.instances_of(poll_fn(move |context| told.poll_recv(context)));
-        let (mut services, reads) = try_join!(lists, reads.map(Ok))?;
-        reads.enter(&mut services);
-        Ok(services)
-    }
-
-    /// Lists the services of namespaces.
-    pub(in crate::publish::observe) async fn list_services(
-        &self,
-        namespaces: impl Iterator<Item = &Namespace>,
-    ) -> Result<Services, Failure> {
-        self.list(namespaces, |_, _| ()).await
-    }
-
-    /// Lists the services of namespaces, all side by side, and sends each as soon as it is known.
-    async fn list(
-        &self,
-        namespaces: impl Iterator<Item = &Namespace>,
-        tell: impl Fn(&ServiceKey, &CloudMapService),
-    ) -> Result<Services, Failure> {
-        let tell = &tell;
-        let lists = namespaces.map(|namespace| async move {
-            let services = match self.cloud_map.services(namespace, tell).await {
-                Ok(services) => services.into_iter().collect(),
-                // A remembered namespace that is gone.
-                Err(error) if error.class == Class::NotFound => Services::default(),
-                Err(error) => return Err(Arc::new(error)),
-            };
-            self.memory.keep_services(&namespace.id, &services, self.now);
-            self.listed.lock().await.insert(namespace.id.clone());
-            Ok(services)
-        });
-        Ok(try_join_all(lists).await?.into_iter().flatten().collect())
-    }
-
     /// Reads the services under `keys` into `registry`, with their instances. A service that is not in memory, or is in
     /// memory and gone, is looked up in the lists of services.
     pub(in crate::publish::observe) async fn read_services(
@@ -156,7 +100,8 @@ impl SharedRegistry {
     ) -> Result<(), Failure> {
         let mut unknown = BTreeSet::new();
         for key in keys {
-            match self.memory.service(key) {
+            let remembered = self.memory.lists().service(key);
+            match remembered {
                 Some(service) => _ = registry.services.insert(key.clone(), service),
                 None => _ = unknown.insert(key.clone()),
             }
@@ -179,7 +124,7 @@ impl SharedRegistry {
         let mut services = self.list_services(ids.filter_map(there)).await?;
         let is_new = !services.is_empty();
         for key in keys {
-            let found = services.remove(key).or_else(|| self.memory.service(key));
+            let found = services.remove(key).or_else(|| self.memory.lists().service(key));
             let Some(found) = found else { continue };
             let known = registry.services.remove(key);
             let found = match known.filter(|known| known.arn == found.arn) {
@@ -190,4 +135,9 @@ impl SharedRegistry {
         }
         Ok(is_new)
     }
+}
+
+fn matches(reference: &NamespaceReference, namespace: &Namespace) -> bool {
+    let text = reference.to_string();
+    namespace.arn.as_ref() == Some(&text) || [&namespace.id, &namespace.name].contains(&&text)
 }

@@ -1,0 +1,204 @@
+//! The lists of services: one of each namespace, or one of all (`way`). The list of all is believed for a namespace only
+//! if it shows as many services as Cloud Map counts there; otherwise the namespace is listed by itself.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::ready;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use futures_util::future::try_join_all;
+use futures_util::stream::poll_fn;
+use futures_util::{FutureExt, TryStreamExt};
+use tokio::sync::mpsc;
+use tokio::try_join;
+
+use super::way::{Counts, Way};
+use super::{Failure, SharedRegistry};
+use crate::cloud_map::instances::Unread;
+use crate::cloud_map::{Class, Error, SIDE_BY_SIDE};
+use crate::error::chain;
+use crate::model::{CloudMapService, Namespace, ServiceKey};
+use crate::publish::observe::memory::Services;
+
+/// The list of all services did not become a list of each namespace.
+enum Problem {
+    /// The list could not be read to the end.
+    List(Error),
+    /// The namespace of a service could not be read.
+    Service(Error),
+}
+
+impl SharedRegistry {
+    /// The services of namespaces, with the instances of those that have any. The instances are read while the lists go
+    /// on, since the lists take longer with more namespaces.
+    pub(in crate::publish::observe) async fn read_namespaces(
+        &self,
+        namespaces: impl Iterator<Item = &Namespace>,
+    ) -> Result<Services, Failure> {
+        let (tell, mut told) = mpsc::unbounded_channel();
+        let lists = async move {
+            // A namespace that is listed a second time shows its services again.
+            let begun = Mutex::new(BTreeSet::new());
+            let filled = |key: &ServiceKey, service: &CloudMapService| {
+                let mut begun = begun.lock().unwrap_or_else(PoisonError::into_inner);
+                if service.held() > 0 && begun.insert(service.arn.clone()) {
+                    // The receiver exists until this sender is dropped.
+                    _ = tell.send(Unread::new(key, service));
+                }
+            };
+            self.list(namespaces, filled).await
+        };
+        let reads = self.cloud_map.instances_of(poll_fn(move |context| told.poll_recv(context)));
+        let (mut services, reads) = try_join!(lists, reads.map(Ok))?;
+        reads.enter(&mut services);
+        Ok(services)
+    }
+
+    /// Lists the services of namespaces.
+    pub(in crate::publish::observe) async fn list_services(
+        &self,
+        namespaces: impl Iterator<Item = &Namespace>,
+    ) -> Result<Services, Failure> {
+        self.list(namespaces, |_, _| ()).await
+    }
+
+    /// Lists the services of namespaces, and sends each as soon as it is known.
+    async fn list(
+        &self,
+        namespaces: impl Iterator<Item = &Namespace>,
+        tell: impl Fn(&ServiceKey, &CloudMapService),
+    ) -> Result<Services, Failure> {
+        let (own, mut each): (Vec<_>, Vec<_>) = namespaces.partition(|it| !self.is_of_other(it));
+        let mut services = Services::default();
+        match self.way(own.len()) {
+            Way::Each => each.extend(own),
+            Way::Together => {
+                let (listed, unlisted) = self.list_together(own, &tell).await?;
+                services.extend(listed);
+                each.extend(unlisted);
+            }
+        }
+        let lists = each.into_iter().map(|namespace| self.list_one(namespace, &tell));
+        services.extend(try_join_all(lists).await?.into_iter().flatten());
+        Ok(services)
+    }
+
+    fn way(&self, namespaces: usize) -> Way {
+        let lists = self.memory.lists();
+        let account = self.account.get().map(String::as_str);
+        let (services, unseen) = lists.all_and_unseen(account);
+        match lists.is_denied(self.now) {
+            true => Way::Each,
+            false => Way::choose(Counts { namespaces, services, unseen }),
+        }
+    }
+
+    async fn list_one(
+        &self,
+        namespace: &Namespace,
+        tell: impl Fn(&ServiceKey, &CloudMapService),
+    ) -> Result<Services, Failure> {
+        let services = match self.cloud_map.services(namespace, tell).await {
+            Ok(services) => services.into_iter().collect(),
+            // A remembered namespace that is gone.
+            Err(error) if error.class == Class::NotFound => Services::default(),
+            Err(error) => return Err(Arc::new(error)),
+        };
+        self.keep_list(namespace, &services).await;
+        Ok(services)
+    }
+
+    async fn keep_list(&self, namespace: &Namespace, services: &Services) {
+        self.memory.lists().keep_services(&namespace.id, services, self.now);
+        self.listed.lock().await.insert(namespace.id.clone());
+    }
+
+    /// Lists all services once. Returns those of namespaces for which the list is believed, and the other namespaces.
+    async fn list_together<'a>(
+        &self,
+        namespaces: Vec<&'a Namespace>,
+        tell: impl Fn(&ServiceKey, &CloudMapService),
+    ) -> Result<(Services, Vec<&'a Namespace>), Failure> {
+        let wanted = namespaces.iter().map(|namespace| (namespace.id.as_str(), *namespace));
+        let mut listed = match self.services_by_namespace(&wanted.collect(), tell).await {
+            Ok(listed) => listed,
+            Err(Problem::List(error)) => return Err(Arc::new(error)),
+            Err(Problem::Service(error)) => {
+                self.note_problem(&error);
+                return Ok((Services::default(), namespaces));
+            }
+        };
+        let (mut believed, mut others) = (Services::default(), Vec::new());
+        for namespace in namespaces {
+            let services = listed.remove(&namespace.id).unwrap_or_default();
+            let expected = self.memory.lists().expected(&namespace.id);
+            if expected.is_some_and(|expected| services.len() >= expected) {
+                self.keep_list(namespace, &services).await;
+                believed.extend(services);
+            } else {
+                others.push(namespace);
+            }
+        }
+        Ok((believed, others))
+    }
+
+    /// The services of the wanted namespaces, by the namespace's id, from the list of all services.
+    async fn services_by_namespace(
+        &self,
+        wanted: &BTreeMap<&str, &Namespace>,
+        tell: impl Fn(&ServiceKey, &CloudMapService),
+    ) -> Result<BTreeMap<String, Services>, Problem> {
+        let known = self.memory.lists().namespaces_of_services();
+        let account = self.account.get();
+        let known = &known;
+        let listed = self.cloud_map.all_services().map_err(Problem::List);
+        let own = listed.try_filter(|listed| {
+            ready(account.is_none() || listed.owner.is_none() || account == listed.owner.as_ref())
+        });
+        let located = own.map_ok(|listed| async move {
+            let id = match known.get(&listed.service.arn) {
+                Some(id) => Some(id.clone()),
+                None => {
+                    self.cloud_map.namespace_of(&listed.service).await.map_err(Problem::Service)?
+                }
+            };
+            Ok((id, listed.service))
+        });
+        let mut located = pin!(located.try_buffer_unordered(SIDE_BY_SIDE));
+        let (mut all, mut services) = (BTreeMap::new(), BTreeMap::<String, Services>::new());
+        while let Some((id, service)) = located.try_next().await? {
+            // Without an id it was deleted since.
+            let Some(id) = id else { continue };
+            if let Some(namespace) = wanted.get(id.as_str()) {
+                let key = ServiceKey::new(namespace, &service.name);
+                tell(&key, &service);
+                all.insert(service.arn.clone(), id.clone());
+                services.entry(id).or_default().insert(key, service);
+            } else {
+                all.insert(service.arn, id);
+            }
+        }
+        self.memory.lists().keep_elsewhere(all);
+        Ok(services)
+    }
+
+    /// Logs why the namespaces are listed one by one; if that is denied, not again for a while.
+    fn note_problem(&self, error: &Error) {
+        if error.class == Class::Denied {
+            self.memory.lists().note_denial(self.now);
+        }
+        let error = chain(error);
+        tracing::info!(
+            "the services of each namespace are listed by themselves, which takes longer: {error}"
+        );
+    }
+
+    /// Remembers the namespace of a service that was created.
+    pub fn note_service(&self, namespace: &Namespace, arn: &str) {
+        // A namespace that was created in this run has its name as its id.
+        let namespace = namespace.arn.as_ref().and_then(|arn| arn.rsplit_once('/'));
+        if let Some((_, id)) = namespace {
+            self.memory.lists().note_service(arn.to_owned(), id.to_owned());
+        }
+    }
+}
