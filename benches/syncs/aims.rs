@@ -6,8 +6,8 @@ use crate::clustersets;
 use crate::report::Report;
 use crate::table::{Events, Row, Table, count};
 use crate::world::{
-    ALL_ANNOTATED, FEW_INSTANCES, LARGE, LARGE_CLUSTER, LARGE_UNDER_QUOTAS, MANY_INSTANCES, SMALL,
-    SMALL_UNDER_QUOTAS,
+    ALL_ANNOTATED, FEW_INSTANCES, FIFTY_NAMESPACES, LARGE, LARGE_CLUSTER, LARGE_UNDER_QUOTAS,
+    MANY_INSTANCES, SMALL, SMALL_UNDER_QUOTAS,
 };
 
 /// A figure that is to stay at or below another.
@@ -44,8 +44,9 @@ const FIRST_SYNC_MEMORY: &str = "A first sync holds the endpoints, every change 
 const IN_STEP_MEMORY: &str = "The registry and what is desired are both held whole.";
 const ONE_AFTER_ANOTHER: &str = "Lists, creations and registrations each wait for rates of their own, and not all of \
      one can be made while another waits.";
-const LATE_INSTANCES: &str = "The instances of a service can only be read once it is listed, and a list of one \
-     namespace's services goes through the pages of all.";
+const LATE_INSTANCES: &str = "The instances of a service can only be read once it is listed, and a new process asks \
+     for the namespace of each service first.";
+const LISTED_APART: &str = "Namespaces are listed by themselves.";
 const UNKNOWN_RATES: &str = "A new process does not know what is left of the account's rates. Right after another has \
      used them up, some of its calls are throttled until it knows.";
 const IMPORTS_WAIT: &str = "The imports of a cluster are written in the same run as its exports are registered, and the \
@@ -93,6 +94,7 @@ pub fn aims(report: &Report) -> Vec<Aim> {
             aims.extend(row.into_iter().flat_map(|row| under_quotas(name, row, why)));
         }
     }
+    aims.extend(many_namespaces(report));
     aims.extend(one_pod(report));
     aims.extend(memory(report));
     aims.extend(across_clusters(report));
@@ -129,6 +131,21 @@ fn warm_events(small: &Table) -> Option<Aim> {
     let reads = count(small.events.as_ref()?.reads_before_writes);
     let what = "One pod changed, warm: Cloud Map reads before the writes";
     Some(Aim::new(what, 1.0, reads, "", READ_TWICE))
+}
+
+/// What many namespaces cost beside the instances in them.
+fn many_namespaces(report: &Report) -> Vec<Aim> {
+    let warm = |world| report.table(world).and_then(|table| table.row("in step, warm"));
+    let time = warm(LARGE_UNDER_QUOTAS).map(|row| {
+        let what = "1,000 x 20 in ten namespaces under quotas, in step, warm: 1.1 x what ListInstances alone forces";
+        Aim::new(what, 20.9, row.seconds(), " s", LISTED_APART)
+    });
+    let lists = warm(FIFTY_NAMESPACES).map(|row| {
+        let what = "2,000 services in fifty namespaces, in step, warm: ListServices calls";
+        let calls = row.calls.get("ListServices").copied().unwrap_or_default();
+        Aim::new(what, 21.0, count(calls), "", LISTED_APART)
+    });
+    time.into_iter().chain(lists).collect()
 }
 
 /// One pod among 20,000 instances, and what it costs among ten.

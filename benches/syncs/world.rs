@@ -58,6 +58,9 @@ pub const LARGE_CLUSTER: &str =
 pub const LARGE_UNDER_QUOTAS: &str =
     "1,000 x 20, ten namespaces, an account's quotas, the whole of them";
 
+pub const FIFTY_NAMESPACES: &str =
+    "2,000 x 1, fifty namespaces, an account's quotas, the whole of them";
+
 /// The worlds that the cost of one pod is compared in: ten instances, and so many that a full sync takes long.
 pub const FEW_INSTANCES: &str = "1 x 10, operations of two seconds, no quotas";
 pub const MANY_INSTANCES: &str =
@@ -80,6 +83,7 @@ pub const WORLDS: &[World] = &[
         ..FREE
     },
     World { name: ALL_ANNOTATED, services: 10_000, pods: 10, ..TEN },
+    World { name: FIFTY_NAMESPACES, services: 2000, pods: 1, namespaces: 50, ..QUOTAS },
     World { name: LARGE_UNDER_QUOTAS, services: 1000, pods: 20, namespaces: 10, ..QUOTAS },
 ];
 

@@ -13,6 +13,7 @@ use axum::response::Response;
 use k8s_openapi::jiff::Timestamp;
 use tokio::net::TcpListener;
 
+use super::aws_fault::AwsFaults;
 use super::cloud_map::{CloudMap, Wire};
 use super::eks::{self, Eks};
 use super::identity::Identities;
@@ -31,6 +32,8 @@ type Place = (String, String);
 pub struct Aws {
     /// Access keys and roles.
     pub identities: Identities,
+    /// Faults of EKS and STS.
+    pub faults: AwsFaults,
     /// Clusters.
     pub eks: Eks,
     /// Functions.
@@ -49,6 +52,7 @@ pub struct Aws {
 #[derive(Clone, Default)]
 struct Front {
     identities: Identities,
+    faults: AwsFaults,
     eks: Eks,
     lambda: Lambda,
     parameter_store: ParameterStore,
@@ -86,6 +90,7 @@ impl Aws {
         tokio::spawn(async move { axum::serve(listener, router).await });
         Self {
             identities: front.identities.clone(),
+            faults: front.faults.clone(),
             eks: front.eks.clone(),
             lambda: front.lambda.clone(),
             parameter_store: front.parameter_store.clone(),
@@ -131,9 +136,16 @@ impl Front {
         let operation = Operation::of(&request);
         let name = operation.name();
         let caller = self.verify(&request);
-        let response = match &caller {
-            Ok(caller) => self.answer(operation, caller, request).await,
-            Err(refusal) => operation.refuse(refusal),
+        let fault = self.faults.strike(&name);
+        let refusal = fault.as_ref().and_then(|kind| kind.refusal(&operation));
+        let response = match (&caller, refusal) {
+            (Ok(_), Some(refusal)) => refusal,
+            (Ok(caller), None) => self.answer(operation, caller, request).await,
+            (Err(refusal), _) => operation.refuse(refusal),
+        };
+        let response = match fault {
+            Some(kind) => kind.damage(response).await,
+            None => response,
         };
         let mut line = AwsRequest {
             operation: name,

@@ -5,6 +5,7 @@
 
 pub mod aws;
 pub mod aws_controller;
+pub mod aws_fault;
 pub mod clock;
 pub mod cloud_map;
 pub mod eks;

@@ -70,6 +70,7 @@ impl Quotas {
             ("ListNamespaces", 0.5, 5.0),
             ("ListServices", 2.0, 10.0),
             ("ListInstances", 50.0, 50.0),
+            ("GetService", 50.0, 50.0),
             ("GetOperation", 100.0, 200.0),
             ("CreateHttpNamespace", 0.5, 5.0),
             ("CreateService", 5.0, 50.0),

@@ -41,6 +41,7 @@ situations! {
     adoption;
     purge;
     dead_cluster;
+    through_a_role;
     first_export;
     exported_pods;
     unexported;

@@ -175,26 +175,31 @@ fn has_trouble(value: &Value) -> bool {
     }
 }
 
-/// So many runs at most lead to the wanted state, and the one after writes nothing.
+/// So many runs at most lead to the wanted state, and the one after writes nothing. Returns how many were needed.
 pub async fn rest(
     stage: &Stage,
     situation: &Situation,
     process: &Function,
     wanted: &State,
     runs: usize,
-) -> Result<(), String> {
-    let mut reports = String::new();
-    for _ in 0..runs {
+) -> Result<usize, String> {
+    let was_wanted = State::of(stage) == *wanted;
+    let (mut reports, mut needed) = (String::new(), 0);
+    loop {
         reports += &run(stage, situation, process).await?;
         sleep(REST).await;
-        if State::of(stage) == *wanted {
+        needed += 1;
+        let is = State::of(stage);
+        if is == *wanted {
             break;
         }
+        if needed == runs {
+            let difference = is.difference(wanted);
+            return Err(format!("after {runs} runs without faults {difference}\n{reports}"));
+        }
     }
-    let is = State::of(stage);
-    if is != *wanted {
-        let difference = is.difference(wanted);
-        return Err(format!("after {runs} runs without faults {difference}\n{reports}"));
+    if was_wanted && needed == 1 {
+        needed = 0;
     }
     stage.forget_calls();
     reports += &run(stage, situation, process).await?;
@@ -207,7 +212,7 @@ pub async fn rest(
         .collect();
     let requests = stage.clusters().map(|(_, cluster)| writes(cluster)).concat();
     if calls.is_empty() && requests.is_empty() {
-        return Ok(());
+        return Ok(needed);
     }
     Err(format!("at rest it writes {calls:?} {requests:?}\n{reports}"))
 }

@@ -1,5 +1,6 @@
 //! Plays the cases of a situation, each on a world and a runtime of its own. Time stands still except for waiting.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use cloud_map_sync::function::{Answer, Function};
@@ -22,6 +23,9 @@ const SAMPLE: usize = 8;
 /// After this time nothing that was begun is under way any more.
 pub const REST: Duration = Duration::from_mins(2);
 
+/// The calls that come before those to Cloud Map and to the clusters.
+const OF_EKS_AND_STS: [&str; 3] = ["DescribeCluster", "AssumeRole", "GetCallerIdentity"];
+
 /// The most runs without faults that lead to the wanted state.
 const RUNS: usize = 2;
 
@@ -39,14 +43,17 @@ pub fn all(situation: &Situation) {
     let cases = calls.cases();
     let chosen = chosen(cases, situation.name);
     let count = chosen.len();
-    let broken: Vec<String> = chosen
-        .into_iter()
-        .filter_map(|case| {
-            let problem = on_a_runtime(disturbed(situation, &case, &wanted)).err()?;
-            Some(format!("{} / {case}: {problem}", situation.name))
-        })
-        .collect();
-    println!("{}: {count} cases", situation.name);
+    let (mut runs, mut broken) = ([0; RUNS + 1], Vec::new());
+    for case in chosen {
+        match on_a_runtime(disturbed(situation, &case, &wanted)) {
+            Ok(needed) => runs[needed] += 1,
+            Err(problem) => broken.push(format!("{} / {case}: {problem}", situation.name)),
+        }
+    }
+    println!(
+        "{}: {count} cases, by the runs that they needed afterwards: {runs:?}",
+        situation.name
+    );
     assert!(broken.is_empty(), "{} of {count} broke:\n{}", broken.len(), broken.join("\n\n"));
 }
 
@@ -83,7 +90,7 @@ async fn undisturbed(situation: &Situation) -> (Calls, State) {
     sleep(REST).await;
     let wanted = State::of(&stage);
     let rest = outcome::rest(&stage, situation, &process, &wanted, RUNS).await;
-    assert_eq!(rest, Ok(()), "{} without any fault: {problem:?}", situation.name);
+    assert_eq!(rest, Ok(0), "{} without any fault: {problem:?}", situation.name);
     (calls, wanted)
 }
 
@@ -97,7 +104,8 @@ pub async fn reached(situation: &Situation) -> State {
     State::of(&stage)
 }
 
-async fn disturbed(situation: &Situation, case: &Case, wanted: &State) -> Result<(), String> {
+/// Returns the number of runs without faults that were needed.
+async fn disturbed(situation: &Situation, case: &Case, wanted: &State) -> Result<usize, String> {
     let stage = Stage::set(situation).await;
     let mut process = stage.process().await;
     let before = State::of(&stage);
@@ -120,7 +128,8 @@ async fn disturbed(situation: &Situation, case: &Case, wanted: &State) -> Result
     let rest = outcome::rest(&stage, situation, &process, wanted, RUNS).await;
     let report = answer.and_then(|it| it.report).map_or("killed".to_owned(), |it| it.to_string());
     let in_full = |problem: String| format!("{problem}\nThe disturbed run:\n{report}");
-    found.and(rest).and(outcome::untouched(&stage, &before, wanted)).map_err(in_full)
+    let untouched = outcome::untouched(&stage, &before, wanted);
+    found.and(untouched).and(rest).map_err(in_full)
 }
 
 impl Stage {
@@ -198,16 +207,24 @@ impl Stage {
 
     fn heal(&self) {
         self.fleet.cloud_map.heal();
+        self.fleet.sandbox.aws().faults.clear();
         self.clusters().into_iter().for_each(|(_, cluster)| cluster.clear_faults());
     }
 
     pub fn forget_calls(&self) {
         self.fleet.cloud_map.forget_calls();
+        self.fleet.sandbox.aws().forget_requests();
         self.clusters().into_iter().for_each(|(_, cluster)| cluster.forget_requests());
     }
 
     fn calls(&self) -> Calls {
         let clusters = self.clusters().map(|(name, cluster)| (name, cluster.requests()));
-        Calls { cloud_map: self.fleet.cloud_map.calls(), clusters: clusters.into() }
+        let mut aws = BTreeMap::new();
+        for request in self.fleet.sandbox.aws().requests() {
+            if OF_EKS_AND_STS.contains(&request.operation.as_str()) {
+                *aws.entry(request.operation).or_default() += 1;
+            }
+        }
+        Calls { cloud_map: self.fleet.cloud_map.calls(), clusters: clusters.into(), aws }
     }
 }

@@ -10,7 +10,7 @@ use crate::fleet::{annotated, attributes, give_pods};
 use crate::multi_cluster::{CLUSTERSET, amber_attributes, amber_id, exported, pods, web};
 use crate::queue::{batch, message};
 use crate::sandbox::cloud_map::{NamespaceKind, ServiceKind};
-use crate::sandbox::kubernetes::{ClusterIp, Pod};
+use crate::sandbox::kubernetes::{BOUND_GROUP, ClusterIp, Pod};
 
 /// A world and what happens in it.
 pub struct Situation {
@@ -173,6 +173,17 @@ impl Situation {
         Self { settings, before, ..Self::new("dead cluster", change) }
     }
 
+    /// A cluster whose role the function assumes.
+    pub fn through_a_role() -> Self {
+        let before = |stage: &Stage| {
+            stage.fleet.sandbox.role(READER, None);
+            stage.fleet.cluster.grant(READER, &[BOUND_GROUP]);
+            shop(stage);
+        };
+        let change = |stage: &Stage| stage.fleet.pods("web", &["10.0.1.1", "10.0.1.2", "10.0.1.3"]);
+        Self { before, settings: WITH_A_ROLE, ..Self::new("through a role", change) }
+    }
+
     pub fn first_export() -> Self {
         let new = Self::new("first export", |_| {});
         Self { before: clusterset, settings: MULTI_CLUSTER, is_converged: false, ..new }
@@ -196,6 +207,12 @@ impl Situation {
         Self { before: clusterset, settings: MULTI_CLUSTER, ..new }
     }
 }
+
+pub const READER: &str = "arn:aws:iam::111122223333:role/reader";
+const WITH_A_ROLE: &[(&str, &str)] = &[(
+    "CLUSTERS",
+    r#"[{"cluster": "blue", "roleArn": "arn:aws:iam::111122223333:role/reader"}, "green"]"#,
+)];
 
 pub const MULTI_CLUSTER: &[(&str, &str)] =
     &[("MULTI_CLUSTER", "on"), ("CREATE_NAMESPACES", "true")];

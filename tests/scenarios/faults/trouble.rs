@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
+use crate::sandbox::aws_fault::{AwsFault, AwsFaultKind};
 use crate::sandbox::cloud_map::{Call, Fault, FaultKind};
 use crate::sandbox::kubernetes::{Fault as ClusterFault, FaultKind as ClusterKind, RequestLine};
 
@@ -25,14 +26,32 @@ pub struct Case {
 /// The call that is hit: the number of calls before it that are like it, and the fault.
 #[derive(Clone, Debug)]
 pub enum Target {
-    CloudMap { operation: String, after: usize, kind: FaultKind },
-    Cluster { cluster: &'static str, method: String, path: String, after: usize, kind: ClusterKind },
+    CloudMap {
+        operation: String,
+        after: usize,
+        kind: FaultKind,
+    },
+    Cluster {
+        cluster: &'static str,
+        method: String,
+        path: String,
+        after: usize,
+        kind: ClusterKind,
+    },
+    /// Of EKS or STS.
+    Aws {
+        operation: String,
+        after: usize,
+        kind: AwsFaultKind,
+    },
 }
 
 /// The calls of an undisturbed run.
 pub struct Calls {
     pub cloud_map: Vec<Call>,
     pub clusters: Vec<(&'static str, Vec<RequestLine>)>,
+    /// Those to EKS and STS.
+    pub aws: BTreeMap<String, usize>,
 }
 
 impl Calls {
@@ -46,7 +65,10 @@ impl Calls {
             self.of_clusters().into_iter().flat_map(|((cluster, method, path), count)| {
                 (0..count).flat_map(move |after| of_request(cluster, &method, &path, after))
             });
-        cloud_map.chain(clusters).collect()
+        let aws = self.aws.iter().flat_map(|(operation, count)| {
+            (0..*count).flat_map(move |after| of_other(operation, after))
+        });
+        cloud_map.chain(clusters).chain(aws).collect()
     }
 
     fn of_cloud_map(&self) -> BTreeMap<(String, bool), usize> {
@@ -201,6 +223,45 @@ fn of_request(cluster: &'static str, method: &str, path: &str, after: usize) -> 
     faults.chain(kills).collect()
 }
 
+fn of_other(operation: &str, after: usize) -> Vec<Case> {
+    let refused = AwsFaultKind::Refused;
+    let mut kinds = vec![
+        AwsFaultKind::Reset,
+        AwsFaultKind::Cut,
+        AwsFaultKind::Half,
+        AwsFaultKind::Body(""),
+        AwsFaultKind::Body("{}"),
+        AwsFaultKind::Late(TOO_LATE),
+    ];
+    kinds.extend(match operation {
+        "DescribeCluster" => vec![
+            AwsFaultKind::Body("{\"cluster\": {}}"),
+            AwsFaultKind::Body("{\"cluster\": 7}"),
+            refused(400, "InvalidParameterException"),
+            refused(403, "AccessDeniedException"),
+            refused(403, "ExpiredTokenException"),
+            refused(404, "ResourceNotFoundException"),
+            refused(429, "ThrottlingException"),
+            refused(500, "ServerException"),
+            refused(503, "ServiceUnavailableException"),
+        ],
+        _ => vec![
+            AwsFaultKind::Body("<AssumeRoleResponse></AssumeRoleResponse>"),
+            refused(400, "Throttling"),
+            refused(400, "ExpiredToken"),
+            refused(403, "AccessDenied"),
+            refused(403, "RegionDisabledException"),
+            refused(500, "InternalFailure"),
+            refused(503, "ServiceUnavailable"),
+        ],
+    });
+    let case = |kind, is_sticky| {
+        let operation = operation.to_owned();
+        Case { target: Target::Aws { operation, after, kind }, is_sticky, kills: false }
+    };
+    kinds.into_iter().flat_map(|kind| [false, true].map(|it| case(kind.clone(), it))).collect()
+}
+
 impl Case {
     /// Brings the fault about.
     pub fn strike(&self, stage: &Stage) {
@@ -214,6 +275,10 @@ impl Case {
                 let fault = ClusterFault::once(path, kind.clone()).of_method(method).after(*after);
                 stage.cluster(cluster).fail(ClusterFault { times, ..fault });
             }
+            Target::Aws { operation, after, kind } => {
+                let (operation, after, kind) = (operation.clone(), *after, kind.clone());
+                stage.fleet.sandbox.aws().faults.inject(AwsFault { operation, kind, after, times });
+            }
         }
     }
 
@@ -226,7 +291,7 @@ impl Case {
             Target::Cluster { kind, .. } => {
                 matches!(kind, ClusterKind::Status(404) | ClusterKind::Json(_))
             }
-            Target::CloudMap { .. } => false,
+            Target::CloudMap { .. } | Target::Aws { .. } => false,
         }
     }
 }
@@ -239,6 +304,9 @@ impl fmt::Display for Case {
             }
             Target::Cluster { cluster, method, path, after, kind } => {
                 write!(text, "{cluster} {method} {path} {}, {kind:?}", after + 1)?;
+            }
+            Target::Aws { operation, after, kind } => {
+                write!(text, "{operation} {}, {kind:?}", after + 1)?;
             }
         }
         match (self.is_sticky, self.kills) {

@@ -105,7 +105,7 @@ async fn played(
     let rest = outcome::rest(&stage, &pair.situation, &processes[0].0, wanted, 1).await;
     let untouched = outcome::untouched(&stage, &before, wanted);
     let in_full = |problem: String| format!("{problem}\nThe steps:\n{}", steps.take().join("\n"));
-    untouched.and(rest).map_err(in_full)
+    untouched.and(rest.map(drop)).map_err(in_full)
 }
 
 /// Lets one call in after the other until both invocations have ended, and returns the steps.

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::play::{ALONE, Case, denied, one_less, one_more};
 use super::{assert_same, queue, route_53, settings};
 use crate::faults::play::Stage;
-use crate::faults::situation::Situation;
+use crate::faults::situation::{READER, Situation};
 use crate::fleet::annotated;
 use crate::sandbox::cloud_map::{Fault, FaultKind, NamespaceKind, ServiceKind};
 use crate::sandbox::function::invoke;
@@ -29,12 +29,6 @@ const OF_LAMBDA: [&str; 11] = [
     "ec2:AssignPrivateIpAddresses",
     "ec2:UnassignPrivateIpAddresses",
 ];
-
-const READER: &str = "arn:aws:iam::111122223333:role/reader";
-const WITH_A_ROLE: &[(&str, &str)] = &[(
-    "CLUSTERS",
-    r#"[{"cluster": "blue", "roleArn": "arn:aws:iam::111122223333:role/reader"}, "green"]"#,
-)];
 
 /// The actions of the role's statements, in the order of the template.
 fn given() -> BTreeSet<String> {
@@ -141,16 +135,6 @@ fn unread() -> Case {
     Case { deny: Box::new(deny), ..case }
 }
 
-fn through_a_role() -> Situation {
-    let new = one_more();
-    let before = |stage: &Stage| {
-        stage.fleet.sandbox.role(READER, None);
-        stage.fleet.cluster.grant(READER, &[crate::sandbox::kubernetes::BOUND_GROUP]);
-        crate::faults::situation::shop(stage);
-    };
-    Situation { name: "through a role", settings: WITH_A_ROLE, before, ..new }
-}
-
 fn refused(right: &'static str) -> FaultKind {
     let text = match right {
         "servicediscovery:TagResource" => {
@@ -184,7 +168,7 @@ fn clusters() -> Vec<Case> {
     };
     let assume = Case {
         right: "sts:AssumeRole".to_owned(),
-        situation: through_a_role(),
+        situation: Situation::through_a_role(),
         deny: Box::new(|stage| stage.fleet.sandbox.aws().identities.refuse_role(READER)),
         allow: Box::new(|stage| stage.fleet.sandbox.role(READER, None)),
         thing: READER,
