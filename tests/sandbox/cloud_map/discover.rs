@@ -16,7 +16,6 @@ use super::state::State;
 
 impl State {
     pub(super) fn discover_instances(&mut self, input: Input<'_>) -> Output {
-        let (http_name, service) = self.asked_for(input)?;
         let limit = input
             .integer("MaxResults", 1..=1000)?
             .and_then(|limit| usize::try_from(limit).ok())
@@ -25,6 +24,7 @@ impl State {
         let optional = input.map("OptionalParameters")?.unwrap_or_default();
         let health = input
             .choice("HealthStatus", &["HEALTHY", "UNHEALTHY", "ALL", "HEALTHY_OR_ELSE_ALL"])?;
+        let (http_name, service) = self.asked_for(input)?;
         let mut found: Vec<_> =
             service.discovered(self.now).filter(|(_, it)| has_all(it, &query)).collect();
         if found.iter().any(|(_, it)| has_all(it, &optional)) {

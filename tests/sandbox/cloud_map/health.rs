@@ -83,12 +83,13 @@ impl Service {
 
 impl State {
     pub(super) fn get_instances_health_status(&mut self, input: Input<'_>) -> Output {
-        let service_id = self.service_id(input, "ServiceId")?;
-        let service = &self.services[&service_id];
+        Page::check_size(input)?;
         let asked = input.texts("Instances")?;
         if asked.as_ref().is_some_and(Vec::is_empty) {
             return Err(absent("Instances"));
         }
+        let service_id = self.service_id(input, "ServiceId")?;
+        let service = &self.services[&service_id];
         let listed: Vec<&String> = service.listed(self.now).map(|(id, _)| id).collect();
         if let Some(unknown) =
             asked.iter().flatten().find(|id| !listed.iter().any(|listed| listed == *id))
@@ -106,13 +107,13 @@ impl State {
     }
 
     pub(super) fn update_instance_custom_health_status(&mut self, input: Input<'_>) -> Output {
-        let service_id = self.service_id(input, "ServiceId")?;
         let id = input.text("InstanceId", 64)?;
         let status = match input.choice("Status", &["HEALTHY", "UNHEALTHY"])? {
             Some("HEALTHY") => "HEALTHY",
             Some(_) => "UNHEALTHY",
             None => return Err(absent("Status")),
         };
+        let service_id = self.service_id(input, "ServiceId")?;
         let (now, from) = (self.now, self.now + self.behaviour.health_delay);
         let service = self.services.get_mut(&service_id).expect("its id was just found");
         if !service.custom_health {

@@ -44,8 +44,8 @@ impl State {
     }
 
     pub(super) fn deregister_instance(&mut self, input: Input<'_>) -> Output {
-        let service_id = self.service_id(input, "ServiceId")?;
         let instance_id = input.text("InstanceId", 64)?;
+        let service_id = self.service_id(input, "ServiceId")?;
         let targets = self.targets(&service_id, instance_id);
         self.operations.refuse_duplicate(&targets)?;
         // An instance that is registered but not propagated yet counts as not found, and so does one that is gone.

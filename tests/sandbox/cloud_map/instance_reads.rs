@@ -11,8 +11,8 @@ use super::state::State;
 
 impl State {
     pub(super) fn get_instance(&mut self, input: Input<'_>) -> Output {
-        let service_id = self.service_id(input, "ServiceId")?;
         let id = input.text("InstanceId", 64)?;
+        let service_id = self.service_id(input, "ServiceId")?;
         let history = self.services[&service_id].instances.get(id);
         let instance = history
             .and_then(|history| history.listed(self.now))
@@ -27,6 +27,7 @@ impl State {
     }
 
     pub(super) fn list_instances(&mut self, input: Input<'_>) -> Output {
+        Page::check_size(input)?;
         let service_id = self.service_id(input, "ServiceId")?;
         let page =
             Page::read(input, &format!("instances of {service_id}"), self.behaviour.page_limit)?;

@@ -25,18 +25,18 @@ impl State {
     }
 
     fn update_namespace(&mut self, input: Input<'_>, kind: NamespaceKind) -> Output {
-        let id = self.namespace_id(input, "Id")?;
         let change = input.object("Namespace")?.ok_or_else(|| absent("Namespace"))?;
+        let description = change.optional_text("Description", 1024)?.map(str::to_owned);
+        let soa_ttl = soa_ttl(change)?;
+        let updater = input.optional_text("UpdaterRequestId", 64)?;
+        let id = self.namespace_id(input, "Id")?;
         if self.namespaces[&id].kind != kind {
             return Err(ApiError::invalid(format!(
                 "The namespace {id} is not of the type {}",
                 kind.word()
             )));
         }
-        let description = change.optional_text("Description", 1024)?.map(str::to_owned);
-        let soa_ttl = soa_ttl(change)?;
         let targets = Targets { namespace: id, ..Targets::default() };
-        let updater = input.optional_text("UpdaterRequestId", 64)?;
         self.submit(Effect::UpdateNamespace { description, soa_ttl }, targets, updater)
     }
 

@@ -14,10 +14,7 @@ pub(super) struct Page {
 impl Page {
     /// Reads MaxResults and NextToken; `list` names the list, so that a token of another is refused.
     pub(super) fn read(input: Input<'_>, list: &str, limit: usize) -> Result<Self, ApiError> {
-        let asked = input
-            .integer("MaxResults", 1..=100)?
-            .and_then(|asked| usize::try_from(asked).ok())
-            .unwrap_or(100);
+        let asked = Self::check_size(input)?.unwrap_or(100);
         let after = match input.optional_text("NextToken", 4096)? {
             Some(token) => Some(
                 key_of(token, list)
@@ -26,6 +23,12 @@ impl Page {
             None => None,
         };
         Ok(Self { list: list.to_owned(), after, size: asked.min(limit) })
+    }
+
+    /// Refuses a size that no page can have, before the thing is looked up whose list it is.
+    pub(super) fn check_size(input: Input<'_>) -> Result<Option<usize>, ApiError> {
+        let asked = input.integer("MaxResults", 1..=100)?;
+        Ok(asked.and_then(|asked| usize::try_from(asked).ok()))
     }
 
     /// The page out of all items, which come in the order of their keys, and the token of the next one.

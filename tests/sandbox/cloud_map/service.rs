@@ -28,12 +28,12 @@ impl State {
                 "Member must satisfy the pattern of a service name",
             ));
         }
-        let namespace = self.namespace_of_new_service(input)?;
-        let settings = Settings::read(input, self.namespaces[&namespace].kind)?;
-        let tags = tag::read(input)?;
-        tag::refuse_too_many(&tags, name)?;
         let description = input.optional_text("Description", 1024)?;
         let creator_request_id = input.optional_text("CreatorRequestId", 64)?;
+        let tags = tag::read(input)?;
+        let namespace = self.namespace_of_new_service(input)?;
+        let settings = Settings::read(input, self.namespaces[&namespace].kind)?;
+        tag::refuse_too_many(&tags, name)?;
         self.refuse_same_name(&namespace, name)?;
         let service = Service {
             description: description.map(str::to_owned),
@@ -130,8 +130,9 @@ impl State {
     }
 
     pub(super) fn update_service(&mut self, input: Input<'_>) -> Output {
-        let id = self.service_id(input, "Id")?;
         let change = input.object("Service")?.ok_or_else(|| absent("Service"))?;
+        let description = change.optional_text("Description", 1024)?.map(str::to_owned);
+        let id = self.service_id(input, "Id")?;
         let service = &self.services[&id];
         let kind = self.namespaces[&service.namespace].kind;
         if kind == NamespaceKind::Http {
@@ -140,7 +141,6 @@ impl State {
         if service.present().any(|(_, instance)| instance.created_by != self.account) {
             return Err(ApiError::invalid("The service holds instances of other accounts"));
         }
-        let description = change.optional_text("Description", 1024)?.map(str::to_owned);
         let dns =
             change.object("DnsConfig")?.map(|dns| changed_records(service, dns)).transpose()?;
         let health_check =

@@ -21,7 +21,6 @@ impl State {
     }
 
     pub(super) fn update_service_attributes(&mut self, input: Input<'_>) -> Output {
-        let id = self.service_id(input, "ServiceId")?;
         let new = input.map("Attributes")?.ok_or_else(|| absent("Attributes"))?;
         refuse_size(new.len())?;
         if let Some((key, _)) =
@@ -31,6 +30,7 @@ impl State {
                 "The service attribute {key} is longer than 255 and 1024 characters"
             )));
         }
+        let id = self.service_id(input, "ServiceId")?;
         let mut union = self.services[&id].attributes.clone();
         union.extend(new);
         if union.len() > ATTRIBUTES_PER_SERVICE {
@@ -42,9 +42,9 @@ impl State {
     }
 
     pub(super) fn delete_service_attributes(&mut self, input: Input<'_>) -> Output {
-        let id = self.service_id(input, "ServiceId")?;
         let keys = input.texts("Attributes")?.ok_or_else(|| absent("Attributes"))?;
         refuse_size(keys.len())?;
+        let id = self.service_id(input, "ServiceId")?;
         let service = self.services.get_mut(&id).expect("its id was just found");
         service.attributes.retain(|key, _| !keys.contains(&key.as_str()));
         Ok(json!({}))

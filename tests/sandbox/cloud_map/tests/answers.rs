@@ -103,6 +103,32 @@ async fn thirty_custom_attributes_and_five_thousand_characters_are_the_most() {
     }
 }
 
+#[tokio::test]
+async fn a_request_is_checked_before_anything_is_looked_up() {
+    let map = cloud_map();
+    let (unknown, long) = ("srv-aaaaaaaaaaaaaaaa", "x".repeat(1025));
+    for (operation, wrong) in [
+        ("CreateService", json!({ "Name": "a", "NamespaceId": "ns-a", "Description": long })),
+        ("UpdateService", json!({ "Id": unknown, "Service": { "Description": long } })),
+        ("UpdateHttpNamespace", json!({ "Id": "ns-a", "Namespace": { "Description": long } })),
+        ("GetInstance", json!({ "ServiceId": unknown, "InstanceId": long })),
+        ("DeregisterInstance", json!({ "ServiceId": unknown, "InstanceId": long })),
+        ("ListInstances", json!({ "ServiceId": unknown, "MaxResults": 0 })),
+        ("GetInstancesHealthStatus", json!({ "ServiceId": unknown, "Instances": [] })),
+        (
+            "UpdateInstanceCustomHealthStatus",
+            json!({ "ServiceId": unknown, "InstanceId": "a", "Status": "UNKNOWN" }),
+        ),
+        ("UpdateServiceAttributes", json!({ "ServiceId": unknown, "Attributes": { "k": long } })),
+        ("DeleteServiceAttributes", json!({ "ServiceId": unknown, "Attributes": [] })),
+    ] {
+        assert_eq!(refused(&map, operation, wrong).await, "InvalidInput", "{operation}");
+    }
+    let named = json!({ "NamespaceName": "n", "ServiceName": "s", "HealthStatus": "FINE" });
+    let answer = send(&map, request("data-x", "DiscoverInstances", &named)).await.1;
+    assert_eq!(answer["__type"], "InvalidInput");
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_ec2_instance_reads_back_with_the_address_that_the_service_found() {
     let map = cloud_map();
