@@ -53,7 +53,11 @@ impl State {
     }
 
     fn show_namespace(&self, id: &str, namespace: &Namespace) -> Value {
-        let mut properties = json!({ "HttpProperties": { "HttpName": namespace.http_name } });
+        // An HTTP namespace has the member, too, and it is empty: see botocore's examples-1.json, GetNamespace.
+        let mut properties = json!({
+            "DnsProperties": {},
+            "HttpProperties": { "HttpName": namespace.http_name },
+        });
         if let Some(zone) = &namespace.hosted_zone {
             properties["DnsProperties"] =
                 json!({ "HostedZoneId": zone, "SOA": { "TTL": namespace.soa_ttl } });

@@ -17,6 +17,8 @@ use super::state::State;
 use super::tag;
 
 const LONGEST_ARN: usize = 255;
+/// As large as in the AWS CLI's example of discover-instances: a client that reads it as a float loses the last digits.
+const FIRST_REVISION: i64 = 85_648_075_627_387_284;
 
 impl State {
     pub(super) fn create_service(&mut self, input: Input<'_>) -> Output {
@@ -65,7 +67,7 @@ impl State {
             attributes: BTreeMap::new(),
             instances: BTreeMap::new(),
             health: BTreeMap::new(),
-            revisions: vec![(self.now, 1)],
+            revisions: vec![(self.now, FIRST_REVISION)],
         }
     }
 
