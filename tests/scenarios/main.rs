@@ -75,6 +75,7 @@ mod rights;
 mod run;
 mod secrets;
 mod service_settings;
+mod service_suite;
 mod shared_names;
 mod shared_namespaces;
 mod shared_ttls;

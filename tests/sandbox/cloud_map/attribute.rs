@@ -29,6 +29,7 @@ pub(super) fn check(
 ) -> Result<Attributes, ApiError> {
     check_sizes(&attributes)?;
     check_values(&attributes)?;
+    // Assumed (first_status_without_a_check): AWS_INIT_HEALTH_STATUS is refused, where it could be ignored.
     if attributes.contains_key(HEALTH) && !service.custom_health {
         return refuse(format!("{HEALTH} needs a service with HealthCheckCustomConfig"));
     }
@@ -43,7 +44,7 @@ pub(super) fn check(
     Ok(attributes)
 }
 
-/// Keys that begin with AWS_ are the API's own and do not count as custom.
+/// Assumed (reserved_attributes_are_not_counted): a key that begins with AWS_ does not count as custom.
 fn check_sizes(attributes: &Attributes) -> Result<(), ApiError> {
     for (key, value) in attributes {
         if !pattern::is_attribute_key(key) {
@@ -70,8 +71,9 @@ fn check_sizes(attributes: &Attributes) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// The reserved attributes mean something wherever they stand. That an unknown AWS_ key is refused is not documented;
-/// it keeps a client from inventing one.
+/// Assumed (malformed_reserved_attributes): a reserved attribute means something in every service.
+/// Assumed (unknown_reserved_attribute): another key that begins with AWS_ is refused, which keeps a client from
+/// inventing one.
 fn check_values(attributes: &Attributes) -> Result<(), ApiError> {
     for (key, value) in attributes.iter().filter(|(key, _)| key.starts_with("AWS_")) {
         let valid = match key.as_str() {

@@ -14,6 +14,7 @@ pub struct Behaviour {
     /// Before any call is looked at.
     pub latency: Duration,
     /// From the end of an operation until ListInstances and GetInstance show it.
+    /// Assumed (list_follows_success): none, though InstanceNotFound of DeregisterInstance also stands for a delay.
     pub list_lag: Duration,
     /// From the end of an operation until DiscoverInstances shows it.
     pub discover_lag: Duration,
@@ -28,9 +29,11 @@ pub struct Behaviour {
     pub instances_per_namespace: usize,
     /// Namespaces that the account may hold: an adjustable quota.
     pub namespaces: usize,
-    /// Whether a registration over an existing instance raises the revision; undocumented.
+    /// Whether a registration over an existing instance raises the revision.
+    /// Assumed (revision_of_a_replacement): it stays, so that a client which waits for a new one is found out.
     pub rewrite_raises_revision: bool,
-    /// The health filter of a DiscoverInstances call that names none; undocumented, and `HEALTHY` hides the most.
+    /// The health filter of a DiscoverInstances call that names none.
+    /// Assumed (default_filter_by_health): the healthy instances alone come, which hides the most.
     pub default_health_filter: &'static str,
     /// Whether DiscoverInstances is also served on hosts without the `data-` prefix.
     pub discovery_on_any_host: bool,

@@ -62,6 +62,7 @@ impl State {
         let mut all = self.namespaces.iter().filter(|(_, namespace)| namespace.owner == owner);
         let namespace = all.find(|(_, namespace)| namespace.http_name == http_name);
         let (id, _) = namespace.ok_or_else(|| ApiError::missing("NamespaceNotFound", http_name))?;
+        // Assumed (case_of_names_in_discovery): a name in other letters is not found.
         self.named(id, name)
             .map(|(_, service)| (http_name, service))
             .ok_or_else(|| ApiError::missing("ServiceNotFound", name))

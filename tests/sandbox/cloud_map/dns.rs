@@ -25,6 +25,8 @@ impl Settings {
         if let Some(custom) = custom {
             custom.integer("FailureThreshold", 1..=10)?;
         }
+        // Assumed (records_in_an_http_namespace): DnsConfig is refused, where it could be ignored.
+        // Assumed (service_without_records): a DNS namespace refuses it, where it could be of the type HTTP.
         match (kind, by_api_alone, &dns) {
             (NamespaceKind::Http, _, Some(_)) => {
                 refuse("DnsConfig is not allowed in an HTTP namespace")

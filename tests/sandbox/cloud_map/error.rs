@@ -1,6 +1,8 @@
 //! The error replies of Cloud Map: a name, an HTTP status, a message and sometimes further members. `body` formats one
 //! for the JSON protocol. Modelled errors have the member `Message`, throttles and other errors of the front end
 //! `message`; both are sent, since clients read either.
+//!
+//! Assumed (no case): the words of a message, which nothing may depend on; names, statuses and members have a source.
 
 use serde_json::{Map, Value};
 

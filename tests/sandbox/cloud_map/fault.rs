@@ -55,8 +55,8 @@ pub enum FaultKind {
     Lacks(&'static str),
     /// The operation is accepted and ends as FAIL with this ErrorCode.
     OperationFails(&'static str),
-    /// The operation is accepted and ends as FAIL with ACCESS_DENIED, since the caller lacks this right in Route 53. No
-    /// source gives Cloud Map's text: that it has IAM's own sentence is assumed.
+    /// The operation is accepted and ends as FAIL with ACCESS_DENIED, since the caller lacks this right in Route 53.
+    /// Assumed (no case): the text has IAM's own sentence. To see it, a role without rights in Route 53 is needed.
     OperationDenied(&'static str),
     /// The operation is accepted and never ends.
     OperationHangs,

@@ -50,8 +50,9 @@ impl Health {
 }
 
 impl Service {
-    /// Starts the custom health of an instance anew, as its registration says; one that has just come is not known
-    /// before `known_from`.
+    /// Starts the custom health of an instance as its registration says; one that has just come is not known before
+    /// `known_from`.
+    /// Assumed (registration_sets_the_status): a registration over an instance starts its health anew.
     pub(super) fn start_health(
         &mut self,
         id: &str,
@@ -70,7 +71,8 @@ impl Service {
         self.custom_health || self.health_check.is_some()
     }
 
-    /// An instance's status; UNKNOWN without a check. No prober runs here, so a Route 53 check always passes.
+    /// An instance's status. No prober runs here, so a Route 53 check always passes.
+    /// Assumed (health_without_a_check): UNKNOWN without a check, as the examples of DiscoverInstances have it.
     pub(super) fn health_of(&self, instance: &str, now: Instant) -> &'static str {
         match self.health.get(instance) {
             Some(health) if self.custom_health && health.is_known(now) => health.at(now),

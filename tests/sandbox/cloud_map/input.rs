@@ -1,5 +1,8 @@
 //! The members of a request's JSON body, read with the constraints of the service model. A member that breaks a
 //! constraint is an InvalidInput that names it; one of the wrong JSON type is a SerializationException.
+//!
+//! Assumed (members_of_another_type): the name SerializationException, which other services of AWS have.
+//! Assumed (input_is_checked_first): a request is checked before anything that it names is looked up.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;

@@ -24,7 +24,9 @@ impl State {
             let constraint = "Member must satisfy regular expression pattern: ^[0-9a-zA-Z_/:.@-]+$";
             return Err(ApiError::constraint("InstanceId", instance_id, constraint));
         }
+        // Assumed (no_attributes): Attributes must be there, as in the model, and may be empty.
         let given = input.map("Attributes")?.ok_or_else(|| absent("Attributes"))?;
+        // Assumed (used_request_id): a request id that was used before has no effect.
         let creator_request_id = input.optional_text("CreatorRequestId", 64)?;
         let service_id = self.service_id(input, "ServiceId")?;
         let service = &self.services[&service_id];
@@ -79,6 +81,7 @@ impl State {
         let rewrite_raises_revision = self.behaviour.rewrite_raises_revision;
         let service = self.services.get_mut(service_id).ok_or_else(|| Failure::gone(service_id))?;
         // The id becomes a label of the SRV record's target, and Route 53 refuses longer ones.
+        // Assumed (long_id_with_srv): a longer id is accepted, and its operation fails.
         if id.len() > LONGEST_DNS_LABEL
             && service.dns.as_ref().is_some_and(|dns| dns.has(RecordType::Srv))
         {

@@ -6,6 +6,9 @@
 //! A request passes through `wire` (protocol) and `dispatch` (fault, rate limit, guard) to the file of its noun;
 //! `state` holds everything. Tests change it by `seed` and read it by `view` without HTTP. It shares no code with
 //! `src/`.
+//!
+//! tests/cloud_map asks it, and by a person's command AWS, for each behaviour. One that no public source describes is
+//! marked by `Assumed`, with the name of the case of that suite that settles it.
 
 mod arn;
 mod attribute;

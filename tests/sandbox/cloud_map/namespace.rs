@@ -13,6 +13,7 @@ use super::resource::{Namespace, NamespaceKind};
 use super::state::State;
 use super::tag;
 
+/// Assumed (soa_of_a_private_namespace): 15 s if a request names none.
 const DEFAULT_SOA_TTL: i64 = 15;
 
 impl State {
@@ -68,6 +69,7 @@ impl State {
         tag::refuse_too_many(&tags, name)?;
         let creator_request_id = input.optional_text("CreatorRequestId", 64)?;
         self.refuse_same_request(creator_request_id)?;
+        // Assumed (namespace_by_the_same_request): what exists is refused to the same request, too.
         if let Some((id, twin)) = self.twin(name, kind, vpc) {
             let creator = twin.creator_request_id.as_deref().unwrap_or_default();
             let error = ApiError::new(
@@ -124,6 +126,7 @@ impl State {
         })
     }
 
+    /// Assumed (no case): a request id under way is refused for another name, too. To ask, a call must meet a creation.
     fn refuse_same_request(&self, creator_request_id: Option<&str>) -> Result<(), ApiError> {
         let same = |id: &Option<String>| id.is_some() && id.as_deref() == creator_request_id;
         let mut in_flight = self.operations.in_flight();
@@ -140,6 +143,7 @@ impl State {
         namespace: Namespace,
     ) -> Result<(), Failure> {
         if self.twin(&namespace.name, namespace.kind, namespace.vpc.as_deref()).is_some() {
+            // Assumed (no case): the codes of a lost race. To see them, two creations must be accepted at once.
             let message = format!("The namespace {} was created meanwhile", namespace.name);
             let code = match namespace.kind {
                 NamespaceKind::Http => "INTERNAL_FAILURE",
@@ -152,6 +156,7 @@ impl State {
     }
 
     /// Puts a namespace into the registry; a name that is taken as HttpName gets a suffix there.
+    /// Assumed (dns_namespace_beside_http): a suffix also if the other namespace is of another type.
     pub(super) fn add_namespace(&mut self, id: String, mut namespace: Namespace) {
         let mut others = self.namespaces.values().filter(|other| other.owner == namespace.owner);
         if others.any(|other| other.http_name == namespace.http_name) {

@@ -1,4 +1,6 @@
-//! Changes and deletes namespaces, as operations. A change keeps the settings that it omits, unlike that of a service.
+//! Changes and deletes namespaces, as operations.
+//!
+//! Assumed (update_of_a_private_namespace): a change keeps the settings that it omits, unlike that of a service.
 
 use super::dispatch::Output;
 use super::effect::Effect;
@@ -30,6 +32,7 @@ impl State {
         let soa_ttl = soa_ttl(change)?;
         let updater = input.optional_text("UpdaterRequestId", 64)?;
         let id = self.namespace_id(input, "Id")?;
+        // Assumed (update_of_another_kind): an update of another kind of namespace is InvalidInput.
         if self.namespaces[&id].kind != kind {
             return Err(ApiError::invalid(format!(
                 "The namespace {id} is not of the type {}",

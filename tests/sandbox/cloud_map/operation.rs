@@ -26,7 +26,8 @@ pub(super) struct Failure {
 }
 
 impl Failure {
-    /// What the operation was to change went away meanwhile.
+    /// The thing to change went away meanwhile.
+    /// Assumed (no case): the code INTERNAL_FAILURE. To see it, a service must go meanwhile, which is refused.
     pub(super) fn gone(id: &str) -> Self {
         Self { code: "INTERNAL_FAILURE", message: format!("{id} does not exist any more") }
     }
@@ -39,6 +40,7 @@ impl Failure {
     }
 
     /// The service came back and did not go on with the operation.
+    /// Assumed (no case): the code INTERNAL_FAILURE, since an outage of AWS cannot be asked for.
     fn given_up() -> Self {
         Self { code: "INTERNAL_FAILURE", message: "the operation was given up".to_owned() }
     }
@@ -124,6 +126,7 @@ impl Operations {
     }
 
     /// Refuses a change while another of the same targets is in flight.
+    /// Assumed (deregistration_during_registration): a change of another type is refused, too.
     pub(super) fn refuse_duplicate(&self, targets: &Targets) -> Result<(), ApiError> {
         self.busy.get(targets).map_or(Ok(()), |id| Err(ApiError::duplicate(id)))
     }

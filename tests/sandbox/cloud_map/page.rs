@@ -1,5 +1,8 @@
 //! Pages and filters of the List calls. As in the real service, a page is filtered after it was cut, so an empty page
 //! can have a next token. A token contains its list and the last key of its page.
+//!
+//! Assumed (invented_token): a token that no list gave is InvalidInput.
+//! Assumed (token_of_another_list): a token is good for its own list alone.
 
 use super::error::ApiError;
 use super::input::{Input, absent};

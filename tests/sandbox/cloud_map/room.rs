@@ -38,7 +38,8 @@ impl Room {
 }
 
 impl State {
-    /// What is on its way counts as there; an id that exists is replaced and takes no room.
+    /// An id that exists is replaced and takes no room.
+    /// Assumed (no case): a registration on its way counts as there. To ask, 1,000 instances are needed.
     pub(super) fn refuse_above_limits(
         &self,
         targets: &Targets,

@@ -103,6 +103,8 @@ impl State {
         self.twin_of(namespace, name).filter(|(_, service)| service.name == name)
     }
 
+    /// Assumed (service_by_the_same_request): a name is refused to the request that made the first service, too.
+    /// Assumed (name_of_a_deleted_service): a name is free once its service is deleted.
     fn refuse_same_name(&self, namespace: &str, name: &str) -> Result<(), ApiError> {
         let Some((id, twin)) = self.twin_of(namespace, name) else {
             return Ok(());
@@ -117,6 +119,7 @@ impl State {
 
     pub(super) fn delete_service(&mut self, input: Input<'_>) -> Output {
         let id = self.service_id(input, "Id")?;
+        // Assumed (service_is_busy): an instance on its way counts as there.
         let busy = self
             .operations
             .in_flight()
@@ -137,9 +140,11 @@ impl State {
         let id = self.service_id(input, "Id")?;
         let service = &self.services[&id];
         let kind = self.namespaces[&service.namespace].kind;
+        // Assumed (error_of_an_update_in_http): the refusal is InvalidInput; that there is one is documented.
         if kind == NamespaceKind::Http {
             return Err(ApiError::invalid("A service in an HTTP namespace cannot be updated"));
         }
+        // Assumed (no case): InvalidInput; that it is refused is documented. To ask, a second account is needed.
         if service.present().any(|(_, instance)| instance.created_by != self.account) {
             return Err(ApiError::invalid("The service holds instances of other accounts"));
         }
@@ -158,8 +163,8 @@ impl State {
         self.submit(Effect::UpdateService { description, dns, health_check }, targets, None)
     }
 
-    /// Records and health check that the change left out are gone. Of a description left out the documentation says
-    /// nothing; here it goes, too, since a client must not rely on its staying.
+    /// Records and health check that the change left out are gone.
+    /// Assumed (update_without_a_description): the description, too, since a client must not rely on its staying.
     pub(super) fn finish_update_service(
         &mut self,
         id: &str,

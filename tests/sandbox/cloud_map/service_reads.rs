@@ -25,6 +25,7 @@ impl State {
             .cut(self.services.iter().map(|(id, service)| (id, (id, service))));
         let passes = |service: &Service| {
             filters.iter().all(|filter| match filter.name.as_str() {
+                // Assumed (services_of_an_unknown_namespace): it has no services, and to ask is no error.
                 "NAMESPACE_ID" => {
                     self.known_namespace(&filter.values[0]) == Some(service.namespace.as_str())
                 }

@@ -13,7 +13,8 @@ const LONGEST_ARN: usize = 1011;
 const TAGS_PER_RESOURCE: usize = 50;
 const TAGS_PER_REQUEST: usize = 200;
 
-/// The tags that a request carries, each key once.
+/// The tags that a request carries.
+/// Assumed (reserved_tags): a key that begins with aws: or is given twice is InvalidInput.
 pub(super) fn read(input: Input<'_>) -> Result<BTreeMap<String, String>, ApiError> {
     let listed = input.objects("Tags")?;
     if listed.len() > TAGS_PER_REQUEST {
@@ -63,6 +64,7 @@ impl State {
         let arn = input.text("ResourceARN", LONGEST_ARN)?;
         let keys = input.texts("TagKeys")?.ok_or_else(|| absent("TagKeys"))?;
         let tags = self.tags_of(arn)?;
+        // Assumed (unknown_tag): to remove a key that is not there is no error.
         tags.retain(|key, _| !keys.contains(&key.as_str()));
         Ok(json!({}))
     }
@@ -74,7 +76,8 @@ impl State {
         Ok(json!({ "Tags": tags }))
     }
 
-    /// The tags behind an ARN; an id alone is not enough here.
+    /// The tags behind an ARN.
+    /// Assumed (tags_by_id): an id in place of the ARN is InvalidInput.
     fn tags_of(&mut self, arn: &str) -> Result<&mut BTreeMap<String, String>, ApiError> {
         if !arn.starts_with("arn:") {
             return Err(ApiError::invalid(format!("'{arn}' is not an ARN")));

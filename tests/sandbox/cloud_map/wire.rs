@@ -82,6 +82,8 @@ fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
 }
 
 /// The error for an operation that this host does not know.
+/// Assumed (no case): the names of this error and of the refused signatures, which other services of AWS have. The
+/// client of the suite sends no such request.
 pub(super) fn unknown_operation() -> ApiError {
     ApiError::new(
         400,

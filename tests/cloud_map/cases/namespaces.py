@@ -1,0 +1,86 @@
+"""HTTP namespaces: creation, names, changes and deletion."""
+
+from case import API, EXAMPLES, Trial, case
+
+UNKNOWN = "ns-aaaaaaaaaaaaaaaa"
+
+
+@case("A new HTTP namespace has its name as HttpName, its description and the request id.", API + "API_Namespace.html")
+def members_of_a_namespace(trial: Trial) -> None:
+    name = trial.scratch.noted_name()
+    operation = trial.scratch.done(trial.cloud_map.create_http_namespace(Name=name, Description="Of a suite", CreatorRequestId=name))
+    trial.expect("Type of the operation", "CREATE_NAMESPACE", operation["Type"])
+    trial.expect("Targets of the operation", ["NAMESPACE"], sorted(operation["Targets"]))
+    namespace = trial.cloud_map.get_namespace(Id=operation["Targets"]["NAMESPACE"])["Namespace"]
+    account = namespace["Arn"].split(":")[4]
+    wanted = {"Name": name, "Type": "HTTP", "Description": "Of a suite", "CreatorRequestId": name, "ResourceOwner": account}
+    trial.expect("GetNamespace", wanted, {key: namespace.get(key) for key in wanted})
+    trial.expect("HttpProperties", {"HttpName": name}, namespace["Properties"].get("HttpProperties"))
+
+
+@case("The properties of an HTTP namespace have the member DnsProperties, which has no zone.", EXAMPLES)
+def dns_properties_of_http(trial: Trial) -> None:
+    properties = trial.cloud_map.get_namespace(Id=trial.scratch.namespace())["Namespace"]["Properties"]
+    trial.expect("the members of Properties", ["DnsProperties", "HttpProperties"], sorted(properties))
+    trial.expect("HostedZoneId", None, properties.get("DnsProperties", {}).get("HostedZoneId"))
+
+
+@case("A second HTTP namespace of the same name is refused with the id of the first.", API + "API_CreateHttpNamespace.html")
+def namespace_of_the_same_name(trial: Trial) -> None:
+    first, name = trial.scratch.make_namespace(CreatorRequestId="suite-first-" + trial.scratch.new_name()[-20:])
+    answered, error = trial.error("create_http_namespace", Name=name)
+    trial.expect("CreateHttpNamespace", "400 NamespaceAlreadyExists", answered)
+    trial.expect("NamespaceId", first, error.get("NamespaceId"))
+
+
+@case("A namespace that exists is NamespaceAlreadyExists to the request that made it, too.", None)
+def namespace_by_the_same_request(trial: Trial) -> None:
+    request = trial.scratch.new_name()
+    first, name = trial.scratch.make_namespace(CreatorRequestId=request)
+    answered, error = trial.error("create_http_namespace", Name=name, CreatorRequestId=request)
+    trial.expect("CreateHttpNamespace", ("400 NamespaceAlreadyExists", first), (answered, error.get("NamespaceId")))
+
+
+@case("The name of an HTTP namespace is printable ASCII without a space, and no ARN.", API + "API_CreateHttpNamespace.html")
+def namespace_names(trial: Trial) -> None:
+    # Only names that are refused: each other one would be a namespace.
+    for name in ("with space", "arn:aws:x", "x" * 1025, "\u00e9", ""):
+        trial.expect(name[:20], "400 InvalidInput", trial.answer("create_http_namespace", Name=name))
+
+
+@case("An update changes the description of a namespace.", API + "API_UpdateHttpNamespace.html")
+def description_of_a_namespace(trial: Trial) -> None:
+    namespace, _ = trial.scratch.make_namespace(Description="first")
+    trial.scratch.done(trial.cloud_map.update_http_namespace(Id=namespace, Namespace={"Description": "second"}))
+    trial.eventually("Description", "second", lambda: trial.cloud_map.get_namespace(Id=namespace)["Namespace"].get("Description"))
+
+
+@case("An update of another kind of namespace is InvalidInput.", None)
+def update_of_another_kind(trial: Trial) -> None:
+    change = {"Properties": {"DnsProperties": {"SOA": {"TTL": 60}}}}
+    answered = trial.answer("update_private_dns_namespace", Id=trial.scratch.namespace(), Namespace=change)
+    trial.expect("UpdatePrivateDnsNamespace", "400 InvalidInput", answered)
+
+
+@case("A namespace with a service cannot be deleted; without, it goes.", API + "API_DeleteNamespace.html")
+def deletion_of_a_namespace(trial: Trial) -> None:
+    namespace, _ = trial.scratch.make_namespace()
+    service = trial.scratch.service(namespace)
+    trial.expect("with a service", "409 ResourceInUse", trial.answer("delete_namespace", Id=namespace))
+    trial.cloud_map.delete_service(Id=service)
+    trial.eventually("without", "accepted", lambda: trial.answer("delete_namespace", Id=namespace))
+    trial.eventually("GetNamespace", "404 NamespaceNotFound", lambda: trial.answer("get_namespace", Id=namespace))
+
+
+@case("A namespace that is not there is NamespaceNotFound.", API + "API_GetNamespace.html")
+def unknown_namespace(trial: Trial) -> None:
+    for operation, more in (("get_namespace", {}), ("delete_namespace", {}), ("update_http_namespace", {"Namespace": {"Description": "x"}})):
+        trial.expect(operation, "404 NamespaceNotFound", trial.answer(operation, Id=UNKNOWN, **more))
+
+
+@case("ServiceCount of a namespace counts its services.", API + "API_Namespace.html")
+def count_of_services(trial: Trial) -> None:
+    namespace, _ = trial.scratch.make_namespace()
+    for _ in range(2):
+        trial.scratch.service(namespace)
+    trial.eventually("ServiceCount", 2, lambda: trial.cloud_map.get_namespace(Id=namespace)["Namespace"].get("ServiceCount"))

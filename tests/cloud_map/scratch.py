@@ -1,0 +1,167 @@
+"""The namespaces that the suite makes for itself, and all that it does to remove them.
+
+Every namespace has a random name and is noted before it is asked for, so that one whose creation was interrupted is
+found by its name. Nothing else is changed in the account. Changes are operations; `ended` waits for one, at most as long
+as the patience, and `polls` has the waits in between.
+"""
+
+import secrets
+import time
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlsplit
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+
+PREFIX = "cloud-map-sync-suite-"
+# The waits between two reads, in seconds: at once in the stand-in, and gentle to an account's rates.
+FIRST_WAIT, LONGEST_WAIT, GROWTH = 0.01, 2.0, 1.5
+# An account's rates are low, and other programs use them, too.
+RETRIES: Any = {"mode": "standard", "max_attempts": 8}
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+# The errors of a removal that another try may not meet.
+PASSING = ("DuplicateRequest", "ResourceInUse", "InstanceNotFound", "ServiceNotFound", "NamespaceNotFound")
+ENDED = ("SUCCESS", "FAIL")
+
+
+class TooLate(Exception):
+    """The patience ended before an operation did."""
+
+
+class Scratch:
+    """Clients, and what is to be removed."""
+
+    def __init__(self, patience: float, vpc: str | None) -> None:
+        session = boto3.Session()
+        self.endpoint = session.client("servicediscovery").meta.endpoint_url
+        self.is_local = urlsplit(self.endpoint).hostname in LOOPBACK
+        # The stand-in has one host; AWS has one with the prefix `data-` for discovery.
+        prefix: Any = {"inject_host_prefix": False} if self.is_local else {}
+        self.cloud_map = session.client("servicediscovery", config=Config(retries=RETRIES, **prefix))
+        self.unchecked = session.client("servicediscovery", config=Config(retries=RETRIES, parameter_validation=False, **prefix))
+        self.patience, self.vpc = patience, vpc
+        self.names: list[str] = []
+        self.known: dict[str, str] = {}
+        self.serial = 0
+
+    def polls(self) -> Iterator[None]:
+        """Once, and again after each wait until the patience ends."""
+        end, wait = time.monotonic() + self.patience, FIRST_WAIT
+        yield
+        while time.monotonic() < end:
+            time.sleep(wait)
+            wait = min(LONGEST_WAIT, wait * GROWTH)
+            yield
+
+    def new_name(self) -> str:
+        """A name that nothing in the account has."""
+        self.serial += 1
+        return f"{PREFIX}{secrets.token_hex(6)}-{self.serial}"
+
+    def ended(self, operation_id: str) -> dict[str, Any]:
+        """An operation after its end."""
+        for _ in self.polls():
+            operation = self.cloud_map.get_operation(OperationId=operation_id)["Operation"]
+            if operation["Status"] in ENDED:
+                return operation
+        raise TooLate(f"the operation {operation_id} has not ended after {self.patience:g} s")
+
+    def done(self, accepted: dict[str, Any]) -> dict[str, Any]:
+        """The operation that a call was answered with, which must succeed."""
+        operation = self.ended(accepted["OperationId"])
+        if operation["Status"] != "SUCCESS":
+            raise RuntimeError(f"{operation['Type']} failed: {operation.get('ErrorCode')}: {operation.get('ErrorMessage')}")
+        return operation
+
+    def make_namespace(self, **settings: Any) -> tuple[str, str]:
+        """A new HTTP namespace: its id and name."""
+        name = self.noted_name()
+        operation = self.done(self.cloud_map.create_http_namespace(Name=name, **settings))
+        self.known[name] = operation["Targets"]["NAMESPACE"]
+        return self.known[name], name
+
+    def noted_name(self) -> str:
+        """A new name for a namespace, which is removed at the end in any case."""
+        self.names.append(self.new_name())
+        return self.names[-1]
+
+    def namespace(self, label: str = "first") -> str:
+        """The HTTP namespace of this label, made when it is first asked for."""
+        if label not in self.known:
+            self.known[label], _ = self.make_namespace(Description="Of a test suite; safe to delete")
+        return self.known[label]
+
+    def private_namespace(self) -> str:
+        """The private DNS namespace, in the VPC that was given."""
+        if "private" not in self.known:
+            accepted = self.cloud_map.create_private_dns_namespace(Name=self.noted_name(), Vpc=self.vpc)
+            self.known["private"] = self.done(accepted)["Targets"]["NAMESPACE"]
+        return self.known["private"]
+
+    def service(self, namespace: str | None = None, **settings: Any) -> str:
+        """A new service: its id."""
+        namespace = namespace or self.namespace()
+        return self.cloud_map.create_service(Name=self.new_name()[-40:], NamespaceId=namespace, **settings)["Service"]["Id"]
+
+    def register(self, service: str, instance: str, attributes: dict[str, str]) -> dict[str, Any]:
+        """Registers and waits; the operation."""
+        return self.done(self.cloud_map.register_instance(ServiceId=service, InstanceId=instance, Attributes=attributes))
+
+    def deregister(self, service: str, instance: str) -> dict[str, Any]:
+        """Deregisters and waits; the operation."""
+        return self.done(self.cloud_map.deregister_instance(ServiceId=service, InstanceId=instance))
+
+    def attributes(self, service: str) -> dict[str, dict[str, str]]:
+        """The attributes of all instances of a service as ListInstances has them."""
+        return {it["Id"]: it["Attributes"] for it in self.pages("list_instances", ServiceId=service)}
+
+    def pages(self, operation: str, **parameters: Any) -> Iterator[dict[str, Any]]:
+        """The items of all pages of a list."""
+        (key,) = self.cloud_map.get_paginator(operation).result_keys
+        for page in self.cloud_map.get_paginator(operation).paginate(**parameters):
+            yield from page[key.expression]
+
+    def clean(self) -> list[str]:
+        """Removes every namespace that was noted with all that is in it; a line for each that is left."""
+        left = []
+        for name in self.names:
+            try:
+                self.remove(name)
+            except (BotoCoreError, ClientError, TooLate, RuntimeError) as error:
+                left.append(f"{name}: {error}")
+        return left
+
+    def remove(self, name: str) -> None:
+        """Removes the namespace of a name, if there is one. What is refused because of work under way is tried again."""
+        for _ in self.polls():
+            found = [it["Id"] for it in self.pages("list_namespaces", Filters=[{"Name": "NAME", "Values": [name]}])]
+            if not found and not self.is_coming(name):
+                return
+            try:
+                for namespace in found:
+                    self.empty(namespace)
+                    self.done(self.cloud_map.delete_namespace(Id=namespace))
+            except ClientError as error:
+                if error.response["Error"]["Code"] not in PASSING:
+                    raise
+        raise TooLate(f"it is still there after {self.patience:g} s")
+
+    def is_coming(self, name: str) -> bool:
+        """Whether the namespace may appear yet: its creation was asked for, and no operation of it was seen to end."""
+        if name in self.known:
+            return False
+        filters = [{"Name": "TYPE", "Values": ["CREATE_NAMESPACE"]}, {"Name": "STATUS", "Condition": "IN", "Values": ["SUBMITTED", "PENDING"]}]
+        return any(True for _ in self.pages("list_operations", Filters=filters))
+
+    def empty(self, namespace: str) -> None:
+        """Removes the services of a namespace with their instances."""
+        for service in list(self.pages("list_services", Filters=[{"Name": "NAMESPACE_ID", "Values": [namespace]}])):
+            going = [
+                self.cloud_map.deregister_instance(ServiceId=service["Id"], InstanceId=instance)["OperationId"]
+                for instance in self.attributes(service["Id"])
+            ]  # fmt: skip
+            for operation in going:
+                self.ended(operation)
+            self.cloud_map.delete_service(Id=service["Id"])
