@@ -73,10 +73,16 @@ class Trial:
             self.differences.append(f"{subject}\n    stand-in: {expected!r}\n    answered: {answered!r}")
 
     def eventually(self, subject: str, expected: object, read: Callable[[], object]) -> None:
-        """The same for an answer that may be late: reads again until it is as expected, or the patience ends."""
-        answered = None
+        """The same for an answer that may be late: reads again until it is as expected, or the patience ends.
+
+        An error is an answer, too: discovery may not know a new service yet.
+        """
+        answered: object = None
         for _ in self.scratch.polls():
-            answered = read()
+            try:
+                answered = read()
+            except ClientError as error:
+                answered = error_name(error)
             if answered == expected:
                 break
         self.expect(subject, expected, answered)

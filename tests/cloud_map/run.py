@@ -81,10 +81,13 @@ def ask_all(chosen: list[Case], scratch: Scratch) -> dict[str, str]:
 
 
 def print_assumptions(verdicts: dict[str, str]) -> None:
-    """The assumptions of the stand-in, and what became of each."""
+    """The assumptions of the stand-in, and what became of each; of a run with some of the cases only theirs."""
     words = {AS_IN_THE_STAND_IN: "holds", DIFFERS: "DIFFERS"}
     print("\nThe stand-in assumes, without a source:")
+    is_whole = len(verdicts) == len(CASES)
     for name, sentence in assumptions():
+        if name not in verdicts and not is_whole:
+            continue
         print(f"{words.get(verdicts.get(name, NOT_ASKED), NOT_ASKED):9}  {name}: {sentence}")
 
 

@@ -1,13 +1,13 @@
 """The namespaces that the suite makes for itself, and all that it does to remove them.
 
-Every namespace has a random name and is noted before it is asked for, so that one whose creation was interrupted is
-found by its name. Nothing else is changed in the account. Changes are operations; `ended` waits for one, at most as long
-as the patience, and `polls` has the waits in between.
+Every namespace has a random name, which is noted before the namespace is asked for: one whose creation was interrupted
+is found by its name. Nothing else is changed in the account. Changes are operations; `ended` waits for one, at most as
+long as the patience, and `polls` has the waits in between.
 """
 
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -21,6 +21,8 @@ FIRST_WAIT, LONGEST_WAIT, GROWTH = 0.01, 2.0, 1.5
 # An account's rates are low, and other programs use them, too.
 RETRIES: Any = {"mode": "standard", "max_attempts": 8}
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
+# A namespace is listed at the latest so many seconds after its creation was asked for, if the answer was lost.
+GRACE = 20.0
 # The errors of a removal that another try may not meet.
 PASSING = ("DuplicateRequest", "ResourceInUse", "InstanceNotFound", "ServiceNotFound", "NamespaceNotFound")
 ENDED = ("SUCCESS", "FAIL")
@@ -43,6 +45,8 @@ class Scratch:
         self.unchecked = session.client("servicediscovery", config=Config(retries=RETRIES, parameter_validation=False, **prefix))
         self.patience, self.vpc = patience, vpc
         self.names: list[str] = []
+        self.creations: list[str] = []
+        self.unanswered: set[str] = set()
         self.known: dict[str, str] = {}
         self.serial = 0
 
@@ -77,15 +81,19 @@ class Scratch:
 
     def make_namespace(self, **settings: Any) -> tuple[str, str]:
         """A new HTTP namespace: its id and name."""
-        name = self.noted_name()
-        operation = self.done(self.cloud_map.create_http_namespace(Name=name, **settings))
-        self.known[name] = operation["Targets"]["NAMESPACE"]
-        return self.known[name], name
+        name = self.new_name()
+        operation = self.create(self.cloud_map.create_http_namespace, Name=name, **settings)
+        return operation["Targets"]["NAMESPACE"], name
 
-    def noted_name(self) -> str:
-        """A new name for a namespace, which is removed at the end in any case."""
-        self.names.append(self.new_name())
-        return self.names[-1]
+    def create(self, create: Callable[..., dict[str, Any]], **settings: Any) -> dict[str, Any]:
+        """Creates a namespace by a call of the client, to be removed at the end in any case; the operation."""
+        name = settings["Name"]
+        self.names.append(name)
+        self.unanswered.add(name)
+        accepted = create(**settings)
+        self.creations.append(accepted["OperationId"])
+        self.unanswered.discard(name)
+        return self.done(accepted)
 
     def namespace(self, label: str = "first") -> str:
         """The HTTP namespace of this label, made when it is first asked for."""
@@ -96,8 +104,8 @@ class Scratch:
     def private_namespace(self) -> str:
         """The private DNS namespace, in the VPC that was given."""
         if "private" not in self.known:
-            accepted = self.cloud_map.create_private_dns_namespace(Name=self.noted_name(), Vpc=self.vpc)
-            self.known["private"] = self.done(accepted)["Targets"]["NAMESPACE"]
+            operation = self.create(self.cloud_map.create_private_dns_namespace, Name=self.new_name(), Vpc=self.vpc)
+            self.known["private"] = operation["Targets"]["NAMESPACE"]
         return self.known["private"]
 
     def service(self, namespace: str | None = None, **settings: Any) -> str:
@@ -126,19 +134,25 @@ class Scratch:
     def clean(self) -> list[str]:
         """Removes every namespace that was noted with all that is in it; a line for each that is left."""
         left = []
-        for name in self.names:
+        for name in dict.fromkeys(self.names):
             try:
+                for operation in self.creations:
+                    self.ended(operation)
+                self.creations.clear()
                 self.remove(name)
             except (BotoCoreError, ClientError, TooLate, RuntimeError) as error:
                 left.append(f"{name}: {error}")
         return left
 
     def remove(self, name: str) -> None:
-        """Removes the namespace of a name, if there is one. What is refused because of work under way is tried again."""
+        """Removes the namespaces of a name. A removal that is refused because of work under way is tried again."""
+        grace = time.monotonic() + GRACE
         for _ in self.polls():
             found = [it["Id"] for it in self.pages("list_namespaces", Filters=[{"Name": "NAME", "Values": [name]}])]
-            if not found and not self.is_coming(name):
+            if not found and (name not in self.unanswered or time.monotonic() > grace):
                 return
+            if found:
+                self.unanswered.discard(name)
             try:
                 for namespace in found:
                     self.empty(namespace)
@@ -147,13 +161,6 @@ class Scratch:
                 if error.response["Error"]["Code"] not in PASSING:
                     raise
         raise TooLate(f"it is still there after {self.patience:g} s")
-
-    def is_coming(self, name: str) -> bool:
-        """Whether the namespace may appear yet: its creation was asked for, and no operation of it was seen to end."""
-        if name in self.known:
-            return False
-        filters = [{"Name": "TYPE", "Values": ["CREATE_NAMESPACE"]}, {"Name": "STATUS", "Condition": "IN", "Values": ["SUBMITTED", "PENDING"]}]
-        return any(True for _ in self.pages("list_operations", Filters=filters))
 
     def empty(self, namespace: str) -> None:
         """Removes the services of a namespace with their instances."""

@@ -63,7 +63,10 @@ fn skip<T>(reason: &str) -> Option<T> {
 
 #[tokio::test]
 async fn stand_in_behaves_as_each_case_of_the_suite_expects() {
-    let sandbox = sandbox(Behaviour::default()).await;
+    // In AWS discovery and health follow later, and the suite must wait for both.
+    let lag = Duration::from_millis(40);
+    let behaviour = Behaviour { discover_lag: lag, health_lag: lag, ..Behaviour::default() };
+    let sandbox = sandbox(behaviour).await;
     let Some((code, printed)) = run(&sandbox, &VPC).await else { return };
     assert!(
         code == 0 && printed.contains(" as in the stand-in, 0 differ, 0 not asked"),
@@ -119,6 +122,18 @@ async fn namespace_that_cannot_be_removed_is_named() {
     let Some((code, printed)) = run(&sandbox, &["--case", "names_by_case"]).await else { return };
     let (_, left) = sandbox.cloud_map().namespaces().into_iter().next().expect("it is still there");
     assert!(code == 1 && printed.contains(&format!("LEFT  {left}: ")), "{printed}");
+}
+
+#[tokio::test]
+async fn namespace_whose_creation_was_not_answered_is_removed() {
+    // The client repeats the call within a second, so that the namespace comes after the case has ended.
+    let behaviour = Behaviour { operation_delay: Duration::from_secs(2), ..Behaviour::default() };
+    let sandbox = sandbox(behaviour).await;
+    let map = sandbox.cloud_map();
+    map.inject(Fault::on("CreateHttpNamespace", FaultKind::FailAfterEffect));
+    let Some((code, printed)) = run(&sandbox, &["--case", "names_by_case"]).await else { return };
+    assert!(code == 1 && printed.contains("the case ended early"), "{printed}");
+    assert!(map.count("DeleteNamespace") == 1 && map.namespaces().is_empty(), "{printed}");
 }
 
 #[tokio::test]

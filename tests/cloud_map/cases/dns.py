@@ -162,8 +162,8 @@ def long_id_with_srv(trial: Trial) -> None:
 @case("A DNS namespace may have the name of an HTTP namespace, and has another HttpName then.", None, needs_vpc=True)
 def dns_namespace_beside_http(trial: Trial) -> None:
     _, name = trial.scratch.make_namespace()
-    accepted = trial.cloud_map.create_private_dns_namespace(Name=name, Vpc=trial.scratch.vpc)
-    namespace = trial.scratch.done(accepted)["Targets"]["NAMESPACE"]
+    operation = trial.scratch.create(trial.cloud_map.create_private_dns_namespace, Name=name, Vpc=trial.scratch.vpc)
+    namespace = operation["Targets"]["NAMESPACE"]
     shown = trial.cloud_map.get_namespace(Id=namespace)["Namespace"]
     trial.expect("Name", name, shown["Name"])
     trial.expect("HttpName is another", True, shown["Properties"]["HttpProperties"]["HttpName"] != name)
