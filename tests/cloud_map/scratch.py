@@ -47,17 +47,21 @@ class Scratch:
         self.names: list[str] = []
         self.creations: list[str] = []
         self.unanswered: set[str] = set()
+        self.removed = 0
         self.known: dict[str, str] = {}
         self.serial = 0
 
     def polls(self) -> Iterator[None]:
-        """Once, and again after each wait until the patience ends."""
-        end, wait = time.monotonic() + self.patience, FIRST_WAIT
-        yield
-        while time.monotonic() < end:
+        """Once, and again after each wait until the patience ends, which begins anew when something was removed."""
+        removed, end, wait = self.removed, time.monotonic() + self.patience, FIRST_WAIT
+        while True:
+            yield
+            if self.removed != removed:
+                removed, end, wait = self.removed, time.monotonic() + self.patience, FIRST_WAIT
+            if time.monotonic() >= end:
+                return
             time.sleep(wait)
             wait = min(LONGEST_WAIT, wait * GROWTH)
-            yield
 
     def new_name(self) -> str:
         """A name that nothing in the account has."""
@@ -134,14 +138,12 @@ class Scratch:
     def clean(self) -> list[str]:
         """Removes every namespace that was noted with all that is in it; a line for each that is left."""
         left = []
-        for name in dict.fromkeys(self.names):
+        steps = [(self.ended, it) for it in self.creations] + [(self.remove, it) for it in dict.fromkeys(self.names)]
+        for step, subject in steps:
             try:
-                for operation in self.creations:
-                    self.ended(operation)
-                self.creations.clear()
-                self.remove(name)
+                step(subject)
             except (BotoCoreError, ClientError, TooLate, RuntimeError) as error:
-                left.append(f"{name}: {error}")
+                left.append(f"{subject}: {error}")
         return left
 
     def remove(self, name: str) -> None:
@@ -157,6 +159,7 @@ class Scratch:
                 for namespace in found:
                     self.empty(namespace)
                     self.done(self.cloud_map.delete_namespace(Id=namespace))
+                    self.removed += 1
             except ClientError as error:
                 if error.response["Error"]["Code"] not in PASSING:
                     raise
@@ -164,11 +167,14 @@ class Scratch:
 
     def empty(self, namespace: str) -> None:
         """Removes the services of a namespace with their instances."""
-        for service in list(self.pages("list_services", Filters=[{"Name": "NAMESPACE_ID", "Values": [namespace]}])):
-            going = [
-                self.cloud_map.deregister_instance(ServiceId=service["Id"], InstanceId=instance)["OperationId"]
-                for instance in self.attributes(service["Id"])
-            ]  # fmt: skip
-            for operation in going:
-                self.ended(operation)
-            self.cloud_map.delete_service(Id=service["Id"])
+        services = [it["Id"] for it in self.pages("list_services", Filters=[{"Name": "NAMESPACE_ID", "Values": [namespace]}])]
+        going = [
+            self.cloud_map.deregister_instance(ServiceId=service, InstanceId=instance)["OperationId"]
+            for service in services
+            for instance in self.attributes(service)
+        ]
+        for operation in going:
+            self.ended(operation)
+        for service in services:
+            self.cloud_map.delete_service(Id=service)
+            self.removed += 1
