@@ -5,7 +5,7 @@ Without an option it asks a stand-in, at the AWS_ENDPOINT_URL of the environment
 an error and after Ctrl-C, too. It needs boto3 as in requirements.txt.
 
 It exits with 0 if everything is as in the stand-in and nothing is left, with 1 if not, with 2 if it was started wrongly,
-and with 3 without boto3.
+with 3 without boto3, and with 130 after Ctrl-C.
 """
 
 import argparse
@@ -39,7 +39,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--patience", metavar="SECONDS", type=float, default=180.0, help="the longest wait for an operation, or for an answer that may be late"
     )
-    parser.add_argument("--list", action="store_true", help="print the cases and the assumptions, and ask nothing")
+    parser.add_argument("--list", action="store_true", help="print the cases with their sources, and ask nothing")
     return parser.parse_args()
 
 
@@ -83,11 +83,11 @@ def ask_all(chosen: list[Case], scratch: Scratch) -> dict[str, str]:
 def print_assumptions(verdicts: dict[str, str]) -> None:
     """The assumptions of the stand-in, and what became of each; of a run with some of the cases only theirs."""
     words = {AS_IN_THE_STAND_IN: "holds", DIFFERS: "DIFFERS"}
-    print("\nThe stand-in assumes, without a source:")
     is_whole = len(verdicts) == len(CASES)
-    for name, sentence in assumptions():
-        if name not in verdicts and not is_whole:
-            continue
+    chosen = [mark for mark in assumptions() if is_whole or mark[0] in verdicts]
+    if chosen:
+        print("\nThe stand-in assumes, without a source:")
+    for name, sentence in chosen:
         print(f"{words.get(verdicts.get(name, NOT_ASKED), NOT_ASKED):9}  {name}: {sentence}")
 
 
