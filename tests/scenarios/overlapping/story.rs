@@ -16,6 +16,8 @@ pub const SERVICES: [(&str, &str); 5] =
 pub const PLACES: [(&str, &str); 4] =
     [("prod", "cart"), ("prod", "web"), ("prod.local", "cart"), ("prod.local", "web")];
 
+/// The times of operations in milliseconds: a minute is the longest that a run waits for one.
+const OPERATIONS: [u64; 8] = [30, 30, 300, 300, 3000, 3000, 20_000, 90_000];
 /// The paths of API servers whose requests fail.
 const PATHS: [&str; 4] =
     ["/", "/api/v1/services", "/apis/discovery.k8s.io", "/api/v1/namespaces/shop"];
@@ -51,7 +53,7 @@ pub fn story() -> impl Strategy<Value = Story> {
     let all = (
         services,
         prop::bool::weighted(0.8),
-        trouble(&PATHS),
+        trouble(&PATHS, &OPERATIONS),
         vec(run(SERVICES.len()), 1..=5),
         0..PROCESSES,
     );

@@ -131,10 +131,12 @@ pub async fn take_runs(
     join_all((0..processes.len()).map(of_process)).await;
 }
 
-/// Trouble of all kinds, with requests to these paths of `blue` and `green`.
-pub fn trouble(paths: &'static [&'static str]) -> impl Strategy<Value = Trouble> {
-    let times =
-        (select(&[30, 300, 3000][..]), select(&[0, 0, 500, 2000][..]), select(&[0, 20][..]));
+/// Trouble of all kinds, with requests to these paths of `blue` and `green`, and operations that take one of these times.
+pub fn trouble(
+    paths: &'static [&'static str],
+    operations: &'static [u64],
+) -> impl Strategy<Value = Trouble> {
+    let times = (select(operations), select(&[0, 0, 500, 2000][..]), select(&[0, 20][..]));
     (times, vec(fault(), 0..=4), vec(cluster_fault(paths), 0..=2)).prop_map(
         |((operation_delay, list_lag, latency), faults, cluster_faults)| Trouble {
             operation_delay,
@@ -153,7 +155,6 @@ fn fault() -> impl Strategy<Value = Fault> {
         "ListInstances",
         "ListInstances",
         "ListTagsForResource",
-        "GetService",
         "CreateService",
         "RegisterInstance",
         "RegisterInstance",

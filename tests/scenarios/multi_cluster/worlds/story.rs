@@ -14,6 +14,8 @@ pub const NAMES: [&str; 2] = ["cart", "web"];
 pub const SERVICES: [(&str, &str); 4] =
     [("blue", "cart"), ("blue", "web"), ("green", "cart"), ("green", "web")];
 
+/// The times of operations in milliseconds.
+const OPERATIONS: [u64; 3] = [30, 300, 3000];
 /// The paths of API servers whose requests fail.
 const PATHS: [&str; 6] = [
     "/",
@@ -77,7 +79,7 @@ pub fn story() -> impl Strategy<Value = Story> {
     let deletions = vec((0..6000_u64, select(&["blue", "green"][..]), select(&NAMES[..])), 0..=1);
     let runs = vec(run(SERVICES.len()), 1..=5);
     let flags = (prop::bool::weighted(0.4), any::<bool>());
-    let all = (services, amber, flags, deletions, trouble(&PATHS), runs, 0..2_usize);
+    let all = (services, amber, flags, deletions, trouble(&PATHS, &OPERATIONS), runs, 0..2_usize);
     all.prop_map(|(services, amber, (is_apart, is_converged), deletions, trouble, runs, last)| {
         Story { services, amber, is_apart, is_converged, deletions, trouble, runs, last }
     })
