@@ -60,7 +60,8 @@ impl Clients {
         }
         let credentials = config.credentials_provider();
         let credentials = credentials.ok_or_else(|| Error::NoCredentials(cluster.name.clone()))?;
-        let tokens = TokenSource::new(&cluster.name, &cluster.region, credentials);
+        let clock = config.time_source().unwrap_or_default();
+        let tokens = TokenSource::new(&cluster.name, &cluster.region, credentials, clock);
         let client = kubernetes::connect(&described, tokens.into_tokens())?;
         let kubernetes = Kubernetes::new(client);
         let entry = (described.clone(), kubernetes.clone());

@@ -15,6 +15,7 @@ use aws_sigv4::http_request::{
     PayloadChecksumKind, SignableBody, SignableRequest, SignatureLocation, SigningSettings, sign,
 };
 use aws_sigv4::sign::v4;
+use aws_smithy_async::time::SharedTimeSource;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
@@ -59,14 +60,20 @@ pub struct TokenSource {
     cluster: String,
     region: String,
     credentials: SharedCredentialsProvider,
+    clock: SharedTimeSource,
     last: Mutex<Option<(SystemTime, String)>>,
 }
 
 impl TokenSource {
-    /// Tokens for the cluster `cluster` in `region`, signed with `credentials`.
-    pub fn new(cluster: &str, region: &str, credentials: SharedCredentialsProvider) -> Self {
+    /// Tokens for the cluster `cluster` in `region`, signed with `credentials` and dated by `clock`, the SDK's.
+    pub fn new(
+        cluster: &str,
+        region: &str,
+        credentials: SharedCredentialsProvider,
+        clock: SharedTimeSource,
+    ) -> Self {
         let (cluster, region) = (cluster.to_owned(), region.to_owned());
-        Self { cluster, region, credentials, last: Mutex::new(None) }
+        Self { cluster, region, credentials, clock, last: Mutex::new(None) }
     }
 
     /// A token that is accepted for at least five more minutes.
@@ -74,7 +81,7 @@ impl TokenSource {
     /// # Errors
     /// Returns an error if there are no credentials, or if the Region has no STS host.
     pub async fn token(&self) -> Result<String, Error> {
-        let now = SystemTime::now();
+        let now = self.clock.now();
         if let Some(token) = self.fresh_token(now) {
             return Ok(token);
         }
@@ -162,7 +169,8 @@ mod tests {
     fn source(region: &str) -> TokenSource {
         let credentials =
             Credentials::new("AKIDEXAMPLE", "secret", Some("session".into()), None, "test");
-        TokenSource::new("blue", region, SharedCredentialsProvider::new(credentials))
+        let credentials = SharedCredentialsProvider::new(credentials);
+        TokenSource::new("blue", region, credentials, SharedTimeSource::default())
     }
 
     fn url(token: &str) -> http::Uri {

@@ -9,11 +9,12 @@ use std::sync::{Arc, Mutex};
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::http::Request;
+use axum::http::header::DATE;
 use axum::response::Response;
-use k8s_openapi::jiff::Timestamp;
 use tokio::net::TcpListener;
 
 use super::aws_fault::AwsFaults;
+use super::clock;
 use super::cloud_map::{CloudMap, Wire};
 use super::eks::{self, Eks};
 use super::identity::Identities;
@@ -143,10 +144,13 @@ impl Front {
             (Ok(caller), None) => self.answer(operation, caller, request).await,
             (Err(refusal), _) => operation.refuse(refusal),
         };
-        let response = match fault {
+        let mut response = match fault {
             Some(kind) => kind.damage(response).await,
             None => response,
         };
+        // The SDK dates its next request by this clock.
+        let date = clock::now().strftime("%a, %d %b %Y %H:%M:%S GMT").to_string();
+        response.headers_mut().insert(DATE, date.parse().expect("a date"));
         let mut line = AwsRequest {
             operation: name,
             account: String::new(),
@@ -170,7 +174,7 @@ impl Front {
             headers: request.headers(),
             body: request.body(),
         };
-        signed.verify_header(&self.identities, Timestamp::now())
+        signed.verify_header(&self.identities, clock::now())
     }
 
     async fn answer(

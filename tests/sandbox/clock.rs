@@ -1,9 +1,41 @@
-//! A clock for the function that only a test advances, so that no test waits.
+//! Clocks. The servers and the SDK have the system's time as tokio counts it on: a test that stops tokio's time has a
+//! week in seconds, in which credentials and tokens expire. The function can have a clock that only a test advances.
 
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, SystemTime};
+use std::sync::{Arc, LazyLock, Mutex};
+use std::time::{Duration, Instant, SystemTime};
 
+use aws_smithy_async::time::TimeSource;
 use cloud_map_sync::time::Clock;
+use k8s_openapi::jiff::Timestamp;
+
+/// A moment by both clocks.
+static MOMENT: LazyLock<(Instant, SystemTime)> =
+    LazyLock::new(|| (Instant::now(), SystemTime::now()));
+
+/// The time of the servers.
+pub fn now() -> Timestamp {
+    Timestamp::try_from(TokioTime.now()).expect("a time of these centuries")
+}
+
+/// The system's time as tokio counts it on.
+#[derive(Clone, Copy, Debug)]
+pub struct TokioTime;
+
+impl TimeSource for TokioTime {
+    fn now(&self) -> SystemTime {
+        let (instant, time) = *MOMENT;
+        let now = tokio::time::Instant::now().into_std();
+        match now.checked_duration_since(instant) {
+            Some(since) => time + since,
+            None => time - instant.duration_since(now),
+        }
+    }
+}
+
+/// The same time for the function.
+pub fn tokio_clock() -> Clock {
+    Clock::new(|| TokioTime.now())
+}
 
 /// The time that the function is told; clones tell the same.
 #[derive(Clone)]

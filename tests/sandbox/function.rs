@@ -11,6 +11,7 @@ use cloud_map_sync::settings as function_settings;
 use cloud_map_sync::time::Deadline;
 use serde_json::Value;
 
+use super::clock::TokioTime;
 use super::{REGION, Sandbox};
 
 /// The time an invocation is given, as the template sets it.
@@ -42,6 +43,7 @@ impl Sandbox {
             .region(aws_config::Region::new(REGION))
             .endpoint_url(self.endpoint_url())
             .credentials_provider(credentials)
+            .time_source(TokioTime)
             .load()
             .await
     }

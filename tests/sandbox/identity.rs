@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
 
+use super::clock;
 use super::signature::digest;
 
 /// Access keys and assumable roles of all accounts; clones share them.
@@ -89,7 +90,7 @@ impl Identities {
             // Real session tokens hold +, / and =, which show whether a client encodes its query
             // right.
             session_token: format!("IQoJb3JpZ2luX2Vj//{}+=", digest(id.as_bytes())),
-            expires: Timestamp::now() + lifetime,
+            expires: clock::now() + lifetime,
             principal: Principal {
                 account: role_arn.split(':').nth(4).unwrap_or_default().to_owned(),
                 role_arn: role_arn.to_owned(),

@@ -83,3 +83,4 @@ mod status;
 mod unread_services;
 mod unreadable_cluster;
 mod unreadable_registry;
+mod weeks;

@@ -4,9 +4,9 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::super::clock;
 use super::super::signature::digest;
 use super::resource::{NAMESPACES, Resource};
 
@@ -107,7 +107,7 @@ impl Store {
         }
         if metadata["creationTimestamp"].is_null() {
             metadata["creationTimestamp"] = match &before["creationTimestamp"] {
-                Value::Null => Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string().into(),
+                Value::Null => clock::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string().into(),
                 time => time.clone(),
             };
         }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 
+use super::super::clock;
 use super::super::gate::Gate;
 use super::access::Access;
 use super::allocation::{Allocator, carry_over, is_headless};
@@ -75,7 +76,7 @@ impl World {
 
     /// The server's clock.
     pub fn now(&self) -> Timestamp {
-        Timestamp::now() + self.clock_ahead
+        clock::now() + self.clock_ahead
     }
 
     /// Whether a resource is served in a version.

@@ -4,9 +4,9 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use k8s_openapi::jiff::Timestamp;
 use tokio::sync::Notify;
 
+use super::super::clock;
 use super::super::kubernetes::store::uid;
 use super::super::sigv4::Caller;
 use super::error::Failure;
@@ -164,7 +164,7 @@ impl Queue {
         let message = Message {
             id: uid(&format!("{} {}", self.arn, state.sent)),
             body: body.to_owned(),
-            sent_at: Timestamp::now().as_millisecond(),
+            sent_at: clock::now().as_millisecond(),
             sender: sender.to_owned(),
             receives: 0,
         };

@@ -2,6 +2,7 @@
 
 use aws_credential_types::Credentials;
 use aws_credential_types::provider::SharedCredentialsProvider;
+use aws_smithy_async::time::SharedTimeSource;
 use cloud_map_sync::eks::token::TokenSource;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::config::{Config, KubeConfigOptions, Kubeconfig};
@@ -9,6 +10,7 @@ use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use serde_json::{Value, json};
 
 use super::client::import;
+use crate::sandbox::clock::TokioTime;
 use crate::sandbox::kubeconfig::kubeconfig;
 use crate::sandbox::kubernetes::{Export, Fault, FaultKind, KubernetesServer};
 use crate::sandbox::{REGION, Sandbox};
@@ -17,7 +19,8 @@ async fn client(sandbox: &Sandbox, server: &KubernetesServer) -> kube::Client {
     let key = sandbox.access_key();
     let token = Some(key.session_token.clone());
     let credentials = Credentials::new(&key.id, &key.secret, token, None, "tests");
-    let source = TokenSource::new("blue", REGION, SharedCredentialsProvider::new(credentials));
+    let credentials = SharedCredentialsProvider::new(credentials);
+    let source = TokenSource::new("blue", REGION, credentials, SharedTimeSource::new(TokioTime));
     let mut file = kubeconfig(std::slice::from_ref(server));
     file["users"][0]["user"]["token"] = source.token().await.expect("a token").into();
     let file: Kubeconfig = serde_json::from_value(file).expect("a kubeconfig");
