@@ -189,7 +189,8 @@ impl Stage {
     fn end_trouble(&self) {
         self.fleet.cloud_map.heal();
         self.fleet.cloud_map.behave(Behaviour::default());
-        ["blue", "green"].into_iter().for_each(|cluster| self.cluster(cluster).clear_faults());
+        self.fleet.cluster.clear_faults();
+        self.green.clear_faults();
         self.fleet.sandbox.role(READER, None);
         self.in_trouble.set(false);
     }

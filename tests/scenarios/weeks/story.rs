@@ -97,7 +97,7 @@ impl Trouble {
         match self {
             Self::Outage => cloud_map.inject(Fault::on("*", FaultKind::Unavailable).always()),
             Self::Throttling => {
-                cloud_map.inject(Fault::on("*", FaultKind::Throttling).after(3).always())
+                cloud_map.inject(Fault::on("*", FaultKind::Throttling).after(3).always());
             }
             Self::SlowOperations => {
                 behave(Behaviour {

@@ -86,11 +86,11 @@ impl SharedRegistry {
     fn way(&self, namespaces: usize) -> Way {
         let lists = self.memory.lists();
         let account = self.account.get().map(String::as_str);
-        let (services, unseen) = lists.all_and_unseen(account);
-        match lists.is_denied(self.now) {
-            true => Way::Each,
-            false => Way::choose(Counts { namespaces, services, unseen }),
+        if lists.is_denied(self.now) {
+            return Way::Each;
         }
+        let (services, unseen) = lists.all_and_unseen(account);
+        Way::choose(Counts { namespaces, services, unseen })
     }
 
     async fn list_one(
