@@ -53,26 +53,34 @@ impl Invocation<'_> {
             statuses.push((service.clone(), wanted));
         }
         if self.mode == Mode::Sync {
-            self.apply_statuses(joined, &statuses).await;
+            held_back.extend(self.apply_statuses(joined, &statuses).await);
             self.create_events(&joined.connection.kubernetes, &notices).await;
         }
         (conflicts, held_back)
     }
 
-    /// Applies statuses. An error is only logged: the next full sync finds the difference.
-    async fn apply_statuses(&self, joined: &Joined, statuses: &[(ServiceRef, Vec<Condition>)]) {
+    /// Applies statuses, and returns the exports whose status could not be written. The next full sync finds the
+    /// difference.
+    async fn apply_statuses(
+        &self,
+        joined: &Joined,
+        statuses: &[(ServiceRef, Vec<Condition>)],
+    ) -> Vec<ClustersetLine> {
         let kubernetes = &joined.connection.kubernetes;
         let writes = statuses.iter().map(|(service, conditions)| async move {
             let (namespace, name) = (service.namespace.as_str(), service.name.as_str());
             let object = Named { resource: Resource::ServiceExports, namespace, name };
-            if !self.deadline.is_open() {
-                return;
-            }
-            if let Err(error) = kubernetes.apply_status(object, &status(service, conditions)).await {
-                tracing::warn!(kubernetes_service = %service, "conditions not written: {}", chain(&error));
-            }
+            let problem = if self.deadline.is_open() {
+                let written = kubernetes.apply_status(object, &status(service, conditions)).await;
+                chain(&written.err()?)
+            } else {
+                "the time of the run was over".to_owned()
+            };
+            let detail = format!("conditions not written: {problem}");
+            Some(ClustersetLine { service: service.clone(), reason: "Failed".into(), detail })
         });
-        stream::iter(writes).buffer_unordered(SIDE_BY_SIDE).collect::<()>().await;
+        let written: Vec<_> = stream::iter(writes).buffered(SIDE_BY_SIDE).collect().await;
+        written.into_iter().flatten().collect()
     }
 }
 

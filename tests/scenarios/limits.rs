@@ -289,3 +289,22 @@ fn refused(fleet: &Fleet) -> usize {
     let calls = fleet.cloud_map.calls().into_iter();
     calls.filter(|call| call.operation == "RegisterInstance" && call.status == 400).count()
 }
+
+#[tokio::test]
+async fn limit_that_also_refuses_a_pod_under_the_id_of_another_one_is_reported() {
+    let fleet = Fleet::start().await;
+    fleet.web("web", "prod", &["10.0.1.1"]);
+    let function = fleet.function().await;
+    converge(&fleet, &function).await;
+    fleet.pods("web", &["10.0.1.2"]);
+    let full = FaultKind::Error(400, "ResourceLimitExceeded", "The limit is reached");
+    fleet.cloud_map.inject(Fault::on("RegisterInstance", full).always());
+
+    let report = sync(&function).await;
+
+    assert!(report.to_string().contains("The limit is reached"), "{report}");
+    assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1"]);
+    fleet.cloud_map.heal();
+    converge(&fleet, &function).await;
+    assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.2"]);
+}

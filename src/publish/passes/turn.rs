@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::record::Record;
 use super::{Effect, Outcome, Results};
 use crate::model::{CloudMapService, ServiceKey, ServiceRef};
-use crate::publish::plan::{Change, Intent, Observation, RereadScope, Stage};
+use crate::publish::plan::{Change, Intent, Observation, Reason, RereadScope, Stage};
 
 /// The reason for a change that is not tried near the deadline.
 pub const NO_TIME: &str = "the time of this invocation is used up";
@@ -143,6 +143,10 @@ impl<'a> Turn<'a> {
             }
             // It is no change of this turn. Others register there, so it is read again like every other service.
             Effect::Exists(arn) => self.note_created(&change, arn),
+            // Cloud Map says so of an instance that needs no further place, so the capacity cannot show the reason.
+            Effect::Full(message) if !matches!(change, Change::Register { .. }) => {
+                self.settle(change, Outcome::HeldBack(Reason::QuotaExceeded(message)));
+            }
             Effect::Full(message) => {
                 let (key, capacity) =
                     (&change.place().key, &mut self.observation.registry.capacity);

@@ -28,9 +28,12 @@ pub struct State {
 #[derive(Clone, Debug, PartialEq)]
 struct Name {
     service: ServiceView,
-    instances: BTreeMap<String, BTreeMap<String, String>>,
-    health: BTreeMap<String, &'static str>,
+    instances: Instances,
+    health: Healths,
 }
+
+type Instances = BTreeMap<String, BTreeMap<String, String>>;
+type Healths = BTreeMap<String, &'static str>;
 
 impl State {
     pub fn of(stage: &Stage) -> Self {
@@ -45,6 +48,7 @@ impl State {
                 for attributes in instances.values_mut() {
                     attributes.remove("cloud-map-sync/guard");
                 }
+                let (instances, health) = by_address(instances, health);
                 let place = (namespace.clone(), service.name.clone());
                 names.insert(place, Name { service, instances, health });
             }
@@ -97,6 +101,22 @@ impl State {
         });
         names.chain(objects).collect::<Vec<_>>().join("\n")
     }
+}
+
+/// Ours by their address in place of the id: a new endpoint may have taken over the id of another one. One that has its
+/// address twice keeps its id.
+fn by_address(instances: Instances, mut health: Healths) -> (Instances, Healths) {
+    let mut named = BTreeMap::new();
+    for (id, attributes) in instances {
+        let is_ours = attributes.contains_key("cloud-map-sync/owner");
+        let address = attributes.get("AWS_INSTANCE_IPV4").filter(|_| is_ours);
+        let name = address.filter(|it| !named.contains_key(*it)).unwrap_or(&id).clone();
+        if let Some(status) = health.remove(&id) {
+            health.insert(name.clone(), status);
+        }
+        named.insert(name, attributes);
+    }
+    (named, health)
 }
 
 /// An object without what the server makes up anew each time.

@@ -288,8 +288,16 @@ impl Case {
             Target::CloudMap { kind: FaultKind::Error(_, name, _), .. } => {
                 name.ends_with("NotFound") || name.ends_with("NotFoundException")
             }
+            // Without its definition the API serves no fields that came later.
+            Target::Cluster { kind: ClusterKind::NotJson, path, .. } => {
+                path.starts_with("/openapi")
+            }
             Target::Cluster { kind, .. } => {
                 matches!(kind, ClusterKind::Status(404) | ClusterKind::Json(_))
+            }
+            // A service that may not be read and was never seen to have ours counts as another party's, with a note.
+            Target::CloudMap { operation, kind: FaultKind::AccessDenied, .. } => {
+                operation == "ListInstances"
             }
             Target::CloudMap { .. } | Target::Aws { .. } => false,
         }

@@ -1,6 +1,7 @@
 //! Each right and each call that the clusterset needs, denied in turn, and a Cloud Map that was emptied: no endpoint and
 //! no import is lost that is still right, and when all is well again one full sync does the rest.
 
+use super::many::Many;
 use super::{Members, exported, imported, in_full, pods, sources, web};
 use crate::run::sync;
 use crate::sandbox::cloud_map::{Fault as CloudMapFault, FaultKind as CloudMapFaultKind};
@@ -162,4 +163,20 @@ async fn emptied_cloud_map_takes_nothing_out_of_the_imports_and_gets_nothing() {
         assert_eq!(imported(cluster, "cart"), sources([("amber", &["10.2.0.1:8080"])]));
     }
     assert_eq!(members.fleet.addresses("shop", "web"), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn status_of_an_export_that_is_refused_is_in_the_report() {
+    let many = Many::start(1, &["shop"], &[]).await;
+    exported(&many.clusters[0], web(), &["10.0.0.1"], CREATED);
+    let path = "/apis/multicluster.x-k8s.io/v1beta1/namespaces/shop/serviceexports/";
+    let refused = Fault::always(path, FaultKind::Status(403)).of_method("PATCH");
+    many.clusters[0].fail(refused);
+
+    let report = sync(&many.function).await;
+
+    let said = in_full(&report);
+    assert!(said.contains("conditions not written"), "{said}");
+    many.clusters[0].clear_faults();
+    many.converge().await;
 }
