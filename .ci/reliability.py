@@ -143,10 +143,12 @@ def played_table(played):
             it = played[name]
             rows.append(f"| [{part.heading}]({part.where.split(',')[0]}) | {it['count']:,} {part.unit} | {minutes(it['seconds'])} | {part.holds} |")
     heading = "| Tests | Played | Time, two cores | What holds in each |\n|---|---|---|---|\n"
-    missing = [f"`.ci/reliability.py {name}`" for name in PARTS if name not in played]
-    lacking = f"\nNot played whole yet: {', '.join(missing)}.\n" if missing else ""
+    missing = [f"| [{part.heading}]({part.where.split(',')[0]}) | {part.holds} |" for name, part in PARTS.items() if name not in played]
+    lacking = "| No figure of the whole is kept yet | What holds in each |\n|---|---|\n" + "\n".join(missing) + "\n\n" if missing else ""
+    if not rows:
+        return lacking
     commands = "\n".join(f"{it['command']}" for name, it in played.items() if name in PARTS)
-    return heading + "\n".join(rows) + f"\n{lacking}\nEach row is one command:\n\n```sh\n{commands}\n```\n\n"
+    return heading + "\n".join(rows) + f"\n\n{lacking}Each row is one command:\n\n```sh\n{commands}\n```\n\n"
 
 
 def minutes(seconds):

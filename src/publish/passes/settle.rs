@@ -47,8 +47,7 @@ impl Turn<'_> {
                 let text = format!("cannot {change}: another writer keeps changing it");
                 self.settle(change, Outcome::Failed(text));
             }
-            // The lines of the last plan give the reasons why these are not registered.
-            self.refused.clear();
+            self.settle_refused();
         }
         for change in self.take_open() {
             if self.record.is_settled(&change) {
@@ -63,6 +62,23 @@ impl Turn<'_> {
                 _ => Outcome::Undone(NO_TIME.to_owned()),
             };
             self.settle(change, outcome);
+        }
+    }
+
+    /// The lines of the last plan give the reasons why these are not registered. Records have no such lines.
+    fn settle_refused(&mut self) {
+        for change in std::mem::take(&mut self.refused) {
+            let service = self.record.service(&change);
+            let is_told = self.record.results.held_back.iter().any(|line| {
+                let is_here =
+                    line.service == *service && line.place.as_ref() == Some(change.place());
+                is_here && line.reason.is_about_capacity()
+            });
+            let refusal = self.observation.registry.capacity.refusal(&change.place().key);
+            if let Some(message) = refusal.filter(|_| !is_told) {
+                let reason = Reason::QuotaExceeded(message.to_owned());
+                self.settle(change, Outcome::HeldBack(reason));
+            }
         }
     }
 

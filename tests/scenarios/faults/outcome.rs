@@ -108,7 +108,9 @@ impl State {
 fn by_address(instances: Instances, mut health: Healths) -> (Instances, Healths) {
     let mut named = BTreeMap::new();
     for (id, attributes) in instances {
-        let is_ours = attributes.contains_key("cloud-map-sync/owner");
+        let is_ours = ["cloud-map-sync/owner", "cloud-map-sync/exporter"]
+            .iter()
+            .any(|mark| attributes.contains_key(*mark));
         let address = attributes.get("AWS_INSTANCE_IPV4").filter(|_| is_ours);
         let name = address.filter(|it| !named.contains_key(*it)).unwrap_or(&id).clone();
         if let Some(status) = health.remove(&id) {

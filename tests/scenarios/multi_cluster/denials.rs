@@ -180,3 +180,19 @@ async fn status_of_an_export_that_is_refused_is_in_the_report() {
     many.clusters[0].clear_faults();
     many.converge().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn member_whose_record_the_limit_refuses_imports_nothing_until_it_has_one() {
+    let many = Many::start(1, &["shop"], &[]).await;
+    exported(&many.clusters[0], web(), &["10.0.0.1"], CREATED);
+    let full = CloudMapFaultKind::Error(400, "ResourceLimitExceeded", "The limit is reached");
+    many.fleet.cloud_map.inject(CloudMapFault::on("RegisterInstance", full).always());
+
+    let report = sync(&many.function).await;
+
+    assert!(in_full(&report).contains("The limit is reached"), "{}", in_full(&report));
+    assert_eq!(many.clusters[0].objects("serviceimports", "shop").len(), 0);
+    many.fleet.cloud_map.heal();
+    many.converge().await;
+    assert_eq!(many.clusters[0].objects("serviceimports", "shop").len(), 1);
+}
