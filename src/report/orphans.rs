@@ -13,7 +13,7 @@ use super::{ClusterReport, Counts, Word};
 pub struct OrphanReport {
     /// The number of orphans.
     pub instances: usize,
-    /// `ClusterGone` or `ClusterNotConfigured`.
+    /// `ClusterGone`, `ClusterMoved`, `ClusterUnknown` or `ClusterNotConfigured`.
     pub reason: Word,
     /// The time at which the cluster was first found to be gone, if it is recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -233,12 +233,12 @@ async fn refusals_and_failures_to_answer_are_no_death() {
     let report = sync(&world.function(&[WEEK]).await).await;
     assert_eq!((report.orphans.len(), world.fleet.cloud_map.writes()), (0, 0), "{report}");
     let dropped = sync(&world.function(&[WEEK, ("CLUSTERS", "blue")]).await).await;
+    let unknown = orphans(&dropped);
     assert!(
-        orphans(&dropped)
-            .detail
-            .contains("it is unknown whether it exists in EKS (cannot describe"),
+        unknown.detail.contains("it is unknown whether it exists in EKS (cannot describe"),
         "{dropped}"
     );
+    assert_eq!(unknown.reason, "ClusterUnknown");
 
     world.fleet.sandbox.aws().eks.deny(&world.arn, false);
     world.green.stop();

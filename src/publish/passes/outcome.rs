@@ -70,7 +70,8 @@ pub struct Results {
     pub held_back: Vec<HeldBack>,
     /// The guard's verdict between the passes, if it holds a loss then.
     pub guard: Option<Arc<GuardStatus>>,
-    /// The Cloud Map services that were created, as they are then.
+    /// The Cloud Map services that were created, as they are then. Those that another writer had created first are as they
+    /// were found: it may be this process, by a call whose answer was lost.
     pub created: BTreeMap<ServiceKey, CloudMapService>,
 }
 

@@ -73,6 +73,7 @@ impl Turn<'_> {
     pub fn observed(&mut self, read: Observed) {
         let plan = self.intent.plan_again(read.basis());
         self.observation = read.observation;
+        self.note_found();
         let open: Vec<Change> = self.take_open();
         self.fail_unreadable(open);
         self.adopt_plan(plan, &read.holders);

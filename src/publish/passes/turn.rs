@@ -131,6 +131,16 @@ impl<'a> Turn<'a> {
         self.observation.registry.services.insert(place.key.clone(), created);
     }
 
+    /// The services that another writer had created first, as they were read since.
+    pub(super) fn note_found(&mut self) {
+        let creations = self.contested.iter().filter(|it| it.stage() == Stage::Create);
+        for key in creations.map(|creation| &creation.place().key) {
+            if let Some(service) = self.observation.registry.services.get(key) {
+                self.record.results.created.insert(key.clone(), service.clone());
+            }
+        }
+    }
+
     /// Records the effect of a change.
     pub fn record(&mut self, change: Change, effect: Effect) {
         match effect {

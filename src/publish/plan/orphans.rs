@@ -117,6 +117,7 @@ impl Orphans {
         match self.existence {
             Existence::Gone => "ClusterGone",
             _ if self.moved_to.is_some() => "ClusterMoved",
+            Existence::Unknown(_) => "ClusterUnknown",
             _ => "ClusterNotConfigured",
         }
     }

@@ -17,6 +17,9 @@ pub struct Records {
     pub wanted: BTreeMap<String, (ServiceRef, Attributes)>,
     /// The Services of which the record goes.
     pub ended: BTreeSet<ServiceRef>,
+    /// Whether all take one turn, since the first of them creates their service. Later plans of that turn find the service,
+    /// and still have to make all of them.
+    pub in_one_turn: bool,
     /// Marks to take off the records that are written. Others stay, unless they are wanted.
     pub taken_off: Vec<&'static str>,
 }
@@ -31,12 +34,9 @@ impl Records {
     pub(super) fn plan(&self, basis: Basis<'_>) -> Plan {
         let observation = basis.observation;
         let mut plan = Plan::default();
-        let creation = self.creation(observation);
-        // The first records are registered in the turn that creates their service.
-        let is_created = creation.is_some();
-        plan.changes.entry(no_service()).or_default().extend(creation);
+        plan.changes.entry(no_service()).or_default().extend(self.creation(observation));
         for (id, (service, attributes)) in &self.wanted {
-            let turn = if is_created { no_service() } else { service.clone() };
+            let turn = if self.in_one_turn { no_service() } else { service.clone() };
             let change = self.write(observation, id, attributes);
             plan.changes.entry(turn).or_default().extend(change);
         }

@@ -143,6 +143,12 @@ fn lasting(mut object: Value) -> Value {
 
 /// Has the stand-ins look at every call that no endpoint is lost that is there before and is wanted.
 pub fn keep(stage: &Stage, before: &State, wanted: &State) {
+    keep_instances(stage, before, wanted);
+    keep_imports(stage, before, wanted);
+}
+
+/// The same for Cloud Map alone.
+pub fn keep_instances(stage: &Stage, before: &State, wanted: &State) {
     for place in before.names.keys() {
         let (was, will) = (before.addresses(place), wanted.addresses(place));
         if !was.is_empty() && !will.is_empty() {
@@ -150,6 +156,9 @@ pub fn keep(stage: &Stage, before: &State, wanted: &State) {
             stage.fleet.cloud_map.keep(&place.0, &place.1, stays);
         }
     }
+}
+
+fn keep_imports(stage: &Stage, before: &State, wanted: &State) {
     for (cluster, server) in stage.clusters() {
         for key in before.objects.keys().filter(|key| wanted.objects.contains_key(*key)) {
             let name = key.strip_prefix(&format!("{cluster} serviceimports/"));
@@ -185,13 +194,15 @@ fn has_trouble(value: &Value) -> bool {
         ["heldBack", "held_back", "error", "warnings", "kept", "problem", "batchItemFailures"]
             .contains(&key)
     };
+    // The instances stay, since EKS did not return if their cluster exists.
+    let is_unknown = |key: &str, value: &Value| key == "reason" && value == "ClusterUnknown";
     let is_empty = |value: &Value| {
         value.is_null() || value == &json!([]) || value == &json!("") || value == &json!(0)
     };
     match value {
-        Value::Object(members) => members
-            .iter()
-            .any(|(key, value)| is_trouble(key) && !is_empty(value) || has_trouble(value)),
+        Value::Object(members) => members.iter().any(|(key, value)| {
+            is_trouble(key) && !is_empty(value) || is_unknown(key, value) || has_trouble(value)
+        }),
         Value::Array(items) => items.iter().any(has_trouble),
         _ => false,
     }

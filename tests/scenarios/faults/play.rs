@@ -110,7 +110,12 @@ async fn disturbed(situation: &Situation, case: &Case, wanted: &State) -> Result
     let mut process = stage.process().await;
     let before = State::of(&stage);
     (situation.change)(&stage);
-    outcome::keep(&stage, &before, wanted);
+    if case.denies_a_service() {
+        // A member's service can be deleted only once its records are gone, so without it its imports go rightly.
+        outcome::keep_instances(&stage, &before, wanted);
+    } else {
+        outcome::keep(&stage, &before, wanted);
+    }
     case.strike(&stage);
     let answer = tokio::select! {
         answer = stage.invoke(&process, situation) => Some(answer?),

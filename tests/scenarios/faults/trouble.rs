@@ -304,6 +304,17 @@ impl Case {
     }
 }
 
+impl Case {
+    /// Whether Cloud Map says of a service that it has just listed that it does not exist.
+    pub fn denies_a_service(&self) -> bool {
+        matches!(
+            &self.target,
+            Target::CloudMap { operation, kind: FaultKind::Error(_, "ServiceNotFound", _), .. }
+                if operation == "ListInstances"
+        )
+    }
+}
+
 impl fmt::Display for Case {
     fn fmt(&self, text: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.target {

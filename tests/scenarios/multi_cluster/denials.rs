@@ -196,3 +196,20 @@ async fn member_whose_record_the_limit_refuses_imports_nothing_until_it_has_one(
     many.converge().await;
     assert_eq!(many.clusters[0].objects("serviceimports", "shop").len(), 1);
 }
+
+#[tokio::test(start_paused = true)]
+async fn creation_whose_answer_is_lost_leaves_no_record_for_the_next_run() {
+    for lost in [CloudMapFaultKind::DropAfterEffect, CloudMapFaultKind::Cut] {
+        let many = Many::start(1, &["shop"], &[]).await;
+        exported(&many.clusters[0], web(), &["10.0.0.1"], CREATED);
+        many.fleet.cloud_map.inject(CloudMapFault::on("CreateService", lost));
+
+        let report = sync(&many.function).await;
+
+        assert!(report.ok, "{}", in_full(&report));
+        many.fleet.cloud_map.heal();
+        many.fleet.cloud_map.forget_calls();
+        let next = sync(&many.function).await;
+        assert_eq!(many.fleet.cloud_map.writes(), 0, "{report}\n{next}");
+    }
+}

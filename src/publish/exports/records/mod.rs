@@ -133,7 +133,9 @@ impl<'w> Kept<'w> {
         ended: BTreeSet<ServiceRef>,
     ) -> Records {
         let place = Place::of(&self.key, &self.observation.registry);
-        Records { place, name: self.name.clone(), wanted, ended, taken_off: Vec::new() }
+        let in_one_turn = !self.observation.registry.services.contains_key(&self.key);
+        let name = self.name.clone();
+        Records { place, name, wanted, ended, in_one_turn, taken_off: Vec::new() }
     }
 
     async fn apply(&self, records: &Records, options: Options) -> Published {

@@ -174,6 +174,15 @@ fn what_a_cluster_left_in_its_former_cloud_map_is_told_and_never_purged() {
 }
 
 #[test]
+fn cluster_that_eks_does_not_know_for_sure_has_a_code_of_its_own() {
+    let code = |existence| Orphans::of(&left_behind().0, existence).code();
+    assert_eq!(code(Existence::Unknown("denied".to_owned())), "ClusterUnknown");
+    for existence in [Existence::Exists, Existence::NotAsked] {
+        assert_eq!(code(existence), "ClusterNotConfigured");
+    }
+}
+
+#[test]
 fn what_another_cloud_map_shows_too_is_left_out_by_the_arn_of_its_namespace() {
     let registry = left_behind().0.registry;
     let arn = |id: &str| registry.namespaces[id].arn.clone().expect("an ARN");
