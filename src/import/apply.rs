@@ -85,6 +85,23 @@ impl Applied {
         self.made.iter().any(|made| made.change.stage == Stage::Status && is_failed(made))
     }
 
+    /// The failure, as the report has it.
+    pub fn failure_text(&self) -> Option<&str> {
+        self.made.iter().find_map(|made| match &made.outcome {
+            Outcome::Failed(text) => Some(text.as_str()),
+            _ => None,
+        })
+    }
+
+    /// Adds a further problem to the failure.
+    pub fn add_to_failure(&mut self, problem: &str) {
+        for made in &mut self.made {
+            if let Outcome::Failed(text) = &mut made.outcome {
+                *text = format!("{text}; {problem}");
+            }
+        }
+    }
+
     /// The object whose name is taken by one that the run did not know.
     pub fn taken(&self) -> Option<&ObjectRef> {
         self.failure.as_ref().filter(|error| error.is_name_taken())?;

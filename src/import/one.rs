@@ -59,9 +59,9 @@ impl Import<'_> {
             if !self.importing.writes {
                 return one.planned(plan);
             }
-            let applied = self.apply(&mut known, &plan.changes).await;
+            let mut applied = self.apply(&mut known, &plan.changes).await;
             let missing = applied.missing_family().filter(|family| families.contains(family));
-            let foreign = self.read_foreign(&applied).await;
+            let foreign = self.read_foreign(&mut applied).await;
             let is_planned_again = missing.is_some() || foreign.is_some();
             one.report_slice(&self.name, foreign.as_ref());
             let is_without_status = applied.is_without_status();
@@ -88,11 +88,17 @@ impl Import<'_> {
     }
 
     /// The object of another owner that has the name of one to be created. The lists of a run are by our labels, so it
-    /// was not known.
-    async fn read_foreign(&self, applied: &Applied) -> Option<(Kind, Value)> {
+    /// was not known. If it cannot be read, the failure of the creation says so.
+    async fn read_foreign(&self, applied: &mut Applied) -> Option<(Kind, Value)> {
         let Importing { kubernetes, owner, .. } = self.importing;
         let object = applied.taken()?;
-        let found = kubernetes.object(apply::named(object)).await.ok().flatten()?;
+        let found = match kubernetes.object(apply::named(object)).await {
+            Ok(found) => found?,
+            Err(error) => {
+                applied.add_to_failure(&chain(&error));
+                return None;
+            }
+        };
         // One of ours is of an overlapping run: it is newer than the exports that this one read.
         (!owner.owns(&read::metadata(&found))).then_some((object.kind, found))
     }
@@ -189,7 +195,7 @@ impl One {
 
     /// Returns the failure, if a change failed.
     fn add(&mut self, applied: Applied, held_back: Vec<HeldBack>) -> Option<String> {
-        let failure = applied.failure.as_ref().map(|error| chain(error));
+        let failure = applied.failure_text().map(str::to_owned);
         self.made.extend(applied.made);
         self.held_back.extend(held_back);
         failure

@@ -1,6 +1,9 @@
 //! The rights of exports and imports, in a clusterset of `blue` and `green`.
 
-use serde_json::Value;
+use cloud_map_sync::clusterset::id::slice;
+use cloud_map_sync::model::clusterset::ClusterId;
+use cloud_map_sync::model::{Family, ServiceRef};
+use serde_json::{Value, json};
 
 use super::play::{Case, denied};
 use super::rbac::{case, message_about};
@@ -20,6 +23,20 @@ fn situation(name: &'static str, change: fn(&Stage)) -> Situation {
 /// `green` exports one name more.
 fn exported_by_green() -> Situation {
     situation("an export more", |stage| mail(&stage.green, "10.0.2.9"))
+}
+
+/// A slice of somebody has the name of the one that `blue` is to create.
+fn slice_in_the_way() -> Situation {
+    situation("an export more, with a slice in the way", |stage| {
+        mail(&stage.green, "10.0.2.9");
+        let green = ClusterId::parse("green").expect("a cluster id");
+        let name = slice(&ServiceRef::new("shop", "mail"), &green, Family::V4, 1);
+        stage.fleet.cluster.put(json!({
+            "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
+            "metadata": {"namespace": "shop", "name": name},
+            "addressType": "IPv4", "endpoints": [{"addresses": ["10.9.9.9"]}], "ports": [],
+        }));
+    })
 }
 
 fn exported_by_blue() -> Situation {
@@ -116,6 +133,7 @@ pub fn cases() -> Vec<(Right, Case)> {
         case(("patch", "services", ""), other_port(), "derived-"),
         case(("delete", "services", ""), left_behind(), "derived-"),
         case(("create", "endpointslices", SLICES), exported_by_green(), "imported-"),
+        case(("get", "endpointslices", SLICES), slice_in_the_way(), "imported-"),
         case(("patch", "endpointslices", SLICES), other_pods(), "imported-"),
         case(("delete", "endpointslices", SLICES), unexported_web(), "imported-"),
     ]
