@@ -21,6 +21,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "tests" / "reliability"
 PLAYED, FOUND, PAGE = FOLDER / "played.json", FOLDER / "found.json", ROOT / "RELIABILITY.md"
+# The binary of the function of an older release, which a person puts there.
+OLD_RELEASE = Path("target/old-release")
 # Optimised they are many times faster.
 SCENARIOS = ["--profile", "bench", "--test", "scenarios"]
 LIBRARY = ["--profile", "bench", "--lib"]
@@ -48,6 +50,11 @@ PARTS = {
     "interleavings": Part(
         "Two invocations, call by call", [*SCENARIOS, "interleaved::"], {"INTERLEAVINGS": "1"}, "orders",
         "the same at each call; one full sync to the wanted state", "tests/scenarios/interleaved",
+    ),
+    "releases": Part(
+        "Two releases, call by call", ["--test", "end_to_end", "two_releases"], {"OLD_RELEASE": str(OLD_RELEASE)}, "orders",
+        "nothing foreign touched, no ready endpoint lost; one full sync of the newer release to the wanted state, and the "
+        "older one takes nothing away after it", "tests/end_to_end/two_releases.rs",
     ),
     "plans": Part(
         "Random worlds of the plan", [*LIBRARY, "plan::tests::"], {"PROPTEST_CASES": "3000"}, "worlds",
@@ -81,6 +88,9 @@ PARTS = {
 def play(name, is_short):
     """Runs a part. Returns its figures, or None if a test failed."""
     part = PARTS[name]
+    if name == "releases" and not is_short and not (ROOT / OLD_RELEASE).exists():
+        print(f"{name}: {OLD_RELEASE} has to be the binary of the function of an older release")
+        return None
     variables = {} if is_short else part.variables
     print(f"{name}: {part.command(variables)}", flush=True)
     command = ["cargo", "test", *part.arguments, "--", "--show-output"]

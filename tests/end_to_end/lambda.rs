@@ -34,10 +34,15 @@ pub struct Lambda {
 impl Lambda {
     /// Starts the function with Lambda's environment and these variables of its own configuration.
     pub async fn start(variables: &[(String, String)]) -> Self {
+        Self::start_binary(&binary(), variables).await
+    }
+
+    /// The same with another binary of the function.
+    pub async fn start_binary(binary: &Path, variables: &[(String, String)]) -> Self {
         let api = RuntimeApi::start().await;
         let (log, output) = nameless_file();
         let errors = output.try_clone().expect("a second handle of the log");
-        let process = Command::new(binary())
+        let process = Command::new(binary)
             .env_clear()
             .env("AWS_LAMBDA_RUNTIME_API", api.address())
             .envs(LAMBDA_ENVIRONMENT)

@@ -2,8 +2,9 @@
 //! and an ECS task that is called `web.prod.local` as the Service of that name will be.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
-use crate::lambda::Lambda;
+use crate::lambda::{Lambda, binary};
 use crate::sandbox::cloud_map::{
     Call, CloudMap, NamespaceKind, RecordType, ServiceKind, ServiceView,
 };
@@ -40,20 +41,31 @@ impl World {
 
     /// The binary in the sandbox's environment, for the cluster `blue`.
     pub async fn lambda(&self, more: &[(&str, &str)]) -> Lambda {
-        let mut variables = self.sandbox.environment();
-        let more = [("CLUSTERS", "blue")].iter().chain(more);
-        variables.extend(more.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
-        Lambda::start(&variables).await
+        Lambda::start(&self.variables(more)).await
     }
 
     /// The same with another access key of the same role.
     pub async fn lambda_as(&self, key: &AccessKey) -> Lambda {
+        self.lambda_of(&binary(), key).await
+    }
+
+    /// The same with another binary of the function.
+    pub async fn lambda_of(&self, binary: &Path, key: &AccessKey) -> Lambda {
+        let mut variables = self.variables(&[]);
         let credentials = [
-            ("AWS_ACCESS_KEY_ID", key.id.as_str()),
+            ("AWS_ACCESS_KEY_ID", &key.id),
             ("AWS_SECRET_ACCESS_KEY", &key.secret),
             ("AWS_SESSION_TOKEN", &key.session_token),
         ];
-        self.lambda(&credentials).await
+        variables.extend(credentials.map(|(name, value)| (name.to_owned(), value.clone())));
+        Lambda::start_binary(binary, &variables).await
+    }
+
+    fn variables(&self, more: &[(&str, &str)]) -> Vec<(String, String)> {
+        let mut variables = self.sandbox.environment();
+        let more = [("CLUSTERS", "blue")].iter().chain(more);
+        variables.extend(more.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
+        variables
     }
 
     /// The services of a Cloud Map namespace, by name.

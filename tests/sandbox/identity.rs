@@ -108,6 +108,11 @@ impl Identities {
         known.keys.get(id).cloned()
     }
 
+    /// Every key that was issued.
+    pub fn keys(&self) -> Vec<AccessKey> {
+        self.0.lock().expect("no poisoned lock").keys.values().cloned().collect()
+    }
+
     /// Lets every principal assume the role, where an external id is given only with that one.
     pub fn assumable_role(&self, role_arn: &str, external_id: Option<&str>) {
         let mut known = self.0.lock().expect("no poisoned lock");

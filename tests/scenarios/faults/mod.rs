@@ -38,6 +38,7 @@ situations! {
     empty_service;
     message;
     mass_loss;
+    name_policy;
     adoption;
     purge;
     dead_cluster;

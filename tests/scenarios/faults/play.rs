@@ -12,6 +12,7 @@ use super::outcome::{self, State};
 use super::situation::Situation;
 use super::trouble::{Calls, Case};
 use crate::fleet::Fleet;
+use crate::logged::invoke_logged;
 use crate::sandbox::Sandbox;
 use crate::sandbox::clock::StandInClock;
 use crate::sandbox::function::TIMEOUT;
@@ -29,6 +30,9 @@ const OF_EKS_AND_STS: [&str; 3] = ["DescribeCluster", "AssumeRole", "GetCallerId
 /// The most runs without faults that lead to the wanted state.
 const RUNS: usize = 2;
 
+/// One fault may make a run read everything again: it has twice the calls of an undisturbed run, and these.
+const SPARE_CALLS: usize = 20;
+
 /// The world of a case.
 pub struct Stage {
     pub fleet: Fleet,
@@ -40,12 +44,13 @@ pub struct Stage {
 /// Plays an undisturbed run, then the cases that are asked for.
 pub fn all(situation: &Situation) {
     let (calls, wanted) = on_a_runtime(undisturbed(situation));
+    let budget = 2 * calls.cloud_map.len() + SPARE_CALLS;
     let cases = calls.cases();
     let chosen = chosen(cases, situation.name);
     let count = chosen.len();
     let (mut runs, mut broken) = ([0; RUNS + 1], Vec::new());
     for case in chosen {
-        match on_a_runtime(disturbed(situation, &case, &wanted)) {
+        match on_a_runtime(disturbed(situation, &case, (&wanted, budget))) {
             Ok(needed) => runs[needed] += 1,
             Err(problem) => broken.push(format!("{} / {case}: {problem}", situation.name)),
         }
@@ -84,7 +89,7 @@ async fn undisturbed(situation: &Situation) -> (Calls, State) {
     let process = stage.process().await;
     (situation.change)(&stage);
     stage.forget_calls();
-    let answer = stage.invoke(&process, situation).await.expect("an undisturbed run ends");
+    let (answer, _) = stage.invoke(&process, situation).await.expect("an undisturbed run ends");
     let problem = answer.report.as_ref().map(ToString::to_string);
     let calls = stage.calls();
     sleep(REST).await;
@@ -105,7 +110,11 @@ pub async fn reached(situation: &Situation) -> State {
 }
 
 /// Returns the number of runs without faults that were needed.
-async fn disturbed(situation: &Situation, case: &Case, wanted: &State) -> Result<usize, String> {
+async fn disturbed(
+    situation: &Situation,
+    case: &Case,
+    (wanted, budget): (&State, usize),
+) -> Result<usize, String> {
     let stage = Stage::set(situation).await;
     let mut process = stage.process().await;
     let before = State::of(&stage);
@@ -116,13 +125,18 @@ async fn disturbed(situation: &Situation, case: &Case, wanted: &State) -> Result
     } else {
         outcome::keep(&stage, &before, wanted);
     }
+    stage.forget_calls();
     case.strike(&stage);
     let answer = tokio::select! {
         answer = stage.invoke(&process, situation) => Some(answer?),
         () = stage.struck(), if case.kills => None,
     };
+    let calls = stage.fleet.cloud_map.calls().len();
     let found = match &answer {
-        Some(answer) => outcome::of_run(&stage, case, answer, wanted).await,
+        Some((answer, log)) => outcome::of_run(&stage, case, answer, wanted)
+            .await
+            .and(outcome::without_secrets(&stage, answer, log))
+            .and(outcome::within(case, calls, budget)),
         None => Ok(()),
     };
     if case.kills {
@@ -131,7 +145,8 @@ async fn disturbed(situation: &Situation, case: &Case, wanted: &State) -> Result
     sleep(REST).await;
     stage.heal();
     let rest = outcome::rest(&stage, situation, &process, wanted, RUNS).await;
-    let report = answer.and_then(|it| it.report).map_or("killed".to_owned(), |it| it.to_string());
+    let report =
+        answer.and_then(|(it, _)| it.report).map_or("killed".to_owned(), |it| it.to_string());
     let in_full = |problem: String| format!("{problem}\nThe disturbed run:\n{report}");
     let untouched = outcome::untouched(&stage, &before, wanted);
     found.and(untouched).and(rest).map_err(in_full)
@@ -188,14 +203,14 @@ impl Stage {
         [("blue", &self.fleet.cluster), ("green", &self.green)]
     }
 
-    /// One invocation, which ends within its time.
+    /// One invocation, which ends within its time, and the lines of its log.
     pub async fn invoke(
         &self,
         process: &Function,
         situation: &Situation,
-    ) -> Result<Answer, String> {
+    ) -> Result<(Answer, Vec<String>), String> {
         let payload: Value = (situation.cause)(self);
-        let run = process.invoke(&payload, Deadline::after(TIMEOUT));
+        let run = invoke_logged(process, &payload);
         timeout(TIMEOUT, run).await.map_err(|_| "the run did not end within its time".to_owned())
     }
 

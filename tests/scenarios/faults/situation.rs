@@ -10,7 +10,7 @@ use crate::fleet::{annotated, attributes, give_pods};
 use crate::multi_cluster::{CLUSTERSET, amber_attributes, amber_id, exported, pods, web};
 use crate::queue::{batch, message};
 use crate::sandbox::cloud_map::{NamespaceKind, ServiceKind};
-use crate::sandbox::kubernetes::{BOUND_GROUP, ClusterIp, Pod};
+use crate::sandbox::kubernetes::{BOUND_GROUP, ClusterIp, Headless, Pod};
 
 /// A world and what happens in it.
 pub struct Situation {
@@ -122,6 +122,25 @@ impl Situation {
             batch(&[message("of-web", &body("web")), message("of-cart", &body("cart"))])
         };
         Self { cause, name: "message", ..Self::rolling_replacement() }
+    }
+
+    /// A Service of a Kubernetes namespace that may claim no name stands beside one that may.
+    pub fn name_policy() -> Self {
+        let change = |stage: &Stage| {
+            stage.fleet.pods("web", &["10.0.1.1", "10.0.1.3"]);
+            let stray = Headless::new("ops", "web").created("2020-01-01T00:00:00Z");
+            let stray = stray.annotate("cloudmap.controller/hostname", "web");
+            stage
+                .fleet
+                .cluster
+                .service(stray.annotate("cloudmap.controller/namespace", "prod.local"));
+            stage.fleet.cluster.pods("ops", "web", &[Pod::new("web-ops", "10.0.7.1")]);
+        };
+        let settings = &[(
+            "NAME_POLICY",
+            r#"[{"clusters": ["*"], "kubernetesNamespaces": ["shop"], "cloudMapNamespaces": ["*"], "names": ["*"]}]"#,
+        )];
+        Self { settings, ..Self::new("name policy", change) }
     }
 
     /// The guard holds the loss back, whatever goes wrong.
