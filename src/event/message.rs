@@ -34,13 +34,15 @@ pub struct Receipt {
     pub handle: String,
     /// The number of deliveries, including this one.
     pub receives: u32,
+    /// The ARN of the queue, as the event has it.
+    pub queue: Option<String>,
 }
 
 impl Receipt {
     fn from_record(record: &SqsMessage) -> Option<Self> {
         let receives = record.attributes.get("ApproximateReceiveCount")?.parse().ok()?;
         let handle = record.receipt_handle.clone().filter(|handle| !handle.is_empty())?;
-        Some(Self { handle, receives })
+        Some(Self { handle, receives, queue: record.event_source_arn.clone() })
     }
 }
 

@@ -27,7 +27,7 @@ impl Function {
     /// Queues one message for each cluster, if there are several. `None` if the schedule has to sync them itself.
     pub(super) async fn fan_out(&self, deadline: Deadline) -> Option<Reply> {
         let configured = self.configured();
-        let queue = self.own_queue.as_ref().filter(|_| configured.clusters().count() > 1)?;
+        let queue = self.full_sync_queue.as_ref().filter(|_| configured.clusters().count() > 1)?;
         let messages = configured.clusters().map(|cluster| async move {
             queue.send(&json!({ "action": "sync", "cluster": cluster.label() })).await
         });
@@ -74,7 +74,7 @@ impl Function {
         selections: &Selections,
         attempts: &Attempts,
     ) {
-        let Some(queue) = &self.own_queue else { return };
+        let Some(queue) = &self.full_sync_queue else { return };
         for (index, selection) in selections.iter() {
             let attempt = attempts.get(&index).copied().unwrap_or_default() + 1;
             let cut_short = run.open.get_mut(&index).filter(|open| open.is_cut_short());

@@ -51,9 +51,9 @@ pub struct Function {
     settings: Settings,
     clients: Clients,
     memories: Mutex<BTreeMap<RegistryKey, Arc<Memory>>>,
-    /// The queue for requeued work, with `FAN_OUT`.
-    own_queue: Option<OwnQueue>,
-    /// The queue for postponing failed messages.
+    /// The queue of full syncs and their unfinished work, with `FAN_OUT`.
+    full_sync_queue: Option<OwnQueue>,
+    /// The queue of messages about single Services. Without `QUEUE_URL` it is that of the full syncs.
     queue: Option<OwnQueue>,
     out_of_step: OutOfStep,
     described: Described,
@@ -66,7 +66,7 @@ impl Function {
     /// The function with `settings`; `config` is that of its AWS clients.
     pub fn new(settings: Settings, config: SdkConfig) -> Self {
         let queue = |url: Option<&String>| url.map(|url| OwnQueue::new(&config, url));
-        let own_queue = queue(settings.fan_out.as_ref());
+        let full_sync_queue = queue(settings.fan_out.as_ref());
         let queue = queue(settings.queue_url.as_ref().or(settings.fan_out.as_ref()));
         let clients = Clients::new(config, settings.quota_share);
         let (memories, out_of_step, described, planned) = Default::default();
@@ -75,7 +75,7 @@ impl Function {
             settings,
             clients,
             memories,
-            own_queue,
+            full_sync_queue,
             queue,
             out_of_step,
             described,
@@ -131,7 +131,7 @@ impl Function {
             event::Invocation::Queue(messages) => {
                 let receipts = postponed::receipts(&messages);
                 let (run, served) = self.sync_messages(messages, deadline).await;
-                let failed = run.failed_messages(served);
+                let failed = self.returning(&receipts, run.failed_messages(served));
                 self.postpone(&receipts, &failed, deadline).await;
                 Reply::to_queue(run.report, failed)
             }

@@ -1,5 +1,6 @@
-//! The function's own queue. Lambda invokes the function concurrently for its messages, so unfinished work of one
-//! invocation continues in others. A failed message returns after a backoff that doubles with each delivery.
+//! A queue of the function's own: that of the full syncs, or that of the messages about single Services. Lambda invokes
+//! the function concurrently for its messages, so unfinished work of one invocation continues in others. A failed message
+//! returns after a backoff that doubles with each delivery.
 
 use std::time::Duration;
 
@@ -47,6 +48,22 @@ pub fn delay(receives: u32) -> Duration {
 impl OwnQueue {
     pub fn new(config: &SdkConfig, url: &str) -> Self {
         Self { client: Client::new(config), url: url.to_owned() }
+    }
+
+    /// Whether both are the same queue.
+    pub fn is_same_as(&self, other: &Self) -> bool {
+        self.url == other.url
+    }
+
+    /// Whether the event names this queue as the one that delivered the message: the last parts of its ARN are those of
+    /// the URL. A URL need not have a Region.
+    pub fn has_delivered(&self, receipt: &Receipt) -> bool {
+        let parts = |text: &str, separator| {
+            let mut parts = text.trim_end_matches('/').rsplitn(3, separator).map(str::to_owned);
+            Some((parts.next()?, parts.next()?))
+        };
+        let named = receipt.queue.as_deref().and_then(|arn| parts(arn, ':'));
+        named.is_some() && named == parts(&self.url, '/')
     }
 
     /// Sends a message.

@@ -1,13 +1,16 @@
 //! The backoff of failed messages. By default SQS delivers them again after the visibility timeout, which must cover a
 //! run that Lambda kills: too long for a transient failure, and too short for an outage. So each failed message gets a
-//! delay by its number of deliveries.
+//! delay by its number of deliveries, in the queue that delivered it.
 
 use std::collections::BTreeMap;
 
+use futures_util::future::join;
 use tokio::time::timeout_at;
 
 use super::Function;
+use super::own_queue::{OwnQueue, delay};
 use crate::event::{Message, Receipt};
+use crate::model::SignedDuration;
 use crate::time::Deadline;
 
 /// The receipts by message id. A batch may contain a message twice.
@@ -24,19 +27,56 @@ pub(super) fn receipts(messages: &[Message]) -> Receipts {
 }
 
 impl Function {
-    /// Postpones failed messages by 1, 2, 4, 8 … minutes. Only the queue of the settings is used, since the payload is
-    /// not trusted. If this fails they return after the visibility timeout.
-    pub(super) async fn postpone(&self, receipts: &Receipts, failed: &[String], until: Deadline) {
-        let Some(queue) = &self.queue else { return };
-        let failed = failed.iter().filter_map(|id| receipts.get(id)).flatten();
-        let failed: Vec<Receipt> = failed.cloned().collect();
-        let problems = timeout_at(until.end(), queue.postpone(&failed)).await;
-        let problems = problems.unwrap_or_else(|_| vec!["the deadline was reached".to_owned()]);
-        if let Some(problem) = problems.first() {
-            let (count, of) = (problems.len(), failed.len());
-            tracing::warn!(
-                "some of {of} failed messages return after the visibility timeout ({count} problems): {problem}"
-            );
+    /// The failed messages that are delivered again: all but the full syncs of clusters that the schedule queues before
+    /// that. Each full sync takes a run, so those of a cluster that cannot be read would add up and delay the others.
+    pub(super) fn returning(&self, receipts: &Receipts, failed: Vec<String>) -> Vec<String> {
+        let is_queued_again =
+            |receipts: &Vec<Receipt>| receipts.iter().all(|receipt| self.is_queued_again(receipt));
+        let (superseded, returning): (Vec<_>, Vec<_>) =
+            failed.into_iter().partition(|id| receipts.get(id).is_some_and(is_queued_again));
+        if !superseded.is_empty() {
+            let count = superseded.len();
+            tracing::info!(count, "the schedule queues these failed full syncs again");
         }
+        returning
+    }
+
+    /// Whether the schedule queues the cluster of a failed full sync again before its message would return. In a queue
+    /// that also has other messages, each of them returns.
+    fn is_queued_again(&self, receipt: &Receipt) -> bool {
+        let is_separate = |full_syncs: &&OwnQueue| {
+            self.queue.as_ref().is_some_and(|queue| !queue.is_same_as(full_syncs))
+        };
+        let full_syncs = self.full_sync_queue.as_ref().filter(is_separate);
+        let period = self.settings.rules.guard.period;
+        full_syncs.is_some_and(|queue| queue.has_delivered(receipt))
+            && SignedDuration::try_from(delay(receipt.receives)).is_ok_and(|it| it >= period)
+    }
+
+    /// Postpones failed messages by 1, 2, 4, 8 … minutes. The payload is not trusted: it decides only between the two
+    /// queues of the settings. If this fails they return after the visibility timeout.
+    pub(super) async fn postpone(&self, receipts: &Receipts, failed: &[String], until: Deadline) {
+        let failed = failed.iter().filter_map(|id| receipts.get(id)).flatten().cloned();
+        let is_full_sync = |receipt: &Receipt| {
+            self.full_sync_queue.as_ref().is_some_and(|queue| queue.has_delivered(receipt))
+        };
+        let (full_syncs, others): (Vec<_>, Vec<_>) = failed.partition(is_full_sync);
+        join(
+            postpone_in(self.full_sync_queue.as_ref(), &full_syncs, until),
+            postpone_in(self.queue.as_ref(), &others, until),
+        )
+        .await;
+    }
+}
+
+async fn postpone_in(queue: Option<&OwnQueue>, failed: &[Receipt], until: Deadline) {
+    let Some(queue) = queue else { return };
+    let problems = timeout_at(until.end(), queue.postpone(failed)).await;
+    let problems = problems.unwrap_or_else(|_| vec!["the deadline was reached".to_owned()]);
+    if let Some(problem) = problems.first() {
+        let (count, of) = (problems.len(), failed.len());
+        tracing::warn!(
+            "some of {of} failed messages return after the visibility timeout ({count} problems): {problem}"
+        );
     }
 }

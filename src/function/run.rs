@@ -85,7 +85,7 @@ impl Function {
         };
         report.whole = is_whole && contradiction.is_none();
         report.quiet = !self.settings.pages(cluster);
-        report.awaited = is_whole && !report.quiet && self.own_queue.is_some();
+        report.awaited = is_whole && !report.quiet && self.full_sync_queue.is_some();
         if report.awaited {
             report.cluster = self.label_when_queued(cluster, invocation.deadline).await;
         }

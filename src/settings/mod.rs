@@ -51,9 +51,9 @@ pub struct Settings {
     pub dry_run: bool,
     /// `ADMIN_ALIAS`: the alias of the function through which alone the actions of administrators are accepted.
     pub admin_alias: Option<String>,
-    /// `FAN_OUT`: the URL of the function's own queue, to which it sends work.
+    /// `FAN_OUT`: the URL of the function's own queue to which it sends full syncs.
     pub fan_out: Option<String>,
-    /// `QUEUE_URL`: the URL of the function's own queue, in which it postpones failed messages.
+    /// `QUEUE_URL`: the URL of the function's own queue of messages about single Services.
     pub queue_url: Option<String>,
     /// `QUOTA_SHARE`: the share of Cloud Map's rate limits that this process may use.
     pub quota_share: QuotaShare,

@@ -151,7 +151,7 @@ fn all_mistakes_are_reported_together_with_examples() {
     PURGE_DEAD_CLUSTERS_AFTER: "0d" is neither off nor a duration such as 12h or 7d (example: PURGE_DEAD_CLUSTERS_AFTER=7d)
     DRY_RUN: "yes" is neither true nor false (example: DRY_RUN=true)
     ADMIN_ALIAS: "7" is not the name of an alias (1 to 128 letters, digits, '-' and '_', and no number) (example: ADMIN_ALIAS=admin)
-    FAN_OUT: "true" is not the URL of a queue (example: FAN_OUT=https://sqs.eu-central-1.amazonaws.com/111122223333/cloud-map-sync)
+    FAN_OUT: "true" is not the URL of a queue (example: FAN_OUT=https://sqs.eu-central-1.amazonaws.com/111122223333/cloud-map-sync-full-syncs)
     QUEUE_URL: "own" is not the URL of a queue (example: QUEUE_URL=https://sqs.eu-central-1.amazonaws.com/111122223333/cloud-map-sync)
     QUOTA_SHARE: "0" is not a number of at least 0.001 (example: QUOTA_SHARE=0.8)
     REGISTRY_READ: "Discover" is neither list nor discover (example: REGISTRY_READ=discover)

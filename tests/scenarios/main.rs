@@ -80,6 +80,7 @@ mod shared_names;
 mod shared_namespaces;
 mod shared_ttls;
 mod status;
+mod two_queues;
 mod unread_services;
 mod unreadable_cluster;
 mod unreadable_registry;

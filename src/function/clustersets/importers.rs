@@ -36,8 +36,9 @@ impl Function {
             let selected: BTreeSet<usize> = selections.iter().map(|(index, _)| index).collect();
             // With `FAN_OUT` each full sync is for its own cluster, and takes the others from Cloud Map, as does an
             // adoption.
-            let is_own =
-                is_adoption || self.own_queue.is_some() || self.queue_for_imports(&all).is_some();
+            let is_own = is_adoption
+                || self.full_sync_queue.is_some()
+                || self.queue_for_imports(&all).is_some();
             let clusters = self.configured();
             let clusters = clusters.indexes().filter(|it| !is_own || selected.contains(it));
             importers.extend(clusters.map(|index| (index, all.clone())));
@@ -58,7 +59,7 @@ impl Function {
             self.settings.multi_cluster_of(&self.settings.clusters[*index]).imports()
         };
         let are_many = || self.configured().indexes().filter(imports).count() > TOGETHER;
-        self.own_queue.as_ref().or_else(|| self.queue.as_ref().filter(|_| are_many()))
+        self.queue.as_ref().filter(|_| self.full_sync_queue.is_some() || are_many())
     }
 
     /// Sends a message for each other cluster and each export that was changed in Cloud Map. If one is lost, that

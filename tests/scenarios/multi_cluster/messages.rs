@@ -72,6 +72,24 @@ async fn with_fan_out_each_other_cluster_imports_by_a_message_that_sends_none() 
 }
 
 #[tokio::test(start_paused = true)]
+async fn messages_for_imports_do_not_go_to_the_queue_of_the_full_syncs() {
+    let fleet = Fleet::start().await;
+    let [full_syncs, services] = ["full-syncs", "services"].map(|name| {
+        let queue = fleet.sandbox.queue(name);
+        queue.allow(ROLE_ARN);
+        queue
+    });
+    let (own, targeted) = (full_syncs.url().to_owned(), services.url().to_owned());
+    let settings = [("FAN_OUT", own.as_str()), ("QUEUE_URL", targeted.as_str())];
+    let many = Many::on(fleet, 2, &["shop"], &settings).await;
+    exported(&many.clusters[0], web(), &["10.0.0.1"], CREATED);
+
+    assert_eq!(hand_over(&many, &[about("c0")]).await, [""; 0]);
+
+    assert_eq!((bodies(&services), bodies(&full_syncs)), (vec![import("c1")], vec![]));
+}
+
+#[tokio::test(start_paused = true)]
 async fn more_than_eight_clusters_import_by_messages_also_without_fan_out() {
     for (count, expected) in [(8, 0), (9, 8)] {
         let (many, queue) = in_step(count, "QUEUE_URL").await;
