@@ -73,6 +73,7 @@ mod redelivery;
 mod refusals;
 mod rights;
 mod run;
+mod scale;
 mod secrets;
 mod service_settings;
 mod service_suite;

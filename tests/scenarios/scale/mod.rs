@@ -1,0 +1,96 @@
+//! The formulas of docs/scale.md against the function: rounds over four small clusters, with and without `FAN_OUT`, by
+//! lists and by discovery, in one account and in two. Every call to AWS and to the clusters is counted, and the counts
+//! are those of `tests/scale/calls.rs`.
+
+#[path = "../../scale/calls.rs"]
+#[allow(dead_code, reason = "shared with the command that writes docs/scale.md")]
+mod calls;
+
+mod world;
+
+use serde_json::json;
+
+use crate::fleet::give_pods;
+use crate::queue::{batch, failures, message};
+use crate::sandbox::function::invoke;
+use calls::{Fleet, Names, Process, Read, Round};
+use world::{World, name};
+
+const SMALL: Fleet = Fleet {
+    clusters: 4,
+    services: 20,
+    endpoints: 2,
+    namespaces: 2,
+    accounts: 1,
+    names: Names::Separate,
+};
+/// With more than a hundred instances under each name, which are two pages.
+const SHARED: Fleet = Fleet { services: 8, endpoints: 26, names: Names::Shared, ..SMALL };
+
+/// Every round in a world has the calls of the formulas.
+async fn rounds_are_as_predicted(fleet: Fleet) {
+    let world = World::start(fleet).await;
+    for read in [Read::List, Read::Discover] {
+        for fan_out in [false, true] {
+            for process in [Process::New, Process::Warm, Process::Recent] {
+                let round = Round { read, fan_out, process };
+                let (calls, of_accounts, of_clusters) = world.measure(round).await;
+                assert_eq!(calls, fleet.calls(round), "{round:?} of {fleet:?}");
+                for (account, calls) in of_accounts.iter().enumerate() {
+                    let predicted = fleet.calls_to_account(account, round);
+                    assert_eq!(*calls, predicted, "{round:?}, account {account} of {fleet:?}");
+                }
+                let requests = vec![fleet.requests_to_cluster(); fleet.clusters];
+                assert_eq!(of_clusters, requests, "{round:?} of {fleet:?}");
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn rounds_over_names_of_each_cluster_have_the_calls_of_the_formulas() {
+    rounds_are_as_predicted(SMALL).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn rounds_over_two_accounts_have_the_calls_of_the_formulas() {
+    rounds_are_as_predicted(Fleet { accounts: 2, ..SMALL }).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn rounds_over_shared_names_have_the_calls_of_the_formulas() {
+    rounds_are_as_predicted(SHARED).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn rounds_with_several_pages_of_services_have_the_calls_of_the_formulas() {
+    let fleet = Fleet { clusters: 2, services: 90, endpoints: 1, namespaces: 5, ..SMALL };
+    rounds_are_as_predicted(fleet).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn replaced_pod_has_the_calls_of_the_formula() {
+    for fleet in [SMALL, SHARED] {
+        let world = World::start(fleet).await;
+        let process = world.function(Read::List, false).await;
+        let body = json!({ "cluster": name(0), "namespace": "shop", "service": "web-0" });
+        let payload = batch(&[message("one", &body)]);
+        invoke(&process, &payload).await;
+        let addresses: Vec<String> =
+            (2..=fleet.endpoints + 1).map(|pod| format!("10.0.0.{pod}")).collect();
+        give_pods(
+            &world.clusters[0],
+            "web-0",
+            &addresses.iter().map(String::as_str).collect::<Vec<_>>(),
+        );
+        world.forget();
+
+        let answer = invoke(&process, &payload).await;
+
+        assert_eq!(failures(&answer), [""; 0]);
+        let counts = world.registries[0].counts();
+        let counts: Vec<(&str, usize)> =
+            counts.iter().map(|(operation, count)| (operation.as_str(), *count)).collect();
+        assert_eq!(counts, fleet.changed_pod().into_iter().collect::<Vec<_>>(), "{fleet:?}");
+    }
+}

@@ -1,0 +1,170 @@
+//! A fleet of the formulas in the stand-ins, in step; the calls of its rounds, as the stand-ins count them.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use cloud_map_sync::function::Function;
+use serde_json::{Value, json};
+
+use super::calls::{Calls, Fleet, Names, Process, Read, Round};
+use crate::fleet::{OWNER, annotated, give_pods};
+use crate::queue::{batch, failures, message};
+use crate::run::sync;
+use crate::sandbox::clock::StandInClock;
+use crate::sandbox::cloud_map::{Behaviour, CloudMap, NamespaceKind};
+use crate::sandbox::function::{event, invoke};
+use crate::sandbox::kubernetes::KubernetesServer;
+use crate::sandbox::sqs::queue::Queue;
+use crate::sandbox::{REGION, ROLE_ARN, Sandbox};
+
+/// Of the registries, if there are several.
+const ACCOUNTS: [&str; 2] = ["444455556666", "777788889999"];
+/// Namespaces are not listed again for five minutes.
+const NAMESPACES_STAND: Duration = Duration::from_mins(5);
+
+/// A fleet in the stand-ins, in step.
+pub struct World {
+    fleet: Fleet,
+    sandbox: Sandbox,
+    pub clusters: Vec<KubernetesServer>,
+    pub registries: Vec<CloudMap>,
+    queue: Queue,
+    clock: StandInClock,
+}
+
+impl World {
+    /// Everything is registered.
+    pub async fn start(fleet: Fleet) -> Self {
+        let mut sandbox = Sandbox::start().await;
+        for cluster in 0..fleet.clusters {
+            sandbox = sandbox.cluster(&name(cluster)).await;
+        }
+        let registries: Vec<CloudMap> = match fleet.accounts {
+            1 => vec![sandbox.cloud_map()],
+            count => ACCOUNTS[..count].iter().map(|it| sandbox.cloud_map_of(REGION, it)).collect(),
+        };
+        ACCOUNTS.iter().for_each(|account| sandbox.role(&role(account), None));
+        let queue = sandbox.queue("own");
+        queue.allow(ROLE_ARN);
+        let clusters = (0..fleet.clusters).map(|it| sandbox.kubernetes(&name(it))).collect();
+        let clock = StandInClock::new();
+        let world = Self { fleet, sandbox, clusters, registries, queue, clock };
+        world.seed();
+        let process = world.function(Read::List, false).await;
+        let report = sync(&process).await;
+        assert_eq!((report.ok, report.counts.registered), (true, fleet.instances()), "{report}");
+        world
+    }
+
+    fn seed(&self) {
+        let arns: Vec<String> =
+            (0..self.fleet.clusters).map(|it| self.sandbox.cluster_arn(&name(it))).collect();
+        for registry in &self.registries {
+            registry.watch_over(OWNER, &arns.iter().map(String::as_str).collect::<Vec<_>>());
+            registry.behave(Behaviour { discovery_on_any_host: true, ..Behaviour::default() });
+        }
+        for (index, cluster) in self.clusters.iter().enumerate() {
+            let registry = &self.registries[index % self.fleet.accounts];
+            let of = match self.fleet.names {
+                Names::Separate => name(index),
+                Names::Shared => "all".to_owned(),
+            };
+            let namespaces: Vec<_> =
+                (0..self.fleet.namespaces).map(|it| format!("{of}-{it}")).collect();
+            for namespace in &namespaces {
+                if registry.find_namespace(namespace).is_none() {
+                    registry.namespace(namespace, NamespaceKind::Http);
+                }
+            }
+            for service in 0..self.fleet.services {
+                let name = format!("web-{service}");
+                let namespace = &namespaces[service % namespaces.len()];
+                cluster.service(annotated(&name, namespace, &name));
+                let address = |pod: usize| format!("10.{index}.{service}.{pod}");
+                let addresses: Vec<String> = (1..=self.fleet.endpoints).map(address).collect();
+                let addresses: Vec<&str> = addresses.iter().map(String::as_str).collect();
+                give_pods(cluster, &name, &addresses);
+            }
+        }
+    }
+
+    /// A new process.
+    pub async fn function(&self, read: Read, fan_out: bool) -> Function {
+        let entry = |index: usize| {
+            let cluster = self.sandbox.cluster_arn(&name(index));
+            match self.fleet.accounts {
+                1 => json!({ "cluster": cluster }),
+                count => {
+                    json!({ "cluster": cluster, "registryRoleArn": role(ACCOUNTS[index % count]) })
+                }
+            }
+        };
+        let clusters: Vec<Value> = (0..self.fleet.clusters).map(entry).collect();
+        let clusters = json!(clusters).to_string();
+        let read = if read == Read::List { "list" } else { "discover" };
+        let mut settings = vec![("CLUSTERS", clusters.as_str()), ("REGISTRY_READ", read)];
+        if fan_out {
+            settings.push(("FAN_OUT", self.queue.url()));
+        }
+        self.sandbox.function(&settings).await.with_clock(self.clock.clock())
+    }
+
+    /// Counts from here on.
+    pub fn forget(&self) {
+        self.sandbox.aws().forget_requests();
+        self.registries.iter().for_each(CloudMap::forget_calls);
+        self.clusters.iter().for_each(KubernetesServer::forget_requests);
+    }
+
+    /// The calls of a round to AWS, to each Cloud Map, and the requests to each cluster.
+    pub async fn measure(&self, round: Round) -> (Calls, Vec<Calls>, Vec<usize>) {
+        let process = self.function(round.read, round.fan_out).await;
+        if round.process != Process::New {
+            self.play(&process, round).await;
+        }
+        self.forget();
+        self.play(&process, round).await;
+        let mut calls = BTreeMap::new();
+        for request in self.sandbox.aws().requests() {
+            *calls.entry(request.operation).or_insert(0) += 1;
+        }
+        let of_accounts = self.registries.iter().map(|it| named(it.counts())).collect();
+        let of_clusters = self.clusters.iter().map(|it| it.requests().len()).collect();
+        (named(calls), of_accounts, of_clusters)
+    }
+
+    /// The schedule, and with `FAN_OUT` an invocation for each message that it sends.
+    async fn play(&self, process: &Function, round: Round) {
+        if round.process == Process::Warm {
+            self.clock.advance(NAMESPACES_STAND);
+        }
+        let answer = invoke(process, &event("schedule-eventbridge-scheduler")).await;
+        assert_eq!(answer.response.expect("an answer")["ok"], true);
+        for sent in self.queue.take_all() {
+            let body: Value = serde_json::from_str(&sent.body).expect("JSON");
+            let payload = batch(&[message(&sent.id, &body)]);
+            let answer = if round.process == Process::New {
+                invoke(&self.function(round.read, round.fan_out).await, &payload).await
+            } else {
+                if round.process == Process::Warm {
+                    self.clock.advance(NAMESPACES_STAND);
+                }
+                invoke(process, &payload).await
+            };
+            assert_eq!(failures(&answer), [""; 0]);
+        }
+    }
+}
+
+pub fn name(cluster: usize) -> String {
+    format!("cluster-{cluster}")
+}
+
+fn role(account: &str) -> String {
+    format!("arn:aws:iam::{account}:role/registry")
+}
+
+/// With names that outlive the test, as the formulas have them.
+fn named(calls: BTreeMap<String, usize>) -> Calls {
+    calls.into_iter().map(|(name, count)| (&*name.leak(), count)).collect()
+}
