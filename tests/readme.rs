@@ -3,6 +3,9 @@
 
 #[path = "readme/growth.rs"]
 mod growth;
+#[path = "scale/mod.rs"]
+#[allow(dead_code, reason = "shared with the command and the scenarios, which use other parts")]
+mod scale;
 
 use std::fmt::Write as _;
 #[cfg(feature = "cli")]
@@ -110,6 +113,37 @@ fn the_migration_shown_is_the_sandboxs() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let story = String::from_utf8(output.stdout).expect("text");
     check("docs/ecs-to-eks.md", "migration", &format!("```text\n{}\n```\n", story.trim_end()));
+}
+
+#[test]
+fn the_tables_and_pictures_of_the_page_about_scale_are_the_commands() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    for (file, made) in scale::files(root).expect("the page and its sections") {
+        let path = root.join(file);
+        if std::env::var_os("UPDATE_README").is_some() {
+            std::fs::write(path, made).expect("the file can be written");
+        } else {
+            let kept = std::fs::read_to_string(path).unwrap_or_default();
+            assert!(kept == made, "{file} is out of date; run: cargo run --example scale");
+        }
+    }
+}
+
+#[test]
+fn limits_of_the_simulation_are_those_of_the_function_and_its_template() {
+    use scale::deployment::{LONGEST, SCHEDULES, SIDE_BY_SIDE};
+    let function = include_str!("../src/function/run.rs");
+    assert!(function.contains(&format!("const CONCURRENT_CLUSTERS: usize = {SIDE_BY_SIDE};")));
+    let template = include_str!("../template.yaml");
+    let allowed = |parameter: &str| {
+        let rest = template.split(&format!("\n  {parameter}:\n")).nth(1).expect("a parameter");
+        let values = rest.split("AllowedValues: [").nth(1).expect("its values");
+        let values = values.split(']').next().expect("their end").split(", ");
+        values.map(|it| it.trim_matches('"').parse().expect("a number")).collect::<Vec<usize>>()
+    };
+    assert_eq!(allowed("ScheduleMinutes"), SCHEDULES);
+    let longest = allowed("Timeout").into_iter().max().expect("a value");
+    assert!((scale::deployment::count(longest) - LONGEST).abs() < f64::EPSILON);
 }
 
 /// The commands of the plugin whose output docs/cli.md shows, in this order.

@@ -20,6 +20,7 @@ mod growth;
 mod process;
 mod report;
 mod runs;
+mod shared_registry;
 mod start;
 mod table;
 mod world;
@@ -65,6 +66,11 @@ async fn measure(filter: Option<&str>) -> Result<(), String> {
             report.tables.push(table);
             tell(&report, filter)?;
         }
+    }
+    for world in shared_registry::WORLDS.iter().filter(|world| world.is_asked_for(filter)) {
+        eprintln!("{} ...", world.name);
+        report.tables.push(world.run(&report.binary).await);
+        tell(&report, filter)?;
     }
     let clustersets = clustersets::WORLDS.iter().chain(clustersets::GROWING);
     for world in clustersets.filter(|world| world.is_asked_for(filter)) {

@@ -1,20 +1,25 @@
 //! The formulas of docs/scale.md against the function: rounds over four small clusters, with and without `FAN_OUT`, by
 //! lists and by discovery, in one account and in two. Every call to AWS and to the clusters is counted, and the counts
-//! are those of `tests/scale/calls.rs`.
+//! are those of `tests/scale/calls.rs`. The times are those that the function takes under the rates of an account.
 
-#[path = "../../scale/calls.rs"]
+#[path = "../../scale/mod.rs"]
 #[allow(dead_code, reason = "shared with the command that writes docs/scale.md")]
-mod calls;
+mod simulation;
 
 mod world;
 
+use std::time::Duration;
+
 use serde_json::json;
+use tokio::time::{Instant, sleep};
 
 use crate::fleet::give_pods;
 use crate::queue::{batch, failures, message};
+use crate::sandbox::cloud_map::{Behaviour, Quotas};
 use crate::sandbox::function::invoke;
-use calls::{Fleet, Names, Process, Read, Round};
-use world::{World, name};
+use simulation::calls::{Fleet, Names, Process, Read, Round};
+use simulation::deployment::{Deployment, SHARE, Time};
+use world::{UNLIMITED, World, name};
 
 const SMALL: Fleet = Fleet {
     clusters: 4,
@@ -68,11 +73,59 @@ async fn rounds_with_several_pages_of_services_have_the_calls_of_the_formulas() 
     rounds_are_as_predicted(fleet).await;
 }
 
+/// A round takes the time of the formulas, and little more; with `FAN_OUT` by this number of processes at once.
+async fn round_takes_the_time_of_the_formulas(fleet: Fleet, read: Read, at_once: usize) {
+    let world = World::start(fleet).await;
+    let fan_out = at_once > 1;
+    let mut processes = Vec::new();
+    for _ in 0..at_once {
+        let process = world.function(read, fan_out, SHARE).await;
+        world.play(&[&process], Round { read, fan_out, process: Process::Recent }).await;
+        processes.push(process);
+    }
+    world.registries[0].behave(Behaviour {
+        latency: Duration::from_millis(20),
+        quotas: Some(Quotas::of_an_account()),
+        discovery_on_any_host: true,
+        ..Behaviour::default()
+    });
+    // All bursts are whole again.
+    sleep(Duration::from_mins(5)).await;
+    let start = Instant::now();
+
+    let processes: Vec<_> = processes.iter().collect();
+    world.play(&processes, Round { read, fan_out, process: Process::Recent }).await;
+
+    let took = start.elapsed().as_secs_f64();
+    let deployment = Deployment { fleet, read, fan_out, share: SHARE, at_once };
+    let Time { seconds, cause } = deployment.forced();
+    let is_near = (seconds * 0.95..seconds * 1.25).contains(&took);
+    assert!(seconds > 4.0 && is_near, "{took} s, and {seconds} s by formula, forced by {cause}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn round_by_lists_takes_the_time_that_list_instances_forces() {
+    let fleet = Fleet { services: 60, endpoints: 1, ..SMALL };
+    round_takes_the_time_of_the_formulas(fleet, Read::List, 1).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn round_by_discovery_takes_the_time_that_list_services_forces() {
+    let fleet = Fleet { clusters: 2, services: 500, endpoints: 1, ..SMALL };
+    round_takes_the_time_of_the_formulas(fleet, Read::Discover, 1).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn round_of_fan_out_takes_the_time_of_all_of_its_reads_at_the_rate_of_the_account() {
+    let fleet = Fleet { services: 60, endpoints: 1, ..SMALL };
+    round_takes_the_time_of_the_formulas(fleet, Read::List, 4).await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn replaced_pod_has_the_calls_of_the_formula() {
     for fleet in [SMALL, SHARED] {
         let world = World::start(fleet).await;
-        let process = world.function(Read::List, false).await;
+        let process = world.function(Read::List, false, UNLIMITED).await;
         let body = json!({ "cluster": name(0), "namespace": "shop", "service": "web-0" });
         let payload = batch(&[message("one", &body)]);
         invoke(&process, &payload).await;

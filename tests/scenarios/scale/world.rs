@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use cloud_map_sync::function::Function;
+use futures_util::future::join_all;
 use serde_json::{Value, json};
 
-use super::calls::{Calls, Fleet, Names, Process, Read, Round};
+use super::simulation::calls::{Calls, Fleet, Names, Process, Read, Round};
 use crate::fleet::{OWNER, annotated, give_pods};
 use crate::queue::{batch, failures, message};
 use crate::run::sync;
@@ -19,6 +20,8 @@ use crate::sandbox::{REGION, ROLE_ARN, Sandbox};
 
 /// Of the registries, if there are several.
 const ACCOUNTS: [&str; 2] = ["444455556666", "777788889999"];
+/// A `QUOTA_SHARE` without any limit.
+pub const UNLIMITED: f64 = 1000.0;
 /// Namespaces are not listed again for five minutes.
 const NAMESPACES_STAND: Duration = Duration::from_mins(5);
 
@@ -50,7 +53,7 @@ impl World {
         let clock = StandInClock::new();
         let world = Self { fleet, sandbox, clusters, registries, queue, clock };
         world.seed();
-        let process = world.function(Read::List, false).await;
+        let process = world.function(Read::List, false, UNLIMITED).await;
         let report = sync(&process).await;
         assert_eq!((report.ok, report.counts.registered), (true, fleet.instances()), "{report}");
         world
@@ -80,7 +83,10 @@ impl World {
                 let name = format!("web-{service}");
                 let namespace = &namespaces[service % namespaces.len()];
                 cluster.service(annotated(&name, namespace, &name));
-                let address = |pod: usize| format!("10.{index}.{service}.{pod}");
+                let address = |pod: usize| {
+                    let number = service * self.fleet.endpoints + pod;
+                    format!("10.{index}.{}.{}", number >> 8, number & 255)
+                };
                 let addresses: Vec<String> = (1..=self.fleet.endpoints).map(address).collect();
                 let addresses: Vec<&str> = addresses.iter().map(String::as_str).collect();
                 give_pods(cluster, &name, &addresses);
@@ -89,7 +95,7 @@ impl World {
     }
 
     /// A new process.
-    pub async fn function(&self, read: Read, fan_out: bool) -> Function {
+    pub async fn function(&self, read: Read, fan_out: bool, share: f64) -> Function {
         let entry = |index: usize| {
             let cluster = self.sandbox.cluster_arn(&name(index));
             match self.fleet.accounts {
@@ -102,7 +108,12 @@ impl World {
         let clusters: Vec<Value> = (0..self.fleet.clusters).map(entry).collect();
         let clusters = json!(clusters).to_string();
         let read = if read == Read::List { "list" } else { "discover" };
-        let mut settings = vec![("CLUSTERS", clusters.as_str()), ("REGISTRY_READ", read)];
+        let share = share.to_string();
+        let mut settings = vec![
+            ("CLUSTERS", clusters.as_str()),
+            ("REGISTRY_READ", read),
+            ("QUOTA_SHARE", share.as_str()),
+        ];
         if fan_out {
             settings.push(("FAN_OUT", self.queue.url()));
         }
@@ -118,12 +129,12 @@ impl World {
 
     /// The calls of a round to AWS, to each Cloud Map, and the requests to each cluster.
     pub async fn measure(&self, round: Round) -> (Calls, Vec<Calls>, Vec<usize>) {
-        let process = self.function(round.read, round.fan_out).await;
+        let process = self.function(round.read, round.fan_out, UNLIMITED).await;
         if round.process != Process::New {
-            self.play(&process, round).await;
+            self.play(&[&process], round).await;
         }
         self.forget();
-        self.play(&process, round).await;
+        self.play(&[&process], round).await;
         let mut calls = BTreeMap::new();
         for request in self.sandbox.aws().requests() {
             *calls.entry(request.operation).or_insert(0) += 1;
@@ -133,26 +144,41 @@ impl World {
         (named(calls), of_accounts, of_clusters)
     }
 
-    /// The schedule, and with `FAN_OUT` an invocation for each message that it sends.
-    async fn play(&self, process: &Function, round: Round) {
+    /// The schedule, and with `FAN_OUT` an invocation for each message that it sends, at once in these processes.
+    pub async fn play(&self, processes: &[&Function], round: Round) {
         if round.process == Process::Warm {
             self.clock.advance(NAMESPACES_STAND);
         }
-        let answer = invoke(process, &event("schedule-eventbridge-scheduler")).await;
+        let answer = invoke(processes[0], &event("schedule-eventbridge-scheduler")).await;
         assert_eq!(answer.response.expect("an answer")["ok"], true);
-        for sent in self.queue.take_all() {
-            let body: Value = serde_json::from_str(&sent.body).expect("JSON");
-            let payload = batch(&[message(&sent.id, &body)]);
-            let answer = if round.process == Process::New {
-                invoke(&self.function(round.read, round.fan_out).await, &payload).await
-            } else {
-                if round.process == Process::Warm {
-                    self.clock.advance(NAMESPACES_STAND);
+        let sent = self.queue.take_all();
+        let turns = processes.iter().enumerate().map(|(index, process)| {
+            let turns = sent.iter().skip(index).step_by(processes.len());
+            async move {
+                for sent in turns {
+                    self.deliver(process, &sent.body, round).await;
                 }
+            }
+        });
+        join_all(turns).await;
+    }
+
+    /// An invocation with one message.
+    async fn deliver(&self, process: &Function, body: &str, round: Round) {
+        let body: Value = serde_json::from_str(body).expect("JSON");
+        let payload = batch(&[message("one", &body)]);
+        let answer = match round.process {
+            Process::New => {
+                let new = self.function(round.read, round.fan_out, UNLIMITED).await;
+                invoke(&new, &payload).await
+            }
+            Process::Warm => {
+                self.clock.advance(NAMESPACES_STAND);
                 invoke(process, &payload).await
-            };
-            assert_eq!(failures(&answer), [""; 0]);
-        }
+            }
+            Process::Recent => invoke(process, &payload).await,
+        };
+        assert_eq!(failures(&answer), [""; 0]);
     }
 }
 

@@ -1,0 +1,31 @@
+//! Fleets of up to a thousand clusters by simulation: `calls` (the formulas that a scenario holds), `deployment` (the
+//! least time of a round), `measured` (processor and memory), `money`, `events`, and `variants` with the number of clusters that
+//! each ends at. `page` and `curves` make the tables and pictures of docs/scale.md of them.
+
+pub mod calls;
+mod curves;
+pub mod deployment;
+mod events;
+mod measured;
+mod money;
+mod page;
+mod picture;
+mod variants;
+
+use std::path::Path;
+
+const PAGE: &str = "docs/scale.md";
+
+/// The page and its pictures as the figures have them, by their paths.
+pub fn files(root: &Path) -> std::io::Result<Vec<(&'static str, String)>> {
+    let mut text = std::fs::read_to_string(root.join(PAGE))?;
+    for (section, table) in page::sections() {
+        let begin = format!("<!-- {section} -->\n");
+        let start = text.find(&begin).ok_or(std::io::ErrorKind::InvalidData)? + begin.len();
+        let end = text[start..].find("<!-- end -->").ok_or(std::io::ErrorKind::InvalidData)?;
+        text.replace_range(start..start + end, &table);
+    }
+    let mut files = vec![(PAGE, text)];
+    files.extend(curves::pictures());
+    Ok(files)
+}

@@ -1,0 +1,125 @@
+//! The cost of an hour: prices with their sources, and the amounts of a deployment. Each is the least amount, since a
+//! round takes at least the time of `deployment`.
+
+use cloud_map_sync::report::metrics::{OF_CLUSTER, OF_INVOCATION};
+
+use super::calls::Read;
+use super::deployment::{Deployment, SCHEDULES, count};
+use super::measured;
+
+/// A price in us-east-1, as of November 2026.
+pub struct Price {
+    pub item: &'static str,
+    pub dollars: f64,
+    pub unit: &'static str,
+    pub source: &'static str,
+}
+
+const LAMBDA: &str = "https://aws.amazon.com/lambda/pricing/";
+const SQS: &str = "https://aws.amazon.com/sqs/pricing/";
+const CLOUDWATCH: &str = "https://aws.amazon.com/cloudwatch/pricing/";
+const CLOUD_MAP: &str = "https://aws.amazon.com/cloud-map/pricing/";
+
+pub const SECOND: Price = Price {
+    item: "Lambda, arm64",
+    dollars: 0.000_013_333_4,
+    unit: "GB and second",
+    source: LAMBDA,
+};
+pub const REQUEST: Price =
+    Price { item: "Lambda, requests", dollars: 0.20, unit: "million", source: LAMBDA };
+pub const QUEUE: Price =
+    Price { item: "SQS, standard queue", dollars: 0.40, unit: "million requests", source: SQS };
+pub const LOG: Price =
+    Price { item: "CloudWatch Logs", dollars: 0.50, unit: "GB", source: CLOUDWATCH };
+pub const METRIC: Price = Price {
+    item: "CloudWatch metrics",
+    dollars: 0.30,
+    unit: "metric and month",
+    source: CLOUDWATCH,
+};
+pub const DISCOVERY: Price = Price {
+    item: "Cloud Map, DiscoverInstances",
+    dollars: 1.0,
+    unit: "million calls",
+    source: CLOUD_MAP,
+};
+pub const INSTANCE: Price = Price {
+    item: "Cloud Map, registered instances",
+    dollars: 0.10,
+    unit: "instance and month",
+    source: CLOUD_MAP,
+};
+pub const PRICES: [Price; 7] = [SECOND, REQUEST, QUEUE, LOG, METRIC, DISCOVERY, INSTANCE];
+
+const MILLION: f64 = 1e6;
+/// Of a month.
+pub const HOURS: f64 = 730.0;
+/// Metrics of clusters and of the function that only a clusterset has, and only `FanOut` has.
+const OF_A_CLUSTERSET: (usize, usize) = (6, 1);
+const OF_FAN_OUT: (usize, usize) = (1, 1);
+/// Lambda polls a queue by five connections of 20 seconds each. One queue is for events, one for full syncs.
+const POLLS: f64 = 5.0 * 3600.0 / 20.0;
+/// A message is sent, received and deleted.
+const REQUESTS_OF_MESSAGE: f64 = 3.0;
+/// The kB of Lambda's own records of an invocation.
+const LAMBDAS_RECORDS: f64 = 1.0;
+
+/// The dollars of an hour.
+#[derive(Clone, Copy, Debug)]
+pub struct Hour {
+    pub lambda: f64,
+    pub queue: f64,
+    pub log: f64,
+    pub metrics: f64,
+    pub discovery: f64,
+}
+
+impl Hour {
+    /// Of full syncs with the shortest schedule; `None` if there is none.
+    pub fn of(deployment: &Deployment) -> Option<Self> {
+        let minutes = deployment.schedule()?;
+        assert!(SCHEDULES.contains(&minutes));
+        let rounds = 60.0 / count(minutes);
+        let fleet = deployment.fleet;
+        let clusters = count(fleet.clusters);
+        let seconds = deployment.time()?.seconds;
+        let (invocations, at_once, sent) = if deployment.fan_out {
+            (clusters + 1.0, clusters / deployment.invocations_in_turn(), clusters)
+        } else {
+            (1.0, 1.0, 0.0)
+        };
+        let gigabytes = deployment.memory()? / 1024.0;
+        let discovered = deployment.calls().get("DiscoverInstances").copied().unwrap_or_default();
+        assert!(discovered == 0 || deployment.read == Read::Discover);
+        let queues = if deployment.fan_out { 2.0 } else { 1.0 };
+        Some(Self {
+            lambda: rounds * seconds * at_once * gigabytes * SECOND.dollars
+                + rounds * invocations * REQUEST.dollars / MILLION,
+            queue: (queues * POLLS + rounds * sent * REQUESTS_OF_MESSAGE) * QUEUE.dollars / MILLION,
+            log: rounds
+                * (clusters * measured::log() + invocations * LAMBDAS_RECORDS)
+                * LOG.dollars
+                / MILLION,
+            metrics: metrics(deployment) * METRIC.dollars / HOURS,
+            discovery: rounds * count(discovered) * DISCOVERY.dollars / MILLION,
+        })
+    }
+
+    pub fn sum(&self) -> f64 {
+        self.lambda + self.queue + self.log + self.metrics + self.discovery
+    }
+}
+
+/// The number of metrics with values.
+fn metrics(deployment: &Deployment) -> f64 {
+    let (of_cluster, of_function) = if deployment.fan_out { (0, 0) } else { OF_FAN_OUT };
+    let of_cluster = OF_CLUSTER.len() - OF_A_CLUSTERSET.0 - of_cluster;
+    let of_function = OF_INVOCATION.len() - OF_A_CLUSTERSET.1 - of_function;
+    count(deployment.fleet.clusters * of_cluster + of_function)
+}
+
+/// The dollars of an hour for registered instances, which is the same for every program that registers them.
+pub fn instances(deployment: &Deployment) -> f64 {
+    count(deployment.fleet.instances()) * INSTANCE.dollars / HOURS
+}

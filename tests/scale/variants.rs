@@ -1,0 +1,145 @@
+//! The deployments that docs/scale.md compares, for any number of clusters with 2,000 Services each, and the number of
+//! clusters with which each of them ends.
+
+use super::calls::{Fleet, Names, Read};
+use super::deployment::{AT_ONCE, Deployment, SCHEDULES, SHARE, Time};
+
+/// The number of clusters of the tables.
+pub const CLUSTERS: usize = 100;
+/// No variant is looked at with more clusters.
+pub const MOST: usize = 1000;
+/// The quotas of Cloud Map: instances of a namespace and namespaces, which AWS raises, and instances of a service.
+const OF_A_NAMESPACE: usize = 2000;
+const NAMESPACES: usize = 50;
+const OF_A_SERVICE: usize = 1000;
+
+/// Each cluster by itself.
+const CLUSTER: Fleet = Fleet {
+    clusters: 1,
+    services: 2000,
+    endpoints: 5,
+    namespaces: 5,
+    accounts: 1,
+    names: Names::Separate,
+};
+
+/// The Cloud Maps of the clusters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layout {
+    /// One for all, in which each cluster has names of its own.
+    One,
+    /// One for all, with the same names for all clusters.
+    Shared,
+    /// One in an account for each cluster.
+    Each,
+}
+
+impl Layout {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::One => "one account",
+            Self::Shared => "shared names",
+            Self::Each => "an account each",
+        }
+    }
+}
+
+/// A way to deploy.
+#[derive(Clone, Copy, Debug)]
+pub struct Variant {
+    pub layout: Layout,
+    pub read: Read,
+    pub fan_out: bool,
+}
+
+/// The largest number of clusters, and what ends it: nothing up to the number that is looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct End {
+    pub clusters: usize,
+    pub cause: Option<String>,
+}
+
+impl Variant {
+    /// All of them, in the order of the tables.
+    pub fn all() -> impl Iterator<Item = Self> {
+        [Layout::One, Layout::Shared, Layout::Each].into_iter().flat_map(|layout| {
+            [Read::List, Read::Discover]
+                .into_iter()
+                .flat_map(move |read| [false, true].map(|fan_out| Self { layout, read, fan_out }))
+        })
+    }
+
+    pub fn name(self) -> String {
+        let read = if self.read == Read::List { "list" } else { "discover" };
+        let fan_out = if self.fan_out { ", FanOut" } else { "" };
+        format!("{}, {read}{fan_out}", self.layout.name())
+    }
+
+    /// It with a number of clusters.
+    pub fn with(self, clusters: usize) -> Deployment {
+        let names = if self.layout == Layout::Shared { Names::Shared } else { Names::Separate };
+        let accounts = if self.layout == Layout::Each { clusters } else { 1 };
+        let fleet = Fleet { clusters, accounts, names, ..CLUSTER };
+        let (read, fan_out) = (self.read, self.fan_out && clusters > 1);
+        Deployment { fleet, read, fan_out, share: SHARE, at_once: AT_ONCE }
+    }
+
+    /// The most clusters with which every round ends before the next one, with one of these schedules.
+    pub fn end(self, schedules: &[usize]) -> End {
+        let problem = |clusters| problem(&self.with(clusters), schedules);
+        let end = (1..=MOST + 1).find_map(|clusters| Some((clusters - 1, problem(clusters)?)));
+        match end {
+            Some((clusters, cause)) if clusters <= MOST => End { clusters, cause: Some(cause) },
+            _ => End { clusters: MOST, cause: None },
+        }
+    }
+
+    /// The most clusters until AWS raises its quotas of namespaces and of instances in each.
+    pub fn end_of_instances(self) -> End {
+        let possible = |fleet: Fleet| {
+            let instances = fleet.services_of(0) * fleet.instances_of_service(0);
+            instances <= OF_A_NAMESPACE * fleet.namespaces_of(0)
+                && fleet.namespaces_of(0) <= NAMESPACES
+        };
+        let clusters = (1..=MOST).take_while(|it| possible(self.with(*it).fleet)).count();
+        let cause = match self.layout {
+            Layout::One => "50 namespaces of an account",
+            Layout::Shared => "2,000 instances of a namespace",
+            Layout::Each => "",
+        };
+        End { clusters, cause: (clusters < MOST).then(|| cause.to_owned()) }
+    }
+}
+
+/// The reason why a deployment does not keep pace with the longest of these schedules.
+fn problem(deployment: &Deployment, schedules: &[usize]) -> Option<String> {
+    if deployment.fleet.instances_of_service(0) > OF_A_SERVICE {
+        return Some("1,000 instances under one name; **AWS does not raise it**".to_owned());
+    }
+    if deployment.memory().is_none() {
+        return Some("Lambda's memory of 10,240 MB".to_owned());
+    }
+    let longest = schedules.iter().max().copied().unwrap_or(SCHEDULES[0]);
+    if let Err(time) = deployment.keeps_pace(longest) {
+        return Some(cause(time, "the schedule"));
+    }
+    if let Err(time) = deployment.ends_in_time() {
+        return Some(cause(time, "Lambda's 15 minutes"));
+    }
+    let time = deployment.starts_in_time().err()?;
+    Some(cause(time, "Lambda's 15 minutes for a new process"))
+}
+
+fn cause(time: Time, within: &str) -> String {
+    if time.cause.starts_with("the ") {
+        format!("{}, within {within}", time.cause)
+    } else {
+        format!("`{}`, within {within}", time.cause)
+    }
+}
+
+/// It with a number of accounts, over which the clusters are spread.
+pub fn spread(read: Read, accounts: usize, share: f64) -> Deployment {
+    let fleet = Fleet { clusters: CLUSTERS, accounts, ..CLUSTER };
+    Deployment { fleet, read, fan_out: true, share, at_once: AT_ONCE }
+}
