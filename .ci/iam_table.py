@@ -29,6 +29,7 @@ WHEN = {
     "MayWriteDeletions": "`DryRun` is `false`, `DeleteEmptyServices` is `true`",
     "PurgesDeadClusters": "with `PurgeDeadClustersAfter`",
     "AssumesRoles": "with `AssumableRoleArns`",
+    "FansOut": "`FanOut` is `true`",
     "Sends": "`FanOut` is `true`, or `MultiCluster` is not `off`",
     "SendsWithKey": "`FanOut` is `true`, or `MultiCluster` is not `off`, with `KmsKeyArn`",
 }

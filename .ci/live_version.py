@@ -47,7 +47,8 @@ class Function:
         """A variable as the schedules and the queue find it."""
         schedules = self.found.resources("AWS::Scheduler::Schedule").values()
         (target,) = {schedule["Target"]["Arn"] for schedule in schedules}
-        queue = self.found.resources("AWS::Lambda::EventSourceMapping")["SyncFunctionTargetedSync"]["FunctionName"]
+        queues = self.found.resources("AWS::Lambda::EventSourceMapping").values()
+        (queue,) = {mapping["FunctionName"] for mapping in queues}
         alias = self.found.resources("AWS::Lambda::Alias").get("LiveAlias")
         expected = ("LiveAlias", "LiveAlias") if alias else ("arn:of:SyncFunction", "SyncFunction")
         assert (target, queue) == expected, (target, queue)

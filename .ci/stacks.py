@@ -134,6 +134,49 @@ def check_concurrency():
     assert function["ReservedConcurrentExecutions"] == "4"
     for wrong in (0, 1, 3, "x"):
         assert is_refused(ReservedConcurrency=wrong), wrong
+    for runs in map(int, TEMPLATE["Parameters"]["FullSyncConcurrency"]["AllowedValues"]):
+        for fan_out, least in (("true", runs + 4), ("false", 4)):
+            given = {"FanOut": fan_out, "FullSyncConcurrency": runs}
+            for reserved in range(4, 80):
+                assert is_refused(**given, ReservedConcurrency=reserved) == (reserved < least), (given, reserved)
+            assert not is_refused(**given, ReservedConcurrency=1000) and not is_refused(**given), given
+
+
+def check_full_syncs():
+    """With FanOut full syncs have a queue of their own, one to a run; everything else is as without."""
+    def queues(found):
+        return found.resources("AWS::SQS::Queue"), found.resources("AWS::Lambda::EventSourceMapping")
+
+    (one, (mapping,)), found = queues(stack()), stack(FanOut="true", FullSyncConcurrency=4, Timeout=900)
+    more, mappings = queues(found)
+    assert "FullSyncQueue" not in one and mappings["SyncFunctionTargetedSync"] == queues(stack())[1][mapping]
+    queue, served = more["FullSyncQueue"], mappings["SyncFunctionFullSyncs"]
+    same = {key: queue[key] for key in ("VisibilityTimeout", "SqsManagedSseEnabled", "RedrivePolicy")}
+    assert same == {key: more["Queue"][key] for key in same}, same
+    assert queue["VisibilityTimeout"] == 6 * 900 and queue["QueueName"] == "cloud-map-sync-full-syncs"
+    longest = max(map(int, TEMPLATE["Parameters"]["ScheduleMinutes"]["AllowedValues"]))
+    assert queue["MessageRetentionPeriod"] >= 60 * longest, "a full sync would be lost before the next one is queued"
+    assert served["EventSourceArn"] == "arn:of:FullSyncQueue" and served["BatchSize"] == 1, served
+    assert served["ScalingConfig"] == {"MaximumConcurrency": "4"} and served["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
+    for fan_out, url in (("true", "FullSyncQueue"), ("false", "")):
+        found = stack(FanOut=fan_out)
+        (function,) = found.resources("AWS::Serverless::Function").values()
+        variables = function["Environment"]["Variables"]
+        assert (variables["FAN_OUT"], variables["QUEUE_URL"]) == (url, "Queue"), variables
+        policies = found.resources("AWS::SQS::QueuePolicy")
+        covered = {name for it in policies.values() for name in it["Queues"]}
+        assert covered == set(found.resources("AWS::SQS::Queue")), covered
+        for name, it in policies.items():
+            only_tls = it["PolicyDocument"]["Statement"][0]
+            assert only_tls["Sid"] == "OnlyTls" and only_tls["Effect"] == "Deny", name
+    # The alarm and the dashboard have the name, since the queue is not always there.
+    named = "other"
+    found = stack(named=named, FanOut="true", Dashboard="yes")
+    name = found.resources("AWS::SQS::Queue")["FullSyncQueue"]["QueueName"]
+    alarm = found.resources("AWS::CloudWatch::Alarm")["OldFullSyncsAlarm"]
+    assert alarm["Dimensions"] == [{"Name": "QueueName", "Value": name}], alarm
+    (dashboard,) = found.resources("AWS::CloudWatch::Dashboard").values()
+    assert dashboard["DashboardBody"].count(f'"{name}"') == 2
 
 
 def check_names():
@@ -143,6 +186,8 @@ def check_names():
     (function,) = found.resources("AWS::Serverless::Function").values()
     queue = found.resources("AWS::SQS::Queue")["Queue"]
     assert function["FunctionName"] == queue["QueueName"] == longest
+    full_syncs = stack(named=longest, FanOut="true").resources("AWS::SQS::Queue")["FullSyncQueue"]
+    assert len(full_syncs["QueueName"]) <= 80, full_syncs
     assert found.resources("AWS::Logs::LogGroup")["LogGroup"]["LogGroupName"] == f"/aws/lambda/{longest}"
     roles = found.resources("AWS::IAM::Role")
     names = [role["RoleName"] for role in roles.values()]
@@ -178,7 +223,7 @@ def check_encryption():
     (function,) = found.resources("AWS::Serverless::Function").values()
     encrypted = [function["KmsKeyArn"], found.resources("AWS::Logs::LogGroup")["LogGroup"]["KmsKeyId"]]
     encrypted += [queue["KmsMasterKeyId"] for queue in found.resources("AWS::SQS::Queue").values()]
-    assert encrypted == [ALL_ON["KmsKeyArn"]] * 5, encrypted
+    assert encrypted == [ALL_ON["KmsKeyArn"]] * 6, encrypted
     rights = policy(found)
     assert actions(rights["DecryptMessages"]) == ["kms:Decrypt"] and rights["DecryptMessages"]["Resource"] == ALL_ON["KmsKeyArn"]
     (function,) = stack().resources("AWS::Serverless::Function").values()
@@ -267,7 +312,7 @@ def run(checks):
 
 def main():
     checks = (
-        check_alarms, check_cleanup, check_many_clusters, check_hosted_zones, check_concurrency, check_names, check_admin_alias, check_encryption,
+        check_alarms, check_cleanup, check_many_clusters, check_hosted_zones, check_concurrency, check_full_syncs, check_names, check_admin_alias, check_encryption,
         check_senders, check_links, check_simulation,
     )  # fmt: skip
     return run(checks)

@@ -11,8 +11,9 @@ use serde_json::Value;
 const TEMPLATE: &str = include_str!("../template.yaml");
 const RUNBOOK: &str = include_str!("../docs/runbook.md");
 const METRICS: &str = include_str!("../docs/reference/metrics.md");
-const WORDS: [&str; 12] = [
-    "none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven",
+const WORDS: [&str; 13] = [
+    "none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten",
+    "eleven", "twelve",
 ];
 /// The columns of a CloudWatch dashboard.
 const COLUMNS: u64 = 24;

@@ -1,7 +1,10 @@
 //! Messages for imports: with `FAN_OUT`, or with more than eight clusters, an invocation about a few Services leaves the
 //! other clusters to invocations of their own.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use super::many::Many;
 use super::{exported, imported, pods, sources, web, writes};
@@ -87,6 +90,25 @@ async fn messages_for_imports_do_not_go_to_the_queue_of_the_full_syncs() {
     assert_eq!(hand_over(&many, &[about("c0")]).await, [""; 0]);
 
     assert_eq!((bodies(&services), bodies(&full_syncs)), (vec![import("c1")], vec![]));
+}
+
+/// Thirty seconds for a reply: each run that imports into the cluster waits for them first.
+#[tokio::test(start_paused = true)]
+async fn importer_that_does_not_answer_delays_a_change_unless_it_imports_by_messages() {
+    let silence = || Fault::always("/", FaultKind::Slow(Duration::from_hours(1)));
+    for (setting, seconds) in [("QUEUE_URL", 30), ("FAN_OUT", 0)] {
+        let (many, queue) = in_step(2, setting).await;
+        many.clusters[1].fail(silence());
+        pods(&many.clusters[0], "web", &["10.0.0.2"]);
+        let start = Instant::now();
+
+        assert_eq!(hand_over(&many, &[about("c0")]).await, [""; 0], "{setting}");
+
+        let elapsed = start.elapsed().as_secs();
+        assert!((seconds..seconds + 10).contains(&elapsed), "{setting}: {elapsed}");
+        let messages = bodies(&queue);
+        assert_eq!(messages.len(), usize::from(seconds == 0), "{setting}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
