@@ -98,9 +98,8 @@ impl Fleet {
     pub fn calls_to_account(&self, account: usize, round: Round) -> Calls {
         let clusters = self.clusters_of(account);
         let invocations = if round.fan_out { clusters } else { clusters.min(1) };
-        let mut calls = self.read_of_account(account, round);
-        calls.values_mut().for_each(|count| *count *= invocations);
-        calls
+        let read = self.read_of_account(account, round).into_iter();
+        read.map(|(operation, count)| (operation, count * invocations)).collect()
     }
 
     /// The calls of one invocation that reads the Cloud Map of an account.

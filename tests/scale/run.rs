@@ -9,7 +9,7 @@ use std::path::Path;
 fn main() -> std::io::Result<()> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     for (path, text) in scale::files(root)? {
-        std::fs::write(root.join(&path), text)?;
+        std::fs::write(root.join(path), text)?;
         println!("{path}");
     }
     Ok(())

@@ -46,7 +46,9 @@ impl World {
             1 => vec![sandbox.cloud_map()],
             count => ACCOUNTS[..count].iter().map(|it| sandbox.cloud_map_of(REGION, it)).collect(),
         };
-        ACCOUNTS.iter().for_each(|account| sandbox.role(&role(account), None));
+        for account in ACCOUNTS {
+            sandbox.role(&role(account), None);
+        }
         let queue = sandbox.queue("own");
         queue.allow(ROLE_ARN);
         let clusters = (0..fleet.clusters).map(|it| sandbox.kubernetes(&name(it))).collect();
