@@ -3,18 +3,19 @@
 use std::fmt::Write as _;
 
 use super::calls::Read;
-use super::deployment::{Deployment, SCHEDULES, count};
+use super::deployment::{CONCURRENCIES, Deployment, SCHEDULES, count};
 use super::events::{self, Events};
 use super::money::{self, Hour};
 use super::variants::{CLUSTERS, End, Layout, MOST, Variant, spread};
 
 /// The sections of the page by their markers.
-pub fn sections() -> [(&'static str, String); 7] {
+pub fn sections() -> [(&'static str, String); 8] {
     [
         ("rounds", rounds()),
         ("ends", ends()),
         ("instances", instances()),
         ("accounts", accounts()),
+        ("concurrency", concurrency()),
         ("hours", hours()),
         ("events", events()),
         ("prices", prices()),
@@ -109,6 +110,24 @@ fn accounts() -> String {
             };
             row(&mut table, &[accounts.to_string(), name.to_owned(), schedule(0.5), schedule(1.0)]);
         }
+    }
+    table
+}
+
+/// A hundred clusters in an account each by the number of full syncs at once.
+fn concurrency() -> String {
+    let mut table = String::from(
+        "| `FullSyncConcurrency` | Round, list | Schedule | Round, discover | Schedule |\n|---|---|---|---|---|\n",
+    );
+    for at_once in CONCURRENCIES {
+        let mut cells = vec![at_once.to_string()];
+        for read in [Read::List, Read::Discover] {
+            let variant = Variant { layout: Layout::Each, read, fan_out: true };
+            let deployment = Deployment { at_once, ..variant.with(CLUSTERS) };
+            cells.push(deployment.time().map_or("-".to_owned(), |it| time(it.seconds)));
+            cells.push(deployment.schedule().map_or("none".to_owned(), minutes));
+        }
+        row(&mut table, &cells);
     }
     table
 }
