@@ -99,7 +99,10 @@ async fn round_takes_the_time_of_the_formulas(fleet: Fleet, read: Read, at_once:
     let took = start.elapsed().as_secs_f64();
     let deployment = Deployment { fleet, read, fan_out, share: SHARE, at_once };
     let Time { seconds, cause } = deployment.forced();
-    let is_near = (seconds * 0.95..seconds * 1.25).contains(&took);
+    // Shares that add up to more than the rate are throttled, and lose time by it.
+    let is_throttled = SHARE * f64::from(u8::try_from(at_once).expect("few")) > 1.0;
+    let most = if is_throttled { 1.75 } else { 1.25 };
+    let is_near = (seconds * 0.95..seconds * most).contains(&took);
     assert!(seconds > 4.0 && is_near, "{took} s, and {seconds} s by formula, forced by {cause}");
 }
 
