@@ -142,12 +142,10 @@ fn limits_of_the_simulation_are_those_of_the_function_and_its_template() {
         values.map(|it| it.trim_matches('"').parse().expect("a number")).collect::<Vec<usize>>()
     };
     assert_eq!(allowed("ScheduleMinutes"), SCHEDULES);
-    if template.contains("\n  FullSyncConcurrency:\n") {
-        assert_eq!(allowed("FullSyncConcurrency"), CONCURRENCIES);
-        let parameter = template.split("\n  FullSyncConcurrency:\n").nth(1).expect("it");
-        let default = parameter.split("Default: ").nth(1).expect("its default");
-        assert!(default.starts_with(&format!("\"{AT_ONCE}\"")));
-    }
+    assert_eq!(allowed("FullSyncConcurrency"), CONCURRENCIES);
+    let parameter = template.split("\n  FullSyncConcurrency:\n").nth(1).expect("it");
+    let default = parameter.split("Default: ").nth(1).expect("its default");
+    assert!(default.starts_with(&format!("\"{AT_ONCE}\"")));
     let longest = allowed("Timeout").into_iter().max().expect("a value");
     assert!((scale::deployment::count(longest) - LONGEST).abs() < f64::EPSILON);
 }
