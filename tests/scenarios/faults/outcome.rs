@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use super::play::{REST, Stage};
-use super::situation::Situation;
+use super::situation::{NOT_ALLOWED, Situation};
 use super::trouble::Case;
 use crate::multi_cluster::writes;
 use crate::sandbox::cloud_map::ServiceView;
@@ -290,6 +290,9 @@ pub fn untouched(stage: &Stage, before: &State, wanted: &State) -> Result<(), St
     }
     let is = State::of(stage);
     for place in is.names.keys() {
+        if is.addresses(place).contains(NOT_ALLOWED) {
+            problems.push(format!("{place:?} has {NOT_ALLOWED}, which NAME_POLICY does not allow"));
+        }
         let known = &before.addresses(place) | &wanted.addresses(place);
         let strays = &is.addresses(place) - &known;
         if !strays.is_empty() {

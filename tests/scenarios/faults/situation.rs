@@ -129,12 +129,12 @@ impl Situation {
         let change = |stage: &Stage| {
             stage.fleet.pods("web", &["10.0.1.1", "10.0.1.3"]);
             let stray = Headless::new("ops", "web").created("2020-01-01T00:00:00Z");
-            let stray = stray.annotate("cloudmap.controller/hostname", "web");
+            let stray = stray.annotate("cloudmap.controller/hostname", "stray");
             stage
                 .fleet
                 .cluster
                 .service(stray.annotate("cloudmap.controller/namespace", "prod.local"));
-            stage.fleet.cluster.pods("ops", "web", &[Pod::new("web-ops", "10.0.7.1")]);
+            stage.fleet.cluster.pods("ops", "web", &[Pod::new("web-ops", NOT_ALLOWED)]);
         };
         let settings = &[(
             "NAME_POLICY",
@@ -227,6 +227,8 @@ impl Situation {
     }
 }
 
+/// The address of a pod that `NAME_POLICY` keeps out of Cloud Map.
+pub const NOT_ALLOWED: &str = "10.0.7.1";
 pub const READER: &str = "arn:aws:iam::111122223333:role/reader";
 const WITH_A_ROLE: &[(&str, &str)] = &[(
     "CLUSTERS",
