@@ -15,6 +15,7 @@ use std::process::Command;
 
 use cloud_map_sync::report::metrics;
 use cloud_map_sync::{kubernetes::annotation, settings};
+use scale::section;
 
 /// How many chapters of the sandbox's story the README shows.
 const CHAPTERS: usize = 1;
@@ -271,17 +272,15 @@ fn sandbox() -> PathBuf {
 /// Compares the generated section of a page with its source, or writes it.
 fn check(file: &str, section: &str, generated: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
-    let page = std::fs::read_to_string(&path).expect("the page");
-    let begin = format!("<!-- {section} -->\n");
-    let start = page.find(&begin).expect("the section's beginning") + begin.len();
-    let end = start + page[start..].find("<!-- end -->").expect("the section's end");
+    let mut page = std::fs::read_to_string(&path).expect("the page");
+    let place = section::place(&page, section).expect("the section with its markers");
     let expected = with_links_of(file, generated);
     if std::env::var_os("UPDATE_README").is_some() {
-        let updated = format!("{}{expected}{}", &page[..start], &page[end..]);
-        std::fs::write(&path, updated).expect("the page can be written");
+        page.replace_range(place, &expected);
+        std::fs::write(&path, page).expect("the page can be written");
     } else {
         let hint = "run: UPDATE_README=1 cargo test --test readme -- --test-threads 1";
-        assert_eq!(&page[start..end], expected, "{section} of {file} is out of date; {hint}");
+        assert_eq!(&page[place], expected, "{section} of {file} is out of date; {hint}");
     }
 }
 

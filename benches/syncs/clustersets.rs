@@ -68,11 +68,6 @@ struct Begun {
 }
 
 impl World {
-    /// Whether a part of its name asks for it.
-    pub fn is_asked_for(&self, filter: Option<&str>) -> bool {
-        filter.is_none_or(|filter| self.name.contains(filter))
-    }
-
     /// Measures all runs in it.
     pub async fn run(&self, binary: &Binary) -> Table {
         let begun = self.seed().await;

@@ -31,11 +31,6 @@ pub const WORLDS: &[World] = &[
 ];
 
 impl World {
-    /// Whether a part of its name asks for it.
-    pub fn is_asked_for(&self, filter: Option<&str>) -> bool {
-        filter.is_none_or(|filter| self.name.contains(filter))
-    }
-
     /// Measures all runs in it.
     pub async fn run(&self, binary: &Binary) -> Table {
         let (sandbox, cloud_map) = self.seed().await;

@@ -103,11 +103,6 @@ const TEN: World = World { namespaces: 10, ..FREE };
 const QUOTAS: World = World { quotas: true, share: "1", operation: 2000, events: 5, ..FREE };
 
 impl World {
-    /// Whether a part of its name asks for it.
-    pub fn is_asked_for(&self, filter: Option<&str>) -> bool {
-        filter.is_none_or(|filter| self.name.contains(filter))
-    }
-
     /// Fills a sandbox with it.
     pub async fn seed(&self, tenant: Tenant) -> (Sandbox, KubernetesServer, CloudMap) {
         let sandbox = Sandbox::start().await.cluster("blue").await;

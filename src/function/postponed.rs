@@ -41,15 +41,19 @@ impl Function {
         returning
     }
 
+    /// Whether the queue of the full syncs delivered a message.
+    fn is_of_full_syncs(&self, receipt: &Receipt) -> bool {
+        self.full_sync_queue.as_ref().is_some_and(|queue| queue.has_delivered(receipt))
+    }
+
     /// Whether the schedule queues the cluster of a failed full sync again before its message would return. In a queue
     /// that also has other messages, each of them returns.
     fn is_queued_again(&self, receipt: &Receipt) -> bool {
-        let is_separate = |full_syncs: &&OwnQueue| {
-            self.queue.as_ref().is_some_and(|queue| !queue.is_same_as(full_syncs))
-        };
-        let full_syncs = self.full_sync_queue.as_ref().filter(is_separate);
+        let queues = self.full_sync_queue.as_ref().zip(self.queue.as_ref());
+        let are_separate = queues.is_some_and(|(full_syncs, queue)| !queue.is_same_as(full_syncs));
         let period = self.settings.rules.guard.period;
-        full_syncs.is_some_and(|queue| queue.has_delivered(receipt))
+        are_separate
+            && self.is_of_full_syncs(receipt)
             && SignedDuration::try_from(delay(receipt.receives)).is_ok_and(|it| it >= period)
     }
 
@@ -57,10 +61,8 @@ impl Function {
     /// queues of the settings. If this fails they return after the visibility timeout.
     pub(super) async fn postpone(&self, receipts: &Receipts, failed: &[String], until: Deadline) {
         let failed = failed.iter().filter_map(|id| receipts.get(id)).flatten().cloned();
-        let is_full_sync = |receipt: &Receipt| {
-            self.full_sync_queue.as_ref().is_some_and(|queue| queue.has_delivered(receipt))
-        };
-        let (full_syncs, others): (Vec<_>, Vec<_>) = failed.partition(is_full_sync);
+        let (full_syncs, others): (Vec<_>, Vec<_>) =
+            failed.partition(|receipt| self.is_of_full_syncs(receipt));
         join(
             postpone_in(self.full_sync_queue.as_ref(), &full_syncs, until),
             postpone_in(self.queue.as_ref(), &others, until),

@@ -79,15 +79,19 @@ pub async fn apply(
 }
 
 impl Applied {
+    /// The change that failed. No change is made after it.
+    fn failed(&self) -> Option<&Made> {
+        self.made.iter().find(|made| matches!(made.outcome, Outcome::Failed(_)))
+    }
+
     /// Whether it is the status that could not be written. Another status would fail as well.
     pub fn is_without_status(&self) -> bool {
-        let is_failed = |made: &Made| matches!(made.outcome, Outcome::Failed(_));
-        self.made.iter().any(|made| made.change.stage == Stage::Status && is_failed(made))
+        self.failed().is_some_and(|made| made.change.stage == Stage::Status)
     }
 
     /// The failure, as the report has it.
     pub fn failure_text(&self) -> Option<&str> {
-        self.made.iter().find_map(|made| match &made.outcome {
+        self.failed().and_then(|made| match &made.outcome {
             Outcome::Failed(text) => Some(text.as_str()),
             _ => None,
         })
@@ -105,8 +109,7 @@ impl Applied {
     /// The object whose name is taken by one that the run did not know.
     pub fn taken(&self) -> Option<&ObjectRef> {
         self.failure.as_ref().filter(|error| error.is_name_taken())?;
-        let failed = self.made.iter().find(|made| matches!(made.outcome, Outcome::Failed(_)));
-        failed.map(|made| &made.change.object)
+        self.failed().map(|made| &made.change.object)
     }
 }
 

@@ -121,8 +121,8 @@ async fn conduct(
     steps: &mut Vec<String>,
     change: impl Fn(),
 ) {
-    let mut left = [(begins, order.first), (1 - begins, order.second), (begins, ALL)].to_vec();
-    left.push((1 - begins, ALL));
+    let other = 1 - begins;
+    let mut left = [(begins, order.first), (other, order.second), (begins, ALL), (other, ALL)];
     let mut is_changed = false;
     loop {
         sleep(QUIET).await;

@@ -7,6 +7,8 @@ mod figures;
 
 use std::fmt::Write as _;
 
+use crate::scale::deployment::count;
+use crate::scale::page::number;
 use figures::{Calls, Clusterset, OF_A_NAMESPACE, OF_A_SERVICE, forced};
 
 const MEMBERS: [usize; 5] = [3, 8, 20, 50, 100];
@@ -95,16 +97,4 @@ fn calls(calls: &Calls) -> String {
 fn time(calls: &Calls) -> String {
     let (seconds, _) = forced(calls, SHARE);
     if seconds < 120.0 { format!("{seconds:.0} s") } else { format!("{:.0} min", seconds / 60.0) }
-}
-
-fn count(number: usize) -> f64 {
-    u32::try_from(number).map_or(f64::INFINITY, f64::from)
-}
-
-/// With a comma before each three digits.
-fn number(number: usize) -> String {
-    let digits = number.to_string();
-    let groups = digits.as_bytes().rchunks(3).rev();
-    let groups: Vec<&str> = groups.map(|it| std::str::from_utf8(it).expect("digits")).collect();
-    groups.join(",")
 }

@@ -108,9 +108,19 @@ impl Identities {
         known.keys.get(id).cloned()
     }
 
-    /// Every key that was issued.
-    pub fn keys(&self) -> Vec<AccessKey> {
-        self.0.lock().expect("no poisoned lock").keys.values().cloned().collect()
+    /// The texts that authorize a request, each with what it is. No log may have one.
+    pub fn secrets(&self) -> Vec<(&'static str, String)> {
+        let signed = [("a bearer token", "k8s-aws-v1."), ("a signature", "X-Amz-Signature=")];
+        let signed = signed.map(|(what, text)| (what, text.to_owned()));
+        let known = self.0.lock().expect("no poisoned lock");
+        let of_keys = known.keys.values().flat_map(|key| {
+            // The part that is the same also where the token is percent-encoded.
+            let parts =
+                key.session_token.split(|character: char| !character.is_ascii_alphanumeric());
+            let token = parts.max_by_key(|part| part.len()).expect("a part").to_owned();
+            [("a secret key", key.secret.clone()), ("a session token", token)]
+        });
+        of_keys.chain(signed).collect()
     }
 
     /// Lets every principal assume the role, where an external id is given only with that one.

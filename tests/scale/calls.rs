@@ -1,6 +1,6 @@
 //! The calls of a round by formula: the full sync of every cluster once, with nothing to change, as the rules of `src/`
 //! give them (pages, the choice of lists, the memory of a process, one read of a Cloud Map for each invocation).
-//! `tests/scenarios/scale.rs` compares the formulas with the calls of the function. `time` and `money` build on them.
+//! `tests/scenarios/scale` compares the formulas with the calls of the function. `deployment` and `money` build on them.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! The pictures of docs/scale.md: time of a round, calls and cost of an hour against the number of clusters.
 
 use super::calls::Read;
-use super::deployment::{Deployment, LONGEST};
+use super::deployment::{Deployment, LONGEST, count};
 use super::money::Hour;
 use super::picture::{Curve, Picture, Place};
 use super::variants::{CLUSTERS, Layout, Variant};
@@ -68,7 +68,7 @@ fn curves(value: impl Fn(&Deployment) -> Option<f64>) -> Vec<Curve> {
     let curve = |variant: Variant| {
         let points = (1..=CLUSTERS).map_while(|clusters| {
             let value = value(&variant.with(clusters))?;
-            Some((super::deployment::count(clusters), value.max(f64::MIN_POSITIVE)))
+            Some((count(clusters), value.max(f64::MIN_POSITIVE)))
         });
         let points: Vec<(f64, f64)> = points.collect();
         let is_ended = points.len() < CLUSTERS;

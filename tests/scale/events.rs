@@ -5,14 +5,12 @@ use cloud_map_sync::cloud_map::Call;
 
 use super::deployment::{Deployment, count};
 use super::measured;
-use super::money::{QUEUE, REQUEST, SECOND};
+use super::money;
 
 /// The invocations for events that the queue starts at once, and the most messages of one (template.yaml).
 const AT_ONCE: f64 = 2.0;
 const BATCH: f64 = 1000.0;
 const HOUR: f64 = 3600.0;
-/// A message is sent, received and deleted.
-const REQUESTS: f64 = 3.0;
 
 /// The events of an hour.
 pub struct Events {
@@ -29,9 +27,8 @@ impl Events {
         let calls = deployment.fleet.changed_pod();
         let listed = count(calls["ListInstances"] * pods);
         let seconds = (count(pods) * measured::message()).min(AT_ONCE * HOUR);
-        let gigabytes = deployment.memory().unwrap_or_default() / 1024.0;
-        let dollars = seconds * gigabytes * SECOND.dollars
-            + count(pods) * (REQUEST.dollars + REQUESTS * QUEUE.dollars) / 1e6;
+        let memory = deployment.memory().unwrap_or_default();
+        let dollars = money::lambda(count(pods), seconds, memory) + money::messages(count(pods));
         Self {
             calls: calls.values().sum::<usize>() * pods,
             part: listed / rate_of(Call::ListInstances, deployment),

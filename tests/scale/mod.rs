@@ -8,8 +8,10 @@ pub mod deployment;
 mod events;
 mod measured;
 mod money;
-mod page;
+pub mod page;
 mod picture;
+#[path = "../readme/section.rs"]
+pub mod section;
 mod variants;
 
 use std::path::Path;
@@ -19,11 +21,9 @@ const PAGE: &str = "docs/scale.md";
 /// The page and its pictures as the figures have them, by their paths.
 pub fn files(root: &Path) -> std::io::Result<Vec<(&'static str, String)>> {
     let mut text = std::fs::read_to_string(root.join(PAGE))?;
-    for (section, table) in page::sections() {
-        let begin = format!("<!-- {section} -->\n");
-        let start = text.find(&begin).ok_or(std::io::ErrorKind::InvalidData)? + begin.len();
-        let end = text[start..].find("<!-- end -->").ok_or(std::io::ErrorKind::InvalidData)?;
-        text.replace_range(start..start + end, &table);
+    for (name, table) in page::sections() {
+        let place = section::place(&text, name).ok_or(std::io::ErrorKind::InvalidData)?;
+        text.replace_range(place, &table);
     }
     let mut files = vec![(PAGE, text)];
     files.extend(curves::pictures());

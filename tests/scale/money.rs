@@ -20,15 +20,15 @@ const SQS: &str = "https://aws.amazon.com/sqs/pricing/";
 const CLOUDWATCH: &str = "https://aws.amazon.com/cloudwatch/pricing/";
 const CLOUD_MAP: &str = "https://aws.amazon.com/cloud-map/pricing/";
 
-pub const SECOND: Price = Price {
+const SECOND: Price = Price {
     item: "Lambda, arm64",
     dollars: 0.000_013_333_4,
     unit: "GB and second",
     source: LAMBDA,
 };
-pub const REQUEST: Price =
+const REQUEST: Price =
     Price { item: "Lambda, requests", dollars: 0.20, unit: "million", source: LAMBDA };
-pub const QUEUE: Price =
+const QUEUE: Price =
     Price { item: "SQS, standard queue", dollars: 0.40, unit: "million requests", source: SQS };
 pub const LOG: Price =
     Price { item: "CloudWatch Logs", dollars: 0.50, unit: "GB", source: CLOUDWATCH };
@@ -89,14 +89,12 @@ impl Hour {
         } else {
             (1.0, 1.0, 0.0)
         };
-        let gigabytes = deployment.memory()? / 1024.0;
         let discovered = deployment.calls().get("DiscoverInstances").copied().unwrap_or_default();
         assert!(discovered == 0 || deployment.read == Read::Discover);
         let queues = if deployment.fan_out { 2.0 } else { 1.0 };
         Some(Self {
-            lambda: rounds * seconds * at_once * gigabytes * SECOND.dollars
-                + rounds * invocations * REQUEST.dollars / MILLION,
-            queue: (queues * POLLS + rounds * sent * REQUESTS_OF_MESSAGE) * QUEUE.dollars / MILLION,
+            lambda: lambda(rounds * invocations, rounds * seconds * at_once, deployment.memory()?),
+            queue: queues * POLLS * QUEUE.dollars / MILLION + messages(rounds * sent),
             log: rounds
                 * (clusters * measured::log() + invocations * LAMBDAS_RECORDS)
                 * LOG.dollars
@@ -109,6 +107,16 @@ impl Hour {
     pub fn sum(&self) -> f64 {
         self.lambda + self.queue + self.log + self.metrics + self.discovery
     }
+}
+
+/// The dollars of invocations that take these seconds in all, with this memory in MB.
+pub fn lambda(invocations: f64, seconds: f64, memory: f64) -> f64 {
+    seconds * memory / 1024.0 * SECOND.dollars + invocations * REQUEST.dollars / MILLION
+}
+
+/// The dollars of messages.
+pub fn messages(number: f64) -> f64 {
+    number * REQUESTS_OF_MESSAGE * QUEUE.dollars / MILLION
 }
 
 /// The number of metrics with values.

@@ -211,7 +211,7 @@ fn large(value: f64) -> String {
 }
 
 /// With a comma before each three digits.
-fn number(number: usize) -> String {
+pub fn number(number: usize) -> String {
     let digits = number.to_string();
     let groups = digits.as_bytes().rchunks(3).rev();
     let groups: Vec<&str> = groups.map(|it| std::str::from_utf8(it).expect("digits")).collect();

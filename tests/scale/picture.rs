@@ -3,6 +3,8 @@
 
 use std::fmt::Write as _;
 
+use super::deployment::count;
+
 /// Curves over a number of clusters.
 pub struct Picture<'a> {
     pub title: &'a str,
@@ -138,10 +140,6 @@ impl Curve {
 fn across(clusters: f64) -> f64 {
     let part = (clusters / CLUSTERS.0).ln() / (CLUSTERS.1 / CLUSTERS.0).ln();
     FRAME.0 + part * (FRAME.1 - FRAME.0)
-}
-
-fn count(number: usize) -> f64 {
-    super::deployment::count(number)
 }
 
 fn line(svg: &mut String, class: &str, from: (f64, f64), to: (f64, f64)) {

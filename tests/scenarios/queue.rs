@@ -1,6 +1,6 @@
 //! Batches of messages from SQS: one sync per scope, and only what a retry can help is failed back.
 
-use cloud_map_sync::function::Answer;
+use cloud_map_sync::function::{Answer, Function};
 use serde_json::{Value, json};
 
 use crate::fleet::{Fleet, annotated, give_pods};
@@ -8,6 +8,8 @@ use crate::run::writes;
 use crate::sandbox::cloud_map::{Fault, FaultKind};
 use crate::sandbox::function::invoke;
 use crate::sandbox::kubernetes::{Fault as ClusterFault, FaultKind as ClusterFaultKind};
+use crate::sandbox::sqs::lambda;
+use crate::sandbox::sqs::queue::Queue;
 
 /// An SQS record with this id and body.
 pub fn message(id: &str, body: &Value) -> Value {
@@ -31,6 +33,16 @@ pub fn failures(answer: &Answer) -> Vec<String> {
     let mut ids: Vec<String> = ids.map(str::to_owned).collect();
     ids.sort();
     ids
+}
+
+/// What Lambda does with what a queue has; returns how many messages it had, and the bodies of those that failed.
+pub async fn deliver(function: &Function, queue: &Queue) -> (usize, Vec<String>) {
+    let messages = queue.receive();
+    let failed = failures(&invoke(function, &lambda::event(queue, &messages)).await);
+    let (failed, done): (Vec<_>, Vec<_>) =
+        messages.iter().cloned().partition(|message| failed.contains(&message.id));
+    queue.delete(&done.into_iter().map(|message| message.id).collect::<Vec<_>>());
+    (messages.len(), failed.into_iter().map(|message| message.body).collect())
 }
 
 fn scope(cluster: &str, service: &str) -> Value {

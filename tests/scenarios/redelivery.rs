@@ -2,16 +2,13 @@
 
 use std::time::Duration;
 
-use cloud_map_sync::function::Function;
 use serde_json::json;
 
 use crate::fleet::Fleet;
-use crate::queue::failures;
+use crate::queue::deliver;
 use crate::sandbox::ROLE_ARN;
 use crate::sandbox::cloud_map::{Fault, FaultKind};
-use crate::sandbox::function::invoke;
 use crate::sandbox::kubernetes::{Fault as ClusterFault, FaultKind as ClusterFaultKind};
-use crate::sandbox::sqs::lambda;
 use crate::sandbox::sqs::queue::Queue;
 
 const MINUTE: Duration = Duration::from_mins(1);
@@ -32,16 +29,6 @@ fn queue(fleet: &Fleet, name: &str, services: &[&str]) -> Queue {
         queue.send(&json!({ "namespace": "shop", "service": service }).to_string());
     }
     queue
-}
-
-/// What Lambda does with what a queue has; returns how many messages it had, and the bodies of those that failed.
-async fn deliver(function: &Function, queue: &Queue) -> (usize, Vec<String>) {
-    let messages = queue.receive();
-    let failed = failures(&invoke(function, &lambda::event(queue, &messages)).await);
-    let (failed, done): (Vec<_>, Vec<_>) =
-        messages.iter().cloned().partition(|message| failed.contains(&message.id));
-    queue.delete(&done.into_iter().map(|message| message.id).collect::<Vec<_>>());
-    (messages.len(), failed.into_iter().map(|message| message.body).collect())
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use cloud_map_sync::time::Deadline;
 use serde_json::{Value, json};
 
 use crate::fleet::{Fleet, annotated, give_pods};
-use crate::queue::{batch, failures, message};
+use crate::queue::{self, batch, failures, message};
 use crate::sandbox::ROLE_ARN;
 use crate::sandbox::cloud_map::{Behaviour, Quotas};
 use crate::sandbox::eks::Facts;
@@ -26,6 +26,16 @@ struct World {
     services: Queue,
 }
 
+/// A queue of full syncs, and one of messages about Services.
+pub fn queues(fleet: &Fleet) -> [Queue; 2] {
+    ["full-syncs", "services"].map(|name| {
+        let queue = fleet.sandbox.queue(name);
+        queue.allow(ROLE_ARN);
+        queue.allow_consumer(ROLE_ARN);
+        queue
+    })
+}
+
 impl World {
     async fn start() -> Self {
         let fleet = Fleet::start().await;
@@ -33,20 +43,18 @@ impl World {
         fleet.web("web", "prod", &["10.0.1.1"]);
         green.service(annotated("web", "prod", "web"));
         give_pods(&green, "web", &["10.0.2.1"]);
-        let [full_syncs, services] = ["full-syncs", "services"].map(|name| {
-            let queue = fleet.sandbox.queue(name);
-            queue.allow(ROLE_ARN);
-            queue.allow_consumer(ROLE_ARN);
-            queue
-        });
+        let [full_syncs, services] = queues(&fleet);
         Self { fleet, full_syncs, services }
     }
 
     async fn function(&self, schedule: &str) -> Function {
-        let urls = [("FAN_OUT", self.full_syncs.url()), ("QUEUE_URL", self.services.url())];
-        let [full_syncs, services] = urls;
-        let others = [("SCHEDULE_MINUTES", schedule), ("QUOTA_SHARE", "0.5")];
-        self.fleet.function_with(&[full_syncs, services, others[0], others[1]]).await
+        let settings = [
+            ("FAN_OUT", self.full_syncs.url()),
+            ("QUEUE_URL", self.services.url()),
+            ("SCHEDULE_MINUTES", schedule),
+            ("QUOTA_SHARE", "0.5"),
+        ];
+        self.fleet.function_with(&settings).await
     }
 
     fn fail(&self) {
@@ -62,13 +70,10 @@ fn full_sync() -> String {
     json!({ "action": "sync", "cluster": "blue" }).to_string()
 }
 
-/// What Lambda does with the messages of a queue that are visible; returns their number, and that of the failed ones.
+/// The number of messages that a queue delivers, and that of the failed ones.
 async fn deliver(function: &Function, queue: &Queue) -> (usize, usize) {
-    let messages = queue.receive();
-    let failed = failures(&invoke(function, &lambda::event(queue, &messages)).await);
-    let done = messages.iter().map(|message| message.id.clone());
-    queue.delete(&done.filter(|id| !failed.contains(id)).collect::<Vec<_>>());
-    (messages.len(), failed.len())
+    let (count, failed) = queue::deliver(function, queue).await;
+    (count, failed.len())
 }
 
 #[tokio::test]

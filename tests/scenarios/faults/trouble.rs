@@ -302,9 +302,7 @@ impl Case {
             Target::CloudMap { .. } | Target::Aws { .. } => false,
         }
     }
-}
 
-impl Case {
     /// Whether Cloud Map says of a service that it has just listed that it does not exist.
     pub fn denies_a_service(&self) -> bool {
         matches!(

@@ -4,7 +4,9 @@
 use cloud_map_sync::report::Report;
 use serde_json::{Value, json};
 
-use super::{Members, exported, imported, in_full, part, pods, slices, sources, web, writes};
+use super::{
+    Members, exported, foreign_slice, imported, in_full, part, pods, slices, sources, web, writes,
+};
 use crate::run::sync;
 use crate::sandbox::kubernetes::{ClusterIp, Fault, FaultKind};
 
@@ -80,11 +82,7 @@ async fn foreign_import_or_service_in_the_way_is_untouched_and_others_go_on() {
 async fn foreign_slice_under_a_name_of_an_import_is_untouched_and_the_next_number_is_taken() {
     let members = Members::start().await;
     let name = "imported-isrlchlhrq-ac321fb1-1";
-    let before = members.green.put(json!({
-        "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
-        "metadata": {"namespace": "shop", "name": name},
-        "addressType": "IPv4", "endpoints": [{"addresses": ["10.9.9.9"]}], "ports": [],
-    }));
+    let before = members.green.put(foreign_slice(name));
     exported(&members.blue, web(), &["10.0.0.1"], CREATED);
 
     let report = members.converge().await;

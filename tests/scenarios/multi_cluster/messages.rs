@@ -15,6 +15,7 @@ use crate::sandbox::function::invoke;
 use crate::sandbox::kubernetes::{Fault, FaultKind};
 use crate::sandbox::sqs::error::Failure;
 use crate::sandbox::sqs::queue::Queue;
+use crate::two_queues::queues;
 
 const CREATED: &str = "2026-01-01T00:00:00Z";
 
@@ -77,13 +78,8 @@ async fn with_fan_out_each_other_cluster_imports_by_a_message_that_sends_none() 
 #[tokio::test(start_paused = true)]
 async fn messages_for_imports_do_not_go_to_the_queue_of_the_full_syncs() {
     let fleet = Fleet::start().await;
-    let [full_syncs, services] = ["full-syncs", "services"].map(|name| {
-        let queue = fleet.sandbox.queue(name);
-        queue.allow(ROLE_ARN);
-        queue
-    });
-    let (own, targeted) = (full_syncs.url().to_owned(), services.url().to_owned());
-    let settings = [("FAN_OUT", own.as_str()), ("QUEUE_URL", targeted.as_str())];
+    let [full_syncs, services] = queues(&fleet);
+    let settings = [("FAN_OUT", full_syncs.url()), ("QUEUE_URL", services.url())];
     let many = Many::on(fleet, 2, &["shop"], &settings).await;
     exported(&many.clusters[0], web(), &["10.0.0.1"], CREATED);
 

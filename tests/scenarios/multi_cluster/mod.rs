@@ -210,6 +210,15 @@ fn in_full(report: &Report) -> String {
     serde_json::to_string_pretty(report).expect("JSON")
 }
 
+/// A slice of somebody in `shop`.
+pub fn foreign_slice(name: &str) -> Value {
+    json!({
+        "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
+        "metadata": {"namespace": "shop", "name": name},
+        "addressType": "IPv4", "endpoints": [{"addresses": ["10.9.9.9"]}], "ports": [],
+    })
+}
+
 /// The requests that change something, other than Events and reviews. A dry run stores nothing.
 pub fn writes(cluster: &KubernetesServer) -> Vec<String> {
     let is_write = |request: &RequestLine| {

@@ -3,13 +3,13 @@
 use cloud_map_sync::clusterset::id::slice;
 use cloud_map_sync::model::clusterset::ClusterId;
 use cloud_map_sync::model::{Family, ServiceRef};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::play::{Case, denied};
 use super::rbac::{case, message_about};
 use crate::faults::play::Stage;
 use crate::faults::situation::{MULTI_CLUSTER, Situation, clusterset};
-use crate::multi_cluster::{exported, pods};
+use crate::multi_cluster::{exported, foreign_slice, pods};
 use crate::sandbox::kubernetes::{ClusterIp, KubernetesServer, Right};
 
 const MCS: &str = "multicluster.x-k8s.io";
@@ -31,11 +31,7 @@ fn slice_in_the_way() -> Situation {
         mail(&stage.green, "10.0.2.9");
         let green = ClusterId::parse("green").expect("a cluster id");
         let name = slice(&ServiceRef::new("shop", "mail"), &green, Family::V4, 1);
-        stage.fleet.cluster.put(json!({
-            "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
-            "metadata": {"namespace": "shop", "name": name},
-            "addressType": "IPv4", "endpoints": [{"addresses": ["10.9.9.9"]}], "ports": [],
-        }));
+        stage.fleet.cluster.put(foreign_slice(&name));
     })
 }
 
