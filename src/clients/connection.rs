@@ -35,16 +35,26 @@ pub enum Error {
 }
 
 impl Clients {
-    /// The cached connection to a cluster, or a new one.
+    /// The cached connection to a cluster, or a new one, which is made once for all who ask for it meanwhile.
     ///
     /// # Errors
     /// Returns an error if EKS cannot describe the cluster.
     pub async fn connect(&self, cluster: &Cluster) -> Result<Connection, Error> {
-        let cached = lock(&self.clusters).get(cluster.label()).cloned();
-        if let Some((cluster, kubernetes)) = cached {
-            return Ok(Connection { cluster, kubernetes, reused: true });
+        if let Some(cached) = self.cached(cluster) {
+            return Ok(cached);
         }
-        self.reconnect(cluster).await
+        let connecting =
+            lock(&self.connecting).entry(cluster.label().to_owned()).or_default().clone();
+        let _connecting = connecting.lock().await;
+        match self.cached(cluster) {
+            Some(made_meanwhile) => Ok(Connection { reused: false, ..made_meanwhile }),
+            None => self.reconnect(cluster).await,
+        }
+    }
+
+    fn cached(&self, cluster: &Cluster) -> Option<Connection> {
+        let cached = lock(&self.clusters).get(cluster.label()).cloned();
+        cached.map(|(cluster, kubernetes)| Connection { cluster, kubernetes, reused: true })
     }
 
     /// A new connection, from a new description of the cluster.

@@ -48,13 +48,15 @@ pub struct Clients {
     quotas: Mutex<BTreeMap<QuotaKey, Arc<Quotas>>>,
     registries: Mutex<BTreeMap<RegistryKey, CloudMap>>,
     clusters: Mutex<BTreeMap<String, (EksCluster, Kubernetes)>>,
+    /// By the cluster's label: held while a connection is made.
+    connecting: Mutex<BTreeMap<String, Arc<tokio::sync::Mutex<()>>>>,
 }
 
 impl Clients {
     /// Clients with the configuration `base`, which use this share of each account's rate limits.
     pub fn new(base: SdkConfig, quota_share: QuotaShare) -> Self {
-        let (quotas, registries, clusters) = Default::default();
-        Self { base, quota_share, quotas, registries, clusters }
+        let (quotas, registries, clusters, connecting) = Default::default();
+        Self { base, quota_share, quotas, registries, clusters, connecting }
     }
 
     /// The Cloud Map of a cluster. The function's own Region gives the same key whether the settings contain it or not.

@@ -38,6 +38,7 @@ use crate::time::Deadline;
 use answer::Run;
 pub use answer::{Answer, Error};
 use clusters::Described;
+use clustersets::Silent;
 use fan_out::Attempts;
 use out_of_step::OutOfStep;
 use own_queue::OwnQueue;
@@ -57,6 +58,7 @@ pub struct Function {
     queue: Option<OwnQueue>,
     out_of_step: OutOfStep,
     described: Described,
+    silent: Silent,
     /// The planned changes of dry runs that were logged.
     planned: Planned,
     clock: Clock,
@@ -69,7 +71,7 @@ impl Function {
         let full_sync_queue = queue(settings.fan_out.as_ref());
         let queue = queue(settings.queue_url.as_ref().or(settings.fan_out.as_ref()));
         let clients = Clients::new(config, settings.quota_share);
-        let (memories, out_of_step, described, planned) = Default::default();
+        let (memories, out_of_step, described, silent, planned) = Default::default();
         let clock = Clock::system();
         Self {
             settings,
@@ -79,6 +81,7 @@ impl Function {
             queue,
             out_of_step,
             described,
+            silent,
             planned,
             clock,
         }

@@ -1,7 +1,7 @@
 //! A run over the selected Services of some clusters: reconciles each cluster independently of the others, after a full
 //! sync of all clusters cleans up, and builds the report.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError};
 
 use futures_util::{StreamExt, stream};
@@ -25,17 +25,19 @@ pub(super) const CONCURRENT_CLUSTERS: usize = 8;
 impl Function {
     /// Reconciles every selected cluster. A failure of one does not stop the others.
     pub(super) async fn run(&self, invocation: &Invocation<'_>, selections: &Selections) -> Run {
-        let members = Box::pin(self.join(invocation, selections)).await;
-        let indexes = selections.iter().map(|(index, _)| index).chain(members.keys().copied());
-        let clusters = indexes.map(|index| &self.settings.clusters[index]);
-        let registries =
-            self.registries(clusters.map(|cluster| self.clients.registry_of(cluster))).await;
+        let registry_of = |index: usize| self.clients.registry_of(&self.settings.clusters[index]);
+        let keys = selections.iter().map(|(index, _)| registry_of(index));
+        let mut registries = self.registries(keys).await;
         let runs = selections.iter().map(|(index, selection)| {
             let registries = &registries;
             async move { (index, self.run_cluster(invocation, registries, index, selection).await) }
         });
-        let mut runs: Runs =
-            stream::iter(runs).buffer_unordered(CONCURRENT_CLUSTERS).collect().await;
+        let runs = stream::iter(runs).buffer_unordered(CONCURRENT_CLUSTERS).collect::<Runs>();
+        // What is annotated does not wait for the clusters that import.
+        let (members, mut runs) = tokio::join!(Box::pin(self.join(invocation, selections)), runs);
+        let others = members.keys().map(|index| registry_of(*index));
+        let others = others.filter(|key| !registries.contains_key(key)).collect::<BTreeSet<_>>();
+        registries.extend(self.registries(others.into_iter()).await);
         if !members.is_empty() {
             let (registries, members) = (&registries, &members);
             let clustersets =

@@ -93,6 +93,11 @@ impl Selections {
         })
     }
 
+    /// Whether anything of a cluster is to be synced or imported.
+    pub fn are_about(&self, index: usize) -> bool {
+        self.synced.contains_key(&index) || self.imported.contains_key(&index)
+    }
+
     #[must_use]
     pub fn union(mut self, other: &Self) -> Self {
         for (index, selection) in &other.synced {

@@ -1,9 +1,9 @@
-//! The clustersets of a run: every cluster that takes part in one joins first, since the objects of its imports are read
-//! before the exports. After all clusters were reconciled, the exports of the selected ones are published (`exports`). As
-//! soon as they are read, those of all members are imported into every served cluster of the clusterset (`imports`); if
-//! the guard may hold a loss among them, only after they were published. Imports that somebody else changed meanwhile get
-//! a `second_look`. `importers` are the clusters that import in this invocation, and those that get a message; `report`
-//! adds the outcome to the reports of the clusters.
+//! The clustersets of a run: every cluster that takes part in one joins while the annotated Services are published, since
+//! the objects of its imports are read before the exports. Then the exports of the selected clusters are published
+//! (`exports`). As soon as they are read, those of all members are imported into every served cluster of the clusterset
+//! (`imports`); if the guard may hold a loss among them, only after they were published. Imports that somebody else
+//! changed meanwhile get a `second_look`. `importers` are the clusters that import in this invocation, and those that get
+//! a message; those that are `silent` delay a run once. `report` adds the outcome to the reports of the clusters.
 
 mod exports;
 mod importers;
@@ -11,10 +11,12 @@ mod imports;
 mod overlays;
 mod report;
 mod second_look;
+mod silent;
 
 use std::collections::BTreeMap;
 
 use futures_util::{StreamExt, stream};
+use tokio::time::Instant;
 
 use super::Function;
 use super::run::Runs;
@@ -23,8 +25,9 @@ use crate::clients::RegistryKey;
 use crate::model::clusterset::ClustersetId;
 use crate::publish::observe::SharedRegistry;
 use crate::reconcile::{Invocation, Joined};
-use crate::report::Obstacle;
+use crate::report::{Mode, Obstacle};
 use overlays::{Overlays, Told};
+pub(super) use silent::Silent;
 
 /// The number of clusters that are read or written at once.
 const CONCURRENT_CLUSTERS: usize = 8;
@@ -71,7 +74,8 @@ impl Clustersets<'_> {
 }
 
 impl Function {
-    /// Joins the clusters that import in this invocation.
+    /// Joins the clusters that import in this invocation. One that the run is not about is not asked if it has just not
+    /// answered.
     pub(super) async fn join(
         &self,
         invocation: &Invocation<'_>,
@@ -79,8 +83,15 @@ impl Function {
     ) -> Members {
         let importers = self.importers(selections, invocation.adoption.is_some()).into_iter();
         let joins = importers.map(|(index, selection)| async move {
-            let cluster = &self.settings.clusters[index];
-            Some((index, invocation.join(cluster, &selection).await?))
+            let may_wait = selections.are_about(index) || invocation.mode == Mode::Plan;
+            if let Some(obstacle) = self.silent.obstacle(index).filter(|_| !may_wait) {
+                return Some((index, Err(obstacle)));
+            }
+            let (cluster, asked) = (&self.settings.clusters[index], Instant::now());
+            let joined = invocation.join(cluster, &selection).await?;
+            let has_failed = joined.as_ref().is_err_and(|obstacle| obstacle.failed);
+            self.silent.note(index, asked, has_failed);
+            Some((index, joined))
         });
         let joins = stream::iter(joins).buffer_unordered(CONCURRENT_CLUSTERS);
         joins.filter_map(|it| async { it }).collect().await

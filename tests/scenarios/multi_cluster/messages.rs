@@ -88,7 +88,7 @@ async fn messages_for_imports_do_not_go_to_the_queue_of_the_full_syncs() {
     assert_eq!((bodies(&services), bodies(&full_syncs)), (vec![import("c1")], vec![]));
 }
 
-/// Thirty seconds for a reply: each run that imports into the cluster waits for them first.
+/// Thirty seconds for a reply: a run that imports into the cluster waits for them first, if it does not know better.
 #[tokio::test(start_paused = true)]
 async fn importer_that_does_not_answer_delays_a_change_unless_it_imports_by_messages() {
     let silence = || Fault::always("/", FaultKind::Slow(Duration::from_hours(1)));

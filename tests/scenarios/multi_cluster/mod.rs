@@ -28,6 +28,7 @@ mod obstacles;
 mod purge;
 mod rollback;
 mod side_by_side;
+mod silent;
 mod stale;
 mod story;
 mod told;
