@@ -1,8 +1,12 @@
 //! The ports with which the instances of a Service are registered.
 
 use super::shape::Shape;
+use crate::error::{printable, shorten_to};
 use crate::model::{Endpoint, PortReference};
 use crate::publish::plan::Reason;
+
+/// The longest list of ports in a report, in characters.
+const MOST_PORTS: usize = 300;
 
 impl Shape<'_> {
     /// The target ports with which an endpoint is registered: all annotated ones if ports distinguish the instances of
@@ -46,6 +50,7 @@ impl Shape<'_> {
         });
         let available: Vec<String> = names.collect();
         let available = if available.is_empty() { "none".into() } else { available.join(", ") };
+        let available = shorten_to(&printable(&available), MOST_PORTS);
         Reason::NoSuchPort { port: port.clone(), available }
     }
 }

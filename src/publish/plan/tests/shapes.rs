@@ -167,6 +167,19 @@ fn what_is_registered_for_an_endpoint_that_does_not_fit_stays() {
     ");
 }
 
+/// An API server refuses such names.
+#[test]
+fn names_of_ports_are_one_printable_line_of_a_bounded_length() {
+    let reason = |ports: Vec<(&'static str, u16)>| {
+        let web = service("shop/web", "http/web").ports(ports).port(["typo"]);
+        let web = web.ready([pod("one", "10.0.0.1")]);
+        World::new().service(web).cloud_map("http/web", HTTP, []).told()
+    };
+    assert_snapshot!(reason(vec![("ad\u{1b}[31mmin\n", 90)]), @r"! shop/web http/web: port typo is not a port of the Service, or its endpoints do not have it; the Service has: ad\u{1b}[31mmin\n (90) (NoSuchPort)");
+    let many = reason((1..=1_000).map(|number| ("a-name-of-a-port", number)).collect());
+    assert!(many.contains("a-name-of-a-port (1), ") && many.len() < 500, "{many}");
+}
+
 #[test]
 fn a_mistake_in_one_of_several_ports_removes_nothing() {
     let world = annotated(HTTP, ["http", "gprc"]).cloud_map(
