@@ -116,3 +116,64 @@ fn class(code: &str) -> Class {
         _ => Class::Unavailable,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The codes are those of the service's API, and of AWS's common errors.
+    #[test]
+    fn code_decides_the_next_step() {
+        let cases = [
+            ("ThrottlingException", Class::Throttled),
+            ("RequestLimitExceeded", Class::Throttled),
+            ("TooManyRequestsException", Class::Throttled),
+            ("AccessDeniedException", Class::Denied),
+            ("AccessDenied", Class::Denied),
+            ("UnrecognizedClientException", Class::Denied),
+            ("NamespaceNotFound", Class::NotFound),
+            ("ServiceNotFound", Class::NotFound),
+            ("InstanceNotFound", Class::NotFound),
+            ("OperationNotFound", Class::NotFound),
+            ("ResourceNotFoundException", Class::NotFound),
+            ("ServiceAlreadyExists", Class::Exists),
+            ("NamespaceAlreadyExists", Class::Exists),
+            ("DuplicateRequest", Class::Duplicate),
+            ("ResourceInUse", Class::InUse),
+            ("ResourceLimitExceeded", Class::LimitExceeded),
+            ("InvalidInput", Class::Invalid),
+            ("ValidationException", Class::Invalid),
+            ("InternalFailure", Class::Unavailable),
+            ("SomethingNew", Class::Unavailable),
+        ];
+        for (code, expected) in cases {
+            assert_eq!(class(code), expected, "{code}");
+        }
+    }
+
+    #[test]
+    fn report_has_the_action_the_code_and_the_message() {
+        let cause = |code: Option<&str>| Cause {
+            code: code.map(str::to_owned),
+            message: "too much".into(),
+        };
+        let error = |code| Error {
+            action: "register web-1 in prod/web".into(),
+            class: Class::Throttled,
+            source: cause(code),
+        };
+        assert_eq!(
+            error(Some("ThrottlingException")).in_full(),
+            "cannot register web-1 in prod/web: ThrottlingException: too much"
+        );
+        assert_eq!(error(None).in_full(), "cannot register web-1 in prod/web: too much");
+    }
+
+    #[test]
+    fn reply_without_a_member_is_an_error_that_names_it() {
+        let error = Error::missing_member("list instances", "Instances");
+        assert_eq!(error.class, Class::Unavailable);
+        let expected = "cannot list instances: Cloud Map's response has no field Instances";
+        assert_eq!(error.in_full(), expected);
+    }
+}

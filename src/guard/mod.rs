@@ -6,6 +6,8 @@
 mod losses;
 mod sighting;
 mod status;
+#[cfg(test)]
+mod tests;
 mod verdict;
 
 use crate::model::{ClusterArn, ServiceRef, SignedDuration, Timestamp};

@@ -8,6 +8,7 @@
 //! Each Service is written as six hexadecimal digits of a hash, followed by the number of instances left if that is not
 //! zero.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter, Write as _};
 
@@ -45,7 +46,7 @@ impl Sighting {
     /// The sighting of the present losses.
     pub fn of(losses: &Losses, first_seen: Timestamp) -> Self {
         let mut by_loss: Vec<(&ServiceRef, Loss)> = losses.iter().collect();
-        by_loss.sort_by_key(|(_, loss)| usize::MAX - loss.lost);
+        by_loss.sort_by_key(|(_, loss)| Reverse(loss.lost));
         let mut sighting = Self { first_seen, left: BTreeMap::new() };
         let mut length = sighting.to_string().len();
         for (service, loss) in by_loss {
@@ -163,6 +164,52 @@ mod tests {
         assert_eq!(Sighting::parse(&sighting.to_string()), Some(sighting));
         for text in ["", "soon", "2026-11-21T10:51:00Z 3fa9c1+x", "3fa9c1"] {
             assert_eq!(Sighting::parse(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn loss_was_seen_if_its_service_was_left_with_no_more_then() {
+        let sighting =
+            Sighting::of(&losses(1, |_| Loss { lost: 3, left: 2 }), Timestamp::UNIX_EPOCH);
+        let cases = [
+            ("web-0", 2, (true, true)),
+            ("web-0", 3, (true, true)),
+            ("web-0", 1, (true, false)),
+            ("web-1", 2, (false, false)),
+        ];
+        for (name, left, expected) in cases {
+            let service = ServiceRef::new("shop", name);
+            let seen =
+                (sighting.has(&service), sighting.has_seen(&service, Loss { lost: 9, left }));
+            assert_eq!(seen, expected, "{name} {left}");
+        }
+    }
+
+    #[test]
+    fn sighting_is_ripe_after_the_wait_until_it_expires() {
+        let guard = |wait, period| Guard {
+            wait: SignedDuration::from_mins(wait),
+            period: SignedDuration::from_mins(period),
+            ..Guard::default()
+        };
+        let sighting = Sighting { first_seen: Timestamp::UNIX_EPOCH, left: BTreeMap::new() };
+        let second = SignedDuration::from_secs(1);
+        // Six waits, or three periods if these are longer.
+        for (wait, period, expires) in [(10, 1, 60), (10, 20, 60), (10, 30, 90)] {
+            let guard = guard(wait, period);
+            let [wait, expires] = [wait, expires].map(SignedDuration::from_mins);
+            let ages = [
+                (-wait - second, Age::Stale),
+                (-wait, Age::Early),
+                (wait - second, Age::Early),
+                (wait, Age::Ripe),
+                (expires, Age::Ripe),
+                (expires + second, Age::Stale),
+            ];
+            for (after, expected) in ages {
+                let now = sighting.first_seen.checked_add(after).expect("a time");
+                assert_eq!(sighting.age(guard, now), expected, "{period} {after}");
+            }
         }
     }
 

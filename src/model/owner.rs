@@ -147,6 +147,24 @@ mod tests {
     }
 
     #[test]
+    fn instance_is_marked_for_one_service_if_it_is_ours_and_both_names_match() {
+        for (flow, other) in FLOWS {
+            let (owner, others) = (owner(flow), ours(other));
+            for service in [("shop", "web"), ("shop", "mail"), ("prod", "web"), ("prod", "mail")] {
+                let service = ServiceRef::new(service.0, service.1);
+                for (attributes, is_ours) in [(&ours(flow), true), (&others, false)] {
+                    let expected = is_ours && service == web();
+                    assert_eq!(
+                        owner.marks_for(attributes, &service),
+                        expected,
+                        "{flow:?} {service}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
     fn an_instance_with_both_marks_belongs_to_annotations() {
         let mut both = ours(Flow::Annotations);
         both.extend(&ours(Flow::Exports));
