@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::cluster::Cluster;
 use super::world::{World, after, cluster, slices};
-use crate::import::plan::{Kind, Sources};
+use crate::import::plan::{Kind, Read, Sources};
 use crate::model::Family;
 
 fn both() -> World {
@@ -49,6 +49,43 @@ fn type_and_properties_wait_for_the_unread_cluster() {
     - EndpointSlice imported-isrlchlhrq-a893d503-1: IPv4 of red, 1 out
     ~ ServiceImport web status: Ready True/Ready, from green
     ");
+}
+
+#[test]
+fn labels_and_annotations_wait_for_the_unread_cluster() {
+    let labelled = |value: &str| {
+        let mut world = both();
+        let properties = &mut world.merged_mut().properties;
+        properties.labels = [("team".to_owned(), value.to_owned())].into();
+        properties.annotations = [("owner".to_owned(), value.to_owned())].into();
+        world
+    };
+    let present = after(&labelled("old"));
+    assert_eq!(labelled("new").unread("red").planned(&present), "nothing");
+    assert_snapshot!(labelled("new").planned(&present), @"~ ServiceImport web: annotations.owner, labels.team");
+}
+
+#[test]
+fn headless_import_without_families_loses_only_what_was_read() {
+    let world = || both().headless().families(&[]);
+    let present = after(&world());
+    assert_snapshot!(world().unexported("green").unread("red").planned(&present), @"~ ServiceImport web status: Ready True/Ready, from red");
+}
+
+#[test]
+fn member_has_the_addresses_that_were_read_of_it_whole_or_held() {
+    let mut world = both().unread("red");
+    let has = |world: &World, name: &str, address: &str| {
+        world.sources.has(&cluster(name), address.parse().expect("an address"))
+    };
+    assert!(has(&world, "green", "10.0.0.1"));
+    assert!(!has(&world, "green", "10.0.0.2") && !has(&world, "red", "10.0.0.2"));
+    assert!(!has(&world, "blue", "10.0.0.1"));
+    let Some(Read::Whole(green)) = world.sources.by_cluster.remove(&cluster("green")) else {
+        panic!("it was read")
+    };
+    world.sources.by_cluster.insert(cluster("green"), Read::Held(green));
+    assert!(has(&world, "green", "10.0.0.1") && !has(&world, "green", "10.0.0.2"));
 }
 
 #[test]

@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 
 use insta::assert_snapshot;
+use serde_json::json;
 
 use super::cluster::Cluster;
 use super::world::{World, after, cluster, described, slices};
-use crate::import::plan::{NamespaceState, Tally, hold};
+use crate::import::plan::{Kind, NamespaceState, Tally, hold};
 use crate::model::Family;
 use crate::model::clusterset::ClusterId;
 
@@ -143,6 +144,9 @@ fn import_that_a_plan_does_not_touch_loses_nothing() {
         assert_eq!(described(&world.plan(&present)), "nothing");
         assert_eq!(counts(&world, &present, &[]), [4, 0, 4, unread], "{world:?}");
     }
+    let mut taken = after(&both());
+    taken.object_mut(Kind::Service)["metadata"]["labels"] = json!({});
+    assert_eq!(counts(&both().unexported("red"), &taken, &[]), [4, 0, 4, 0], "a foreign Service");
     let v6 = both().unexported("red").families(&[Family::V6]);
     assert_eq!(counts(&v6, &present, &[])[2], 2, "the present family stays served");
 }

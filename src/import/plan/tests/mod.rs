@@ -10,6 +10,7 @@ mod objects;
 mod promises;
 mod removal;
 mod renames;
+mod sentences;
 mod slices;
 mod step;
 mod taken_over;

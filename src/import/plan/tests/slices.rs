@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::cluster::Cluster;
 use super::world::{BOTH, World, after, endpoint, many, ports, slices};
-use crate::import::plan::Kind;
+use crate::import::plan::{Addresses, Kind};
 use crate::model::clusterset::Protocol;
 
 fn web(cluster: &str, addresses: &str) -> World {
@@ -277,4 +277,21 @@ fn target_port_of_some_endpoints_changes_by_another_slice() {
     + EndpointSlice imported-isrlchlhrq-8de69181-2: IPv4 of green, 1 in
     ~ EndpointSlice imported-isrlchlhrq-8de69181-1: IPv4 of green, 1 out
     ");
+}
+
+#[test]
+fn addresses_of_another_writer_stay_as_they_are_written() {
+    let cases: [(&[&str], bool); 5] = [
+        (&["10.0.0.1"], true),
+        (&["fd00::1"], true),
+        (&["FD00::1"], false),
+        (&["10.0.0.1", "10.0.0.2"], false),
+        (&["name.example"], false),
+    ];
+    for (texts, is_one) in cases {
+        let texts: Vec<String> = texts.iter().map(ToString::to_string).collect();
+        let addresses = Addresses::of(texts.clone());
+        assert_eq!(matches!(addresses, Addresses::One(_)), is_one, "{texts:?}");
+        assert_eq!(addresses.texts(), texts);
+    }
 }

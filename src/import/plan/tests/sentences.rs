@@ -1,0 +1,118 @@
+//! The sentence of each reason for which an import is held back, and the lines of the changes, as the report has them.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use insta::assert_snapshot;
+use serde_json::Value;
+
+use super::world;
+use crate::clusterset::attributes::Skipped;
+use crate::guard::{GuardStatus, ServiceLoss, Subject};
+use crate::import::plan::change::{Change, Content, Kind, ObjectRef, Stage, Write};
+use crate::import::plan::held_back::Reason;
+use crate::model::{ClusterArn, Family, GuardState, ServiceRef};
+
+fn object(kind: Kind) -> ObjectRef {
+    ObjectRef { kind, namespace: "shop".into(), name: "web".into() }
+}
+
+fn addresses(count: u8) -> Reason {
+    let addresses = (1..=count).map(|last| IpAddr::from([10, 0, 0, last])).collect();
+    Reason::AddressNotAllowed { cluster: world::cluster("blue"), addresses }
+}
+
+fn guard(endpoints: usize) -> Reason {
+    let cluster = "arn:aws:eks:eu-central-1:111122223333:cluster/blue";
+    let service = ServiceRef::new("shop", "web");
+    let status = GuardStatus {
+        subject: Subject::Endpoints,
+        state: GuardState::LeftToFullSync,
+        losses: vec![ServiceLoss { service, instances: 20, was_read: true }],
+        loss: 20,
+        instances: 30,
+        unread: 0,
+        share: 50,
+        minimum: 10,
+        first_seen: None,
+        later_look: false,
+        lifts_from: None,
+        cluster: ClusterArn::parse(cluster).expect("well formed"),
+    };
+    Reason::Guard { endpoints, status: Arc::new(status) }
+}
+
+/// Each reason, and if the import gets endpoints.
+fn told(reasons: impl IntoIterator<Item = Reason>) -> String {
+    let line = |reason: Reason| {
+        let endpoints = if reason.bars_endpoints() { "none" } else { "some" };
+        format!("{} ({endpoints}): {reason}", reason.code())
+    };
+    reasons.into_iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn each_reason_names_the_cause_and_a_remedy() {
+    let (exported, available) = (vec![Family::V6], vec![Family::V4]);
+    let skipped = [("a", Skipped::NoAddress), ("b", Skipped::Missing("AWS_INSTANCE_PORT"))];
+    assert_snapshot!(told([
+        Reason::ForeignObject { object: object(Kind::EndpointSlice), manager: Some("helm".into()) },
+        Reason::ForeignObject { object: object(Kind::Service), manager: None },
+        Reason::IpFamilyNotSupported { exported, available: available.clone() },
+        Reason::IpFamilyNotSupported { exported: vec![], available: vec![Family::V4, Family::V6] },
+        Reason::ImpossibleName,
+        Reason::Skipped { instances: skipped.map(|(id, why)| (id.to_owned(), why)).to_vec() },
+        Reason::UnusableRecord { record: "its record".into() },
+        Reason::ExportersUnread,
+        Reason::ServicesOfAws { namespace: "shop".into(), services: vec!["a".into(), "b".into()] },
+        Reason::NotTakenBack,
+    ]), @r"
+    ForeignObject (none): EndpointSlice shop/web is not ours: helm created it; if it is not needed: kubectl delete endpointslices.discovery.k8s.io web --namespace shop
+    ForeignObject (none): Service shop/web is not ours: another writer created it; if it is not needed: kubectl delete services web --namespace shop
+    IPFamilyNotSupported (none): the exports have IPv6, and this cluster has IPv4: the import has no IP
+    IPFamilyNotSupported (none): the exports have no IP family, and this cluster has IPv4 and IPv6: the import has no IP
+    ImpossibleName (none): no Kubernetes object can have this name
+    Skipped (some): 2 instances are not imported: a (it has neither AWS_INSTANCE_IPV4 nor AWS_INSTANCE_IPV6), b (it lacks the attribute AWS_INSTANCE_PORT)
+    UnusableRecord (some): its record; the part of its cluster stays in the import as it is
+    Unreadable (none): not every member could be read: adopt it again
+    ServicesOfAws (none): Services of AWS's controller hang on the ServiceImport, and would go with it: kubectl delete services --namespace shop a b, then purge again
+    NotTakenBack (none): AWS's controller does not serve it yet: purge again when it does
+    ");
+}
+
+#[test]
+fn numbers_of_endpoints_and_addresses_are_in_words() {
+    assert_snapshot!(told([guard(0), guard(1), guard(2), addresses(1), addresses(3), addresses(5)]), @r"
+    Guard (some): the import stays: import shop/web would lose 20 of 30 imported endpoints at once, past GUARD_SHARE (50 %) and GUARD_MINIMUM (10); this targeted sync leaves it to the full sync
+    Guard (some): 1 endpoint stays: import shop/web would lose 20 of 30 imported endpoints at once, past GUARD_SHARE (50 %) and GUARD_MINIMUM (10); this targeted sync leaves it to the full sync
+    Guard (some): 2 endpoints stay: import shop/web would lose 20 of 30 imported endpoints at once, past GUARD_SHARE (50 %) and GUARD_MINIMUM (10); this targeted sync leaves it to the full sync
+    AddressNotAllowed (some): 1 address is not imported from cluster blue, since NAME_POLICY does not allow them for the Kubernetes namespace: 10.0.0.1
+    AddressNotAllowed (some): 3 addresses are not imported from cluster blue, since NAME_POLICY does not allow them for the Kubernetes namespace: 10.0.0.1, 10.0.0.2, 10.0.0.3
+    AddressNotAllowed (some): 5 addresses are not imported from cluster blue, since NAME_POLICY does not allow them for the Kubernetes namespace: 10.0.0.1, 10.0.0.2, 10.0.0.3 and 2 more
+    ");
+}
+
+#[test]
+fn line_of_a_change_has_its_sign_and_its_noun() {
+    let content = Content::default;
+    let line = |stage, kind, write| {
+        let change = Change { stage, object: object(kind), write, detail: "detail".into() };
+        format!("{}\n{change}", change.line())
+    };
+    let lines = [
+        line(Stage::CreateImport, Kind::ServiceImport, Write::Create(content())),
+        line(Stage::AddPorts, Kind::Service, Write::Patch(content())),
+        line(Stage::RemoveEndpoints, Kind::EndpointSlice, Write::Delete),
+        line(Stage::Status, Kind::ServiceImport, Write::PatchStatus(Value::Null)),
+    ];
+    assert_snapshot!(lines.join("\n"), @r"
+    + import     shop/web  detail
+    + ServiceImport shop/web: detail
+    ~ service    shop/web  detail
+    ~ Service shop/web: detail
+    - slice      shop/web  detail
+    - EndpointSlice shop/web: detail
+    ~ status     shop/web  detail
+    ~ ServiceImport shop/web status: detail
+    ");
+}
