@@ -29,6 +29,8 @@ mod policies;
 mod promises;
 mod purges;
 mod readiness;
+mod reasons;
+mod records;
 mod removals;
 mod room;
 mod seeds;

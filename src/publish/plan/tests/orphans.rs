@@ -96,6 +96,25 @@ fn orphans_go_only_where_that_is_set_the_cluster_is_gone_and_the_time_has_passed
 }
 
 #[test]
+fn only_names_with_instances_of_the_cluster_are_named_and_at_most_three() {
+    let names = |count: usize| {
+        let world = (1..=count).fold(World::new(), |world, index| {
+            let theirs = ("a", of_other_cluster("shop/web", "10.0.0.4"));
+            world.cloud_map(&format!("http/web-{index}"), HTTP, [theirs])
+        });
+        let mut world = world.cloud_map("http/other", HTTP, [own("b", "shop/web", "10.0.0.1")]);
+        world.0.owner = owner_of("green");
+        let orphans = Orphans::of(&world.0, Existence::NotAsked);
+        (orphans.names.len(), orphans.to_string())
+    };
+    let end = ": this cluster is not in CLUSTERS: they stay until they are purged";
+    assert_eq!(names(1), (1, format!("1 instance in http/web-1{end}")));
+    let three = "instances in http/web-1, http/web-2, http/web-3";
+    assert_eq!(names(3), (3, format!("3 {three}{end}")));
+    assert_eq!(names(5), (5, format!("5 {three} and 2 more{end}")));
+}
+
+#[test]
 fn a_note_that_says_no_time_or_one_that_lies_ahead_is_none() {
     for text in ["", "yesterday", &since(-DAY)] {
         let orphans = Orphans::of(&noted(left_behind(), text).0, Existence::Gone);

@@ -6,11 +6,12 @@ use insta::assert_snapshot;
 
 use super::{after, at, marks, minutes, seen, shops, stand};
 use crate::model::attributes::{HEALTH, INITIAL_HEALTH, SIGHTING};
-use crate::model::{Attributes, GuardState, Health, KnownHealth};
+use crate::model::{Attributes, GuardState, Health, KnownHealth, Selection};
 use crate::publish::plan::tests::world::{
-    HTTP, NOW, World, foreign, key, of_other_cluster, ours, pod, service, tell, with, written,
+    HTTP, NOW, World, foreign, key, named, of_other_cluster, ours, pod, service, tell, with,
+    written,
 };
-use crate::publish::plan::{Policy, Rules};
+use crate::publish::plan::{Extent, Policy, Rules, is_quiet, would_lose};
 
 #[test]
 fn others_are_neither_counted_nor_marked() {
@@ -52,6 +53,39 @@ fn what_was_seen_is_forgotten_when_the_loss_is_over() {
     assert!(marks(&over).is_empty() && over.plan().changes.is_empty());
     let again = at(back(over, 0), NOW + minutes(20)).plan();
     assert_eq!(again.guard.and_then(|told| told.first_seen), Some(NOW + minutes(20)));
+}
+
+#[test]
+fn full_sync_holds_the_services_of_its_note_until_that_expires() {
+    let before = shops(&[("a", 4, Some(0)), ("b", 4, Some(0)), ("c", 1, Some(1))]);
+    let is_held =
+        |world: &World| ["a", "b", "c"].map(|it| world.0.is_held(&named(&format!("shop/{it}"))));
+    assert_eq!(is_held(&before), [false; 3], "there is no note");
+    let world = seen(before);
+    assert_eq!(is_held(&world), [true, true, false]);
+    assert_eq!(is_held(&at(world.clone(), NOW + minutes(60))), [true, true, false]);
+    assert_eq!(is_held(&at(world, NOW + minutes(61))), [false; 3]);
+}
+
+#[test]
+fn sync_of_a_part_reads_the_note_if_the_part_would_lose_something_and_there_is_one() {
+    let would_lose = |world: &World, service: &str| {
+        would_lose(world.observed(&Selection::service(named(service))).basis())
+    };
+    let is_quiet = |world: &World| {
+        let observed = world.observed(&Selection::Everything);
+        is_quiet(observed.basis().observation, observed.basis().holders)
+    };
+    let world = shops(&[("a", 4, Some(0)), ("b", 4, Some(0)), ("c", 1, Some(1))]);
+    assert_eq!((would_lose(&world, "shop/a"), would_lose(&world, "shop/c")), (true, false));
+    assert!(is_quiet(&world) && !is_quiet(&seen(world.clone())));
+    // A targeted sync leaves such a loss to the full sync: that it would be held is no matter here.
+    let part = |extent| {
+        let mut world = shops(&[("a", 9, Some(0))]);
+        world.0.extent = extent;
+        would_lose(&world, "shop/a")
+    };
+    assert_eq!([Extent::Part, Extent::Everything].map(part), [true; 2]);
 }
 
 #[test]

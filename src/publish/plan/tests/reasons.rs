@@ -1,0 +1,111 @@
+//! What follows from a reason for which something is held back: if it keeps an endpoint out of its name, if the owner of
+//! the Service is notified by an event, if the run counts as failed.
+
+use std::sync::Arc;
+
+use insta::assert_snapshot;
+
+use super::guard::shops;
+use super::world::{named, owner_of};
+use crate::model::{BadAnnotation, PortReference, UnresolvedNamespace};
+use crate::publish::plan::{Note, Policy, Reason, SetBy, Setting};
+
+fn reasons() -> Vec<Reason> {
+    let held = shops(&[("a", 4, Some(0)), ("b", 4, Some(0))]).plan().guard.expect("it is held");
+    let maximum = |set_by| Reason::Maximum { maximum: 1, set_by, wanted: 2 };
+    let annotation =
+        BadAnnotation { annotation: "port".into(), value: "x".into(), problem: "no port".into() };
+    let missing = UnresolvedNamespace::Missing {
+        reference: "prod".into(),
+        visible: vec![],
+        not_created: None,
+    };
+    vec![
+        Reason::BadAnnotation(annotation),
+        Reason::Namespace(missing),
+        Reason::DomainConflict { holder: named("shop/web"), alone: vec![] },
+        Reason::TooManyNames { asked: 2, maximum: 1, by_policy: false },
+        Reason::AddressNotAllowed { address: [10, 0, 0, 1].into(), ranges: "none".into() },
+        Reason::NotPublishable([127, 0, 0, 1].into()),
+        Reason::NoSuchPort { port: PortReference::Number(1), available: "none".into() },
+        Reason::PortNeeded { needed_by: "SRV records", ports: 0 },
+        Reason::CnameService,
+        Reason::ServiceConnect,
+        Reason::DnsNotAllowed,
+        Reason::IdTaken("a".into()),
+        maximum(SetBy::Annotation),
+        maximum(SetBy::NamePolicy),
+        Reason::ServiceFull { wanted: 2, fit: 1, limit: 1, others: 0 },
+        Reason::NoneReady { kept: 1 },
+        Reason::EndpointsTruncated,
+        Reason::AttributeLimit { instance: "a".into(), problem: "too many".into() },
+        Reason::ExportNotAdopted { instances: 1, cluster: owner_of("blue").cluster },
+        Reason::Policy { policy: Policy::UpsertOnly, action: "remove".into() },
+        Reason::Guard { instances: 4, status: Arc::clone(&held) },
+        Reason::Waiting { instance: "a".into(), waits_for: "until then".into() },
+        Reason::AddressTaken { instance: "a".into(), message: "no".into() },
+        Reason::InvalidInput("no".into()),
+        Reason::LimitExceeded { wanted: 2, fit: 1, message: "no".into(), old: None },
+        Reason::QuotaExceeded("no".into()),
+        Reason::ServiceInUse,
+        Reason::Unreadable("no".into()),
+        Reason::Setting(Setting::NotInDns),
+        Reason::Setting(Setting::TagsUnreadable("no".into())),
+        Reason::Setting(Setting::HealthUnreadable("no".into())),
+    ]
+}
+
+#[test]
+fn what_follows_from_each_reason() {
+    let lines = reasons().into_iter().map(|reason| {
+        let follows = [
+            (reason.keeps_out(), "kept out"),
+            (reason.concerns_owner(), "event"),
+            (reason.is_about_capacity(), "capacity"),
+            (reason.is_failure(), "failed"),
+            (reason.is_remark(), "remark"),
+        ];
+        let follows = follows.into_iter().filter_map(|(holds, word)| holds.then_some(word));
+        let follows = follows.collect::<Vec<_>>().join(", ");
+        format!("{}: {}", reason.code(), if follows.is_empty() { "none" } else { &follows })
+    });
+    assert_snapshot!(lines.collect::<Vec<_>>().join("\n"), @"
+    BadAnnotation: kept out, event
+    NamespaceMissing: kept out, event
+    DomainConflict: kept out, event
+    TooManyNames: kept out, event
+    AddressNotAllowed: event
+    NotPublishable: event
+    NoSuchPort: kept out, event
+    PortNeeded: kept out, event
+    CnameService: kept out, event
+    ServiceConnect: kept out, event
+    DnsNotAllowed: kept out, event
+    IdTaken: kept out, event
+    MaxInstances: none
+    MaxInstances: event
+    ServiceFull: kept out, event, capacity
+    NoneReady: kept out, event
+    EndpointsTruncated: kept out, event
+    AttributeLimit: kept out, event
+    NotAdopted: kept out
+    Policy: kept out
+    Guard: kept out
+    Waiting: kept out
+    AddressTaken: kept out, event
+    InvalidInput: kept out, event
+    LimitExceeded: kept out, event, capacity
+    LimitExceeded: kept out, event
+    ServiceInUse: kept out, event
+    Unreadable: kept out, failed
+    NotInDns: event, remark
+    TagsUnreadable: failed, remark
+    HealthUnreadable: failed, remark
+    ");
+}
+
+#[test]
+fn remarks_have_a_word_each() {
+    let waits = Note::TtlWaits { wanted: 5, present: "60".into(), others: vec!["green".into()] };
+    assert_eq!([Note::Unread("no".into()).code(), waits.code()], ["not read", "waits"]);
+}

@@ -1,0 +1,110 @@
+//! The records of a member: those that are wanted are written, those of ended exports go, and those of others stay.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use insta::assert_snapshot;
+
+use super::world::{HTTP, World, key, named, own, owner_of, tell, with, written};
+use crate::model::{Attributes, Flow, Marks, Owner, Selection, ServiceName};
+use crate::publish::plan::{Place, Plan, Records};
+
+fn owner(cluster: &str) -> Owner {
+    Owner { flow: Flow::Exports, ..owner_of(cluster) }
+}
+
+/// The record of an export, as this installation writes it for a cluster.
+fn record(cluster: &str, service: &str, text: &str) -> Attributes {
+    with(Marks { service: named(service), pod: None }.write(&owner(cluster)), "record", text)
+}
+
+/// The records of `web` and `mail`, written with `new`, and nothing of `old` any more.
+fn records(world: &World) -> Records {
+    let wanted = ["web", "mail"].map(|name| {
+        let service = format!("shop/{name}");
+        (format!("export-{name}"), (named(&service), record("blue", &service, "new")))
+    });
+    Records {
+        place: Place::of(&key("http/blue"), &world.0.registry),
+        name: ServiceName::parse("blue").expect("a name"),
+        wanted: wanted.into(),
+        ended: [named("shop/old"), named("shop/web")].into(),
+        in_one_turn: false,
+        taken_off: Vec::new(),
+    }
+}
+
+fn world() -> World {
+    let mut world = World::new();
+    world.0.owner = owner("blue");
+    world
+}
+
+fn plan(world: &World, records: &Records) -> Plan {
+    records.plan(world.observed(&Selection::Everything).basis())
+}
+
+#[test]
+fn service_of_the_member_is_created_with_its_first_records() {
+    let world = world();
+    let records = records(&world);
+    let lines = |world: &World, records: &Records| -> Vec<String> {
+        tell(&plan(world, records)).lines().map(|line| line.trim_end().to_owned()).collect()
+    };
+    let creation = "/: create http/blue: an HTTP service";
+    let of_services =
+        ["shop/mail: register http/blue export-mail:", "shop/web: register http/blue export-web:"];
+    assert_eq!(lines(&world, &records), [&[creation], of_services.as_slice()].concat());
+    let in_one_turn = Records { in_one_turn: true, ..records.clone() };
+    let of_none = ["/: register http/blue export-mail:", "/: register http/blue export-web:"];
+    assert_eq!(lines(&world, &in_one_turn), [&[creation], of_none.as_slice()].concat());
+    let none = Records { wanted: BTreeMap::new(), ..records.clone() };
+    assert!(lines(&world, &none).is_empty());
+    let exists = world.cloud_map("http/blue", HTTP, []);
+    assert_eq!(lines(&exists, &records), of_services);
+}
+
+#[test]
+fn record_that_is_right_stays_and_an_ended_one_goes() {
+    let world = world().cloud_map(
+        "http/blue",
+        HTTP,
+        [
+            ("export-web", record("blue", "shop/web", "new")),
+            ("export-mail", record("blue", "shop/mail", "old")),
+            ("export-old", record("blue", "shop/old", "old")),
+            ("export-other", record("blue", "shop/other", "old")),
+        ],
+    );
+    assert_snapshot!(tell(&plan(&world, &records(&world))), @r"
+    shop/mail: rewrite http/blue export-mail: record old -> new
+    shop/old: deregister http/blue export-old: : Service shop/old is gone, or no longer exported
+    ");
+}
+
+#[test]
+fn records_of_others_stay() {
+    let theirs = [
+        ("export-web", record("green", "shop/web", "old")),
+        ("export-old", record("green", "shop/old", "old")),
+        own("export-mail", "shop/mail", "10.0.0.1"),
+    ];
+    let world = world().cloud_map("http/blue", HTTP, theirs);
+    assert_eq!(tell(&plan(&world, &records(&world))), "");
+}
+
+#[test]
+fn mark_that_is_taken_off_goes_and_other_attributes_stay() {
+    const MARKS: [&str; 2] = ["cloud-map-sync/guard", "cloud-map-sync/later"];
+    let marked =
+        MARKS.into_iter().fold(record("blue", "shop/web", "new"), |it, mark| with(it, mark, "x"));
+    let world = world().cloud_map("http/blue", HTTP, [("export-web", marked)]);
+    let wanted = |taken_off: &[&'static str]| {
+        let mut records = Records { taken_off: taken_off.to_vec(), ..records(&world) };
+        records.wanted.remove("export-mail");
+        records.ended = BTreeSet::new();
+        let written = written(&plan(&world, &records), "http/blue").remove("export-web");
+        written.map(|it| MARKS.map(|mark| it.contains_key(mark)))
+    };
+    assert_eq!(wanted(&[]), None);
+    assert_eq!(wanted(&MARKS[..1]), Some([false, true]));
+}
