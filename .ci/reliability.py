@@ -4,7 +4,7 @@
     .ci/reliability.py faults interleavings ...   plays these parts, and keeps their figures
     .ci/reliability.py all                        plays all parts: a night on two cores
     .ci/reliability.py --short faults ...         plays them as `cargo test` does, and keeps nothing
-    .ci/reliability.py mutants                    reads target/mutants.out, which cargo-mutants writes
+    .ci/reliability.py mutants                    reads what .ci/mutants.py has written
 
 Without arguments it checks that the page is made of the kept figures, and that each break has its test. The figures are
 kept in tests/reliability/played.json, the breaks in tests/reliability/found.json. A part that fails keeps nothing: its
@@ -122,17 +122,17 @@ def figures(part, variables, output):
 
 
 def mutants():
-    """The outcomes of cargo-mutants, by source file, with the mutants that no test noticed."""
-    outcomes = json.loads((ROOT / "target" / "mutants.out" / "outcomes.json").read_text())["outcomes"]
+    """The outcomes of .ci/mutants.py, by source file, with the mutants that no test noticed."""
+    outcomes = json.loads((ROOT / "target" / "mutants" / "outcomes.json").read_text())["outcomes"]
     files = {}
     for outcome in outcomes:
-        if outcome["scenario"] == "Baseline":
-            continue
         mutant = outcome["scenario"]["Mutant"]
-        of_file = files.setdefault(mutant["file"], {"caught": 0, "unviable": 0, "missed": []})
+        of_file = files.setdefault(mutant["file"], {"caught": 0, "by_scenarios": 0, "unviable": 0, "missed": []})
         match outcome["summary"]:
             case "CaughtMutant" | "Timeout":
                 of_file["caught"] += 1
+            case "CaughtByScenario":
+                of_file["by_scenarios"] += 1
             case "Unviable":
                 of_file["unviable"] += 1
             case _:
@@ -188,20 +188,29 @@ def mutants_table(played):
     files = played.get("mutants")
     if not files:
         return ""
-    rows, survivors = "", ""
+    folders = {}
+    for file, it in files.items():
+        sums = folders.setdefault(file if file.count("/") < 3 else file.rsplit("/", 1)[0], [0, 0, 0, 0])
+        for place, count in enumerate((it["caught"], it["by_scenarios"], len(it["missed"]), it["unviable"])):
+            sums[place] += count
+    rows = [f"| `{folder}` | {' | '.join(f'{count:,}' for count in sums)} |\n" for folder, sums in sorted(folders.items())]
+    sums = [f"{sum(column):,}" for column in zip(*folders.values(), strict=True)]
+    rows.append(f"| all | {' | '.join(sums)} |\n")
+    survivors = ""
     for file, it in sorted(files.items()):
-        rows += f"| `{file}` | {it['caught']} | {len(it['missed'])} | {it['unviable']} |\n"
         for name in it["missed"]:
-            why = EXPLAINED.get(name, "not explained yet")
-            survivors += f"| `{file}`: {name.replace('|', chr(92) + '|')} | {why} |\n"
-    table = f"\n| Survivor | Why |\n|---|---|\n{survivors}" if survivors else ""
+            why = EXPLAINED.get(f"{file}: {name}", "not explained yet")
+            survivors += f"| `{file}` | {name.replace('|', chr(92) + '|')} | {why} |\n"
+    table = f"\n| File | Survivor | Why |\n|---|---|---|\n{survivors}" if survivors else ""
     return (
-        "## Mutants\n\ncargo-mutants changes one expression at a time, and the tests of the library should notice. Unviable: "
-        f"it does not compile.\n\n| File | Noticed | Survived | Unviable |\n|---|---|---|---|\n{rows}{table}\n"
+        "## Mutants\n\ncargo-mutants lists changes of one expression at a time in the rules: the plans of both flows, the "
+        "guard, ownership, the classes of errors. `.ci/mutants.py` tries which of them the tests of the library notice, and of "
+        "the others, which the scenarios about the changed file do. Not viable: it does not compile.\n\n"
+        f"| Sources | By the library | By scenarios | Survived | Not viable |\n|---|---|---|---|---|\n{''.join(rows)}{table}\n"
     )
 
 
-# By the mutant's name: why no test of the library can notice it, or which other test does.
+# By file and the mutant's name: why no test notices it.
 EXPLAINED = json.loads((FOLDER / "survivors.json").read_text()) if (FOLDER / "survivors.json").exists() else {}
 
 INTRODUCTION = """# Reliability

@@ -18,8 +18,9 @@ impl ClusterArn {
         let name = resource.strip_prefix("cluster/")?;
         let well_formed = *arn == "arn"
             && partition.starts_with("aws")
+            && is_region(partition)
             && *service == "eks"
-            && !region.is_empty()
+            && is_region(region)
             && account.len() == 12
             && account.bytes().all(|byte| byte.is_ascii_digit())
             && is_cluster_name(name);
@@ -48,6 +49,13 @@ impl fmt::Display for ClusterArn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
+}
+
+/// Whether a text can be the name of a Region, or of a partition: it becomes a part of a host name, and anybody who may
+/// register an instance writes ARNs.
+pub(crate) fn is_region(text: &str) -> bool {
+    let is_part = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    (1..=32).contains(&text.len()) && text.bytes().all(is_part)
 }
 
 /// EKS's pattern: `^[0-9A-Za-z][A-Za-z0-9\-_]*$`, at most 100 characters.
@@ -79,6 +87,12 @@ mod tests {
             "arn:aws:eks:eu-central-1:1:cluster/blue",
             "arn:aws:eks:eu-central-1:111122223333:cluster/-blue",
             "arn:aws:eks:eu-central-1:111122223333:cluster/a/b",
+            "arn:aws:eks::111122223333:cluster/blue",
+            "arn:aws:eks:eu-cent\u{feff}ral-1:111122223333:cluster/blue",
+            "arn:aws:eks:eks.example.com/:111122223333:cluster/blue",
+            "arn:aws:eks:EU-CENTRAL-1:111122223333:cluster/blue",
+            "arn:aws#:eks:eu-central-1:111122223333:cluster/blue",
+            "arn:gcp:eks:eu-central-1:111122223333:cluster/blue",
         ] {
             assert_eq!(ClusterArn::parse(bad), None, "{bad}");
         }

@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use super::multi_cluster::{Membership, MultiCluster, membership};
 use super::stored::Text;
-use crate::model::cluster::is_cluster_name;
+use crate::model::cluster::{is_cluster_name, is_region};
 use crate::model::{ClusterArn, NamespaceReference};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -175,10 +175,11 @@ fn parse_cluster(entry: Entry, region: Option<&str>) -> Result<Cluster, String> 
             || format!("defaultNamespace {text:?} is not the name, id or ARN of a namespace");
         NamespaceReference::parse(text).ok_or_else(problem)
     });
+    let registry_region = object.registry_region.map(check_region).transpose()?;
     Ok(Cluster {
         role: role(object.role_arn)?,
         registry_role: role(object.registry_role_arn)?,
-        registry_region: object.registry_region,
+        registry_region,
         default_namespace: namespace.transpose()?,
         membership: membership(
             object.multi_cluster,
@@ -210,8 +211,18 @@ fn identify(
 }
 
 fn check_role(role: Role) -> Result<Role, String> {
-    let well_formed = role.arn.starts_with("arn:aws") && role.arn.contains(":role/");
+    let well_formed = role.arn.starts_with("arn:aws")
+        && role.arn.contains(":role/")
+        && role.arn.bytes().all(|byte| byte.is_ascii_graphic());
     if well_formed { Ok(role) } else { Err(format!("{:?} is not the ARN of a role", role.arn)) }
+}
+
+fn check_region(region: String) -> Result<String, String> {
+    if is_region(&region) {
+        Ok(region)
+    } else {
+        Err(format!("registryRegion {region:?} is not the name of a Region, such as eu-central-1"))
+    }
 }
 
 fn find_repetition<'a>(before: &[Cluster], clusters: &'a [Cluster]) -> Option<&'a str> {
@@ -292,6 +303,14 @@ mod tests {
             (Some("a/b"), "\"a/b\" is neither the name nor the ARN of an EKS cluster"),
             (Some("blue,blue"), "cluster \"blue\" is named twice"),
             (Some(r#"[{"cluster": "blue", "roleArn": "me"}]"#), "\"me\" is not the ARN of a role"),
+            (
+                Some(r#"[{"cluster": "blue", "roleArn": "arn:aws:iam::111122223333:role/a\nb"}]"#),
+                r#""arn:aws:iam::111122223333:role/a\nb" is not the ARN of a role"#,
+            ),
+            (
+                Some(r#"[{"cluster": "blue", "registryRegion": "eks.example.com/"}]"#),
+                "registryRegion \"eks.example.com/\" is not the name of a Region, such as eu-central-1",
+            ),
             (
                 Some(r#"{"name": "blue"}"#),
                 "it is not a valid cluster object: unknown field `name`, expected one of `cluster`, \
