@@ -59,9 +59,9 @@ fn of_all(instances: usize, unread: usize) -> Measure {
     Measure { extent: Extent::Everything, instances, unread }
 }
 
-fn verdict(state: GuardState, held: Losses, passed: Losses, instances: usize) -> Option<Verdict> {
+fn verdict(state: GuardState, held: Losses, passed: Losses, instances: usize) -> Verdict {
     let (unread, first_seen, is_new) = (0, None, false);
-    Some(Verdict { state, held, passed, instances, unread, first_seen, is_new })
+    Verdict { state, held, passed, instances, unread, first_seen, is_new }
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn confirmed_loss_passes_with_the_time_it_was_first_seen() {
     let seen = Sighting::of(&all, at("09:55"));
     let measure = Measure { extent: Extent::Confirmed, ..of_all(40, 0) };
     let expected = verdict(GuardState::Confirmed, Losses::default(), all.clone(), 40);
-    let expected = expected.map(|it| Verdict { first_seen: Some(at("09:55")), ..it });
+    let expected = Some(Verdict { first_seen: Some(at("09:55")), ..expected });
     assert_eq!(measure.judge(&run(), &all, Some(&seen)), expected);
 }
 
@@ -80,7 +80,7 @@ fn part_of_a_loss_that_was_seen_passes_and_the_new_part_is_held_from_now_on() {
     let seen = Sighting::of(&old, at("09:45"));
     let all = losses(&[("web", 20), ("mail", 30)]);
     let expected = verdict(GuardState::Held, new, old, 50);
-    let expected = expected.map(|it| Verdict { first_seen: Some(at("10:00")), is_new: true, ..it });
+    let expected = Some(Verdict { first_seen: Some(at("10:00")), is_new: true, ..expected });
     assert_eq!(of_all(70, 0).judge(&run(), &all, Some(&seen)), expected);
 }
 
@@ -88,7 +88,7 @@ fn part_of_a_loss_that_was_seen_passes_and_the_new_part_is_held_from_now_on() {
 fn what_could_not_be_read_counts_as_lost_and_as_an_instance() {
     let judge = |measure: Measure| measure.judge(&run(), &losses(&[("mail", 6)]), None);
     let expected = verdict(GuardState::HeldUntilRead, losses(&[("mail", 6)]), losses(&[]), 20);
-    let expected = expected.map(|it| Verdict { unread: 10, ..it });
+    let expected = Some(Verdict { unread: 10, ..expected });
     assert_eq!(judge(of_all(20, 10)), expected, "16 of 30");
     assert_eq!(judge(of_all(30, 10)), None, "16 of 40");
     assert_eq!(judge(of_all(20, 0)), None, "6 of 20");
@@ -100,7 +100,7 @@ fn part_that_was_seen_passes_while_the_rest_waits_until_all_is_read() {
     let seen = Sighting::of(&old, at("09:45"));
     let all = losses(&[("web", 20), ("mail", 6)]);
     let expected = verdict(GuardState::HeldUntilRead, losses(&[("mail", 6)]), old, 20);
-    let expected = expected.map(|it| Verdict { unread: 10, ..it });
+    let expected = Some(Verdict { unread: 10, ..expected });
     assert_eq!(of_all(40, 10).judge(&run(), &all, Some(&seen)), expected);
 }
 
