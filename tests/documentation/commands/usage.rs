@@ -21,6 +21,7 @@ pub const USAGES: &[(&str, &str)] = &[
     ("cargo", "lambda watch"),
     ("cargo", "run --example EXAMPLE -- --migration --multi-cluster --serve"),
     ("cargo", "sandbox"),
+    ("cargo", "test --profile WORD --lib -- WORD WORD WORD WORD"),
     ("cargo", "test --profile WORD --lib --test TEST WORD -- --test-threads NUMBER"),
     ("cargo", "test --profile WORD --test TEST WORD"),
     ("chmod", "+x FILE"),
