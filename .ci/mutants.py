@@ -97,9 +97,9 @@ class Source:
         """The text of a node with all changes in it."""
         match node.type:
             case "binary_expression" | "compound_assignment_expr":
-                return self.binary(node)
+                return self.operator(node, "BinaryOperator", node.child_by_field_name("operator"))
             case "unary_expression":
-                return self.unary(node)
+                return self.operator(node, "UnaryOperator", node.children[0])
             case "match_arm":
                 return self.arm(node)
             case "function_item":
@@ -123,18 +123,9 @@ class Source:
     def raw(self, node):
         return self.text[node.start_byte : node.end_byte].decode()
 
-    def binary(self, node):
-        operator = node.child_by_field_name("operator")
-        found = self.take("BinaryOperator", operator.start_byte, operator.end_byte)
-        same = self.plain(node)
-        if not found:
-            return same
-        variants = [(number, self.plain(node, {operator.id: it["replacement"]})) for number, it in found]
-        return switch(variants, same)
-
-    def unary(self, node):
-        operator = node.children[0]
-        found = self.take("UnaryOperator", operator.start_byte, operator.end_byte)
+    def operator(self, node, genre, operator):
+        """Another operator, or none."""
+        found = self.take(genre, operator.start_byte, operator.end_byte)
         same = self.plain(node)
         variants = [(number, self.plain(node, {operator.id: it["replacement"]})) for number, it in found]
         return switch(variants, same) if found else same

@@ -1,7 +1,7 @@
 //! The clustersets of a run: every cluster that takes part in one joins while the annotated Services are published, since
 //! the objects of its imports are read before the exports. Then the exports of the selected clusters are published
 //! (`exports`). As soon as they are read, those of all members are imported into every served cluster of the clusterset
-//! (`imports`); if the guard may hold a loss among them, only after they were published. Imports that somebody else
+//! (`imports`), or only after they were published if the guard may hold a loss among them. Imports that another writer
 //! changed meanwhile get a `second_look`. `importers` are the clusters that import in this invocation, and those that get
 //! a message; those that are `silent` delay a run once. `report` adds the outcome to the reports of the clusters.
 

@@ -1,6 +1,6 @@
 //! The clusters that have just not answered. A change of another cluster's exports does not wait for them again: they
-//! import it in their next full sync, as if they had failed in this run. It is only known to this process, for some
-//! minutes, and no plan rests on it.
+//! import it in their next full sync, as if they had failed in this run. Only this process knows of them, for some
+//! minutes, and no plan rests on that.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use crate::report::Obstacle;
 
-/// A failure that takes less time delays nobody: a denied right is tried in each run.
+/// A failure that takes less time is no delay: a cluster that denies a right is asked in each run.
 const LONG: Duration = Duration::from_secs(2);
 /// The time after which such a cluster is asked again if no full sync has asked it before.
 const ASKED_AGAIN_AFTER: Duration = Duration::from_mins(5);
