@@ -47,7 +47,8 @@ PARTS = {
     "faults": Part(
         "Single faults", [*SCENARIOS, "faults::"], {"SINGLE_FAULTS": "all"}, "cases",
         "nothing foreign touched, no ready endpoint lost, no name empty, at each call; a run that reports no problem has "
-        "none; at most two runs to the wanted state, and the next writes nothing", "tests/scenarios/faults",
+        "none; no secret in a log or answer; at most twice the calls and 20 more; at most two runs to the wanted state, and "
+        "the next writes nothing", "tests/scenarios/faults",
     ),
     "interleavings": Part(
         "Two invocations, call by call", [*SCENARIOS, "interleaved::"], {"INTERLEAVINGS": "1"}, "orders",
