@@ -38,3 +38,24 @@ impl Rules {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn namespace_of_records_is_created_if_both_settings_allow_it() {
+        let obstacle = |create_namespaces, namespaces: &[&str]| {
+            let named = |it: &&str| NamespaceReference::NameOrId((*it).to_owned());
+            let namespaces = namespaces.iter().map(named).collect();
+            let rules = Rules { create_namespaces, namespaces, ..Rules::default() };
+            rules.obstacle_to_records("clusterset")
+        };
+        assert_eq!(obstacle(true, &[]), None);
+        assert_eq!(obstacle(true, &["prod", "clusterset"]), None);
+        let unread = Some("CLOUD_MAP_NAMESPACES does not contain it");
+        assert_eq!((obstacle(true, &["prod"]), obstacle(false, &["prod"])), (unread, unread));
+        let refused = Some("CREATE_NAMESPACES is not true; create it as an HTTP namespace");
+        assert_eq!((obstacle(false, &[]), obstacle(false, &["clusterset"])), (refused, refused));
+    }
+}

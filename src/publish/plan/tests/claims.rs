@@ -6,7 +6,7 @@ use serde_json::json;
 use super::name_policy::rules;
 use super::world::{A, HTTP, World, key, mistake, named, of_other_cluster, own, pod, service};
 use crate::model::{NamespaceKind, Selection, ServiceRef};
-use crate::publish::plan::{Holders, NamePolicy, RereadScope, Rules};
+use crate::publish::plan::{Holders, NamePolicy, RereadScope, Rules, is_clear};
 
 fn holder(world: &World, place: &str) -> Option<String> {
     Holders::decide(&world.0).holder(&key(place)).map(ToString::to_string)
@@ -155,4 +155,11 @@ fn a_mistaken_annotation_keeps_no_name_that_its_service_may_not_have() {
         .under(Rules { name_policy, ..Rules::default() });
     assert_eq!(holder(&world, "http/web").as_deref(), Some("shop/cart"));
     assert_eq!(holder(&world, "http/api").as_deref(), Some("ops/api"));
+}
+
+#[test]
+fn claims_are_clear_if_no_annotation_is_wrong() {
+    let world = || World::new().service(service("shop/web", "http/web"));
+    assert!(is_clear(&World::new().0) && is_clear(&world().0));
+    assert!(!is_clear(&world().service(service("shop/mail", "http/mail").mistaken()).0));
 }

@@ -8,6 +8,7 @@ use super::world::{
     A, Kubernetes, SRV, World, key, of_other_cluster, own, owner_of, pod, service, tagged, tell,
 };
 use crate::model::{Selection, Tags};
+use crate::publish::plan::{Holders, ttls_asked};
 
 /// The request of `green`: it was not read, it asks for no TTL, or for this one.
 #[derive(Clone, Copy, Debug)]
@@ -111,4 +112,15 @@ fn a_cluster_whose_registration_cloud_map_refuses_has_no_say() {
         let service = &simulation.world.0.registry.services[&key("dns/web")];
         assert_eq!(service.ttls, BTreeSet::from([ttl]), "{quota}");
     }
+}
+
+#[test]
+fn the_holder_of_each_name_asks_for_its_ttl() {
+    let web = service("shop/web", "dns/web").also("mail").created(2).ttl(15);
+    let world = World::new()
+        .service(web)
+        .service(service("shop/old", "dns/mail").created(1))
+        .service(service("shop/wrong", "dns/wrong").mistaken());
+    let asked = ttls_asked(&world.0, &Holders::decide(&world.0));
+    assert_eq!(asked, [(key("dns/mail"), None), (key("dns/web"), Some(15))].into());
 }

@@ -1,8 +1,8 @@
 //! Cloud Map services that could not be read: those that leave a run incomplete, and those of another party.
 
-use super::world::{HTTP, World, key, own, pod, service, tagged};
+use super::world::{HTTP, World, foreign, key, of_other_cluster, own, pod, service, tagged};
 use crate::model::{CloudMapService, Selection, Tags};
-use crate::publish::plan::{Holders, Plan, tags_of_unread};
+use crate::publish::plan::{Holders, Plan, seen_as_ours, tags_of_unread, unread_keys};
 
 /// `web` in sync, beside `http/other`, which could not be read.
 fn world(change: impl FnOnce(&mut CloudMapService)) -> World {
@@ -60,4 +60,23 @@ fn its_tag_is_asked_for_only_where_that_decides() {
     assert!(!asked(world(|service| service.is_denied = false)));
     assert!(!asked(world(|service| service.was_ours = true)));
     assert!(!asked(world(|_| ()).service(service("shop/other", "http/other"))));
+}
+
+#[test]
+fn keys_of_services_that_could_not_be_read() {
+    assert_eq!(unread_keys(&world(|_| ()).0), [key("http/other")].into());
+    assert!(unread_keys(&world(|service| service.unreadable = None).0).is_empty());
+}
+
+#[test]
+fn service_is_seen_as_ours_by_its_tag_or_by_the_marks_of_an_instance() {
+    let is_seen = |instances: [_; 1], by: &str| {
+        let world = World::new().cloud_map("http/web", HTTP, instances);
+        let world = world.with("http/web", |service| service.tags = tagged(by));
+        seen_as_ours(&world.0).count() == 1
+    };
+    assert!(is_seen([("a", foreign("10.0.0.1"))], "cloud-map-sync"));
+    assert!(is_seen([own("a", "shop/web", "10.0.0.1")], "team-a"));
+    assert!(is_seen([("a", of_other_cluster("shop/web", "10.0.0.1"))], "team-a"));
+    assert!(!is_seen([("a", foreign("10.0.0.1"))], "team-a"));
 }

@@ -1,6 +1,8 @@
 //! The guard against mass deletion: the losses that it holds and reports (`held`), those that it lets pass (`passing`)
-//! and those that it remembers (`memory`), in clusters written in one line, and in random ones (`convergence`).
+//! and those that it remembers (`memory`), also when it judges a second time (`again`), in clusters written in one line,
+//! and in random ones (`convergence`).
 
+mod again;
 mod convergence;
 mod held;
 mod memory;

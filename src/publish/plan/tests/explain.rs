@@ -1,0 +1,216 @@
+//! The description of a plan for people: the state of each endpoint under each name, remarks on a name, the owners of
+//! the instances in each service, and the largest number of instances during a run.
+
+use insta::assert_snapshot;
+
+use super::world::{
+    A, HTTP, Kubernetes, SRV, World, foreign, named, of_other_cluster, ours, own, pod, service,
+    with,
+};
+use crate::model::attributes::{POD, PORT};
+use crate::model::{Attributes, Endpoint, Selection, ServiceKind};
+use crate::publish::plan::{Found, found, parties, peaks, plan};
+
+/// The description of one Service under each of its names.
+fn described(world: &World, of: &str) -> Vec<Found> {
+    let mut world = world.clone();
+    world.0.expect_namespaces();
+    let observed = world.observed(&Selection::Everything);
+    found(observed.basis(), &plan(observed.basis()), &named(of))
+}
+
+/// The state of each endpoint under each name, in a line each.
+fn states(world: &World) -> String {
+    let names = described(world, "shop/web").into_iter();
+    let lines = names.flat_map(|name| {
+        let held = if name.held { "" } else { " (not held)" };
+        name.endpoints.into_iter().map(move |(endpoint, fate)| {
+            let addresses: Vec<String> = endpoint.addresses().map(|it| it.to_string()).collect();
+            format!("{}{held} {}: {fate}", name.place, addresses.join("+"))
+        })
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+fn of_pod(addresses: &str) -> Attributes {
+    with(ours("shop/web", addresses), POD, "one")
+}
+
+fn not_ready(addresses: &str) -> Endpoint {
+    Endpoint { ready: false, ..pod("one", addresses) }
+}
+
+fn terminating(addresses: &str) -> Endpoint {
+    Endpoint { terminating: true, ..not_ready(addresses) }
+}
+
+#[test]
+fn each_endpoint_has_one_state() {
+    let endpoints = [
+        pod("one", "10.0.0.1"),
+        pod("two", "10.0.0.2"),
+        pod("one", "10.0.0.3"),
+        pod("one", "127.0.0.1"),
+        not_ready("10.0.0.4"),
+        terminating("10.0.0.5"),
+        not_ready("10.0.0.6"),
+    ];
+    let world = World::new().service(service("shop/web", "http/web").ready(endpoints)).cloud_map(
+        "http/web",
+        HTTP,
+        [
+            ("a", of_pod("10.0.0.1")),
+            ("b", of_pod("10.0.0.2")),
+            ("c", of_pod("10.0.0.6")),
+            // Somebody else's instance at the address of an endpoint is none of its states.
+            ("d", foreign("10.0.0.4")),
+        ],
+    );
+    assert_snapshot!(states(&world), @r"
+    http/web 10.0.0.1: registered as a
+    http/web 10.0.0.2: registered as b, and a sync would rewrite it: cloud-map-sync/pod one -> two
+    http/web 10.0.0.3: a sync would register it as ip-10-0-0-3-9ef7fb3628
+    http/web 127.0.0.1: not registered: see the held back lines
+    http/web 10.0.0.4: not registered: its pod is not ready
+    http/web 10.0.0.5: not registered: its pod is terminating
+    http/web 10.0.0.6: registered as c, and a sync would deregister it: 10.0.0.6 (pod one): no ready endpoint has this address and port
+    ");
+}
+
+#[test]
+fn endpoint_is_known_by_one_of_its_addresses_and_one_of_its_ports() {
+    let at = |address: &str, port: &str| with(of_pod(address), PORT, port);
+    let endpoints = [
+        pod("one", "10.0.0.1+fd00::1").target("http", 8080),
+        pod("one", "10.0.0.2").target("http", 8080).target("grpc", 9090),
+        pod("one", "10.0.0.3"),
+    ];
+    let claims = service("shop/web", "http/web").ports([("http", 80), ("grpc", 81)]);
+    let world = |instances: [(&'static str, Attributes); 3]| {
+        let claims = claims.clone().port(["http", "grpc"]).ready(endpoints.clone());
+        World::new().service(claims).cloud_map("http/web", HTTP, instances)
+    };
+    let registered = |instances: [(&'static str, Attributes); 3]| {
+        let names = described(&world(instances), "shop/web").remove(0).endpoints;
+        names.into_iter().map(|(_, fate)| fate.to_string().contains("registered as")).collect()
+    };
+    let all: Vec<bool> = registered([
+        ("a", at("fd00::1", "8080")),
+        ("b", at("10.0.0.2", "9090")),
+        ("c", of_pod("10.0.0.3")),
+    ]);
+    assert_eq!(all, [true, true, true]);
+    let others: Vec<bool> = registered([
+        ("a", at("fd00::2", "8080")),
+        ("b", at("10.0.0.2", "9091")),
+        ("c", at("10.0.0.3", "1")),
+    ]);
+    assert_eq!(others, [false, false, true]);
+}
+
+#[test]
+fn name_that_another_service_holds_is_not_held() {
+    let older = service("shop/old", "http/web").created(1);
+    let younger = service("shop/web", "http/web").also("mail").ready([pod("one", "10.0.0.1")]);
+    let names = described(&World::new().service(older).service(younger), "shop/web");
+    let names: Vec<(String, bool)> =
+        names.iter().map(|it| (it.place.to_string(), it.held)).collect();
+    assert_eq!(names, [("http/mail".to_owned(), true), ("http/web".to_owned(), false)]);
+    assert!(described(&World::new(), "shop/web").is_empty());
+}
+
+/// The remarks on a Service under its first name.
+fn remarks(claims: Kubernetes, place: &str, kind: Option<ServiceKind>) -> Vec<String> {
+    let world = World::new().service(claims);
+    let world = match kind {
+        Some(kind) => world.cloud_map(place, kind, []),
+        None => world,
+    };
+    described(&world, "shop/web").remove(0).remarks.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn hostname_that_repeats_its_namespace_is_remarked_in_dns_only() {
+    let remark = |place: &str| remarks(service("shop/web", place), place, None).join("\n");
+    assert_snapshot!(remark("dns/web.dns"), @"the hostname repeats the namespace, so that DNS has it as web.dns.dns: write the hostname without the namespace");
+    assert_eq!(remark("dns/web.DNS"), remark("dns/web.dns"));
+    for place in ["http/web.http", "dns/web", "dns/webdns", "dns/dns.web"] {
+        assert_eq!(remark(place), "", "{place}");
+    }
+}
+
+#[test]
+fn port_of_the_pods_is_remarked_if_records_carry_none() {
+    let claims = |targets: &[(&str, u16)]| {
+        let endpoint =
+            targets.iter().fold(pod("one", "10.0.0.1"), |it, (name, port)| it.target(name, *port));
+        service("shop/web", "dns/web").ports([("http", 80), ("grpc", 81)]).ready([endpoint])
+    };
+    let remark = |targets, kind| remarks(claims(targets), "dns/web", kind).join("\n");
+    assert_snapshot!(remark(&[("http", 80), ("grpc", 9090)], Some(A)), @"A records carry no port: clients connect to the pods themselves, which listen at 9090, and not to the Service's port 81");
+    assert_eq!(remark(&[("http", 80), ("grpc", 81)], Some(A)), "", "the same ports");
+    assert_eq!(remark(&[("other", 8080)], Some(A)), "", "a port of no Service");
+    for kind in [Some(SRV), Some(HTTP), None] {
+        assert_eq!(remark(&[("http", 8080)], kind), "", "{kind:?}");
+    }
+}
+
+#[test]
+fn owners_of_the_instances_in_each_service() {
+    let ecs = |name: &str| with(foreign("10.0.0.3"), "ECS_SERVICE_NAME", name);
+    let world = World::new()
+        .cloud_map(
+            "http/web",
+            HTTP,
+            [
+                own("a", "shop/web", "10.0.0.1"),
+                own("b", "shop/mail", "10.0.0.2"),
+                ("c", of_other_cluster("shop/web", "10.0.0.1")),
+                ("d", ecs("web")),
+                ("e", with(ecs("web"), "ECS_CLUSTER_NAME", "blue")),
+                ("0123456789abcdef0123456789abcdef", foreign("10.0.0.4")),
+                ("f", foreign("10.0.0.5")),
+            ],
+        )
+        .cloud_map("dns/web", A, []);
+    let all = parties(&world.0.registry);
+    let lines = all.iter().flat_map(|it| {
+        let place = it.place.to_string();
+        let none = it.instances.is_empty().then(|| format!("{place}: none"));
+        let parties = it.instances.iter();
+        none.into_iter()
+            .chain(parties.map(move |(party, count)| format!("{place}: {count} {party:?}")))
+    });
+    assert_snapshot!(lines.collect::<Vec<_>>().join("\n"), @r#"
+    dns/web: none
+    http/web: 2 Cluster { cluster: "arn:aws:eks:eu-central-1:111122223333:cluster/blue", owner: "cloud-map-sync" }
+    http/web: 1 Cluster { cluster: "arn:aws:eks:eu-central-1:111122223333:cluster/green", owner: "cloud-map-sync" }
+    http/web: 1 Ecs { service: None }
+    http/web: 1 Ecs { service: Some("blue/web") }
+    http/web: 1 Ecs { service: Some("default/web") }
+    http/web: 1 Other(Unknown)
+    "#);
+}
+
+#[test]
+fn peak_counts_what_is_there_and_what_comes() {
+    let pods: Vec<Endpoint> = (1..=3).map(|last| pod("one", &format!("10.0.0.{last}"))).collect();
+    let world = World::new()
+        .service(service("shop/web", "http/web").ready(pods))
+        .cloud_map("http/web", HTTP, [("a", of_pod("10.0.0.1")), ("b", foreign("10.0.0.9"))])
+        .cloud_map("http/mail", HTTP, [("c", foreign("10.0.0.8"))])
+        .cloud_map("dns/far", A, [])
+        .with("dns/far", |far| {
+            far.instances = None;
+            far.instance_count = 3;
+        });
+    let mut observed = world.clone();
+    observed.0.expect_namespaces();
+    let observed = observed.observed(&Selection::Everything);
+    let peaks = peaks(&world.0, &plan(observed.basis()));
+    let lines = peaks.iter().map(|it| format!("{}: {} of {:?}", it.of, it.count, it.quota));
+    assert_snapshot!(lines.collect::<Vec<_>>().join("\n"), @r"
+    http/web: 4 of Service(1000)
+    http: 5 of Namespace(2000)
+    ");
+}

@@ -1,0 +1,152 @@
+//! The second judgement of a run: the removals that are left when all registrations are done, judged on the instances
+//! that are registered then.
+
+use std::sync::Arc;
+
+use super::{Shop, confirmed, held, lost, marks, shops, stand};
+use crate::model::{GuardState, Selection};
+use crate::publish::plan::tests::world::{
+    HTTP, World, foreign, key, named, ours, own, pod, service, tell,
+};
+use crate::publish::plan::{
+    Change, DeregisterReason, Exchange, Extent, Judged, Place, Plan, Stage, plan,
+};
+
+/// Services with so many instances, all of whose pods were replaced by so many others.
+fn replaced(all: &[(&str, usize, u8)]) -> World {
+    let before: Vec<Shop<'_>> = all.iter().map(|(name, count, _)| (*name, *count, None)).collect();
+    all.iter().fold(shops(&before), |world, (name, _, ready)| {
+        let pods: Vec<_> = (0..*ready).map(|last| pod("one", &format!("10.0.1.{last}"))).collect();
+        world.service(service(&format!("shop/{name}"), &format!("http/{name}")).ready(pods))
+    })
+}
+
+/// The input of the second judgement, if the plan of a full sync needs one.
+fn judged(world: &World) -> Option<Judged> {
+    let observed = world.observed(&Selection::Everything);
+    Judged::of(observed.basis(), &plan(observed.basis()))
+}
+
+/// The world after so many registrations of each Service; Cloud Map refused the others.
+fn registered(mut world: World, count: usize) -> World {
+    for (service, changes) in &world.plan().changes {
+        for change in changes.iter().filter(|it| it.stage() == Stage::Register).take(count) {
+            world.0.note(service, change);
+        }
+    }
+    world
+}
+
+/// The plan of the removals.
+fn remainder(mut world: World, judged: Option<Judged>) -> Plan {
+    (world.0.extent, world.0.judged) = (Extent::Remainder, judged.map(Arc::new));
+    world.plan()
+}
+
+#[test]
+fn plan_is_judged_again_if_only_its_registrations_keep_it_within_the_limits() {
+    let cases: [(&[(&str, usize, u8)], bool); 5] = [
+        (&[("a", 6, 6), ("b", 6, 6)], true),
+        // A single Service that was read may lose all.
+        (&[("a", 6, 6)], false),
+        // Three instances, and half of them, are within the limits.
+        (&[("a", 2, 2), ("b", 1, 1)], false),
+        (&[("a", 2, 2), ("b", 2, 2)], true),
+        (&[("a", 6, 6), ("b", 0, 0)], false),
+    ];
+    for (all, expected) in cases {
+        let world = replaced(all);
+        assert_eq!(stand(&world.plan()), None, "{all:?}");
+        assert_eq!(judged(&world).is_some(), expected, "{all:?}");
+    }
+}
+
+#[test]
+fn removals_are_held_if_too_few_registrations_were_made() {
+    for (made, expected) in
+        [(6, None), (3, None), (2, Some(GuardState::Held)), (1, Some(GuardState::Held))]
+    {
+        let world = replaced(&[("a", 6, 6), ("b", 6, 6)]);
+        let judged = judged(&world);
+        let plan = remainder(registered(world, made), judged);
+        assert_eq!(stand(&plan), expected, "{made}:\n{}", tell(&plan));
+        let removed = if expected.is_some() { 0 } else { 6 };
+        assert_eq!((lost(&plan, "a"), lost(&plan, "b")), (removed, removed), "{made}");
+        let status = plan.guard.map(|it| (it.loss, it.instances));
+        assert_eq!(status, expected.map(|_| (2 * (6 - made), 12)), "{made}");
+    }
+}
+
+#[test]
+fn removals_that_wait_for_a_registration_are_not_judged_again() {
+    let world = replaced(&[("a", 1, 1), ("b", 1, 1), ("c", 1, 1), ("d", 1, 1)]);
+    let judged = judged(&world);
+    assert!(judged.is_some());
+    let plan = remainder(world, judged);
+    assert_eq!(stand(&plan), None);
+    assert_eq!(["a", "b", "c", "d"].map(|it| lost(&plan, it)), [1; 4]);
+    let mut removals = plan.changes.values().flatten().filter(|it| it.marked().is_some());
+    assert!(removals.all(|it| it.waits_for().is_some()), "{}", tell(&plan));
+}
+
+#[test]
+fn remainder_without_a_first_judgement_is_not_judged() {
+    let plan = remainder(registered(replaced(&[("a", 6, 6), ("b", 6, 6)]), 1), None);
+    assert_eq!((stand(&plan), lost(&plan, "a")), (None, 6));
+}
+
+#[test]
+fn note_of_the_second_judgement_is_written_at_once_and_lets_pass_later() {
+    let world = replaced(&[("a", 6, 6), ("b", 6, 6)]);
+    let judged = judged(&world);
+    let world = registered(world, 1);
+    let mut plan = remainder(world.clone(), judged.clone());
+    assert_eq!(held(&plan), ["a", "b"]);
+    // Cloud Map still refuses the registrations.
+    plan.changes.values_mut().for_each(|it| it.retain(|it| !matches!(it, Change::Register { .. })));
+    let noted = super::after(world.clone(), &plan);
+    assert_eq!(marks(&noted).len(), 1, "{}", tell(&plan));
+    // The same loss is seen a second time in this run: its note stays as it is.
+    assert_eq!(marks(&super::after(noted.clone(), &remainder(noted, judged))).len(), 1);
+    // A person has confirmed it.
+    let before = confirmed(replaced(&[("a", 6, 6), ("b", 6, 6)]));
+    let of_confirmed = self::judged(&before);
+    let plan = remainder(registered(before, 1), of_confirmed);
+    assert_eq!((stand(&plan), lost(&plan, "a")), (Some(GuardState::Confirmed), 6));
+}
+
+#[test]
+fn instance_that_passes_in_place_is_no_loss_of_the_former_service() {
+    let world = replaced(&[("a", 6, 6), ("b", 6, 6)]).cloud_map(
+        "http/old",
+        HTTP,
+        [own("x", "shop/a", "10.0.3.1")],
+    );
+    let first = judged(&world).expect("it is judged again");
+    let place = Place::of(&key("http/old"), &world.0.registry);
+    let noted = |attributes, exchange| {
+        let mut world = world.clone();
+        world.0.judged = Some(Arc::new(first.clone()));
+        let instance = "x".to_owned();
+        let change = Change::Rewrite {
+            place: place.clone(),
+            instance,
+            attributes,
+            differences: vec![],
+            exchange,
+        };
+        world.0.note(&named("shop/b"), &change);
+        let judged = world.0.judged.expect("it stays");
+        Arc::unwrap_or_clone(judged)
+    };
+    let exchange = Exchange {
+        newcomer: "y".into(),
+        marked: named("shop/a"),
+        address: "10.0.3.1".into(),
+        because: DeregisterReason::NoReadyEndpoint,
+    };
+    assert_ne!(noted(ours("shop/b", "10.0.3.1"), None), first);
+    assert_eq!(noted(ours("shop/a", "10.0.3.2"), None), first, "of the same Service");
+    assert_eq!(noted(foreign("10.0.3.1"), None), first, "of nobody");
+    assert_eq!(noted(ours("shop/b", "10.0.3.1"), Some(Box::new(exchange))), first, "an exchange");
+}
