@@ -8,10 +8,11 @@
     .ci/reliability.py mutants         puts the outcomes into RELIABILITY.md
 
 cargo-mutants lists the changes. It would build the tests once for each, which takes a minute here: a day in all. So all
-changes are built at once, each behind its number (`if mutant::is(7) { ... } else { ... }`), in a copy of the sources, and
-the tests run once for each number. A change that does not compile is left out, as cargo-mutants does.
+changes are built at once, each behind its number (`if mutant::is(7) { ... } else { ... }`), in a copy of the sources. A
+change that does not compile is left out, as cargo-mutants does.
 
-First run the tests that are quick; only a change that they do not notice is tried with all tests of the library.
+Each test runs once by itself, and writes down the numbers that it asks for. Then a change is tried with the tests that
+reach it, first with the quick ones. One that no test reaches survives without a run.
 """
 
 import json
@@ -20,7 +21,6 @@ import re
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import tree_sitter_rust
@@ -45,9 +45,24 @@ MODULE = """
 #[doc(hidden)]
 #[allow(missing_docs, dead_code, clippy::all)]
 pub mod mutant {
+    use std::sync::{Mutex, OnceLock};
+
     pub fn is(number: u32) -> bool {
-        static NUMBER: std::sync::OnceLock<u32> = std::sync::OnceLock::new();
+        static NUMBER: OnceLock<u32> = OnceLock::new();
+        write_down(number);
         *NUMBER.get_or_init(|| std::env::var("MUTANT").ok().and_then(|it| it.parse().ok()).unwrap_or(u32::MAX)) == number
+    }
+
+    fn write_down(number: u32) {
+        use std::{collections::BTreeSet, fs::File, io::Write};
+        static REACHED: OnceLock<Option<Mutex<(BTreeSet<u32>, File)>>> = OnceLock::new();
+        let open = || std::env::var_os("REACHED").map(|it| Mutex::new((BTreeSet::new(), File::create(it).unwrap())));
+        if let Some(reached) = REACHED.get_or_init(open) {
+            let (numbers, file) = &mut *reached.lock().unwrap();
+            if numbers.insert(number) {
+                writeln!(file, "{number}").unwrap();
+            }
+        }
     }
 
     pub fn like<A: Iterator, B: Iterator<Item = A::Item>>(_: &A, other: B) -> B { other }
@@ -270,15 +285,14 @@ def around(text, start, end):
 
 def compile_library(mutants, unviable):
     """Finds the changes that compile. Returns the others."""
-    left_out = unviable | write(mutants, unviable)
-    print(f"{len(mutants)} changes, {len(left_out)} of them where no other code could be", flush=True)
+    left_out = set(unviable)
     while True:
-        write(mutants, left_out)
+        left_out |= write(mutants, left_out)
+        print(f"{len(mutants)} changes, {len(left_out)} of them where no other code can be", flush=True)
         bad = refused(cargo("check", "--profile", "test", "--lib"))
         if not bad:
             return left_out
         left_out |= bad
-        print(f"{len(left_out)} of them do not compile", flush=True)
 
 
 def binary():
@@ -295,29 +309,41 @@ class Tests:
 
     def __init__(self, binary):
         self.binary = binary
-        begin = time.monotonic()
-        done = self.run(None, ["--report-time"], None)
+        done = self.run(["--report-time"], {}, None)
         if done.returncode != 0:
             sys.exit(f"the tests fail without a change:\n{done.stdout[-5000:]}")
-        self.seconds = time.monotonic() - begin
         times = re.findall(r"^test (\S+)(?: - should panic)? \.\.\. ok <([\d.]+)s>", done.stdout, re.M)
-        slow = [name for name, seconds in times if float(seconds) > QUICK]
-        self.few = ["--exact", *(word for name in slow for word in ("--skip", name))]
-        print(f"{len(times)} tests, {len(slow)} of them slow, take {self.seconds:.0f} s", flush=True)
+        self.seconds = {name: float(seconds) for name, seconds in times}
+        self.reach = {}
+        for name in self.seconds:
+            for number in self.numbers(name):
+                self.reach.setdefault(number, []).append(name)
+        print(f"{len(self.seconds)} tests take {sum(self.seconds.values()):.0f} s and reach {len(self.reach)} changes", flush=True)
 
-    def run(self, number, words, most):
-        variables = {**os.environ, "RUSTC_BOOTSTRAP": "1", "INSTA_UPDATE": "no", "PROPTEST_MAX_SHRINK_ITERS": "0"}
-        variables |= {"PROPTEST_FAILURE_PERSISTENCE": "off", **({} if number is None else {"MUTANT": str(number)})}
+    def run(self, words, variables, most):
+        same = {"RUSTC_BOOTSTRAP": "1", "INSTA_UPDATE": "no", "PROPTEST_MAX_SHRINK_ITERS": "0", "PROPTEST_FAILURE_PERSISTENCE": "off"}
         command = [self.binary, "-Zunstable-options", *words]
         return subprocess.run(
-            command, cwd=COPY, env=variables, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=most
-        )
+            command, cwd=COPY, env={**os.environ, **same, **variables}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            text=True, timeout=most,
+        )  # fmt: skip
+
+    def numbers(self, test):
+        """The changes that a test reaches."""
+        written = WORK / "reached"
+        written.write_text("")
+        if self.run(["--exact", test], {"REACHED": str(written)}, None).returncode != 0:
+            sys.exit(f"{test} fails by itself")
+        return [int(number) for number in written.read_text().split()]
 
     def outcome(self, number):
         """If the tests notice a change. Its summary has cargo-mutants' word."""
+        reaching = self.reach.get(number, [])
+        quick = [name for name in reaching if self.seconds[name] <= QUICK]
         try:
-            for words in (self.few, []):
-                if self.run(number, ["--fail-fast", *words], 30 + PATIENCE * self.seconds).returncode != 0:
+            for names in (quick, [name for name in reaching if name not in quick]):
+                most = 30 + PATIENCE * sum(self.seconds[name] for name in names)
+                if names and self.run(["--fail-fast", "--exact", *names], {"MUTANT": str(number)}, most).returncode != 0:
                     return "CaughtMutant"
         except subprocess.TimeoutExpired:
             return "Timeout"
@@ -357,7 +383,7 @@ def attempt_all(mutants, by_name, outcomes, tests):
         outcomes[name] = tests.outcome(number)
         keep(outcomes, by_name)
         if outcomes[name] == "MissedMutant":
-            print(name, flush=True)
+            print(f"{name} (reached by {len(tests.reach.get(number, []))} tests)", flush=True)
     missed = list(outcomes.values()).count("MissedMutant")
     print(f"{len(left)} tried, {missed} of all noticed by no test of the library", flush=True)
 

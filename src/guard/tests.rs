@@ -131,3 +131,18 @@ fn full_sync_is_whole_and_its_remainder_is_not() {
     let all = [Extent::Everything, Extent::Confirmed, Extent::Part, Extent::Remainder];
     assert_eq!(all.map(Extent::is_whole), [true, true, false, false]);
 }
+
+#[test]
+fn sighting_that_is_as_long_as_an_attribute_may_be_has_all_services() {
+    // 142 entries of 7 characters and one of 10, after a time of 20.
+    let all = |count: usize| -> Losses {
+        let loss = |index: usize| {
+            let loss = Loss { lost: 1000 - index, left: if index == 0 { 10 } else { 0 } };
+            (ServiceRef::new("shop", format!("web-{index}")), loss)
+        };
+        (0..count).map(loss).collect()
+    };
+    let sighting = |count| Sighting::of(&all(count), at("09:55"));
+    assert_eq!((sighting(143).to_string().len(), sighting(143).services()), (1024, 143));
+    assert_eq!((sighting(144).to_string().len(), sighting(144).services()), (1024, 143));
+}

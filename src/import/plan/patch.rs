@@ -122,6 +122,24 @@ mod tests {
     }
 
     #[test]
+    fn owners_of_other_kinds_and_groups_stay() {
+        let owner = |api_version: &str, kind: &str| OwnerReference {
+            api_version: api_version.into(),
+            kind: kind.into(),
+            uid: format!("{kind} of {api_version}"),
+            ..OwnerReference::default()
+        };
+        let own = [owner("multicluster.x-k8s.io/v1alpha1", "ServiceImport")];
+        let others = [
+            owner("other.example/v1", "ServiceImport"),
+            owner("multicluster.x-k8s.io/v1beta1", "ServiceExport"),
+        ];
+        let owner_references = own.into_iter().chain(others.clone()).collect();
+        let metadata = Metadata { owner_references, ..Metadata::default() };
+        assert_eq!(owners(&metadata, None), Some(others.to_vec()));
+    }
+
+    #[test]
     fn description_names_the_fields() {
         let body =
             json!({"metadata": {"labels": {"a": "1"}}, "spec": {"ports": [], "x": {"y": 1}}});

@@ -202,3 +202,14 @@ fn export_whose_endpoints_are_unread_is_imported_without_them() {
     ");
     assert_snapshot!(slices(&present), @"imported-isrlchlhrq-8de69181-1: 10.0.0.1");
 }
+
+#[test]
+fn labels_of_an_unread_clusters_slice_are_repaired() {
+    let mut cluster = after(&both());
+    let of_red = |object: &serde_json::Value| {
+        object["metadata"]["labels"]["multicluster.kubernetes.io/source-cluster"] == "red"
+    };
+    let slice = cluster.objects.values_mut().find(|it| of_red(it)).expect("a slice of red");
+    slice["metadata"]["labels"]["kubernetes.io/service-name"] = "another".into();
+    assert_snapshot!(both().unread("red").planned(&cluster), @"~ EndpointSlice imported-isrlchlhrq-a893d503-1: IPv4 of red, labels.kubernetes.io/service-name");
+}

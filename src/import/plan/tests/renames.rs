@@ -85,3 +85,18 @@ fn ports_that_exchange_their_names_have_the_right_ones_at_the_end() {
     ");
     assert_eq!(cluster.reachable(), reachable);
 }
+
+#[test]
+fn slice_that_comes_while_a_port_is_renamed_has_both_names_meanwhile() {
+    let mut cluster = after(&web("http:80"));
+    let world = web("web:80").exported("red", "10.0.0.2");
+    assert_snapshot!(world.synced(&mut cluster), @r"
+    ~ EndpointSlice imported-isrlchlhrq-8de69181-1: IPv4 of green, ports
+    + EndpointSlice imported-isrlchlhrq-a893d503-1: IPv4 of red, 1 in
+    ~ ServiceImport web: ports
+    ~ Service derived-isrlchlhrq: ports
+    ~ EndpointSlice imported-isrlchlhrq-8de69181-1: IPv4 of green, ports
+    ~ EndpointSlice imported-isrlchlhrq-a893d503-1: IPv4 of red, ports
+    ~ ServiceImport web status: Ready True/Ready, from green, red
+    ");
+}

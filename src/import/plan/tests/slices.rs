@@ -295,3 +295,22 @@ fn addresses_of_another_writer_stay_as_they_are_written() {
         assert_eq!(addresses.texts(), texts);
     }
 }
+
+#[test]
+fn slice_with_an_address_that_another_one_has_changes_no_ports_in_place() {
+    let world =
+        World::with_ports("http:80").exported("green", "10.0.0.1").exported("red", "10.0.0.1");
+    let mut cluster = after(&world);
+    let change = |mut world: World| {
+        let endpoint = &mut world.endpoints_mut("green")[0];
+        endpoint.ports.values_mut().for_each(|port| *port += 1);
+        world
+    };
+    assert_snapshot!(change(world).synced(&mut cluster), @r"
+    + EndpointSlice imported-isrlchlhrq-8de69181-2: IPv4 of green, 1 in
+    - EndpointSlice imported-isrlchlhrq-8de69181-1: IPv4 of green, 1 out
+    ");
+    let alone = World::with_ports("http:80").exported("green", "10.0.0.1");
+    let mut cluster = after(&alone);
+    assert_snapshot!(change(alone).synced(&mut cluster), @"~ EndpointSlice imported-isrlchlhrq-8de69181-1: IPv4 of green, ports");
+}

@@ -138,7 +138,7 @@ pub enum Reason {
     #[error("{}", ENDPOINTS_TRUNCATED)]
     EndpointsTruncated,
     /// The attributes exceed a limit of Cloud Map.
-    #[error("instance {instance} would have {problem}; its attributes stay as they are")]
+    #[error("instance {instance} would have {problem}; it is neither registered nor rewritten")]
     AttributeLimit {
         instance: String,
         /// The limit that is exceeded.

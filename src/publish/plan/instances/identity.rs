@@ -117,6 +117,14 @@ mod tests {
     }
 
     #[test]
+    fn instance_of_an_export_has_an_id_of_its_own_format() {
+        let owner = Owner { flow: Flow::Exports, ..owner("cloud-map-sync") };
+        let web = ServiceRef::new("shop", "web");
+        let id = new_id(&owner, &web, &identity(Some("10.0.1.5"), None, None));
+        assert!(id.starts_with("address-10-0-1-5-"), "{id}");
+    }
+
+    #[test]
     fn the_longest_id_is_a_dns_label() {
         let longest = identity(None, Some("fd00:1111:2222:3333:4444:5555:6666:7777"), Some(65535));
         let id = new_id(&owner("cloud-map-sync"), &ServiceRef::new("shop", "web"), &longest);

@@ -44,6 +44,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn attributes_from_annotations_go_with_them_and_others_stay() {
+        let of = |keys: &[(&str, &str)]| -> Attributes {
+            keys.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+        };
+        let present = of(&[("a", "1"), ("b", "2"), ("by-hand", "3"), (ANNOTATED, "a,b")]);
+        let again = carry_over(&present, &of(&[("b", "4"), (ANNOTATED, "b")]));
+        let found = ["a", "b", "by-hand", ANNOTATED].map(|key| again.get(key));
+        assert_eq!(found, [None, Some("4"), Some("3"), Some("b")]);
+    }
+
+    #[test]
     fn cloud_map_takes_30_attributes_beside_its_own_and_5000_characters() {
         let own = |index| (format!("key-{index:02}"), "x".to_owned());
         let with_own = |count| {

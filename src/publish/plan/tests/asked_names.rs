@@ -71,3 +71,11 @@ fn a_name_beyond_the_limit_is_left_to_others_and_its_instances_go() {
     ! shop/web: 3 names are requested, and the first 2 are claimed: maxNames of NAME_POLICY is the limit (TooManyNames)
     ");
 }
+
+#[test]
+fn name_that_differs_only_in_case_is_not_one_more() {
+    let rules = rules(&[("maxNames", json!(1)), ("cloudMapNamespaces", json!(["dns"]))]);
+    let web = ready("shop/web", "dns/web").also("WEB");
+    let plan = World::new().service(web).under(rules).plan();
+    assert_eq!((claimed(&plan), plan.held_back.len()), (vec!["web"], 0), "{}", tell(&plan));
+}

@@ -5,6 +5,7 @@ use insta::assert_snapshot;
 
 use super::health::{checked, registered};
 use super::world::{HTTP, Kubernetes, World, foreign, of_other_cluster, ours, pod, service, with};
+use crate::model::attributes::{ORPHANED, SIGHTING};
 use crate::model::{Attributes, Health};
 use crate::publish::plan::{Policy, Rules, ServiceLimit};
 
@@ -149,4 +150,55 @@ fn an_instance_of_which_only_the_health_is_told_stands() {
     shop/web: health http/web a: 10.0.0.1 (pod one): UNHEALTHY -> HEALTHY, since it is ready
     ! shop/web http/web: 2 of 3 instances fit: a Cloud Map service can have 2, and 0 in it are not ours (ServiceFull)
     ");
+}
+
+/// `shop/a` and `shop/b` share `http/web`, each with these pods; these instances are there, by the last number of the
+/// address.
+fn sharing(a: &[u8], b: &[u8], present: &[(&str, &str, u8)]) -> World {
+    let share = |name: &str, pods: &[u8]| {
+        let pods: Vec<_> = pods.iter().map(|last| pod("one", &format!("10.0.0.{last}"))).collect();
+        service(name, "http/web").shared().ready(pods)
+    };
+    let instances = present.iter().map(|(id, name, last)| ((*id).to_owned(), stands(name, *last)));
+    World::new()
+        .service(share("shop/a", a))
+        .service(share("shop/b", b))
+        .cloud_map("http/web", HTTP, [])
+        .with("http/web", |it| it.instances = Some(instances.collect()))
+}
+
+#[test]
+fn places_go_to_the_service_with_the_fewest_instances() {
+    let (a, b) = ([1, 2, 3, 4, 5, 6, 7, 8, 9], [11, 12, 13, 14, 15, 16]);
+    let registered = |present: &[u8], limit| {
+        let ids: Vec<String> = present.iter().map(|last| format!("i-{last}")).collect();
+        let present = ids.iter().zip(present).map(|(id, last)| (id.as_str(), "a", *last));
+        let told = told(&sharing(&a, &b, &present.collect::<Vec<_>>()), limit);
+        ["a", "b"].map(|it| told.matches(&format!("shop/{it}: register")).count())
+    };
+    // After each registration the next one is for the Service that has fewer then.
+    assert_eq!(registered(&[1, 2, 3], 6), [0, 3]);
+    assert_eq!(registered(&[1, 2, 3], 8), [1, 4]);
+    assert_eq!(registered(&[1], 8), [3, 4]);
+}
+
+#[test]
+fn each_service_displaces_its_own_instance() {
+    let world = sharing(&[1], &[2], &[("x", "a", 8), ("y", "b", 9)]);
+    assert_snapshot!(told(&world, 2), @r"
+    shop/a: rewrite http/web x: 10.0.0.1 (pod one) in place of 10.0.0.8 (pod one): no ready endpoint has this address and port
+    shop/b: rewrite http/web y: 10.0.0.2 (pod one) in place of 10.0.0.9 (pod one): no ready endpoint has this address and port
+    ");
+}
+
+#[test]
+fn instance_with_a_note_is_displaced_last() {
+    for note in [SIGHTING, ORPHANED] {
+        let noted = with(stands("web", 2), note, "2026-11-21T10:51:00Z");
+        let instances = [("a", noted), ("b", stands("web", 3)), ("c", stands("web", 1))];
+        let world =
+            World::new().service(ready("web", &[1, 5])).cloud_map("http/web", HTTP, instances);
+        let told = told(&world, 3);
+        assert!(told.contains("rewrite http/web b: 10.0.0.5"), "{note}: {told}");
+    }
 }

@@ -158,6 +158,22 @@ fn a_mistaken_annotation_keeps_no_name_that_its_service_may_not_have() {
 }
 
 #[test]
+fn those_who_share_a_name_that_is_held_by_one_are_none() {
+    let shares = |name: &str, created| service(name, "http/web").shared().created(created);
+    let with_sharers = |world: &World, name: &str| {
+        let all = Holders::decide(&world.0).with_sharers(&[named(name)].into());
+        all.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let shared = World::new().service(shares("shop/a", 1)).service(shares("shop/b", 2));
+    assert_eq!(with_sharers(&shared, "shop/b"), ["shop/a", "shop/b"]);
+    // `shop/c` claims the name too, and the oldest of all holds it alone.
+    let alone = World::new()
+        .service(service("shop/a", "http/web").created(1))
+        .service(service("shop/c", "http/web").created(2));
+    assert_eq!(with_sharers(&alone, "shop/c"), ["shop/c"]);
+}
+
+#[test]
 fn claims_are_clear_if_no_annotation_is_wrong() {
     let world = || World::new().service(service("shop/web", "http/web"));
     assert!(is_clear(&World::new().0) && is_clear(&world().0));

@@ -103,3 +103,24 @@ fn a_service_that_could_not_be_read_stays() {
     let claimed = Claimed::of(&dns.0, dns.plan().leaving());
     assert!(deletable(&dns.0.registry, &claimed).contains(&key("dns/web")), "of any kind");
 }
+
+#[test]
+fn claims_stay_when_the_changes_are_made() {
+    let world = world([]).service(service("shop/web", "http/web"));
+    let claimed = Claimed::of(&world.0, world.plan().leaving()).carried_out();
+    assert!(deletable(&world.0.registry, &claimed).is_empty());
+}
+
+#[test]
+fn verdict_on_a_service_of_ours_that_cannot_be_read_now_has_the_cause() {
+    let world = world([]).with("http/web", |service| {
+        (service.instances, service.unreadable) = (None, Some("throttled".into()));
+    });
+    let of = |world: &World| {
+        let service = &world.0.registry.services[&key("http/web")];
+        verdict(&key("http/web"), service, &Claimed::default(), "cloud-map-sync")
+    };
+    assert_eq!(of(&world), Verdict::Unreadable("throttled".into()));
+    let others = world.with("http/web", |service| service.tags = tagged("team-a"));
+    assert_eq!(of(&others), Verdict::Keep);
+}

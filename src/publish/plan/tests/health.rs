@@ -10,6 +10,7 @@ use super::world::{
 };
 use crate::model::attributes::{HEALTH, INITIAL_HEALTH, REGION};
 use crate::model::{Attributes, Endpoint, Health, KnownHealth, Selection};
+use crate::publish::plan::instances::health::as_it_is;
 use crate::publish::plan::{Basis, Policy, Rules, health_needed};
 
 /// A pod with these conditions.
@@ -204,4 +205,21 @@ fn an_adopted_instance_is_as_healthy_as_its_pod() {
         let adopted = written(&world.adoption(), "http/web");
         assert_eq!(adopted["a"].get(INITIAL_HEALTH), Some(expected), "{conditions:?}");
     }
+}
+
+#[test]
+fn only_an_instance_whose_health_is_reported_keeps_it_at_a_registration() {
+    let known = |custom| {
+        let world = checked(World::new(), [], &[("a", Health::Unhealthy)]);
+        let world = world.with("http/web", |it| it.custom_health = custom);
+        world.0.registry.services[&key("http/web")].clone()
+    };
+    let initial = |custom, attributes: &Attributes| {
+        let again = as_it_is(Some(&known(custom)), "a", attributes);
+        again.get(INITIAL_HEALTH).map(str::to_owned)
+    };
+    let reported = registered("one", "10.0.0.1", "HEALTHY");
+    assert_eq!(initial(true, &reported).as_deref(), Some("UNHEALTHY"));
+    assert_eq!(initial(false, &reported).as_deref(), Some("HEALTHY"));
+    assert_eq!(initial(true, &ours("shop/web", "10.0.0.1")), None);
 }

@@ -34,6 +34,7 @@ mod readiness;
 mod reasons;
 mod records;
 mod removals;
+mod rest;
 mod room;
 mod seeds;
 mod services;

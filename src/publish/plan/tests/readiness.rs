@@ -3,7 +3,7 @@
 use insta::assert_snapshot;
 
 use super::health::{checked, found, one, registered, web};
-use super::world::{HTTP, World, own, service, with, written};
+use super::world::{HTTP, World, own, pod, service, with, written};
 use crate::model::Health;
 use crate::model::attributes::{INITIAL_HEALTH, REGION};
 
@@ -152,5 +152,25 @@ fn of_more_than_are_wanted_the_healthy_ones_come_first() {
     shop/web: register http/web: 10.0.0.2 (pod two), HEALTHY
     shop/web: deregister http/web a: 10.0.0.1 (pod one): it exceeds max-instances of the Service; stays until one of the ready endpoints is registered
     ! shop/web http/web: 1 of 2 instances are registered, the limit of max-instances of the Service (MaxInstances)
+    ");
+}
+
+#[test]
+fn pod_that_is_never_published_is_no_ready_one() {
+    let web =
+        |address| service("shop/web", "http/web").keeps(false, true).ready([pod("one", address)]);
+    let told = |web| {
+        World::new()
+            .service(web)
+            .cloud_map("http/web", HTTP, [own("a", "shop/web", "10.0.0.9")])
+            .told()
+    };
+    assert_snapshot!(told(web("127.0.0.1")), @r"
+    ! shop/web http/web: address 127.0.0.1 is not published: it is loopback, link-local, multicast, unspecified or IPv4-mapped (NotPublishable)
+    ! shop/web http/web: no endpoint is ready; 1 instance stays here because of when-none-ready (NoneReady)
+    ");
+    assert_snapshot!(told(web("10.0.0.1")), @r"
+    shop/web: register http/web: 10.0.0.1 (pod one)
+    shop/web: deregister http/web a: 10.0.0.9: no ready endpoint has this address and port; stays until one of the ready endpoints is registered
     ");
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use insta::assert_snapshot;
 
 use super::guard::shops;
-use super::world::{named, owner_of};
+use super::world::{A, BOTH, HTTP, foreign, named, owner_of};
 use crate::model::{BadAnnotation, PortReference, UnresolvedNamespace};
 use crate::publish::plan::{Note, Policy, Reason, SetBy, Setting};
 
@@ -108,4 +108,16 @@ fn what_follows_from_each_reason() {
 fn remarks_have_a_word_each() {
     let waits = Note::TtlWaits { wanted: 5, present: "60".into(), others: vec!["green".into()] };
     assert_eq!([Note::Unread("no".into()).code(), waits.code()], ["not read", "waits"]);
+}
+
+#[test]
+fn instance_of_one_family_may_be_refused_by_records_of_both() {
+    let of = |kind, addresses: &str| {
+        Reason::of_one_family(kind, &foreign(addresses)).map(|it| it.to_string())
+    };
+    assert_snapshot!(of(BOTH, "10.0.0.1").expect("a reason"), @"A+AAAA records cannot contain the endpoint's addresses 10.0.0.1");
+    assert!(of(BOTH, "fd00::1").is_some());
+    for (kind, addresses) in [(BOTH, "10.0.0.1+fd00::1"), (A, "10.0.0.1"), (HTTP, "10.0.0.1")] {
+        assert_eq!(of(kind, addresses), None, "{kind} {addresses}");
+    }
 }

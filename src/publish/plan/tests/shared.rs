@@ -280,3 +280,21 @@ fn ports_tell_their_instances_apart_where_the_service_does() {
     assert_eq!(both().cloud_map("dns/web", SRV, []).told().lines().count(), 2);
     assert_eq!(both().cloud_map("dns/web", A, []).told().matches("register").count(), 1);
 }
+
+#[test]
+fn former_instances_wait_for_the_holder_that_needs_no_further_capacity() {
+    let services = || [old(&["10.0.0.1"]), young(&["10.0.0.2"])];
+    let id = world(services(), []).id_given("dns/web", "10.0.0.2");
+    let gone = own("a", "shop/gone", "10.0.0.9");
+    assert_snapshot!(world(services(), [gone.clone()]).told(), @r"
+    shop/old: register dns/web: 10.0.0.1
+    shop/old: deregister dns/web a: 10.0.0.9: Service shop/gone is gone, or no longer annotated and headless; stays until Service shop/old has an instance under this name
+    shop/young: register dns/web: 10.0.0.2
+    ");
+    // The address of the instance of young's pod was edited.
+    assert_snapshot!(world(services(), [gone, own(&id, "shop/young", "10.0.0.8")]).told(), @r"
+    shop/old: register dns/web: 10.0.0.1
+    shop/old: deregister dns/web a: 10.0.0.9: Service shop/gone is gone, or no longer annotated and headless; stays until Service shop/young has an instance under this name
+    shop/young: rewrite dns/web: AWS_INSTANCE_IPV4 10.0.0.8 -> 10.0.0.2
+    ");
+}

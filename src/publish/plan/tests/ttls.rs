@@ -8,7 +8,7 @@ use super::world::{
     A, Kubernetes, SRV, World, key, of_other_cluster, own, owner_of, pod, service, tagged, tell,
 };
 use crate::model::{Selection, Tags};
-use crate::publish::plan::{Holders, ttls_asked};
+use crate::publish::plan::{Holders, tags_needed, ttls_asked};
 
 /// The request of `green`: it was not read, it asks for no TTL, or for this one.
 #[derive(Clone, Copy, Debug)]
@@ -45,7 +45,7 @@ fn without_ours(world: World) -> World {
 #[test]
 fn the_smallest_counts_if_all_were_read_and_else_it_is_only_lowered() {
     use Green::{Asks, Unread};
-    let cases: [Case; 14] = [
+    let cases: [Case; 15] = [
         (Some(30), Asks(Some(60)), &[60], "ttl 60 -> 30", false),
         (Some(30), Asks(None), &[60], "ttl 60 -> 30", false),
         (Some(30), Unread, &[60], "ttl 60 -> 30", false),
@@ -59,6 +59,7 @@ fn the_smallest_counts_if_all_were_read_and_else_it_is_only_lowered() {
         (Some(90), Asks(Some(15)), &[15], "", true),
         (None, Asks(Some(15)), &[60], "", false),
         (None, Asks(None), &[60], "", false),
+        (Some(90), Asks(Some(60)), &[15, 60], "", true),
         (Some(30), Unread, &[15, 60], "ttl 15 and 60 -> 15", true),
         (Some(30), Asks(None), &[15, 60], "ttl 15 and 60 -> 30", false),
     ];
@@ -123,4 +124,43 @@ fn the_holder_of_each_name_asks_for_its_ttl() {
         .service(service("shop/wrong", "dns/wrong").mistaken());
     let asked = ttls_asked(&world.0, &Holders::decide(&world.0));
     assert_eq!(asked, [(key("dns/mail"), None), (key("dns/web"), Some(15))].into());
+}
+
+#[test]
+fn updates_alone_are_those_of_services() {
+    let registers = both(Some(30), Green::Asks(Some(60)), &[60], tagged("cloud-map-sync"));
+    let pods = [pod("one", "10.0.0.1"), pod("two", "10.0.0.3")];
+    let world = registers
+        .service(service("shop/web", "dns/web").ttl(30).ready(pods))
+        .service(service("shop/mail", "http/mail").ready([pod("one", "10.0.0.1")]));
+    let plan = world.plan();
+    assert_eq!(plan.changes.values().flatten().count(), 4, "{}", tell(&plan));
+    let alone = plan.updates_alone();
+    assert_eq!(tell(&alone), "shop/web: update dns/web: ttl 60 -> 30");
+    assert_eq!((alone.changes.len(), alone.unchanged.len()), (1, 0));
+}
+
+#[test]
+fn note_about_a_ttl_is_for_a_cluster_with_an_instance_there() {
+    let notes = |world: &World| {
+        let plan = world.plan();
+        plan.unchanged.values().map(|it| it.notes.len()).sum::<usize>()
+    };
+    let waits = || both(Some(90), Green::Asks(Some(15)), &[15], tagged("cloud-map-sync"));
+    assert_eq!(notes(&waits()), 1);
+    // Its pod is registered by this plan.
+    assert_eq!(notes(&without_ours(waits())), 1);
+    let none = without_ours(waits()).service(service("shop/web", "dns/web").ttl(90));
+    assert_eq!(notes(&none), 0);
+}
+
+#[test]
+fn tags_are_needed_if_the_records_differ_from_the_own_ttl_or_from_the_one_to_set() {
+    let needed = |own, green, present: &[u32]| {
+        let world = both(own, green, present, Tags::Unread);
+        !tags_needed(world.observed(&Selection::Everything).basis()).is_empty()
+    };
+    assert!(needed(Some(90), Green::Asks(Some(15)), &[15]), "only from its own");
+    assert!(needed(None, Green::Asks(Some(60)), &[15]), "only from the one to set");
+    assert!(!needed(Some(30), Green::Asks(Some(60)), &[30]));
 }

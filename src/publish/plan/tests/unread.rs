@@ -80,3 +80,19 @@ fn service_is_seen_as_ours_by_its_tag_or_by_the_marks_of_an_instance() {
     assert!(is_seen([("a", of_other_cluster("shop/web", "10.0.0.1"))], "team-a"));
     assert!(!is_seen([("a", foreign("10.0.0.1"))], "team-a"));
 }
+
+#[test]
+fn each_service_that_could_not_be_read_has_its_own_line() {
+    let world = world(|_| ())
+        .service(service("shop/other", "http/other"))
+        .cloud_map("http/second", HTTP, [])
+        .with("http/second", |service| {
+            (service.instances, service.unreadable) = (None, Some("throttled".into()));
+        });
+    let plan = world.plan();
+    let unread = |place: &str| {
+        let found = plan.unchanged.iter().find(|(it, _)| it.key == key(place));
+        found.is_some_and(|(_, it)| it.unreadable.is_some())
+    };
+    assert_eq!((unread("http/other"), unread("http/second")), (false, true));
+}

@@ -6,7 +6,7 @@ use super::world::{A, HTTP, Kubernetes, World, own, pod, service, tagged};
 use crate::model::{
     CloudMapService, Endpoint, HealthCheck, RoutingPolicy, Selection, ServiceKind, Tags,
 };
-use crate::publish::plan::{Change, tags_needed};
+use crate::publish::plan::{Change, Rules, tags_needed};
 
 /// A service of A records as the list shows it, with these tags.
 fn with_ttl(claim: Kubernetes, tags: Tags, ttls: &[u32]) -> World {
@@ -128,4 +128,12 @@ fn an_http_service_in_a_dns_namespace_is_used_and_said_to_be_out_of_dns() {
     shop/web: register dns/web: 10.0.0.1
     ! shop/web dns/web: this Cloud Map service is of the type HTTP: its instances are found by DiscoverInstances calls, and not by DNS queries (NotInDns)
     ");
+}
+
+#[test]
+fn ttl_stays_if_the_role_may_write_no_records() {
+    let world = with_ttl(bare("dns/web").ttl(30), tagged("cloud-map-sync"), &[60]);
+    assert!(world.told().contains("update dns/web: ttl 60 -> 30"), "{}", world.told());
+    let rules = Rules { lacks_dns_rights: true, ..Rules::default() };
+    assert_snapshot!(world.under(rules).told(), @"! shop/web dns/web: the function's role may not write DNS records (DNS_NAMESPACES is false), so it registers nothing in a Cloud Map service that has them; deploy with DnsNamespaces=yes (DnsNotAllowed)");
 }

@@ -4,9 +4,10 @@
 use std::sync::Arc;
 
 use super::{Shop, confirmed, held, lost, marks, shops, stand};
+use crate::model::attributes::{POD, SIGHTING};
 use crate::model::{GuardState, Selection};
 use crate::publish::plan::tests::world::{
-    HTTP, World, foreign, key, named, ours, own, pod, service, tell,
+    HTTP, NOW, World, foreign, key, named, ours, own, pod, service, tell, with,
 };
 use crate::publish::plan::{
     Change, DeregisterReason, Exchange, Extent, Judged, Place, Plan, Stage, plan,
@@ -93,6 +94,57 @@ fn removals_that_wait_for_a_registration_are_not_judged_again() {
 fn remainder_without_a_first_judgement_is_not_judged() {
     let plan = remainder(registered(replaced(&[("a", 6, 6), ("b", 6, 6)]), 1), None);
     assert_eq!((stand(&plan), lost(&plan, "a")), (None, 6));
+    let plan = remainder(shops(&[("a", 6, Some(0)), ("b", 6, None)]), None);
+    assert_eq!((stand(&plan), lost(&plan, "a"), lost(&plan, "b")), (None, 6, 6));
+}
+
+/// With `c`, which stays and carries the note of an earlier loss.
+fn noted(world: World) -> World {
+    let marked = with(own("c", "shop/c", "10.0.2.1").1, SIGHTING, &NOW.to_string());
+    world.service(service("shop/c", "http/c").ready([pod("one", "10.0.2.1")])).cloud_map(
+        "http/c",
+        HTTP,
+        [("c", with(marked, POD, "one"))],
+    )
+}
+
+/// The changes of the instance that carries the note.
+fn changes_of_the_note(plan: &Plan) -> usize {
+    plan.changes.values().flatten().filter(|it| it.place().key == key("http/c")).count()
+}
+
+#[test]
+fn note_stays_until_a_full_sync_that_is_judged_once_finds_no_loss() {
+    let world = noted(replaced(&[("a", 6, 6), ("b", 6, 6)]));
+    assert!(judged(&world).is_some());
+    assert_eq!(changes_of_the_note(&world.plan()), 0, "the second judgement may hold it");
+    let once = noted(replaced(&[("a", 2, 2), ("b", 1, 1)]));
+    assert!(judged(&once).is_none());
+    assert_eq!(changes_of_the_note(&once.plan()), 1, "it is over");
+    // The second judgement itself, of the last removals, leaves the note to the next run.
+    let judged = judged(&world);
+    let mut late = registered(world, 6);
+    for place in ["http/a", "http/b"] {
+        late = late.with(place, |it| {
+            let instances = it.instances.as_mut().expect("they were read");
+            instances
+                .retain(|id, _| !id.contains('-') || id.ends_with("-0") || id.starts_with("ip-"));
+        });
+    }
+    let plan = remainder(late, judged);
+    assert_eq!((stand(&plan), lost(&plan, "a"), lost(&plan, "b")), (None, 1, 1));
+    assert_eq!(changes_of_the_note(&plan), 0);
+}
+
+#[test]
+fn sync_of_a_part_leaves_the_note_alone() {
+    let world = noted(replaced(&[("a", 2, 2)]));
+    let changes = |extent| {
+        let mut world = world.clone();
+        world.0.extent = extent;
+        changes_of_the_note(&world.plan())
+    };
+    assert_eq!((changes(Extent::Part), changes(Extent::Everything)), (0, 1));
 }
 
 #[test]

@@ -1,11 +1,13 @@
 //! The losses that the guard holds, and their reports.
 
+use std::collections::BTreeMap;
+
 use insta::assert_snapshot;
 
 use super::{Shop, at, held, lost, minutes, seen, shops, stand};
-use crate::model::{Held, Selection, ServiceRef};
-use crate::publish::plan::tests::world::{HTTP, NOW, World, named, own, pod, service, tell};
-use crate::publish::plan::{Extent, Holders, Observed, RereadScope, plan};
+use crate::model::{GuardState, Held, Selection, ServiceRef};
+use crate::publish::plan::tests::world::{HTTP, NOW, World, named, ours, own, pod, service, tell};
+use crate::publish::plan::{Extent, Guard, Holders, Observed, RereadScope, Rules, plan};
 
 #[test]
 fn a_loss_is_held_past_both_limits_unless_it_is_of_one_service_that_was_read() {
@@ -182,4 +184,48 @@ fn a_targeted_sync_leaves_what_is_too_much_for_it_to_the_full_sync() {
     assert_snapshot!(tell(&part(held_before.clone(), &one("a"))), @r#"! shop/a http/a: 3 instances stay here: Service shop/a would lose 3 instances that the full sync holds; first seen 2026-11-21T10:51:00Z; the full sync lets the same loss pass from 2026-11-21T11:01:00Z on, {"action":"confirm","cluster":"arn:aws:eks:eu-central-1:111122223333:cluster/blue"} at once (Guard)"#);
     let forgotten = at(held_before, NOW + minutes(61));
     assert_eq!(lost(&part(forgotten, &one("a")), "a"), 3);
+}
+
+#[test]
+fn instance_that_another_service_displaces_is_lost() {
+    let mut world = [("web", "shop/gone"), ("api", "shop/left")].into_iter().fold(
+        shops(&[]),
+        |world, (name, former)| {
+            let pods: Vec<_> = (0..5).map(|it| pod("one", &format!("10.0.1.{it}"))).collect();
+            let place = format!("http/{name}");
+            let before = ["a", "b", "c", "d", "e"].map(|id| own(id, former, "10.0.0.1"));
+            let ready = service(&format!("shop/{name}"), &place).ready(pods);
+            world.service(ready).cloud_map(&place, HTTP, before)
+        },
+    );
+    world.0.registry.capacity.refuse("ns-http", "full");
+    let plan = world.plan();
+    assert_eq!(stand(&plan), Some(GuardState::Held), "{}", tell(&plan));
+    assert_eq!(plan.guard.map(|it| (it.loss, it.instances)), Some((10, 10)));
+}
+
+#[test]
+fn instance_that_passes_in_place_offsets_a_loss_of_the_service_that_takes_it() {
+    let guard = Guard { share: 10, minimum: 3, ..Guard::default() };
+    let world = ["b", "c"].into_iter().fold(
+        World::new().under(Rules { guard, ..Rules::default() }),
+        |world, name| {
+            let of = format!("shop/{name}");
+            let at = |last: usize| format!("10.0.0.{last}");
+            let pods: Vec<_> = (0..5).map(|last| pod("one", &at(last))).collect();
+            let (taken, kept) = (format!("http/taken-{name}"), format!("http/kept-{name}"));
+            let marked = |of: &str, count| -> BTreeMap<_, _> {
+                (0..count).map(|last| (format!("i-{last}"), ours(of, &at(last)))).collect()
+            };
+            world
+                .service(service(&of, &taken).also(&kept[5..]).ready(pods))
+                .cloud_map(&taken, HTTP, [])
+                .with(&taken, |it| it.instances = Some(marked("shop/gone", 5)))
+                .cloud_map(&kept, HTTP, [])
+                .with(&kept, |it| it.instances = Some(marked(&of, 9)))
+        },
+    );
+    let plan = world.plan();
+    assert_eq!(stand(&plan), None, "{}", tell(&plan));
+    assert_eq!((lost(&plan, "b"), lost(&plan, "c")), (4, 4));
 }

@@ -69,9 +69,10 @@ fn full_sync_holds_the_services_of_its_note_until_that_expires() {
 
 #[test]
 fn sync_of_a_part_reads_the_note_if_the_part_would_lose_something_and_there_is_one() {
-    let would_lose = |world: &World, service: &str| {
-        would_lose(world.observed(&Selection::service(named(service))).basis())
-    };
+    let would_lose_of =
+        |world: &World, selection: &Selection| would_lose(world.observed(selection).basis());
+    let would_lose =
+        |world: &World, service: &str| would_lose_of(world, &Selection::service(named(service)));
     let is_quiet = |world: &World| {
         let observed = world.observed(&Selection::Everything);
         is_quiet(observed.basis().observation, observed.basis().holders)
@@ -86,6 +87,31 @@ fn sync_of_a_part_reads_the_note_if_the_part_would_lose_something_and_there_is_o
         would_lose(&world, "shop/a")
     };
     assert_eq!([Extent::Part, Extent::Everything].map(part), [true; 2]);
+    let held = |extent| {
+        let mut world = shops(&[("a", 4, Some(0)), ("b", 4, Some(0))]);
+        world.0.extent = extent;
+        would_lose_of(&world, &Selection::namespace("shop"))
+    };
+    assert_eq!([Extent::Part, Extent::Everything].map(held), [true; 2]);
+}
+
+#[test]
+fn note_says_how_many_instances_each_service_would_be_left_with() {
+    let left = |world: &World| {
+        let plan = world.plan();
+        assert_eq!(stand(&plan), Some(GuardState::Held), "{}", tell(&plan));
+        let marks = marks(&after(world.clone(), &plan));
+        let of = |entry: &str| entry.split_once('+').map_or("0", |(_, left)| left).to_owned();
+        let mut left: Vec<String> = marks[0].split(' ').skip(1).map(of).collect();
+        left.sort();
+        left
+    };
+    assert_eq!(left(&shops(&[("a", 9, Some(2)), ("b", 9, None)])), ["0", "2"]);
+    // Three new pods besides two that stay.
+    let mut pods: Vec<_> = (0..2).map(|last| pod("one", &format!("10.0.0.{last}"))).collect();
+    pods.extend((0..3).map(|last| pod("one", &format!("10.0.1.{last}"))));
+    let world = shops(&[("a", 12, Some(2)), ("b", 9, None)]);
+    assert_eq!(left(&world.service(service("shop/a", "http/a").ready(pods))), ["0", "5"]);
 }
 
 #[test]
@@ -122,6 +148,15 @@ fn the_mark_is_taken_off_in_the_turn_in_which_its_instance_goes() {
     ops/next: register http/a: 10.0.0.2 (pod two)
     ops/next: deregister http/a a-0: 10.0.0.1: Service shop/left asks for another name now; stays until Service ops/next has an instance under this name
     ");
+}
+
+#[test]
+fn the_mark_of_an_instance_that_goes_needs_no_call() {
+    let world = shops(&[("a", 4, Some(3))]).with("http/a", |it| {
+        let marked = it.instances.as_mut().expect("read").get_mut("a-3").expect("it is there");
+        marked.insert(SIGHTING, NOW.to_string());
+    });
+    assert_snapshot!(world.told(), @"shop/a: deregister http/a a-3: 10.0.0.3 (pod one): no ready endpoint has this address and port");
 }
 
 #[test]

@@ -3,9 +3,10 @@
 use insta::assert_snapshot;
 
 use super::{after, at, confirmed, held, lost, marks, minutes, seen, shops, stand};
+use crate::model::attributes::SIGHTING;
 use crate::model::{GuardState, SignedDuration};
 use crate::publish::plan::tests::world::{NOW, World, named, pod, service, tell};
-use crate::publish::plan::{Guard, Rules};
+use crate::publish::plan::{Change, Guard, Rules};
 
 #[test]
 fn what_passes_says_so() {
@@ -145,4 +146,27 @@ fn a_confirmed_loss_goes_with_all_that_was_remembered() {
         (Some(GuardState::Confirmed), 3, 4)
     );
     assert!(marks(&after(world, &plan)).is_empty());
+}
+
+/// A run that is cut short leaves the rest to the next one, which finds the note.
+#[test]
+fn loss_that_passes_is_noted_on_an_instance_that_goes() {
+    let notes = |world: &World| {
+        let plan = world.plan();
+        let changes = plan.changes.values().flatten();
+        let notes = changes.filter_map(|change| match change {
+            Change::Rewrite { instance, attributes, .. } => {
+                Some((instance.clone(), attributes.get(SIGHTING)?.split(' ').next()?.to_owned()))
+            }
+            _ => None,
+        });
+        notes.collect::<Vec<_>>()
+    };
+    let world = shops(&[("a", 4, Some(1)), ("b", 4, None)]);
+    // As if it had been seen for the whole wait.
+    let ripe = |at: &str| vec![("a-1".to_owned(), at.to_owned())];
+    assert_eq!(notes(&confirmed(world.clone())), ripe("2026-11-21T10:41:00Z"));
+    let early = at(seen(world.clone()), NOW + minutes(1));
+    assert_eq!(notes(&confirmed(early)), ripe("2026-11-21T10:42:00Z"));
+    assert!(notes(&at(seen(world), NOW + minutes(10))).is_empty(), "it is there already");
 }

@@ -1,0 +1,56 @@
+//! Whether a sync of a part of a cluster depends on the rest of it: on namespaces that others name, on other claims to a
+//! name, and on instances left under other names.
+
+use serde_json::json;
+
+use super::name_policy::rules;
+use super::world::{HTTP, Kubernetes, World, foreign, of_other_cluster, own, service};
+use crate::model::Selection;
+use crate::publish::plan::{claimed_namespaces, hold_names_exclusively, lacks_namespace};
+
+#[test]
+fn namespaces_that_claims_name_are_known_or_lacking() {
+    let world = World::new()
+        .service(service("shop/web", "http/web"))
+        .service(service("shop/mail", "dns/mail"))
+        .service(service("shop/wrong", "gone/wrong").mistaken());
+    let known = ["ns-dns".to_owned(), "ns-http".to_owned()];
+    assert!(!lacks_namespace(&world.0));
+    assert_eq!(claimed_namespaces(&world.0), known.clone().into());
+    let lacking = world.service(service("shop/api", "gone/api"));
+    assert!(lacks_namespace(&lacking.0));
+    assert_eq!(claimed_namespaces(&lacking.0), known.into());
+    assert!(claimed_namespaces(&World::new().0).is_empty());
+}
+
+#[test]
+fn service_holds_its_names_exclusively_if_all_of_ours_under_them_is_its_own() {
+    let world = |web: Kubernetes| {
+        World::new().service(web).cloud_map(
+            "http/web",
+            HTTP,
+            [
+                own("a", "shop/web", "10.0.0.1"),
+                ("b", foreign("10.0.0.2")),
+                ("c", of_other_cluster("shop/old", "10.0.0.3")),
+            ],
+        )
+    };
+    let web = || service("shop/web", "http/web");
+    let holds = |world: &World| {
+        let observed = world.observed(&Selection::namespace("shop"));
+        hold_names_exclusively(observed.basis())
+    };
+    assert!(holds(&world(web())));
+    assert!(!holds(&world(web().shared())), "others may share it");
+    assert!(!holds(&world(web().mistaken())), "its names are not known");
+    assert!(!holds(&world(web().also("mail"))), "there is nothing of it under the second name");
+    let with_old = world(web()).with("http/web", |it| {
+        let (id, attributes) = own("d", "shop/old", "10.0.0.4");
+        it.instances.as_mut().expect("read").insert(id.into(), attributes);
+    });
+    assert!(!holds(&with_old), "a former holder has an instance there");
+    let denied = |names: &str| world(web().also("mail")).under(rules(&[("names", json!([names]))]));
+    assert!(!holds(&denied("web*")), "a name is denied");
+    assert!(!holds(&world(web()).service(service("shop/api", "http/api"))), "each of them");
+}
