@@ -208,3 +208,24 @@ fn a_policy_that_rewrites_nothing_adopts_nothing() {
     assert_snapshot!(under(Policy::UpsertOnly), @"shop/web: adopt dns/web theirs: 10.0.0.1: of no known owner; REGION nothing -> eu-central-1");
     assert_snapshot!(under(Policy::CreateOnly), @"! shop/web dns/web: POLICY=create-only does not allow this: adopt theirs in dns/web (Policy)");
 }
+
+#[test]
+fn adoption_removes_duplicates_however_many_instances_a_sync_would_lose() {
+    let world = ["web", "mail"].into_iter().fold(World::new(), |world, name| {
+        let (of, place) = (format!("shop/{name}"), format!("http/{name}"));
+        let ready = service(&of, &place).ready([pod("one", "10.0.0.1")]);
+        world.service(ready).cloud_map(&place, HTTP, []).with(&place, |it| {
+            let lost =
+                (2..20).map(|last| (format!("i-{last}"), ours(&of, &format!("10.0.0.{last}"))));
+            let same =
+                [("a".to_owned(), ours(&of, "10.0.0.1")), ("b".to_owned(), foreign("10.0.0.1"))];
+            it.instances = Some(lost.chain(same).collect());
+        })
+    });
+    assert_snapshot!(tell(&world.adoption()), @r"
+    shop/mail: adopt http/mail b: 10.0.0.1: of no known owner; REGION nothing -> eu-central-1
+    shop/mail: deregister http/mail b: 10.0.0.1 (pod one): another instance of ours has the same address and port
+    shop/web: adopt http/web b: 10.0.0.1: of no known owner; REGION nothing -> eu-central-1
+    shop/web: deregister http/web b: 10.0.0.1 (pod one): another instance of ours has the same address and port
+    ");
+}

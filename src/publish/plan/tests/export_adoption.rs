@@ -206,3 +206,12 @@ fn annotated_services_leave_the_instances_of_exports_alone_if_these_are_adopted_
     assert!(adopted(false).starts_with("shop/web: adopt http/web a"), "{}", adopted(false));
     assert_snapshot!(adopted(true), @"! shop/web http/web: instance a is not adopted: it belongs to a ServiceExport (NotAdopted)");
 }
+
+#[test]
+fn address_that_is_never_published_is_not_exported() {
+    let world = exported(["10.0.0.1", "127.0.0.1"]).cloud_map("http/web", HTTP, []);
+    assert_snapshot!(world.told(), @r"
+    http/web: register http/web tcp-10-0-0-1-8080-881e6b3812: 10.0.0.1 port 8080 (pod one)
+    ! http/web http/web: address 127.0.0.1 is not published: it is loopback, link-local, multicast, unspecified or IPv4-mapped (NotPublishable)
+    ");
+}

@@ -11,7 +11,7 @@ use crate::model::attributes::{
     ANNOTATED, AVAILABILITY_ZONE, INITIAL_HEALTH, IPV4, PORT, REGION, SCHEMA,
 };
 use crate::model::{Attributes, Selection, ServiceKind, ServiceRef};
-use crate::publish::plan::Foreign;
+use crate::publish::plan::{Change, Foreign};
 
 /// A Service with one pod, and an instance of ours as it is in Cloud Map.
 fn registered(instance: Attributes) -> World {
@@ -278,4 +278,25 @@ fn maximum_that_all_pods_fit_in_is_no_remark() {
     let held_back =
         |maximum| World::new().service(web(maximum).ready(pods.clone())).plan().held_back.len();
     assert_eq!([3, 2, 1].map(held_back), [0, 0, 1]);
+}
+
+#[test]
+fn of_two_instances_with_one_address_the_one_stays_whose_id_no_other_pod_has() {
+    let web = |pods: &[&str]| {
+        let pods: Vec<_> = pods.iter().map(|address| pod("one", address)).collect();
+        World::new().service(service("shop/web", "http/web").ready(pods))
+    };
+    let id =
+        |address| web(&[address]).cloud_map("http/web", HTTP, []).id_given("http/web", address);
+    let kept = |world: World| {
+        let plan = world.plan();
+        let gone = plan.changes.values().flatten().filter(|it| it.marked().is_some());
+        gone.filter_map(Change::instance).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let (first, second) = (id("10.0.0.1"), id("10.0.0.2"));
+    let both = web(&["10.0.0.1"]).cloud_map("http/web", HTTP, [("a", right()), (&first, right())]);
+    assert_eq!(kept(both), [first], "the first by id stays");
+    let pods = ["10.0.0.1", "10.0.0.2"];
+    let edited = web(&pods).cloud_map("http/web", HTTP, [(&second, right()), ("z", right())]);
+    assert!(kept(edited).is_empty(), "the second pod takes the one with its id");
 }

@@ -7,7 +7,7 @@ use insta::assert_snapshot;
 
 use super::promises::our_addresses;
 use super::simulation::{Course, Simulation};
-use super::world::{A, HTTP, Kubernetes, World, key, named, own, pod, service};
+use super::world::{A, CNAME, HTTP, Kubernetes, World, key, named, own, pod, service};
 use crate::model::{Attributes, Selection, ServiceRef};
 use crate::publish::plan::{Change, Holders, in_turns};
 
@@ -163,4 +163,16 @@ fn a_service_that_cannot_be_told_what_it_asks_for_keeps_the_names_that_it_has() 
         [own("a", "shop/web", "10.0.0.1"), own("b", "shop/next", "10.0.0.2")],
     );
     assert_eq!(Holders::decide(&stray.0).holder(&key("dns/web")), Some(&named("shop/next")));
+}
+
+#[test]
+fn old_instance_of_a_service_that_moves_to_a_cname_service_stays() {
+    let world = World::new()
+        .service(web())
+        .cloud_map("dns/old", A, [own("a", "shop/web", "10.0.0.1")])
+        .cloud_map("dns/new", CNAME, []);
+    assert_snapshot!(world.told(), @r"
+    shop/web: deregister dns/old a: 10.0.0.1: Service shop/web asks for another name now; stays until the problem under dns/new, the new name of Service shop/web, is solved
+    ! shop/web dns/new: the Cloud Map service has a CNAME record, so it cannot have addresses; choose another name (CnameService)
+    ");
 }

@@ -47,6 +47,8 @@ fn each_takes_its_own_turn_unless_one_registers_where_another_creates_removes_or
     assert_eq!(turns(&world(changed.clone(), present())), [["old", "young"]]);
     let more = [old(&["10.0.0.1", "10.0.0.3"]), young(&["10.0.0.2", "10.0.0.4"])];
     assert_eq!(turns(&world(more, present())), [["old"], ["young"]]);
+    let one_each = [old(&["10.0.0.1", "10.0.0.3"]), young(&[])];
+    assert_eq!(turns(&world(one_each, present())), [["old", "young"]]);
     let missing = changed.into_iter().fold(World::new(), World::service);
     assert_eq!(turns(&missing), [["old", "young"]]);
     // The old instance of a renamed Service waits for an endpoint that another registers under the new name.
