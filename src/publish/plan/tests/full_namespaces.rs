@@ -1,6 +1,8 @@
 //! A Cloud Map namespace that takes no more instances: only a refused registration shows it, an exchange goes on, a
 //! renamed Service moves one for one, and everything else waits for the next run.
 
+use std::ops::RangeInclusive;
+
 use insta::assert_snapshot;
 
 use super::capacity::{ready, stands, task};
@@ -229,7 +231,7 @@ fn instances_of_others_under_the_new_name_do_not_free_the_old_one() {
 #[test]
 fn each_old_name_that_another_service_holds_keeps_one_instance_for_it() {
     let next = |name: &str| service(&format!("shop/next-{name}"), &format!("http/{name}"));
-    let instances = |range: std::ops::RangeInclusive<u8>| {
+    let instances = |range: RangeInclusive<u8>| {
         Some(range.map(|last| (format!("i-{last}"), stands("web", last))).collect())
     };
     let web = (1..=9).map(|last| pod("one", &format!("10.0.0.{last}"))).collect::<Vec<_>>();

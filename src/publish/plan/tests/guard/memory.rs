@@ -1,6 +1,7 @@
 //! The sightings that the guard remembers, their places and their end.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use insta::assert_snapshot;
 
@@ -112,6 +113,14 @@ fn note_says_how_many_instances_each_service_would_be_left_with() {
     pods.extend((0..3).map(|last| pod("one", &format!("10.0.1.{last}"))));
     let world = shops(&[("a", 12, Some(2)), ("b", 9, None)]);
     assert_eq!(left(&world.service(service("shop/a", "http/a").ready(pods))), ["0", "5"]);
+    // Two stay, and two pass to a Service that shares the name.
+    let shares = |name: &str, pods: Range<usize>| {
+        let pods: Vec<_> = pods.map(|last| pod("one", &format!("10.0.0.{last}"))).collect();
+        service(name, "http/a").shared().ready(pods)
+    };
+    let world = shops(&[("a", 12, None), ("c", 9, None)]);
+    let world = world.service(shares("shop/a", 0..2)).service(shares("shop/b", 2..4));
+    assert_eq!(left(&world), ["0", "2"]);
 }
 
 #[test]
