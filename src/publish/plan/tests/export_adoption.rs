@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use insta::assert_snapshot;
 
-use super::world::{HTTP, World, foreign, named, pod, service, tell, with, written};
+use super::world::{A, HTTP, World, foreign, named, pod, service, tell, with, written};
 use crate::model::attributes::{EC2_INSTANCE, PORT};
 use crate::model::clusterset::{
     ClusterId, ClustersetId, Export, ExportedPort, ExportedService, ImportType, Member, Properties,
@@ -210,6 +210,8 @@ fn annotated_services_leave_the_instances_of_exports_alone_if_these_are_adopted_
 #[test]
 fn address_that_is_never_published_is_not_exported() {
     let world = exported(["10.0.0.1", "127.0.0.1"]).cloud_map("http/web", HTTP, []);
+    let of_ipv4 = exported(["10.0.0.1", "fd00::1"]).cloud_map("http/web", A, []);
+    assert_snapshot!(of_ipv4.told(), @"http/web: register http/web address-10-0-0-1-7633c81226: 10.0.0.1 port 8080 (pod one)");
     assert_snapshot!(world.told(), @r"
     http/web: register http/web tcp-10-0-0-1-8080-881e6b3812: 10.0.0.1 port 8080 (pod one)
     ! http/web http/web: address 127.0.0.1 is not published: it is loopback, link-local, multicast, unspecified or IPv4-mapped (NotPublishable)

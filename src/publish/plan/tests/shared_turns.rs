@@ -4,7 +4,7 @@
 use insta::assert_snapshot;
 
 use super::shared::{old, world, young};
-use super::world::{A, World, foreign, named, own, tell};
+use super::world::{A, World, foreign, named, own, tagged, tell};
 use crate::model::ServiceRef;
 use crate::publish::plan::{Holders, Rules, ServiceLimit, in_turns};
 
@@ -49,6 +49,12 @@ fn each_takes_its_own_turn_unless_one_registers_where_another_creates_removes_or
     assert_eq!(turns(&world(more, present())), [["old"], ["young"]]);
     let one_each = [old(&["10.0.0.1", "10.0.0.3"]), young(&[])];
     assert_eq!(turns(&world(one_each, present())), [["old", "young"]]);
+    // An update of the service takes no place from a registration.
+    let updated = [old(&["10.0.0.1"]).ttl(30), young(&["10.0.0.2", "10.0.0.4"])];
+    let updated = world(updated, present()).with("dns/web", |it| {
+        (it.ttls, it.tags) = ([60].into(), tagged("cloud-map-sync"));
+    });
+    assert_eq!(turns(&updated), [["old"], ["young"]], "{}", tell(&updated.plan()));
     let missing = changed.into_iter().fold(World::new(), World::service);
     assert_eq!(turns(&missing), [["old", "young"]]);
     // The old instance of a renamed Service waits for an endpoint that another registers under the new name.
