@@ -4,12 +4,9 @@ use insta::assert_snapshot;
 
 use super::simulation::{Course, Simulation};
 use super::world::{
-    A, BOTH, HTTP, Kubernetes, SRV, World, foreign, of_other_cluster, ours, pod, service, web_of,
-    with, written,
+    A, BOTH, HTTP, SRV, World, foreign, of_other_cluster, ours, pod, service, web_of, with, written,
 };
-use crate::model::attributes::{
-    ANNOTATED, AVAILABILITY_ZONE, INITIAL_HEALTH, IPV4, PORT, REGION, SCHEMA,
-};
+use crate::model::attributes::{AVAILABILITY_ZONE, INITIAL_HEALTH, IPV4, PORT, REGION, SCHEMA};
 use crate::model::{Attributes, Selection, ServiceKind, ServiceRef};
 use crate::publish::plan::{Change, Foreign};
 
@@ -23,7 +20,7 @@ fn registered(instance: Attributes) -> World {
 }
 
 /// As the first release registers the pod of `registered`.
-fn right() -> Attributes {
+pub fn right() -> Attributes {
     with(ours("shop/web", "10.0.0.1"), "cloud-map-sync/pod", "one")
 }
 
@@ -247,39 +244,6 @@ fn addresses_edited_to_those_of_other_pods_are_put_right_in_one_sync() {
     }
 }
 
-/// `shop/web` with this number of attributes from annotations.
-fn annotated(count: usize) -> Kubernetes {
-    let mut web = service("shop/web", "http/web").ready([pod("one", "10.0.0.1")]);
-    let attributes = (0..count).map(|index| (format!("key-{index:02}"), "x".to_owned()));
-    web.annotated.claims.as_mut().expect("they are right").attributes = attributes.collect();
-    web
-}
-
-#[test]
-fn attributes_of_annotations_are_registered_and_listed_in_a_mark() {
-    let plan = World::new().service(annotated(2)).cloud_map("http/web", HTTP, []).plan();
-    let (_, attributes) = written(&plan, "http/web").pop_first().expect("one instance");
-    let found = ["key-00", "key-01", ANNOTATED].map(|key| attributes.get(key));
-    assert_eq!(found, [Some("x"), Some("x"), Some("key-00,key-01")]);
-}
-
-#[test]
-fn instance_with_more_attributes_than_cloud_map_takes_is_neither_registered_nor_rewritten() {
-    let new = World::new().service(annotated(40)).cloud_map("http/web", HTTP, []);
-    assert_snapshot!(new.told(), @"! shop/web http/web: instance ip-10-0-0-1-7f9c7a236b would have 48 attributes, and Cloud Map allows 30; it is neither registered nor rewritten (AttributeLimit)");
-    let present = new.cloud_map("http/web", HTTP, [("a", right())]);
-    assert_snapshot!(present.told(), @"! shop/web http/web: instance a would have 48 attributes, and Cloud Map allows 30; it is neither registered nor rewritten (AttributeLimit)");
-}
-
-#[test]
-fn maximum_that_all_pods_fit_in_is_no_remark() {
-    let pods = [pod("one", "10.0.0.1"), pod("two", "10.0.0.2")];
-    let web = |maximum| service("shop/web", "http/web").levers(true, Some(maximum));
-    let held_back =
-        |maximum| World::new().service(web(maximum).ready(pods.clone())).plan().held_back.len();
-    assert_eq!([3, 2, 1].map(held_back), [0, 0, 1]);
-}
-
 #[test]
 fn of_two_instances_with_one_address_the_one_stays_whose_id_no_other_pod_has() {
     let web = |pods: &[&str]| {
@@ -288,15 +252,15 @@ fn of_two_instances_with_one_address_the_one_stays_whose_id_no_other_pod_has() {
     };
     let id =
         |address| web(&[address]).cloud_map("http/web", HTTP, []).id_given("http/web", address);
-    let kept = |world: World| {
+    let gone = |world: World| {
         let plan = world.plan();
-        let gone = plan.changes.values().flatten().filter(|it| it.marked().is_some());
-        gone.filter_map(Change::instance).map(str::to_owned).collect::<Vec<_>>()
+        let removals = plan.changes.values().flatten().filter(|it| it.marked().is_some());
+        removals.filter_map(Change::instance).map(str::to_owned).collect::<Vec<_>>()
     };
     let (first, second) = (id("10.0.0.1"), id("10.0.0.2"));
     let both = web(&["10.0.0.1"]).cloud_map("http/web", HTTP, [("a", right()), (&first, right())]);
-    assert_eq!(kept(both), [first], "the first by id stays");
+    assert_eq!(gone(both), [first], "the first by id stays");
     let pods = ["10.0.0.1", "10.0.0.2"];
     let edited = web(&pods).cloud_map("http/web", HTTP, [(&second, right()), ("z", right())]);
-    assert!(kept(edited).is_empty(), "the second pod takes the one with its id");
+    assert!(gone(edited).is_empty(), "the second pod takes the one with its id");
 }

@@ -153,3 +153,12 @@ fn a_policy_makes_these_changes_and_tells_the_others() {
         }
     }
 }
+
+#[test]
+fn maximum_that_all_pods_fit_in_is_no_remark() {
+    let pods = [pod("one", "10.0.0.1"), pod("two", "10.0.0.2")];
+    let web = |maximum| service("shop/web", "http/web").levers(true, Some(maximum));
+    let held_back =
+        |maximum| World::new().service(web(maximum).ready(pods.clone())).plan().held_back.len();
+    assert_eq!([3, 2, 1].map(held_back), [0, 0, 1]);
+}

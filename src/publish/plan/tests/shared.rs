@@ -2,9 +2,8 @@
 
 use insta::assert_snapshot;
 
-use super::world::{A, HTTP, Kubernetes, SRV, World, key, ours, own, pod, service, with};
-use crate::model::attributes::{HEALTH, INITIAL_HEALTH};
-use crate::model::{Attributes, Endpoint, Health, KnownHealth};
+use super::world::{A, HTTP, Kubernetes, SRV, World, key, own, pod, service};
+use crate::model::{Attributes, Endpoint};
 use crate::publish::plan::Holders;
 
 /// A ready endpoint without a pod.
@@ -280,52 +279,4 @@ fn ports_tell_their_instances_apart_where_the_service_does() {
     let both = || World::new().service(at("shop/old", 8080)).service(at("shop/young", 8081));
     assert_eq!(both().cloud_map("dns/web", SRV, []).told().lines().count(), 2);
     assert_eq!(both().cloud_map("dns/web", A, []).told().matches("register").count(), 1);
-}
-
-#[test]
-fn former_instances_wait_for_the_holder_that_needs_no_further_capacity() {
-    let services = || [old(&["10.0.0.1"]), young(&["10.0.0.2"])];
-    let id = world(services(), []).id_given("dns/web", "10.0.0.2");
-    let gone = own("a", "shop/gone", "10.0.0.9");
-    assert_snapshot!(world(services(), [gone.clone()]).told(), @r"
-    shop/old: register dns/web: 10.0.0.1
-    shop/old: deregister dns/web a: 10.0.0.9: Service shop/gone is gone, or no longer annotated and headless; stays until Service shop/old has an instance under this name
-    shop/young: register dns/web: 10.0.0.2
-    ");
-    // The address of the instance of young's pod was edited.
-    assert_snapshot!(world(services(), [gone, own(&id, "shop/young", "10.0.0.8")]).told(), @r"
-    shop/old: register dns/web: 10.0.0.1
-    shop/old: deregister dns/web a: 10.0.0.9: Service shop/gone is gone, or no longer annotated and headless; stays until Service shop/young has an instance under this name
-    shop/young: rewrite dns/web: AWS_INSTANCE_IPV4 10.0.0.8 -> 10.0.0.2
-    ");
-}
-
-/// The pod that both select is registered for nobody else, and serves.
-#[test]
-fn last_instance_of_a_sharer_stays_until_the_pod_of_both_is_found() {
-    let both = || [old(&["10.0.0.1"]), young(&["10.0.0.1"])].map(Kubernetes::custom_health);
-    let told = |of: &str, health: Health| {
-        let healthy = |of, address| {
-            let attributes = with(ours(of, address), HEALTH, "custom");
-            with(attributes, INITIAL_HEALTH, "HEALTHY")
-        };
-        let instances = [("a", healthy(of, "10.0.0.1")), ("b", healthy("shop/young", "10.0.0.9"))];
-        let services = both().map(|it| it.within("http"));
-        let world = services.into_iter().fold(World::new(), World::service);
-        let world = world.cloud_map("http/web", HTTP, instances).with("http/web", |service| {
-            service.custom_health = true;
-            let known = [("a".to_owned(), health), ("b".to_owned(), Health::Healthy)];
-            service.health = KnownHealth::Read(known.into());
-        });
-        world.told()
-    };
-    assert_snapshot!(told("shop/old", Health::Healthy), @"shop/young: deregister http/web b: 10.0.0.9: no ready endpoint has this address and port");
-    assert_snapshot!(told("shop/old", Health::Unhealthy), @r"
-    shop/old: health http/web a: 10.0.0.1: UNHEALTHY -> HEALTHY, since it is ready
-    shop/young: deregister http/web b: 10.0.0.9: no ready endpoint has this address and port; stays until one of the ready endpoints is registered
-    ");
-    assert_snapshot!(told("shop/gone", Health::Healthy), @r"
-    shop/old: rewrite http/web a: cloud-map-sync/service gone -> old
-    shop/young: deregister http/web b: 10.0.0.9: no ready endpoint has this address and port; stays until one of the ready endpoints is registered
-    ");
 }

@@ -1,0 +1,31 @@
+//! The attributes from annotations, and the limit of Cloud Map for the attributes of an instance.
+
+use insta::assert_snapshot;
+
+use super::instances::right;
+use super::world::{HTTP, Kubernetes, World, pod, service, written};
+use crate::model::attributes::ANNOTATED;
+
+/// `shop/web` with this number of attributes from annotations.
+fn annotated(count: usize) -> Kubernetes {
+    let mut web = service("shop/web", "http/web").ready([pod("one", "10.0.0.1")]);
+    let attributes = (0..count).map(|index| (format!("key-{index:02}"), "x".to_owned()));
+    web.annotated.claims.as_mut().expect("they are right").attributes = attributes.collect();
+    web
+}
+
+#[test]
+fn attributes_of_annotations_are_registered_and_listed_in_a_mark() {
+    let plan = World::new().service(annotated(2)).cloud_map("http/web", HTTP, []).plan();
+    let (_, attributes) = written(&plan, "http/web").pop_first().expect("one instance");
+    let found = ["key-00", "key-01", ANNOTATED].map(|key| attributes.get(key));
+    assert_eq!(found, [Some("x"), Some("x"), Some("key-00,key-01")]);
+}
+
+#[test]
+fn instance_with_more_attributes_than_cloud_map_takes_is_neither_registered_nor_rewritten() {
+    let new = World::new().service(annotated(40)).cloud_map("http/web", HTTP, []);
+    assert_snapshot!(new.told(), @"! shop/web http/web: instance ip-10-0-0-1-7f9c7a236b would have 48 attributes, and Cloud Map allows 30; it is neither registered nor rewritten (AttributeLimit)");
+    let present = new.cloud_map("http/web", HTTP, [("a", right())]);
+    assert_snapshot!(present.told(), @"! shop/web http/web: instance a would have 48 attributes, and Cloud Map allows 30; it is neither registered nor rewritten (AttributeLimit)");
+}
