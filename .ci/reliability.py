@@ -65,11 +65,12 @@ PARTS = {
         "src/publish/plan/tests, src/import/plan/tests",
     ),
     "overlaps": Part(
-        "Random worlds of overlapping processes", [*SCENARIOS, "overlapping::"], {"PROPTEST_CASES": "300"}, "worlds",
-        "the same through the handler, with slow operations, lagging lists and failing calls", "tests/scenarios/overlapping",
+        "Random worlds of overlapping processes", [*SCENARIOS, "overlapping::"], {"PROPTEST_CASES": "3000"}, "worlds",
+        "the same through the handler, with slow operations, lagging lists and failing calls; only a name of which a pod goes "
+        "and comes back may be empty for a moment (docs/guarantees.md)", "tests/scenarios/overlapping",
     ),
     "clustersets": Part(
-        "Random worlds of clustersets", [*SCENARIOS, "multi_cluster::worlds::"], {"PROPTEST_CASES": "300"}, "worlds",
+        "Random worlds of clustersets", [*SCENARIOS, "multi_cluster::worlds::"], {"PROPTEST_CASES": "3000"}, "worlds",
         "no import loses a ready endpoint, nothing foreign is touched, all comes to rest", "tests/scenarios/multi_cluster/worlds",
     ),
     "weeks": Part(

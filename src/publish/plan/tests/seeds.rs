@@ -72,6 +72,10 @@ const FOUND: &[(&str, &str)] = &[
         "cc cdb9f9dad2d10dad3ff4bf98ebce20b9b23a2ca409a8aa2f9db386c2b141ecf6",
     ),
     (
+        "overlapping::overlapping_runs_come_to_rest_and_lose_nothing_on_the_way",
+        "cc b628fad94963043410f57991b662c83b9c1da13c076e1daea471c314b4da04a5",
+    ),
+    (
         "multi_cluster::worlds::exports_and_imports_come_to_rest_and_lose_nothing_on_the_way",
         "cc 7483d3e57c7762004503385a721cdfc6f20036922e42f68fc43676ee18ca9921",
     ),
