@@ -13,8 +13,10 @@ use crate::publish::plan::{
     Change, DeregisterReason, Exchange, Extent, Judged, Place, Plan, Stage, plan,
 };
 
-/// Services with so many instances, all of whose pods were replaced by so many others.
-fn replaced(all: &[(&str, usize, u8)]) -> World {
+/// A Service with so many instances, all of whose pods were replaced by so many others.
+type Replaced<'a> = (&'a str, usize, u8);
+
+fn replaced(all: &[Replaced<'_>]) -> World {
     let before: Vec<Shop<'_>> = all.iter().map(|(name, count, _)| (*name, *count, None)).collect();
     all.iter().fold(shops(&before), |world, (name, _, ready)| {
         let pods: Vec<_> = (0..*ready).map(|last| pod("one", &format!("10.0.1.{last}"))).collect();
@@ -46,7 +48,7 @@ fn remainder(mut world: World, judged: Option<Judged>) -> Plan {
 
 #[test]
 fn plan_is_judged_again_if_only_its_registrations_keep_it_within_the_limits() {
-    let cases: [(&[(&str, usize, u8)], bool); 5] = [
+    let cases: [(&[Replaced<'_>], bool); 5] = [
         (&[("a", 6, 6), ("b", 6, 6)], true),
         // A single Service that was read may lose all.
         (&[("a", 6, 6)], false),
