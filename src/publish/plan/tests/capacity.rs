@@ -4,7 +4,9 @@
 use insta::assert_snapshot;
 
 use super::health::{checked, registered};
-use super::world::{HTTP, Kubernetes, World, foreign, of_other_cluster, ours, pod, service, with};
+use super::world::{
+    HTTP, Kubernetes, World, foreign, of_other_cluster, ours, pod, pods, service, with,
+};
 use crate::model::attributes::{ORPHANED, SIGHTING};
 use crate::model::{Attributes, Health};
 use crate::publish::plan::{Policy, Rules, ServiceLimit};
@@ -16,10 +18,8 @@ pub fn told(world: &World, service: usize) -> String {
 }
 
 /// A Service `shop/<name>` that claims `http/<name>`, with pods at these last numbers of an address.
-pub fn ready(name: &str, pods: &[u8]) -> Kubernetes {
-    let pods = pods.iter().map(|last| pod("one", &format!("10.0.0.{last}")));
-    let pods = pods.collect::<Vec<_>>();
-    service(&format!("shop/{name}"), &format!("http/{name}")).ready(pods)
+pub fn ready(name: &str, last: &[u8]) -> Kubernetes {
+    service(&format!("shop/{name}"), &format!("http/{name}")).ready(pods("10.0.0", last))
 }
 
 /// The instance that stands for one of them.
@@ -155,10 +155,8 @@ fn an_instance_of_which_only_the_health_is_told_stands() {
 /// `shop/a` and `shop/b` share `http/web`, each with these pods; these instances are there, by the last number of the
 /// address.
 fn sharing(a: &[u8], b: &[u8], present: &[(&str, &str, u8)]) -> World {
-    let share = |name: &str, pods: &[u8]| {
-        let pods: Vec<_> = pods.iter().map(|last| pod("one", &format!("10.0.0.{last}"))).collect();
-        service(name, "http/web").shared().ready(pods)
-    };
+    let share =
+        |name: &str, last: &[u8]| service(name, "http/web").shared().ready(pods("10.0.0", last));
     let instances = present.iter().map(|(id, name, last)| ((*id).to_owned(), stands(name, *last)));
     World::new()
         .service(share("shop/a", a))

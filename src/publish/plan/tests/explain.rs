@@ -4,8 +4,8 @@
 use insta::assert_snapshot;
 
 use super::world::{
-    A, HTTP, Kubernetes, SRV, World, foreign, named, of_other_cluster, ours, own, pod, service,
-    with,
+    A, HTTP, Kubernetes, SRV, World, foreign, named, of_other_cluster, ours, own, pod, pods,
+    service, with,
 };
 use crate::model::attributes::{POD, PORT};
 use crate::model::{Attributes, Endpoint, Selection, ServiceKind};
@@ -62,7 +62,7 @@ fn each_endpoint_has_one_state() {
             ("a", of_pod("10.0.0.1")),
             ("b", of_pod("10.0.0.2")),
             ("c", of_pod("10.0.0.6")),
-            // Somebody else's instance at the address of an endpoint is none of its states.
+            // An instance of another owner at the address of an endpoint does not register it.
             ("d", foreign("10.0.0.4")),
         ],
     );
@@ -194,9 +194,8 @@ fn owners_of_the_instances_in_each_service() {
 
 #[test]
 fn peak_counts_what_is_there_and_what_comes() {
-    let pods: Vec<Endpoint> = (1..=3).map(|last| pod("one", &format!("10.0.0.{last}"))).collect();
     let world = World::new()
-        .service(service("shop/web", "http/web").ready(pods))
+        .service(service("shop/web", "http/web").ready(pods("10.0.0", 1..=3)))
         .cloud_map("http/web", HTTP, [("a", of_pod("10.0.0.1")), ("b", foreign("10.0.0.9"))])
         .cloud_map("http/mail", HTTP, [("c", foreign("10.0.0.8"))])
         .cloud_map("dns/far", A, [])

@@ -5,7 +5,7 @@ use insta::assert_snapshot;
 
 use super::capacity::{ready, stands, task};
 use super::simulation::{Course, Simulation};
-use super::world::{HTTP, World, key, named, own, pod, service, tell};
+use super::world::{HTTP, World, key, named, own, pod, pods, service, tell};
 use crate::model::attributes::IPV4;
 use crate::model::{Attributes, CloudMapService, Selection, ServiceRef};
 use crate::publish::plan::plan;
@@ -104,9 +104,8 @@ fn a_service_that_grows_waits_and_the_next_sync_writes_nothing() {
 #[test]
 fn a_renamed_service_moves_one_for_one_and_the_last_instance_after_the_first_new_one() {
     for count in [2_u8, 3, 5, 9, 40] {
-        let pods = (1..=count).map(|last| pod("one", &format!("10.0.0.{last}")));
         let world = World::new()
-            .service(service("shop/web", "http/new").ready(pods.collect::<Vec<_>>()))
+            .service(service("shop/web", "http/new").ready(pods("10.0.0", 1..=count)))
             .cloud_map("http/old", HTTP, [])
             .cloud_map("http/new", HTTP, [])
             .with("http/old", |old| {

@@ -7,20 +7,19 @@ use insta::assert_snapshot;
 
 use super::capacity::stands;
 use super::full_namespaces::refused;
-use super::world::{HTTP, World, key, ours, pod, service, with};
+use super::world::{HTTP, World, key, ours, pod, pods, service, with};
 use crate::model::Selection;
 use crate::model::attributes::POD;
 use crate::publish::plan::{Change, plan};
 
 /// A renamed Service with so many instances under its old name, its pods up to this number, and the instances of these
 /// under its new name.
-fn renamed(old: u8, pods: u8, new: &[u8]) -> World {
-    let pods: Vec<_> = (1..=pods).map(|last| pod("one", &format!("10.0.0.{last}"))).collect();
+fn renamed(old: u8, last: u8, new: &[u8]) -> World {
     let instances = |all: &mut dyn Iterator<Item = u8>| {
         Some(all.map(|last| (format!("i-{last}"), stands("web", last))).collect())
     };
     World::new()
-        .service(service("shop/web", "http/new").shared().ready(pods))
+        .service(service("shop/web", "http/new").shared().ready(pods("10.0.0", 1..=last)))
         .cloud_map("http/old", HTTP, [])
         .with("http/old", |it| it.instances = instances(&mut (1..=old)))
         .cloud_map("http/new", HTTP, [])
@@ -90,7 +89,7 @@ fn each_old_name_that_another_service_holds_keeps_one_instance_for_it() {
     let instances = |range: RangeInclusive<u8>| {
         Some(range.map(|last| (format!("i-{last}"), stands("web", last))).collect())
     };
-    let web = (1..=9).map(|last| pod("one", &format!("10.0.0.{last}"))).collect::<Vec<_>>();
+    let web = pods("10.0.0", 1..=9);
     let world = ["a", "b"].into_iter().fold(
         World::new().service(service("shop/web", "http/new").ready(web)),
         |world, name| {

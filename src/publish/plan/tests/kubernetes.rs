@@ -1,6 +1,7 @@
 //! Builds annotated Services and their ready pods for the tests of the plan.
 
 use std::collections::BTreeSet;
+use std::fmt::Display;
 use std::sync::Arc;
 
 use super::world::{named, split};
@@ -156,6 +157,11 @@ impl Kubernetes {
 pub fn mistake() -> BadAnnotation {
     let annotation = "cloudmap.controller/ttl".to_owned();
     BadAnnotation { annotation, value: "soon".into(), problem: "it must be whole seconds".into() }
+}
+
+/// Ready pods at these numbers of a network such as `10.0.0`.
+pub fn pods<N: Display>(network: &str, numbers: impl IntoIterator<Item = N>) -> Vec<Endpoint> {
+    numbers.into_iter().map(|last| pod("one", &format!("{network}.{last}"))).collect()
 }
 
 /// A ready pod with one address, or with several joined by `+`.

@@ -130,7 +130,7 @@ fn former_instances_wait_for_the_holder_that_needs_no_further_capacity() {
     ");
 }
 
-/// The pod that both select is registered for nobody else, and serves.
+/// The pod that both select counts for each of them if its instance is marked for one of them, and healthy.
 #[test]
 fn last_instance_of_a_sharer_stays_until_the_pod_of_both_is_found() {
     let both = || [old(&["10.0.0.1"]), young(&["10.0.0.1"])].map(Kubernetes::custom_health);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-pub use super::kubernetes::{Kubernetes, mistake, pod, service};
+pub use super::kubernetes::{Kubernetes, mistake, pod, pods, service};
 use crate::model::attributes::{IPV4, IPV6, REGION};
 use crate::model::{
     Attributes, CloudMapService, ClusterArn, Flow, Held, Marks, Namespace, NamespaceKind, Owner,

@@ -7,7 +7,7 @@ use super::{Shop, confirmed, held, lost, marks, shops, stand};
 use crate::model::attributes::{POD, SIGHTING};
 use crate::model::{GuardState, Selection};
 use crate::publish::plan::tests::world::{
-    HTTP, NOW, World, foreign, key, named, ours, own, pod, service, tell, with,
+    HTTP, NOW, World, foreign, key, named, ours, own, pod, pods, service, tell, with,
 };
 use crate::publish::plan::{
     Change, DeregisterReason, Exchange, Extent, Judged, Place, Plan, Stage, plan,
@@ -19,8 +19,8 @@ type Replaced<'a> = (&'a str, usize, u8);
 fn replaced(all: &[Replaced<'_>]) -> World {
     let before: Vec<Shop<'_>> = all.iter().map(|(name, count, _)| (*name, *count, None)).collect();
     all.iter().fold(shops(&before), |world, (name, _, ready)| {
-        let pods: Vec<_> = (0..*ready).map(|last| pod("one", &format!("10.0.1.{last}"))).collect();
-        world.service(service(&format!("shop/{name}"), &format!("http/{name}")).ready(pods))
+        let ready = pods("10.0.1", 0..*ready);
+        world.service(service(&format!("shop/{name}"), &format!("http/{name}")).ready(ready))
     })
 }
 
@@ -201,6 +201,6 @@ fn instance_that_passes_in_place_is_no_loss_of_the_former_service() {
     };
     assert_ne!(noted(ours("shop/b", "10.0.3.1"), None), first);
     assert_eq!(noted(ours("shop/a", "10.0.3.2"), None), first, "of the same Service");
-    assert_eq!(noted(foreign("10.0.3.1"), None), first, "of nobody");
+    assert_eq!(noted(foreign("10.0.3.1"), None), first, "of another owner");
     assert_eq!(noted(ours("shop/b", "10.0.3.1"), Some(Box::new(exchange))), first, "an exchange");
 }

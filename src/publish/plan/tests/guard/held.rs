@@ -6,7 +6,9 @@ use insta::assert_snapshot;
 
 use super::{Shop, at, held, lost, minutes, seen, shops, stand};
 use crate::model::{GuardState, Held, Selection, ServiceRef};
-use crate::publish::plan::tests::world::{HTTP, NOW, World, named, ours, own, pod, service, tell};
+use crate::publish::plan::tests::world::{
+    HTTP, NOW, World, named, ours, own, pod, pods, service, tell,
+};
 use crate::publish::plan::{Extent, Guard, Holders, Observed, RereadScope, Rules, plan};
 
 #[test]
@@ -84,7 +86,7 @@ fn a_rolling_restart_and_a_rename_lose_nothing() {
         });
     let renamed =
         ["a", "b"].into_iter().fold(shops(&[("a", 4, None), ("b", 4, None)]), |it, name| {
-            let pods: Vec<_> = (0..4).map(|index| pod("one", &format!("10.0.0.{index}"))).collect();
+            let pods = pods("10.0.0", 0..4);
             it.service(service(&format!("shop/{name}"), &format!("http/new-{name}")).ready(pods))
         });
     for world in [rolled, renamed] {
@@ -97,7 +99,7 @@ fn a_rolling_restart_and_a_rename_lose_nothing() {
 fn an_instance_that_passes_to_another_service_is_not_lost() {
     let world = shops(&[("a", 4, None), ("b", 4, None)]);
     let world = ["a", "b"].into_iter().fold(world, |world, name| {
-        let pods: Vec<_> = (0..4).map(|index| pod("one", &format!("10.0.0.{index}"))).collect();
+        let pods = pods("10.0.0", 0..4);
         world.service(service(&format!("shop/new-{name}"), &format!("http/{name}")).ready(pods))
     });
     assert_eq!(stand(&world.plan()), None);
@@ -191,7 +193,7 @@ fn instance_that_another_service_displaces_is_lost() {
     let mut world = [("web", "shop/gone"), ("api", "shop/left")].into_iter().fold(
         shops(&[]),
         |world, (name, former)| {
-            let pods: Vec<_> = (0..5).map(|it| pod("one", &format!("10.0.1.{it}"))).collect();
+            let pods = pods("10.0.1", 0..5);
             let place = format!("http/{name}");
             let before = ["a", "b", "c", "d", "e"].map(|id| own(id, former, "10.0.0.1"));
             let ready = service(&format!("shop/{name}"), &place).ready(pods);
@@ -212,7 +214,7 @@ fn instance_that_passes_in_place_offsets_a_loss_of_the_service_that_takes_it() {
         |world, name| {
             let of = format!("shop/{name}");
             let at = |last: usize| format!("10.0.0.{last}");
-            let pods: Vec<_> = (0..5).map(|last| pod("one", &at(last))).collect();
+            let pods = pods("10.0.0", 0..5);
             let (taken, kept) = (format!("http/taken-{name}"), format!("http/kept-{name}"));
             let marked = |of: &str, count| -> BTreeMap<_, _> {
                 (0..count).map(|last| (format!("i-{last}"), ours(of, &at(last)))).collect()

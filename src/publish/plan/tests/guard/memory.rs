@@ -5,11 +5,11 @@ use std::ops::Range;
 
 use insta::assert_snapshot;
 
-use super::{after, at, marks, minutes, seen, shops, stand};
+use super::{after, at, marks, minutes, ready, seen, shops, stand};
 use crate::model::attributes::{HEALTH, INITIAL_HEALTH, SIGHTING};
 use crate::model::{Attributes, GuardState, Health, KnownHealth, Selection};
 use crate::publish::plan::tests::world::{
-    HTTP, NOW, World, foreign, key, named, of_other_cluster, ours, pod, service, tell, with,
+    HTTP, NOW, World, foreign, key, named, of_other_cluster, ours, pod, pods, service, tell, with,
     written,
 };
 use crate::publish::plan::{Extent, Policy, Rules, is_quiet, would_lose};
@@ -41,11 +41,7 @@ fn what_was_seen_is_forgotten_when_the_loss_is_over() {
     let world = seen(shops(&[("a", 4, Some(0)), ("b", 4, Some(0))]));
     assert_eq!(marks(&world).len(), 1);
     let back = |world: World, count: usize| {
-        ["a", "b"].into_iter().fold(world, |world, name| {
-            let pods = (0..count).map(|index| pod("one", &format!("10.0.0.{index}")));
-            let pods: Vec<_> = pods.collect();
-            world.service(service(&format!("shop/{name}"), &format!("http/{name}")).ready(pods))
-        })
+        ["a", "b"].into_iter().fold(world, |world, name| ready(world, name, count))
     };
     let over = back(world, 4);
     let plan = over.plan();
@@ -109,14 +105,12 @@ fn note_says_how_many_instances_each_service_would_be_left_with() {
     };
     assert_eq!(left(&shops(&[("a", 9, Some(2)), ("b", 9, None)])), ["0", "2"]);
     // Three new pods besides two that stay.
-    let mut pods: Vec<_> = (0..2).map(|last| pod("one", &format!("10.0.0.{last}"))).collect();
-    pods.extend((0..3).map(|last| pod("one", &format!("10.0.1.{last}"))));
+    let both = [pods("10.0.0", 0..2), pods("10.0.1", 0..3)].concat();
     let world = shops(&[("a", 12, Some(2)), ("b", 9, None)]);
-    assert_eq!(left(&world.service(service("shop/a", "http/a").ready(pods))), ["0", "5"]);
+    assert_eq!(left(&world.service(service("shop/a", "http/a").ready(both))), ["0", "5"]);
     // Two stay, and two pass to a Service that shares the name.
-    let shares = |name: &str, pods: Range<usize>| {
-        let pods: Vec<_> = pods.map(|last| pod("one", &format!("10.0.0.{last}"))).collect();
-        service(name, "http/a").shared().ready(pods)
+    let shares = |name: &str, last: Range<usize>| {
+        service(name, "http/a").shared().ready(pods("10.0.0", last))
     };
     let world = shops(&[("a", 12, None), ("c", 9, None)]);
     let world = world.service(shares("shop/a", 0..2)).service(shares("shop/b", 2..4));

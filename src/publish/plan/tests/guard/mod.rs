@@ -11,7 +11,7 @@ mod unread;
 
 use std::collections::BTreeSet;
 
-use super::world::{HTTP, World, ours, pod, service, tell, with};
+use super::world::{HTTP, World, ours, pods, service, tell, with};
 use crate::model::attributes::SIGHTING;
 use crate::model::{GuardState, ServiceRef, SignedDuration, Timestamp};
 use crate::publish::plan::{Change, Extent, Guard, Plan, Rules};
@@ -23,7 +23,7 @@ pub type Shop<'a> = (&'a str, usize, Option<usize>);
 pub fn shops(shops: &[Shop<'_>]) -> World {
     let guard = Guard { share: 50, minimum: 3, ..Guard::default() };
     let world = World::new().under(Rules { guard, ..Rules::default() });
-    shops.iter().fold(world, |world, (name, registered, ready)| {
+    shops.iter().fold(world, |world, (name, registered, count)| {
         let address = |index: usize| format!("10.0.0.{index}");
         let of = format!("shop/{name}");
         let place = format!("http/{name}");
@@ -34,14 +34,17 @@ pub fn shops(shops: &[Shop<'_>]) -> World {
         let instances = (0..*registered).map(instance).collect();
         let world =
             world.cloud_map(&place, HTTP, []).with(&place, |it| it.instances = Some(instances));
-        match ready {
-            Some(ready) => {
-                let pods: Vec<_> = (0..*ready).map(|index| pod("one", &address(index))).collect();
-                world.service(service(&of, &place).ready(pods))
-            }
+        match count {
+            Some(count) => ready(world, name, *count),
             None => world,
         }
     })
+}
+
+/// The world in which so many pods of a Service of `shops` are ready.
+pub fn ready(world: World, name: &str, count: usize) -> World {
+    let service = service(&format!("shop/{name}"), &format!("http/{name}"));
+    world.service(service.ready(pods("10.0.0", 0..count)))
 }
 
 pub fn at(mut world: World, now: Timestamp) -> World {

@@ -79,13 +79,7 @@ fn pair_of_settings_that_lets_no_full_sync_come_in_time_is_a_warning() {
 fn only_what_was_seen_passes_and_the_rest_is_judged_by_itself() {
     let first = || seen(shops(&[("a", 5, Some(1)), ("b", 5, None), ("c", 4, Some(4))]));
     let later = NOW + minutes(10);
-    let ready = |world: World, name: &str, count: usize| {
-        let pods: Vec<_> = (0..count).map(|index| pod("one", &format!("10.0.0.{index}"))).collect();
-        at(
-            world.service(service(&format!("shop/{name}"), &format!("http/{name}")).ready(pods)),
-            later,
-        )
-    };
+    let ready = |world, name: &str, count| at(super::ready(world, name, count), later);
     // A smaller loss than the remembered one.
     let plan = ready(first(), "a", 2).plan();
     assert_eq!(

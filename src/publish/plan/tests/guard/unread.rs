@@ -2,9 +2,9 @@
 
 use insta::assert_snapshot;
 
-use super::{Shop, after, at, confirmed, held, lost, marks, minutes, seen, shops, stand};
+use super::{Shop, after, at, confirmed, held, lost, marks, minutes, ready, seen, shops, stand};
 use crate::model::GuardState;
-use crate::publish::plan::tests::world::{NOW, World, pod, service, tell};
+use crate::publish::plan::tests::world::{NOW, World, tell};
 use crate::publish::plan::{Holders, is_quiet};
 
 /// A Cloud Map service that holds this number of instances and was not read.
@@ -57,10 +57,7 @@ fn such_a_hold_notes_nothing_and_forgets_nothing() {
     assert_eq!(marks(&after(at(noted.clone(), NOW + minutes(1)), &plan)), text);
     let none_lost = unread(unread(at(noted.clone(), NOW), "http/b", 3), "http/a", 3).plan();
     assert_eq!((stand(&none_lost), none_lost.changes.len()), (None, 0));
-    let all_back = ["a", "b"].into_iter().fold(noted.clone(), |world, name| {
-        let pods: Vec<_> = (0..3).map(|last| pod("one", &format!("10.0.0.{last}"))).collect();
-        world.service(service(&format!("shop/{name}"), &format!("http/{name}")).ready(pods))
-    });
+    let all_back = ["a", "b"].into_iter().fold(noted.clone(), |it, name| ready(it, name, 3));
     let plan = unread(all_back, "http/c", 2).plan();
     assert_eq!((stand(&plan), plan.changes.len()), (None, 0), "a part of the loss may be there");
     let ripe = unread(at(noted, NOW + minutes(11)), "http/b", 3).plan();
