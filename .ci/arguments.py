@@ -1,6 +1,6 @@
 """Judges commands of the documentation by the parsers of the AWS CLI and of SAM, without a call of AWS.
 
-On standard input a list of {"at", "program", "arguments", "is_whole"}, as tests/documentation/commands finds them; on
+On standard input a list of {"at", "program", "arguments", "is_whole"}, as crates/testbed/tests/documentation/commands finds them; on
 standard output the list of what these programs would refuse. The AWS CLI reads the arguments into the parameters of an
 operation, and its models of the services judge those. Its version 1 is what PyPI has: the one option that only version
 2 has is judged here. Of a command that is not whole, required arguments may be missing.

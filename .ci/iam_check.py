@@ -26,9 +26,7 @@ IMPLIED = {
 # STS tells everybody who they are.
 UNRESTRICTED = {"sts:GetCallerIdentity"}
 # A program of its own, with a role of its own.
-FORWARDER = ROOT / "src" / "forwarder"
-# A program that calls with the rights of whoever runs it.
-PLUGIN = ROOT / "src" / "cli"
+FORWARDER = ROOT / "crates" / "cloud-map-forwarder" / "src"
 # Calls that others make with the function's role.
 MADE_BY_OTHERS = {
     # Lambda, for the logs and the queue.
@@ -91,12 +89,9 @@ def actions(statement):
 
 
 def calls(reference, forwarder=False):
-    """Every AWS call in src/ of the function or the forwarder: a method without arguments, named like an action of a service whose SDK its folder uses."""
+    """Every AWS call of the function or the forwarder: a method without arguments, named like an action of a service whose SDK its folder uses."""
     found = set()
-    for folder in sorted({path.parent for path in (ROOT / "src").rglob("*.rs")}):
-        inside = [folder, *folder.parents]
-        if PLUGIN in inside or (FORWARDER in inside) != forwarder:
-            continue
+    for folder in sorted({path.parent for path in (FORWARDER if forwarder else ROOT / "src").rglob("*.rs")}):
         source = "\n".join(path.read_text() for path in sorted(folder.glob("*.rs")))
         methods = {name.replace("_", "") for name in re.findall(r"\.\s*([a-z]+(?:_[a-z]+)+)\(\)", source)}
         for service in re.findall(r"\baws_sdk_([a-z]+)::", source):

@@ -55,9 +55,9 @@ PARTS = {
         "the same at each call; one full sync to the wanted state", "tests/scenarios/interleaved",
     ),
     "releases": Part(
-        "Two releases, call by call", ["--test", "end_to_end", "two_releases"], {"OLD_RELEASE": str(OLD_RELEASE)}, "orders",
+        "Two releases, call by call", ["--workspace", "--test", "end_to_end", "two_releases"], {"OLD_RELEASE": str(OLD_RELEASE)}, "orders",
         "nothing foreign touched, no ready endpoint lost; one full sync of the newer release to the wanted state, and the "
-        "older one takes nothing away after it", "tests/end_to_end/two_releases.rs",
+        "older one takes nothing away after it", "crates/testbed/tests/end_to_end/two_releases.rs",
     ),
     "plans": Part(
         "Random worlds of the plan", [*LIBRARY, "--", *WORLDS], {"PROPTEST_CASES": "3000"}, "worlds",

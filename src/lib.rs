@@ -33,8 +33,8 @@
 //! | [`cloud_map`], [`kubernetes`], [`eks`] | one outside system each; they know neither each other nor a flow |
 //! | [`model`], [`error`], [`time`] | the shared nouns; the chain of causes; clock and deadline |
 //!
-//! [`lambda`] is the process as Lambda sees it. The plugin of kubectl (`cli`) and the forwarder (`forwarder`) are
-//! programs of their own; the function is built without them.
+//! [`lambda`] is the process as Lambda sees it. The plugin of kubectl and the forwarder are programs of their own in
+//! `crates/`, and the stand-ins of the tests are `crates/testbed`; the function is built without them.
 //!
 //! # Glossary
 //!
@@ -63,16 +63,12 @@
 
 pub mod actions;
 pub mod cleanup;
-#[cfg(feature = "cli")]
-pub mod cli;
 pub mod clients;
 pub mod cloud_map;
 pub mod clusterset;
 pub mod eks;
 pub mod error;
 pub mod event;
-#[cfg(feature = "forwarder")]
-pub mod forwarder;
 pub mod function;
 pub mod guard;
 #[cfg(test)]

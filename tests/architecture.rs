@@ -43,7 +43,7 @@ const NEVER: &[(&str, &[&str])] = &[
 ];
 
 /// The programs, and the map of the library.
-const ROOTS: [&str; 3] = ["bin", "lib", "main"];
+const ROOTS: [&str; 2] = ["lib", "main"];
 
 /// An import, with the line that makes it.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -282,4 +282,59 @@ fn imports_are_read_with_their_lines() {
     ];
     let expected = expected.map(|(to, line)| (to.to_owned(), line.to_owned()));
     assert_eq!(found, expected);
+}
+
+/// The function's crates as Cargo selects them for a build of the function alone: its own dependencies with their
+/// features, then the names of all others.
+fn crates_of_the_function() -> String {
+    let tree = |depth: &str, format: &str| {
+        let mut cargo = std::process::Command::new(env!("CARGO"));
+        cargo.args(["tree", "--locked", "--offline", "--package", "cloud-map-sync"]);
+        cargo.args([
+            "--edges",
+            "normal",
+            "--target",
+            "x86_64-unknown-linux-gnu",
+            "--prefix",
+            "none",
+        ]);
+        cargo.args(["--depth", depth, "--format", format]).current_dir(env!("CARGO_MANIFEST_DIR"));
+        let output = cargo.output().expect("cargo");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).expect("text")
+    };
+    // A line begins with name and version. The first is the function itself.
+    let own = tree("1", "{p}|{f}");
+    let own: BTreeMap<&str, &str> = own
+        .lines()
+        .skip(1)
+        .map(|line| (line.split(' ').next().unwrap_or_default(), line.split('|').nth(1)))
+        .map(|(name, features)| (name, features.unwrap_or_default()))
+        .collect();
+    let all = tree("99", "{p}");
+    let others: BTreeSet<&str> = all
+        .lines()
+        .skip(1)
+        .filter_map(|line| line.split(' ').next())
+        .filter(|name| !name.is_empty() && !own.contains_key(name))
+        .collect();
+    let own = own.iter().map(|(name, features)| format!("{name} [{features}]"));
+    own.chain(others.iter().map(|name| (*name).to_owned()))
+        .fold(String::new(), |all, line| all + &line + "\n")
+}
+
+#[test]
+fn the_function_is_built_from_the_crates_that_are_listed() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/dependencies.txt");
+    let made = crates_of_the_function();
+    if std::env::var_os("UPDATE_DEPENDENCIES").is_some() {
+        fs::write(&path, &made).expect("the list can be written");
+    }
+    let listed = fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        listed == made,
+        "the function has other crates than {} lists; if they are meant, run: \
+         UPDATE_DEPENDENCIES=1 cargo test --test architecture",
+        path.display()
+    );
 }

@@ -8,14 +8,14 @@ mod clusters;
 mod documented;
 mod events;
 mod load;
-pub(crate) mod multi_cluster;
+pub mod multi_cluster;
 mod name_policy;
 mod parameter_store;
 mod reader;
 pub mod stored;
 #[cfg(test)]
 mod tests;
-pub(crate) mod value;
+pub mod value;
 
 use std::sync::Arc;
 
@@ -29,8 +29,7 @@ pub use documented::{DOCUMENTED, Documented};
 pub use events::Events;
 pub use load::{Error as LoadError, load};
 pub use multi_cluster::{Membership, MultiCluster};
-pub(crate) use reader::Reader;
-pub use reader::{Mistake, Mistakes};
+pub use reader::{Mistake, Mistakes, Reader};
 use stored::Parameters;
 
 const UNPAGED: &str = "every cluster of CLUSTERS has page: false, which is ignored, since no alarm would page then: \

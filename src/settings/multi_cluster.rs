@@ -45,6 +45,10 @@ pub struct Membership {
 }
 
 /// Parses the setting.
+///
+/// # Errors
+///
+/// Returns the words that it takes if it has another one.
 pub fn parse(text: Option<&str>) -> Result<MultiCluster, String> {
     let Some(text) = text else { return Ok(MultiCluster::default()) };
     let found = MultiCluster::ALL.into_iter().find(|(_, word)| *word == text);
@@ -53,6 +57,10 @@ pub fn parse(text: Option<&str>) -> Result<MultiCluster, String> {
 }
 
 /// Parses the ids of a cluster object.
+///
+/// # Errors
+///
+/// Returns the form of an id if one has another.
 pub fn membership(
     multi_cluster: Option<MultiCluster>,
     cluster_id: Option<&str>,

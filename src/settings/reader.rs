@@ -33,7 +33,7 @@ impl fmt::Display for Mistakes {
     }
 }
 
-pub(crate) struct Reader<F> {
+pub struct Reader<F> {
     variable: F,
     documented: &'static [Documented],
     mistakes: Vec<Mistake>,
@@ -41,12 +41,12 @@ pub(crate) struct Reader<F> {
 
 impl<F: Fn(&str) -> Option<String>> Reader<F> {
     /// `variable` returns an environment variable; `documented` has the examples for mistakes.
-    pub(crate) fn new(variable: F, documented: &'static [Documented]) -> Self {
+    pub fn new(variable: F, documented: &'static [Documented]) -> Self {
         Self { variable, documented, mistakes: Vec::new() }
     }
 
     /// A variable with white space only is not set: templates pass empty parameters on.
-    pub(crate) fn read<T: Default>(
+    pub fn read<T: Default>(
         &mut self,
         variable: &'static str,
         parse: impl Fn(Option<&str>) -> Result<T, String>,
@@ -63,14 +63,18 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
     }
 
     /// A warning for each setting of an earlier release that is still set.
-    pub(crate) fn find_retired(&self) -> Vec<String> {
+    pub fn find_retired(&self) -> Vec<String> {
         let is_set = |name: &str| (self.variable)(name).is_some_and(|text| !text.trim().is_empty());
         let set = RETIRED.iter().filter(|(name, _)| is_set(name));
         set.map(|(name, why)| format!("{name} is ignored, since {why}: remove it")).collect()
     }
 
-    /// Returns the settings, or all mistakes.
-    pub(crate) fn finish<T>(self, settings: T) -> Result<T, Mistakes> {
+    /// Returns the settings.
+    ///
+    /// # Errors
+    ///
+    /// Returns all mistakes if there is one.
+    pub fn finish<T>(self, settings: T) -> Result<T, Mistakes> {
         if self.mistakes.is_empty() { Ok(settings) } else { Err(Mistakes(self.mistakes)) }
     }
 }

@@ -1,4 +1,7 @@
-//! Parses the value of each setting. `None` means that the variable is not set.
+//! Parses the value of each setting. `None` means that the variable is not set. The error of each function is the text
+//! of the mistake.
+
+#![allow(clippy::missing_errors_doc, reason = "the same for each, see above")]
 
 use super::events::Events;
 use crate::cloud_map::QuotaShare;

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from case import CASES
 
-STAND_IN = Path(__file__).resolve().parent.parent / "sandbox" / "cloud_map"
+STAND_IN = Path(__file__).resolve().parents[2] / "crates" / "testbed" / "src" / "cloud_map"
 MARK = re.compile(r"Assumed \(([a-z_0-9 ]+)\): (.*)")
 COMMENT = re.compile(r"\s*//[/!]? ?(.*)")
 NO_CASE = "no case"

@@ -1,4 +1,4 @@
-"""Asks Cloud Map for each behaviour that the stand-in in tests/sandbox/cloud_map has, and prints each difference.
+"""Asks Cloud Map for each behaviour that the stand-in in crates/testbed/src/cloud_map has, and prints each difference.
 
 Without an option it asks a stand-in, at the AWS_ENDPOINT_URL of the environment, which must be on this machine. With
 --aws it asks AWS with your credentials and Region: in namespaces with random names, which it removes at the end, after

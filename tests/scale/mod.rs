@@ -10,7 +10,6 @@ mod measured;
 mod money;
 pub mod page;
 mod picture;
-#[path = "../readme/section.rs"]
 pub mod section;
 mod variants;
 

@@ -157,27 +157,3 @@ fn at<'a>(data: &'a Value, path: &str) -> &'a Value {
     let path = path.replace(r"\.", "\0");
     path.split('.').fold(data, |value, name| &value[name.replace('\0', ".")])
 }
-
-#[cfg(feature = "forwarder")]
-#[test]
-fn our_forwarder_is_deployed_with_settings_that_it_takes() {
-    use cloud_map_sync::forwarder::Settings;
-
-    let kustomization = documents("cloud-map-forwarder/kustomization.yaml").remove(0);
-    let container = documents("cloud-map-forwarder/deployment.yaml").remove(0);
-    let container = &container["spec"]["template"]["spec"]["containers"][0];
-    let generated = &kustomization["configMapGenerator"][0];
-    assert_eq!(container["envFrom"][0]["configMapRef"]["name"], generated["name"]);
-    assert_eq!(container["image"], kustomization["images"][0]["name"]);
-
-    let literals = generated["literals"].as_array().expect("literals");
-    let settings = Settings::read(|variable| {
-        let literals = literals.iter().filter_map(|literal| literal.as_str()?.split_once('='));
-        literals.into_iter().find(|(name, _)| *name == variable).map(|(_, it)| it.to_owned())
-    });
-    let settings = settings.expect("the example is valid");
-    assert_eq!(
-        (settings.cluster.as_str(), settings.queue.region.as_str()),
-        ("blue", "eu-central-1")
-    );
-}

@@ -2,9 +2,7 @@
 //! behaviour. Every Cloud Map stand-in checks by itself that nothing foreign was touched, so each of
 //! these tests is also a test of that.
 
-#[path = "../sandbox/mod.rs"]
-#[allow(dead_code, reason = "shared with the sandbox command, which uses other parts")]
-mod sandbox;
+use testbed as sandbox;
 
 #[path = "../../src/publish/plan/tests/seeds.rs"]
 #[allow(dead_code, reason = "shared with the properties of the plan")]

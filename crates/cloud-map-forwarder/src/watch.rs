@@ -1,0 +1,198 @@
+//! The watches of the cluster, with kube's watcher: it resumes a broken watch at its last version, or lists again if
+//! the server no longer has that version. Only metadata is requested, since the function reads the objects itself.
+
+use std::fmt::Debug;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::stream::{BoxStream, SelectAll};
+use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kube::api::{Api, PartialObjectMeta};
+use kube::runtime::WatchStreamExt;
+use kube::runtime::watcher::{self, Config, Event, watcher};
+use kube::{Client, Resource, ResourceExt};
+use tracing::{info, warn};
+
+use super::backoff::WatchBackoff;
+use super::changes::{Changes, Object, Seen, Watch};
+use super::exports::{self, ServiceExport};
+use super::place::Place;
+use super::settings::Settings;
+use cloud_map_sync::error::chain;
+use cloud_map_sync::kubernetes::endpoint_slices::SERVICE_NAME;
+use cloud_map_sync::model::ServiceRef;
+
+/// The server's timeout of one watch, in seconds. A connection that died without a reset is detected soon after it.
+const WATCH_SECONDS: u32 = 60;
+/// The read timeout, longer than a watch without events.
+const READ_TIMEOUT: Duration = Duration::from_secs(90);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// The label of slices that Kubernetes creates for headless Services.
+const OF_HEADLESS: &str = "service.kubernetes.io/headless";
+/// Selects the slices that Kubernetes creates for other Services.
+const OF_CLUSTER_IP: &str = "endpointslice.kubernetes.io/managed-by=endpointslice-controller.k8s.io,\
+                             !service.kubernetes.io/headless";
+/// Selects all other slices, but those of imports. Those that were created by hand or mirrored from Endpoints lack the
+/// label above.
+const OF_OTHERS: &str = "endpointslice.kubernetes.io/managed-by!=endpointslice-controller.k8s.io,\
+                         endpointslice.kubernetes.io/managed-by!=cloud-map-sync";
+
+type Watched = (Watch, Result<Seen, watcher::Error>);
+
+/// A client for the cluster that the process runs in, or that `KUBECONFIG` names.
+///
+/// # Errors
+/// Returns an error if there is neither, or if it is invalid.
+pub async fn connect() -> Result<Client, Box<dyn std::error::Error + Send + Sync>> {
+    let mut config = kube::Config::infer().await?;
+    config.connect_timeout = Some(CONNECT_TIMEOUT);
+    config.read_timeout = Some(READ_TIMEOUT);
+    config.reset_reader_on_write = true;
+    // kube reads HTTPS_PROXY and ignores NO_PROXY, and the API server is not behind a proxy for the internet.
+    config.proxy_url = None;
+    // Failed watches are retried and logged here, so the client must not retry them silently.
+    config.default_retry = false;
+    Ok(Client::try_from(config)?)
+}
+
+/// Watches as long as it is polled, and calls `add` with the place of each change.
+pub async fn follow(client: Client, settings: &Settings, mut add: impl FnMut(Place)) {
+    let hostname = format!("{}hostname", settings.annotation_prefix);
+    let follows_exports = settings.multi_cluster.exports();
+    let mut changes = Changes::new(follows_exports);
+    let mut watches = watches(&client, &hostname);
+    if follows_exports {
+        watches.extend(watches_for_exports(&client));
+    }
+    let mut lacks_exports = false;
+    while let Some((watch, seen)) = watches.next().await {
+        let name = watch_name(watch);
+        match seen {
+            Ok(seen) => {
+                if seen == Seen::ListEnds {
+                    info!("{name} are listed");
+                    lacks_exports &= watch != Watch::Exports;
+                }
+                changes.record(watch, seen).into_iter().for_each(&mut add);
+            }
+            Err(error) if watch == Watch::Exports && is_not_served(&error) => {
+                if !lacks_exports {
+                    info!("the cluster has no {name}: they are followed as soon as it has");
+                    lacks_exports = true;
+                }
+                changes.record(watch, Seen::NotServed).into_iter().for_each(&mut add);
+            }
+            Err(error) => {
+                warn!("watch of {name} failed, retrying: {}{}", chain(&error), hint(&error));
+            }
+        }
+    }
+}
+
+fn watches<'a>(client: &Client, hostname: &'a str) -> SelectAll<BoxStream<'a, Watched>> {
+    let annotated = |service: &PartialObjectMeta<Service>| {
+        service.annotations().contains_key(hostname).then(|| key(service))
+    };
+    futures_util::stream::select_all([
+        watch_all(client, Watch::Services, config(), annotated),
+        watch_all(client, Watch::HeadlessSlices, config().labels(OF_HEADLESS), service_of_slice),
+        watch_all(client, Watch::OtherSlices, config().labels(OF_OTHERS), service_of_slice),
+    ])
+}
+
+/// The watches besides those above for exported Services, headless or not.
+fn watches_for_exports<'a>(client: &Client) -> [BoxStream<'a, Watched>; 2] {
+    let exported = |export: &PartialObjectMeta<ServiceExport>| Some(key(export));
+    let slices = config().labels(OF_CLUSTER_IP);
+    [
+        watch_all(client, Watch::Exports, config(), exported),
+        watch_all(client, Watch::ClusterIpSlices, slices, service_of_slice),
+    ]
+}
+
+fn config() -> Config {
+    Config::default().timeout(WATCH_SECONDS)
+}
+
+fn watch_all<'a, K>(
+    client: &Client,
+    watch: Watch,
+    config: Config,
+    service: impl Fn(&PartialObjectMeta<K>) -> Option<ServiceRef> + Send + 'a,
+) -> BoxStream<'a, Watched>
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + Send + 'static,
+{
+    let api: Api<PartialObjectMeta<K>> = Api::all(client.clone());
+    let events = watcher(api, config).backoff(WatchBackoff::default());
+    events.map(move |event| (watch, event.map(|event| seen(watch, event, &service)))).boxed()
+}
+
+fn seen<K>(
+    watch: Watch,
+    event: Event<PartialObjectMeta<K>>,
+    service: impl Fn(&PartialObjectMeta<K>) -> Option<ServiceRef>,
+) -> Seen
+where
+    K: Resource<DynamicType = ()>,
+{
+    let object = |meta: PartialObjectMeta<K>| Object {
+        key: key(&meta),
+        version: match watch {
+            Watch::Exports => exports::version(meta.meta()),
+            _ => meta.resource_version().unwrap_or_default(),
+        },
+        service: service(&meta),
+    };
+    match event {
+        Event::Init => Seen::ListBegins,
+        Event::InitApply(meta) => Seen::Listed(object(meta)),
+        Event::InitDone => Seen::ListEnds,
+        Event::Apply(meta) => Seen::Changed(object(meta)),
+        Event::Delete(meta) => Seen::Deleted(object(meta)),
+    }
+}
+
+fn service_of_slice(slice: &PartialObjectMeta<EndpointSlice>) -> Option<ServiceRef> {
+    let service = slice.labels().get(SERVICE_NAME)?;
+    Some(ServiceRef::new(slice.namespace().unwrap_or_default(), service))
+}
+
+fn key(object: &impl ResourceExt) -> ServiceRef {
+    ServiceRef::new(object.namespace().unwrap_or_default(), object.name_any())
+}
+
+fn watch_name(watch: Watch) -> &'static str {
+    match watch {
+        Watch::Services => "Services",
+        Watch::HeadlessSlices => "EndpointSlices of headless Services",
+        Watch::OtherSlices => "EndpointSlices that Kubernetes does not manage",
+        Watch::Exports => "ServiceExports",
+        Watch::ClusterIpSlices => "EndpointSlices of Services that are not headless",
+    }
+}
+
+/// Whether the cluster does not have the kind of object.
+fn is_not_served(error: &watcher::Error) -> bool {
+    code(error) == 404
+}
+
+fn code(error: &watcher::Error) -> u16 {
+    use watcher::Error::{InitialListFailed, WatchError, WatchFailed, WatchStartFailed};
+    match error {
+        InitialListFailed(kube::Error::Api(status))
+        | WatchStartFailed(kube::Error::Api(status))
+        | WatchFailed(kube::Error::Api(status))
+        | WatchError(status) => status.code,
+        _ => 0,
+    }
+}
+
+fn hint(error: &watcher::Error) -> &'static str {
+    match code(error) {
+        401 => " (is the token of the pod's ServiceAccount mounted?)",
+        403 => " (is the ClusterRole cloud-map-forwarder bound to the pod's ServiceAccount?)",
+        _ => "",
+    }
+}

@@ -1,0 +1,223 @@
+//! `kubectl cloudmap`: the function's actions on the command line, in a separate binary.
+//!
+//! ```text
+//! arguments ─> place (kubeconfig) ─> command ─> runner ─> answer ─> format ─> exit code
+//!                                               │ function: Lambda's Invoke
+//!                                               └ local: the same handler in this process
+//! ```
+//!
+//! Every verb is an action of the function, but for four that need none: `diff`, `validate`, `admission` and `completion`. No
+//! rule is decided here. The function is built without this module.
+
+mod admission;
+mod answer;
+mod approval;
+pub mod arguments;
+mod colour;
+mod command;
+mod completion;
+mod difference;
+mod format;
+mod function;
+mod html;
+mod kubeconfig;
+mod local;
+mod markdown;
+mod narrow;
+mod place;
+mod progress;
+mod release;
+mod rows;
+mod runner;
+mod saved;
+mod status;
+#[cfg(test)]
+mod tests;
+mod validate;
+mod wait;
+mod watch;
+
+use std::process::ExitCode;
+
+use aws_config::Region;
+use clap::Parser;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use cloud_map_sync::actions::doctor::Checkup;
+use cloud_map_sync::actions::explain::Explanation;
+use cloud_map_sync::error::chain;
+use cloud_map_sync::report::Report;
+
+use answer::{Answer, Code, Shown};
+use arguments::{Arguments, Aws, Cleanup, Completion, FailOn, Format, Plan, Run, Targeted, Verb};
+use command::Command;
+use place::Place;
+use runner::Runner;
+
+/// The error of a verb without an answer.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The cluster or the namespace is unknown.
+    #[error(transparent)]
+    Place(#[from] place::Error),
+    /// The deployed function returned no response.
+    #[error(transparent)]
+    Function(#[from] function::Error),
+    /// The local run failed.
+    #[error(transparent)]
+    Local(#[from] local::Error),
+    /// The response is not in the format of this release.
+    #[error(transparent)]
+    Answer(#[from] answer::Error),
+    /// A saved answer cannot be used.
+    #[error(transparent)]
+    Saved(#[from] saved::Error),
+    /// Two plans cannot be compared.
+    #[error(transparent)]
+    Difference(#[from] difference::Error),
+    /// The approval could not be read.
+    #[error("cannot read from the terminal")]
+    Terminal(#[source] std::io::Error),
+    /// A manifest could not be read.
+    #[error(transparent)]
+    Manifest(#[from] validate::Error),
+    /// No Cloud Map service has the name that was given.
+    #[error(transparent)]
+    NoSuchName(#[from] narrow::NoSuchName),
+    /// The answer could not be written.
+    #[error(transparent)]
+    Format(#[from] format::Error),
+}
+
+/// Runs the command line.
+pub async fn main() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(refusal) => {
+            let shown = refusal.print();
+            // 2 means changes to make, so a mistake on the command line is 1.
+            let fine = !refusal.use_stderr() && shown.is_ok();
+            return Code::from_success(fine).into();
+        }
+    };
+    match Box::pin(run(arguments)).await {
+        Ok(code) => code.into(),
+        Err(error) => {
+            eprintln!("error: {}", format::printable(&chain(&error)));
+            Code::Error.into()
+        }
+    }
+}
+
+async fn run(arguments: Arguments) -> Result<Code, Error> {
+    match arguments.verb {
+        Verb::Plan(Plan { watch: true, run }) => watch::plan(run).await,
+        Verb::Plan(Plan { run, .. }) => run_report("plan", run).await,
+        Verb::Sync(targeted) => run_report("sync", targeted).await,
+        Verb::Adopt(adopt) => approval::adopt(adopt).await,
+        Verb::Confirm(confirm) => approval::confirm(confirm).await,
+        Verb::Purge(purge) => approval::purge(purge).await,
+        Verb::Cleanup(Cleanup { aws, output }) => {
+            let command = Command::new("cleanup", Place::default());
+            let answer: Answer<Report> = run_and_print(&aws, &command, output.format).await?;
+            Ok(answer.code())
+        }
+        Verb::Report(report) => html::show(report).await,
+        Verb::Diff(plans) => difference::show(&plans),
+        Verb::Doctor(clusters) => {
+            let checkup: Checkup = query("doctor", clusters).await?;
+            Ok(Code::from_success(checkup.ok))
+        }
+        Verb::Explain(targeted) => explain(targeted).await,
+        Verb::Status(shown) if shown.watch => watch::status(shown).await,
+        Verb::Status(shown) => narrow::status(shown).await,
+        Verb::Wait(wait) => wait::wait(wait).await,
+        Verb::Validate(validate) => {
+            let judged = validate::judge(&validate)?;
+            format::write(&format::printable(&judged.to_string()))?;
+            Ok(Code::from_success(judged.is_valid()))
+        }
+        Verb::Completion(Completion { words }) if words.is_empty() => {
+            format::write(completion::PROGRAM)?;
+            Ok(Code::from_success(true))
+        }
+        Verb::Completion(Completion { words }) => {
+            format::write(&completion::choices(&words))?;
+            Ok(Code::from_success(true))
+        }
+        Verb::Admission(admission) => {
+            format::write(&admission::policy(&admission))?;
+            Ok(Code::from_success(true))
+        }
+    }
+}
+
+/// Runs a verb that returns a report.
+async fn run_report(action: &'static str, run: Run) -> Result<Code, Error> {
+    let Run { fail_on, targeted: Targeted { place, aws, output } } = run;
+    let command = Command::new(action, place::resolve(&place)?);
+    let answer: Answer<Report> = run_and_print(&aws, &command, output.format).await?;
+    let held_back = answer.held_back();
+    if held_back > 0 && fail_on.contains(&FailOn::HeldBack) {
+        eprintln!("error: {held_back} held back (--fail-on held-back)");
+        return Ok(Code::Error);
+    }
+    Ok(answer.code())
+}
+
+/// Explains one Service. The exit code shows whether it has problems.
+async fn explain(targeted: Targeted) -> Result<Code, Error> {
+    let Targeted { place, aws, output } = targeted;
+    let place = place::resolve(&place)?;
+    if place.service.is_none() {
+        return Err(place::Error::NoService.into());
+    }
+    let command = Command::new("explain", place);
+    let answer: Answer<Explanation> = run_and_print(&aws, &command, output.format).await?;
+    Ok(Code::from_success(answer.parsed.ok))
+}
+
+/// Runs a query about whole clusters.
+async fn query<T: DeserializeOwned + Shown>(
+    action: &'static str,
+    clusters: arguments::Status,
+) -> Result<T, Error> {
+    let arguments::Status { clusters, aws, output } = clusters;
+    let command = Command::new(action, place::resolve(&clusters.into())?);
+    Ok(run_and_print::<T>(&aws, &command, output.format).await?.parsed)
+}
+
+/// Runs a command, prints its answer to standard output, and returns it.
+async fn run_and_print<T: DeserializeOwned + Shown>(
+    aws: &Aws,
+    command: &Command,
+    format: Format,
+) -> Result<Answer<T>, Error> {
+    let answer = Answer::read(request(aws, command).await?)?;
+    format::print(&answer, format)?;
+    Ok(answer)
+}
+
+/// Runs a command, and shows the progress meanwhile.
+async fn request(aws: &Aws, command: &Command) -> Result<Value, Error> {
+    let runner = Runner::new(aws).await;
+    let (payload, label) = (command.payload(), format!("{command} {runner}"));
+    let answer = progress::show_during(&label, runner.run(&payload)).await?;
+    if let Some(hint) = release::hint(&answer) {
+        eprintln!("{}", format::printable(&hint));
+    }
+    Ok(answer)
+}
+
+/// The SDK's configuration, from the environment and the options.
+async fn sdk_config(aws: &Aws) -> aws_config::SdkConfig {
+    let mut loader = cloud_map_sync::clients::sdk_config();
+    if let Some(profile) = &aws.profile {
+        loader = loader.profile_name(profile);
+    }
+    if let Some(region) = &aws.region {
+        loader = loader.region(Region::new(region.clone()));
+    }
+    loader.load().await
+}

@@ -1,0 +1,177 @@
+//! Responses of the function: their output and their exit code.
+
+use serde_json::{Value, json};
+
+use super::answer::{Answer, Code};
+use super::format::Shown;
+use cloud_map_sync::report::Report;
+
+fn counts() -> Value {
+    json!({"registered": 1, "deregistered": 1, "unchanged": 3, "foreign": 1, "heldBack": 1})
+}
+
+fn line(change: &str, instance: &str, result: &Value) -> Value {
+    let mut line = json!({
+        "change": change, "instance": instance, "detail": format!("of {instance} | <b>"),
+        "service": {"namespace": "shop", "name": "web"},
+    });
+    let fields = result.as_object().expect("an object").clone();
+    line.as_object_mut().expect("an object").extend(fields);
+    line
+}
+
+fn answer(mode: &str, ok: bool) -> Value {
+    let held_back = json!({
+        "service": {"namespace": "shop", "name": "cart"}, "reason": "DomainConflict",
+        "detail": "shop/web holds it", "failed": false,
+    });
+    let service = json!({
+        "namespace": "shop.local", "name": "web", "unchanged": 3, "foreign": {"ecs": 1},
+        "emptied": false, "heldBack": [held_back],
+        "changes": [
+            line("register", "ip-1", &json!({"result": "planned"})),
+            line("deregister", "ip-2", &json!({"result": "undone", "why": "no time"})),
+        ],
+    });
+    let cluster = json!({
+        "cluster": "blue", "counts": counts(), "services": [service], "heldBack": [],
+    });
+    json!({"mode": mode, "whole": false, "ok": ok, "counts": counts(), "clusters": [cluster]})
+}
+
+fn read(value: Value) -> Answer<Report> {
+    Answer::read(value).expect("an answer of this release")
+}
+
+#[test]
+fn a_plans_code_shows_changes_and_a_syncs_code_whether_they_were_made() {
+    let in_step = |mode: &str, ok: bool| {
+        let counts = json!({"unchanged": 3, "heldBack": 1});
+        json!({"mode": mode, "whole": true, "ok": ok, "counts": counts, "clusters": []})
+    };
+    let rows = [
+        (answer("plan", true), Code::Changes),
+        (answer("dry-run", true), Code::Changes),
+        (answer("sync", true), Code::InStep),
+        (answer("plan", false), Code::Error),
+        (answer("sync", false), Code::Error),
+        (in_step("plan", true), Code::InStep),
+        (in_step("sync", false), Code::Error),
+    ];
+    for (answer, code) in rows {
+        let text = answer.to_string();
+        assert_eq!(read(answer).code(), code, "{text}");
+    }
+}
+
+#[test]
+fn every_kind_of_change_counts_as_one() {
+    for kind in [
+        "created",
+        "updated",
+        "registered",
+        "rewritten",
+        "adopted",
+        "health",
+        "deregistered",
+        "deleted",
+        "imported",
+    ] {
+        let mut answer = answer("plan", true);
+        answer["counts"] = json!({kind: 1});
+        assert_eq!(read(answer).code(), Code::Changes, "{kind}");
+    }
+}
+
+#[test]
+fn the_wide_table_adds_the_service_of_each_instance() {
+    let answer = read(answer("plan", true));
+    insta::assert_snapshot!(answer.table(true), @r"
+    cluster blue
+      shop.local/web
+        + register   ip-1  of ip-1 | <b>  for shop/web
+        - deregister ip-2  of ip-2 | <b>  ! not done: no time  for shop/web
+        = 3 unchanged
+        = left alone, not ours: 1 ECS
+        ! held back  shop/cart (DomainConflict): shop/web holds it
+    plan: 1 to register, 1 to deregister, 3 unchanged, 1 not ours, 1 held back
+    ");
+    assert_eq!(answer.table(false), answer.table(true).replace("  for shop/web", ""));
+}
+
+#[test]
+fn markdown_has_a_row_for_each_line_and_escapes_texts() {
+    insta::assert_snapshot!(read(answer("plan", true)).markdown(), @r"
+    ### blue
+
+    | | Cloud Map service | Instance | Kubernetes Service | Detail |
+    |---|---|---|---|---|
+    | register | shop.local/web | ip-1 | shop/web | of ip-1 \| \<b\> |
+    | deregister | shop.local/web | ip-2 | shop/web | of ip-2 \| \<b\>; not done: no time |
+    | held back | shop.local/web |  | shop/cart | DomainConflict: shop/web holds it |
+
+    **plan: 1 to register, 1 to deregister, 3 unchanged, 1 not ours, 1 held back**
+    ");
+}
+
+#[test]
+fn markdown_has_the_lines_of_a_clusterset_in_a_block_that_no_text_ends() {
+    let service = json!({"namespace": "shop", "name": "web"});
+    let mut answer = answer("plan", true);
+    answer["counts"] = json!({"imported": 1});
+    let report = json!({
+        "clusterId": "blue", "clusterset": "shop-set", "exports": 1, "imports": 2,
+        "exportChanges": [{"change": "+ export     shop/web", "result": "planned"}],
+        "changes": [{"change": "+ import     shop/web  Headless", "result": "planned"}],
+        "conflicts": [{"service": service, "reason": "PortConflict", "detail": "a ``` b"}],
+    });
+    answer["clusters"] = json!([{"cluster": "blue", "multiCluster": report}]);
+    insta::assert_snapshot!(read(answer.clone()).markdown(), @r"
+    ### blue
+
+    Clusterset shop-set, member blue: 1 exports, 2 imports
+
+    ```text
+    + export     shop/web
+    + import     shop/web  Headless
+    ! Conflict shop/web (PortConflict): a ''' b
+    ```
+
+    **plan: 1 to write in clusters**
+    ");
+    answer["clusters"][0]["multiCluster"] = json!({"exports": 1, "imports": 2});
+    assert!(read(answer).markdown().contains("\nIn sync.\n"));
+}
+
+#[test]
+fn markdown_lists_services_that_are_deleted_and_kept() {
+    let deletion = json!({"namespace": "prod", "name": "old", "result": "planned"});
+    let mut answer = answer("plan", true);
+    answer["clusters"] = json!([]);
+    answer["counts"] = json!({"deleted": 1});
+    answer["emptyServices"] = json!({"deletions": [deletion], "kept": ["prod/new: it is young"]});
+    insta::assert_snapshot!(read(answer).markdown(), @r"
+    - delete prod/old, without instances
+    - kept: prod/new: it is young
+
+    **plan: 1 to delete**
+    ");
+}
+
+#[test]
+fn a_cut_answer_names_the_cut() {
+    let mut cut = answer("plan", true);
+    cut["cut"] = json!("the first 2 lines");
+    let answer = read(cut);
+    assert_eq!(answer.code(), Code::Changes);
+    assert!(answer.table(false).contains("\n! the first 2 lines\n"), "{}", answer.table(false));
+    assert!(answer.markdown().contains("\nthe first 2 lines\n"), "{}", answer.markdown());
+}
+
+#[test]
+fn a_response_that_is_no_report_is_an_error() {
+    for other in [json!({"ok": true}), json!("done"), json!(null)] {
+        let error = Answer::<Report>::read(other).expect_err("no report");
+        assert!(error.to_string().contains("another version"), "{error}");
+    }
+}

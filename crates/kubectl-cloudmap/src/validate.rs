@@ -1,0 +1,238 @@
+//! The verb `validate`: reads manifests without a cluster, and judges the annotations of their Services by the parsers of
+//! the function. For pipelines, before anything is applied.
+
+use std::fmt::{self, Display, Formatter};
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::arguments::Validate;
+use cloud_map_sync::kubernetes::annotation::{DOCUMENTED, Documented};
+use cloud_map_sync::kubernetes::desired::{self, Reading};
+use cloud_map_sync::kubernetes::object::Service;
+use cloud_map_sync::kubernetes::services::is_headless;
+use cloud_map_sync::model::{PortReference, PublishedService};
+
+/// The namespace of Services whose manifest names none.
+const NO_NAMESPACE: &str = "default";
+
+/// A manifest could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("cannot read {}", .path.display())]
+    File { path: PathBuf, source: std::io::Error },
+    #[error("{} is no YAML", .path.display())]
+    Yaml { path: PathBuf, source: Box<serde_saphyr::Error> },
+    #[error("Service {name} of {} has a field of another type than the API", .path.display())]
+    Service { path: PathBuf, name: String, source: serde_json::Error },
+}
+
+/// The judgement of all manifests.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Judged {
+    services: Vec<JudgedService>,
+}
+
+/// An annotated Service, and its problems.
+#[derive(Debug, PartialEq, Eq)]
+struct JudgedService {
+    name: String,
+    problems: Vec<String>,
+    /// Remarks that are no mistakes.
+    notes: Vec<String>,
+}
+
+impl Judged {
+    /// Whether no Service has a problem.
+    pub fn is_valid(&self) -> bool {
+        self.services.iter().all(|service| service.problems.is_empty())
+    }
+}
+
+impl Display for Judged {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        for JudgedService { name, problems, notes } in &self.services {
+            if problems.is_empty() {
+                writeln!(f, "= {name}")?;
+            }
+            problems.iter().try_for_each(|problem| writeln!(f, "! {name}: {problem}"))?;
+            notes.iter().try_for_each(|note| writeln!(f, "~ {name}: {note}"))?;
+        }
+        let wrong = self.services.iter().filter(|it| !it.problems.is_empty()).count();
+        match self.services.len() {
+            0 => writeln!(f, "no Service is annotated"),
+            all => writeln!(f, "{all} annotated, {wrong} with mistakes"),
+        }
+    }
+}
+
+/// Judges all Services in these files; `-` is the standard input.
+///
+/// # Errors
+/// Returns an error if a file cannot be read.
+pub fn judge(arguments: &Validate) -> Result<Judged, Error> {
+    let reading = Reading { prefix: arguments.prefix.clone(), default_namespace: None };
+    let mut judged = Judged::default();
+    for path in &arguments.filenames {
+        let text = read(path).map_err(|source| Error::File { path: path.clone(), source })?;
+        judged.services.extend(judge_text(&text, path, &reading)?);
+    }
+    Ok(judged)
+}
+
+fn read(path: &Path) -> std::io::Result<String> {
+    if path.as_os_str() == "-" {
+        let mut text = String::new();
+        std::io::stdin().read_to_string(&mut text)?;
+        return Ok(text);
+    }
+    std::fs::read_to_string(path)
+}
+
+fn judge_text(text: &str, path: &Path, reading: &Reading) -> Result<Vec<JudgedService>, Error> {
+    let documents: Vec<Value> = serde_saphyr::from_multiple(text)
+        .map_err(|source| Error::Yaml { path: path.to_owned(), source: Box::new(source) })?;
+    let mut judged = Vec::new();
+    for object in documents.iter().flat_map(objects).filter(|it| is_service(it)) {
+        let service = parse(object).map_err(|source| {
+            let name = name_of(object);
+            Error::Service { path: path.to_owned(), name, source }
+        })?;
+        judged.extend(judge_service(&service, object, reading));
+    }
+    Ok(judged)
+}
+
+/// The objects of a document: a `List` has several.
+fn objects(document: &Value) -> Vec<&Value> {
+    match document["items"].as_array().filter(|_| document["kind"] == "List") {
+        Some(items) => items.iter().collect(),
+        None => vec![document],
+    }
+}
+
+fn is_service(object: &Value) -> bool {
+    object["kind"] == "Service" && object["apiVersion"] == "v1"
+}
+
+fn name_of(object: &Value) -> String {
+    object["metadata"]["name"].as_str().unwrap_or("without a name").to_owned()
+}
+
+fn parse(object: &Value) -> serde_json::Result<Service> {
+    let mut service = Service::deserialize(object)?;
+    if service.metadata.namespace.is_empty() {
+        NO_NAMESPACE.clone_into(&mut service.metadata.namespace);
+    }
+    Ok(service)
+}
+
+/// `None` if the Service is not annotated.
+fn judge_service(service: &Service, object: &Value, reading: &Reading) -> Option<JudgedService> {
+    let published = desired::annotated(service, reading)?;
+    let mut problems: Vec<String> = match &published.claims {
+        Ok(claims) => claims.ports.iter().filter_map(|it| missing_port(&published, it)).collect(),
+        Err(mistakes) => mistakes.iter().map(ToString::to_string).collect(),
+    };
+    if !is_headless(service) {
+        problems.push("it is not headless (clusterIP: None), so it is ignored".to_owned());
+    }
+    let namespace = object["metadata"]["namespace"].as_str().map(|it| format!("{it}/"));
+    let name = format!("{}{}", namespace.unwrap_or_default(), name_of(object));
+    let notes = unknown_keys(service, &reading.prefix);
+    Some(JudgedService { name, problems, notes })
+}
+
+fn missing_port(published: &PublishedService, port: &PortReference) -> Option<String> {
+    published.port(port).is_none().then(|| format!("port {port} is not a port of the Service"))
+}
+
+/// A key with our prefix that is none of ours: misspelt, or of another controller with the same prefix.
+fn unknown_keys(service: &Service, prefix: &str) -> Vec<String> {
+    let keys = service.metadata.annotations.keys();
+    let ours = keys.filter_map(|key| key.strip_prefix(prefix));
+    let is_known = |key: &&str| DOCUMENTED.iter().any(|known: &Documented| known.name == *key);
+    let unknown = ours.filter(|key| !is_known(key));
+    unknown.map(|key| format!("the function reads no annotation {prefix}{key}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judged(text: &str) -> Judged {
+        let reading = Reading { prefix: "cloudmap.controller/".into(), default_namespace: None };
+        let services = judge_text(text, Path::new("web.yaml"), &reading).expect("readable");
+        Judged { services }
+    }
+
+    const WEB: &str = "apiVersion: v1
+kind: Service
+metadata:
+  name: web
+  annotations: {cloudmap.controller/hostname: web, cloudmap.controller/port: http}
+spec: {clusterIP: None, ports: [{name: http, port: 80}]}
+";
+
+    #[test]
+    fn annotated_services_of_all_documents_and_lists_are_judged() {
+        let other = "apiVersion: v1
+kind: List
+items:
+- apiVersion: v1
+  kind: Service
+  metadata:
+    name: api
+    namespace: shop
+    annotations:
+      cloudmap.controller/hostname: api
+      cloudmap.controller/ttl: a minute
+      cloudmap.controller/port: https
+      cloudmap.controller/hostnames: api
+  spec: {clusterIP: None}
+- {apiVersion: v1, kind: Service, metadata: {name: plain}, spec: {}}
+- apiVersion: v1
+  kind: Service
+  metadata: {name: cart, annotations: {cloudmap.controller/hostname: cart, cloudmap.controller/port: https}}
+  spec: {ports: [{port: 80}]}
+- {apiVersion: apps/v1, kind: Deployment, metadata: {name: web}}
+";
+        let judged = judged(&format!("# nothing\n---\n{WEB}---\n{other}"));
+        assert!(!judged.is_valid());
+        insta::assert_snapshot!(judged, @r#"
+        = web
+        ! shop/api: annotation cloudmap.controller/ttl is "a minute": it must be whole seconds from 0 to 2147483647
+        ~ shop/api: the function reads no annotation cloudmap.controller/hostnames
+        ! cart: port https is not a port of the Service
+        ! cart: it is not headless (clusterIP: None), so it is ignored
+        3 annotated, 2 with mistakes
+        "#);
+    }
+
+    #[test]
+    fn manifest_without_mistakes_is_valid() {
+        assert!(judged(WEB).is_valid());
+        let none = judged("kind: ConfigMap\n");
+        assert_eq!(
+            (none.is_valid(), none.to_string().as_str()),
+            (true, "no Service is annotated\n")
+        );
+    }
+
+    #[test]
+    fn manifest_that_cannot_be_read_names_its_file() {
+        let reading = Reading { prefix: "cloudmap.controller/".into(), default_namespace: None };
+        for (text, expected) in [
+            ("a: [", "web.yaml is no YAML"),
+            (
+                "{apiVersion: v1, kind: Service, metadata: {name: web, annotations: {a/b: 1}}, spec: {}}",
+                "Service web of web.yaml has a field of another type than the API",
+            ),
+        ] {
+            let refused = judge_text(text, Path::new("web.yaml"), &reading).expect_err("refused");
+            assert_eq!(refused.to_string(), expected);
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! The verb `wait`: plans one Service again and again, until it is registered, or has no instance left. For pipelines that
+//! go on only then. It writes nothing: a sync is the function's, or another command's.
+
+use std::fmt::{self, Display, Formatter};
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use super::answer::{Answer, Code};
+use super::arguments::{State, Wait};
+use super::command::Command;
+use super::{Error, format, place, request};
+use cloud_map_sync::report::{ClusterReport, Report, ServiceReport};
+
+/// The time between two plans.
+const EVERY: Duration = Duration::from_secs(5);
+
+/// Waits for the state of a Service. The last look is at the end of the time.
+pub async fn wait(wait: Wait) -> Result<Code, Error> {
+    let Wait { state, timeout, place, aws } = wait;
+    let place = place::resolve(&place)?;
+    if place.service.is_none() {
+        return Err(place::Error::NoService.into());
+    }
+    let command = Command::new("plan", place);
+    let end = Instant::now() + timeout;
+    loop {
+        let answer: Answer<Report> = Answer::read(request(&aws, &command).await?)?;
+        let seen = Seen::of(&answer.parsed);
+        let left = end.saturating_duration_since(Instant::now());
+        let is_reached = seen.has_reached(state);
+        if is_reached || left.is_zero() {
+            let line =
+                if is_reached { format!("{seen}") } else { format!("not {state} in time: {seen}") };
+            format::write(&format!("{}\n", format::printable(&line)))?;
+            return Ok(Code::from_success(is_reached));
+        }
+        sleep(EVERY.min(left)).await;
+    }
+}
+
+/// What a plan says of one Service.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Seen {
+    /// The names with instances in step, each with their number.
+    registered: Vec<(String, usize)>,
+    /// The changes to make.
+    open: usize,
+    /// The reasons why something is held back, or could not be read.
+    obstacles: Vec<String>,
+}
+
+impl Seen {
+    fn of(report: &Report) -> Self {
+        let mut seen = Self::default();
+        for cluster in &report.clusters {
+            seen.add(cluster);
+        }
+        seen
+    }
+
+    fn add(&mut self, cluster: &ClusterReport) {
+        self.obstacles.extend(cluster.error.clone());
+        self.obstacles.extend(cluster.held_back.iter().map(ToString::to_string));
+        self.obstacles.extend(cluster.guard.iter().map(|guard| guard.detail.clone()));
+        for ServiceReport { namespace, name, unchanged, changes, held_back, unreadable, .. } in
+            &cluster.services
+        {
+            self.open += changes.len();
+            self.obstacles.extend(unreadable.clone());
+            self.obstacles.extend(held_back.iter().map(ToString::to_string));
+            if *unchanged > 0 {
+                self.registered.push((format!("{namespace}/{name}"), *unchanged));
+            }
+        }
+    }
+
+    fn has_reached(&self, state: State) -> bool {
+        let is_quiet = self.open == 0 && self.obstacles.is_empty();
+        is_quiet && (state == State::Registered) != self.registered.is_empty()
+    }
+}
+
+impl Display for Seen {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let mut parts: Vec<String> = self
+            .registered
+            .iter()
+            .map(|(name, count)| format!("{count} registered under {name}"))
+            .collect();
+        if parts.is_empty() {
+            parts.push("no instance is registered".to_owned());
+        }
+        if self.open > 0 {
+            parts.push(format!("{} to make", count(self.open, "change")));
+        }
+        parts.extend(self.obstacles.iter().cloned());
+        f.write_str(&parts.join("; "))
+    }
+}
+
+fn count(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn seen(services: &Value, error: Option<&str>) -> Seen {
+        let report = json!({
+            "mode": "plan", "whole": false, "ok": error.is_none(), "counts": {},
+            "clusters": [{"cluster": "blue", "services": services, "error": error}],
+        });
+        Seen::of(&serde_json::from_value(report).expect("a report"))
+    }
+
+    #[test]
+    fn service_is_registered_if_nothing_is_open_and_empty_if_nothing_is_left() {
+        let service = |unchanged: usize, changes: &Value, held_back: &Value| {
+            json!([{
+                "namespace": "prod", "name": "web", "unchanged": unchanged, "changes": changes, "heldBack": held_back,
+            }])
+        };
+        let change = json!([{
+            "change": "register", "instance": "i", "service": {"namespace": "shop", "name": "web"}, "detail": "10.0.0.1",
+            "result": "planned",
+        }]);
+        let held = json!([{
+            "service": {"namespace": "shop", "name": "web"}, "reason": "ServiceFull", "detail": "no room", "failed": false,
+        }]);
+        let none = json!([]);
+        for (services, error, registered, empty, line) in [
+            (service(2, &none, &none), None, true, false, "2 registered under prod/web"),
+            (
+                service(2, &change, &none),
+                None,
+                false,
+                false,
+                "2 registered under prod/web; 1 change to make",
+            ),
+            (
+                service(0, &change, &none),
+                None,
+                false,
+                false,
+                "no instance is registered; 1 change to make",
+            ),
+            (service(0, &none, &none), None, false, true, "no instance is registered"),
+            (none.clone(), None, false, true, "no instance is registered"),
+            (none.clone(), Some("no route"), false, false, "no instance is registered; no route"),
+        ] {
+            let seen = seen(&services, error);
+            let reached = [State::Registered, State::Empty].map(|state| seen.has_reached(state));
+            assert_eq!((reached, seen.to_string().as_str()), ([registered, empty], line));
+        }
+        let seen = seen(&service(1, &none, &held), None);
+        assert!(
+            !seen.has_reached(State::Registered) && seen.to_string().contains("no room"),
+            "{seen}"
+        );
+    }
+}

@@ -1,0 +1,132 @@
+//! How long deciding takes, without any call: `cargo bench -p testbed --bench planning`. A world of annotated Services with
+//! ready pods, against an empty Cloud Map (everything is registered) and against one that says all of it; and the
+//! `imports` of a `clusterset`.
+
+mod clusterset;
+mod imports;
+
+use std::collections::BTreeMap;
+use std::hint::black_box;
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cloud_map_sync::kubernetes::desired::{self, Reading};
+use cloud_map_sync::kubernetes::object::{Metadata, Service, ServiceSpec};
+use cloud_map_sync::model::{
+    CloudMapService, ClusterArn, Desired, Endpoint, Flow, Held, Namespace, NamespaceKind, Owner,
+    Registry, Selection, ServiceKey, ServiceKind, Timestamp,
+};
+use cloud_map_sync::publish::plan::{
+    Basis, Change, Extent, Holders, Observation, Plan, Rules, affected, plan,
+};
+use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
+
+const CLUSTER: &str = "arn:aws:eks:eu-central-1:111122223333:cluster/blue";
+const NAMESPACES: usize = 10;
+
+/// An annotated headless Service in one of ten namespaces.
+fn service(index: usize) -> Service {
+    let namespace = format!("prod-{}", index % NAMESPACES);
+    let annotations = [("hostname", format!("web-{index}")), ("namespace", namespace)];
+    let annotations = annotations.map(|(key, value)| (format!("cloudmap.controller/{key}"), value));
+    let metadata = Metadata {
+        name: format!("web-{index}"),
+        namespace: "shop".to_owned(),
+        annotations: BTreeMap::from(annotations),
+        ..Metadata::default()
+    };
+    Service { metadata, spec: ServiceSpec::default() }
+}
+
+fn endpoint(index: u32) -> Endpoint {
+    let ipv4 = Some(Ipv4Addr::from_bits(0x0a00_0000 + index));
+    let pod = Some(format!("web-{index}"));
+    let zone = Some("eu-central-1a".to_owned());
+    Endpoint { pod, ipv4, zone, ready: true, serving: true, ..Endpoint::default() }
+}
+
+fn desired(services: usize, pods: usize) -> Desired {
+    let services: Vec<Service> = (0..services).map(service).collect();
+    let reading = Reading { prefix: "cloudmap.controller/".to_owned(), default_namespace: None };
+    let mut desired = desired::desired(&services, &reading);
+    let mut addresses = 0..;
+    for service in desired.services.values_mut() {
+        service.endpoints = Some(addresses.by_ref().take(pods).map(endpoint).collect());
+    }
+    desired
+}
+
+fn namespace(index: usize) -> (String, Namespace) {
+    let id = format!("ns-{index}");
+    let arn = Some(format!("arn:aws:servicediscovery:eu-central-1:111122223333:namespace/{id}"));
+    let (name, kind, owner) = (format!("prod-{index}"), NamespaceKind::Http, None);
+    let http_name = Some(name.clone());
+    (id.clone(), Namespace { id, arn, name, http_name, kind, owner })
+}
+
+/// A world in which nothing is registered.
+fn nothing_registered(services: usize, pods: usize) -> Observation {
+    let namespaces = (0..NAMESPACES).map(namespace).collect();
+    Observation {
+        owner: Owner {
+            id: "cloud-map-sync".to_owned(),
+            cluster: ClusterArn::parse(CLUSTER).expect("an ARN"),
+            flow: Flow::Annotations,
+        },
+        rules: Arc::new(Rules::default()),
+        now: Timestamp::UNIX_EPOCH,
+        extent: Extent::Everything,
+        judged: None,
+        held: Held::default(),
+        desired: desired(services, pods),
+        registry: Registry { namespaces, ..Registry::default() },
+    }
+}
+
+fn plan_all(observation: &Observation) -> Plan {
+    let holders = &Holders::decide(observation);
+    let affected = &affected(observation, holders, &Selection::Everything);
+    plan(Basis { observation, holders, affected })
+}
+
+/// The same world after all of it was registered.
+fn in_step(mut world: Observation) -> Observation {
+    for change in plan_all(&world).changes.into_values().flatten() {
+        let key: ServiceKey = change.place().key.clone();
+        let empty = || CloudMapService::created(key.name.clone(), &key.name, ServiceKind::Http);
+        let service = world.registry.services.entry(key.clone()).or_insert_with(empty);
+        if let Change::Register { instance, attributes, .. } = change {
+            service.instances.get_or_insert_default().insert(instance, attributes);
+        }
+    }
+    let plan = plan_all(&world);
+    let is_quiet = plan.changes.is_empty() && plan.held_back.is_empty();
+    assert!(is_quiet, "a world in step needs no change, and all of it has room");
+    world
+}
+
+fn planning(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("plan");
+    group.sample_size(10).measurement_time(Duration::from_secs(5));
+    for (services, pods) in [(1_000, 20), (10_000, 50)] {
+        let size = format!("{services} x {pods}");
+        let world = nothing_registered(services, pods);
+        let everything = |world: &Observation| plan_all(world).changes.len();
+        group.bench_with_input(
+            BenchmarkId::new("nothing registered", &size),
+            &world,
+            |it, world| {
+                it.iter(|| everything(black_box(world)));
+            },
+        );
+        let world = in_step(world);
+        group.bench_with_input(BenchmarkId::new("in step", &size), &world, |it, world| {
+            it.iter(|| everything(black_box(world)));
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, imports::imports, planning);
+criterion_main!(benches);

@@ -1,0 +1,125 @@
+//! The function under measurement: built as it is deployed, run as a process with Lambda's environment.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use flate2::Compression;
+use flate2::write::DeflateEncoder;
+use serde_json::Value;
+use tokio::process::{Child, Command};
+
+use crate::process::Used;
+use crate::sandbox::{REGION, Sandbox};
+use testbed::runtime_api::{Outcome, RuntimeApi};
+
+/// The longest time that Lambda gives.
+const TIME: Duration = Duration::from_mins(15);
+
+/// Where TLS roots are in one file, as in Lambda's image. Debian has each in a file of its own besides, and reading
+/// those takes longer than all the rest of the start.
+const ROOTS: &str = "/etc/ssl/certs/ca-certificates.crt";
+
+/// The release binary.
+pub struct Binary {
+    path: PathBuf,
+    /// In bytes.
+    pub size: u32,
+    /// In bytes, as a zip archive holds it.
+    pub zipped: u32,
+}
+
+/// One execution environment.
+pub struct Function {
+    api: RuntimeApi,
+    process: Child,
+}
+
+impl Binary {
+    /// Builds what `sam build` builds, unless a variable names a binary that was built before.
+    pub fn build() -> Result<Self, String> {
+        if let Some(path) = std::env::var_os("CLOUD_MAP_SYNC_BINARY") {
+            return Self::at(path.into());
+        }
+        let here = Path::new(testbed::ROOT);
+        cargo_build(here, &["--bin", "cloud-map-sync"])?;
+        let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
+        Self::at(here.join(target).join("release/cloud-map-sync"))
+    }
+
+    /// Builds the function that does nothing.
+    pub fn bare() -> Result<Self, String> {
+        let here = Path::new(testbed::ROOT);
+        cargo_build(
+            &here.join("crates/testbed/benches/bare"),
+            &["--locked", "--target-dir", "../../../../target/bare"],
+        )?;
+        Self::at(here.join("target/bare/release/bare"))
+    }
+
+    /// Looks how large a binary is.
+    fn at(path: PathBuf) -> Result<Self, String> {
+        let built = std::fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let mut zip = DeflateEncoder::new(Vec::new(), Compression::best());
+        std::io::Write::write_all(&mut zip, &built).map_err(|error| error.to_string())?;
+        let zipped = zip.finish().map_err(|error| error.to_string())?;
+        let bytes = |file: &[u8]| u32::try_from(file.len()).map_err(|error| error.to_string());
+        Ok(Self { path, size: bytes(&built)?, zipped: bytes(&zipped)? })
+    }
+
+    /// Starts it in the sandbox's environment.
+    pub async fn start(&self, sandbox: &Sandbox, settings: &[(&str, &str)]) -> Function {
+        let api = RuntimeApi::start().await;
+        let process = Command::new(&self.path)
+            .env_clear()
+            .env("AWS_LAMBDA_RUNTIME_API", api.address())
+            .env("AWS_LAMBDA_FUNCTION_NAME", "cloud-map-sync")
+            .env("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "256")
+            .env("AWS_LAMBDA_FUNCTION_VERSION", "$LATEST")
+            .env("AWS_LAMBDA_LOG_GROUP_NAME", "/aws/lambda/cloud-map-sync")
+            .env("AWS_LAMBDA_LOG_STREAM_NAME", "bench")
+            .env("AWS_LAMBDA_LOG_FORMAT", "JSON")
+            .env("AWS_LAMBDA_LOG_LEVEL", "ERROR")
+            .env("AWS_REGION", REGION)
+            .envs(Path::new(ROOTS).exists().then_some(("SSL_CERT_FILE", ROOTS)))
+            .envs(sandbox.environment())
+            .envs(settings.iter().copied())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .kill_on_drop(true)
+            .spawn()
+            .expect("the binary starts");
+        Function { api, process }
+    }
+
+    /// From exec to the first poll for work, in milliseconds.
+    pub async fn time_to_start(&self, sandbox: &Sandbox) -> f64 {
+        let start = Instant::now();
+        let function = self.start(sandbox, &[]).await;
+        function.api.polled().await;
+        start.elapsed().as_secs_f64() * 1000.0
+    }
+}
+
+fn cargo_build(package: &Path, arguments: &[&str]) -> Result<(), String> {
+    let mut cargo = std::process::Command::new(env!("CARGO"));
+    let cargo = cargo.args(["build", "--release"]).args(arguments).current_dir(package);
+    let status = cargo.status().map_err(|error| error.to_string())?;
+    if status.success() { Ok(()) } else { Err("cargo build failed".to_owned()) }
+}
+
+impl Function {
+    /// Invokes the function.
+    pub async fn invoke(&mut self, payload: Value) -> Outcome {
+        let outcome = self.api.invoke(payload, TIME);
+        tokio::select! {
+            outcome = outcome => outcome.expect("the runtime API keeps its end"),
+            ended = self.process.wait() => panic!("the function ended: {ended:?}"),
+        }
+    }
+
+    /// What it has used so far.
+    pub fn used(&self) -> Used {
+        Used::by(self.process.id()).expect("it runs")
+    }
+}

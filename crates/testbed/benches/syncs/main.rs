@@ -1,0 +1,97 @@
+//! Whole syncs, `cargo bench -p testbed --bench syncs`: the release binary of the function as a process of its own, started as
+//! Lambda starts it, against the sandbox's servers in this one, where every call to Cloud Map takes 20 ms. It writes
+//! BENCHMARKS.md, after each world anew. `cargo bench -p testbed --bench syncs -- <part of a world's name>` runs those worlds and
+//! prints their tables and aims. `CLOUD_MAP_SYNC_BINARY` names a function that is built; `EXTERNAL_DNS_BINARY` names an
+//! ExternalDNS that is measured beside it.
+
+use testbed as sandbox;
+
+mod aims;
+mod clustersets;
+mod deciding;
+mod external_dns;
+mod function;
+mod growth;
+mod process;
+mod report;
+mod runs;
+mod shared_registry;
+mod start;
+mod table;
+mod world;
+
+use std::process::ExitCode;
+
+use external_dns::ExternalDns;
+use function::Binary;
+use growth::Growth;
+use report::Report;
+use start::Start;
+use world::{Beside, WORLDS};
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    // Cargo says `--bench` itself.
+    let filter = std::env::args().skip(1).find(|argument| !argument.starts_with("--"));
+    match measure(filter.as_deref()).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(problem) => {
+            eprintln!("{problem}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn measure(filter: Option<&str>) -> Result<(), String> {
+    let external_dns = ExternalDns::from_environment()?;
+    let binary = Binary::build()?;
+    let start = match filter {
+        None => Some(Start::measure(&binary, &Binary::bare()?).await),
+        Some(_) => None,
+    };
+    // A part of a world's name asks for it.
+    let is_asked_for = |name: &str| filter.is_none_or(|filter| name.contains(filter));
+    let mut report = Report { binary, external_dns, tables: Vec::new(), start };
+    for world in WORLDS.iter().filter(|world| is_asked_for(world.name)) {
+        eprintln!("{} ...", world.name);
+        report.tables.push(runs::run(world, &report.binary).await);
+        tell(&report, filter)?;
+        let is_beside =
+            world.beside == Beside::Always || filter.is_some() && world.beside == Beside::Asked;
+        if let Some(external_dns) = report.external_dns.as_ref().filter(|_| is_beside) {
+            let table = external_dns.run(world).await;
+            report.tables.push(table);
+            tell(&report, filter)?;
+        }
+    }
+    for world in shared_registry::WORLDS.iter().filter(|world| is_asked_for(world.name)) {
+        eprintln!("{} ...", world.name);
+        report.tables.push(world.run(&report.binary).await);
+        tell(&report, filter)?;
+    }
+    let clustersets = clustersets::WORLDS.iter().chain(clustersets::GROWING);
+    for world in clustersets.filter(|world| is_asked_for(world.name)) {
+        eprintln!("{} ...", world.name);
+        report.tables.push(world.run(&report.binary).await);
+        tell(&report, filter)?;
+    }
+    if filter.is_some() {
+        if let Some(growth) = Growth::of(&report) {
+            println!("{growth}");
+        }
+        println!("{}", report.aims());
+    }
+    Ok(())
+}
+
+/// Writes the file, or prints the last table if worlds were asked for.
+fn tell(report: &Report, filter: Option<&str>) -> Result<(), String> {
+    if filter.is_none() {
+        let written = report.write("BENCHMARKS.md");
+        return written.map_err(|error| format!("cannot write BENCHMARKS.md: {error}"));
+    }
+    if let Some(table) = report.tables.last() {
+        println!("{table}");
+    }
+    Ok(())
+}

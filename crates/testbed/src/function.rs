@@ -1,0 +1,67 @@
+//! The function with the sandbox's settings: the real handler, whose AWS clients use the stand-ins by the SDK's own
+//! configuration. Nothing in it is replaced.
+
+use std::time::Duration;
+
+use aws_config::SdkConfig;
+use aws_credential_types::Credentials;
+use cloud_map_sync::clients::sdk_config;
+use cloud_map_sync::function::{Answer, Function};
+use cloud_map_sync::settings as function_settings;
+use cloud_map_sync::time::Deadline;
+use serde_json::Value;
+
+use super::clock::TokioTime;
+use super::{REGION, Sandbox};
+
+/// The time an invocation is given, as the template sets it.
+pub const TIMEOUT: Duration = Duration::from_mins(5);
+
+impl Sandbox {
+    /// The function as it would be in the sandbox's environment, with more or other settings.
+    pub async fn function(&self, settings: &[(&str, &str)]) -> Function {
+        let environment = self.environment();
+        let variable = |name: &str| {
+            let set = settings.iter().find(|(key, _)| *key == name);
+            let own = || environment.iter().find(|(key, _)| key == name).map(|(_, value)| value);
+            // Tests wait for no rates but those that they are about.
+            let own = || own().cloned().or((name == "QUOTA_SHARE").then(|| "1000".to_owned()));
+            set.map(|(_, value)| (*value).to_owned()).or_else(own)
+        };
+        let config = self.sdk_config().await;
+        let settings =
+            function_settings::load(variable, &config).await.expect("the test's settings");
+        Function::new(settings, config)
+    }
+
+    /// The SDK's configuration of a client in the sandbox's account.
+    pub async fn sdk_config(&self) -> SdkConfig {
+        let key = self.access_key();
+        let token = Some(key.session_token.clone());
+        let credentials = Credentials::new(&key.id, &key.secret, token, None, "sandbox");
+        sdk_config()
+            .region(aws_config::Region::new(REGION))
+            .endpoint_url(self.endpoint_url())
+            .credentials_provider(credentials)
+            .time_source(TokioTime)
+            .load()
+            .await
+    }
+}
+
+/// Invokes a function with a payload and the time that the template gives.
+pub async fn invoke(function: &Function, payload: &Value) -> Answer {
+    function.invoke(payload, Deadline::after(TIMEOUT)).await
+}
+
+/// The same through an alias of the function.
+pub async fn invoke_through(function: &Function, alias: Option<&str>, payload: &Value) -> Answer {
+    function.invoke_through(alias, payload, Deadline::after(TIMEOUT)).await
+}
+
+/// One of the payloads in `events/`.
+pub fn event(name: &str) -> Value {
+    let path = format!("{}/events/{name}.json", crate::ROOT);
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{path}: {error}"))
+}

@@ -1,0 +1,206 @@
+//! Authorisation: the cluster's access entries map bearer tokens to users, and the rules are those of the group in
+//! `deploy/rbac.yaml`. Every other request is forbidden with RBAC's error message.
+
+use std::collections::BTreeMap;
+
+use axum::http::{HeaderMap, Method};
+use k8s_openapi::jiff::Timestamp;
+
+use super::super::identity::Identities;
+use super::ClusterIdentity;
+use super::resource::Target;
+use super::rules::Rule;
+use super::status::Failure;
+use super::token;
+
+/// The group that `deploy/rbac.yaml` binds its ClusterRole to.
+pub const BOUND_GROUP: &str = "cloud-map-sync";
+
+/// The rules of `deploy/rbac.yaml`: API group, resource, verbs.
+const RULES: [(&str, &str, &[&str]); 4] = [
+    ("", "services", &["get", "list"]),
+    ("", "endpoints", &["get"]),
+    ("discovery.k8s.io", "endpointslices", &["get", "list"]),
+    ("events.k8s.io", "events", &["create"]),
+];
+
+/// A verb on a resource of an API group, with the sub-resource as in `serviceexports/status`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Right {
+    /// `""` is the core group.
+    pub group: String,
+    pub resource: String,
+    pub verb: String,
+}
+
+/// Who sent a request.
+#[derive(Clone, Debug)]
+pub struct User {
+    /// User name, the role session's ARN for IAM principals.
+    pub name: String,
+    groups: Vec<String>,
+    /// What the group may do besides `RULES`.
+    rules: Vec<Rule>,
+    /// What it may not do after all.
+    withdrawn: Vec<Right>,
+}
+
+/// Access entries of a cluster, its admin token, and the identities that its tokens are checked
+/// with.
+pub struct Access {
+    /// Role ARN to Kubernetes groups.
+    pub entries: BTreeMap<String, Vec<String>>,
+    /// Bearer token of the cluster's administrator.
+    pub admin_token: String,
+    /// What the group may do besides: the roles of the multi-cluster flow, where they are bound.
+    pub rules: Vec<Rule>,
+    /// The rights of the group that were withdrawn.
+    pub withdrawn: Vec<Right>,
+    /// The sandbox's access keys.
+    pub identities: Identities,
+}
+
+impl Access {
+    /// Only the administrator has access.
+    pub fn new(admin_token: String, identities: Identities) -> Self {
+        let (rules, withdrawn) = (Vec::new(), Vec::new());
+        Self { entries: BTreeMap::new(), admin_token, rules, withdrawn, identities }
+    }
+
+    /// The user of a request, or why there is none.
+    pub fn authenticate(
+        &self,
+        headers: &HeaderMap,
+        cluster: &ClusterIdentity,
+        now: Timestamp,
+    ) -> Result<User, String> {
+        let Some(header) = headers.get("authorization") else {
+            return Ok(User {
+                name: "system:anonymous".to_owned(),
+                groups: vec!["system:unauthenticated".to_owned()],
+                rules: Vec::new(),
+                withdrawn: Vec::new(),
+            });
+        };
+        let bearer = header.to_str().ok().and_then(|value| value.strip_prefix("Bearer "));
+        let bearer = bearer.ok_or("not a bearer token")?;
+        if bearer == self.admin_token {
+            return Ok(User {
+                name: "kubernetes-admin".to_owned(),
+                groups: vec!["system:masters".to_owned()],
+                rules: Vec::new(),
+                withdrawn: Vec::new(),
+            });
+        }
+        let principal =
+            token::verify(bearer, &cluster.name, &cluster.region, &self.identities, now)?;
+        let groups = self.entries.get(&principal.role_arn);
+        let groups = groups.ok_or_else(|| format!("no access entry for {}", principal.role_arn))?;
+        Ok(User {
+            name: principal.arn(),
+            groups: groups.clone(),
+            rules: self.rules.clone(),
+            withdrawn: self.withdrawn.clone(),
+        })
+    }
+}
+
+impl User {
+    /// Whether the rules let the user at a resource.
+    pub fn check_resource(&self, verb: &str, target: &Target) -> Result<(), Failure> {
+        let resource = match target.subresource.as_str() {
+            "" => target.plural.clone(),
+            subresource => format!("{}/{subresource}", target.plural),
+        };
+        let is_withdrawn = || {
+            let mut withdrawn = self.withdrawn.iter();
+            withdrawn
+                .any(|it| it.verb == verb && it.group == target.group && it.resource == resource)
+        };
+        let granted =
+            || is_granted(verb, target) || self.rules.iter().any(|it| it.grants(verb, target));
+        let of_group = || self.is_member(BOUND_GROUP) && granted() && !is_withdrawn();
+        if self.is_administrator() || of_group() {
+            return Ok(());
+        }
+        let place = match target.namespace.as_str() {
+            "" => "at the cluster scope".to_owned(),
+            namespace => format!("in the namespace \"{namespace}\""),
+        };
+        let what = format!(
+            "User \"{}\" cannot {verb} resource \"{resource}\" in API group \"{}\" {place}",
+            self.name, target.group
+        );
+        Err(Failure::forbidden(Some((&target.group, &target.plural)), &target.name, &what))
+    }
+
+    /// Health and version are public; discovery is for everyone who has a name.
+    pub fn check_path(&self, method: &Method, path: &str) -> Result<(), Failure> {
+        let public = ["/version", "/readyz", "/livez", "/healthz"].contains(&path);
+        let discovery = ["/api", "/apis", "/openapi"].iter().any(|prefix| path.starts_with(prefix));
+        let named = !self.is_member("system:unauthenticated");
+        if method == Method::GET && (public || discovery && named) || self.is_administrator() {
+            return Ok(());
+        }
+        let verb = method.as_str().to_lowercase();
+        let what = format!("User \"{}\" cannot {verb} path \"{path}\"", self.name);
+        Err(Failure::forbidden(None, "", &what))
+    }
+
+    /// A user in these groups.
+    #[cfg(test)]
+    pub fn in_group(group: &str, rules: Vec<Rule>) -> Self {
+        let (groups, withdrawn) = (vec![group.to_owned()], Vec::new());
+        Self { name: group.to_owned(), groups, rules, withdrawn }
+    }
+
+    /// Whether it may do everything.
+    pub fn is_administrator(&self) -> bool {
+        self.is_member("system:masters")
+    }
+
+    /// Whether it has no name.
+    pub fn is_anonymous(&self) -> bool {
+        self.is_member("system:unauthenticated")
+    }
+
+    fn is_member(&self, group: &str) -> bool {
+        self.groups.iter().any(|known| known == group)
+    }
+}
+
+fn is_granted(verb: &str, target: &Target) -> bool {
+    RULES.iter().any(|(group, plural, verbs)| {
+        *group == target.group
+            && *plural == target.plural
+            && target.subresource.is_empty()
+            && verbs.contains(&verb)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rules_are_those_of_the_deployed_role() {
+        let deployed = include_str!("../../../../deploy/rbac.yaml");
+        let lists = |field: &str| -> Vec<String> {
+            let lines = deployed.lines().map(|line| line.trim().trim_start_matches("- "));
+            let values = lines.filter_map(|line| line.strip_prefix(field)?.strip_prefix(": ["));
+            values.map(|value| value.trim_end_matches(']').trim_matches('"').to_owned()).collect()
+        };
+        let granted = lists("apiGroups").into_iter().zip(lists("resources")).zip(lists("verbs"));
+        let mut granted: Vec<_> =
+            granted.map(|((group, plural), verbs)| (group, plural, verbs)).collect();
+        let mut known: Vec<_> = RULES
+            .iter()
+            .map(|(group, plural, verbs)| {
+                ((*group).to_owned(), (*plural).to_owned(), verbs.join(", "))
+            })
+            .collect();
+        granted.sort();
+        known.sort();
+        assert_eq!(granted, known);
+    }
+}

@@ -1,0 +1,175 @@
+//! The sandbox of the tests, the benchmarks and `examples/sandbox`: in-process stand-ins for EKS, STS, SQS, Lambda,
+//! Parameter Store, Cloud Map and the Kubernetes API of each cluster, on loopback. They are servers, which the product
+//! calls with its own clients by the endpoint settings in `Sandbox::environment`. `aws` dispatches to `eks`, `lambda`, `parameter_store`, `sqs`, `sts` and `cloud_map`;
+//! `identity` has the access keys for the signature check of `sigv4`, and `aws_controller` runs beside the function.
+//! `runtime_api` is Lambda's for a program of its own, and `programs` finds those.
+
+#![allow(
+    clippy::missing_errors_doc,
+    clippy::missing_panics_doc,
+    clippy::new_without_default,
+    reason = "for tests alone, which show the error and where they panicked, and begin a thing by name"
+)]
+
+pub mod aws;
+pub mod aws_controller;
+pub mod aws_fault;
+pub mod clock;
+pub mod cloud_map;
+pub mod eks;
+pub mod function;
+pub mod gate;
+pub mod identity;
+pub mod kubeconfig;
+pub mod kubernetes;
+pub mod lambda;
+pub mod operation;
+pub mod parameter_store;
+pub mod programs;
+pub mod runtime_api;
+pub mod signature;
+pub mod sigv4;
+pub mod sqs;
+pub mod sts;
+pub mod tls;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use self::aws::Aws;
+use self::cloud_map::CloudMap;
+use self::identity::AccessKey;
+use self::kubernetes::{BOUND_GROUP, ClusterIdentity, KubernetesServer};
+use self::sqs::queue::Queue;
+
+/// The root of the repository.
+pub const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+/// The Region of the function and of clusters without another.
+pub const REGION: &str = "eu-central-1";
+/// The account of the function and of clusters without another.
+pub const ACCOUNT: &str = "111122223333";
+/// The role that the function runs as.
+pub const ROLE_ARN: &str = "arn:aws:iam::111122223333:role/cloud-map-sync";
+
+/// All stand-ins of one test; clones share them.
+#[derive(Clone)]
+pub struct Sandbox {
+    aws: Aws,
+    function: AccessKey,
+    clusters: Arc<Mutex<BTreeMap<String, KubernetesServer>>>,
+}
+
+impl Sandbox {
+    /// Starts the AWS endpoint with an empty registry and no cluster.
+    pub async fn start() -> Self {
+        let aws = Aws::start().await;
+        aws.cloud_map(REGION, ACCOUNT);
+        let lifetime = Duration::from_hours(12);
+        let function = aws.identities.issue(ROLE_ARN, "cloud-map-sync", lifetime);
+        Self { aws, function, clusters: Arc::default() }
+    }
+
+    /// Adds a cluster in the function's account and Region, where the function's role has its
+    /// access entry.
+    pub async fn cluster(self, name: &str) -> Self {
+        let identity = ClusterIdentity {
+            name: name.to_owned(),
+            region: REGION.to_owned(),
+            account: ACCOUNT.to_owned(),
+        };
+        self.add_cluster(identity, ROLE_ARN).await;
+        self
+    }
+
+    /// Adds a cluster of any account and Region with an access entry for a role.
+    pub async fn add_cluster(&self, identity: ClusterIdentity, role_arn: &str) -> KubernetesServer {
+        let name = identity.name.clone();
+        let server = KubernetesServer::start(identity, self.aws.identities.clone()).await;
+        server.grant(role_arn, &[BOUND_GROUP]);
+        self.aws.eks.register(&server);
+        self.clusters.lock().expect("no poisoned lock").insert(name, server.clone());
+        server
+    }
+
+    /// Lets the function assume a role, where an external id is given only with that one.
+    pub fn role(&self, role_arn: &str, external_id: Option<&str>) {
+        self.aws.identities.assumable_role(role_arn, external_id);
+    }
+
+    /// Makes a queue in the function's account and Region, to which nobody may send yet.
+    pub fn queue(&self, name: &str) -> Queue {
+        let queue = Queue::new(&self.endpoint_url(), REGION, ACCOUNT, name);
+        self.aws.sqs.add(REGION, &format!("/{ACCOUNT}/{name}"), queue.clone());
+        queue
+    }
+
+    /// Keeps a parameter in the function's account and Region, which nobody may read yet.
+    pub fn parameter(&self, name: &str, value: &str) {
+        self.aws.parameter_store.put(REGION, ACCOUNT, name, value);
+    }
+
+    /// The registry of the function's account and Region.
+    pub fn cloud_map(&self) -> CloudMap {
+        self.aws.cloud_map(REGION, ACCOUNT)
+    }
+
+    /// The registry of another account or Region, which the function can reach once a test has
+    /// asked for it here.
+    pub fn cloud_map_of(&self, region: &str, account: &str) -> CloudMap {
+        self.aws.cloud_map(region, account)
+    }
+
+    /// The Kubernetes API server of a cluster.
+    pub fn kubernetes(&self, cluster: &str) -> KubernetesServer {
+        let clusters = self.clusters.lock().expect("no poisoned lock");
+        let found = clusters.get(cluster).cloned();
+        found.unwrap_or_else(|| panic!("the sandbox has no cluster {cluster}"))
+    }
+
+    /// The AWS endpoint with EKS, identities and the request log.
+    pub fn aws(&self) -> &Aws {
+        &self.aws
+    }
+
+    /// The address of the AWS endpoint.
+    pub fn endpoint_url(&self) -> String {
+        self.aws.endpoint_url()
+    }
+
+    /// The function's own access key.
+    pub fn access_key(&self) -> &AccessKey {
+        &self.function
+    }
+
+    /// The same sandbox for another process of the function, which has an access key of its own.
+    #[must_use]
+    pub fn another_process(&self) -> Self {
+        let function =
+            self.aws.identities.issue(ROLE_ARN, "cloud-map-sync", Duration::from_hours(12));
+        Self { function, ..self.clone() }
+    }
+
+    /// The ARN of a cluster.
+    pub fn cluster_arn(&self, cluster: &str) -> String {
+        self.kubernetes(cluster).identity().arn()
+    }
+
+    /// The environment in which the function, the AWS CLI and the SDKs reach the sandbox.
+    /// `CLUSTERS` names those of the function's own account and Region.
+    pub fn environment(&self) -> Vec<(String, String)> {
+        let clusters = self.clusters.lock().expect("no poisoned lock");
+        let own = clusters.values().map(KubernetesServer::identity);
+        let own = own.filter(|identity| identity.account == ACCOUNT && identity.region == REGION);
+        let names: Vec<String> = own.map(|identity| identity.name).collect();
+        let settings = [
+            ("AWS_ENDPOINT_URL", self.endpoint_url()),
+            ("AWS_REGION", REGION.to_owned()),
+            ("AWS_ACCESS_KEY_ID", self.function.id.clone()),
+            ("AWS_SECRET_ACCESS_KEY", self.function.secret.clone()),
+            ("AWS_SESSION_TOKEN", self.function.session_token.clone()),
+            ("CLUSTERS", names.join(",")),
+        ];
+        settings.map(|(name, value)| (name.to_owned(), value)).into()
+    }
+}

@@ -1,0 +1,12 @@
+//! The pages for users agree with each other, with the settings and with template.yaml's parameters; their commands are
+//! those that the programs take, and README.md stays short.
+
+mod commands;
+mod links;
+mod pages;
+mod releases;
+mod settings;
+mod terraform;
+mod wording;
+
+const TEMPLATE: &str = include_str!("../../../../template.yaml");

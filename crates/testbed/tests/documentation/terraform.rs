@@ -1,0 +1,64 @@
+//! The example of the Terraform module, as far as it can be checked without Terraform and its providers: it names the
+//! module and the files of this version, gives the variables that the module asks for and no others, and is what the page
+//! shows.
+
+use std::collections::BTreeSet;
+
+use crate::TEMPLATE;
+use crate::pages::all_pages;
+
+const EXAMPLE: &str = include_str!("../../../../deploy/terraform/example/main.tf");
+const VARIABLES: &str = include_str!("../../../../deploy/terraform/variables.tf");
+const OUTPUTS: &str = include_str!("../../../../deploy/terraform/outputs.tf");
+
+/// The text between a line and the next `}` at the begin of one.
+fn block<'a>(text: &'a str, first_line: &str) -> &'a str {
+    let at = text.find(first_line).unwrap_or_else(|| panic!("no {first_line}")) + first_line.len();
+    text[at..].split("\n}").next().unwrap_or_default()
+}
+
+/// The names of the blocks of a kind.
+fn named<'a>(text: &'a str, kind: &str) -> BTreeSet<&'a str> {
+    let lines = text.lines().filter_map(|line| line.strip_prefix(kind)?.strip_prefix(" \""));
+    lines.filter_map(|it| it.split('"').next()).collect()
+}
+
+#[test]
+fn the_example_gives_the_module_what_it_asks_for() {
+    let module = block(EXAMPLE, "module \"cloud_map_sync\" {");
+    let arguments = module.lines().filter_map(|line| line.split_once('='));
+    let arguments: BTreeSet<&str> =
+        arguments.map(|(name, _)| name.trim()).filter(|name| *name != "source").collect();
+    let variables = named(VARIABLES, "variable");
+    let needed = variables.iter().filter(|name| {
+        !block(VARIABLES, &format!("variable \"{name}\" {{")).contains("\n  default ")
+    });
+    let needed: BTreeSet<&str> = needed.copied().collect();
+    assert_eq!(needed, ["bucket", "cluster_arns", "template", "zip"].into());
+    assert!(arguments.is_superset(&needed) && variables.is_superset(&arguments), "{arguments:?}");
+    for output in EXAMPLE.split("module.cloud_map_sync.").skip(1) {
+        let output = output.split_whitespace().next().unwrap_or_default();
+        assert!(named(OUTPUTS, "output").contains(output), "{output}");
+    }
+    let parameters = module.split("parameters     = {").nth(1).expect("parameters");
+    for parameter in parameters.split('}').next().unwrap_or_default().split(',') {
+        let name = parameter.split('=').next().unwrap_or_default().trim();
+        assert!(TEMPLATE.contains(&format!("\n  {name}:\n    Type: ")), "{name}");
+    }
+}
+
+#[test]
+fn the_example_is_of_this_version_and_the_page_shows_it() {
+    let version = env!("CARGO_PKG_VERSION");
+    let source = format!(
+        "git::https://github.com/YOUR-ORGANIZATION/cloud-map-sync.git//deploy/terraform?ref=v{version}\""
+    );
+    assert!(EXAMPLE.contains(&source), "{source}");
+    for kind in ["zip", "yaml"] {
+        assert!(EXAMPLE.contains(&format!("/cloud-map-sync-{version}-x86_64.{kind}\"")), "{kind}");
+    }
+    let shown = all_pages();
+    let shown = shown["deploy/terraform/README.md"].split("```hcl\n").nth(1);
+    let shown = shown.and_then(|it| it.split("\n}").next()).expect("a block");
+    assert!(EXAMPLE.contains(shown), "{shown}");
+}

@@ -1,0 +1,198 @@
+//! The stage of the story: a cluster with a few Services, the function, the queue between it and a
+//! forwarder, and how a test waits for what a forwarder says.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{Api, PostParams};
+use serde_json::{Value, json};
+
+use super::pod_identity::PodIdentityAgent;
+use super::process::Forwarder;
+use super::relay::Relay;
+use crate::lambda::Lambda;
+use crate::real_cluster::RealCluster;
+use crate::sandbox::REGION;
+use crate::sandbox::sqs::lambda;
+use crate::sandbox::sqs::queue::{Message, Queue};
+use crate::world::World;
+
+/// How long a test waits for a message before it says that none comes.
+const PATIENCE: Duration = Duration::from_mins(2);
+const MANIFESTS: &str =
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/forwarders/cloud-map-forwarder");
+/// Where the manifests put the forwarder.
+const NAMESPACE: &str = "cloud-map-sync";
+const ROLE: &str = "arn:aws:iam::111122223333:role/cloud-map-forwarder";
+
+/// Everything that a forwarder has to do with.
+pub struct Scene {
+    pub world: World,
+    pub cluster: RealCluster,
+    lambda: Lambda,
+    pub queue: Queue,
+    pub relay: Relay,
+    token: String,
+    environment: Vec<(&'static str, String)>,
+    /// The Services of the messages since the last `fence`.
+    heard: Vec<String>,
+    fences: u8,
+}
+
+impl Scene {
+    /// The Services `web`, `cart` and `fence` with one pod each, and `plain`, which asks for nothing.
+    pub async fn begin(world: World, cluster: RealCluster) -> Self {
+        cluster.apply_rbac().await;
+        cluster.node().await;
+        let headless = json!({"clusterIP": "None"});
+        for (name, address) in [("web", "10.0.1.1"), ("cart", "10.0.2.1"), ("fence", "10.0.3.11")] {
+            cluster.service(name, &claim(name), &headless).await;
+            cluster.pod(name, &format!("{name}-a"), &[address]).await;
+            cluster.wait_for_ready(name, &[address]).await;
+        }
+        cluster.service("plain", &json!({}), &headless).await;
+        let queue = world.sandbox.queue("cloud-map-sync");
+        queue.allow(ROLE);
+        let relay = Relay::start(&cluster.control_plane.endpoint()).await;
+        let (token, environment) = pod(&cluster, &queue, &relay).await;
+        deploy(&cluster).await;
+        let lambda = world.lambda(&[]).await;
+        let heard = Vec::new();
+        Self { world, cluster, lambda, queue, relay, token, environment, heard, fences: 1 }
+    }
+
+    /// Starts a forwarder; each pod has a role session of its own.
+    pub async fn forwarder(&self, session: &str) -> Forwarder {
+        let identities = &self.world.sandbox.aws().identities;
+        let key = identities.issue(ROLE, session, Duration::from_hours(6));
+        let agent = PodIdentityAgent::start(&self.token, key).await;
+        let mut environment = self.environment.clone();
+        environment.push(("AWS_CONTAINER_CREDENTIALS_FULL_URI", agent.url()));
+        Forwarder::start(&environment)
+    }
+
+    pub async fn next_message(&mut self) -> Message {
+        let message = tokio::time::timeout(PATIENCE, self.queue.next()).await;
+        let message = message.expect("a message of the forwarder");
+        let body: Value = serde_json::from_str(&message.body).expect("JSON");
+        assert_eq!(body["cluster"], "blue", "{body}");
+        self.heard.push(body["service"].as_str().unwrap_or("the whole cluster").to_owned());
+        message
+    }
+
+    pub async fn hand_over(&mut self, messages: &[Message]) {
+        let answer = self.lambda.invoke(lambda::event(&self.queue, messages)).await;
+        assert_eq!(answer, Ok(json!({"batchItemFailures": []})));
+    }
+
+    /// Hands each message to the function until Cloud Map says this of a Service.
+    pub async fn until(&mut self, service: &str, addresses: &[&str]) {
+        while self.world.addresses("prod", service) != addresses {
+            let message = self.next_message().await;
+            self.hand_over(&[message]).await;
+        }
+    }
+
+    /// Hands messages to the function until one is about this Service.
+    pub async fn hear(&mut self, service: &str) {
+        loop {
+            let message = self.next_message().await;
+            let is_about = self.heard.last().is_some_and(|heard| heard == service);
+            self.hand_over(&[message]).await;
+            if is_about {
+                self.heard.clear();
+                return;
+            }
+        }
+    }
+
+    /// Ends when whatever was to be told before was told: messages about slices and about Services
+    /// that changed after everything else. What came meanwhile is handed over.
+    pub async fn fence(&mut self) -> Vec<String> {
+        self.fences += 1;
+        let addresses: Vec<String> =
+            (1..=self.fences).map(|number| format!("10.0.3.{}", 10 + number)).collect();
+        let addresses: Vec<&str> = addresses.iter().map(String::as_str).collect();
+        self.cluster
+            .pod("fence", &format!("fence-{}", self.fences), &addresses[addresses.len() - 1..])
+            .await;
+        self.cluster.wait_for_ready("fence", &addresses).await;
+        self.until("fence", &addresses).await;
+        let (number, key) = (self.fences.to_string(), "cloudmap.controller/attributes");
+        self.cluster.annotate("fence", &json!({key: format!("fence={number}")})).await;
+        while !self.all_instances_say("fence", &number) {
+            let message = self.next_message().await;
+            self.hand_over(&[message]).await;
+        }
+        let mut heard = std::mem::take(&mut self.heard);
+        heard.retain(|service| service != "fence");
+        heard
+    }
+
+    /// Waits until a forwarder's readiness probe is answered like this, and returns the text of the answer.
+    pub async fn readiness(&self, forwarder: &Forwarder, status: u16) -> String {
+        let mut text = String::new();
+        let is_answered = async || {
+            let answer = forwarder.probe("/readyz").await;
+            text = answer.1;
+            answer.0 == status
+        };
+        self.cluster.control_plane.wait_until("for the readiness to change", is_answered).await;
+        text
+    }
+
+    fn all_instances_say(&self, attribute: &str, value: &str) -> bool {
+        let instances = self.world.instances("prod", "fence");
+        instances.values().all(|it| it.get(attribute).is_some_and(|said| said == value))
+    }
+
+    /// Waits until the forwarder has tried so many times more; the SDK tries thrice each time.
+    pub async fn refused(&self, times: u32) {
+        let enough = self.queue.requests() + 3 * times;
+        let tried = async || self.queue.requests() >= enough;
+        self.cluster.control_plane.wait_until("for the forwarder to try again", tried).await;
+    }
+}
+
+/// The annotations that claim a name in the HTTP namespace.
+pub fn claim(name: &str) -> Value {
+    json!({"cloudmap.controller/hostname": name, "cloudmap.controller/namespace": "prod"})
+}
+
+/// What the Deployment and kubelet give every pod: a token, and the environment.
+async fn pod(
+    cluster: &RealCluster,
+    queue: &Queue,
+    relay: &Relay,
+) -> (String, Vec<(&'static str, String)>) {
+    let control_plane = &cluster.control_plane;
+    control_plane.create_from(format!("{MANIFESTS}/namespace.yaml")).await;
+    control_plane.create_from(format!("{MANIFESTS}/rbac.yaml")).await;
+    let token = control_plane.service_account_token(NAMESPACE, "cloud-map-forwarder").await;
+    let kubeconfig = control_plane.write_kubeconfig(&relay.endpoint(), &token);
+    let identity_token = kubeconfig.with_file_name("eks-pod-identity-token");
+    std::fs::write(&identity_token, &token).expect("the control plane's folder");
+    let environment = vec![
+        ("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", identity_token.display().to_string()),
+        ("AWS_REGION", REGION.to_owned()),
+        ("CLUSTER", "blue".to_owned()),
+        ("KUBECONFIG", kubeconfig.display().to_string()),
+        ("MULTI_CLUSTER", "on".to_owned()),
+        // The tests of a machine run side by side.
+        ("PROBE_PORT", "0".to_owned()),
+        ("QUEUE_URL", queue.url().to_owned()),
+    ];
+    (token, environment)
+}
+
+/// The server takes the Deployment, and the Pod that its controller would make, where only restricted
+/// pods are let in.
+async fn deploy(cluster: &RealCluster) {
+    let deployment = format!("{MANIFESTS}/deployment.yaml");
+    let deployment = cluster.control_plane.create_from(deployment).await.remove(0);
+    let mut pod = deployment["spec"]["template"].clone();
+    pod["metadata"]["name"] = json!("cloud-map-forwarder-0");
+    let pod: Pod = serde_json::from_value(pod).expect("a Pod");
+    let pods: Api<Pod> = Api::namespaced(cluster.control_plane.admin(), NAMESPACE);
+    pods.create(&PostParams::default(), &pod).await.expect("a restricted Pod");
+}

@@ -1,0 +1,166 @@
+//! One execution environment: the binary as a process of its own, with the environment that Lambda
+//! gives it and nothing of the test's, and its log in a file that has no name.
+
+use std::fs::{self, File};
+use std::io::{Read, Seek};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::process::{Child, Command};
+
+use testbed::programs::program;
+
+use crate::is_ci;
+use crate::sandbox::REGION;
+use crate::sandbox::function::TIMEOUT;
+use crate::sandbox::lambda::Handler;
+use testbed::runtime_api::{Failure, Outcome, RuntimeApi};
+
+/// How long a test waits for a word of the binary before it calls that a hang.
+const PATIENCE: Duration = Duration::from_mins(3);
+
+/// How much of the log is shown where a test fails.
+const LAST_LINES: usize = 15;
+
+/// A running function.
+pub struct Lambda {
+    api: RuntimeApi,
+    process: Child,
+    log: File,
+}
+
+impl Lambda {
+    /// Starts the function with Lambda's environment and these variables of its own configuration.
+    pub async fn start(variables: &[(String, String)]) -> Self {
+        Self::start_binary(&binary(), variables).await
+    }
+
+    /// The same with another binary of the function.
+    pub async fn start_binary(binary: &Path, variables: &[(String, String)]) -> Self {
+        let api = RuntimeApi::start().await;
+        let (log, output) = nameless_file();
+        let errors = output.try_clone().expect("a second handle of the log");
+        let process = Command::new(binary)
+            .env_clear()
+            .env("AWS_LAMBDA_RUNTIME_API", api.address())
+            .envs(LAMBDA_ENVIRONMENT)
+            .envs(variables.iter().map(|(name, value)| (name, value)))
+            .stdin(Stdio::null())
+            .stdout(output)
+            .stderr(errors)
+            .kill_on_drop(true)
+            .spawn()
+            .expect("the binary starts");
+        Self { api, process, log }
+    }
+
+    /// Invokes the function with the time that the template gives.
+    pub async fn invoke(&mut self, payload: Value) -> Outcome {
+        self.invoke_for(payload, TIMEOUT).await
+    }
+
+    /// Invokes the function with other time.
+    pub async fn invoke_for(&mut self, payload: Value, time: Duration) -> Outcome {
+        let outcome = self.api.invoke(payload, time);
+        tokio::select! {
+            outcome = outcome => outcome.expect("the runtime API keeps its end"),
+            ended = self.process.wait() => panic!("the function ended: {ended:?}"),
+            () = tokio::time::sleep(PATIENCE) => panic!("no answer comes"),
+        }
+    }
+
+    /// What a caller of this function gets for a payload.
+    pub fn handler(&self) -> Handler {
+        let api = self.api.clone();
+        Arc::new(move |payload, alias| {
+            let outcome = api.invoke_through(alias, payload, TIMEOUT);
+            Box::pin(async move {
+                let outcome = outcome.await.expect("the runtime API keeps its end");
+                outcome.map_err(|failure| json!(failure))
+            })
+        })
+    }
+
+    /// Waits for the function to end; its exit status and what it told Lambda.
+    pub async fn end(mut self) -> (Option<i32>, Vec<Failure>, String) {
+        let status = tokio::time::timeout(PATIENCE, self.process.wait()).await;
+        let status = status.unwrap_or_else(|_| panic!("it does not end"));
+        (status.expect("a child process").code(), self.api.init_errors(), self.log())
+    }
+
+    /// Everything that the function has said so far. It logs before it answers.
+    pub fn log(&self) -> String {
+        all_of(&self.log)
+    }
+}
+
+impl Drop for Lambda {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let log = self.log();
+            let lines: Vec<&str> = log.lines().collect();
+            let last = &lines[lines.len().saturating_sub(LAST_LINES)..];
+            eprintln!("--- the end of what the function said:\n{}", last.join("\n"));
+        }
+    }
+}
+
+/// What Lambda sets by itself, with the JSON log format that the template chooses.
+/// <https://docs.aws.amazon.com/lambda/latest/dg/configuration-envvars.html>
+const LAMBDA_ENVIRONMENT: [(&str, &str); 14] = [
+    ("AWS_DEFAULT_REGION", REGION),
+    ("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "256"),
+    ("AWS_LAMBDA_FUNCTION_NAME", "cloud-map-sync"),
+    ("AWS_LAMBDA_FUNCTION_VERSION", "$LATEST"),
+    ("AWS_LAMBDA_INITIALIZATION_TYPE", "on-demand"),
+    ("AWS_LAMBDA_LOG_FORMAT", "JSON"),
+    ("AWS_LAMBDA_LOG_GROUP_NAME", "/aws/lambda/cloud-map-sync"),
+    ("AWS_LAMBDA_LOG_LEVEL", "INFO"),
+    ("AWS_LAMBDA_LOG_STREAM_NAME", "2026/11/21/[$LATEST]0123456789abcdef0123456789abcdef"),
+    ("AWS_REGION", REGION),
+    ("LANG", "en_US.UTF-8"),
+    ("LAMBDA_TASK_ROOT", "/var/task"),
+    ("TZ", ":UTC"),
+    ("_HANDLER", "bootstrap"),
+];
+
+/// The binary under test: in CI the one that is deployed, which is built before the tests run.
+pub fn binary() -> PathBuf {
+    let own = program("cloud-map-sync");
+    if !is_ci() {
+        return own;
+    }
+    let profiles = own.parent().and_then(Path::parent).expect("target/<profile>/<binary>");
+    let release = profiles.join("release").join("cloud-map-sync");
+    assert!(
+        release.is_file(),
+        "with CI=true the release binary is tested and {} is not there: run \
+         `cargo build --release` first",
+        release.display()
+    );
+    release
+}
+
+/// A file to read and one to write that are the same and leave nothing behind. A pipe would have the
+/// test wait for lines of which it does not know whether they come.
+pub fn nameless_file() -> (File, File) {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let path = folder.join(format!("end-to-end-{}-{number}.log", std::process::id()));
+    let write = File::create_new(&path).expect("Cargo's folder for test files");
+    let read = File::open(&path).expect("the file that was just made");
+    fs::remove_file(&path).expect("the file that was just made");
+    (read, write)
+}
+
+/// What is in a file so far.
+pub fn all_of(mut log: &File) -> String {
+    let mut text = String::new();
+    log.rewind().and_then(|()| log.read_to_string(&mut text)).expect("the log is readable");
+    text
+}

@@ -1,0 +1,36 @@
+//! The real binaries, end to end. `lambda` runs the function as Lambda starts it, against the Lambda
+//! runtime API of the testbed; its AWS is the sandbox's, whose Cloud Map stand-in checks after every
+//! call that nothing foreign was touched (`world`). `cold_start`, `long_settings`, `payloads`, `log`,
+//! `two_releases` and `kubectl_cloudmap` need no more than that; `story`, `rules`, `readiness`, `audit_log`, `refusals`,
+//! `multi_cluster` and `forwarder` put a real Kubernetes control plane in the place of the sandbox's (`real_cluster`,
+//! `control_plane`), and are skipped where there is none to be had, but not in CI. `conformance` runs another project's
+//! suite there. `chart` installs the forwarder as people do, and `commands` runs what the pages say.
+
+use testbed as sandbox;
+
+mod admission;
+mod audit_log;
+mod chart;
+mod cold_start;
+mod commands;
+mod conformance;
+mod control_plane;
+mod forwarder;
+mod kubectl_cloudmap;
+mod lambda;
+mod log;
+mod long_settings;
+mod multi_cluster;
+mod payloads;
+mod readiness;
+mod real_cluster;
+mod refusals;
+mod rules;
+mod story;
+mod two_releases;
+mod world;
+
+/// Whether nothing may be skipped, and the binary under test is the release one.
+fn is_ci() -> bool {
+    std::env::var("CI").is_ok_and(|value| value == "true")
+}

@@ -1,0 +1,59 @@
+//! `--serve`: the seeded servers keep running for `cargo lambda`, the AWS CLI, kubectl and its plugin.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use cloud_map_sync::function::Function;
+
+use crate::sandbox::cloud_map::Behaviour;
+use crate::sandbox::lambda::Deployed;
+use crate::sandbox::{ACCOUNT, REGION, ROLE_ARN, Sandbox, kubeconfig as kubeconfigs};
+
+/// Serves until the process is interrupted. `kubeconfig` is the name of a file in `target`.
+pub async fn serve((sandbox, function): (Sandbox, Function), kubeconfig: &str) -> ExitCode {
+    // With the `data-` prefix left off the host, discovery is asked for here as well.
+    let behaviour = Behaviour { discovery_on_any_host: true, ..Behaviour::default() };
+    sandbox.cloud_map().behave(behaviour);
+    let clusters = [sandbox.kubernetes("blue"), sandbox.kubernetes("green")];
+    let kubeconfig = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("target").join(kubeconfig);
+    if let Err(error) = kubeconfigs::write(&kubeconfig, &clusters) {
+        eprintln!("cannot write {}: {error}", kubeconfig.display());
+        return ExitCode::FAILURE;
+    }
+    let function = Deployed::in_process(function);
+    sandbox.aws().lambda.allow(ROLE_ARN);
+    sandbox.aws().lambda.deploy(REGION, ACCOUNT, "cloud-map-sync", function);
+    println!("# The sandbox serves until it is interrupted. In another shell:");
+    // The AWS CLI reads the Region by its older name, and would ask `data-127.0.0.1` for discovery.
+    let more = [
+        ("AWS_DEFAULT_REGION", REGION),
+        ("AWS_DISABLE_HOST_PREFIX_INJECTION", "true"),
+        ("CLOUD_MAP_SYNC_FUNCTION", "cloud-map-sync"),
+    ];
+    let more = more.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    for (name, value) in sandbox.environment().into_iter().chain(more) {
+        println!("export {name}='{value}'");
+    }
+    println!("export KUBECONFIG='{}'", kubeconfig.display());
+    println!("# then, for instance:");
+    println!(
+        "#   cargo lambda watch                                      # in one shell, and in another:"
+    );
+    println!("#   cargo lambda invoke --data-file events/direct-plan.json cloud-map-sync");
+    println!("#   aws servicediscovery list-services");
+    println!(
+        "#   aws servicediscovery discover-instances --namespace-name shop.local --service-name web"
+    );
+    println!("#   cargo run -p kubectl-cloudmap -- plan -A");
+    println!("#   kubectl --context blue -n shop get services");
+    let interrupted = tokio::signal::ctrl_c().await;
+    // A person's own calls by the AWS CLI change instances that are not the function's, and no test judges them.
+    sandbox.cloud_map().take_violations();
+    match interrupted {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("cannot wait for an interrupt: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
