@@ -1,4 +1,4 @@
-"""Checks that the forwarder compiles from exactly the files that its image is built from.
+"""Checks that the forwarder compiles from exactly the files that its image is built from, on images by their digest.
 
 They are copied to target/ci/forwarder-image as .dockerignore lets them through, and the command of the Dockerfile runs
 there as `cargo check`, which reads the same files in half the time. A file that Cargo.toml or the source names and the
@@ -57,6 +57,10 @@ def main():
     toolchain = re.search(r'^channel = "(.*)"', (ROOT / "rust-toolchain.toml").read_text(), re.M)[1]
     if f"FROM rust:{toolchain}-" not in dockerfile:
         print(f"{DOCKERFILE.name}: the image builds with another Rust than {toolchain}", file=sys.stderr)
+        return 1
+    by_tag = [line for line in re.findall(r"^FROM .*", dockerfile, re.M) if not re.search(r":\S+@sha256:[0-9a-f]{64}( |$)", line)]
+    if by_tag:
+        print(f"{DOCKERFILE.name}: a tag can be moved, write TAG@sha256:DIGEST: {by_tag}", file=sys.stderr)
         return 1
     copied = copy_context()
     build = shlex.split(re.search(r"^RUN (cargo build .*)$", dockerfile, re.M)[1])
