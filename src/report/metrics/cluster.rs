@@ -16,9 +16,9 @@ pub const OF_CLUSTER: [Metric<ClusterReport>; 22] = [
     .reported_if(|cluster| cluster.whole),
     Metric::counted(
         ENDED,
-        "with `FAN_OUT`, 1 if a full sync of the cluster ended, good or not, and 0 if one was queued; not for clusters \
-         with `page: false`",
-        |_: &ClusterReport| 1,
+        "with `FAN_OUT`, 1 if a full sync of the cluster ended and was good, 0 if it was not, and 0 if one was queued; \
+         not for clusters with `page: false`",
+        |cluster: &ClusterReport| usize::from(cluster.is_complete()),
     )
     .reported_if(|cluster| cluster.awaited),
     Metric::counted("Created", "Cloud Map services created", |cluster| cluster.counts.created),

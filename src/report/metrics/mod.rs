@@ -26,7 +26,7 @@ pub const FUNCTION: &str = "function_name";
 /// The further dimension of a cluster's metrics: its ARN.
 pub const CLUSTER: &str = "cluster";
 
-/// The metric of a cluster to which a run that queues it writes 0, and its own full sync 1.
+/// The metric of a cluster to which a run that queues it writes 0, and its own full sync 1 if it was good.
 pub const ENDED: &str = "FullSyncEnded";
 const QUEUED: [Metric<()>; 1] = [Metric::counted(ENDED, "", |()| 0)];
 
