@@ -6,8 +6,9 @@
 //! (kube)    (pure)      (debounced)             (SQS)
 //! ```
 //!
-//! `health` answers the probes of its pod. It has no state that a restart would lose: changes before its start are covered by one message about the whole
-//! cluster. Two forwarders at once only send each message twice.
+//! `health` answers the probes of its pod, by the state of the watches and of the queue. It has no state that a restart
+//! would lose: changes before its start are covered by one message about the whole cluster. Two forwarders at once only
+//! send each message twice.
 
 mod backoff;
 mod changes;
@@ -44,7 +45,7 @@ pub async fn forward(
 ) {
     let pending = Pending::default();
     tokio::select! {
-        () = watch::follow(client, settings, |place| pending.add(place)) => {}
+        () = watch::follow(client, settings, health, |place| pending.add(place)) => {}
         () = deliver::deliver(queue, &pending, health, end) => {}
     }
     info!("the forwarder ends");

@@ -1,22 +1,29 @@
 //! The watches of the cluster, with kube's watcher: it resumes a broken watch at its last version, or lists again if
 //! the server no longer has that version. Only metadata is requested, since the function reads the objects itself.
 
+#[cfg(test)]
+mod tests;
+
 use std::fmt::Debug;
 use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::{BoxStream, SelectAll};
+use http::Request;
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::api::{Api, PartialObjectMeta};
+use kube::client::Body;
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Config, Event, watcher};
 use kube::{Client, Resource, ResourceExt};
+use tower::service_fn;
 use tracing::{info, warn};
 
 use super::backoff::WatchBackoff;
 use super::changes::{Changes, Object, Seen, Watch};
 use super::exports::{self, ServiceExport};
+use super::health::Health;
 use super::place::Place;
 use super::settings::Settings;
 use cloud_map_sync::error::chain;
@@ -56,14 +63,20 @@ pub async fn connect() -> Result<Client, Box<dyn std::error::Error + Send + Sync
     Ok(Client::try_from(config)?)
 }
 
-/// Watches as long as it is polled, and calls `add` with the place of each change.
-pub async fn follow(client: Client, settings: &Settings, mut add: impl FnMut(Place)) {
+/// Watches as long as it is polled, and calls `add` with the place of each change. `health` learns of each watch
+/// whether it fails or stands.
+pub async fn follow(
+    client: Client,
+    settings: &Settings,
+    health: &Health,
+    mut add: impl FnMut(Place),
+) {
     let hostname = format!("{}hostname", settings.annotation_prefix);
     let follows_exports = settings.multi_cluster.exports();
     let mut changes = Changes::new(follows_exports);
-    let mut watches = watches(&client, &hostname);
+    let mut watches = watches(&client, health, &hostname);
     if follows_exports {
-        watches.extend(watches_for_exports(&client));
+        watches.extend(watches_for_exports(&client, health));
     }
     let mut lacks_exports = false;
     while let Some((watch, seen)) = watches.next().await {
@@ -77,6 +90,7 @@ pub async fn follow(client: Client, settings: &Settings, mut add: impl FnMut(Pla
                 changes.record(watch, seen).into_iter().for_each(&mut add);
             }
             Err(error) if watch == Watch::Exports && is_not_served(&error) => {
+                health.watch_stands(name);
                 if !lacks_exports {
                     info!("the cluster has no {name}: they are followed as soon as it has");
                     lacks_exports = true;
@@ -84,30 +98,37 @@ pub async fn follow(client: Client, settings: &Settings, mut add: impl FnMut(Pla
                 changes.record(watch, Seen::NotServed).into_iter().for_each(&mut add);
             }
             Err(error) => {
-                warn!("watch of {name} failed, retrying: {}{}", chain(&error), hint(&error));
+                let why = format!("{}{}", chain(&error), hint(&error));
+                warn!("watch of {name} failed, retrying: {why}");
+                health.watch_failed(name, why);
             }
         }
     }
 }
 
-fn watches<'a>(client: &Client, hostname: &'a str) -> SelectAll<BoxStream<'a, Watched>> {
+fn watches<'a>(
+    client: &Client,
+    health: &Health,
+    hostname: &'a str,
+) -> SelectAll<BoxStream<'a, Watched>> {
     let annotated = |service: &PartialObjectMeta<Service>| {
         service.annotations().contains_key(hostname).then(|| key(service))
     };
+    let (headless, others) = (config().labels(OF_HEADLESS), config().labels(OF_OTHERS));
     futures_util::stream::select_all([
-        watch_all(client, Watch::Services, config(), annotated),
-        watch_all(client, Watch::HeadlessSlices, config().labels(OF_HEADLESS), service_of_slice),
-        watch_all(client, Watch::OtherSlices, config().labels(OF_OTHERS), service_of_slice),
+        watch_all(client, health, Watch::Services, config(), annotated),
+        watch_all(client, health, Watch::HeadlessSlices, headless, service_of_slice),
+        watch_all(client, health, Watch::OtherSlices, others, service_of_slice),
     ])
 }
 
 /// The watches besides those above for exported Services, headless or not.
-fn watches_for_exports<'a>(client: &Client) -> [BoxStream<'a, Watched>; 2] {
+fn watches_for_exports<'a>(client: &Client, health: &Health) -> [BoxStream<'a, Watched>; 2] {
     let exported = |export: &PartialObjectMeta<ServiceExport>| Some(key(export));
     let slices = config().labels(OF_CLUSTER_IP);
     [
-        watch_all(client, Watch::Exports, config(), exported),
-        watch_all(client, Watch::ClusterIpSlices, slices, service_of_slice),
+        watch_all(client, health, Watch::Exports, config(), exported),
+        watch_all(client, health, Watch::ClusterIpSlices, slices, service_of_slice),
     ]
 }
 
@@ -117,6 +138,7 @@ fn config() -> Config {
 
 fn watch_all<'a, K>(
     client: &Client,
+    health: &Health,
     watch: Watch,
     config: Config,
     service: impl Fn(&PartialObjectMeta<K>) -> Option<ServiceRef> + Send + 'a,
@@ -124,9 +146,27 @@ fn watch_all<'a, K>(
 where
     K: Resource<DynamicType = ()> + Clone + Debug + Send + 'static,
 {
-    let api: Api<PartialObjectMeta<K>> = Api::all(client.clone());
+    let api: Api<PartialObjectMeta<K>> = Api::all(reporting(client, health, watch));
     let events = watcher(api, config).backoff(WatchBackoff::default());
     events.map(move |event| (watch, event.map(|event| seen(watch, event, &service)))).boxed()
+}
+
+/// A client that reports to `health` when the API server accepts a watch. kube's watcher does not: it resumes a broken
+/// watch without an event.
+fn reporting(client: &Client, health: &Health, watch: Watch) -> Client {
+    let (inner, health) = (client.clone(), health.clone());
+    let service = service_fn(move |request: Request<Body>| {
+        let (inner, health) = (inner.clone(), health.clone());
+        let is_watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
+        async move {
+            let response = inner.send(request).await?;
+            if is_watch && response.status().is_success() {
+                health.watch_stands(watch_name(watch));
+            }
+            Ok::<_, kube::Error>(response)
+        }
+    });
+    Client::new(service, client.default_namespace())
 }
 
 fn seen<K>(

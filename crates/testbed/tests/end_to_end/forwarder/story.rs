@@ -121,7 +121,11 @@ impl Scene {
         self.relay.cut();
         self.cluster.pod("cart", "cart-b", &["10.0.2.2"]).await;
         self.cluster.wait_for_ready("cart", &["10.0.2.1", "10.0.2.2"]).await;
+        let why = self.readiness(forwarder, 503).await;
+        assert!(why.starts_with("the watch of ") && why.contains(" has failed for "), "{why}");
+        assert_eq!(forwarder.probe("/livez").await.0, 200, "a restart would not help");
         self.relay.mend();
+        self.readiness(forwarder, 200).await;
         self.until("cart", &["10.0.2.1", "10.0.2.2"]).await;
         let heard = self.fence().await;
         assert!(heard.iter().all(|service| service == "cart"), "{heard:?}");
