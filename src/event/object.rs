@@ -43,6 +43,11 @@ impl Metadata {
         Self::deserialize(fields).map_err(|_| Unusable::UnknownShape)
     }
 
+    /// The metadata of a reference that has no more than names.
+    pub(super) fn of_reference(name: Option<String>, namespace: Option<String>) -> Self {
+        Self { name, namespace, labels: None, owner_references: None }
+    }
+
     fn name(&self) -> Result<&str, Unusable> {
         let name = self.name.as_deref().filter(|name| !name.is_empty());
         name.ok_or(Unusable::IncompleteScope { missing: "name" })

@@ -1,8 +1,10 @@
-//! One line of the log: an audit event of the API server. The written object gives the scope; an event that is no
-//! finished write of a followed resource gives none.
+//! One line of the log: an audit event of the API server. The reference to the written object gives the scope; an event
+//! that is no finished write of a followed resource gives none. The objects themselves are not read.
+
+use std::fmt;
 
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 
 use crate::event::object::{self, Metadata};
 use crate::event::{Scope, Unusable, name};
@@ -14,18 +16,16 @@ const FOLLOWED: [&str; 5] =
 const OWN_GROUP: &str = "cloud-map-sync";
 const WRITES: [&str; 5] = ["create", "update", "patch", "delete", "deletecollection"];
 
-/// The part of an `audit.k8s.io/v1` Event with the written object and the response.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+/// The metadata of an `audit.k8s.io/v1` Event.
+#[derive(Default)]
 struct AuditEvent {
     stage: String,
     verb: String,
-    #[serde(default)]
     user: User,
     object_ref: Option<ObjectReference>,
     response_status: Option<ResponseStatus>,
-    request_object: Option<Value>,
-    response_object: Option<Value>,
+    /// Whether the text breaks off in a written object, or cannot be read there.
+    breaks_in_body: bool,
 }
 
 #[derive(Deserialize)]
@@ -53,29 +53,59 @@ struct ResponseStatus {
 
 /// The scope of a line; `None` if it is no write of a followed resource.
 pub(super) fn read_line(message: &str) -> Result<Option<Scope>, Unusable> {
-    let event: AuditEvent = serde_json::from_str(message).map_err(|_| Unusable::NotJson)?;
+    let mut event = AuditEvent::default();
+    let mut text = serde_json::Deserializer::from_str(message);
+    let read = event.deserialize(&mut text).and_then(|()| text.end());
+    // A log may cut a long line. The API server writes the reference before the objects.
+    let is_readable = read.is_ok() || event.breaks_in_body && event.object_ref.is_some();
+    if !is_readable || event.stage.is_empty() {
+        return Err(Unusable::NotJson);
+    }
     let Some(written) = event.written_object() else { return Ok(None) };
     let version = match written.api_group.as_deref() {
         None | Some("") => "v1".to_owned(),
         Some(group) => format!("{group}/{}", written.api_version.as_deref().unwrap_or("v1")),
     };
-    let read = |metadata: &Map<String, Value>| {
-        let metadata = Metadata::read(metadata)?;
-        object::scope(&written.resource, Some(&version), &metadata)
-    };
-    let object = [&event.response_object, &event.request_object].into_iter().flatten();
-    for metadata in object.filter_map(|object| object.get("metadata")?.as_object()) {
-        let of_object = written.complete_metadata(metadata);
-        match read(&of_object) {
-            Ok(scope) => return Ok(Some(scope)),
-            Err(Unusable::Imported) => return Ok(None),
-            Err(_) => {}
-        }
-    }
-    match read(&written.complete_metadata(&Map::new())) {
+    let metadata = Metadata::of_reference(written.name.clone(), written.namespace.clone());
+    match object::scope(&written.resource, Some(&version), &metadata) {
         Err(Unusable::Imported) => Ok(None),
         Err(Unusable::IncompleteScope { missing: "name" }) => written.namespace_scope().map(Some),
         scope => scope.map(Some),
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for &mut AuditEvent {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, text: D) -> Result<(), D::Error> {
+        text.deserialize_map(self)
+    }
+}
+
+/// Skips the objects, whose depth and size a tenant chooses, without a limit and without keeping them.
+impl<'de> Visitor<'de> for &mut AuditEvent {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an audit event")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<(), A::Error> {
+        while let Some(field) = fields.next_key::<String>()? {
+            match field.as_str() {
+                "stage" => self.stage = fields.next_value()?,
+                "verb" => self.verb = fields.next_value()?,
+                "user" => self.user = fields.next_value()?,
+                "objectRef" => self.object_ref = fields.next_value()?,
+                "responseStatus" => self.response_status = fields.next_value()?,
+                other => {
+                    self.breaks_in_body = matches!(other, "requestObject" | "responseObject");
+                    fields.next_value::<IgnoredAny>()?;
+                    self.breaks_in_body = false;
+                }
+            }
+        }
+        Ok(())
     }
 }
 
@@ -92,19 +122,8 @@ impl AuditEvent {
 }
 
 impl ObjectReference {
-    /// The object's metadata, with name and namespace from the request.
-    fn complete_metadata(&self, metadata: &Map<String, Value>) -> Map<String, Value> {
-        let mut metadata = metadata.clone();
-        for (field, text) in [("namespace", &self.namespace), ("name", &self.name)] {
-            if let Some(text) = text {
-                metadata.insert(field.to_owned(), Value::String(text.clone()));
-            }
-        }
-        metadata
-    }
-
-    /// The scope of a namespace. At the level `Metadata` the log has no name for an object with a generated name, nor
-    /// for a write to all objects of a namespace.
+    /// The scope of a namespace. The reference has no name for an object with a generated name, nor for a write to all
+    /// objects of a namespace.
     fn namespace_scope(&self) -> Result<Scope, Unusable> {
         let namespace = self.namespace.as_deref().unwrap_or_default();
         Ok(Scope::inside(name::namespace(namespace)?, None))

@@ -1,13 +1,13 @@
 //! The payload of a CloudWatch Logs subscription to an EKS cluster's audit log: a gzipped batch of lines, each an audit
 //! event of the API server. A finished write of a Service, its Endpoints, an EndpointSlice, a ServiceExport or a
-//! Namespace gives a scope, as the object of any other sender does. Writes of the function's own group and all other
-//! lines are ignored, since a subscription filter is not exact. The log group names the cluster.
+//! Namespace gives a scope by its metadata, as the object of any other sender does. Writes of the function's own group
+//! and all other lines are ignored, since a subscription filter is not exact. The log group names the cluster.
 
 mod line;
 #[cfg(test)]
 mod tests;
 
-use std::io::Read;
+use std::io::{BufReader, Read};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -54,9 +54,8 @@ pub(super) fn read(payload: &Map<String, Value>) -> Result<Vec<Message>, Error> 
 
 fn unpack(payload: &Map<String, Value>) -> Option<Batch> {
     let packed = STANDARD.decode(payload.get("awslogs")?.get("data")?.as_str()?).ok()?;
-    let mut text = String::new();
-    GzDecoder::new(packed.as_slice()).take(LARGEST_BATCH).read_to_string(&mut text).ok()?;
-    serde_json::from_str(&text).ok()
+    let text = GzDecoder::new(packed.as_slice()).take(LARGEST_BATCH);
+    serde_json::from_reader(BufReader::new(text)).ok()
 }
 
 /// The cluster of a log group: `/aws/eks/NAME/cluster`.

@@ -35,7 +35,11 @@ fn slice(name: Option<&str>) -> Value {
 }
 
 fn scope_of(line: &Value) -> Option<String> {
-    let payload = batch("/aws/eks/blue/cluster", &[line.to_string()]);
+    scope_of_text(line.to_string())
+}
+
+fn scope_of_text(line: String) -> Option<String> {
+    let payload = batch("/aws/eks/blue/cluster", &[line]);
     let messages = read(payload.as_object().expect("an object")).expect("a batch");
     messages.into_iter().next().map(|message| match message.reading {
         Ok(scope) => scope.to_string(),
@@ -56,26 +60,48 @@ fn a_finished_write_names_its_service() {
     // The API server names the namespace in both fields.
     let namespace =
         json!({"resource": "namespaces", "namespace": "shop", "name": "shop", "apiVersion": "v1"});
-    let labels = json!({"labels": {"kubernetes.io/service-name": "cart"}});
-    let mut created = event("create", &slice(None));
-    created["responseObject"] = json!({"metadata": labels});
-    let mut patched = event("patch", &slice(Some("web-x7k2p")));
-    patched["requestObject"] = json!({"endpoints": []});
     let rows = [
         (event("patch", &service), "blue/shop/web"),
         (event("delete", &endpoints), "blue/shop/web"),
         (event("create", &export), "blue/shop/web"),
         (event("create", &namespace), "blue/shop"),
         (event("update", &slice(Some("web-x7k2p"))), "blue/shop/web"),
-        (patched, "blue/shop/web"),
-        (created, "blue/shop/cart"),
-        // At the level Metadata the log has no name that the API server made up.
+        // The reference has no name that the API server made up.
         (event("create", &slice(None)), "blue/shop"),
         (event("deletecollection", &slice(None)), "blue/shop"),
     ];
     for (line, expected) in rows {
         assert_eq!(scope_of(&line).as_deref(), Some(expected), "{line}");
     }
+}
+
+#[test]
+fn the_body_of_a_written_object_changes_nothing() {
+    let metadata = event("update", &slice(Some("web-x7k2p"))).to_string();
+    let metadata = metadata.strip_suffix('}').expect("an object");
+    let deep = "[".repeat(1_000) + &"]".repeat(1_000);
+    let bodies = [
+        // Of another Service, of an import, and of none.
+        r#"{"metadata":{"labels":{"kubernetes.io/service-name":"cart"}}}"#,
+        r#"{"metadata":{"labels":{"cloud-map-sync/owner":"shop"}}}"#,
+        r#"{"metadata":{"labels":7,"name":"../x","namespace":{}}}"#,
+        r#"{"metadata":[],"objectRef":{"name":"cart"}}"#,
+        &deep,
+        "1e999",
+        r#""\ud800""#,
+        r#"{},"requestObject":null"#,
+    ];
+    for body in bodies {
+        for field in ["requestObject", "responseObject"] {
+            let line = format!(r#"{metadata},"{field}":{body}}}"#);
+            assert_eq!(scope_of_text(line).as_deref(), Some("blue/shop/web"), "{field} {body}");
+        }
+    }
+    // A log may cut a long line, and the API server writes the bodies after the reference to the object.
+    let cut = format!(r#"{metadata},"requestObject":{{"endpoints":[{{"addresses":["10.0."#);
+    assert_eq!(scope_of_text(cut).as_deref(), Some("blue/shop/web"));
+    let cut_before = r#"{"stage":"ResponseComplete","verb":"update","requestObject":{"endpo"#;
+    assert_eq!(scope_of_text(cut_before.to_owned()).as_deref(), Some("not_json"));
 }
 
 #[test]
@@ -108,10 +134,11 @@ fn lines_that_change_no_registration_are_ignored() {
 #[test]
 fn a_line_that_is_no_audit_event_is_unusable_beside_good_ones() {
     let good = event("update", &slice(Some("web-x7k2p"))).to_string();
-    let payload = batch("/aws/eks/blue/cluster", &["{\"kind\":\"Ev".to_owned(), good]);
+    let lines = ["{\"kind\":\"Ev", "{\"kind\":\"Event\"}", "[]", &good, &format!("{good}}}")];
+    let payload = batch("/aws/eks/blue/cluster", &lines.map(str::to_owned));
     let messages = read(payload.as_object().expect("an object")).expect("a batch");
     let readings: Vec<_> = messages.iter().map(|message| message.reading.is_ok()).collect();
-    assert_eq!(readings, [false, true]);
+    assert_eq!(readings, [false, false, false, true, false]);
 }
 
 #[test]
