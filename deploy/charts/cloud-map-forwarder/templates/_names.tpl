@@ -14,7 +14,7 @@
 {{/* The labels by which a release knows its pods: they never change. */}}
 {{- define "cloud-map-forwarder.selector" -}}
 app.kubernetes.io/name: {{ .Chart.Name }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end -}}
 
 {{- define "cloud-map-forwarder.labels" -}}

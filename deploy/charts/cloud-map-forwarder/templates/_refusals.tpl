@@ -124,5 +124,16 @@ tests/end_to_end/chart has a table of what is refused, and compares it with the 
 {{- fail (printf "%s is %v: it would be a list, such as []" $name $value) -}}
 {{- end -}}
 {{- end -}}
+{{- range .image.pullSecrets -}}
+{{- if not (and (kindIs "map" .) (eq "name" (keys . | join ",")) (kindIs "string" .name) .name) -}}
+{{- fail (printf "image.pullSecrets has %v: as in Kubernetes each would be a map with the name of a Secret, such as {name: registry}" .) -}}
+{{- end -}}
+{{- end -}}
+{{- $own := include "cloud-map-forwarder.labels" $ | fromYaml -}}
+{{- range $label, $_ := .podLabels -}}
+{{- if hasKey $own $label -}}
+{{- fail (printf "podLabels has %s, which the chart sets itself: use a label that is none of %s" $label (keys $own | sortAlpha | join ", ")) -}}
+{{- end -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}

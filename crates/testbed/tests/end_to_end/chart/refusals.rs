@@ -4,7 +4,7 @@
 use cloud_map_forwarder::Settings;
 use serde_json::{Value, json};
 
-use super::tools::{RELEASE, Tools};
+use super::tools::{CHART, RELEASE, Tools, objects};
 
 /// Values that the chart takes.
 pub fn good() -> Value {
@@ -66,7 +66,10 @@ async fn every_value_that_cannot_be_used_is_refused_in_one_line_that_says_what_w
         ("image/tag", json!("a b")),
         ("image/digest", json!("0123")),
         ("image/pullPolicy", json!("Sometimes")),
-        ("image/pullSecrets", json!("secret")),
+        ("image/pullSecrets", json!("registry")),
+        ("image/pullSecrets", json!(["registry"])),
+        ("image/pullSecrets", json!([{"name": "registry"}, {"Name": "registry"}])),
+        ("image/pullSecrets", json!([{"name": 7}])),
         ("replicas", json!(0)),
         ("replicas", json!("two")),
         ("serviceAccount/create", json!("no")),
@@ -77,6 +80,9 @@ async fn every_value_that_cannot_be_used_is_refused_in_one_line_that_says_what_w
         ("networkPolicy/enabled", json!(1)),
         ("networkPolicy/extraEgress", json!({})),
         ("resources/request", json!({})),
+        ("podLabels", json!({"app.kubernetes.io/name": "mine"})),
+        ("podLabels", json!({"app.kubernetes.io/instance": "mine"})),
+        ("priorityClassName", json!(true)),
         ("nodeSelector", json!("arm64")),
         ("tolerations", json!({})),
     ];
@@ -107,7 +113,10 @@ async fn every_value_that_cannot_be_used_is_refused_in_one_line_that_says_what_w
     image.tag "a b" is not a tag: it would be such as 0.1.0
     image.digest "0123" is not a digest: it would be sha256: and 64 hexadecimal digits
     image.pullPolicy "Sometimes" is not one of Always, IfNotPresent, Never
-    image.pullSecrets is secret: it would be a list, such as []
+    image.pullSecrets is registry: it would be a list, such as []
+    image.pullSecrets has registry: as in Kubernetes each would be a map with the name of a Secret, such as {name: registry}
+    image.pullSecrets has map[Name:registry]: as in Kubernetes each would be a map with the name of a Secret, such as {name: registry}
+    image.pullSecrets has map[name:7]: as in Kubernetes each would be a map with the name of a Secret, such as {name: registry}
     replicas 0 is not a number from 1 to 99: two are enough for any cluster
     replicas two is not a number from 1 to 99: two are enough for any cluster
     serviceAccount.create is no: it would be true or false, without quotes
@@ -118,6 +127,9 @@ async fn every_value_that_cannot_be_used_is_refused_in_one_line_that_says_what_w
     networkPolicy.enabled is 1: it would be true or false, without quotes
     networkPolicy.extraEgress is map[]: it would be a list, such as []
     resources.request is no value of this chart: use one of requests, limits, claims
+    podLabels has app.kubernetes.io/name, which the chart sets itself: use a label that is none of app.kubernetes.io/instance, app.kubernetes.io/managed-by, app.kubernetes.io/name, app.kubernetes.io/version, helm.sh/chart
+    podLabels has app.kubernetes.io/instance, which the chart sets itself: use a label that is none of app.kubernetes.io/instance, app.kubernetes.io/managed-by, app.kubernetes.io/name, app.kubernetes.io/version, helm.sh/chart
+    priorityClassName is true and not text: give it in quotes in a file, or with --set-string
     nodeSelector is arm64: it would be a map, such as {}
     tolerations is map[]: it would be a list, such as []
     "#);
@@ -170,6 +182,35 @@ async fn the_chart_takes_and_refuses_the_settings_that_the_program_does() {
     let mut values = with("queueUrl", json!("https://sqs.internal/111122223333/q"));
     values["region"] = json!("eu-central-1");
     assert!(variables(&tools, &values).await.is_ok());
+}
+
+#[tokio::test]
+async fn values_reach_kubernetes_as_they_were_given() {
+    let Some(tools) = Tools::build().await else { return };
+    // YAML reads each of these names as a number or a boolean if it is not in quotes.
+    let mut values = good();
+    values["priorityClassName"] = json!("true");
+    values["serviceAccount"] = json!({"name": "1e3"});
+    values["image"]["pullSecrets"] = json!([{"name": "registry"}, {"name": "2024"}]);
+    values["podLabels"] = json!({"team": "7"});
+    let arguments = ["template", "2024", CHART, "--namespace", "1000", "--values", "-"];
+    let objects = objects(&tools.helm(&arguments, &values).await.expect("good values"));
+    for object in &objects {
+        let metadata = &object["metadata"];
+        assert_eq!(metadata["labels"]["app.kubernetes.io/instance"], "2024", "{object}");
+        let is_of_cluster = object["kind"].as_str().is_some_and(|it| it.starts_with("Cluster"));
+        let namespace = if is_of_cluster { Value::Null } else { json!("1000") };
+        assert_eq!(metadata["namespace"], namespace, "{object}");
+    }
+    let one = |kind: &str| objects.iter().find(|it| it["kind"] == kind).expect("an object");
+    assert_eq!(one("ServiceAccount")["metadata"]["name"], "1e3");
+    let subject = json!({"kind": "ServiceAccount", "name": "1e3", "namespace": "1000"});
+    assert_eq!(one("ClusterRoleBinding")["subjects"], json!([subject]));
+    let pod = &one("Deployment")["spec"]["template"];
+    assert_eq!(pod["metadata"]["labels"]["team"], "7");
+    assert_eq!(pod["spec"]["serviceAccountName"], "1e3");
+    assert_eq!(pod["spec"]["priorityClassName"], "true");
+    assert_eq!(pod["spec"]["imagePullSecrets"], json!([{"name": "registry"}, {"name": "2024"}]));
 }
 
 /// The environment of the rendered pods.

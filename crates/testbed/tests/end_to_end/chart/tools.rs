@@ -130,7 +130,8 @@ fn go(module: &str, arguments: &[&str]) -> Command {
     go
 }
 
-fn objects(text: &str) -> Vec<Value> {
+/// The objects in what Helm or kustomize printed.
+pub fn objects(text: &str) -> Vec<Value> {
     let documents: Vec<Value> = serde_saphyr::from_multiple(text).expect("YAML");
     documents.into_iter().filter(|document| !document.is_null()).collect()
 }
