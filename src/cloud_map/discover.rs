@@ -10,6 +10,7 @@ use aws_sdk_servicediscovery::types::{HealthStatusFilter, HttpInstanceSummary};
 use http::Uri;
 
 use super::{Call, CloudMap, Error};
+use crate::model::attributes::from_cloud_map;
 use crate::model::{Attributes, Namespace, NamespaceKind};
 
 /// The most instances of a reply and of a service. There are no pages.
@@ -43,8 +44,8 @@ impl CloudMap {
         let found = self.find_instances(namespace, name).await?;
         let is_all = found.len() < usize::from(MAX_RESULTS);
         let instances = found.into_iter().filter_map(|instance| {
-            let attributes = instance.attributes.unwrap_or_default();
-            Some((instance.instance_id?, attributes.into_iter().collect()))
+            let attributes = from_cloud_map(instance.attributes.unwrap_or_default());
+            Some((instance.instance_id?, attributes))
         });
         Ok(is_all.then(|| instances.collect()))
     }

@@ -9,6 +9,7 @@ use futures_util::future::try_join_all;
 use futures_util::{Stream, StreamExt, TryStreamExt, stream};
 
 use super::{Call, Class, CloudMap, Error, Permit, SIDE_BY_SIDE};
+use crate::model::attributes::from_cloud_map;
 use crate::model::{Attributes, CloudMapService, Place, Registry, ServiceKey};
 
 /// A service whose instances are to be read.
@@ -91,8 +92,7 @@ impl CloudMap {
         let mut registered_by = BTreeSet::new();
         let instances = lists.into_iter().flatten().filter_map(|instance| {
             registered_by.extend(instance.created_by_account);
-            let attributes = instance.attributes.unwrap_or_default().into_iter().collect();
-            Some((instance.id?, attributes))
+            Some((instance.id?, from_cloud_map(instance.attributes.unwrap_or_default())))
         });
         let instances = instances.collect();
         Ok(Some(Held { instances, registered_by }))
@@ -156,7 +156,7 @@ impl CloudMap {
         match answer.await.map_err(|error| Error::new(action, &error)) {
             Ok(answer) => {
                 let attributes = answer.instance.and_then(|instance| instance.attributes);
-                Ok(Some(attributes.unwrap_or_default().into_iter().collect()))
+                Ok(Some(from_cloud_map(attributes.unwrap_or_default())))
             }
             Err(error) if error.source.code.as_deref() == Some("InstanceNotFound") => Ok(None),
             Err(error) => Err(error),

@@ -1,6 +1,7 @@
 //! Cloud Map's limits for the attributes of an instance, for tests (`RegisterInstance` in the API reference).
 
 use crate::model::Attributes;
+use crate::model::attributes::is_of_aws;
 
 /// # Panics
 /// If Cloud Map refuses the attributes. It also accepts a value that ends with a space, which we never write.
@@ -8,6 +9,7 @@ pub fn assert_accepted(attributes: &Attributes) {
     let is_graphic = |byte: &u8| (b'!'..=b'~').contains(byte);
     for (key, value) in attributes {
         assert!((1..=255).contains(&key.len()), "{key}");
+        assert!(!is_of_aws(key) || key.starts_with("AWS_"), "{key}");
         assert!(key.as_bytes().iter().all(is_graphic), "{key}");
         assert!(value.len() <= 1024, "{key} has {}", value.len());
         let inner = |byte: &u8| is_graphic(byte) || matches!(byte, b' ' | b'\t');

@@ -12,13 +12,14 @@ pub const PREFIX: &str = "cloudmap.controller/";
 /// Of one annotation, however long its value is: 256 KB of annotations must not fill a report.
 const LONGEST: usize = 6_000;
 /// Values besides the documented examples.
-const VALUES: [(&str, &str); 8] = [
+const VALUES: [(&str, &str); 9] = [
     ("hostname", "web,www,db.prod"),
     ("hostname", "_"),
     ("namespace", "arn:aws:servicediscovery:eu-central-1:111122223333:namespace/ns-abc"),
     ("port", "http,9090"),
     ("attributes", "team=shop,tier=front,empty="),
     ("attributes", "a,b,c"),
+    ("attributes", "aws_instance_ipv4=10.0.9.9"),
     ("claim", "exclusive"),
     ("ttl", "2147483647"),
 ];
@@ -54,7 +55,8 @@ fn assert_claims(claims: &Claims) {
     assert!(claims.attributes.len() <= 20);
     for (key, value) in &claims.attributes {
         limits::assert_accepted(&Attributes::from([(key, value)]));
-        let reserved = ["AWS_", "ECS_", "cloud-map-sync/"].iter().any(|it| key.starts_with(it));
+        let aws = key.to_ascii_uppercase().starts_with("AWS_");
+        let reserved = aws || ["ECS_", "cloud-map-sync/"].iter().any(|it| key.starts_with(it));
         assert!(!reserved && !["AVAILABILITY_ZONE", "REGION"].contains(&key), "{key}");
     }
 }

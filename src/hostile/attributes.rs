@@ -9,12 +9,15 @@ use super::{Random, try_all};
 use crate::clusterset::attributes::{cluster_of, read, service_port};
 use crate::kubernetes::desired::{Reading, desired};
 use crate::kubernetes::object::Service;
+use crate::model::attributes::from_cloud_map;
 use crate::model::clusterset::ClustersetId;
 use crate::model::{Attributes, Desired, Endpoint, Owner};
 
-const PAIRS: [(&str, &str); 22] = [
+const PAIRS: [(&str, &str); 24] = [
     ("AWS_INSTANCE_IPV4", "10.0.1.5"),
     ("AWS_INSTANCE_IPV4", "169.254.169.254"),
+    ("aws_instance_ipv4", "10.0.9.9"),
+    ("aws_team", "shop"),
     ("AWS_INSTANCE_IPV6", "::ffff:127.0.0.1"),
     ("AWS_INSTANCE_IPV6", "fd00::1"),
     ("AWS_INSTANCE_PORT", "8080"),
@@ -77,7 +80,8 @@ fn instance(random: &mut Random) -> Attributes {
             attributes.insert(key, random.damaged_text(&value));
         }
     }
-    attributes
+    let answered = attributes.iter().map(|(key, value)| (key.to_owned(), value.to_owned()));
+    from_cloud_map(answered.collect())
 }
 
 #[test]

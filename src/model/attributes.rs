@@ -3,6 +3,8 @@
 //!
 //! Marks are additive: a later release may add marks under a higher `schema`, and this release ignores unknown ones.
 
+use std::collections::HashMap;
+
 use super::{Attributes, Flow, Owner, ServiceRef};
 
 /// The IPv4 address, the value of an A record.
@@ -15,6 +17,9 @@ pub const PORT: &str = "AWS_INSTANCE_PORT";
 pub const INITIAL_HEALTH: &str = "AWS_INIT_HEALTH_STATUS";
 /// The EC2 instance whose address is used. Cloud Map accepts no other attribute with it.
 pub const EC2_INSTANCE: &str = "AWS_EC2_INSTANCE_ID";
+/// The keys that Cloud Map itself knows.
+const OF_AWS: [&str; 7] =
+    [IPV4, IPV6, PORT, INITIAL_HEALTH, EC2_INSTANCE, "AWS_ALIAS_DNS_NAME", "AWS_INSTANCE_CNAME"];
 /// The availability zone, under the name that ECS uses.
 pub const AVAILABILITY_ZONE: &str = "AVAILABILITY_ZONE";
 /// The Region, under the name that ECS uses.
@@ -85,6 +90,28 @@ pub(super) const WRITTEN: &[&str] = &[
     CLUSTERSET,
     HEARTBEAT,
 ];
+
+/// Whether Cloud Map reserves the key. It refuses unknown keys with this prefix in any letter case, and takes the known
+/// ones in any: `aws_instance_ipv4` could register an address of which `AWS_INSTANCE_IPV4` says nothing.
+pub fn is_of_aws(key: &str) -> bool {
+    key.get(..4).is_some_and(|prefix| prefix.eq_ignore_ascii_case("aws_"))
+}
+
+/// The attributes of an instance, from Cloud Map's answer. A known key of AWS counts in any letter case, and in the one
+/// that we write if there are several. An unknown one is left out, since Cloud Map would refuse it in a registration. So
+/// no attribute that this function cannot write is ever compared or sent again.
+pub fn from_cloud_map(answered: HashMap<String, String>) -> Attributes {
+    let is_plain = |key: &str| !is_of_aws(key) || OF_AWS.contains(&key);
+    let (plain, mut others): (Vec<_>, Vec<_>) =
+        answered.into_iter().partition(|(key, _)| is_plain(key));
+    others.sort();
+    let known = others.iter().filter_map(|(key, value)| {
+        let known = OF_AWS.into_iter().find(|known| known.eq_ignore_ascii_case(key))?;
+        Some((known, value.as_str()))
+    });
+    // Of several values of a key the last one counts.
+    known.chain(plain.iter().map(|(key, value)| (key.as_str(), value.as_str()))).collect()
+}
 
 /// The installation and the cluster in the marks of an instance of any owner.
 pub fn marked(attributes: &Attributes) -> Option<(&str, &str)> {
@@ -195,6 +222,27 @@ mod tests {
         }
         for key in ["cloud-map-sync/later", "cloud-map-sync/export.5", "CLUSTER_ID"] {
             assert!(!is_known_mark(key), "{key}");
+        }
+    }
+
+    #[test]
+    fn known_keys_of_aws_are_read_in_any_letter_case_and_unknown_ones_are_not() {
+        let cases: [(&[_], &[_]); 5] = [
+            (&[("aws_instance_ipv4", "10.0.0.9")], &[(IPV4, "10.0.0.9")]),
+            (&[("Aws_Init_Health_Status", "HEALTHY")], &[(INITIAL_HEALTH, "HEALTHY")]),
+            (&[(IPV4, "10.0.0.1"), ("aws_instance_ipv4", "10.0.0.9")], &[(IPV4, "10.0.0.1")]),
+            (&[("aws_instance_ipv4", "2"), ("Aws_instance_ipv4", "1")], &[(IPV4, "2")]),
+            (
+                &[("aws_team", "shop"), ("AWS_TEAM", "shop"), ("aws", "1"), ("region", "x")],
+                &[("aws", "1"), ("region", "x")],
+            ),
+        ];
+        for (answered, expected) in cases {
+            let owned = answered
+                .iter()
+                .map(|(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned()));
+            let expected: Attributes = expected.iter().copied().collect();
+            assert_eq!(from_cloud_map(owned.collect()), expected, "{answered:?}");
         }
     }
 

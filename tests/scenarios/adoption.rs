@@ -75,6 +75,23 @@ async fn instances_at_pods_of_the_service_become_ours_under_their_ids_and_nothin
 }
 
 #[tokio::test]
+async fn adopted_instance_has_the_keys_of_aws_as_we_spell_them_and_no_unknown_one() {
+    let fleet = Fleet::start().await;
+    let service = fleet.dns_service("web", &[RecordType::A]);
+    let misspelled = [("aws_instance_ipv4", "10.0.1.1"), ("aws_team", "x"), ("weight", "10")];
+    fleet.put(&service, "hand", &attributes(&misspelled));
+    fleet.web("web", "prod.local", &["10.0.1.1"]);
+    let function = fleet.function().await;
+    fleet.cloud_map.allow_adoption(&[(&service, "hand")]);
+
+    let report = adopt(&function).await;
+
+    assert!(report.ok, "{report}");
+    assert_eq!(fleet.cloud_map.instances(&service)["hand"], adopted(&fleet, "10.0.1.1"));
+    settled(&fleet, &function).await;
+}
+
+#[tokio::test]
 async fn sync_after_an_adoption_finds_the_adopted_as_they_should_be() {
     let (fleet, service) = by_hand().await;
     fleet.cloud_map.withdraw(&service, TASK);

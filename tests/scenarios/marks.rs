@@ -1,7 +1,7 @@
 //! What is repaired on an instance of ours, what is carried over, and what is no difference.
 
 use crate::fleet::{Attributes, Fleet, annotated, attributes};
-use crate::run::{converge, sync, writes};
+use crate::run::{converge, settled, sync, writes};
 use crate::sandbox::cloud_map::{RecordType, ServiceKind};
 
 /// A converged world of one instance with a port, changed by `edit` behind the function's back;
@@ -68,6 +68,38 @@ async fn attributes_that_somebody_added_are_carried_over_on_a_rewrite() {
     let mut expected = before;
     expected.insert("weight".into(), "10".into());
     assert_eq!(now, expected);
+}
+
+/// Cloud Map takes `aws_instance_ipv4`, and does not document its effect.
+#[tokio::test]
+async fn another_spelling_beside_our_key_is_no_difference_and_not_sent_again() {
+    let misspelled = [("aws_instance_ipv4", "10.0.9.9"), ("Aws_Instance_Port", "9")];
+    let (fleet, _, now) = after(|all| all.extend(attributes(&misspelled))).await;
+    assert_eq!(now["aws_instance_ipv4"], "10.0.9.9");
+    assert!(writes(&fleet).is_empty(), "{:?}", writes(&fleet));
+
+    let (fleet, before, now) = after(|all| {
+        all.extend(attributes(&misspelled));
+        all.extend(attributes(&[("aws_team", "x"), ("REGION", "us-east-1")]));
+    })
+    .await;
+    assert_eq!(now, before);
+    assert_eq!(writes(&fleet), ["RegisterInstance web"]);
+    settled(&fleet, &fleet.function().await).await;
+}
+
+#[tokio::test]
+async fn another_spelling_in_place_of_our_key_is_read_as_that_key() {
+    for (address, expected) in [("10.0.1.1", 0), ("10.0.9.9", 1)] {
+        let (fleet, before, now) = after(|all| {
+            all.remove("AWS_INSTANCE_IPV4");
+            all.insert("aws_instance_ipv4".into(), address.into());
+        })
+        .await;
+        assert_eq!(writes(&fleet), vec!["RegisterInstance web"; expected], "{address}");
+        assert_eq!(now == before, expected == 1, "{address}: {now:?}");
+        settled(&fleet, &fleet.function().await).await;
+    }
 }
 
 #[tokio::test]

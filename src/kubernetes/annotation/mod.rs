@@ -88,7 +88,8 @@ pub const DOCUMENTED: [Documented; 12] = [
     },
     Documented {
         name: ATTRIBUTES,
-        meaning: "attributes for every instance, `key=value` separated by commas",
+        meaning: "attributes for every instance, `key=value` separated by commas; keys that begin with `aws_`, in \
+                  any letter case, are Cloud Map's",
         default: "none",
         example: "team=shop,tier=front",
     },

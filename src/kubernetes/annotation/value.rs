@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::error::shorten;
-use crate::model::attributes::{AVAILABILITY_ZONE, MARK_PREFIX, REGION};
+use crate::model::attributes::{self, AVAILABILITY_ZONE, MARK_PREFIX, REGION};
 use crate::model::{
     Attributes, Claim, HealthSource, NamespaceReference, PortReference, RoutingPolicy, ServiceName,
 };
@@ -154,8 +154,8 @@ fn check_key(key: &str) -> Result<(), String> {
         let key = shorten(key);
         return Err(format!("the key {key:?} must be 1 to 255 printable ASCII characters"));
     }
-    let reserved = ["AWS_", "ECS_", MARK_PREFIX].iter().any(|prefix| key.starts_with(prefix));
-    if reserved || [AVAILABILITY_ZONE, REGION].contains(&key) {
+    let reserved = ["ECS_", MARK_PREFIX].iter().any(|prefix| key.starts_with(prefix));
+    if reserved || attributes::is_of_aws(key) || [AVAILABILITY_ZONE, REGION].contains(&key) {
         return Err(format!("the key {key:?} is reserved"));
     }
     Ok(())
@@ -196,6 +196,9 @@ mod tests {
                 ),
             ),
             ("AWS_INSTANCE_IPV4=1", Err("the key \"AWS_INSTANCE_IPV4\" is reserved")),
+            ("aws_instance_ipv4=1", Err("the key \"aws_instance_ipv4\" is reserved")),
+            ("Aws_team=1", Err("the key \"Aws_team\" is reserved")),
+            ("aws-team=1,my_aws_team=1", Ok(2)),
             ("ECS_SERVICE_NAME=1", Err("the key \"ECS_SERVICE_NAME\" is reserved")),
             (
                 &many,

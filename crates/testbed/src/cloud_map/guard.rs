@@ -172,7 +172,7 @@ fn difference(cause: &str, key: &Key, was: &Arc<Instance>, now: Option<&Arc<Inst
 /// endpoint is, we say.
 fn keeps(present: &Instance, attributes: &BTreeMap<String, String>) -> bool {
     let ours = |key: &str| {
-        key.starts_with("AWS_")
+        key.to_ascii_uppercase().starts_with("AWS_")
             || key.starts_with("cloud-map-sync/")
             || ["AVAILABILITY_ZONE", "REGION", "HOSTNAME", "NODENAME", "READY"].contains(&key)
     };

@@ -125,6 +125,8 @@ fn attributes() -> Vec<String> {
         "a=1,a=2",
         "AWS_A=1,team,b=2,REGION=x",
         "AWS_INSTANCE_IPV4=1",
+        "aws_instance_ipv4=1",
+        "Aws_team=1,aws-team=1",
         "ECS_SERVICE_NAME=1",
         "REGION=1",
         "REGION2=1",
