@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use super::clusterset::ExportedService;
 use super::{
-    Attributes, NamespaceReference, RoutingPolicy, ServiceExport, ServiceName, ServiceRef,
+    Attributes, NamespaceReference, RoutingPolicy, ServiceExport, ServiceKey, ServiceName,
+    ServiceRef,
 };
 
 /// The Services of one cluster that one flow publishes. It is built from complete lists only: a cluster that could not
@@ -21,6 +22,9 @@ pub struct Desired {
     pub exports: BTreeMap<ServiceRef, ServiceExport>,
     /// The finalizers of the exports that have any, also of those that are being deleted.
     pub finalizers: BTreeMap<ServiceRef, Vec<String>>,
+    /// Of a part of a cluster: the holder of each name that its Services claim and a Service outside of the part holds. It
+    /// is not decided again.
+    pub held_elsewhere: BTreeMap<ServiceKey, ServiceRef>,
 }
 
 /// One annotated headless Service, or one exported Service.

@@ -12,6 +12,7 @@ mod condition;
 mod desired;
 mod existence;
 mod fingerprint;
+mod first_names;
 mod foreign;
 mod guard_state;
 mod health;
@@ -44,6 +45,7 @@ pub use desired::{
 };
 pub use existence::Existence;
 pub use fingerprint::fingerprint;
+pub use first_names::FirstNames;
 pub use foreign::Foreign;
 pub use guard_state::GuardState;
 pub use health::{Health, KnownHealth};

@@ -1,6 +1,8 @@
 //! A Cloud Map namespace, and the errors of a reference to one. [`super::Registry::resolve`] finds the namespace of a
 //! reference.
 
+use super::FirstNames;
+
 /// A Cloud Map namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Namespace {
@@ -38,33 +40,24 @@ pub enum NamespaceKind {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 pub enum UnresolvedNamespace {
     #[error(
-        "no Cloud Map namespace {reference:?} is visible here; visible: {}{}", join_names(visible),
+        "no Cloud Map namespace {reference:?} is visible here; visible: {}{}",
+        visible.as_ref().map_or_else(|| "none".to_owned(), FirstNames::to_string),
         not_created.map(|why| format!("; it is not created: {why}")).unwrap_or_default()
     )]
     Missing {
         reference: String,
         /// The names of the visible namespaces.
-        visible: Vec<String>,
+        visible: Option<FirstNames>,
         /// The reason why it is not created, if missing namespaces are created.
         not_created: Option<&'static str>,
     },
 
     #[error(
-        "several Cloud Map namespaces are named {reference:?}; name one by its id: {}",
-        join_names(candidates)
+        "several Cloud Map namespaces are named {reference:?}; name one by its id: {candidates}"
     )]
     Ambiguous {
         reference: String,
         /// Ids.
-        candidates: Vec<String>,
+        candidates: FirstNames,
     },
-}
-
-/// A list for a sentence, at most ten entries.
-fn join_names(names: &[String]) -> String {
-    match names.len() {
-        0 => "none".to_owned(),
-        1..=10 => names.join(", "),
-        more => format!("{} and {} more", names[..10].join(", "), more - 10),
-    }
 }

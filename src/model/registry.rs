@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    Attributes, Capacity, CloudMapService, Namespace, NamespaceKind, NamespaceReference,
-    ServiceName, ServiceRef, UnresolvedNamespace,
+    Attributes, Capacity, CloudMapService, FirstNames, Namespace, NamespaceKind,
+    NamespaceReference, ServiceName, ServiceRef, UnresolvedNamespace,
 };
 
 /// The part of one account's Cloud Map in one Region that the function may read.
@@ -72,18 +72,17 @@ impl Registry {
         }
         let named: Vec<&Namespace> =
             self.namespaces.values().filter(|namespace| namespace.name == text).collect();
-        match named.as_slice() {
-            [] => Err(self.missing(text)),
-            [namespace] => Ok(namespace),
-            several => Err(UnresolvedNamespace::Ambiguous {
-                reference: text,
-                candidates: several.iter().map(|namespace| namespace.id.clone()).collect(),
-            }),
+        if let [namespace] = named.as_slice() {
+            return Ok(namespace);
         }
+        Err(match FirstNames::of(named.iter().map(|namespace| &namespace.id)) {
+            Some(candidates) => UnresolvedNamespace::Ambiguous { reference: text, candidates },
+            None => self.missing(text),
+        })
     }
 
     fn missing(&self, reference: String) -> UnresolvedNamespace {
-        let visible = self.namespaces.values().map(|namespace| namespace.name.clone()).collect();
+        let visible = FirstNames::of(self.namespaces.values().map(|namespace| &namespace.name));
         UnresolvedNamespace::Missing { reference, visible, not_created: None }
     }
 

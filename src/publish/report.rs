@@ -1,6 +1,6 @@
 //! The report of one cluster, from a plan and the outcomes of its changes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::lines::{Lines, LinesAt};
 use crate::model::Place;
@@ -36,6 +36,7 @@ pub fn of_results(cluster: &str, plan: Plan, lines: Lines) -> ClusterReport {
         service.notes = unchanged.notes.into_iter().map(NoteLine::from).collect();
     }
     let mut held_back = plan.held_back;
+    let mut refusals = BTreeSet::new();
     for (place, mut lines) in lines {
         let service = at(&mut services, &place);
         service.refused = std::mem::take(&mut lines.refused);
@@ -43,11 +44,12 @@ pub fn of_results(cluster: &str, plan: Plan, lines: Lines) -> ClusterReport {
         service.changes = changes.collect();
         service.changes.shrink_to_fit();
         for line in refused {
-            if !held_back.contains(&line) {
-                held_back.push(line);
+            if held_back.binary_search(&line).is_err() {
+                refusals.insert(line);
             }
         }
     }
+    held_back.extend(refusals);
     let (placed, unplaced): (Vec<_>, Vec<_>) =
         held_back.into_iter().partition(|held_back| held_back.place.is_some());
     for line in placed {

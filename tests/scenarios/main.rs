@@ -36,6 +36,7 @@ mod foreign;
 mod foreign_operations;
 mod forwarders;
 mod guard;
+mod harmful_tenant;
 mod health;
 mod health_reports;
 mod identity;

@@ -62,7 +62,7 @@ pub const DOCUMENTED: [Documented; 12] = [
     },
     Documented {
         name: PORT,
-        meaning: "the Service's port to register, by name or number, or several separated by commas",
+        meaning: "the Service's port to register, by name or number, or up to 20 separated by commas",
         default: "no port; in an existing SRV service the Service's only port",
         example: "http",
     },

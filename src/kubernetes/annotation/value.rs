@@ -11,6 +11,9 @@ use crate::model::{
 /// Cloud Map's limit is 30 custom attributes; our marks, the zone and the Region take the others.
 const MAX_ATTRIBUTES: usize = 20;
 
+/// Each pod is an instance for each port, under each of its Service's names.
+const MAX_PORTS: usize = 20;
+
 /// The most mistakes of one annotation that are reported.
 const MAX_MISTAKES: usize = 5;
 
@@ -49,6 +52,10 @@ pub fn parse_routing_policy(value: &str) -> Result<RoutingPolicy, String> {
 /// Ports of the Service, separated by commas.
 pub fn parse_ports(value: &str) -> Result<Vec<PortReference>, String> {
     let mut ports = Vec::new();
+    let count = value.split(',').count();
+    if count > MAX_PORTS {
+        return Err(format!("it names {count} ports; the limit is {MAX_PORTS}"));
+    }
     for text in value.split(',').map(str::trim) {
         let port = parse_port(text).ok_or_else(|| {
             let text = shorten(text);
@@ -222,6 +229,13 @@ mod tests {
         for value in [long_key.as_str(), &long_value, "k= x", "k=\u{e9}", "k=a\nb"] {
             assert!(parse_attributes(value).is_err(), "{value:?}");
         }
+    }
+
+    #[test]
+    fn ports_are_limited_as_they_are_listed() {
+        let listed = |count: usize| vec!["80"; count].join(",");
+        assert_eq!(parse_ports(&listed(20)), Ok(vec![PortReference::Number(80)]));
+        assert_eq!(parse_ports(&listed(21)), Err("it names 21 ports; the limit is 20".into()));
     }
 
     #[test]

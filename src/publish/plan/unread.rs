@@ -58,13 +58,12 @@ pub fn instances_unread(observation: &Observation, holders: &Holders) -> usize {
 impl Plan {
     /// Adds the cause to every service that could not be read, unless a Service that claims it is held back for it.
     pub(super) fn note_unread(&mut self, observation: &Observation, holders: &Holders) {
+        let unreadable =
+            self.held_back.iter().filter(|it| matches!(it.reason, Reason::Unreadable(_)));
+        let reported: BTreeSet<Place> = unreadable.filter_map(|it| it.place.clone()).collect();
         for (key, service, problem) in unread(observation) {
             let place = Place::of(key, &observation.registry);
-            let is_told = self.held_back.iter().any(|held_back| {
-                let here = held_back.place.as_ref() == Some(&place);
-                here && matches!(held_back.reason, Reason::Unreadable(_))
-            });
-            if is_told {
+            if reported.contains(&place) {
                 continue;
             }
             let unchanged = self.unchanged.entry(place).or_default();

@@ -40,24 +40,7 @@ fn values() -> Vec<(&'static str, Vec<String>)> {
             ]),
         ),
         ("routing-policy", texts(&["MULTIVALUE", "WEIGHTED", " WEIGHTED", "weighted", ""])),
-        (
-            "port",
-            texts(&[
-                "http",
-                "80",
-                "http, 9090",
-                "080",
-                "0",
-                "65536",
-                "",
-                "http,",
-                "HTTP",
-                "a b",
-                "é",
-                "123456",
-                "00000000000080",
-            ]),
-        ),
+        ("port", ports()),
         ("claim", texts(&["shared", "exclusive", "Shared", ""])),
         ("publish", texts(&["true", "false", "no", ""])),
         ("max-instances", texts(&["1", "1000", "+7", "0", "1001", "x", "", "00005", "12345"])),
@@ -95,6 +78,26 @@ fn names() -> Vec<String> {
     names.extend([long("a", 63), long("a", 64), format!("{}.{}", long("a", 63), long("b", 63))]);
     names.extend([62, 63].map(|last| format!("{}.{}.c", long("a", 63), long("b", last))));
     names
+}
+
+fn ports() -> Vec<String> {
+    let mut ports = texts(&[
+        "http",
+        "80",
+        "http, 9090",
+        "080",
+        "0",
+        "65536",
+        "",
+        "http,",
+        "HTTP",
+        "a b",
+        "é",
+        "123456",
+        "00000000000080",
+    ]);
+    ports.extend([20, 21].map(|count| vec!["80"; count].join(",")));
+    ports
 }
 
 fn namespaces() -> Vec<String> {

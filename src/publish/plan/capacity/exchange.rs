@@ -1,6 +1,8 @@
 //! An exchange: a new endpoint takes over the id of a surplus instance of ours under the same name. RegisterInstance
 //! with an existing id is an update, so it needs no further capacity, and the name always has an instance.
 
+use std::collections::BTreeSet;
+
 use super::Pending;
 use crate::model::attributes::{ORPHANED, SIGHTING};
 use crate::model::{Attributes, ServiceRef};
@@ -33,7 +35,8 @@ pub fn exchange(
             continue;
         };
         let displaced = surplus.remove(index);
-        plan.remove_registration(&pending, place);
+        let registered = BTreeSet::from([pending.instance.as_str()]);
+        plan.remove_registrations(&pending.service, &registered, place);
         let change = rewritten(observation, place, &pending, displaced);
         plan.changes.entry(pending.service).or_default().push(change);
     }

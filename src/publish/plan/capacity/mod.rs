@@ -10,7 +10,7 @@ mod exchange;
 mod pending;
 mod rename;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::instances::diff::{Compared, Comparison};
 use super::{Change, Observation, Place, Plan, Reason};
@@ -91,14 +91,15 @@ fn hold_back(
     (limit, free): (Limit, usize),
     plan: &mut Plan,
 ) {
-    let mut counts: BTreeMap<&ServiceRef, usize> = BTreeMap::new();
-    for pending in refused {
-        *counts.entry(&pending.service).or_default() += 1;
-        plan.remove_registration(pending, place);
+    let mut by_service: BTreeMap<&ServiceRef, BTreeSet<&str>> = BTreeMap::new();
+    for Pending { service, instance, .. } in refused {
+        by_service.entry(service).or_default().insert(instance);
     }
     let instances = observation.registry.instances(&place.key);
     let others = instances.filter(|(_, it)| !observation.owner.owns(it)).count();
-    for (service, count) in counts {
+    for (service, refused) in by_service {
+        plan.remove_registrations(service, &refused, place);
+        let count = refused.len();
         let wanted = compared.of(&place.key, service).map_or(count, Comparison::wanted);
         let fit = wanted.saturating_sub(count);
         let reason = match limit {
@@ -117,12 +118,17 @@ fn hold_back(
 }
 
 impl Plan {
-    fn remove_registration(&mut self, pending: &Pending, place: &Place) {
-        if let Some(changes) = self.changes.get_mut(&pending.service) {
+    fn remove_registrations(
+        &mut self,
+        service: &ServiceRef,
+        instances: &BTreeSet<&str>,
+        place: &Place,
+    ) {
+        if let Some(changes) = self.changes.get_mut(service) {
             changes.retain(|change| {
                 let registers = matches!(change, Change::Register { .. });
-                let is_it = change.instance() == Some(pending.instance.as_str());
-                !(registers && is_it && change.place() == place)
+                let is_one = change.instance().is_some_and(|id| instances.contains(id));
+                !(registers && is_one && change.place() == place)
             });
         }
     }

@@ -7,13 +7,13 @@ use crate::publish::plan::{Observation, Reason};
 /// The most names that a Service claims, however many it asks for.
 const MAXIMUM: usize = 20;
 
-/// The keys of the names that a Service asks for, in the order of its annotation.
+/// The keys of the names that a Service asks for, in the order of its annotation, and the problem of its namespace.
 pub fn all_keys(
     observation: &Observation,
     annotated: &PublishedService,
-) -> (Vec<ServiceKey>, Vec<UnresolvedNamespace>) {
+) -> (Vec<ServiceKey>, Option<UnresolvedNamespace>) {
     let mut keys = Vec::new();
-    let mut unresolved = Vec::new();
+    let mut unresolved = None;
     if let Ok(claims) = &annotated.claims {
         for name in claims.names.iter().take(MAXIMUM) {
             match observation.registry.key(&claims.namespace, name) {
@@ -21,7 +21,7 @@ pub fn all_keys(
                 Ok(key) if keys.contains(&key) => {}
                 Ok(key) => keys.push(key),
                 Err(problem) => {
-                    unresolved.push(observation.explained(problem, &claims.namespace));
+                    unresolved = Some(observation.explained(problem, &claims.namespace));
                 }
             }
         }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Holders, shares};
+use super::Holders;
 use crate::model::{ServiceKey, ServiceRef};
 use crate::publish::plan::{HeldBack, Observation, Place, Reason};
 
@@ -43,19 +43,15 @@ impl Holders {
         }
         reasons.extend(claims.too_many.iter().map(|reason| (None, reason.clone())));
         reasons.extend(claims.unresolved.iter().map(|it| (None, Reason::Namespace(it.clone()))));
-        let others = claims.keys.iter().filter(|key| !self.holds(key, service));
+        // The first plan has the line about a name that is held elsewhere.
+        let elsewhere = &observation.desired.held_elsewhere;
+        let others = claims.keys.iter();
+        let others = others.filter(|key| !self.holds(key, service) && !elsewhere.contains_key(key));
         reasons.extend(others.filter_map(|key| {
-            let (holder, alone) = (self.holder(key)?.clone(), self.alone(observation, key));
+            let claimants = self.names.get(key)?;
+            let (holder, alone) = (claimants.holders.first()?.clone(), claimants.alone.clone());
             Some((Some(place(key)), Reason::DomainConflict { holder, alone }))
         }));
         reasons
-    }
-
-    /// The Services that claim a key for themselves alone, if others would share it.
-    fn alone(&self, observation: &Observation, key: &ServiceKey) -> Vec<ServiceRef> {
-        let claimants = self.claimants(key).filter(|service| !self.is_unclear(service));
-        let (sharing, alone): (Vec<_>, Vec<_>) =
-            claimants.cloned().partition(|service| shares(observation, service));
-        if sharing.is_empty() { Vec::new() } else { alone }
     }
 }

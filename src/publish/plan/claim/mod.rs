@@ -8,7 +8,9 @@ mod held_back;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Denial, Observation, Reason};
-use crate::model::{Claim, PublishedService, ServiceKey, ServiceRef, UnresolvedNamespace};
+use crate::model::{
+    Claim, FirstNames, PublishedService, ServiceKey, ServiceRef, UnresolvedNamespace,
+};
 use asked_names::{all_keys, limit_names};
 
 /// Every claim of a cluster, settled.
@@ -22,8 +24,10 @@ pub struct Holders {
 #[derive(Debug, Default)]
 struct Claimants {
     all: BTreeSet<ServiceRef>,
-    /// Those of them that hold it, the oldest first.
+    /// Those of them that hold it, the oldest first: one or all.
     holders: Vec<ServiceRef>,
+    /// Those that claim it for themselves alone, if others would share it.
+    alone: Option<FirstNames>,
 }
 
 /// The claims of one Service, and the parts of its annotations that lead to no claim.
@@ -32,7 +36,7 @@ struct ServiceClaims {
     keys: BTreeSet<ServiceKey>,
     denied: Vec<(Option<ServiceKey>, Denial)>,
     too_many: Option<Reason>,
-    unresolved: Vec<UnresolvedNamespace>,
+    unresolved: Option<UnresolvedNamespace>,
     is_unclear: bool,
 }
 
@@ -51,7 +55,10 @@ impl Holders {
         }
         let is_unclear = |it: &ServiceRef| all.services.get(it).is_some_and(|it| it.is_unclear);
         for (key, claimants) in &mut all.names {
-            claimants.settle(observation, key, is_unclear);
+            match observation.desired.held_elsewhere.get(key) {
+                Some(holder) => claimants.holders = vec![holder.clone()],
+                None => claimants.settle(observation, key, is_unclear),
+            }
         }
         all
     }
@@ -68,7 +75,10 @@ impl Holders {
 
     /// Whether a Service holds a key, alone or with others.
     pub fn holds(&self, key: &ServiceKey, service: &ServiceRef) -> bool {
-        self.holders(key).contains(service)
+        self.names.get(key).is_some_and(|claimants| match claimants.holders.as_slice() {
+            [holder] => holder == service,
+            holders => !holders.is_empty() && claimants.all.contains(service),
+        })
     }
 
     /// Every key with each of its holders.
@@ -90,7 +100,8 @@ impl Holders {
 
     /// The Services and those that share a name with them: an instance that one leaves another may want.
     pub fn with_sharers(&self, services: &BTreeSet<ServiceRef>) -> BTreeSet<ServiceRef> {
-        let shared = self.claimed_by(services).map(|key| self.holders(key));
+        let keys: BTreeSet<&ServiceKey> = self.claimed_by(services).collect();
+        let shared = keys.into_iter().map(|key| self.holders(key));
         let shared = shared.filter(|holders| holders.len() > 1);
         shared.flatten().chain(services).cloned().collect()
     }
@@ -134,7 +145,7 @@ impl ServiceClaims {
         let (keys, unresolved) = all_keys(observation, annotated);
         let (mut keys, denied) = observation.allowed(service, keys);
         let too_many = limit_names(observation, service, annotated, &mut keys);
-        let is_unclear = annotated.claims.is_err() || !unresolved.is_empty();
+        let is_unclear = annotated.claims.is_err() || unresolved.is_some();
         Self { keys: keys.into_iter().collect(), denied, too_many, unresolved, is_unclear }
     }
 }
@@ -157,6 +168,10 @@ impl Claimants {
             self.holders = self.all.iter().cloned().collect();
             self.holders.sort_by_key(|service| age(observation, service));
         } else {
+            let claimants = self.all.iter().filter(|it| !is_unclear(it));
+            let (sharing, alone): (Vec<&ServiceRef>, Vec<&ServiceRef>) =
+                claimants.partition(|service| shares(observation, service));
+            self.alone = sharing.first().and_then(|_| FirstNames::of(alone));
             self.all.extend(unclear);
             // The present holders come first: `false` sorts before `true`.
             let rank = |it: &&ServiceRef| (!marked.contains(*it), age(observation, it));

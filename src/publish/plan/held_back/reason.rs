@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use super::Setting;
 use super::text::{DNS_NOT_ALLOWED, ENDPOINTS_TRUNCATED, not_shared, stay, until_next};
-use crate::model::{BadAnnotation, ClusterArn, PortReference, ServiceRef, UnresolvedNamespace};
+use crate::model::{
+    BadAnnotation, ClusterArn, FirstNames, PortReference, ServiceRef, UnresolvedNamespace,
+};
 use crate::publish::plan::{Denial, GuardStatus, NotAdopted, Policy, SetBy};
 
 /// The reason for which a request is held back. [`Reason::code`] is stable; the sentence may be reworded.
@@ -21,12 +23,12 @@ pub enum Reason {
     /// Another Service of the cluster holds the name.
     #[error(
         "Service {holder} of this cluster holds the name; this one takes over when that ends{}",
-        not_shared(alone)
+        not_shared(alone.as_ref())
     )]
     DomainConflict {
         holder: ServiceRef,
         /// The Services that claim it for themselves alone, although others would share it.
-        alone: Vec<ServiceRef>,
+        alone: Option<FirstNames>,
     },
     /// `NAME_POLICY` does not allow the claim: it counts as ended.
     #[error("{0}; the claim counts as ended")]

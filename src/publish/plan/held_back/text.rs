@@ -1,22 +1,19 @@
 //! The longest sentences of reasons, and phrases that several sentences share. They are separate from the reasons, so
 //! that the list of those stays easy to read.
 
-use crate::model::ServiceRef;
+use crate::model::FirstNames;
 
 pub(super) const DNS_NOT_ALLOWED: &str = "the function's role may not write DNS records (DNS_NAMESPACES is false), so it registers nothing in a Cloud Map service that has them; deploy with DnsNamespaces=yes";
 
 pub(super) const ENDPOINTS_TRUNCATED: &str = "the cluster lists only a part of the endpoints (endpoints.kubernetes.io/over-capacity: truncated): those are registered, and none is deregistered";
 
 /// The reason why a name that some Services would share is not shared.
-pub(super) fn not_shared(alone: &[ServiceRef]) -> String {
-    if alone.is_empty() {
-        return String::new();
-    }
-    let alone: Vec<String> = alone.iter().map(ServiceRef::to_string).collect();
-    let alone = alone.join(", ");
-    format!(
-        "; it would be shared if every Service that claims it had claim: shared; without it: {alone}"
-    )
+pub(super) fn not_shared(alone: Option<&FirstNames>) -> String {
+    alone.map_or_else(String::new, |alone| {
+        format!(
+            "; it would be shared if every Service that claims it had claim: shared; without it: {alone}"
+        )
+    })
 }
 
 /// The time of the next attempt for a registration without capacity, and the instance that stays until then.

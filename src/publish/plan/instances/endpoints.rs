@@ -137,6 +137,7 @@ impl Wanted<'_> {
             self.held_back.push(setting.into());
             false
         });
+        let mut held_back = BTreeSet::new();
         for endpoint in published.endpoints.iter().flatten() {
             let Some(health) = health::of_endpoint(endpoint, claims, custom) else { continue };
             let mut fit = shape.fit(endpoint, &self.holder, &observation.owner);
@@ -144,19 +145,21 @@ impl Wanted<'_> {
                 let instances = fit.instances.iter_mut();
                 instances.for_each(|(_, attributes)| attributes.extend(health::attributes(health)));
             }
+            // A thousand endpoints may lack the same port: one reason.
+            held_back.extend(fit.held_back.drain(..));
             self.add_fit(observation, fit, health);
         }
+        self.held_back.extend(held_back);
     }
 
     fn add_fit(&mut self, observation: &Observation, fit: Fit, health: Health) {
-        let Fit { instances, held_back, unclear } = fit;
+        let Fit { instances, unclear, .. } = fit;
         let asks = !instances.is_empty() || !unclear.is_empty();
         self.ready |= asks && health == Health::Healthy;
         for (identity, attributes) in instances {
             let id = new_id(&observation.owner, &self.holder, &identity);
             self.add(id, (identity, attributes));
         }
-        self.held_back.extend(held_back);
         self.unclear.extend(unclear);
     }
 

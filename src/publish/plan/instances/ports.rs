@@ -44,10 +44,11 @@ impl Shape<'_> {
     }
 
     pub(super) fn no_such_port(&self, port: &PortReference) -> Reason {
-        let names = self.published.ports.iter().map(|port| match port.name.as_str() {
-            "" => port.number.to_string(),
-            name => format!("{name} ({})", port.number),
-        });
+        let names =
+            self.published.ports.iter().take(MOST_PORTS).map(|port| match port.name.as_str() {
+                "" => port.number.to_string(),
+                name => format!("{name} ({})", port.number),
+            });
         let available: Vec<String> = names.collect();
         let available = if available.is_empty() { "none".into() } else { available.join(", ") };
         let available = shorten_to(&printable(&available), MOST_PORTS);

@@ -56,6 +56,11 @@ impl<'a> Present<'a> {
         self.owner.marks_for(self.ours[id].attributes, service)
     }
 
+    /// The Service that an instance of ours is marked for.
+    pub fn marked(&self, id: &String) -> Option<ServiceRef> {
+        self.owner.service_of(self.ours[id].attributes)
+    }
+
     /// The id for a new instance if an instance of ours has `wanted_id` and is kept for another endpoint, as after an
     /// exchange in a full namespace. Returns `None` if none is free.
     pub fn spare_id(&self, wanted_id: &str) -> Option<String> {

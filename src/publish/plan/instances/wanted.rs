@@ -81,20 +81,6 @@ impl Wanted<'_> {
         }
     }
 
-    /// The health with which instances of an identity would be registered.
-    pub fn health_of(&self, identity: &Identity) -> impl Iterator<Item = Health> {
-        let same = self.instances.values().filter(move |(wanted, _)| wanted == identity);
-        same.map(|(_, attributes)| health::initial(attributes))
-    }
-
-    /// Sets that health, if it is reported.
-    pub fn set_health(&mut self, identity: &Identity, health: Health) {
-        for (_, attributes) in self.instances.values_mut().filter(|(wanted, _)| wanted == identity)
-        {
-            health::set_initial(attributes, health);
-        }
-    }
-
     /// Removes the instances that exceed the maximum, and returns their ids. Healthy instances have priority, then
     /// `present` ones.
     pub fn keep_within_maximum(&mut self, present: impl Fn(&String) -> bool) -> BTreeSet<String> {

@@ -9,7 +9,7 @@ use ipnet::IpNet;
 use serde::Deserialize;
 
 use super::{Denial, Glob};
-use crate::model::{ClusterArn, Namespace, NamespaceKind};
+use crate::model::{ClusterArn, FirstNames, Namespace, NamespaceKind};
 
 /// The names that the Services of some Kubernetes namespaces may claim. A list of patterns matches if one of them
 /// matches.
@@ -69,10 +69,9 @@ fn any(globs: &[Glob], texts: &[&str]) -> bool {
     globs.iter().any(|glob| texts.iter().any(|text| glob.matches(text)))
 }
 
-/// The items for a sentence.
+/// The first items, for a sentence.
 pub fn list(items: &[impl fmt::Display]) -> String {
-    let texts: Vec<String> = items.iter().map(ToString::to_string).collect();
-    if texts.is_empty() { "nothing".to_owned() } else { texts.join(", ") }
+    FirstNames::of(items).map_or_else(|| "nothing".to_owned(), |items| items.to_string())
 }
 
 /// A range of IP addresses.

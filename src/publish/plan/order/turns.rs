@@ -1,12 +1,16 @@
 //! Groups the changes that are made together. Each Kubernetes Service takes a turn of its own, so that none waits for
 //! another. Two Services take one turn only if a removal of one depends on registrations of the other, also on those for
-//! endpoints that both share under its new name, or if one registers in a service that the other creates.
+//! endpoints that both share under its new name, if one registers in a service that the other creates, or if they share
+//! a name with many.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::disjoint_sets::DisjointSets;
 use crate::model::{ServiceKey, ServiceRef};
 use crate::publish::plan::{Change, Holders, Place, Stage, WaitsFor};
+
+/// If more Services share a name, they take one turn: each turn has a copy of all of them, and reads them again.
+const MOST_SHARERS: usize = 16;
 
 /// The changes of the Services that take a turn together.
 pub type InTurn = BTreeMap<ServiceRef, Vec<Change>>;
@@ -47,7 +51,9 @@ fn join(changes: &BTreeMap<ServiceRef, Vec<Change>>, holders: &Holders) -> Disjo
         let beside = places.flat_map(|place| [creators.get(place), crowds.get(place)]);
         let registered = changes.iter().filter(|it| it.stage() == Stage::Register);
         let shared = registered.map(|change| renamed.get(&change.place().key));
-        let others = waits_for(changes).chain(beside.chain(shared).flatten().copied());
+        let crowded = oldest_of_crowds(service, holders);
+        let others =
+            waits_for(changes).chain(crowded).chain(beside.chain(shared).flatten().copied());
         pairs.extend(others.map(|other| (service, other)));
     }
     pairs.extend(new_names.iter().map(|(service, key)| (*service, renamed[key])));
@@ -61,6 +67,16 @@ fn join(changes: &BTreeMap<ServiceRef, Vec<Change>>, holders: &Holders) -> Disjo
         joined.join(numbers[one], numbers[other]);
     }
     joined
+}
+
+/// The oldest Service of each name that a Service shares with many.
+fn oldest_of_crowds<'a>(
+    service: &'a ServiceRef,
+    holders: &'a Holders,
+) -> impl Iterator<Item = &'a ServiceRef> {
+    let held = holders.claims(service).into_iter().flatten();
+    let held = held.filter(|key| holders.holds(key, service)).map(|key| holders.holders(key));
+    held.filter(|all| all.len() > MOST_SHARERS).filter_map(|all| all.first())
 }
 
 fn creators(changes: &BTreeMap<ServiceRef, Vec<Change>>) -> BTreeMap<&Place, &ServiceRef> {

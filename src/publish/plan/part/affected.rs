@@ -23,11 +23,13 @@ pub fn affected(
     let marked = observation.all_marked_services();
     let marked = marked.filter(|(_, service)| selection.contains(service));
     let mut affected: BTreeSet<ServiceRef> = selected.iter().cloned().collect();
+    let mut held_by_others = BTreeSet::new();
     for (key, service) in claimed.chain(marked) {
         if !holders.holds(key, &service) {
-            affected.extend(holders.holders(key).iter().cloned());
+            held_by_others.insert(key);
         }
         affected.insert(service);
     }
+    affected.extend(held_by_others.into_iter().flat_map(|key| holders.holders(key)).cloned());
     affected
 }

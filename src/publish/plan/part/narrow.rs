@@ -9,7 +9,8 @@ use crate::publish::plan::{Change, Extent, Holders, Observation};
 /// The data to read again before the changes of one turn are decided.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RereadScope {
-    /// The Cloud Map services of the changes and claims.
+    /// The Cloud Map services of the changes, and those whose names the Services hold. Of a name that another Service
+    /// holds a thousand others may be claimants, each with a turn of its own.
     pub keys: BTreeSet<ServiceKey>,
     /// The Services of the turn, and those in the marks of instances to remove.
     pub services: BTreeSet<ServiceRef>,
@@ -27,7 +28,11 @@ impl RereadScope {
         let marked = changes.iter().filter_map(Change::loses);
         let services: BTreeSet<ServiceRef> = services.into_iter().chain(marked).cloned().collect();
         let changed = changes.iter().map(|change| change.place().key.clone());
-        let keys = changed.chain(holders.claimed_by(&services).cloned()).collect();
+        let held = services.iter().flat_map(|service| {
+            let claims = holders.claims(service).into_iter().flatten();
+            claims.filter(|key| holders.holds(key, service))
+        });
+        let keys = changed.chain(held.cloned()).collect();
         let read = holders.with_sharers(&services);
         Self { keys, services, read }
     }
@@ -49,7 +54,11 @@ impl RereadScope {
             Some((service.clone(), annotated.clone()))
         });
         let unannotated = self.services.intersection(&observation.desired.unannotated).cloned();
+        let claimed = holders.claimed_by(&self.services).filter(|key| !self.keys.contains(*key));
+        let held_elsewhere =
+            claimed.filter_map(|key| Some((key.clone(), holders.holder(key)?.clone())));
         let desired = Desired {
+            held_elsewhere: held_elsewhere.collect(),
             services: concerned.collect(),
             unannotated: unannotated.collect(),
             exports: BTreeMap::new(),

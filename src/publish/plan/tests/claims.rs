@@ -6,7 +6,7 @@ use serde_json::json;
 use super::name_policy::rules;
 use super::world::{A, HTTP, World, key, mistake, named, of_other_cluster, own, pod, service};
 use crate::model::{NamespaceKind, Selection, ServiceRef};
-use crate::publish::plan::{Holders, NamePolicy, RereadScope, Rules, is_clear};
+use crate::publish::plan::{Holders, NamePolicy, Observed, RereadScope, Rules, is_clear, plan};
 
 fn holder(world: &World, place: &str) -> Option<String> {
     Holders::decide(&world.0).holder(&key(place)).map(ToString::to_string)
@@ -138,6 +138,26 @@ fn what_is_decided_again_rests_on_the_names_and_services_of_its_changes() {
     assert_eq!(keys, [key("dns/old"), key("dns/web")]);
     let services: Vec<_> = narrow.desired.services.keys().map(|it| it.name.as_str()).collect();
     assert_eq!(services, ["renamed", "web", "young"]);
+}
+
+#[test]
+fn name_that_another_service_holds_is_not_decided_again_for_each_claimant() {
+    let world = World::new()
+        .service(service("shop/web", "http/web").created(1).ready([pod("one", "10.0.0.1")]))
+        .service(service("shop/young", "http/own").also("web").ready([pod("two", "10.0.0.2")]))
+        .service(service("shop/other", "http/web"))
+        .cloud_map("http/web", HTTP, [own("a", "shop/web", "10.0.0.1")])
+        .cloud_map("http/own", HTTP, []);
+    let (holders, young) = (Holders::decide(&world.0), named("shop/young"));
+    let changes = world.plan().changes[&young].clone();
+    let again = RereadScope::of(&holders, [&young], &changes);
+    assert_eq!(again.keys, [key("http/own")].into());
+    let narrow = again.narrow(&world.0, &holders);
+    assert!(narrow.desired.services.keys().eq([&young]));
+    assert_eq!(narrow.desired.held_elsewhere, [(key("http/web"), named("shop/web"))].into());
+    // The first plan has reported the conflict.
+    let second = plan(Observed::reread(narrow, &again).basis());
+    assert_eq!((second.changes, second.held_back), ([(young, changes)].into(), Vec::new()));
 }
 
 /// In the Kubernetes namespace `shop` names begin with `web`, in `ops` with anything.

@@ -15,15 +15,12 @@ fn reasons() -> Vec<Reason> {
     let maximum = |set_by| Reason::Maximum { maximum: 1, set_by, wanted: 2 };
     let annotation =
         BadAnnotation { annotation: "port".into(), value: "x".into(), problem: "no port".into() };
-    let missing = UnresolvedNamespace::Missing {
-        reference: "prod".into(),
-        visible: vec![],
-        not_created: None,
-    };
+    let missing =
+        UnresolvedNamespace::Missing { reference: "prod".into(), visible: None, not_created: None };
     vec![
         Reason::BadAnnotation(annotation),
         Reason::Namespace(missing),
-        Reason::DomainConflict { holder: named("shop/web"), alone: vec![] },
+        Reason::DomainConflict { holder: named("shop/web"), alone: None },
         Reason::TooManyNames { asked: 2, maximum: 1, by_policy: false },
         Reason::AddressNotAllowed { address: [10, 0, 0, 1].into(), ranges: "none".into() },
         Reason::NotPublishable([127, 0, 0, 1].into()),

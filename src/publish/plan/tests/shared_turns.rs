@@ -4,7 +4,9 @@
 use insta::assert_snapshot;
 
 use super::shared::{old, world, young};
-use super::world::{A, HTTP, Kubernetes, World, foreign, named, ours, own, tagged, tell, with};
+use super::world::{
+    A, HTTP, Kubernetes, World, foreign, named, ours, own, pod, service, tagged, tell, with,
+};
 use crate::model::attributes::{HEALTH, INITIAL_HEALTH};
 use crate::model::{Health, KnownHealth, ServiceRef};
 use crate::publish::plan::{Holders, Rules, ServiceLimit, in_turns};
@@ -62,6 +64,21 @@ fn each_takes_its_own_turn_unless_one_registers_where_another_creates_removes_or
     let renamed = world([old(&["10.0.0.1"]), young(&["10.0.0.1"])], []);
     let renamed = renamed.cloud_map("dns/former", A, [own("c", "shop/young", "10.0.0.1")]);
     assert_eq!(turns(&renamed), [["old", "young"]], "{}", tell(&renamed.plan()));
+}
+
+/// Each turn has a copy of all who share the name.
+#[test]
+fn many_who_share_a_name_take_one_turn() {
+    let turns = |count: usize| {
+        let sharer = |index: usize| {
+            let name = format!("shop/s{index}");
+            service(&name, "dns/web").shared().ready([pod("one", &format!("10.0.0.{index}"))])
+        };
+        let world = (0..count).map(sharer).fold(World::new(), World::service);
+        let world = world.cloud_map("dns/web", A, []);
+        in_turns(world.plan().changes, &Holders::decide(&world.0)).len()
+    };
+    assert_eq!((turns(16), turns(17)), (16, 1));
 }
 
 fn of_at_most(service: usize) -> Rules {

@@ -1,0 +1,191 @@
+//! A tenant who means harm: a user who may annotate the Services of some namespaces, and no more. Whatever the annotations
+//! are, each of these Services costs a run a bounded number of bytes of the report and of the log, and of calls, however
+//! many there are.
+
+use cloud_map_sync::function::Function;
+use serde_json::json;
+
+use crate::fleet::{Fleet, annotated};
+use crate::logged::invoke_logged;
+use crate::run::{converge, held_back, said_of, sync};
+use crate::sandbox::cloud_map::NamespaceKind;
+use crate::sandbox::function::invoke;
+use crate::sandbox::kubernetes::{Headless, Pod};
+
+/// Bytes of the report, and of the log, for each name that a Service claims.
+const OF_A_CLAIM: usize = 2_500;
+/// The most names that a Service claims.
+const NAMES: usize = 20;
+/// Bytes for a run without any of these Services.
+const OF_A_RUN: usize = 50_000;
+
+/// The bytes of the report and of the log of a full sync.
+async fn bytes(function: &Function) -> (usize, usize) {
+    let (answer, log) = invoke_logged(function, &json!({ "action": "sync" })).await;
+    let report = answer.report.expect("a report");
+    assert!(report.ok, "{}", report.counts);
+    let report = serde_json::to_string(&report).expect("JSON");
+    (report.len(), log.iter().map(|line| line.len() + 1).sum())
+}
+
+/// Asserts that a full sync stays within the bound for so many claims.
+async fn assert_bounded(function: &Function, claims: usize) {
+    let most = OF_A_RUN + claims * OF_A_CLAIM;
+    let (report, log) = bytes(function).await;
+    assert!(report < most, "{report} bytes of the report for {claims} claims, at most {most}");
+    assert!(log < most, "{log} bytes of the log for {claims} claims, at most {most}");
+}
+
+/// The namespace and the name of a Service of the tenant, both as long as they may be.
+fn place(index: usize) -> (String, String) {
+    (format!("tenant-{:0>56}", index % 7), format!("s{index:0>62}"))
+}
+
+fn hostile(index: usize) -> Headless {
+    let (namespace, name) = place(index);
+    Headless::new(&namespace, &name).port("http", 8080)
+}
+
+/// `shop/web` of another team, with one pod under each of these names.
+async fn victim(names: &[String]) -> (Fleet, Function) {
+    let fleet = Fleet::start().await;
+    fleet.service(annotated("web", "prod", &names.join(",")));
+    fleet.pods("web", &["10.0.1.1"]);
+    let function = fleet.function().await;
+    converge(&fleet, &function).await;
+    (fleet, function)
+}
+
+/// The longest names that Cloud Map takes.
+fn longest_names() -> Vec<String> {
+    (0..NAMES).map(|index| format!("{index:0>63}.{}", "n".repeat(63))).collect()
+}
+
+fn claim(service: Headless, names: &str, kind: &str) -> Headless {
+    service
+        .annotate("cloudmap.controller/hostname", names)
+        .annotate("cloudmap.controller/namespace", "prod")
+        .annotate("cloudmap.controller/claim", kind)
+}
+
+#[tokio::test]
+async fn six_hundred_claims_of_one_name_cost_as_much_each_as_one() {
+    let (fleet, function) = victim(&["web".to_owned()]).await;
+    for index in 0..600 {
+        let kind = if index == 0 { "shared" } else { "exclusive" };
+        fleet.service(claim(hostile(index), "web", kind));
+    }
+
+    assert_bounded(&function, 600).await;
+
+    let report = sync(&function).await;
+    assert_eq!(held_back(&report).len(), 600);
+    let said = said_of(&report, "DomainConflict");
+    assert!(said.ends_with("and 595 others"), "{said}");
+    assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1"]);
+}
+
+#[tokio::test]
+async fn twenty_names_each_with_the_longest_values_stay_within_the_same_bound() {
+    let names = longest_names();
+    let (fleet, function) = victim(&names).await;
+    let attributes: Vec<String> =
+        (0..NAMES).map(|it| format!("{it:0>50}={}", "v".repeat(1024))).collect();
+    for index in 0..100 {
+        let kind = if index == 0 { "shared" } else { "exclusive" };
+        let service = claim(hostile(index), &names.join(","), kind);
+        let service = service.annotate("cloudmap.controller/attributes", &attributes.join(","));
+        fleet.service(service.annotate("cloudmap.controller/ttl", "2147483647"));
+    }
+
+    assert_bounded(&function, 100 * NAMES).await;
+
+    let (namespace, service) = place(1);
+    let explain = json!({ "action": "explain", "namespace": namespace, "service": service });
+    for payload in [explain, json!({ "action": "status" })] {
+        let answer = invoke(&function, &payload).await.response.expect("an answer").to_string();
+        let most = OF_A_RUN + NAMES * OF_A_CLAIM;
+        assert!(answer.len() < most, "{payload}: {} bytes, at most {most}", answer.len());
+    }
+}
+
+/// Each has an instance of its own to register, so each takes a turn, with a read of its own if the plan is old by then.
+#[tokio::test(start_paused = true)]
+async fn names_that_another_service_holds_are_not_read_for_each_of_their_claimants() {
+    let others: Vec<String> = (1..NAMES).map(|index| format!("web-{index}")).collect();
+    let (fleet, _) = victim(&others).await;
+    let count = 260;
+    for index in 0..count {
+        let names = format!("own-{index},{}", others.join(","));
+        fleet.service(claim(hostile(index), &names, "exclusive"));
+        let address = format!("10.2.{}.{}", index / 250, index % 250);
+        let (namespace, name) = place(index);
+        fleet.cluster.pods(&namespace, &name, &[Pod::new("pod", &address)]);
+    }
+    // At the rates of an account the last turns come long after the first.
+    let function = fleet.function_with(&[("QUOTA_SHARE", "1")]).await;
+    fleet.cloud_map.forget_calls();
+    let report = sync(&function).await;
+
+    assert!(report.ok, "{}", report.counts);
+    assert_eq!(report.counts.registered, count, "{}", report.counts);
+    let lists = fleet.cloud_map.count("ListInstances");
+    assert!(lists <= others.len() + count, "{lists} lists");
+}
+
+#[tokio::test]
+async fn namespaces_that_are_missing_are_named_with_a_few_of_those_that_exist() {
+    let (fleet, function) = victim(&["web".to_owned()]).await;
+    for index in 0..60 {
+        fleet.cloud_map.namespace(&format!("team-{index:0>60}"), NamespaceKind::Http);
+    }
+    for index in 0..100 {
+        let service = claim(hostile(index), &longest_names().join(","), "exclusive");
+        let missing = format!("{index:0>1000}");
+        fleet.service(service.annotate("cloudmap.controller/namespace", &missing));
+    }
+
+    assert_bounded(&function, 100).await;
+}
+
+#[tokio::test]
+async fn thousands_of_ports_are_one_mistake() {
+    let (fleet, function) = victim(&["web".to_owned()]).await;
+    let ports: Vec<String> = (1..=3000).map(|port: u16| port.to_string()).collect();
+    let service = claim(hostile(0), "ports", "exclusive");
+    fleet.service(service.annotate("cloudmap.controller/port", &ports.join(",")));
+    let (namespace, name) = place(0);
+    fleet.cluster.pods(&namespace, &name, &[Pod::new("pod", "10.2.0.1")]);
+
+    assert_bounded(&function, 1).await;
+
+    let said = said_of(&sync(&function).await, "BadAnnotation");
+    assert!(said.contains("it names 3000 ports"), "{said}");
+}
+
+/// Each also replaces the pod under a name of its own, so each takes a turn that reads what it rests on again.
+#[tokio::test(start_paused = true)]
+async fn services_that_share_a_name_are_not_read_for_each_of_the_others() {
+    let (fleet, function) = victim(&["web".to_owned()]).await;
+    let count = 60;
+    let claim_both = |index: usize| {
+        let names = format!("all,own-{index}");
+        fleet.service(claim(hostile(index), &names, "shared"));
+        let (namespace, name) = place(index);
+        fleet.cluster.pods(&namespace, &name, &[Pod::new("pod", &format!("10.2.0.{index}"))]);
+    };
+    (0..count).for_each(claim_both);
+    converge(&fleet, &function).await;
+    for index in 0..count {
+        let (namespace, name) = place(index);
+        fleet.cluster.pods(&namespace, &name, &[Pod::new("pod", &format!("10.2.1.{index}"))]);
+    }
+    let function = fleet.function_with(&[("QUOTA_SHARE", "1")]).await;
+    fleet.cluster.forget_requests();
+
+    let report = sync(&function).await;
+
+    assert!(report.ok, "{}", report.counts);
+    let requests = fleet.cluster.requests().len();
+    assert!(requests <= 10 * count, "{requests} requests to the cluster");
+}
