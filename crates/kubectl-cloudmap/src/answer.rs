@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::format;
 use super::markdown::Page;
+use super::outside::{clean, code_block};
 use cloud_map_sync::actions::doctor::Checkup;
 use cloud_map_sync::actions::explain::Explanation;
 use cloud_map_sync::model::GuardState;
@@ -48,7 +49,7 @@ impl From<Code> for ExitCode {
 )]
 pub struct Error(#[source] pub serde_json::Error);
 
-/// A response of the function: the JSON as received, and its parsed form.
+/// A response of the function: the JSON as received, and its parsed form, in which each text is escaped for a terminal.
 #[derive(Debug)]
 pub struct Answer<T> {
     value: Value,
@@ -57,7 +58,7 @@ pub struct Answer<T> {
 
 impl<T: DeserializeOwned> Answer<T> {
     pub fn read(value: Value) -> Result<Self, Error> {
-        let parsed = T::deserialize(&value).map_err(Error)?;
+        let parsed = T::deserialize(&clean(&value)).map_err(Error)?;
         Ok(Self { value, parsed })
     }
 }
@@ -144,7 +145,7 @@ impl Shown for Explanation {
     }
 
     fn markdown(&self) -> String {
-        format!("```text\n{self}```\n")
+        code_block(&self.to_string())
     }
 
     fn names(&self) -> Vec<String> {
@@ -158,7 +159,7 @@ impl Shown for Checkup {
     }
 
     fn markdown(&self) -> String {
-        format!("```text\n{self}```\n")
+        code_block(&self.to_string())
     }
 
     /// The clusters: it is about no name.

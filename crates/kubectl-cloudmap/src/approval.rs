@@ -6,7 +6,8 @@ use std::io::{self, BufRead, IsTerminal, Write};
 use super::answer::{Answer, Code};
 use super::arguments::{Adopt, Approved, Aws, Format, Purge, Targeted};
 use super::command::Command;
-use super::{Error, format, place, run_and_print};
+use super::outside::{Output, escape};
+use super::{Error, place, run_and_print};
 use cloud_map_sync::report::Report;
 
 pub async fn adopt(adopt: Adopt) -> Result<Code, Error> {
@@ -70,7 +71,7 @@ fn read_approval(action: &str, word: &str) -> Result<bool, Error> {
         eprintln!("nothing was changed; approve with --yes");
         return Ok(false);
     }
-    let word = format::printable(word);
+    let word = escape(word, Output::Terminal);
     eprint!("Type {word:?} to {action}: ");
     let _ = io::stderr().flush();
     let mut typed = String::new();

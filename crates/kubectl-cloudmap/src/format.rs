@@ -1,5 +1,5 @@
 //! The output of an answer: a table, JSON, YAML or Markdown. A table has colours if standard output is a terminal and
-//! NO_COLOR is not set. Control characters in texts from outside are escaped before they reach a terminal.
+//! NO_COLOR is not set. The texts of an answer are escaped when it is read, so only JSON is escaped here.
 
 use std::io::{self, ErrorKind, IsTerminal, Write};
 
@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::arguments::Format;
 use super::colour;
+use super::outside::{Output, escape, escape_lines};
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -34,19 +35,24 @@ pub fn print(shown: &impl Shown, format: Format) -> Result<(), Error> {
 pub fn text(shown: &impl Shown, format: Format) -> Result<String, Error> {
     Ok(match format {
         Format::Table | Format::Wide => {
-            let table = printable(&shown.table(format == Format::Wide));
+            let table = shown.table(format == Format::Wide);
             if is_coloured() { colour::colour_lines(&table) } else { table }
         }
-        Format::Json => format!("{:#}\n", shown.value()),
+        Format::Json => json(shown.value()),
         Format::Yaml => {
-            serde_saphyr::to_string(shown.value()).map_err(|error| Error::Yaml(Box::new(error)))?
+            let yaml = serde_saphyr::to_string(shown.value());
+            let yaml = yaml.map_err(|error| Error::Yaml(Box::new(error)))?;
+            // Every JSON is YAML, and the writer of YAML leaves some characters as they are that turn a line round.
+            let is_fine = escape_lines(&yaml, Output::Terminal) == yaml;
+            if is_fine { yaml } else { json(shown.value()) }
         }
-        Format::Md => printable(&shown.markdown()),
-        Format::Name => {
-            let lines = shown.names().into_iter().map(|name| format!("{}\n", printable(&name)));
-            lines.collect()
-        }
+        Format::Md => shown.markdown(),
+        Format::Name => shown.names().iter().flat_map(|name| [name, "\n"]).collect(),
     })
+}
+
+fn json(value: &Value) -> String {
+    escape_lines(&format!("{value:#}\n"), Output::Json)
 }
 
 /// Writes a text to standard output. A closed pipe is no error: readers such as `head` close it early.
@@ -69,22 +75,7 @@ fn is_coloured() -> bool {
     io::stdout().is_terminal() && !refused
 }
 
-/// Escapes every control character except the newline.
-pub fn printable(text: &str) -> String {
-    let escaped = |character: char| match character {
-        '\n' => "\n".to_owned(),
-        control if control.is_control() => control.escape_default().to_string(),
-        other => other.to_string(),
-    };
-    text.chars().map(escaped).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn control_characters_do_not_reach_the_terminal() {
-        assert_eq!(printable("a\u{1b}[2Jb\r\n\u{9b}1m"), "a\\u{1b}[2Jb\\r\n\\u{9b}1m");
-    }
+/// Writes a line about an error or a hint to standard error.
+pub fn complain(line: &str) {
+    eprintln!("{}", escape(line, Output::Terminal));
 }

@@ -19,11 +19,14 @@ mod completion;
 mod difference;
 mod format;
 mod function;
+#[cfg(test)]
+mod hostile;
 mod html;
 mod kubeconfig;
 mod local;
 mod markdown;
 mod narrow;
+mod outside;
 mod place;
 mod progress;
 mod release;
@@ -104,7 +107,7 @@ pub async fn main() -> ExitCode {
     match Box::pin(run(arguments)).await {
         Ok(code) => code.into(),
         Err(error) => {
-            eprintln!("error: {}", format::printable(&chain(&error)));
+            format::complain(&format!("error: {}", chain(&error)));
             Code::Error.into()
         }
     }
@@ -135,7 +138,7 @@ async fn run(arguments: Arguments) -> Result<Code, Error> {
         Verb::Wait(wait) => wait::wait(wait).await,
         Verb::Validate(validate) => {
             let judged = validate::judge(&validate)?;
-            format::write(&format::printable(&judged.to_string()))?;
+            format::write(&judged.to_string())?;
             Ok(Code::from_success(judged.is_valid()))
         }
         Verb::Completion(Completion { words }) if words.is_empty() => {
@@ -205,7 +208,7 @@ async fn request(aws: &Aws, command: &Command) -> Result<Value, Error> {
     let (payload, label) = (command.payload(), format!("{command} {runner}"));
     let answer = progress::show_during(&label, runner.run(&payload)).await?;
     if let Some(hint) = release::hint(&answer) {
-        eprintln!("{}", format::printable(&hint));
+        format::complain(&hint);
     }
     Ok(answer)
 }

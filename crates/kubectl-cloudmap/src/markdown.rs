@@ -3,6 +3,7 @@
 
 use std::fmt::{self, Display, Formatter};
 
+use super::outside::{Output, code_block, escape};
 use super::rows::{self, Row};
 use cloud_map_sync::report::{ClusterReport, EmptyServices, MultiClusterReport, Report};
 
@@ -56,9 +57,7 @@ fn write_multi_cluster(f: &mut Formatter<'_>, report: &MultiClusterReport) -> fm
     if lines.is_empty() {
         return Ok(());
     }
-    // No text from outside may end the block.
-    let text = lines.join("\n").replace('`', "\u{27}");
-    writeln!(f, "```text\n{text}\n```\n")
+    writeln!(f, "{}", code_block(&lines.join("\n")))
 }
 
 fn write_empty_services(f: &mut Formatter<'_>, empty: &EmptyServices) -> fmt::Result {
@@ -83,17 +82,11 @@ fn write_rows(f: &mut Formatter<'_>, rows: &[Row]) -> fmt::Result {
     writeln!(f)
 }
 
-/// Text escaped so that it contains no table, link or tag.
+/// Text in a cell, heading or paragraph.
 pub struct Cell<'a>(pub &'a str);
 
 impl Display for Cell<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        self.0.chars().try_for_each(|character| match character {
-            '\n' => f.write_str(" "),
-            '|' | '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '>' | '#' => {
-                write!(f, "\\{character}")
-            }
-            other => write!(f, "{other}"),
-        })
+        f.write_str(&escape(self.0, Output::Markdown))
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, interval};
 
-use super::format::printable;
+use super::outside::{Output, escape};
 
 /// Moves the cursor to the start of the line, and clears the line.
 const CLEAR: &str = "\r\x1b[K";
@@ -17,7 +17,7 @@ pub async fn show_during<T>(label: &str, work: impl Future<Output = T>) -> T {
     if !io::stderr().is_terminal() {
         return work.await;
     }
-    let label = printable(label);
+    let label = escape(label, Output::Terminal);
     let (start, mut every) = (Instant::now(), interval(Duration::from_secs(1)));
     tokio::pin!(work);
     loop {

@@ -4,6 +4,9 @@ use std::io::Read;
 use std::path::Path;
 
 use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::outside::clean;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -26,7 +29,9 @@ pub enum Error {
 pub fn read<T: DeserializeOwned>(file: &Path, verb: &'static str) -> Result<T, Error> {
     let name = || file.display().to_string();
     let text = text(file).map_err(|source| Error::Unreadable { file: name(), source })?;
-    serde_json::from_str(&text).map_err(|source| Error::NotThat { file: name(), verb, source })
+    let value: Result<Value, _> = serde_json::from_str(&text);
+    let saved = value.and_then(|value| T::deserialize(&clean(&value)));
+    saved.map_err(|source| Error::NotThat { file: name(), verb, source })
 }
 
 fn text(file: &Path) -> std::io::Result<String> {

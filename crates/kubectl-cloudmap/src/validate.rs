@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::arguments::Validate;
+use crate::outside::{Output, escape};
 use cloud_map_sync::kubernetes::annotation::{DOCUMENTED, Documented};
 use cloud_map_sync::kubernetes::desired::{self, Reading};
 use cloud_map_sync::kubernetes::object::Service;
@@ -92,7 +93,9 @@ fn read(path: &Path) -> std::io::Result<String> {
 }
 
 fn judge_text(text: &str, path: &Path, reading: &Reading) -> Result<Vec<JudgedService>, Error> {
-    let documents: Vec<Value> = serde_saphyr::from_multiple(text)
+    // An error is one line.
+    let options = serde_saphyr::options! { with_snippet: false };
+    let documents: Vec<Value> = serde_saphyr::from_multiple_with_options(text, options)
         .map_err(|source| Error::Yaml { path: path.to_owned(), source: Box::new(source) })?;
     let mut judged = Vec::new();
     for object in documents.iter().flat_map(objects).filter(|it| is_service(it)) {
@@ -141,7 +144,11 @@ fn judge_service(service: &Service, object: &Value, reading: &Reading) -> Option
     }
     let namespace = object["metadata"]["namespace"].as_str().map(|it| format!("{it}/"));
     let name = format!("{}{}", namespace.unwrap_or_default(), name_of(object));
-    let notes = unknown_keys(service, &reading.prefix);
+    let name = escape(&name, Output::Terminal);
+    let escaped = |lines: Vec<String>| -> Vec<String> {
+        lines.iter().map(|line| escape(line, Output::Terminal)).collect()
+    };
+    let (problems, notes) = (escaped(problems), escaped(unknown_keys(service, &reading.prefix)));
     Some(JudgedService { name, problems, notes })
 }
 

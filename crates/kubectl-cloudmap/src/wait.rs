@@ -32,7 +32,7 @@ pub async fn wait(wait: Wait) -> Result<Code, Error> {
         if is_reached || left.is_zero() {
             let line =
                 if is_reached { format!("{seen}") } else { format!("not {state} in time: {seen}") };
-            format::write(&format!("{}\n", format::printable(&line)))?;
+            format::write(&format!("{line}\n"))?;
             return Ok(Code::from_success(is_reached));
         }
         sleep(EVERY.min(left)).await;

@@ -46,7 +46,7 @@ async fn watch(
                 is_read = format::write_if_open(&format!("{}{text}", between(format)))?;
                 shown = text;
             }
-            Err(error) => eprintln!("error: {}", format::printable(&chain(&error))),
+            Err(error) => format::complain(&format!("error: {}", chain(&error))),
         }
     }
     Ok(Code::InStep)

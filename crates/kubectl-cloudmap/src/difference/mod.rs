@@ -29,7 +29,7 @@ pub enum Error {
 /// Prints the comment. The exit code is 2 if the plans differ, and 1 if one of them is incomplete.
 pub fn show(plans: &Diff) -> Result<Code, super::Error> {
     let difference = Difference::between(plan(&plans.before)?, plan(&plans.after)?)?;
-    format::write(&format::printable(&difference.to_string()))?;
+    format::write(&difference.to_string())?;
     Ok(difference.code())
 }
 

@@ -6,6 +6,7 @@ use std::fmt::{self, Display, Formatter};
 use super::clusterset::Members;
 use super::row::{Bar, Row, parts};
 use cloud_map_sync::actions::status::{ServiceStatus, Split, Status};
+use crate::outside::{Output, escape};
 use cloud_map_sync::model::Timestamp;
 use cloud_map_sync::report::{HeldBackLine, Report, ServiceReport};
 
@@ -19,20 +20,12 @@ pub struct Page<'a> {
     pub now: Timestamp,
 }
 
-/// Text from outside, escaped so that it contains no markup.
+/// Text from outside.
 pub struct Text<'a>(pub &'a str);
 
 impl Display for Text<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        self.0.chars().try_for_each(|character| match character {
-            '&' => f.write_str("&amp;"),
-            '<' => f.write_str("&lt;"),
-            '>' => f.write_str("&gt;"),
-            '"' => f.write_str("&quot;"),
-            '\'' => f.write_str("&#39;"),
-            control if control.is_control() => f.write_str(" "),
-            other => write!(f, "{other}"),
-        })
+        f.write_str(&escape(self.0, Output::Html))
     }
 }
 
