@@ -1,12 +1,14 @@
 //! The verb `validate`: reads manifests without a cluster, and judges the annotations of their Services by the parsers of
 //! the function. For pipelines, before anything is applied.
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::arguments::Validate;
 use crate::outside::{Output, escape};
@@ -34,6 +36,12 @@ pub enum Error {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Judged {
     services: Vec<JudgedService>,
+    /// The Kubernetes objects, with those of lists.
+    objects: usize,
+    /// The objects that are no Services, by API version and kind.
+    others: BTreeMap<String, usize>,
+    /// The documents that are no Kubernetes objects, each with its file.
+    unread: Vec<String>,
 }
 
 /// An annotated Service, and its problems.
@@ -46,9 +54,9 @@ struct JudgedService {
 }
 
 impl Judged {
-    /// Whether no Service has a problem.
+    /// Whether no Service has a problem. Nothing is valid if no object was read, as from a program that failed.
     pub fn is_valid(&self) -> bool {
-        self.services.iter().all(|service| service.problems.is_empty())
+        self.objects > 0 && self.services.iter().all(|service| service.problems.is_empty())
     }
 }
 
@@ -60,6 +68,16 @@ impl Display for Judged {
             }
             problems.iter().try_for_each(|problem| writeln!(f, "! {name}: {problem}"))?;
             notes.iter().try_for_each(|note| writeln!(f, "~ {name}: {note}"))?;
+        }
+        for unread in &self.unread {
+            writeln!(f, "~ not read: {unread}")?;
+        }
+        if !self.others.is_empty() {
+            let others = self.others.iter().map(|(kind, count)| format!("{count} {kind}"));
+            writeln!(f, "~ not judged: {}", others.collect::<Vec<_>>().join(", "))?;
+        }
+        if self.objects == 0 {
+            return writeln!(f, "! no Kubernetes object was read");
         }
         let wrong = self.services.iter().filter(|it| !it.problems.is_empty()).count();
         match self.services.len() {
@@ -78,7 +96,7 @@ pub fn judge(arguments: &Validate) -> Result<Judged, Error> {
     let mut judged = Judged::default();
     for path in &arguments.filenames {
         let text = read(path).map_err(|source| Error::File { path: path.clone(), source })?;
-        judged.services.extend(judge_text(&text, path, &reading)?);
+        judged.read(&text, path, &reading)?;
     }
     Ok(judged)
 }
@@ -92,32 +110,66 @@ fn read(path: &Path) -> std::io::Result<String> {
     std::fs::read_to_string(path)
 }
 
-fn judge_text(text: &str, path: &Path, reading: &Reading) -> Result<Vec<JudgedService>, Error> {
-    // An error is one line.
-    let options = serde_saphyr::options! { with_snippet: false };
-    let documents: Vec<Value> = serde_saphyr::from_multiple_with_options(text, options)
-        .map_err(|source| Error::Yaml { path: path.to_owned(), source: Box::new(source) })?;
-    let mut judged = Vec::new();
-    for object in documents.iter().flat_map(objects).filter(|it| is_service(it)) {
+impl Judged {
+    fn read(&mut self, text: &str, path: &Path, reading: &Reading) -> Result<(), Error> {
+        // An error is one line.
+        let options = serde_saphyr::options! { with_snippet: false };
+        let documents: Vec<Value> = serde_saphyr::from_multiple_with_options(text, options)
+            .map_err(|source| Error::Yaml { path: path.to_owned(), source: Box::new(source) })?;
+        for (index, document) in documents.iter().enumerate().filter(|(_, it)| !it.is_null()) {
+            let place = || format!("document {} of {}", index + 1, path.display());
+            self.add(document, &place, path, reading)?;
+        }
+        Ok(())
+    }
+
+    /// Adds an object, or those of a list: a `List`, one of a kind such as `ServiceList`, or a list of lists.
+    fn add(
+        &mut self,
+        object: &Value,
+        place: &dyn Fn() -> String,
+        path: &Path,
+        reading: &Reading,
+    ) -> Result<(), Error> {
+        let (Some(version), Some(kind)) = (object["apiVersion"].as_str(), object["kind"].as_str())
+        else {
+            let unread = format!("{} is no Kubernetes object, with apiVersion and kind", place());
+            self.unread.push(escape(&unread, Output::Terminal));
+            return Ok(());
+        };
+        if let (Some(of), Some(items)) = (kind.strip_suffix("List"), object["items"].as_array()) {
+            for (index, item) in items.iter().enumerate() {
+                let place = || format!("item {} of {}", index + 1, place());
+                self.add(&with_kind(item, version, of), &place, path, reading)?;
+            }
+            return Ok(());
+        }
+        self.objects += 1;
+        if (version, kind) != ("v1", "Service") {
+            let of_kind = escape(&format!("{version} {kind}"), Output::Terminal);
+            *self.others.entry(of_kind).or_default() += 1;
+            return Ok(());
+        }
         let service = parse(object).map_err(|source| {
             let name = name_of(object);
             Error::Service { path: path.to_owned(), name, source }
         })?;
-        judged.extend(judge_service(&service, object, reading));
-    }
-    Ok(judged)
-}
-
-/// The objects of a document: a `List` has several.
-fn objects(document: &Value) -> Vec<&Value> {
-    match document["items"].as_array().filter(|_| document["kind"] == "List") {
-        Some(items) => items.iter().collect(),
-        None => vec![document],
+        self.services.extend(judge_service(&service, object, reading));
+        Ok(())
     }
 }
 
-fn is_service(object: &Value) -> bool {
-    object["kind"] == "Service" && object["apiVersion"] == "v1"
+/// An item of a list. The API server leaves out the kind of the items of a list of one kind.
+fn with_kind<'a>(item: &'a Value, version: &str, kind: &str) -> Cow<'a, Value> {
+    match item.as_object() {
+        Some(fields) if !kind.is_empty() && !fields.contains_key("kind") => {
+            let mut fields = fields.clone();
+            fields.insert("apiVersion".to_owned(), json!(version));
+            fields.insert("kind".to_owned(), json!(kind));
+            Cow::Owned(Value::Object(fields))
+        }
+        _ => Cow::Borrowed(item),
+    }
 }
 
 fn name_of(object: &Value) -> String {
@@ -171,8 +223,9 @@ mod tests {
 
     fn judged(text: &str) -> Judged {
         let reading = Reading { prefix: "cloudmap.controller/".into(), default_namespace: None };
-        let services = judge_text(text, Path::new("web.yaml"), &reading).expect("readable");
-        Judged { services }
+        let mut judged = Judged::default();
+        judged.read(text, Path::new("web.yaml"), &reading).expect("readable");
+        judged
     }
 
     const WEB: &str = "apiVersion: v1
@@ -214,6 +267,7 @@ items:
         ~ shop/api: the function reads no annotation cloudmap.controller/hostnames
         ! cart: port https is not a port of the Service
         ! cart: it is not headless (clusterIP: None), so it is ignored
+        ~ not judged: 1 apps/v1 Deployment
         3 annotated, 2 with mistakes
         "#);
     }
@@ -221,11 +275,25 @@ items:
     #[test]
     fn manifest_without_mistakes_is_valid() {
         assert!(judged(WEB).is_valid());
-        let none = judged("kind: ConfigMap\n");
-        assert_eq!(
-            (none.is_valid(), none.to_string().as_str()),
-            (true, "no Service is annotated\n")
-        );
+        for (text, is_valid, shown) in [
+            (
+                "{apiVersion: v1, kind: ConfigMap}",
+                true,
+                "~ not judged: 1 v1 ConfigMap\nno Service is annotated\n",
+            ),
+            ("# nothing\n---\n", false, "! no Kubernetes object was read\n"),
+            ("{apiVersion: v1, kind: List, items: []}", false, "! no Kubernetes object was read\n"),
+            (
+                "---\nkind: Service\n---\n[a]\n",
+                false,
+                "~ not read: document 1 of web.yaml is no Kubernetes object, with apiVersion and kind\n\
+                 ~ not read: document 2 of web.yaml is no Kubernetes object, with apiVersion and kind\n\
+                 ! no Kubernetes object was read\n",
+            ),
+        ] {
+            let none = judged(text);
+            assert_eq!((none.is_valid(), none.to_string().as_str()), (is_valid, shown), "{text}");
+        }
     }
 
     #[test]
@@ -238,8 +306,36 @@ items:
                 "Service web of web.yaml has a field of another type than the API",
             ),
         ] {
-            let refused = judge_text(text, Path::new("web.yaml"), &reading).expect_err("refused");
+            let read = Judged::default().read(text, Path::new("web.yaml"), &reading);
+            let refused = read.expect_err("refused");
             assert_eq!(refused.to_string(), expected);
+        }
+    }
+
+    #[test]
+    fn services_of_every_kind_of_list_are_judged() {
+        let web = "{metadata: {name: web, annotations: {cloudmap.controller/hostname: a b}}, spec: {clusterIP: None}}";
+        let whole = format!("{{apiVersion: v1, kind: Service, {}", &web[1..]);
+        for list in [
+            format!("{{apiVersion: v1, kind: ServiceList, items: [{web}]}}"),
+            format!("{{apiVersion: v1, kind: ServiceList, items: [{whole}]}}"),
+            format!("{{apiVersion: v1, kind: List, items: [{whole}]}}"),
+            format!(
+                "{{apiVersion: v1, kind: List, items: [{{apiVersion: v1, kind: List, items: [{whole}]}}]}}"
+            ),
+            format!(
+                "{{apiVersion: v1, kind: List, items: [{{apiVersion: v1, kind: ServiceList, items: [{web}]}}]}}"
+            ),
+            format!(
+                "{{apiVersion: config.kubernetes.io/v1, kind: ResourceList, items: [{whole}]}}"
+            ),
+        ] {
+            let judged = judged(&list);
+            assert!(!judged.is_valid(), "{list}: {judged}");
+            assert!(
+                judged.to_string().contains("1 annotated, 1 with mistakes"),
+                "{list}: {judged}"
+            );
         }
     }
 }
