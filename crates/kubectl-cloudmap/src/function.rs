@@ -17,7 +17,7 @@ use serde_json::Value;
 use cloud_map_sync::error::chain;
 
 /// Lambda's longest timeout of a function, and some time for the response.
-const LONGEST_RUN: Duration = Duration::from_secs(15 * 60 + 30);
+pub const LONGEST_RUN: Duration = Duration::from_secs(15 * 60 + 30);
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {

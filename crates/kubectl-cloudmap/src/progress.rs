@@ -19,17 +19,24 @@ pub async fn show_during<T>(label: &str, work: impl Future<Output = T>) -> T {
     }
     let label = escape(label, Output::Terminal);
     let (start, mut every) = (Instant::now(), interval(Duration::from_secs(1)));
+    let _line = Line;
     tokio::pin!(work);
     loop {
         tokio::select! {
-            done = &mut work => {
-                write_terminal(CLEAR);
-                return done;
-            }
+            done = &mut work => return done,
             _ = every.tick() => {
                 write_terminal(&format!("{CLEAR}{label} … {} s", start.elapsed().as_secs()));
             }
         }
+    }
+}
+
+/// The line of a work. It is cleared when the work ends, also if its time is over.
+struct Line;
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        write_terminal(CLEAR);
     }
 }
 

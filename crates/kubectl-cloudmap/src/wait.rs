@@ -4,18 +4,24 @@
 use std::fmt::{self, Display, Formatter};
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use super::answer::{Answer, Code};
 use super::arguments::{State, Wait};
 use super::command::Command;
+use super::function::LONGEST_RUN;
+use super::outside::{Output, escape};
 use super::{Error, format, place, request};
+use cloud_map_sync::error::chain;
 use cloud_map_sync::report::{ClusterReport, Report, ServiceReport};
 
 /// The time between two plans.
 const EVERY: Duration = Duration::from_secs(5);
 
-/// Waits for the state of a Service. The last look is at the end of the time.
+/// Waits for the state of a Service, as long as the time lasts. Without any time it looks once.
+///
+/// # Errors
+/// Returns the error of the first look. Later ones may pass: a function that is being deployed has them, too.
 pub async fn wait(wait: Wait) -> Result<Code, Error> {
     let Wait { state, timeout, place, aws } = wait;
     let place = place::resolve(&place)?;
@@ -24,18 +30,73 @@ pub async fn wait(wait: Wait) -> Result<Code, Error> {
     }
     let command = Command::new("plan", place);
     let end = Instant::now() + timeout;
-    loop {
+    let end_of_first = if timeout.is_zero() { end + LONGEST_RUN } else { end };
+    let look = async || {
         let answer: Answer<Report> = Answer::read(request(&aws, &command).await?)?;
-        let seen = Seen::of(&answer.parsed);
-        let left = end.saturating_duration_since(Instant::now());
-        let is_reached = seen.has_reached(state);
-        if is_reached || left.is_zero() {
-            let line =
-                if is_reached { format!("{seen}") } else { format!("not {state} in time: {seen}") };
-            format::write(&format!("{line}\n"))?;
-            return Ok(Code::from_success(is_reached));
+        Ok::<Report, Error>(answer.parsed)
+    };
+    let mut waiting = Waiting::new(state);
+    if let Ok(first) = timeout_at(end_of_first, look()).await {
+        waiting.look(&first?);
+    }
+    while !waiting.is_reached {
+        sleep(EVERY.min(end.saturating_duration_since(Instant::now()))).await;
+        if Instant::now() >= end {
+            break;
         }
-        sleep(EVERY.min(left)).await;
+        match timeout_at(end, look()).await {
+            Ok(Ok(report)) => waiting.look(&report),
+            Ok(Err(error)) => waiting.fail(&error),
+            Err(_) => break,
+        }
+    }
+    format::write(&format!("{waiting}\n"))?;
+    Ok(Code::from_success(waiting.is_reached))
+}
+
+/// What all looks so far found.
+#[derive(Debug)]
+struct Waiting {
+    state: State,
+    is_reached: bool,
+    /// The last look that was answered.
+    last: Option<Seen>,
+    /// Whether any look has seen the Service, or an instance of it.
+    is_known: bool,
+    /// The error of the last look.
+    error: Option<String>,
+}
+
+impl Waiting {
+    fn new(state: State) -> Self {
+        Self { state, is_reached: false, last: None, is_known: false, error: None }
+    }
+
+    fn look(&mut self, report: &Report) {
+        let seen = Seen::of(report);
+        self.is_known |= seen.is_known;
+        self.is_reached = seen.has_reached(self.state);
+        (self.last, self.error) = (Some(seen), None);
+    }
+
+    fn fail(&mut self, error: &Error) {
+        self.error = Some(escape(&chain(error), Output::Terminal));
+    }
+}
+
+impl Display for Waiting {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        if !self.is_reached {
+            write!(f, "not {} in time: ", self.state)?;
+        }
+        match &self.last {
+            Some(seen) => write!(f, "{seen}")?,
+            None => f.write_str("the function did not answer")?,
+        }
+        if self.last.is_some() && !self.is_known {
+            f.write_str("; no Service of this name asks for a name in Cloud Map: check its name and namespace")?;
+        }
+        self.error.iter().try_for_each(|error| write!(f, "; the last look failed: {error}"))
     }
 }
 
@@ -48,6 +109,8 @@ struct Seen {
     open: usize,
     /// The reasons why something is held back, or could not be read.
     obstacles: Vec<String>,
+    /// Whether the Service has a name, something of it is held back, or the cluster could not be read.
+    is_known: bool,
 }
 
 impl Seen {
@@ -60,6 +123,9 @@ impl Seen {
     }
 
     fn add(&mut self, cluster: &ClusterReport) {
+        self.is_known |= !cluster.services.is_empty()
+            || !cluster.held_back.is_empty()
+            || cluster.error.is_some();
         self.obstacles.extend(cluster.error.clone());
         self.obstacles.extend(cluster.held_back.iter().map(ToString::to_string));
         self.obstacles.extend(cluster.guard.iter().map(|guard| guard.detail.clone()));
@@ -109,12 +175,16 @@ mod tests {
 
     use super::*;
 
-    fn seen(services: &Value, error: Option<&str>) -> Seen {
+    fn report(services: &Value, error: Option<&str>) -> Report {
         let report = json!({
             "mode": "plan", "whole": false, "ok": error.is_none(), "counts": {},
             "clusters": [{"cluster": "blue", "services": services, "error": error}],
         });
-        Seen::of(&serde_json::from_value(report).expect("a report"))
+        serde_json::from_value(report).expect("a report")
+    }
+
+    fn seen(services: &Value, error: Option<&str>) -> Seen {
+        Seen::of(&report(services, error))
     }
 
     #[test]
@@ -155,6 +225,22 @@ mod tests {
             let seen = seen(&services, error);
             let reached = [State::Registered, State::Empty].map(|state| seen.has_reached(state));
             assert_eq!((reached, seen.to_string().as_str()), ([registered, empty], line));
+        }
+        let looks = |looks: &[Value]| {
+            let mut waiting = Waiting::new(State::Empty);
+            for services in looks {
+                waiting.look(&report(services, None));
+            }
+            (waiting.is_reached, waiting.to_string())
+        };
+        let never = "no instance is registered; no Service of this name asks for a name in Cloud Map: check its name and namespace";
+        let gone = "no instance is registered";
+        for (seen, line) in [
+            (vec![none.clone()], never),
+            (vec![service(2, &none, &none), none.clone()], gone),
+            (vec![service(0, &none, &none)], gone),
+        ] {
+            assert_eq!(looks(&seen), (true, line.to_owned()), "{seen:?}");
         }
         let seen = seen(&service(1, &none, &held), None);
         assert!(

@@ -1,11 +1,16 @@
 //! What a pipeline asks of the plugin: to wait for a state, and an exit code for what is held back or differs.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
 use serde_json::json;
 
 use super::terminal::{Terminal, answering, deploy, in_step};
 use crate::payloads::stand_in;
 use crate::sandbox::Sandbox;
 use crate::sandbox::kubernetes::Headless;
+use crate::sandbox::lambda::Handler;
 
 #[tokio::test]
 async fn wait_ends_when_the_service_is_registered_or_empty_or_the_time_is_over() {
@@ -34,6 +39,11 @@ async fn wait_ends_when_the_service_is_registered_or_empty_or_the_time_is_over()
     assert_eq!(terminal.run("sync -n shop").await.code, Some(0));
     let wait = terminal.run("wait service/web -n shop --for empty --timeout 1s").await;
     assert_eq!((wait.code, wait.output.as_str()), (Some(0), "no instance is registered\n"));
+
+    let missing = terminal.run("wait service/webb -n shop --for empty --timeout 1s").await;
+    let said = "no instance is registered; no Service of this name asks for a name in Cloud Map: check its name and \
+                namespace\n";
+    assert_eq!((missing.code, missing.output.as_str()), (Some(0), said));
 
     let nothing = terminal.run("wait -n shop --for empty").await;
     assert!(nothing.errors.contains("add service/NAME"), "{nothing:?}");
@@ -76,4 +86,45 @@ async fn another_release_of_the_function_is_named_on_standard_error() {
         printed.errors.starts_with("note: the function's release is 9.9.9, and this plugin's is ")
     );
     assert!(!printed.output.contains("9.9.9"));
+}
+
+#[tokio::test]
+async fn wait_ends_with_its_timeout_whatever_the_function_does() {
+    let sandbox = Sandbox::start().await.cluster("blue").await;
+    let slow: Handler = Arc::new(|_, _| {
+        Box::pin(async {
+            tokio::time::sleep(Duration::from_secs(30)).await;
+            Ok(in_step())
+        })
+    });
+    deploy(&sandbox, &[], slow);
+    let terminal = Terminal::new(&sandbox, &["blue"]);
+    let start = Instant::now();
+
+    let wait = terminal.run("wait svc/web -n shop --for registered --timeout 2s").await;
+
+    assert!(start.elapsed() < Duration::from_secs(15), "{:?}", start.elapsed());
+    let said = "not registered in time: the function did not answer\n";
+    assert_eq!((wait.code, wait.output.as_str()), (Some(1), said), "{wait:?}");
+}
+
+#[tokio::test]
+async fn error_after_the_first_answer_does_not_end_a_wait() {
+    let sandbox = Sandbox::start().await.cluster("blue").await;
+    let looks = AtomicU32::new(0);
+    let failing: Handler = Arc::new(move |_, _| {
+        let look = looks.fetch_add(1, Ordering::Relaxed);
+        Box::pin(async move {
+            let web = json!({"namespace": "prod", "name": "web", "unchanged": u8::from(look > 1)});
+            let mut answer = in_step();
+            answer["clusters"] = json!([{"cluster": "blue", "services": [web]}]);
+            if look == 1 { Err(json!({"errorType": "Sandbox.Timedout"})) } else { Ok(answer) }
+        })
+    });
+    deploy(&sandbox, &[], failing);
+    let terminal = Terminal::new(&sandbox, &["blue"]);
+
+    let wait = terminal.run("wait svc/web -n shop --for registered --timeout 1m").await;
+
+    assert_eq!((wait.code, wait.output.as_str()), (Some(0), "1 registered under prod/web\n"));
 }
