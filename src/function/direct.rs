@@ -9,6 +9,7 @@ use crate::event::{Action, ClusterName, Command, Scope};
 use crate::model::ServiceRef;
 use crate::publish::plan::{Adoption, Policy};
 use crate::reconcile::Invocation;
+use crate::report::Report;
 use crate::settings::Cluster;
 use crate::time::Deadline;
 
@@ -60,7 +61,8 @@ impl Function {
                 ..self.invocation(command.confirm, deadline)
             },
         };
-        Ok(Reply::to_direct(self.run(&invocation, &selections).await.report))
+        let report = self.run(&invocation, &selections).await.report;
+        Ok(Reply::to_direct(Report { scope: Some(command.scope.to_string()), ..report }))
     }
 
     async fn status(&self, invocation: &Invocation<'_>, selections: &Selections) -> Reply {

@@ -45,6 +45,9 @@ pub struct Report {
     pub mode: Mode,
     /// Whether the run covered every Service of every configured cluster.
     pub whole: bool,
+    /// The scope that a direct invocation names, such as `blue/shop/web`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scope: Option<String>,
     /// Whether the run made only the changes that rest on the claims of all clusters (`cleanup`).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cleanup: bool,
@@ -155,6 +158,7 @@ impl Report {
         Self {
             mode,
             whole: false,
+            scope: None,
             cleanup: false,
             ok,
             counts,

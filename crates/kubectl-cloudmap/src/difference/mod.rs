@@ -13,17 +13,17 @@ use super::arguments::Diff;
 use super::markdown::Cell;
 use super::rows::{self, Row};
 use super::{format, saved};
-use cloud_map_sync::report::{ClusterReport, GuardReport, Mode, MultiClusterReport, Report};
+use cloud_map_sync::report::{
+    ClusterReport, GuardReport, Mode, MultiClusterReport, OrphanReport, Report, ServiceReport,
+};
 
 /// Why two answers cannot be compared.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("{0} is the answer of a sync: compare two outputs of `kubectl cloudmap plan -o json`")]
     NoPlan(String),
-    #[error(
-        "one of the plans covers every cluster, and the other does not: plan the same scope twice"
-    )]
-    OtherScope,
+    #[error("one of the plans is of {before}, and the other of {after}: plan the same scope twice")]
+    OtherScope { before: String, after: String },
 }
 
 /// Prints the comment. The exit code is 2 if the plans differ, and 1 if one of them is incomplete.
@@ -61,8 +61,9 @@ enum Side {
 
 impl Difference {
     pub fn between(before: Report, after: Report) -> Result<Self, Error> {
-        if before.whole != after.whole {
-            return Err(Error::OtherScope);
+        let (of_before, of_after) = (scope(&before, &after), scope(&after, &before));
+        if of_before != of_after {
+            return Err(Error::OtherScope { before: of_before, after: of_after });
         }
         let (mut old, mut new) = (rows_by_cluster(&before), rows_by_cluster(&after));
         let names: BTreeSet<String> = old.keys().chain(new.keys()).cloned().collect();
@@ -80,6 +81,15 @@ impl Difference {
             true if self.clusters.is_empty() => Code::InStep,
             true => Code::Changes,
         }
+    }
+}
+
+/// The scope of a plan. Earlier releases report only whether it was all.
+fn scope(plan: &Report, other: &Report) -> String {
+    match (&plan.scope, &other.scope) {
+        (Some(scope), Some(_)) => scope.clone(),
+        _ if plan.whole => "every cluster".to_owned(),
+        _ => "a part of it".to_owned(),
     }
 }
 
@@ -117,23 +127,37 @@ fn rows_by_cluster(plan: &Report) -> BTreeMap<String, Vec<Row>> {
     for cluster in &plan.clusters {
         rows.entry(cluster.cluster.clone()).or_default().extend(of_whole_cluster(cluster));
     }
-    for orphans in &plan.orphans {
-        let of = format!("Orphans of {}", orphans.done.cluster);
-        rows.entry(of).or_default().extend(rows::of_cluster(&orphans.done));
+    for OrphanReport { instances, reason, done, .. } in &plan.orphans {
+        // Without its sentence, which has times.
+        let detail = format!("{}: {reason}", count(*instances, "instance"));
+        let row = Row::about("orphans", "", &detail);
+        let rows = rows.entry(format!("Orphans of {}", done.cluster)).or_default();
+        rows.extend(std::iter::once(row).chain(rows::of_cluster(done)));
     }
     let deletions = plan.empty_services.deletions.iter().map(rows::of_deletion);
     rows.entry("Cloud Map services without instances".to_owned()).or_default().extend(deletions);
     rows
 }
 
-/// The rows of a cluster, with those about all of it.
+/// The rows of a cluster, with those about all of it, and its names without a change: another plan may not have them.
 fn of_whole_cluster(cluster: &ClusterReport) -> Vec<Row> {
     let mut rows = rows::of_cluster(cluster);
+    rows.push(Row::about("cluster", "", "planned"));
+    rows.extend(cluster.services.iter().filter(|it| it.unchanged > 0).map(unchanged));
     let error = cluster.error.iter().map(|error| Row::about("not read", "", error));
     rows.extend(error.chain(cluster.guard.iter().map(of_guard)));
     rows.extend(cluster.warnings.iter().map(|text| Row::about("warning", "", text)));
     rows.extend(cluster.multi_cluster.iter().flat_map(of_clusterset));
     rows
+}
+
+fn unchanged(service: &ServiceReport) -> Row {
+    let name = format!("{}/{}", service.namespace, service.name);
+    Row::about("unchanged", &name, &count(service.unchanged, "instance"))
+}
+
+fn count(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
 /// Without its times, by which two plans of the same loss differ.

@@ -93,6 +93,7 @@ fn lines_of_clustersets_orphans_and_empty_services_are_compared() {
 
     | Plan | | Cloud Map service | Instance | Kubernetes Service | Detail |
     |---|---|---|---|---|---|
+    | only after | orphans |  |  |  | 1 instance: ClusterGone |
     | only after | deregister | shop.local/web | ip-9 | shop/web | cluster green is gone |
 
     ### blue
@@ -136,10 +137,65 @@ fn equal_plans_have_no_difference_and_an_incomplete_one_is_an_error() {
 
 #[test]
 fn plans_of_different_scopes_are_refused() {
-    let whole = plan(&json!({}), &[]);
-    let mut part = whole.clone();
-    part["whole"] = json!(false);
-    let [whole, part] = [whole, part].map(|it| serde_json::from_value(it).expect("a plan"));
-    let refusal = Difference::between(whole, part).expect_err("two scopes");
-    assert!(refusal.to_string().contains("plan the same scope twice"), "{refusal}");
+    let with = |whole: bool, scope: Option<&str>| {
+        let mut plan = plan(&json!({}), &[]);
+        plan["whole"] = json!(whole);
+        plan["scope"] = json!(scope);
+        serde_json::from_value::<Report>(plan).expect("a plan")
+    };
+    for (before, after, expected) in [
+        ((true, None), (false, None), Some("of every cluster, and the other of a part of it")),
+        ((true, None), (true, None), None),
+        (
+            (false, Some("blue/shop")),
+            (false, Some("blue/cart")),
+            Some("of blue/shop, and the other of blue/cart"),
+        ),
+        ((false, Some("blue")), (false, Some("green")), Some("of blue, and the other of green")),
+        // A plan of one cluster is all if no other is configured.
+        ((false, Some("blue")), (true, Some("blue")), None),
+        ((false, Some("blue")), (false, None), None),
+    ] {
+        let [before, after] = [before, after].map(|(whole, scope)| with(whole, scope));
+        let refusal = Difference::between(before, after).err().map(|it| it.to_string());
+        let expected =
+            expected.map(|it| format!("one of the plans is {it}: plan the same scope twice"));
+        assert_eq!(refusal, expected);
+    }
+}
+
+#[test]
+fn cluster_orphans_and_unchanged_names_that_only_one_plan_has_are_differences() {
+    let names =
+        |count: usize| json!([{"namespace": "shop.local", "name": "web", "unchanged": count}]);
+    let blue = |count: usize| json!({"cluster": "blue", "services": names(count)});
+    let green = || json!({"cluster": "green", "services": names(1)});
+    let before = || plan(&json!({}), &[blue(2), green()]);
+    let mut with_orphans = before();
+    with_orphans["orphans"] = json!([{
+        "cluster": "red", "instances": 3, "reason": "ClusterNotConfigured", "detail": "since 10:00",
+    }]);
+    for (after, rows) in [
+        (
+            plan(&json!({}), &[blue(2)]),
+            "### green\n\n\
+             | Plan | | Cloud Map service | Instance | Kubernetes Service | Detail |\n\
+             |---|---|---|---|---|---|\n\
+             | only before | cluster |  |  |  | planned |\n\
+             | only before | unchanged | shop.local/web |  |  | 1 instance |\n\n- Before",
+        ),
+        (
+            plan(&json!({}), &[blue(3), green()]),
+            "| differs | unchanged | shop.local/web |  |  | 2 instances → 3 instances |\n\n- Before",
+        ),
+        (
+            with_orphans,
+            "| only after | orphans |  |  |  | 3 instances: ClusterNotConfigured |\n\n- Before",
+        ),
+    ] {
+        let difference = difference(before(), after);
+        assert!(difference.to_string().contains(rows), "{difference}");
+        assert_eq!(difference.code(), Code::Changes, "{difference}");
+    }
+    assert_eq!(difference(before(), before()).code(), Code::InStep);
 }

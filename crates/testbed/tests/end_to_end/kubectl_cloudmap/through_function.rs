@@ -184,7 +184,9 @@ async fn two_plans_are_compared_in_a_comment_for_a_pull_request() {
     let compared = terminal.run(&format!("diff {before} {after}")).await;
     assert_eq!((compared.code, compared.errors.as_str()), (Some(2), ""), "{compared:?}");
     assert!(compared.output.contains("\n| only before | register | "), "{}", compared.output);
-    assert!(!compared.output.contains("only after"), "{}", compared.output);
+    let registered = "\n| only after | unchanged | prod.local/web |  |  | 1 instance |\n";
+    assert!(compared.output.contains(registered), "{}", compared.output);
+    assert_eq!(compared.output.matches("only after").count(), 1, "{}", compared.output);
     let same = terminal.run(&format!("diff {after} {after}")).await;
     assert_eq!(same.code, Some(0), "{same:?}");
     for (file, why) in [
