@@ -55,16 +55,19 @@ impl Action {
         }
     }
 
-    /// The fields that a command may have. `confirm` has no namespace, since the guard holds whole clusters, and `cleanup`
+    /// The fields that a command may have. Those that write may have the Region of their cluster: a name alone may be that
+    /// of another cluster there. `confirm` has no namespace, since the guard holds whole clusters, and `cleanup`
     /// no scope: it deletes only what no cluster claims.
     pub(super) fn fields(self) -> &'static [&'static str] {
         match self {
-            Self::Sync | Self::Plan | Self::Explain => {
-                &["action", "cluster", "namespace", "service"]
+            Self::Plan | Self::Explain => &["action", "cluster", "namespace", "service"],
+            Self::Sync => &["action", "cluster", "region", "namespace", "service"],
+            Self::Adopt => {
+                &["action", "cluster", "region", "namespace", "service", "owner", "confirm"]
             }
-            Self::Adopt => &["action", "cluster", "namespace", "service", "owner", "confirm"],
-            Self::Purge => &["action", "cluster", "registry", "confirm"],
-            Self::Confirm | Self::Status | Self::Doctor => &["action", "cluster"],
+            Self::Purge => &["action", "cluster", "region", "registry", "confirm"],
+            Self::Confirm => &["action", "cluster", "region"],
+            Self::Status | Self::Doctor => &["action", "cluster"],
             Self::Cleanup => &["action"],
         }
     }

@@ -4,7 +4,7 @@
 use serde_json::{Map, Value};
 
 use super::{Action, ClusterName, Error, Scope};
-use crate::model::RegistryName;
+use crate::model::{RegistryName, is_region};
 
 /// The limits of unknown fields in an error.
 const SHOWN_FIELDS: usize = 5;
@@ -17,6 +17,8 @@ pub struct Command {
     pub action: Action,
     /// The scope.
     pub scope: Scope,
+    /// The Region of the cluster that the sender means by the scope's name; absent: that of the configured one.
+    pub region: Option<String>,
     /// The former owner id of the instances to adopt.
     pub owner: Option<String>,
     /// The Cloud Map to purge; absent: all.
@@ -43,8 +45,22 @@ pub(super) fn read(object: &Map<String, Value>) -> Result<Command, Error> {
         let expected = "given, and its namespace: one Service is explained at a time";
         return Err(Error::InvalidField { field: "service", expected });
     }
+    let region = region(object, &scope)?;
     let (owner, registry, confirm) = (owner(object)?, registry(object)?, confirm(object)?);
-    Ok(Command { action, scope, owner, registry, confirm })
+    Ok(Command { action, scope, region, owner, registry, confirm })
+}
+
+/// Reads the Region of the scope's cluster.
+fn region(object: &Map<String, Value>, scope: &Scope) -> Result<Option<String>, Error> {
+    let expected = match object.get("region") {
+        None | Some(Value::Null) => return Ok(None),
+        Some(Value::String(region)) if is_region(region) => match scope.cluster {
+            ClusterName::Named(_) => return Ok(Some(region.clone())),
+            ClusterName::Every | ClusterName::Only => "absent, or given with a cluster",
+        },
+        Some(_) => "an AWS Region, such as eu-central-1",
+    };
+    Err(Error::InvalidField { field: "region", expected })
 }
 
 /// Reads an `OWNER_ID`.

@@ -48,6 +48,9 @@ impl Function {
     /// Runs an action over the Services that a scope selects.
     async fn run_selected(&self, command: &Command, deadline: Deadline) -> Result<Reply, Error> {
         let selections = self.selections(&command.scope).await.map_err(Error::Cluster)?;
+        for (_, cluster) in self.selected_clusters(&selections) {
+            check_region(command, cluster.label(), &cluster.region)?;
+        }
         let plan = self.invocation(false, deadline);
         let invocation = match command.action {
             Action::Status => return Ok(self.status(&plan, &selections).await),
@@ -123,6 +126,7 @@ impl Function {
         }
         let named = self.cluster_to_purge(&command.scope.cluster.to_string()).await;
         let (arn, configured) = named.map_err(Error::Cluster)?;
+        check_region(command, arn.as_str(), arn.region())?;
         let invocation = self.invocation(command.confirm, deadline);
         let keys = invocation.registries_to_purge(command.registry.as_ref()).await;
         let keys = keys.map_err(Error::Registry)?;
@@ -138,6 +142,21 @@ impl Function {
 
     fn selected_clusters(&self, selections: &Selections) -> Vec<(usize, &Cluster)> {
         selections.iter().map(|(index, _)| (index, &self.settings.clusters[index])).collect()
+    }
+}
+
+/// A name is that of one cluster in each Region, and a kubeconfig may mean another one than the settings.
+fn check_region(command: &Command, configured: &str, configured_region: &str) -> Result<(), Error> {
+    match &command.region {
+        Some(region) if region != configured_region => {
+            Err(Error::Cluster(UnknownCluster::OtherRegion {
+                name: command.scope.cluster.to_string(),
+                region: region.clone(),
+                configured: configured.to_owned(),
+                configured_region: configured_region.to_owned(),
+            }))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -33,6 +33,12 @@ pub enum UnknownCluster {
     Ambiguous { configured: String },
     #[error("no cluster is named and several are configured: {configured}")]
     NotNamed { configured: String },
+    /// The configured cluster of this name is in another Region than the one that the command means.
+    #[error(
+        "the command is about the cluster {name} in {region}, and the configured cluster {configured} is in \
+         {configured_region}: nothing was changed; use the ARN of the cluster"
+    )]
+    OtherRegion { name: String, region: String, configured: String, configured_region: String },
 }
 
 impl UnknownCluster {
@@ -44,6 +50,7 @@ impl UnknownCluster {
             }
             Self::Ambiguous { .. } => "ambiguous_cluster",
             Self::NotNamed { .. } => "cluster_not_named",
+            Self::OtherRegion { .. } => "other_region",
         }
     }
 }

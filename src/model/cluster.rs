@@ -53,7 +53,7 @@ impl fmt::Display for ClusterArn {
 
 /// Whether a text can be the name of a Region, or of a partition: it becomes a part of a host name, and anybody who may
 /// register an instance writes ARNs.
-pub(crate) fn is_region(text: &str) -> bool {
+pub fn is_region(text: &str) -> bool {
     let is_part = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     (1..=32).contains(&text.len()) && text.bytes().all(is_part)
 }

@@ -37,7 +37,7 @@ pub use address::is_publishable;
 pub use api_server::{BearerTokens, EksCluster};
 pub use attributes::Marks;
 pub use capacity::Capacity;
-pub use cluster::ClusterArn;
+pub use cluster::{ClusterArn, is_region};
 pub use condition::{Condition, ConditionStatus};
 pub use desired::{
     BadAnnotation, Claim, Claims, Desired, Endpoint, Family, HealthSource, PortReference,

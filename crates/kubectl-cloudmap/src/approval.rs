@@ -7,7 +7,8 @@ use super::answer::{Answer, Code};
 use super::arguments::{Adopt, Approved, Aws, Format, Purge, Targeted};
 use super::command::Command;
 use super::outside::{Output, escape};
-use super::{Error, place, run_and_print};
+use super::place::{self, Place};
+use super::{Error, run_and_print};
 use cloud_map_sync::report::Report;
 
 pub async fn adopt(adopt: Adopt) -> Result<Code, Error> {
@@ -25,7 +26,11 @@ pub async fn adopt(adopt: Adopt) -> Result<Code, Error> {
 }
 
 pub async fn purge(Purge { registry, approved: purge }: Purge) -> Result<Code, Error> {
+    let context = purge.whole.context.clone();
     let place = place::resolve(&purge.whole.into())?;
+    if let Some(context) = context.filter(|_| !place.is_one_cluster()) {
+        return Err(place::Error::NoRegion(context).into());
+    }
     let plan = Command { registry, ..Command::new("purge", place) };
     let command = Command { confirm: true, ..plan.clone() };
     let (aws, format) = (purge.aws, purge.output.format);
@@ -33,10 +38,13 @@ pub async fn purge(Purge { registry, approved: purge }: Purge) -> Result<Code, E
         return carry_out(&aws, &command, format).await;
     }
     let planned: Answer<Report> = run_and_print(&aws, &plan, format).await?;
-    let name = plan.place.cluster_name();
-    if planned.code() != Code::Changes || !read_approval("deregister these instances", name)? {
+    // Another cluster may have the same name, so the word to type is the ARN of the one that the plan is about.
+    let arn = planned.parsed.clusters.first().map(|it| it.cluster.clone()).unwrap_or_default();
+    if planned.code() != Code::Changes || !read_approval("deregister these instances", &arn)? {
         return Ok(planned.code());
     }
+    let place = Place { cluster: Some(arn), ..command.place.clone() };
+    let command = Command { place, ..command };
     carry_out(&aws, &command, format).await
 }
 

@@ -25,12 +25,19 @@ impl Command {
         Self { action, place, owner: None, registry: None, confirm: false }
     }
 
+    /// Whether the function refuses a cluster of the same name in another Region. It reads no Region with other actions,
+    /// whose answers show the ARN.
+    fn writes(&self) -> bool {
+        matches!(self.action, "adopt" | "confirm" | "purge" | "sync")
+    }
+
     /// The payload. Absent values have no field.
     pub fn payload(&self) -> Value {
-        let Place { cluster, namespace, service } = self.place.clone();
+        let Place { cluster, region, namespace, service } = self.place.clone();
         let fields = [
             ("action", Some(self.action.to_owned())),
             ("cluster", cluster),
+            ("region", region.filter(|_| self.writes())),
             ("namespace", namespace),
             ("service", service),
             ("owner", self.owner.clone()),
@@ -60,7 +67,7 @@ mod tests {
         let place = |cluster: Option<&str>, namespace: Option<&str>, service: Option<&str>| {
             let [cluster, namespace, service] =
                 [cluster, namespace, service].map(|name| name.map(str::to_owned));
-            Place { cluster, namespace, service }
+            Place { cluster, namespace, service, region: None }
         };
         let rows = [
             ("plan", place(None, None, None), "plan every cluster"),
@@ -82,7 +89,15 @@ mod tests {
         let purge = read(&purge);
         assert!(purge.registry.is_some());
         assert_eq!((purge.scope.to_string().as_str(), purge.confirm), ("blue", true));
-        assert_eq!(read(&Command::new("confirm", blue)).scope.to_string(), "blue");
+        assert_eq!(read(&Command::new("confirm", blue.clone())).scope.to_string(), "blue");
+        let region = Some("eu-west-1".to_owned());
+        let blue = Place { region: region.clone(), ..blue };
+        for action in ["adopt", "confirm", "purge", "sync"] {
+            assert_eq!(read(&Command::new(action, blue.clone())).region, region, "{action}");
+        }
+        for action in ["plan", "status", "doctor"] {
+            assert_eq!(read(&Command::new(action, blue.clone())).region, None, "{action}");
+        }
     }
 
     fn read(command: &Command) -> event::Command {

@@ -9,11 +9,14 @@ use kube::config::{Kubeconfig, KubeconfigError};
 
 use super::arguments;
 use super::kubeconfig::{self, Context};
+use cloud_map_sync::model::ClusterArn;
 
 /// The scope of a command. Without a name it covers everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Place {
     pub cluster: Option<String>,
+    /// The Region of a cluster by name, if its context has it.
+    pub region: Option<String>,
     pub namespace: Option<String>,
     pub service: Option<String>,
 }
@@ -32,6 +35,12 @@ pub enum Error {
     NoCurrentContext,
     #[error("the context {0:?} does not name an EKS cluster: set --cluster")]
     NotEks(String),
+    /// A cluster's name without its Region may be that of another cluster.
+    #[error(
+        "the context {0:?} does not name the Region of its cluster, and a cluster of the same name may be in another \
+         Region: set --cluster to the ARN of the cluster"
+    )]
+    NoRegion(String),
     #[error("the Service to explain is missing: add service/NAME")]
     NoService,
     #[error("the namespace of the Service is missing: add -n NAMESPACE")]
@@ -48,13 +57,13 @@ pub fn resolve(arguments: &arguments::Place) -> Result<Place, Error> {
         if service.is_some() && namespace.is_none() {
             return Err(Error::NoNamespace);
         }
-        return Ok(Place { cluster: Some(cluster), namespace, service });
+        return Ok(Place { cluster: Some(cluster), region: None, namespace, service });
     }
-    let Context { name, cluster, namespace } = read_context(arguments)?;
+    let Context { name, cluster, region, namespace } = read_context(arguments)?;
     let cluster = cluster.ok_or(Error::NotEks(name))?;
     let namespace = arguments.namespace.clone().unwrap_or(namespace);
     let namespace = Some(namespace).filter(|_| !arguments.all_namespaces);
-    Ok(Place { cluster: Some(cluster), namespace, service })
+    Ok(Place { cluster: Some(cluster), region, namespace, service })
 }
 
 fn read_context(arguments: &arguments::Place) -> Result<Context, Error> {
@@ -82,10 +91,10 @@ impl From<KubeconfigError> for Error {
 }
 
 impl Place {
-    /// The cluster's name, also if it is given by ARN: the word that approves a purge.
-    pub fn cluster_name(&self) -> &str {
-        let cluster = self.cluster.as_deref().unwrap_or_default();
-        cluster.rsplit('/').next().unwrap_or_default()
+    /// Whether it means one cluster: by ARN, or by name and Region.
+    pub fn is_one_cluster(&self) -> bool {
+        let is_arn = self.cluster.as_deref().is_some_and(|it| ClusterArn::parse(it).is_some());
+        is_arn || self.region.is_some()
     }
 }
 

@@ -50,7 +50,7 @@ fn a_mistyped_field_is_an_error_that_names_it() {
     assert_eq!(
         error.expect_err("unknown fields").to_string(),
         "the command has unknown fields (Cluster, sevice); \
-         known fields: action, cluster, namespace, service"
+         known fields: action, cluster, region, namespace, service"
     );
 }
 
@@ -95,7 +95,7 @@ fn only_a_whole_cluster_is_confirmed() {
     let error = parse(&json!({"action": "confirm", "cluster": "blue", "namespace": "shop"}));
     assert_eq!(
         error.expect_err("a part of it").to_string(),
-        "the command has unknown fields (namespace); known fields: action, cluster"
+        "the command has unknown fields (namespace); known fields: action, cluster, region"
     );
 }
 
@@ -122,7 +122,7 @@ fn a_purge_names_its_cluster_and_nothing_inside_it() {
     let error = parse(&json!({"action": "purge", "cluster": "blue", "namespace": "shop"}));
     assert_eq!(
         error.expect_err("no namespace").to_string(),
-        "the command has unknown fields (namespace); known fields: action, cluster, registry, confirm"
+        "the command has unknown fields (namespace); known fields: action, cluster, region, registry, confirm"
     );
 }
 
@@ -183,4 +183,21 @@ fn an_invalid_scope_is_an_error_with_the_expected_content() {
         let error = parse(&payload).expect_err("an invalid scope");
         assert_eq!(error.source().expect("a source").to_string(), cause);
     }
+}
+
+#[test]
+fn a_region_belongs_to_a_named_cluster_of_an_action_that_writes() {
+    for action in ["sync", "adopt", "confirm", "purge"] {
+        let west = json!({"action": action, "cluster": "blue", "region": "eu-west-1"});
+        assert_eq!(parse(&west).expect("a command").region.as_deref(), Some("eu-west-1"));
+        for region in [json!(""), json!(7), json!("EU west"), json!("eu.example/")] {
+            let error = parse(&json!({"action": action, "cluster": "blue", "region": region}));
+            let error = error.expect_err("no Region").to_string();
+            assert!(error.starts_with("the command's region must be an AWS Region"), "{error}");
+        }
+    }
+    let error = parse(&json!({"action": "sync", "region": "eu-west-1"})).expect_err("no cluster");
+    assert_eq!(error.to_string(), "the command's region must be absent, or given with a cluster");
+    let plan = json!({"action": "plan", "cluster": "blue", "region": "eu-west-1"});
+    assert!(matches!(parse(&plan), Err(Error::UnknownFields { .. })));
 }

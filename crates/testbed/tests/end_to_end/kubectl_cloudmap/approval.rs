@@ -1,5 +1,7 @@
 //! Verbs that show their plan first: what `--yes`, a word on the terminal, and neither of them do.
 
+use serde_json::json;
+
 use super::terminal::{Terminal, deploy};
 use crate::lambda::Lambda;
 use crate::payloads::stand_in;
@@ -48,21 +50,22 @@ async fn an_adoption_without_a_terminal_is_its_plan_and_is_made_with_yes() {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn a_purge_is_made_where_the_clusters_name_is_typed_and_not_for_another_word() {
+async fn a_purge_is_made_where_the_clusters_arn_is_typed_and_not_for_another_word() {
     let (world, _, _lambda, terminal) = in_step(&[]).await;
+    let arn = "arn:aws:eks:eu-central-1:111122223333:cluster/blue";
 
-    for word in ["yes", "", "green"] {
+    for word in ["yes", "", "blue"] {
         let refused = terminal.run_by_hand("purge --context blue", word).await;
         assert_eq!(refused.code, Some(2), "{refused:?}");
         assert!(
-            refused.output.contains("Type \"blue\" to deregister these instances: "),
+            refused.output.contains(&format!("Type \"{arn}\" to deregister these instances: ")),
             "{refused:?}"
         );
         assert!(refused.output.ends_with("nothing was changed\r\n"), "{refused:?}");
         assert_eq!(world.addresses("prod.local", "web"), ["10.0.1.1"]);
     }
 
-    let purged = terminal.run_by_hand("purge --context blue", "blue").await;
+    let purged = terminal.run_by_hand("purge --context blue", arn).await;
     assert_eq!(purged.code, Some(0), "{purged:?}");
     assert!(purged.output.contains("plan: 1 to deregister"), "{purged:?}");
     assert!(purged.output.contains("synced: 1 deregistered"), "{purged:?}");
@@ -115,4 +118,48 @@ async fn what_the_guard_holds_passes_where_it_is_confirmed() {
     assert!(confirmed.output.contains("2 deregistered"), "{confirmed:?}");
     assert!(world.addresses("prod", "cart").is_empty());
     world.assert_that_the_ecs_task_is_unchanged();
+}
+
+/// A kubeconfig of eksctl for a cluster of the same name as ours.
+fn by_eksctl(terminal: &mut Terminal, cluster: &str) {
+    let user = json!({"exec": {
+        "apiVersion": "client.authentication.k8s.io/v1beta1", "command": "aws",
+        "args": ["eks", "get-token", "--cluster-name", "blue"],
+    }});
+    let config = json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "me",
+        "clusters": [{"name": cluster, "cluster": {"server": "https://localhost"}}],
+        "users": [{"name": "me", "user": user}],
+        "contexts": [{"name": "me", "context": {"cluster": cluster, "user": "me"}}],
+    });
+    let file = terminal.file("eksctl", &config.to_string());
+    terminal.set("KUBECONFIG", &file);
+}
+
+#[tokio::test]
+async fn cluster_of_the_same_name_in_another_region_is_refused() {
+    let (world, _, _lambda, mut terminal) = in_step(&[]).await;
+    let refused = "error: the function sync failed with UnknownCluster: the command is about the cluster blue in \
+                   eu-west-1, and the configured cluster blue is in eu-central-1: nothing was changed; use the ARN of \
+                   the cluster\n";
+    by_eksctl(&mut terminal, "blue.eu-west-1.eksctl.io");
+    for words in ["sync -A", "adopt -A --yes", "confirm --yes"] {
+        let printed = terminal.run(words).await;
+        assert_eq!((printed.code, printed.errors.as_str()), (Some(1), refused), "{words}");
+    }
+    let purged = terminal.run("purge --context me --yes").await;
+    let refused = refused.replace(
+        "cluster blue is",
+        "cluster arn:aws:eks:eu-central-1:111122223333:cluster/blue is",
+    );
+    assert_eq!((purged.code, purged.errors), (Some(1), refused));
+
+    by_eksctl(&mut terminal, "work");
+    let purged = terminal.run("purge --context me --yes").await;
+    assert!(purged.errors.contains("\"me\" does not name the Region of its cluster"), "{purged:?}");
+    assert_eq!(world.addresses("prod.local", "web"), ["10.0.1.1"]);
+
+    by_eksctl(&mut terminal, "blue.eu-central-1.eksctl.io");
+    let purged = terminal.run("purge --context me --yes").await;
+    assert!(purged.output.contains("1 deregistered"), "{purged:?}");
 }
