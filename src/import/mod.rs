@@ -138,6 +138,16 @@ impl Importing<'_> {
         Ok(Import { importing: self, name, present, exports })
     }
 
+    /// The state of a namespace, as far as it is known by now.
+    fn namespace(&self, name: &str) -> NamespaceState {
+        match self.objects.namespace(name) {
+            NamespaceState::Active if self.kubernetes.excludes_namespace(name, self.now) => {
+                NamespaceState::Excluded
+            }
+            state => state,
+        }
+    }
+
     /// `counted` are its endpoints after the plan with these families of the cluster.
     async fn one(
         &self,
@@ -153,15 +163,12 @@ impl Importing<'_> {
                 return One { unreadable, ..One::default() };
             }
         };
-        let mut reasons = std::mem::take(&mut import.exports.left_out);
-        if self.objects.namespace(&name.namespace) != NamespaceState::Active {
-            reasons.clear();
-        }
+        let left_out = std::mem::take(&mut import.exports.left_out);
         let is_held = held.is_some();
-        if let Some((endpoints, status)) = held {
+        let guard = held.map(|(endpoints, status)| {
             import.hold();
-            reasons.push(Reason::Guard { endpoints, status });
-        }
+            Reason::Guard { endpoints, status }
+        });
         let counted = counted
             .filter(|(_, families)| !is_held && *families == self.kubernetes.service_families());
         let endpoints = match counted {
@@ -169,7 +176,10 @@ impl Importing<'_> {
             None => import.tally(&BTreeSet::new()).endpoints,
         };
         let mut one = import.run().await;
-        let lines = reasons.into_iter().map(|reason| HeldBack { service: name.clone(), reason });
+        // The run may have found out that the namespace is excluded.
+        let is_active = self.namespace(&name.namespace) == NamespaceState::Active;
+        let reasons = left_out.into_iter().filter(|_| is_active).chain(guard);
+        let lines = reasons.map(|reason| HeldBack { service: name.clone(), reason });
         one.held_back.extend(lines);
         One { is_import: one.is_import || is_held, endpoints, is_held, ..one }
     }

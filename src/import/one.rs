@@ -1,5 +1,5 @@
-//! One import of a run: it is planned, changed, and planned again if the cluster has no addresses of a family or another
-//! owner's object has a name of the import, or for the status if a change failed.
+//! One import of a run: it is planned, changed, and planned again if the cluster has no addresses of a family, another
+//! owner's object has a name of the import or the namespace is excluded, or for the status if a change failed.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use super::apply::{self, Applied, Made, Outcome};
 use super::plan::{
-    self, Basis, Change, HeldBack, Importer, Kind, Known, Metadata, ObjectRef, Plan, Present,
-    Reason, Stage, Tally,
+    self, Basis, Change, EXCLUDED, HeldBack, Importer, Kind, Known, Metadata, NamespaceState,
+    ObjectRef, Plan, Present, Reason, Stage, Tally,
 };
 use super::read::{self, Unexpected};
 use super::{Importing, sources};
@@ -55,6 +55,7 @@ impl Import<'_> {
         let mut known = Known::of(&self.present);
         loop {
             let families = self.importing.kubernetes.service_families();
+            let state = self.importing.namespace(&self.name.namespace);
             let plan = self.plan(&families, None);
             if !self.importing.writes {
                 return one.planned(plan);
@@ -62,7 +63,8 @@ impl Import<'_> {
             let mut applied = self.apply(&mut known, &plan.changes).await;
             let missing = applied.missing_family().filter(|family| families.contains(family));
             let foreign = self.read_foreign(&mut applied).await;
-            let is_planned_again = missing.is_some() || foreign.is_some();
+            let is_excluded = state == NamespaceState::Active && self.finds_exclusion(&applied);
+            let is_planned_again = missing.is_some() || foreign.is_some() || is_excluded;
             one.report_slice(&self.name, foreign.as_ref());
             let is_without_status = applied.is_without_status();
             let stored = applied.stored.iter().cloned().chain(foreign).collect();
@@ -85,6 +87,16 @@ impl Import<'_> {
             }
             return one;
         }
+    }
+
+    /// Whether a change was refused since the admission policy excludes the namespace. It is then remembered.
+    fn finds_exclusion(&self, applied: &Applied) -> bool {
+        let Importing { kubernetes, now, .. } = self.importing;
+        let is_excluded = applied.failure.as_ref().is_some_and(|error| error.is_denied(EXCLUDED));
+        if is_excluded {
+            kubernetes.remember_excluded(&self.name.namespace, *now);
+        }
+        is_excluded
     }
 
     /// The object of another owner that has the name of one to be created. The lists of a run are by our labels, so it
@@ -153,7 +165,7 @@ impl Import<'_> {
             owner,
             importer: &importer,
             service: &self.name,
-            namespace: objects.namespace(&self.name.namespace),
+            namespace: self.importing.namespace(&self.name.namespace),
             merged: self.exports.merged.as_ref().map(|merged| &merged.service),
             sources: &self.exports.sources,
             present: &self.present,

@@ -7,6 +7,7 @@ use tokio::sync::OnceCell;
 
 use super::cluster_property::Properties;
 use super::events::RecentEvents;
+use super::excluded_namespaces::ExcludedNamespaces;
 use super::serves::Serves;
 use super::service_families::ServiceFamilies;
 
@@ -22,12 +23,14 @@ pub struct Kubernetes {
     /// Set if the CRD of ServiceImports has `status.endpointSliceObjects`.
     pub(super) slice_objects: Arc<OnceCell<()>>,
     pub(super) families: Arc<ServiceFamilies>,
+    pub(super) excluded: Arc<ExcludedNamespaces>,
     pub(super) properties: Arc<Properties>,
 }
 
 impl Kubernetes {
     pub fn new(client: Client) -> Self {
-        let (recent_events, serves, slice_objects, families, properties) = Default::default();
-        Self { client, recent_events, serves, slice_objects, families, properties }
+        let (recent_events, serves, slice_objects, families, excluded, properties) =
+            Default::default();
+        Self { client, recent_events, serves, slice_objects, families, excluded, properties }
     }
 }

@@ -12,6 +12,7 @@ pub mod desired;
 pub mod endpoint_slices;
 mod endpoints;
 mod events;
+mod excluded_namespaces;
 mod export_object;
 mod exported;
 mod exported_endpoints;
@@ -128,9 +129,10 @@ impl Error {
         Family::ALL.into_iter().find(is_missing)
     }
 
-    /// Whether an admission policy that names `word` denied a request (422).
+    /// Whether an admission policy denied a request by a rule that names `word` (422).
     pub fn is_denied(&self, word: &str) -> bool {
-        matches!(&self.source, Cause::Status { code: 422, message, .. } if message.contains(word))
+        let Cause::Status { code: 422, message, .. } = &self.source else { return false };
+        message.split_once(" denied request: ").is_some_and(|(_, rule)| rule.contains(word))
     }
 
     /// Whether another object has the name of the one to be created (409).

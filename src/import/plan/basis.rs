@@ -44,6 +44,8 @@ pub struct Importer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NamespaceState {
     Active,
+    /// The admission policy of the cluster lets the function create and change nothing in it, only delete.
+    Excluded,
     /// It has a `deletionTimestamp`: nothing can be created in it.
     Terminating,
     Absent,
@@ -55,6 +57,13 @@ pub struct Sources {
     pub by_cluster: BTreeMap<ClusterId, Read>,
     /// Whether these are all members: a cluster that is not among them has left the clusterset.
     pub is_complete: bool,
+}
+
+impl NamespaceState {
+    /// Whether it has no content, or soon has none.
+    pub(super) fn is_gone(self) -> bool {
+        matches!(self, Self::Terminating | Self::Absent)
+    }
 }
 
 impl Sources {

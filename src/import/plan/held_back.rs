@@ -12,6 +12,9 @@ use crate::model::{Family, ServiceRef};
 
 /// The number of addresses or instances that a sentence names.
 const NAMED: usize = 3;
+/// The code of [`Reason::NamespaceExcluded`], and the word with which the admission policy refuses a write in an excluded
+/// namespace.
+pub const EXCLUDED: &str = "NamespaceExcluded";
 
 /// An import that this run does not make or complete.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -46,6 +49,12 @@ pub enum Reason {
     /// No Kubernetes object can have the name. Any client of Cloud Map can register it.
     #[error("no Kubernetes object can have this name")]
     ImpossibleName,
+    /// An import that stands there is not changed either: its endpoints become outdated.
+    #[error(
+        "the cluster's admission policy excludes this namespace: nothing is created or changed there. \
+         To import into it, take it out of excludedNamespaces in the policy of deploy/multi-cluster"
+    )]
+    NamespaceExcluded,
     /// The guard keeps endpoints of other clusters, or the import itself.
     #[error("{}: {status}", kept(*.endpoints))]
     Guard { endpoints: usize, status: Arc<GuardStatus> },
@@ -93,6 +102,7 @@ impl Reason {
             Self::ForeignObject { .. } => "ForeignObject",
             Self::IpFamilyNotSupported { .. } => "IPFamilyNotSupported",
             Self::ImpossibleName => "ImpossibleName",
+            Self::NamespaceExcluded => EXCLUDED,
             Self::Guard { .. } => "Guard",
             Self::AddressNotAllowed { .. } => "AddressNotAllowed",
             Self::Skipped { .. } => "Skipped",

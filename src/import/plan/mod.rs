@@ -42,7 +42,7 @@ pub use basis::{
     Basis, Exported, ImportedEndpoint, Importer, NamespaceState, PortKey, Read, Sources, hold,
 };
 pub use change::{Change, Content, Kind, ObjectRef, Stage, Write};
-pub use held_back::{HeldBack, Reason};
+pub use held_back::{EXCLUDED, HeldBack, Reason};
 pub use known::{Answer, Known, Request};
 pub use ownership::{OWNER_LABEL, OwnerLabel};
 pub use present::{
@@ -60,11 +60,21 @@ pub struct Plan {
     pub held_back: Vec<HeldBack>,
 }
 
-/// Plans one import. Without changes if the namespace is absent or terminating, or if the ServiceImport is: its objects
-/// are about to be removed, and the next sync makes them again.
+/// Plans one import. In an excluded namespace a plan that only deletes is carried out, and any other one held back.
 pub fn plan(basis: &Basis<'_>) -> Plan {
+    let plan = decide(basis);
+    let writes = plan.changes.iter().any(|change| change.write != Write::Delete);
+    if writes && basis.namespace == NamespaceState::Excluded {
+        return held_back(basis, Some(Reason::NamespaceExcluded));
+    }
+    plan
+}
+
+/// The plan if the namespace is not excluded. Without changes if it is absent or terminating, or if the ServiceImport is:
+/// its objects are about to be removed, and the next sync makes them again.
+fn decide(basis: &Basis<'_>) -> Plan {
     let is_ending = basis.import().is_some_and(|import| import.metadata.is_terminating);
-    if basis.namespace != NamespaceState::Active || is_ending {
+    if basis.namespace.is_gone() || is_ending {
         return Plan::default();
     }
     if !basis.service.can_exist() {

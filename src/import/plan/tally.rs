@@ -8,7 +8,7 @@ use super::basis::Basis;
 use super::derived_service::Derived;
 use super::intent::{self, Intent};
 use super::present::SliceEndpoint;
-use super::{NamespaceState, endpoint_slices, foreign};
+use super::{NamespaceState, endpoint_slices, foreign, plan};
 use crate::model::clusterset::ClusterId;
 
 /// The ready endpoints of an import.
@@ -64,7 +64,7 @@ impl Tally {
 
 /// The endpoints after the plan.
 enum After {
-    /// Nothing is known, or another object is in the way.
+    /// Nothing is known, or another object or the admission policy is in the way.
     Unchanged,
     Ends,
     Endpoints(Ready),
@@ -73,7 +73,10 @@ enum After {
 impl After {
     fn of(basis: &Basis<'_>, before: &Ready) -> Self {
         let is_ending = basis.import().is_some_and(|import| import.metadata.is_terminating);
-        if basis.namespace != NamespaceState::Active || is_ending || !basis.service.can_exist() {
+        if basis.namespace.is_gone() || is_ending || !basis.service.can_exist() {
+            return Self::Unchanged;
+        }
+        if basis.namespace == NamespaceState::Excluded && plan(basis).changes.is_empty() {
             return Self::Unchanged;
         }
         match Intent::of(basis) {

@@ -76,7 +76,7 @@ async fn admission_policy_that_is_not_in_force_is_a_note() {
     let members = Members::start().await;
     exported(&members.blue, web(), &["10.0.0.1"], CREATED);
     members.converge().await;
-    members.blue.enforce_admission(false);
+    members.blue.enforce_admission(None);
 
     let checkup = doctor(&members, &[]).await;
 

@@ -1,6 +1,8 @@
 //! Objects, namespaces and refusals of the API server that stand in the way of an import. Other imports go on, and so do
 //! the annotated Services.
 
+use std::time::Duration;
+
 use cloud_map_sync::report::Report;
 use serde_json::{Value, json};
 
@@ -8,7 +10,7 @@ use super::{
     Members, exported, foreign_slice, imported, in_full, part, pods, slices, sources, web, writes,
 };
 use crate::run::sync;
-use crate::sandbox::kubernetes::{ClusterIp, Fault, FaultKind};
+use crate::sandbox::kubernetes::{ClusterIp, Fault, FaultKind, Policy};
 
 const CREATED: &str = "2026-01-01T00:00:00Z";
 const SERVICES: &str = "/api/v1/namespaces/shop/services";
@@ -124,6 +126,65 @@ async fn namespace_that_is_absent_or_terminating_has_no_import_and_is_no_failure
     members.green.namespace("shop");
     members.converge().await;
     assert_eq!(imported(&members.green, "web"), sources([("blue", &["10.0.0.1:8080"])]));
+}
+
+/// The namespace of the members, excluded from imports.
+fn excluding() -> Option<Policy> {
+    Some(Policy { excluded: vec!["shop".to_owned()], ..Policy::default() })
+}
+
+#[tokio::test]
+async fn import_in_an_excluded_namespace_is_held_back_and_asked_for_once() {
+    let members = Members::start().await;
+    exported(&members.blue, web(), &["10.0.0.1"], CREATED);
+    members.green.enforce_admission(excluding());
+
+    let report = sync(&members.function).await;
+
+    assert!(report.ok, "{}", in_full(&report));
+    let [("web", "NamespaceExcluded", sentence)] = lines(&report)[..] else {
+        panic!("{}", in_full(&report))
+    };
+    assert!(sentence.contains("excludedNamespaces"), "{sentence}");
+    assert_eq!(failures(&report), [""; 0]);
+    let asked = "POST /apis/multicluster.x-k8s.io/v1beta1/namespaces/shop/serviceimports 422";
+    assert_eq!(writes(&members.green), [asked]);
+    assert_eq!(imported(&members.blue, "web"), sources([("blue", &["10.0.0.1:8080"])]));
+    members.assert_settled().await;
+    assert_eq!(lines(&sync(&members.function).await), lines(&report));
+
+    members.green.enforce_admission(Some(Policy::default()));
+    members.clock.advance(Duration::from_mins(11));
+    members.converge().await;
+    assert_eq!(imported(&members.green, "web"), sources([("blue", &["10.0.0.1:8080"])]));
+}
+
+#[tokio::test]
+async fn import_of_a_namespace_that_becomes_excluded_stays_and_goes_with_its_export() {
+    let members = Members::start().await;
+    exported(&members.blue, web(), &["10.0.0.1"], CREATED);
+    exported(&members.blue, cart(), &["10.0.0.2"], CREATED);
+    members.converge().await;
+    members.green.enforce_admission(excluding());
+    pods(&members.blue, "web", &["10.0.0.1", "10.0.0.3"]);
+    pods(&members.blue, "cart", &["10.0.0.4"]);
+
+    let report = sync(&members.function).await;
+
+    assert!(report.ok, "{}", in_full(&report));
+    let reasons: Vec<_> = lines(&report).iter().map(|(name, reason, _)| (*name, *reason)).collect();
+    assert_eq!(reasons, [("cart", "NamespaceExcluded"), ("web", "NamespaceExcluded")]);
+    assert_eq!(imported(&members.green, "web"), sources([("blue", &["10.0.0.1:8080"])]));
+    let payload = json!({
+        "action": "explain", "cluster": "green", "namespace": "shop", "service": "web",
+    });
+    let explained = members.ask(&members.function, &payload).await;
+    let held = explained["clusterset"]["heldBack"].to_string();
+    assert!(held.contains("NamespaceExcluded"), "{explained:#}");
+    members.blue.unexport("shop", "web");
+    members.converge().await;
+    assert_eq!(members.green.service_import("shop", "web"), None);
+    assert!(members.green.service_import("shop", "cart").is_some());
 }
 
 impl Members {

@@ -51,6 +51,8 @@ mod writes;
 
 pub use access::{BOUND_GROUP, Right};
 #[allow(unused_imports, reason = "the example needs fewer of these names than the tests")]
+pub use admission::Policy;
+#[allow(unused_imports, reason = "as above")]
 pub use cluster_ip::ClusterIp;
 #[allow(unused_imports, reason = "as above")]
 pub use fault::{Fault, FaultKind};

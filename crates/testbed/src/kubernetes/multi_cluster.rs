@@ -4,6 +4,7 @@
 use serde_json::{Map, Value, json};
 
 use super::KubernetesServer;
+use super::admission::Policy;
 use super::resource::{
     CLUSTER_PROPERTIES, NAMESPACES, Resource, SERVICE_EXPORTS, SERVICE_IMPORTS, SERVICES,
 };
@@ -18,8 +19,8 @@ pub struct MultiCluster {
     pub versions: Vec<&'static str>,
     /// Whether ServiceImports have `status.endpointSliceObjects`.
     pub declares_slice_objects: bool,
-    /// Whether the admission policy is there.
-    pub enforces_admission: bool,
+    /// The admission policy, if there is one.
+    pub admission: Option<Policy>,
 }
 
 impl MultiCluster {
@@ -39,7 +40,7 @@ impl KubernetesServer {
         self.world().multi_cluster.properties = true;
         self.serve_multi_cluster_versions(SERVICE_IMPORTS.versions);
         self.declare_slice_objects(true);
-        self.enforce_admission(true);
+        self.enforce_admission(Some(Policy::default()));
         self.bind_multi_cluster_roles(&[EXPORT_ROLE, IMPORT_ROLE]);
     }
 
@@ -58,9 +59,9 @@ impl KubernetesServer {
         self.world().access.rules = roles.iter().flat_map(|role| rules::of_role(role)).collect();
     }
 
-    /// Whether writes without our label are denied to all but the administrator.
-    pub fn enforce_admission(&self, enforced: bool) {
-        self.world().multi_cluster.enforces_admission = enforced;
+    /// Judges the writes of all but the administrator by this policy, or by none.
+    pub fn enforce_admission(&self, policy: Option<Policy>) {
+        self.world().multi_cluster.admission = policy;
     }
 
     /// Sets the families of the cluster's service ranges, the default one first.

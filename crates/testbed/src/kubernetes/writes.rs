@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::access::User;
 use super::managers::Manager;
-use super::resource::{Resource, SERVICE_IMPORTS, Target};
+use super::resource::{ENDPOINT_SLICES, Resource, SERVICE_IMPORTS, Target};
 use super::status::Failure;
 use super::world::World;
 use super::{create, patch, removal};
@@ -41,10 +41,11 @@ pub struct Write<'a> {
 
 /// Answers a request that changes an object.
 pub fn write(world: &mut World, method: &Method, write: &Write<'_>) -> Result<Value, Failure> {
-    let is_tried = method == Method::POST && *write.resource == SERVICE_IMPORTS;
+    let is_tried =
+        method == Method::POST && [&SERVICE_IMPORTS, &ENDPOINT_SLICES].contains(&write.resource);
     if !matches!((write.parameters.dry_run.as_str(), is_tried), ("", _) | ("All", true)) {
         return Err(Failure::bad_request(
-            "the sandbox makes no dry runs but of new ServiceImports",
+            "the sandbox makes no dry runs but of new ServiceImports and EndpointSlices",
         ));
     }
     match (method, write.target.name.is_empty()) {
@@ -145,9 +146,10 @@ impl Write<'_> {
         before: Option<&Value>,
         after: Option<&Value>,
     ) -> Result<(), Failure> {
-        if self.user.is_administrator() || !world.multi_cluster.enforces_admission {
-            return Ok(());
-        }
-        super::admission::check(self.resource, name, before, after)
+        let policy = world.multi_cluster.admission.as_ref();
+        let policy = policy.filter(|_| !self.user.is_administrator());
+        policy.map_or(Ok(()), |policy| {
+            policy.check(self.resource, (&self.target.namespace, name), before, after)
+        })
     }
 }

@@ -122,7 +122,9 @@ impl ClustersetExplanation {
         let namespace = &facts.name.namespace;
         let state = objects.namespace(namespace);
         match state {
-            NamespaceState::Active => self.add_service_import(facts, &present),
+            NamespaceState::Active | NamespaceState::Excluded => {
+                self.add_service_import(facts, &present);
+            }
             NamespaceState::Absent => {
                 self.add(
                     false,

@@ -137,6 +137,12 @@ fn import_that_a_plan_does_not_touch_loses_nothing() {
     let present = after(&both());
     let mut absent = both().unexported("red");
     absent.namespace = NamespaceState::Terminating;
+    let mut excluded = both().unexported("red");
+    excluded.namespace = NamespaceState::Excluded;
+    assert_eq!(counts(&excluded, &present, &[]), [4, 0, 4, 0]);
+    let mut ended = both().unexported("green").unexported("red");
+    ended.namespace = NamespaceState::Excluded;
+    assert_eq!(counts(&ended, &present, &[]), [4, 4, 0, 0], "a deletion is carried out there");
     let mut incomplete = both().unexported("green").unexported("red");
     incomplete.sources.by_cluster.clear();
     incomplete.sources.is_complete = false;

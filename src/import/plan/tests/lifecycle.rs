@@ -179,6 +179,27 @@ fn nothing_is_made_without_a_living_namespace() {
 }
 
 #[test]
+fn in_an_excluded_namespace_nothing_is_made_or_changed_and_what_no_cluster_exports_goes() {
+    let excluded = |world: World| World { namespace: NamespaceState::Excluded, ..world };
+    let held = "! NamespaceExcluded: the cluster's admission policy excludes this namespace: nothing is created or changed there. \
+         To import into it, take it out of excludedNamespaces in the policy of deploy/multi-cluster";
+    let mut cluster = after(&web());
+    let more = World::with_ports("http:80").exported("green", "10.0.0.2 10.0.0.3");
+    assert_eq!(excluded(web()).planned(&Cluster::default()), held);
+    assert_eq!(excluded(more).planned(&cluster), held);
+    assert_eq!(excluded(web()).planned(&cluster), "nothing");
+    let empty = World::with_ports("http:80").exported("green", "");
+    assert_snapshot!(excluded(empty).planned(&cluster), @"- EndpointSlice imported-isrlchlhrq-8de69181-1: IPv4 of green, 2 out");
+    let ended = excluded(web().unexported("green"));
+    assert_snapshot!(ended.synced(&mut cluster), @"- ServiceImport web: no cluster exports it, last green");
+    assert_snapshot!(ended.synced(&mut cluster), @"
+    - Service derived-isrlchlhrq: no import uses it
+    - EndpointSlice imported-isrlchlhrq-8de69181-1: IPv4 of green, 2 out
+    ");
+    assert_eq!(excluded(web().unread("green")).planned(&Cluster::default()), "nothing");
+}
+
+#[test]
 fn name_that_no_object_can_have_is_held_back() {
     let mut world = web();
     world.service.name = "Web.Api".to_owned();

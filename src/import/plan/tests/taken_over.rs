@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::cluster::Cluster;
 use super::world::World;
-use crate::import::plan::{AWS_DERIVED, Kind, OWNER_LABEL};
+use crate::import::plan::{AWS_DERIVED, Kind, NamespaceState, OWNER_LABEL};
 
 /// The cluster with a ServiceImport as AWS's controller makes it.
 fn of_aws() -> Cluster {
@@ -40,6 +40,15 @@ fn it_is_foreign_in_a_sync() {
     let before = cluster.clone();
     assert_snapshot!(web().synced(&mut cluster), @"! ForeignObject: ServiceImport shop/web is not ours: another writer created it; if it is not needed: kubectl delete serviceimports.multicluster.x-k8s.io web --namespace shop");
     assert_eq!(cluster, before);
+}
+
+#[test]
+fn it_stays_foreign_in_an_excluded_namespace() {
+    for world in [web(), web().unexported("green")] {
+        let world = World { namespace: NamespaceState::Excluded, ..taking_over(world) };
+        let planned = world.planned(&of_aws());
+        assert!(planned.starts_with("! NamespaceExcluded: "), "{planned}");
+    }
 }
 
 /// The old IP leads to endpoints until the new one does.

@@ -11,13 +11,16 @@ fn unlabelled(mut object: Value) -> Value {
 
 #[test]
 fn what_does_not_carry_our_label_is_not_written() {
-    for (path, object) in [
-        (SERVICES, service("web")),
-        (SLICES, slice("web", &["10.0.0.1"])),
-        (&format!("{MCS}/serviceimports"), import("web")),
+    let imported = "imported-isrlchlhrq-ac321fb1-1";
+    let mut slice = slice(imported, &["10.0.0.1"]);
+    slice["metadata"]["labels"]["endpointslice.kubernetes.io/managed-by"] = json!("cloud-map-sync");
+    for (path, name, object) in [
+        (SERVICES, "derived-isrlchlhrq", service("derived-isrlchlhrq")),
+        (SLICES, imported, slice),
+        (&format!("{MCS}/serviceimports"), "web", import("web")),
     ] {
-        let mut cluster = Cluster::new();
-        let one = format!("{path}/web");
+        let mut cluster = Cluster::with_policy();
+        let one = format!("{path}/{name}");
         let unlabel = json!({"metadata": {"labels": {"cloud-map-sync/owner": null}}});
         let label = json!({"metadata": {"labels": {"cloud-map-sync/owner": "cloud-map-sync"}}});
         let mut answers = vec![cluster.create(path, &unlabelled(object.clone()))];
@@ -33,14 +36,14 @@ fn what_does_not_carry_our_label_is_not_written() {
             assert_eq!((status, &body["reason"]), (422, &json!("Invalid")), "{path}: {body}");
             assert!(message.contains("denied request"), "{message}");
         }
-        cluster.world.multi_cluster.enforces_admission = false;
+        cluster.world.multi_cluster.admission = None;
         assert_eq!(cluster.patch(&one, &label).0, 200);
     }
 }
 
 #[test]
 fn a_refusal_of_another_kind_comes_first() {
-    let mut cluster = Cluster::new();
+    let mut cluster = Cluster::with_policy();
     let imports = format!("{MCS}/serviceimports");
     let foreign = unlabelled(import("web"));
     let administrator = cluster.administrator.clone();

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::super::super::identity::Identities;
 use super::super::access::{Access, BOUND_GROUP, User};
+use super::super::admission::Policy;
 use super::super::resource::SERVICE_IMPORTS;
 use super::super::rules::{EXPORT_ROLE, IMPORT_ROLE, of_role};
 use super::super::world::World;
@@ -42,11 +43,17 @@ impl Cluster {
         world.multi_cluster.properties = true;
         world.multi_cluster.versions = SERVICE_IMPORTS.versions.to_vec();
         world.multi_cluster.declares_slice_objects = true;
-        world.multi_cluster.enforces_admission = true;
         world.store.ensure_namespace("shop");
         let rules = [EXPORT_ROLE, IMPORT_ROLE].into_iter().flat_map(of_role).collect();
         let administrator = User::in_group("system:masters", Vec::new());
         Self { world, function: User::in_group(BOUND_GROUP, rules), administrator }
+    }
+
+    /// The same, under the admission policy.
+    pub fn with_policy() -> Self {
+        let mut cluster = Self::new();
+        cluster.world.multi_cluster.admission = Some(Policy::default());
+        cluster
     }
 
     /// A request of the function.

@@ -139,7 +139,7 @@ async fn a_client_applies_the_status_of_an_export() {
     assert_eq!(stored["metadata"]["managedFields"][0]["operation"], "Apply");
 
     server.terminate_namespace("shop");
-    server.enforce_admission(false);
+    server.enforce_admission(None);
     let object: DynamicObject = serde_json::from_value(json!({
         "metadata": {"name": "web"}, "spec": {"type": "Headless", "ports": []},
     }))

@@ -133,21 +133,35 @@ async fn kustomizations_of_flux_build_what_is_there_with_the_users_values() {
 #[tokio::test]
 async fn remote_bases_are_built_by_their_tag() {
     let Some(tools) = Tools::build().await else { return };
-    let [mut overlay] =
-        <[Value; 1]>::try_from(documents("kustomize/kustomization.yaml")).expect("one");
     let repository = tagged_repository().await;
-    for resource in overlay["resources"].as_array_mut().expect("bases") {
-        let remote = resource.as_str().expect("a URL");
-        let at = remote.strip_prefix(URL).and_then(|it| it.strip_suffix(&format!("?ref={TAG}")));
-        let at = at.unwrap_or_else(|| panic!("{remote}"));
-        *resource = json!(format!("file://{}{at}?ref={TAG}", repository.display()));
-    }
+    let mut overlay = over_local_bases("kustomize", &repository);
     overlay["configMapGenerator"][0]["literals"][1] = json!("CLUSTER=green");
     let objects = tools.kustomize(&folder("remote", &overlay)).await.expect("the bases");
     let kinds = |kind| objects.iter().filter(|it| it["kind"] == kind).collect::<Vec<_>>();
     assert_eq!(kinds("ConfigMap")[0]["data"]["CLUSTER"], "green");
     assert_eq!(kinds("ClusterRole").len(), 2);
     assert_eq!(kinds("Deployment").len(), 1);
+
+    let overlay = over_local_bases("multi-cluster", &repository);
+    let objects = tools.kustomize(&folder("excluded", &overlay)).await.expect("the base");
+    let policy = objects.iter().find(|it| it["kind"] == "ValidatingAdmissionPolicy");
+    assert_eq!(
+        policy.expect("the policy")["spec"]["variables"][0],
+        json!({"name": "excludedNamespaces", "expression": "['kube-system', 'platform']"})
+    );
+}
+
+/// A kustomization over remote bases, with those of the repository in their place.
+fn over_local_bases(name: &str, repository: &Path) -> Value {
+    let [mut overlay] =
+        <[Value; 1]>::try_from(documents(&format!("{name}/kustomization.yaml"))).expect("one");
+    for resource in overlay["resources"].as_array_mut().expect("bases") {
+        let remote = resource.as_str().expect("a URL");
+        let at = remote.strip_prefix(URL).and_then(|it| it.strip_suffix(&format!("?ref={TAG}")));
+        let at = at.unwrap_or_else(|| panic!("{remote}"));
+        *resource = json!(format!("file://{}{at}?ref={TAG}", repository.display()));
+    }
+    overlay
 }
 
 /// A folder below the repository's `target` with a kustomization.

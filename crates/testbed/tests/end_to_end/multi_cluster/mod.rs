@@ -44,6 +44,8 @@ async fn export_of_a_real_cluster_is_an_import_in_every_member_until_it_ends() {
     story.second_family_comes_and_goes_with_the_properties_of_the_service().await;
     story.headless_service_gets_an_ip_and_another_loses_its_own().await;
     story.function_is_kept_off_the_objects_of_others().await;
+    story.label_alone_admits_no_service_or_slice().await;
+    story.excluded_namespace_takes_nothing_and_lets_go().await;
     story.import_that_somebody_deletes_is_made_again().await;
 
     story.export_without_its_service_is_invalid_and_has_no_import().await;
