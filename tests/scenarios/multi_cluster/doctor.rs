@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::{Members, exported, web};
 use crate::run::sync;
-use crate::sandbox::kubernetes::Export;
+use crate::sandbox::kubernetes::{Export, Policy};
 
 const CREATED: &str = "2026-01-01T00:00:00Z";
 /// The ClusterRoles of deploy/rbac-multi-cluster.yaml.
@@ -91,6 +91,27 @@ async fn admission_policy_that_is_not_in_force_is_a_note() {
     assert_lines(&checkup, &["  ~ admission  not tested: cannot try to create serviceimports"]);
     let checkup = doctor(&members, &[("MULTI_CLUSTER", "export")]).await;
     assert!(!checkup.to_string().contains("admission"), "{checkup}");
+}
+
+#[tokio::test]
+async fn admission_policy_of_an_earlier_release_fails_its_check() {
+    let members = Members::start().await;
+    let former = Policy { judges_label_alone: true, ..Policy::default() };
+    members.blue.enforce_admission(Some(former));
+
+    let checkup = doctor(&members, &[]).await;
+
+    assert_eq!(failed(&checkup), ["admission"], "{checkup}");
+    let lines = [
+        "  ! admission  the API server lets the function add endpoints to any Service, by an EndpointSlice",
+        "    fix: kubectl apply -k deploy/multi-cluster",
+    ];
+    assert_lines(&checkup, &lines);
+    let excluding = Policy { excluded: vec!["default".to_owned()], ..Policy::default() };
+    members.blue.enforce_admission(Some(excluding));
+    let checkup = doctor(&members, &[]).await;
+    let kept = "  = admission  the API server keeps the function to its own objects";
+    assert_lines(&checkup, &[kept]);
 }
 
 #[tokio::test]
