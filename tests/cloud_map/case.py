@@ -13,9 +13,10 @@ from botocore.exceptions import ClientError
 from scratch import Scratch
 
 API = "https://docs.aws.amazon.com/cloud-map/latest/api/"
-GUIDE = "https://docs.aws.amazon.com/cloud-map/latest/dg/"
 # Answers that AWS publishes.
 EXAMPLES = "https://github.com/boto/botocore/blob/develop/botocore/data/servicediscovery/2017-03-14/examples-1.json"
+# Rules that were each deployed against AWS, in September 2026, with the text of each refusal.
+PREFLIGHT = "https://github.com/badmintoncryer/cdk-preflight/tree/main/rules/servicediscovery/pf-servicediscovery-"
 EXAMPLES_OF_CLI = "https://github.com/aws/aws-cli/tree/develop/awscli/examples/servicediscovery"
 
 
@@ -93,6 +94,11 @@ class Trial:
         The client does not check the parameters, so that the service does. An operation that was accepted is awaited.
         """
         return self.error(operation, **parameters)[0]
+
+    def refusal(self, operation: str, **parameters: Any) -> str:
+        """How a call is answered, and in which words it is refused."""
+        answered, error = self.error(operation, **parameters)
+        return f"{answered}: {error['Error']['Message']}" if error else answered
 
     def error(self, operation: str, **parameters: Any) -> tuple[str, dict[str, Any]]:
         """The same, with the whole answer of an error."""

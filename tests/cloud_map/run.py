@@ -49,8 +49,8 @@ def introduce(scratch: Scratch, chosen: list[Case]) -> None:
     print(f"{len(chosen)} cases, in about a dozen HTTP namespaces {PREFIX}* with services and instances, for some minutes. All of it is removed")
     print("at the end. AWS bills instances by the time and discovery by the call: a few cents at most. Nothing else in the account is changed.")
     if scratch.vpc:
-        print(f"In {scratch.vpc} there are two private DNS namespaces meanwhile, each with a hosted zone of Route 53. AWS does not bill a zone")
-        print("that is deleted within twelve hours.")
+        print(f"There are two private DNS namespaces in {scratch.vpc} meanwhile, and a public one of the domain .test, each with a hosted zone of")
+        print("Route 53. AWS does not bill a zone that is deleted within twelve hours.")
 
 
 def ask(case: Case, scratch: Scratch) -> tuple[str, list[str]]:

@@ -112,6 +112,13 @@ class Scratch:
             self.known["private"] = operation["Targets"]["NAMESPACE"]
         return self.known["private"]
 
+    def public_namespace(self) -> str:
+        """A public DNS namespace, of a domain that nobody can register."""
+        if "public" not in self.known:
+            operation = self.create(self.cloud_map.create_public_dns_namespace, Name=f"{self.new_name()}.test")
+            self.known["public"] = operation["Targets"]["NAMESPACE"]
+        return self.known["public"]
+
     def service(self, namespace: str | None = None, **settings: Any) -> str:
         """A new service: its id."""
         namespace = namespace or self.namespace()

@@ -151,7 +151,7 @@ async fn instance_that_comes_between_the_last_look_and_the_deletion_keeps_the_se
     let fleet = with_one_gone().await;
     converge(&fleet, &fleet.function().await).await;
     let gone = fleet.cloud_map.find_service("prod", "gone").expect("created");
-    let in_use = FaultKind::Error(409, "ResourceInUse", "Service contains registered instances");
+    let in_use = FaultKind::Error(400, "ResourceInUse", "Service contains registered instances");
     fleet.cloud_map.inject(Fault::on("DeleteService", in_use).service(&gone));
 
     let report = sync(&deleting(&fleet).await).await;

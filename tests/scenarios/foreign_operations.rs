@@ -13,27 +13,68 @@ fn slow_operations(fleet: &Fleet) {
     fleet.cloud_map.behave(Behaviour { operation_delay, ..Behaviour::default() });
 }
 
+/// The same, with the statuses that the service model has, which are not those that AWS answers with.
+fn slow_operations_by_the_model(fleet: &Fleet) {
+    let operation_delay = Duration::from_secs(1);
+    let behaviour =
+        Behaviour { operation_delay, statuses_of_the_model: true, ..Behaviour::default() };
+    fleet.cloud_map.behave(behaviour);
+}
+
 fn refusals(fleet: &Fleet, operation: &str) -> usize {
     let calls = fleet.cloud_map.calls().into_iter();
     calls.filter(|call| call.operation == operation && call.status >= 400).count()
 }
 
+/// What an error is, its code says: the status is another in AWS's answers than in the service model.
 #[tokio::test]
 async fn two_runs_at_once_register_every_instance_once() {
-    let fleet = Fleet::start().await;
-    fleet.web("web", "prod", &["10.0.1.1", "10.0.1.2"]);
-    let functions = (fleet.function().await, fleet.function().await);
-    converge(&fleet, &functions.0).await;
-    converge(&fleet, &functions.1).await;
-    slow_operations(&fleet);
-    fleet.pods("web", &["10.0.1.3", "10.0.1.4"]);
+    for slow in [slow_operations, slow_operations_by_the_model] {
+        let fleet = Fleet::start().await;
+        fleet.web("web", "prod", &["10.0.1.1", "10.0.1.2"]);
+        let functions = (fleet.function().await, fleet.function().await);
+        converge(&fleet, &functions.0).await;
+        converge(&fleet, &functions.1).await;
+        slow(&fleet);
+        fleet.pods("web", &["10.0.1.3", "10.0.1.4"]);
 
-    let reports = tokio::join!(sync(&functions.0), sync(&functions.1));
+        let reports = tokio::join!(sync(&functions.0), sync(&functions.1));
 
-    assert!(reports.0.ok && reports.1.ok, "{}{}", reports.0, reports.1);
-    assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.3", "10.0.1.4"]);
-    assert!(refusals(&fleet, "RegisterInstance") > 0, "the runs did not meet");
-    settled(&fleet, &functions.0).await;
+        assert!(reports.0.ok && reports.1.ok, "{}{}", reports.0, reports.1);
+        assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.3", "10.0.1.4"]);
+        assert!(refusals(&fleet, "RegisterInstance") > 0, "the runs did not meet");
+        settled(&fleet, &functions.0).await;
+    }
+}
+
+/// The pod comes back with another attribute while its instance is on its way out.
+#[tokio::test]
+async fn registration_that_meets_a_removal_under_way_is_made_after_it() {
+    for slow in [slow_operations, slow_operations_by_the_model] {
+        let fleet = Fleet::start().await;
+        fleet.web("web", "prod", &["10.0.1.1", "10.0.1.2"]);
+        let functions = (fleet.function().await, fleet.function().await);
+        converge(&fleet, &functions.0).await;
+        converge(&fleet, &functions.1).await;
+        slow(&fleet);
+        fleet.pods("web", &["10.0.1.1"]);
+        let is_leaving = async {
+            while fleet.cloud_map.count("DeregisterInstance") == 0 {
+                tokio::task::yield_now().await;
+            }
+            fleet.annotate("web", "attributes", "weight=10");
+            fleet.pods("web", &["10.0.1.1", "10.0.1.2"]);
+            sync(&functions.1).await
+        };
+
+        let reports = tokio::join!(sync(&functions.0), is_leaving);
+
+        assert!(reports.0.ok && reports.1.ok, "{}{}", reports.0, reports.1);
+        assert!(refusals(&fleet, "RegisterInstance") > 0, "the runs did not meet");
+        assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1", "10.0.1.2"]);
+        assert_eq!(fleet.values("prod", "web", "weight"), ["10", "10"]);
+        settled(&fleet, &functions.1).await;
+    }
 }
 
 /// What somebody else began says nothing of how it ends.

@@ -127,7 +127,7 @@ async fn without_the_right_to_get_services_each_namespace_is_listed_and_the_log_
 #[tokio::test(start_paused = true)]
 async fn service_that_goes_between_its_list_and_the_question_is_gone() {
     let (fleet, _) = registry(10, 240).await;
-    let kind = FaultKind::Error(404, "ServiceNotFound", "no such service");
+    let kind = FaultKind::Error(400, "ServiceNotFound", "no such service");
     fleet.cloud_map.inject(Fault::on("GetService", kind));
     let function = fleet.function().await;
 

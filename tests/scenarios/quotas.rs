@@ -55,9 +55,9 @@ async fn first_sync_takes_little_longer_than_the_rates_force_and_is_hardly_ever_
     assert_eq!((report.counts.registered, report.ok), (1000, true), "{}", report.counts);
     let calls = fleet.cloud_map.calls().len();
     assert!(
-        fleet.cloud_map.refused() * 100 < calls,
+        fleet.cloud_map.throttled() * 100 < calls,
         "{} of {calls} calls throttled",
-        fleet.cloud_map.refused()
+        fleet.cloud_map.throttled()
     );
 }
 
@@ -76,9 +76,9 @@ async fn new_process_right_after_another_is_hardly_ever_throttled() {
     assert_eq!((report.counts.unchanged, report.ok), (200, true), "{}", report.counts);
     let calls = fleet.cloud_map.calls().len();
     assert!(
-        fleet.cloud_map.refused() * 50 < calls,
+        fleet.cloud_map.throttled() * 50 < calls,
         "{} of {calls} calls throttled",
-        fleet.cloud_map.refused()
+        fleet.cloud_map.throttled()
     );
 }
 
@@ -137,7 +137,7 @@ async fn with_half_of_the_rates_a_writer_beside_the_first_sync_is_never_throttle
     };
 
     assert_eq!(
-        (report.counts.registered, fleet.cloud_map.refused()),
+        (report.counts.registered, fleet.cloud_map.throttled()),
         (600, 0),
         "{}",
         report.counts
@@ -154,9 +154,9 @@ async fn rate_that_is_lower_than_thought_is_found_with_few_throttles() {
 
     assert_eq!((report.counts.registered, report.ok), (300, true), "{}", report.counts);
     assert!(
-        fleet.cloud_map.refused() < 150,
+        fleet.cloud_map.throttled() < 150,
         "{} throttles for 300 registrations",
-        fleet.cloud_map.refused()
+        fleet.cloud_map.throttled()
     );
 }
 

@@ -125,7 +125,7 @@ async fn service_with_a_route_53_health_check_needs_a_port() {
     let check = json!({ "Type": "TCP", "FailureThreshold": 3 });
     fleet.cloud_map.dress(&service, "by hand", &check);
     fleet.service(annotated("web", "example.com", "web").port("admin", 9090));
-    fleet.pods("web", &["10.0.1.1"]);
+    fleet.pods("web", &["203.0.113.7"]);
     let function = fleet.function().await;
 
     let report = sync(&function).await;

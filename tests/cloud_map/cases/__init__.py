@@ -1,5 +1,5 @@
 """The cases, a module for each subject; the import of this package adds all of them."""
 
-from cases import discovery, dns, health, inputs, instances, lists, namespaces, operations, services, tags
+from cases import attributes, discovery, dns, health, inputs, instances, lists, namespaces, operations, services, tags
 
-__all__ = ["discovery", "dns", "health", "inputs", "instances", "lists", "namespaces", "operations", "services", "tags"]
+__all__ = ["attributes", "discovery", "dns", "health", "inputs", "instances", "lists", "namespaces", "operations", "services", "tags"]

@@ -5,6 +5,7 @@ from typing import Any
 
 from case import API, EXAMPLES, EXAMPLES_OF_CLI, Trial, case
 
+UNKNOWN_NAMESPACE = "https://github.com/kubernetes-sigs/external-dns/issues/5180"
 DISCOVER = API + "API_DiscoverInstances.html"
 
 
@@ -122,16 +123,17 @@ def revision_of_a_replacement(trial: Trial) -> None:
     trial.expect("the revision", before, trial.cloud_map.discover_instances(**names)["InstancesRevision"])
 
 
-@case("A namespace or a service that is not there is an error of discovery.", DISCOVER)
+@case("A namespace or a service that is not there is an error of discovery.", UNKNOWN_NAMESPACE)
 def unknown_names_in_discovery(trial: Trial) -> None:
     _, names = scene(trial, {})
     for operation in ("discover_instances", "discover_instances_revision"):
-        trial.expect(operation, "404 NamespaceNotFound", trial.answer(operation, **{**names, "NamespaceName": "nowhere"}))
-        trial.expect(operation, "404 ServiceNotFound", trial.answer(operation, **{**names, "ServiceName": "nobody"}))
+        answered = trial.refusal(operation, **{**names, "NamespaceName": "nowhere"})
+        trial.expect(operation, "400 NamespaceNotFound: Namespace not found", answered)
+        trial.expect(operation, "400 ServiceNotFound", trial.answer(operation, **{**names, "ServiceName": "nobody"}))
 
 
 @case("Discovery finds a service by its exact name, in capitals by none.", None)
 def case_of_names_in_discovery(trial: Trial) -> None:
     _, names = scene(trial, {"a": {"k": "v"}})
     answered = trial.answer("discover_instances", **{**names, "ServiceName": names["ServiceName"].upper()})
-    trial.expect("in capitals", "404 ServiceNotFound", answered)
+    trial.expect("in capitals", "400 ServiceNotFound", answered)

@@ -7,7 +7,6 @@ from case import API, Trial, case
 CREATE = API + "API_CreateService.html"
 UPDATE = API + "API_UpdateService.html"
 RECORD = API + "API_DnsRecord.html"
-REGISTER = API + "API_RegisterInstance.html"
 
 
 def records(*kinds: str, ttl: int = 60, policy: str = "MULTIVALUE") -> dict[str, Any]:
@@ -100,19 +99,6 @@ def dns_names_by_case(trial: Trial) -> None:
         "create_service", Name=service["Name"].upper(), NamespaceId=trial.scratch.private_namespace(), DnsConfig=records("A")
     )
     trial.expect("in capitals", ("400 ServiceAlreadyExists", service["Id"]), (answered, error.get("ServiceId")))
-
-
-@case("Each record requires its attribute; SRV requires a port and an address.", REGISTER, needs_vpc=True)
-def required_attributes(trial: Trial) -> None:
-    rows = [
-        (("A",), {"AWS_INSTANCE_IPV4": "192.0.2.1"}, "accepted"), (("A",), {"AWS_INSTANCE_PORT": "80"}, "400 InvalidInput"),
-        (("A", "AAAA"), {"AWS_INSTANCE_IPV4": "192.0.2.1"}, "400 InvalidInput"), (("SRV",), {"AWS_INSTANCE_IPV4": "192.0.2.1"}, "400 InvalidInput"),
-        (("SRV",), {"AWS_INSTANCE_PORT": "80"}, "400 InvalidInput"), (("SRV",), {"AWS_INSTANCE_IPV4": "192.0.2.1", "AWS_INSTANCE_PORT": "80"}, "accepted"),
-    ]  # fmt: skip
-    services = {kinds: dns_service(trial, *kinds) for kinds in {row[0] for row in rows}}
-    for kinds, attributes, wanted in rows:
-        answered = trial.answer("register_instance", ServiceId=services[kinds], InstanceId="a", Attributes=attributes)
-        trial.expect(f"{kinds} with {sorted(attributes)}", wanted, answered)
 
 
 @case("An update changes the TTL of records and keeps the custom health check.", UPDATE, needs_vpc=True)

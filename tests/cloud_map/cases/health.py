@@ -48,13 +48,13 @@ def report_without_a_check(trial: Trial) -> None:
     scratch, service = trial.scratch, trial.scratch.service()
     scratch.register(service, "a", {"k": "v"})
     answered = trial.answer("update_instance_custom_health_status", ServiceId=service, InstanceId="a", Status="HEALTHY")
-    trial.expect("UpdateInstanceCustomHealthStatus", "404 CustomHealthNotFound", answered)
+    trial.expect("UpdateInstanceCustomHealthStatus", "400 CustomHealthNotFound", answered)
 
 
 @case("A report of an instance that is not there is InstanceNotFound, and a status is HEALTHY or UNHEALTHY.", REPORT)
 def report_of_an_unknown_instance(trial: Trial) -> None:
     service = trial.scratch.service(**CUSTOM)
-    for status, wanted in (("HEALTHY", "404 InstanceNotFound"), ("UNKNOWN", "400 InvalidInput")):
+    for status, wanted in (("HEALTHY", "400 InstanceNotFound"), ("UNKNOWN", "400 InvalidInput")):
         answered = trial.answer("update_instance_custom_health_status", ServiceId=service, InstanceId="nobody", Status=status)
         trial.expect(status, wanted, answered)
 
@@ -64,7 +64,7 @@ def health_of_an_unknown_instance(trial: Trial) -> None:
     scratch, service = trial.scratch, trial.scratch.service(**CUSTOM)
     scratch.register(service, "a", {"k": "v"})
     answered = trial.answer("get_instances_health_status", ServiceId=service, Instances=["a", "nobody"])
-    trial.expect("GetInstancesHealthStatus", "404 InstanceNotFound", answered)
+    trial.expect("GetInstancesHealthStatus", "400 InstanceNotFound", answered)
 
 
 @case("Without a health check the status of an instance is UNKNOWN.", None)
@@ -72,13 +72,6 @@ def health_without_a_check(trial: Trial) -> None:
     scratch, service = trial.scratch, trial.scratch.service()
     scratch.register(service, "a", {"k": "v"})
     trial.eventually("GetInstancesHealthStatus", {"a": "UNKNOWN"}, lambda: statuses(trial, service))
-
-
-@case("AWS_INIT_HEALTH_STATUS is refused by a service without a custom check.", None)
-def first_status_without_a_check(trial: Trial) -> None:
-    service = trial.scratch.service()
-    answered = trial.answer("register_instance", ServiceId=service, InstanceId="a", Attributes={"AWS_INIT_HEALTH_STATUS": "HEALTHY"})
-    trial.expect("RegisterInstance", "400 InvalidInput", answered)
 
 
 @case("A first status that is neither HEALTHY nor UNHEALTHY is refused.", API + "API_RegisterInstance.html")

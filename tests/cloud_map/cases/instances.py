@@ -1,9 +1,6 @@
 """Instances: registration, replacement, limits and attributes."""
 
-from case import API, GUIDE, Trial, case
-
-ADDRESS = {"AWS_INSTANCE_IPV4": "192.0.2.1"}
-LIMITS = API + "API_RegisterInstance.html"
+from case import API, PREFLIGHT, Trial, case
 
 
 @case("A registration under an id that exists replaces all of its attributes.", API + "API_RegisterInstance.html")
@@ -24,7 +21,7 @@ def list_follows_success(trial: Trial) -> None:
         trial.expect("the first ListInstances", {"a": {"turn": str(turn)}}, scratch.attributes(service))
     scratch.deregister(service, "a")
     trial.expect("ListInstances after the deregistration", {}, scratch.attributes(service))
-    trial.expect("GetInstance", "404 InstanceNotFound", trial.answer("get_instance", ServiceId=service, InstanceId="a"))
+    trial.expect("GetInstance", "400 InstanceNotFound", trial.answer("get_instance", ServiceId=service, InstanceId="a"))
 
 
 @case("GetInstance has the request id of the registration and the accounts; a list has no request id.", API + "API_Instance.html")
@@ -46,7 +43,7 @@ def members_of_an_instance(trial: Trial) -> None:
 def unknown_instance(trial: Trial) -> None:
     service = trial.scratch.service()
     for operation in ("deregister_instance", "get_instance"):
-        trial.expect(operation, "404 InstanceNotFound", trial.answer(operation, ServiceId=service, InstanceId="nobody"))
+        trial.expect(operation, "400 InstanceNotFound", trial.answer(operation, ServiceId=service, InstanceId="nobody"))
 
 
 @case("A service that is not there is ServiceNotFound for each call on its instances.", API + "API_RegisterInstance.html")
@@ -57,10 +54,10 @@ def instance_of_unknown_service(trial: Trial) -> None:
         ("list_instances", {"ServiceId": asked["ServiceId"]}), ("get_instances_health_status", {"ServiceId": asked["ServiceId"]}),
     ]  # fmt: skip
     for operation, parameters in calls:
-        trial.expect(operation, "404 ServiceNotFound", trial.answer(operation, **parameters))
+        trial.expect(operation, "400 ServiceNotFound", trial.answer(operation, **parameters))
 
 
-@case("An id has 1 to 64 characters of [0-9a-zA-Z_/:.@-].", API + "API_RegisterInstance.html")
+@case("An id has 1 to 64 characters of [0-9a-zA-Z_/:.@-].", PREFLIGHT + "instance-id-pattern")
 def instance_ids(trial: Trial) -> None:
     service = trial.scratch.service()
     rows = [
@@ -74,63 +71,6 @@ def instance_ids(trial: Trial) -> None:
     for instance, wanted in rows:
         answered = trial.answer("register_instance", ServiceId=service, InstanceId=instance, Attributes={"k": "v"})
         trial.expect(f"the id {instance!r}", wanted, answered)
-
-
-@case("Keys end at 255 characters and values at 1,024; a value may be empty and does not begin with a space.", LIMITS)
-def attribute_sizes(trial: Trial) -> None:
-    service = trial.scratch.service()
-    rows = [
-        ({"k" * 255: "v" * 1024}, "accepted"), ({"k": ""}, "accepted"), ({"k": "a\tb c"}, "accepted"),
-        ({"k" * 256: "v"}, "400 InvalidInput"), ({"k": "v" * 1025}, "400 InvalidInput"), ({"k k": "v"}, "400 InvalidInput"),
-        ({"k": " v"}, "400 InvalidInput"), ({"k": "\u00e9"}, "400 InvalidInput"), ({"k": "a\nb"}, "400 InvalidInput"),
-    ]  # fmt: skip
-    for attributes, wanted in rows:
-        answered = trial.answer("register_instance", ServiceId=service, InstanceId="a", Attributes=attributes)
-        shown = {key[:9]: value[:9] for key, value in attributes.items()}
-        trial.expect(f"{shown!r} with lengths {[(len(key), len(value)) for key, value in attributes.items()]}", wanted, answered)
-
-
-@case("All keys and values together end at 5,000 characters.", LIMITS)
-def total_of_attributes(trial: Trial) -> None:
-    service = trial.scratch.service()
-    full = {f"k{number}": "v" * 998 for number in range(5)}
-    for attributes, wanted in ((full, "accepted"), ({**full, "k": ""}, "400 InvalidInput")):
-        answered = trial.answer("register_instance", ServiceId=service, InstanceId="a", Attributes=attributes)
-        trial.expect(f"{sum(len(key) + len(value) for key, value in attributes.items())} characters", wanted, answered)
-
-
-@case("An instance has at most 30 attributes of its own.", GUIDE + "cloud-map-limits.html")
-def number_of_attributes(trial: Trial) -> None:
-    service = trial.scratch.service()
-    for number, wanted in ((30, "accepted"), (31, "400 InvalidInput")):
-        attributes = {f"k{index}": "v" for index in range(number)}
-        trial.expect(f"{number} attributes", wanted, trial.answer("register_instance", ServiceId=service, InstanceId="a", Attributes=attributes))
-
-
-@case("A reserved attribute is not one of the 30.", None)
-def reserved_attributes_are_not_counted(trial: Trial) -> None:
-    service = trial.scratch.service()
-    attributes = {f"k{index}": "v" for index in range(30)} | ADDRESS | {"AWS_INSTANCE_PORT": "80"}
-    trial.expect("30 and two reserved ones", "accepted", trial.answer("register_instance", ServiceId=service, InstanceId="a", Attributes=attributes))
-
-
-@case("An attribute that begins with AWS_ and is not known is refused.", None)
-def unknown_reserved_attribute(trial: Trial) -> None:
-    service = trial.scratch.service()
-    answered = trial.answer("register_instance", ServiceId=service, InstanceId="a", Attributes={"AWS_INVENTED": "v"})
-    trial.expect("AWS_INVENTED", "400 InvalidInput", answered)
-
-
-@case("In an HTTP namespace, too, a reserved attribute must have an address or a port as its value.", None)
-def malformed_reserved_attributes(trial: Trial) -> None:
-    service = trial.scratch.service()
-    rows = [
-        ("AWS_INSTANCE_IPV4", "300.0.0.1"), ("AWS_INSTANCE_IPV4", "2001:db8::1"), ("AWS_INSTANCE_IPV6", "192.0.2.1"),
-        ("AWS_INSTANCE_PORT", "0"), ("AWS_INSTANCE_PORT", "65536"), ("AWS_INSTANCE_PORT", "http"),
-    ]  # fmt: skip
-    for key, value in rows:
-        answered = trial.answer("register_instance", ServiceId=service, InstanceId="a", Attributes={key: value})
-        trial.expect(f"{key}={value}", "400 InvalidInput", answered)
 
 
 @case("In an HTTP namespace no attribute is required of an instance.", API + "API_RegisterInstance.html")

@@ -68,16 +68,16 @@ def update_of_another_kind(trial: Trial) -> None:
 def deletion_of_a_namespace(trial: Trial) -> None:
     namespace, _ = trial.scratch.make_namespace()
     service = trial.scratch.service(namespace)
-    trial.expect("with a service", "409 ResourceInUse", trial.answer("delete_namespace", Id=namespace))
+    trial.expect("with a service", "400 ResourceInUse", trial.answer("delete_namespace", Id=namespace))
     trial.cloud_map.delete_service(Id=service)
     trial.eventually("without", "accepted", lambda: trial.answer("delete_namespace", Id=namespace))
-    trial.eventually("GetNamespace", "404 NamespaceNotFound", lambda: trial.answer("get_namespace", Id=namespace))
+    trial.eventually("GetNamespace", "400 NamespaceNotFound", lambda: trial.answer("get_namespace", Id=namespace))
 
 
 @case("A namespace that is not there is NamespaceNotFound.", API + "API_GetNamespace.html")
 def unknown_namespace(trial: Trial) -> None:
     for operation, more in (("get_namespace", {}), ("delete_namespace", {}), ("update_http_namespace", {"Namespace": {"Description": "x"}})):
-        trial.expect(operation, "404 NamespaceNotFound", trial.answer(operation, Id=UNKNOWN, **more))
+        trial.expect(operation, "400 NamespaceNotFound", trial.answer(operation, Id=UNKNOWN, **more))
 
 
 @case("ServiceCount of a namespace counts its services.", API + "API_Namespace.html")

@@ -62,7 +62,7 @@ def service_names(trial: Trial) -> None:
 @case("A service cannot be created in a namespace that is not there.", CREATE)
 def service_of_unknown_namespace(trial: Trial) -> None:
     answered = trial.answer("create_service", Name="web", NamespaceId="ns-aaaaaaaaaaaaaaaa")
-    trial.expect("CreateService", "404 NamespaceNotFound", answered)
+    trial.expect("CreateService", "400 NamespaceNotFound", answered)
 
 
 @case("DnsConfig is refused in an HTTP namespace.", None)
@@ -83,11 +83,11 @@ def two_health_checks(trial: Trial) -> None:
 def deletion_of_a_service(trial: Trial) -> None:
     scratch, service = trial.scratch, trial.scratch.service()
     scratch.register(service, "a", {"k": "v"})
-    trial.expect("with an instance", "409 ResourceInUse", trial.answer("delete_service", Id=service))
+    trial.expect("with an instance", "400 ResourceInUse", trial.answer("delete_service", Id=service))
     scratch.deregister(service, "a")
     trial.eventually("without", "accepted", lambda: trial.answer("delete_service", Id=service))
     for operation in ("get_service", "delete_service"):
-        trial.expect(f"{operation} after that", "404 ServiceNotFound", trial.answer(operation, Id=service))
+        trial.expect(f"{operation} after that", "400 ServiceNotFound", trial.answer(operation, Id=service))
 
 
 @case("The name of a service that was deleted is free at once.", None)
@@ -120,7 +120,7 @@ def unknown_service(trial: Trial) -> None:
         ("get_service_attributes", {"ServiceId": UNKNOWN}), ("update_service_attributes", {"ServiceId": UNKNOWN, "Attributes": {"k": "v"}}),
     ]  # fmt: skip
     for operation, parameters in calls:
-        trial.expect(operation, "404 ServiceNotFound", trial.answer(operation, **parameters))
+        trial.expect(operation, "400 ServiceNotFound", trial.answer(operation, **parameters))
 
 
 @case("The attributes of a service are merged by an update, and removed by key.", API + "API_UpdateServiceAttributes.html")

@@ -77,7 +77,7 @@ def tags_of_an_unknown_resource(trial: Trial) -> None:
         ("untag_resource", {"TagKeys": ["k"]}),
     ]
     for operation, more in calls:
-        trial.expect(operation, "404 ResourceNotFoundException", trial.answer(operation, ResourceARN=unknown, **more))
+        trial.expect(operation, "400 ResourceNotFoundException", trial.answer(operation, ResourceARN=unknown, **more))
 
 
 @case("A tag needs an ARN: an id is InvalidInput.", None)

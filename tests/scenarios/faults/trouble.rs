@@ -127,10 +127,9 @@ fn of_operation(operation: &str, is_write: bool, after: usize) -> Vec<Case> {
 
 /// The errors that an operation may have for good reason, and the ends of its operation.
 fn legal(operation: &str) -> Vec<FaultKind> {
-    let error = |status, name| FaultKind::Error(status, name, "said by a test");
-    let missing = |name| error(404, name);
-    let (duplicate, in_use) = (error(409, "DuplicateRequest"), error(409, "ResourceInUse"));
-    let (invalid, limit) = (error(400, "InvalidInput"), error(400, "ResourceLimitExceeded"));
+    let error = |name| FaultKind::Error(400, name, "said by a test");
+    let (duplicate, in_use) = (error("DuplicateRequest"), error("ResourceInUse"));
+    let (invalid, limit) = (error("InvalidInput"), error("ResourceLimitExceeded"));
     let fails = FaultKind::OperationFails;
     match operation {
         "RegisterInstance" => vec![
@@ -138,7 +137,7 @@ fn legal(operation: &str) -> Vec<FaultKind> {
             in_use,
             invalid,
             limit,
-            missing("ServiceNotFound"),
+            error("ServiceNotFound"),
             fails("INTERNAL_FAILURE"),
             fails("INVALID_CHANGE_BATCH"),
             FaultKind::OperationHangs,
@@ -147,8 +146,8 @@ fn legal(operation: &str) -> Vec<FaultKind> {
             duplicate,
             in_use,
             invalid,
-            missing("InstanceNotFound"),
-            missing("ServiceNotFound"),
+            error("InstanceNotFound"),
+            error("ServiceNotFound"),
             fails("INTERNAL_FAILURE"),
             FaultKind::OperationHangs,
         ],
@@ -156,38 +155,38 @@ fn legal(operation: &str) -> Vec<FaultKind> {
             duplicate,
             invalid,
             limit,
-            error(409, "NamespaceAlreadyExists"),
+            error("NamespaceAlreadyExists"),
             fails("INTERNAL_FAILURE"),
             FaultKind::OperationHangs,
         ],
         "CreateService" => vec![
             invalid,
             limit,
-            missing("NamespaceNotFound"),
-            error(409, "ServiceAlreadyExists"),
-            error(400, "TooManyTagsException"),
+            error("NamespaceNotFound"),
+            error("ServiceAlreadyExists"),
+            error("TooManyTagsException"),
         ],
         "UpdateService" => vec![
             duplicate,
             invalid,
-            missing("ServiceNotFound"),
+            error("ServiceNotFound"),
             fails("INTERNAL_FAILURE"),
             FaultKind::OperationHangs,
         ],
-        "DeleteService" => vec![invalid, in_use, missing("ServiceNotFound")],
+        "DeleteService" => vec![invalid, in_use, error("ServiceNotFound")],
         "UpdateInstanceCustomHealthStatus" => vec![
             invalid,
-            missing("CustomHealthNotFound"),
-            missing("InstanceNotFound"),
-            missing("ServiceNotFound"),
+            error("CustomHealthNotFound"),
+            error("InstanceNotFound"),
+            error("ServiceNotFound"),
         ],
-        "GetInstance" => vec![invalid, missing("InstanceNotFound"), missing("ServiceNotFound")],
+        "GetInstance" => vec![invalid, error("InstanceNotFound"), error("ServiceNotFound")],
         "GetInstancesHealthStatus" => {
-            vec![invalid, missing("InstanceNotFound"), missing("ServiceNotFound")]
+            vec![invalid, error("InstanceNotFound"), error("ServiceNotFound")]
         }
-        "GetService" | "ListInstances" => vec![invalid, missing("ServiceNotFound")],
-        "GetOperation" => vec![invalid, missing("OperationNotFound")],
-        "ListTagsForResource" => vec![invalid, missing("ResourceNotFoundException")],
+        "GetService" | "ListInstances" => vec![invalid, error("ServiceNotFound")],
+        "GetOperation" => vec![invalid, error("OperationNotFound")],
+        "ListTagsForResource" => vec![invalid, error("ResourceNotFoundException")],
         _ => vec![invalid],
     }
 }

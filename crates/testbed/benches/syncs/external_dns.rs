@@ -87,7 +87,7 @@ impl ExternalDns {
         };
         let took = start.elapsed();
         assert!(status.success(), "ExternalDNS ended with {status}: see {LOG}");
-        let (calls, throttled) = (cloud_map.counts(), cloud_map.refused());
+        let (calls, throttled) = (cloud_map.counts(), cloud_map.throttled());
         Row { name, took, calls, throttled, forced: None, used }
     }
 

@@ -2,6 +2,7 @@
 //! real time is fast; the real service takes seconds for an operation and publishes no limit.
 
 use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -37,6 +38,19 @@ pub struct Behaviour {
     pub default_health_filter: &'static str,
     /// Whether DiscoverInstances is also served on hosts without the `data-` prefix.
     pub discovery_on_any_host: bool,
+    /// Whether an error has the status that the service model gives it (404, 409, 429). AWS answered with 400 each time
+    /// that a status was recorded.
+    pub statuses_of_the_model: bool,
+    /// The meaning of an attribute whose key is a known one in other letters, such as `aws_instance_ipv4`.
+    /// Assumed (known_key_in_other_case): it is one like any other.
+    pub known_key_in_other_case: OtherCase,
+    /// The IPv4 networks that a health check of Route 53 refuses, each with its prefix length. Recorded: 10.0.0.0/8 and
+    /// 192.0.2.0/24.
+    /// Assumed (private_addresses_of_a_check): all of RFC 1918.
+    pub networks_refused_by_checks: Vec<(Ipv4Addr, u32)>,
+    /// Whether a health check refuses them in an HTTP namespace, too.
+    /// Assumed (private_addresses_of_a_check_in_http): it does.
+    pub checks_refuse_addresses_in_http: bool,
     /// Call rates; without them no call is throttled but by a fault.
     pub quotas: Option<Quotas>,
 }
@@ -56,9 +70,38 @@ impl Default for Behaviour {
             rewrite_raises_revision: false,
             default_health_filter: "HEALTHY",
             discovery_on_any_host: false,
+            statuses_of_the_model: false,
+            known_key_in_other_case: OtherCase::AnyAttribute,
+            networks_refused_by_checks: vec![
+                (Ipv4Addr::new(10, 0, 0, 0), 8),
+                (Ipv4Addr::new(172, 16, 0, 0), 12),
+                (Ipv4Addr::new(192, 168, 0, 0), 16),
+                (Ipv4Addr::new(192, 0, 2, 0), 24),
+            ],
+            checks_refuse_addresses_in_http: true,
             quotas: None,
         }
     }
+}
+
+impl Behaviour {
+    /// Whether a health check of Route 53 refuses an address.
+    pub(super) fn is_refused_by_checks(&self, address: Ipv4Addr) -> bool {
+        let mut networks = self.networks_refused_by_checks.iter();
+        networks.any(|(network, prefix)| {
+            let host_bits = 32 - prefix;
+            network.to_bits() >> host_bits == address.to_bits() >> host_bits
+        })
+    }
+}
+
+/// What an attribute is whose key is a known one but for its letter case.
+#[derive(Clone, Copy, Debug)]
+pub enum OtherCase {
+    /// One like any other, without effect, also beside the known one.
+    AnyAttribute,
+    /// The known one, and it reads back so. If both are there, the known spelling wins.
+    TheKnownOne,
 }
 
 /// Calls per second and burst, by operation; an operation that is not named is unlimited.

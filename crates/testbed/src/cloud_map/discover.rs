@@ -61,7 +61,8 @@ impl State {
         let owner = input.optional_text("OwnerAccount", 12)?.unwrap_or(&self.account);
         let mut all = self.namespaces.iter().filter(|(_, namespace)| namespace.owner == owner);
         let namespace = all.find(|(_, namespace)| namespace.http_name == http_name);
-        let (id, _) = namespace.ok_or_else(|| ApiError::missing("NamespaceNotFound", http_name))?;
+        let unknown = || ApiError::new(400, "NamespaceNotFound", "Namespace not found");
+        let (id, _) = namespace.ok_or_else(unknown)?;
         // Assumed (case_of_names_in_discovery): a name in other letters is not found.
         self.named(id, name)
             .map(|(_, service)| (http_name, service))

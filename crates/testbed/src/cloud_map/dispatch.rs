@@ -191,6 +191,9 @@ impl State {
     fn answer(&mut self, output: Output, damage: Damage, wait: Duration) -> Answer {
         let (status, body) = match output {
             Ok(body) => (200, body),
+            Err(error) if self.behaviour.statuses_of_the_model => {
+                (error.status_of_the_model(), error.body())
+            }
             Err(error) => (error.status, error.body()),
         };
         Answer { status, body, damage, wait, request_id: self.ids.request() }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::operation::{Failure, Targets};
-use super::resource::{DnsConfig, Instance, Namespace};
+use super::resource::{DnsConfig, Instance, Namespace, NamespaceKind};
 use super::state::State;
 
 /// What an operation changes when it succeeds.
@@ -42,6 +42,22 @@ impl Effect {
             Self::UpdateService { .. } => "UPDATE_SERVICE",
             Self::Register { .. } => "REGISTER_INSTANCE",
             Self::Deregister => "DEREGISTER_INSTANCE",
+        }
+    }
+
+    /// The call that began it, as the text of a DuplicateRequest names it.
+    pub(super) fn call(&self) -> &'static str {
+        match self {
+            Self::CreateNamespace(namespace) => match namespace.kind {
+                NamespaceKind::Http => "CreateHttpNamespace",
+                NamespaceKind::DnsPrivate => "CreatePrivateDnsNamespace",
+                NamespaceKind::DnsPublic => "CreatePublicDnsNamespace",
+            },
+            Self::UpdateNamespace { .. } => "UpdateNamespace",
+            Self::DeleteNamespace => "DeleteNamespace",
+            Self::UpdateService { .. } => "UpdateService",
+            Self::Register { .. } => "RegisterInstance",
+            Self::Deregister => "DeregisterInstance",
         }
     }
 }

@@ -2,7 +2,9 @@
 //! for the JSON protocol. Modelled errors have the member `Message`, throttles and other errors of the front end
 //! `message`; both are sent, since clients read either.
 //!
-//! Assumed (no case): the words of a message, which nothing may depend on; names, statuses and members have a source.
+//! An error of the caller has the status 400, as in all recorded answers, though the service model has others.
+//!
+//! Assumed (no case): the words of a message without a case, which nothing may depend on; names and members have a source.
 
 use serde_json::{Map, Value};
 
@@ -39,12 +41,12 @@ impl ApiError {
 
     /// The named thing is not there; `name` is the error's own name.
     pub(super) fn missing(name: &'static str, what: &str) -> Self {
-        Self::new(404, name, format!("{what} does not exist"))
+        Self::new(400, name, format!("{what} does not exist"))
     }
 
     /// Another thing stands in the way of this change.
     pub(super) fn in_use(message: impl Into<String>) -> Self {
-        Self::new(409, "ResourceInUse", message)
+        Self::new(400, "ResourceInUse", message)
     }
 
     /// A quota of the account is used up.
@@ -53,9 +55,19 @@ impl ApiError {
     }
 
     /// An operation on the same thing is still in flight.
-    pub(super) fn duplicate(operation: &str) -> Self {
-        Self::new(409, "DuplicateRequest", "Another operation on this resource is in progress")
-            .with("DuplicateOperationId", operation)
+    pub(super) fn duplicate(call: &str, operation: &str) -> Self {
+        let message = format!("Another operation of type {call} and id {operation} is in progress");
+        Self::new(400, "DuplicateRequest", message).with("DuplicateOperationId", operation)
+    }
+
+    /// The status that the service model gives it.
+    pub(super) fn status_of_the_model(&self) -> u16 {
+        match self.name {
+            "RequestLimitExceeded" => 429,
+            "DuplicateRequest" | "ResourceInUse" => 409,
+            name if name.ends_with("NotFound") || name == "ResourceNotFoundException" => 404,
+            _ => self.status,
+        }
     }
 
     /// Adds a member beside the message.

@@ -21,7 +21,7 @@ pub struct Fault {
 pub enum FaultKind {
     /// 400 ThrottlingException, as the control plane throttles.
     Throttling,
-    /// 429 RequestLimitExceeded, as the discovery plane throttles.
+    /// RequestLimitExceeded, as the discovery plane throttles.
     RequestLimitExceeded,
     /// 500 InternalFailure.
     ServerError,
@@ -184,7 +184,7 @@ pub(super) fn rate_exceeded() -> ApiError {
 /// The discovery plane's throttle.
 pub(super) fn request_limit_exceeded() -> ApiError {
     ApiError::new(
-        429,
+        400,
         "RequestLimitExceeded",
         "The operation can't be completed because you've reached the quota for the number of requests",
     )

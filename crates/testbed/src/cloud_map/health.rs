@@ -120,7 +120,7 @@ impl State {
         let service = self.services.get_mut(&service_id).expect("its id was just found");
         if !service.custom_health {
             let message = format!("The service {service_id} has no custom health check");
-            return Err(ApiError::new(404, "CustomHealthNotFound", message));
+            return Err(ApiError::new(400, "CustomHealthNotFound", message));
         }
         let listed = service.instances.get(id).and_then(|history| history.listed(now)).is_some();
         let health = service.health.get_mut(id).filter(|health| listed && health.is_known(now));

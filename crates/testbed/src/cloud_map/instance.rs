@@ -30,8 +30,8 @@ impl State {
         let creator_request_id = input.optional_text("CreatorRequestId", 64)?;
         let service_id = self.service_id(input, "ServiceId")?;
         let service = &self.services[&service_id];
-        let attributes =
-            attribute::check(given, service, self.namespaces[&service.namespace].kind)?;
+        let kind = self.namespaces[&service.namespace].kind;
+        let attributes = attribute::check(given, service, kind, &self.behaviour)?;
         let targets = self.targets(&service_id, instance_id);
         self.operations.refuse_duplicate(&targets)?;
         let adds = self.services[&service_id].instance(instance_id).is_none();

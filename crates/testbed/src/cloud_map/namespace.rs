@@ -7,7 +7,7 @@ use super::dispatch::Output;
 use super::effect::Effect;
 use super::error::ApiError;
 use super::input::{Input, absent};
-use super::operation::{Failure, Targets};
+use super::operation::{Failure, Operation, Targets};
 use super::pattern;
 use super::resource::{Namespace, NamespaceKind};
 use super::state::State;
@@ -134,7 +134,10 @@ impl State {
             matches!(operation.effect, Effect::CreateNamespace(_))
                 && same(&operation.creator_request_id)
         });
-        duplicate.map_or(Ok(()), |(id, _)| Err(ApiError::duplicate(id)))
+        let refusal = |(id, operation): (&String, &Operation)| {
+            Err(ApiError::duplicate(operation.effect.call(), id))
+        };
+        duplicate.map_or(Ok(()), refusal)
     }
 
     pub(super) fn finish_create_namespace(

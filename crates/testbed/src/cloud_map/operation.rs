@@ -125,10 +125,10 @@ impl Operations {
         id
     }
 
-    /// Refuses a change while another of the same targets is in flight.
-    /// Assumed (deregistration_during_registration): a change of another type is refused, too.
+    /// Refuses a change while another of the same targets is in flight, of any type.
     pub(super) fn refuse_duplicate(&self, targets: &Targets) -> Result<(), ApiError> {
-        self.busy.get(targets).map_or(Ok(()), |id| Err(ApiError::duplicate(id)))
+        let busy = self.busy.get(targets);
+        busy.map_or(Ok(()), |id| Err(ApiError::duplicate(self.all[id].effect.call(), id)))
     }
 
     /// The operations that have not ended.

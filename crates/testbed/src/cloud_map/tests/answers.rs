@@ -3,7 +3,10 @@
 use axum::body::to_bytes;
 use serde_json::{Map, Value, json};
 
-use super::super::{Behaviour, Fault, FaultKind, Quotas, RecordType};
+use super::super::{
+    Behaviour, CloudMap, Fault, FaultKind, NamespaceKind, OtherCase, Quotas, RecordType,
+    ServiceKind,
+};
 use super::{
     call, cloud_map, dns_service, done, http_service, refused, register, registration, request,
     send,
@@ -103,6 +106,129 @@ async fn thirty_custom_attributes_and_five_thousand_characters_are_the_most() {
     }
 }
 
+/// A public service with A records and a health check of Route 53; its id.
+fn checked_service(map: &CloudMap, kind: NamespaceKind) -> String {
+    let namespace = map.namespace("example.com", kind);
+    let records = vec![(RecordType::A, 60)];
+    let kind = match kind {
+        NamespaceKind::Http => ServiceKind::Http,
+        _ => ServiceKind::Dns { records, custom_health: false },
+    };
+    let service = map.service(&namespace, "web", kind);
+    map.dress(&service, "checked", &json!({ "Type": "TCP", "FailureThreshold": 1 }));
+    service
+}
+
+/// The words in which a registration is refused.
+async fn words(map: &CloudMap, service: &str, attributes: Value) -> String {
+    let (status, answer) =
+        call(map, "RegisterInstance", registration(service, "a", &attributes)).await;
+    assert_eq!(
+        (status, &answer["__type"]),
+        (400, &json!("InvalidInput")),
+        "{attributes}: {answer}"
+    );
+    answer["Message"].as_str().expect("words").to_owned()
+}
+
+#[tokio::test]
+async fn a_registration_is_refused_in_the_recorded_words() {
+    let map = cloud_map();
+    let (http, dns) = (http_service(&map, "web"), dns_service(&map, &[RecordType::A]));
+    let checked = checked_service(&map, NamespaceKind::DnsPublic);
+    let (v4, port) = ("AWS_INSTANCE_IPV4", "AWS_INSTANCE_PORT");
+    let rows = [
+        (
+            &http,
+            json!({ "aws_my_attr": "v" }),
+            "Invalid attribute: [aws_my_attr]. [aws_] prefix is reserved for AWS attributes.",
+        ),
+        (
+            &http,
+            json!({ "AWS_INIT_HEALTH_STATUS": "UNKNOWN" }),
+            "No enum constant com.amazon.route53.autonaming.model.InitHealthStatus.UNKNOWN",
+        ),
+        (
+            &http,
+            json!({ "AWS_EC2_INSTANCE_ID": "i-0123", port: "80" }),
+            "Invalid combination of attributes received. AWS_EC2_INSTANCE_ID is not supported with [AWS_INSTANCE_PORT].",
+        ),
+        (
+            &dns,
+            json!({ "AWS_ALIAS_DNS_NAME": "lb.example" }),
+            "ALIAS instance can be registered only in services with WEIGHTED routing policy",
+        ),
+        (&dns, json!({}), "Required attribute(s) AWS_INSTANCE_IPV4 are missing."),
+        (
+            &checked,
+            json!({ v4: "203.0.113.7" }),
+            "A port must be supplied in order to register this instance.",
+        ),
+        (
+            &checked,
+            json!({ v4: "10.0.0.1", port: "80" }),
+            "IPv4 address 10.0.0.1 is forbidden for healthChecks",
+        ),
+    ];
+    for (service, attributes, expected) in rows {
+        assert_eq!(words(&map, service, attributes).await, expected);
+    }
+    done(
+        &map,
+        "RegisterInstance",
+        registration(&http, "a", &json!({ "AWS_INIT_HEALTH_STATUS": "HEALTHY" })),
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn networks_that_a_check_refuses_are_a_dial() {
+    let map = cloud_map();
+    let checked = checked_service(&map, NamespaceKind::Http);
+    let at = |address: &str| json!({ "AWS_INSTANCE_IPV4": address, "AWS_INSTANCE_PORT": "80" });
+    let refused = ["10.255.0.1", "172.31.0.1", "192.168.9.9", "192.0.2.255"];
+    for address in refused {
+        assert!(words(&map, &checked, at(address)).await.contains(address));
+    }
+    for (index, address) in ["172.32.0.1", "100.64.0.1", "203.0.113.7"].into_iter().enumerate() {
+        let id = format!("free-{index}");
+        done(&map, "RegisterInstance", registration(&checked, &id, &at(address))).await;
+    }
+    let checks_refuse_addresses_in_http = false;
+    map.behave(Behaviour { checks_refuse_addresses_in_http, ..Behaviour::default() });
+    done(&map, "RegisterInstance", registration(&checked, "http", &at("10.0.0.1"))).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn known_key_in_other_letters_is_a_dial() {
+    let (lower, upper) = ("aws_instance_ipv4", "AWS_INSTANCE_IPV4");
+    let both = json!({ lower: "10.0.0.1", upper: "10.0.0.2" });
+    for (known_key_in_other_case, of_both, of_a) in [
+        (OtherCase::AnyAttribute, vec![upper, lower], false),
+        (OtherCase::TheKnownOne, vec![upper], true),
+    ] {
+        let map = cloud_map();
+        map.behave(Behaviour { known_key_in_other_case, ..Behaviour::default() });
+        let (http, dns) = (http_service(&map, "web"), dns_service(&map, &[RecordType::A]));
+        register(&map, &http, "a", both.clone()).await;
+        let stored = map.instances(&http)["a"].clone();
+        assert!(stored.keys().eq(&of_both) && stored[upper] == "10.0.0.2", "{stored:?}");
+        let lower = registration(&dns, "a", &json!({ lower: "10.0.0.1" }));
+        assert_eq!(call(&map, "RegisterInstance", lower).await.0 == 200, of_a);
+    }
+}
+
+#[tokio::test]
+async fn statuses_of_the_model_are_a_dial() {
+    for (statuses_of_the_model, expected) in [(false, 400), (true, 404)] {
+        let map = cloud_map();
+        map.behave(Behaviour { statuses_of_the_model, ..Behaviour::default() });
+        let gone = json!({ "ServiceId": http_service(&map, "web"), "InstanceId": "gone" });
+        let (status, answer) = call(&map, "GetInstance", gone).await;
+        assert_eq!((status, &answer["__type"]), (expected, &json!("InstanceNotFound")));
+    }
+}
+
 #[tokio::test]
 async fn a_request_is_checked_before_anything_is_looked_up() {
     let map = cloud_map();
@@ -157,7 +283,7 @@ async fn both_throttles_answer_as_their_plane_does() {
     );
     let named = json!({ "NamespaceName": "shop", "ServiceName": "web" });
     let (status, answer) = send(&map, request("data-x", "DiscoverInstances", &named)).await;
-    assert_eq!((status, &answer["__type"]), (429, &json!("RequestLimitExceeded")));
+    assert_eq!((status, &answer["__type"]), (400, &json!("RequestLimitExceeded")));
 }
 
 #[tokio::test(start_paused = true)]

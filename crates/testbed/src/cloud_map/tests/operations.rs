@@ -35,13 +35,12 @@ async fn a_busy_instance_is_refused_with_the_operation_in_its_way_and_another_id
     let map = cloud_map();
     let web = http_service(&map, "web");
     let accepted = done(&map, "RegisterInstance", registration(&web, "a", &json!({}))).await;
+    let id = accepted["OperationId"].as_str().expect("an id");
+    let text = format!("Another operation of type RegisterInstance and id {id} is in progress");
     for operation in ["RegisterInstance", "DeregisterInstance"] {
         let (status, answer) = call(&map, operation, registration(&web, "a", &json!({}))).await;
-        assert_eq!(
-            (status, &answer["DuplicateOperationId"]),
-            (409, &accepted["OperationId"]),
-            "{answer}"
-        );
+        assert_eq!((status, &answer["DuplicateOperationId"]), (400, &json!(id)), "{answer}");
+        assert_eq!(answer["Message"], text);
     }
     done(&map, "RegisterInstance", registration(&web, "b", &json!({}))).await;
     assert_eq!(refused(&map, "DeleteService", json!({ "Id": web })).await, "ResourceInUse");
