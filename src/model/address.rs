@@ -1,6 +1,6 @@
 //! The addresses that may leave a cluster.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 /// Whether other hosts can use an address. Kubernetes allows some of the others in an `EndpointSlice`, and any client
 /// of Cloud Map can register them.
@@ -13,9 +13,29 @@ pub fn is_publishable(address: IpAddr) -> bool {
     !special && !local
 }
 
+/// Whether Cloud Map takes the address in a service with a health check of Route 53, which calls each instance from the
+/// internet. It refuses at least 10.0.0.0/8 and 192.0.2.0/24; the other networks of RFC 1918 are as private. An address
+/// that only Cloud Map refuses is an error of the call.
+pub fn is_checkable(address: Ipv4Addr) -> bool {
+    !address.is_private() && !matches!(address.octets(), [192, 0, 2, _])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn private_addresses_are_not_checkable() {
+        let checkable = ["9.255.255.255", "11.0.0.0", "172.32.0.0", "100.64.0.1", "192.0.3.1"];
+        let never = ["10.0.0.0", "10.255.255.255", "172.16.0.0", "172.31.9.9", "192.168.0.1"];
+        let is_checkable = |text: &str| is_checkable(text.parse().expect("an address"));
+        for text in checkable {
+            assert!(is_checkable(text), "{text}");
+        }
+        for text in never.into_iter().chain(["192.0.2.0", "192.0.2.255"]) {
+            assert!(!is_checkable(text), "{text}");
+        }
+    }
 
     #[test]
     fn an_address_that_means_something_else_on_each_host_is_not_published() {

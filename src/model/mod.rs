@@ -33,7 +33,7 @@ mod shard;
 mod traffic;
 mod verb;
 
-pub use address::is_publishable;
+pub use address::{is_checkable, is_publishable};
 pub use api_server::{BearerTokens, EksCluster};
 pub use attributes::Marks;
 pub use capacity::Capacity;

@@ -38,6 +38,7 @@ mod forwarders;
 mod guard;
 mod harmful_tenant;
 mod health;
+mod health_checks;
 mod health_reports;
 mod identity;
 mod interleaved;

@@ -31,6 +31,7 @@ impl Reason {
             Self::NotAllowed(_) => "NotAllowed",
             Self::TooManyNames { .. } => "TooManyNames",
             Self::AddressNotAllowed { .. } => "AddressNotAllowed",
+            Self::AddressNotCheckable => "AddressNotCheckable",
             Self::RecordTypeMismatch { .. } => "RecordTypeMismatch",
             Self::NotPublishable(_) => "NotPublishable",
             Self::NoSuchPort { .. } => "NoSuchPort",

@@ -59,6 +59,11 @@ pub enum Reason {
         /// The allowed ranges.
         ranges: String,
     },
+    /// The Cloud Map service has a health check of Route 53, which cannot call the address.
+    #[error(
+        "private addresses (10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16, 192.0.2.0/24) are not registered here: Cloud Map refuses them in a service with a Route 53 health check; choose another name, or have the check removed"
+    )]
+    AddressNotCheckable,
     /// An endpoint has no address that the service's records can carry.
     #[error("{records} records cannot contain the endpoint's addresses {addresses}")]
     RecordTypeMismatch { records: String, addresses: String },

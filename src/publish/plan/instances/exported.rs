@@ -25,13 +25,16 @@ impl Shape<'_> {
         let all = endpoints::endpoints_of(exported, endpoint, owner.cluster.region());
         let carried = |address: IpAddr| publishable.contains(&address) && self.carries(address);
         for endpoint in all.into_iter().filter(|endpoint| carried(endpoint.address)) {
-            match self.needs_port().filter(|_| endpoint.port.is_none()) {
-                None => fit.instances.push(self.instance(exported, &endpoint, &marks)),
-                Some(needed_by) => {
-                    fit.held_back.push(Reason::PortNeeded { needed_by, ports: 0 });
-                    fit.unclear.push(endpoint.address);
+            let refused = match self.needs_port().filter(|_| endpoint.port.is_none()) {
+                _ if !self.allows_check_of(endpoint.address) => Reason::AddressNotCheckable,
+                Some(needed_by) => Reason::PortNeeded { needed_by, ports: 0 },
+                None => {
+                    fit.instances.push(self.instance(exported, &endpoint, &marks));
+                    continue;
                 }
-            }
+            };
+            fit.held_back.push(refused);
+            fit.unclear.push(endpoint.address);
         }
         fit
     }

@@ -7,14 +7,14 @@ use super::identity::Identity;
 use crate::model::attributes::{ANNOTATED, AVAILABILITY_ZONE, IPV4, IPV6, PORT, REGION};
 use crate::model::{
     Attributes, Claims, Endpoint, Marks, Owner, PublishedService, Records, ServiceKind, ServiceRef,
-    is_publishable,
+    is_checkable, is_publishable,
 };
 use crate::publish::plan::{Permit, Reason, Setting};
 
 /// The rules by which the endpoints of one Service become instances of one Cloud Map service.
 pub struct Shape<'a> {
     pub kind: ServiceKind,
-    /// Whether Route 53 checks the health of the instances. It needs their port.
+    /// Whether Route 53 checks the health of the instances. It needs their port, and an address that it can call.
     pub is_checked: bool,
     pub published: &'a PublishedService,
     pub claims: &'a Claims,
@@ -135,6 +135,14 @@ impl Shape<'_> {
         }
     }
 
+    /// Whether the service's health check, if it has one, allows an address.
+    pub(super) fn allows_check_of(&self, address: IpAddr) -> bool {
+        match address {
+            IpAddr::V4(v4) => !self.is_checked || is_checkable(v4),
+            IpAddr::V6(_) => true,
+        }
+    }
+
     /// The addresses of one instance: those of the families that the records have.
     fn addresses(&self, addresses: &[IpAddr]) -> Result<Addresses, Reason> {
         let mut carried = Addresses::default();
@@ -148,6 +156,9 @@ impl Shape<'_> {
             let addresses: Vec<String> = addresses.iter().map(IpAddr::to_string).collect();
             let (records, addresses) = (self.kind.to_string(), addresses.join(", "));
             return Err(Reason::RecordTypeMismatch { records, addresses });
+        }
+        if carried.ipv4.is_some_and(|address| !self.allows_check_of(address.into())) {
+            return Err(Reason::AddressNotCheckable);
         }
         Ok(carried)
     }

@@ -75,7 +75,15 @@ fn a_pod_is_published_at_those_of_its_addresses_that_may_be() {
 
 /// The plan for a Service with the ports `http` and `grpc` of which these are annotated.
 fn annotated<const N: usize>(kind: ServiceKind, ports: [&'static str; N]) -> World {
-    let ready = pod("one", "10.0.0.1").target("http", 8080).target("grpc", 9090);
+    annotated_at("10.0.0.1", kind, ports)
+}
+
+fn annotated_at<const N: usize>(
+    addresses: &str,
+    kind: ServiceKind,
+    ports: [&'static str; N],
+) -> World {
+    let ready = pod("one", addresses).target("http", 8080).target("grpc", 9090);
     let web = service("shop/web", web_of(kind)).ports([("http", 80), ("grpc", 90)]).port(ports);
     World::new().service(web.ready([ready])).cloud_map(web_of(kind), kind, [])
 }
@@ -196,30 +204,72 @@ fn a_mistake_in_one_of_several_ports_removes_nothing() {
     ");
 }
 
+/// The plan with a Route 53 health check in the only Cloud Map service.
+fn checked(world: World, place: &str) -> String {
+    let check = HealthCheck { kind: "TCP".into(), path: None, threshold: None };
+    world.with(place, |service| service.health_check = Some(check)).told()
+}
+
 #[test]
 fn a_service_with_a_route_53_health_check_needs_a_port_too() {
-    let checked = |world: World, place| {
-        let check = HealthCheck { kind: "TCP".into(), path: None, threshold: None };
-        world.with(place, |service| service.health_check = Some(check)).told()
-    };
+    let address = "203.0.113.7";
     for kind in [A, HTTP] {
         let place = web_of(kind);
-        let told = checked(annotated(kind, []), place);
+        let told = checked(annotated_at(address, kind, []), place);
         assert_eq!(
             told,
             format!(
                 "! shop/web {place}: the Route 53 health checks of this Cloud Map service need a port: the Service has 2 ports, so name one with the port annotation (PortNeeded)"
             )
         );
-        let told = checked(annotated(kind, ["grpc"]), place);
+        let told = checked(annotated_at(address, kind, ["grpc"]), place);
         assert!(
-            told.starts_with(&format!("shop/web: register {place}: 10.0.0.1 port 9090")),
+            told.starts_with(&format!("shop/web: register {place}: 203.0.113.7 port 9090")),
             "{told}"
         );
-        let ready = pod("one", "10.0.0.1").target("http", 8080);
+        let ready = pod("one", address).target("http", 8080);
         let web = service("shop/web", place).ports([("http", 80)]).ready([ready]);
         let world = World::new().service(web).cloud_map(place, kind, []);
         let told = checked(world, place);
-        assert_eq!(told, format!("shop/web: register {place}: 10.0.0.1 port 8080 (pod one)"));
+        assert_eq!(told, format!("shop/web: register {place}: 203.0.113.7 port 8080 (pod one)"));
     }
+}
+
+#[test]
+fn a_route_53_health_check_takes_no_private_ipv4_address() {
+    let registered = |addresses: &str| format!("register dns/web: {addresses} port 9090");
+    let held = || "(AddressNotCheckable)".to_owned();
+    let cases = [
+        (A, "10.0.0.1", held()),
+        (A, "192.0.2.1+2001:db8::1", held()),
+        (AAAA, "10.0.0.1+fd00::1", registered("fd00::1")),
+        (BOTH, "172.16.0.1+2001:db8::1", held()),
+        (BOTH, "203.0.113.7+2001:db8::1", registered("203.0.113.7 and 2001:db8::1")),
+        (SRV, "192.168.0.1", held()),
+        (HTTP, "10.0.0.1+2001:db8::1", held()),
+    ];
+    for (kind, addresses, expected) in cases {
+        let told = checked(annotated_at(addresses, kind, ["grpc"]), web_of(kind));
+        let told = told.replace(web_of(kind), "dns/web");
+        assert!(told.contains(&expected), "{kind} {addresses}: {told}");
+        let is_registered = told.contains("shop/web: register");
+        assert_eq!(is_registered, expected.starts_with("register"), "{told}");
+    }
+}
+
+#[test]
+fn pods_that_a_health_check_cannot_call_are_one_line_and_their_instances_stay() {
+    let pods = [pod("one", "10.0.0.1"), pod("two", "10.0.0.2"), pod("three", "203.0.113.7")];
+    let pods = pods.map(|pod| pod.target("grpc", 9090));
+    let web = service("shop/web", "dns/web").ports([("grpc", 90)]).ready(pods);
+    let world = World::new().service(web).cloud_map(
+        "dns/web",
+        A,
+        [own("a", "shop/web", "10.0.0.1"), own("b", "shop/web", "10.0.0.9")],
+    );
+    assert_snapshot!(checked(world, "dns/web"), @r"
+    shop/web: register dns/web: 203.0.113.7 port 9090 (pod three)
+    shop/web: deregister dns/web b: 10.0.0.9: no ready endpoint has this address and port
+    ! shop/web dns/web: private addresses (10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16, 192.0.2.0/24) are not registered here: Cloud Map refuses them in a service with a Route 53 health check; choose another name, or have the check removed (AddressNotCheckable)
+    ");
 }

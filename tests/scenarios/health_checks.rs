@@ -1,0 +1,101 @@
+//! Cloud Map services with a health check of Route 53, which calls each instance from the internet. Cloud Map refuses
+//! private addresses there, so they are not tried, and one line says so for the whole Service.
+
+use std::net::Ipv4Addr;
+
+use serde_json::{Value, json};
+
+use crate::fleet::{Fleet, annotated};
+use crate::run::{converge, held_back, said_of, sync, writes};
+use crate::sandbox::cloud_map::{Behaviour, NamespaceKind, RecordType, ServiceKind};
+
+/// An address of each network that a check cannot call.
+const PRIVATE: [&str; 4] = ["10.0.1.1", "172.16.0.1", "192.168.0.1", "192.0.2.1"];
+
+fn check() -> Value {
+    json!({ "Type": "TCP", "FailureThreshold": 3 })
+}
+
+/// An A service `web` in a public namespace, claimed by a Service with one port and these pods; its id.
+async fn public(addresses: &[&str]) -> (Fleet, String) {
+    let fleet = Fleet::start().await;
+    let public = fleet.cloud_map.namespace("example.com", NamespaceKind::DnsPublic);
+    let kind = ServiceKind::Dns { records: vec![(RecordType::A, 60)], custom_health: false };
+    let service = fleet.cloud_map.service(&public, "web", kind);
+    fleet.service(annotated("web", "example.com", "web"));
+    fleet.pods("web", addresses);
+    (fleet, service)
+}
+
+#[tokio::test]
+async fn private_addresses_are_not_tried_and_are_one_line_of_the_service() {
+    let (fleet, service) = public(&[PRIVATE.as_slice(), &["203.0.113.7"]].concat()).await;
+    fleet.cloud_map.dress(&service, "by hand", &check());
+    let function = fleet.function().await;
+
+    let report = sync(&function).await;
+
+    assert!(report.ok, "{report}");
+    assert_eq!(held_back(&report), ["AddressNotCheckable"], "{report}");
+    assert_eq!((report.counts.held_back, report.counts.registered), (1, 1), "{report}");
+    let said = said_of(&report, "AddressNotCheckable");
+    assert!(said.contains("Route 53") && said.contains("192.168.0.0/16"), "{said}");
+    assert_eq!(writes(&fleet).len(), 1, "no refusal is asked for");
+    assert_eq!(fleet.addresses("example.com", "web"), ["203.0.113.7"]);
+    converge(&fleet, &function).await;
+    let events: Vec<_> =
+        fleet.cluster.warnings("shop").into_iter().map(|it| it["reason"].clone()).collect();
+    assert_eq!(events, ["AddressNotCheckable"]);
+}
+
+#[tokio::test]
+async fn without_a_check_private_addresses_are_registered() {
+    let (fleet, _) = public(&PRIVATE).await;
+    let report = converge(&fleet, &fleet.function().await).await;
+    assert_eq!(held_back(&report), [""; 0], "{report}");
+    assert_eq!(fleet.addresses("example.com", "web").len(), PRIVATE.len());
+}
+
+#[tokio::test]
+async fn check_of_a_service_in_an_http_namespace_has_the_same_rule() {
+    let fleet = Fleet::start().await;
+    let service = fleet.cloud_map.service(&fleet.http, "web", ServiceKind::Http);
+    fleet.cloud_map.dress(&service, "by hand", &check());
+    fleet.web("web", "prod", &["10.0.1.1", "203.0.113.7"]);
+    let report = converge(&fleet, &fleet.function().await).await;
+    assert_eq!(held_back(&report), ["AddressNotCheckable"], "{report}");
+    assert_eq!(fleet.addresses("prod", "web"), ["203.0.113.7"]);
+}
+
+#[tokio::test]
+async fn instance_from_before_the_check_stays_with_its_pod() {
+    let (fleet, service) = public(&["10.0.1.1"]).await;
+    let function = fleet.function().await;
+    converge(&fleet, &function).await;
+    fleet.cloud_map.dress(&service, "by hand", &check());
+
+    let report = converge(&fleet, &function).await;
+    assert_eq!(held_back(&report), ["AddressNotCheckable"], "{report}");
+    assert_eq!(fleet.addresses("example.com", "web"), ["10.0.1.1"]);
+
+    fleet.pods("web", &["203.0.113.7"]);
+    let report = converge(&fleet, &function).await;
+    assert_eq!(held_back(&report), [""; 0], "{report}");
+    assert_eq!(fleet.addresses("example.com", "web"), ["203.0.113.7"]);
+}
+
+#[tokio::test]
+async fn other_address_that_a_check_refuses_is_held_back_in_cloud_maps_words() {
+    let (fleet, service) = public(&["100.64.0.1", "203.0.113.7"]).await;
+    fleet.cloud_map.dress(&service, "by hand", &check());
+    let networks_refused_by_checks = vec![(Ipv4Addr::new(100, 64, 0, 0), 10)];
+    fleet.cloud_map.behave(Behaviour { networks_refused_by_checks, ..Behaviour::default() });
+
+    let report = sync(&fleet.function().await).await;
+
+    assert!(report.ok, "{report}");
+    assert_eq!(held_back(&report), ["InvalidInput"], "{report}");
+    let said = said_of(&report, "InvalidInput");
+    assert!(said.contains("IPv4 address 100.64.0.1 is forbidden for healthChecks"), "{said}");
+    assert_eq!(fleet.addresses("example.com", "web"), ["203.0.113.7"]);
+}
