@@ -127,6 +127,31 @@ async fn every_instance_that_stays_is_named_with_its_reason() {
     }
 }
 
+#[tokio::test]
+async fn instance_that_may_be_a_task_of_ecs_is_never_adopted() {
+    let fleet = Fleet::start().await;
+    let service = fleet.cloud_map.service(&fleet.dns, "web", a_records());
+    let addresses = ["10.0.1.1", "10.0.1.2", "10.0.1.3", "10.0.1.4"];
+    let [first, second, third, fourth] = addresses;
+    let tasks = fleet.ecs_tasks(&service, [first, second, third]);
+    let unknown = "7d444840-9dc0-11d1-b245-5ffdce74fad2";
+    fleet.put(&service, unknown, &hand_made(fourth));
+    fleet.web("web", "prod.local", &addresses);
+    let function = fleet.function().await;
+
+    let report = adopt(&function).await;
+
+    assert_eq!((report.counts.adopted, fleet.cloud_map.writes()), (0, 0), "{report}");
+    assert_eq!(held_back(&report), ["NotAdopted"; 4], "{report}");
+    let text = report.to_string();
+    for task in tasks {
+        let line = format!("instance {task} is not adopted: it is a task of ECS");
+        assert!(text.contains(&line), "{line}: {text}");
+    }
+    let line = format!("instance {unknown} is not adopted: it may be a task of ECS");
+    assert!(text.contains(&line), "{line}: {text}");
+}
+
 /// The tool that a migration starts from has usually been beside us for a while.
 #[tokio::test]
 async fn adopted_instance_takes_the_place_of_ours_beside_it() {

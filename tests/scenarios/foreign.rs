@@ -1,9 +1,9 @@
 //! What is not ours: it is left as it is, and ours stand beside it. The Cloud Map stand-in compares
 //! every foreign instance after every call; these tests make the calls that could go wrong.
 
-use crate::fleet::{Attributes, Fleet, annotated};
+use crate::fleet::{Attributes, Fleet, annotated, attributes};
 use crate::run::{converge, held_back, said_of, sync, writes};
-use crate::sandbox::cloud_map::ServiceKind;
+use crate::sandbox::cloud_map::{RecordType, ServiceKind};
 
 /// Ours but for one mark.
 fn almost_ours(fleet: &Fleet, address: &str, mark: &str, value: &str) -> Attributes {
@@ -109,6 +109,28 @@ async fn two_clusters_and_ecs_share_a_name_and_each_takes_out_its_own() {
     green.delete_service("shop", "web");
     converge(&fleet, &function).await;
     assert_eq!(fleet.addresses("prod.local", "web"), ["10.0.1.1", "10.0.9.1"]);
+}
+
+#[tokio::test]
+async fn tasks_of_ecs_are_shown_as_such_in_each_form_that_was_recorded() {
+    let fleet = Fleet::start().await;
+    let service = fleet.dns_service("web", &[RecordType::A]);
+    fleet.ecs_tasks(&service, ["10.0.1.1", "10.0.9.2", "10.0.9.3"]);
+    // Another tool may use such ids, too.
+    let unknown = attributes(&[("AWS_INSTANCE_IPV4", "10.0.9.4")]);
+    fleet.put(&service, "7d444840-9dc0-11d1-b245-5ffdce74fad2", &unknown);
+    let before = fleet.cloud_map.instances(&service);
+    fleet.web("web", "prod.local", &["10.0.1.1"]);
+    let function = fleet.function().await;
+
+    let report = converge(&fleet, &function).await;
+
+    assert_eq!(report.counts.registered, 1, "{report}");
+    let left = "left alone, not ours: 3 ECS, 1 of no known owner";
+    assert!(report.to_string().contains(left), "{report}");
+    fleet.cluster.delete_service("shop", "web");
+    converge(&fleet, &function).await;
+    assert_eq!(fleet.cloud_map.instances(&service), before);
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use crate::model::{Attributes, Owner};
 use crate::publish::plan::Foreign;
 use crate::publish::plan::instances::rewrite;
 use crate::publish::plan::instances::wanted::Wanted;
-use crate::publish::plan::ownership::{foreign, is_ecs};
+use crate::publish::plan::ownership::{foreign, is_ecs, may_be_ecs};
 
 /// The instances that the caller allows us to adopt.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -35,6 +35,9 @@ pub enum NotAdopted {
     /// ECS deregisters its own instances.
     #[error("it is a task of ECS")]
     Ecs,
+    /// The id of an unmarked instance is one that tasks of ECS have.
+    #[error("it may be a task of ECS, since its id is a UUID")]
+    MaybeEcs,
     /// It has marks, and the caller named no former owner.
     #[error("it is marked as another cluster's or another owner's")]
     Marked,
@@ -94,6 +97,9 @@ impl Adoption {
     ) -> Result<Former, NotAdopted> {
         if is_ecs(instance, present) {
             return Err(NotAdopted::Ecs);
+        }
+        if may_be_ecs(instance, present) {
+            return Err(NotAdopted::MaybeEcs);
         }
         let marked = present.keys().any(|key| key.starts_with(MARK_PREFIX));
         match (&self.owner, foreign(instance, present, owner)) {

@@ -14,7 +14,7 @@ use crate::model::{Attributes, Marks, ServiceKey, ServiceRef};
 use crate::publish::plan::instances::endpoints::wanted;
 use crate::publish::plan::instances::rewrite;
 use crate::publish::plan::instances::wanted::Wanted;
-use crate::publish::plan::ownership::{is_ecs, likely_owner};
+use crate::publish::plan::ownership::{is_ecs, likely_owner, may_be_ecs};
 use crate::publish::plan::{Basis, Change, Observation, Place, Plan, Reason};
 
 /// The exports of a member that are adopted.
@@ -32,7 +32,7 @@ fn is_of_aws(
     (cluster, clusterset): (&ClusterId, &ClustersetId),
 ) -> bool {
     let is_marked = attributes.keys().any(|key| key.starts_with(MARK_PREFIX));
-    if is_marked || is_ecs(id, attributes) {
+    if is_marked || is_ecs(id, attributes) || may_be_ecs(id, attributes) {
         return false;
     }
     let instance = read(attributes, clusterset).ok().flatten();

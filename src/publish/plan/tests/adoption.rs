@@ -6,11 +6,17 @@ use super::world::{
     A, HTTP, World, foreign, named, of_other_cluster, ours, own, owner_of, pod, service, tagged,
     tell, with, written,
 };
-use crate::model::attributes::{EC2_INSTANCE, INITIAL_HEALTH, PORT, SCHEMA, SIGHTING};
+use crate::model::attributes::{
+    AVAILABILITY_ZONE, EC2_INSTANCE, INITIAL_HEALTH, PORT, SCHEMA, SIGHTING,
+};
 use crate::model::{Attributes, Marks, Owner, Selection};
 use crate::publish::plan::{Adoption, Plan, Policy, Rules, adopt};
 
 const TASK: &str = "0123456789abcdef0123456789abcdef";
+const OF_2019: &str = "3f2504e0-4f89-41d3-9a0c-0305e82c3301";
+const UUID: &str = "7d444840-9dc0-11d1-b245-5ffdce74fad2";
+/// Of an installation that adopted it.
+const ADOPTED: &str = "c9a646d3-9c61-4cb7-bfcd-ee2522c8f633";
 
 impl World {
     pub fn adoption(&self) -> Plan {
@@ -51,6 +57,9 @@ fn crowded() -> World {
                 ("i", with(foreign("10.0.0.3"), "appmesh.k8s.aws/mesh", "shop")),
                 ("j", with(foreign("10.0.0.3"), PORT, "8080")),
                 (TASK, foreign("10.0.0.3")),
+                (UUID, foreign("10.0.0.3")),
+                (OF_2019, with(with(foreign("10.0.0.3"), "REGION", "x"), AVAILABILITY_ZONE, "x")),
+                (ADOPTED, of_owner("team-a", "blue", "10.0.0.3")),
             ],
         )
         .cloud_map("http/other", HTTP, [("k", foreign("10.0.0.1"))])
@@ -62,7 +71,10 @@ fn unmarked_instances_are_adopted_at_addresses_that_the_service_wants() {
     shop/web: adopt http/web b: 10.0.0.2: of no known owner; REGION nothing -> eu-central-1
     shop/web: adopt http/web i: 10.0.0.3: of the App Mesh controller, which must not run any more; REGION nothing -> eu-central-1
     ! shop/web http/web: instance 0123456789abcdef0123456789abcdef is not adopted: it is a task of ECS (NotAdopted)
+    ! shop/web http/web: instance 3f2504e0-4f89-41d3-9a0c-0305e82c3301 is not adopted: it is a task of ECS (NotAdopted)
+    ! shop/web http/web: instance 7d444840-9dc0-11d1-b245-5ffdce74fad2 is not adopted: it may be a task of ECS, since its id is a UUID (NotAdopted)
     ! shop/web http/web: instance c is not adopted: the Service has no ready endpoint with this address and port to register (NotAdopted)
+    ! shop/web http/web: instance c9a646d3-9c61-4cb7-bfcd-ee2522c8f633 is not adopted: it is marked as another cluster's or another owner's (NotAdopted)
     ! shop/web http/web: instance d is not adopted: it is a task of ECS (NotAdopted)
     ! shop/web http/web: instance e is not adopted: it is marked as another cluster's or another owner's (NotAdopted)
     ! shop/web http/web: instance f is not adopted: it is marked as another cluster's or another owner's (NotAdopted)
@@ -75,8 +87,11 @@ fn unmarked_instances_are_adopted_at_addresses_that_the_service_wants() {
 #[test]
 fn instances_of_an_owner_from_before_are_adopted_where_it_is_named_and_no_others() {
     assert_snapshot!(tell(&crowded().adoption_from(Some("team-a"))), @r"
+    shop/web: adopt http/web c9a646d3-9c61-4cb7-bfcd-ee2522c8f633: 10.0.0.3: of the owner team-a; REGION nothing -> eu-central-1
     shop/web: adopt http/web f: 10.0.0.2: of the owner team-a; REGION nothing -> eu-central-1
     ! shop/web http/web: instance 0123456789abcdef0123456789abcdef is not adopted: it is a task of ECS (NotAdopted)
+    ! shop/web http/web: instance 3f2504e0-4f89-41d3-9a0c-0305e82c3301 is not adopted: it is a task of ECS (NotAdopted)
+    ! shop/web http/web: instance 7d444840-9dc0-11d1-b245-5ffdce74fad2 is not adopted: it may be a task of ECS, since its id is a UUID (NotAdopted)
     ! shop/web http/web: instance b is not adopted: it is not marked as team-a's for this cluster (NotAdopted)
     ! shop/web http/web: instance c is not adopted: it is not marked as team-a's for this cluster (NotAdopted)
     ! shop/web http/web: instance d is not adopted: it is a task of ECS (NotAdopted)

@@ -103,6 +103,7 @@ fn only_complete_unmarked_instances_of_the_member_are_adopted_and_hold_the_expor
         ("tcp-10_0_0_1-8080", with(of_aws("10.0.0.1"), PORT, "70000"), false),
         ("tcp-10_0_0_1-8080", with(of_aws("10.0.0.1"), "cloud-map-sync/schema", "1"), false),
         ("tcp-10_0_0_1-8080", with(of_aws("10.0.0.1"), "ECS_SERVICE_NAME", "web"), false),
+        ("3f2504e0-4f89-41d3-9a0c-0305e82c3301", of_aws("10.0.0.1"), false),
         ("by-hand", with(foreign("10.0.0.1"), "CLUSTER_ID", "blue"), false),
     ];
     for (id, attributes, expected) in cases {
