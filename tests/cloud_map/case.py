@@ -18,6 +18,17 @@ EXAMPLES = "https://github.com/boto/botocore/blob/develop/botocore/data/serviced
 # Rules that were each deployed against AWS, in September 2026, with the text of each refusal.
 PREFLIGHT = "https://github.com/badmintoncryer/cdk-preflight/tree/main/rules/servicediscovery/pf-servicediscovery-"
 EXAMPLES_OF_CLI = "https://github.com/aws/aws-cli/tree/develop/awscli/examples/servicediscovery"
+# What others' live runs recorded of AWS: issues and pull requests, and files of live tests. Each rule of CDK_PREFLIGHT was
+# deployed in September 2026; `{}` is the rule's name.
+ALCHEMY = "https://github.com/alchemy-run/alchemy: packages/alchemy/src/AWS/CloudMap/internal.ts"
+APP_MESH = "https://github.com/aws/aws-app-mesh-controller-for-k8s/pull/119"
+CDK = "https://github.com/aws/aws-cdk/issues/{}"
+CDK_PREFLIGHT = "https://github.com/badmintoncryer/cdk-preflight: rules/servicediscovery/pf-servicediscovery-{}/meta.yaml"
+CDK_PREFLIGHT_BENCH = "https://github.com/badmintoncryer/cdk-preflight: bench/verify-rule.test.sh"
+EXTERNAL_DNS = "https://github.com/kubernetes-sigs/external-dns/issues/{}"
+MOTO = "https://github.com/getmoto/moto: comments in tests/test_servicediscovery"
+REAL_DRIFT = "https://github.com/go-to-k/cdk-real-drift/issues/261"
+TERRAFORM = "https://github.com/hashicorp/terraform-provider-aws/issues/{}"
 
 
 class NotAsked(Exception):

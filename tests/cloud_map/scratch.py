@@ -91,13 +91,17 @@ class Scratch:
 
     def create(self, create: Callable[..., dict[str, Any]], **settings: Any) -> dict[str, Any]:
         """Creates a namespace by a call of the client, to be removed at the end in any case; the operation."""
+        return self.done({"OperationId": self.begin(create, **settings)})
+
+    def begin(self, create: Callable[..., dict[str, Any]], **settings: Any) -> str:
+        """Begins to create one in the same way; the id of the operation."""
         name = settings["Name"]
         self.names.append(name)
         self.unanswered.add(name)
         accepted = create(**settings)
         self.creations.append(accepted["OperationId"])
         self.unanswered.discard(name)
-        return self.done(accepted)
+        return str(accepted["OperationId"])
 
     def namespace(self, label: str = "first") -> str:
         """The HTTP namespace of this label, made when it is first asked for."""

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::fleet::{Fleet, annotated};
 use crate::queue::{batch, failures, message};
 use crate::run::{converge, sync};
-use crate::sandbox::cloud_map::ServiceKind;
+use crate::sandbox::cloud_map::{Behaviour, ServiceKind};
 use crate::sandbox::function::invoke;
 
 type Counts = BTreeMap<String, usize>;
@@ -216,9 +216,10 @@ async fn renamed_service_leaves_its_old_name_at_once() {
 #[tokio::test(start_paused = true)]
 async fn service_that_another_party_made_again_is_found_under_its_new_id() {
     let (fleet, function) = in_step().await;
+    fleet.cloud_map.behave(Behaviour { service_ids_return: false, ..Behaviour::default() });
     let old = fleet.cloud_map.find_service("prod", "cart").expect("the service");
     fleet.cloud_map.remove_service(&old);
-    fleet.cloud_map.service(&fleet.http, "cart", ServiceKind::Http);
+    assert_ne!(fleet.cloud_map.service(&fleet.http, "cart", ServiceKind::Http), old);
     fleet.pods("cart", &["10.0.2.2"]);
 
     let answer = invoke(&function, &batch(&[about("cart")])).await;

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from case import API, Trial, case
+from case import API, TERRAFORM, Trial, case
 
 CREATE = API + "API_CreateService.html"
 UPDATE = API + "API_UpdateService.html"
@@ -111,11 +111,13 @@ def update_of_a_ttl(trial: Trial) -> None:
     trial.expect("HealthCheckCustomConfig", {"FailureThreshold": 1}, read(trial, service).get("HealthCheckCustomConfig"))
 
 
-@case("An update cannot bring a record of another type.", UPDATE, needs_vpc=True)
+@case("An update cannot bring a record of another type.", TERRAFORM.format(2613), needs_vpc=True)
 def update_of_a_type(trial: Trial) -> None:
     change = {"DnsConfig": {"DnsRecords": [{"Type": "AAAA", "TTL": 30}]}}
-    answered = trial.answer("update_service", Id=dns_service(trial, "A"), Service=change)
+    answered, error = trial.error("update_service", Id=dns_service(trial, "A"), Service=change)
     trial.expect("AAAA in the place of A", "400 InvalidInput", answered)
+    text = "Records in the existing service are [A], but the records in the request are [AAAA]. The record types of a service cannot be changed."
+    trial.expect("the end of the text", True, error.get("Error", {}).get("Message", "").endswith(text))
 
 
 @case("An update without a description removes it.", None, needs_vpc=True)
@@ -152,4 +154,5 @@ def dns_namespace_beside_http(trial: Trial) -> None:
     namespace = operation["Targets"]["NAMESPACE"]
     shown = trial.cloud_map.get_namespace(Id=namespace)["Namespace"]
     trial.expect("Name", name, shown["Name"])
-    trial.expect("HttpName is another", True, shown["Properties"]["HttpProperties"]["HttpName"] != name)
+    http_name = shown["Properties"]["HttpProperties"]["HttpName"]
+    trial.expect("HttpName: the name, - and 16 characters", (f"{name}-", 16), (http_name[:-16], len(http_name) - len(name) - 1))

@@ -4,10 +4,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from case import API, Trial, case
+from case import API, EXTERNAL_DNS, Trial, case
 
 COURSE = ("SUBMITTED", "PENDING", "SUCCESS")
-IN_PROGRESS = "https://github.com/kubernetes-sigs/external-dns/issues/5134"
 # So often two calls are tried until the second meets the first: an operation may end in between.
 TRIES = 30
 
@@ -74,7 +73,7 @@ def duplicate_registration(trial: Trial) -> None:
     meets(trial, "RegisterInstance", partial(registration, trial, service), again)
 
 
-@case("A deregistration meets a registration under way as another registration does.", IN_PROGRESS)
+@case("A deregistration meets a registration under way as another registration does.", EXTERNAL_DNS.format(5134))
 def deregistration_during_registration(trial: Trial) -> None:
     service = trial.scratch.service()
     trial.scratch.register(service, "a", {"k": "v"})
@@ -82,7 +81,7 @@ def deregistration_during_registration(trial: Trial) -> None:
     meets(trial, "RegisterInstance", partial(registration, trial, service), remove)
 
 
-@case("A registration meets a deregistration under way.", IN_PROGRESS)
+@case("A registration meets a deregistration under way.", EXTERNAL_DNS.format(5134))
 def registration_during_deregistration(trial: Trial) -> None:
     service = trial.scratch.service()
 

@@ -1,6 +1,6 @@
 """Services in an HTTP namespace: creation, names, deletion and their own attributes."""
 
-from case import API, Trial, case
+from case import ALCHEMY, API, APP_MESH, CDK_PREFLIGHT, REAL_DRIFT, TERRAFORM, Trial, case
 
 CREATE = API + "API_CreateService.html"
 UNKNOWN = "srv-aaaaaaaaaaaaaaaa"
@@ -65,11 +65,13 @@ def service_of_unknown_namespace(trial: Trial) -> None:
     trial.expect("CreateService", "400 NamespaceNotFound", answered)
 
 
-@case("DnsConfig is refused in an HTTP namespace.", None)
+@case("DnsConfig is refused in an HTTP namespace.", CDK_PREFLIGHT.format("service-dnsconfig-in-http-namespace"))
 def records_in_an_http_namespace(trial: Trial) -> None:
     records = {"DnsRecords": [{"Type": "A", "TTL": 60}]}
-    answered = trial.answer("create_service", Name=trial.scratch.new_name()[-40:], NamespaceId=trial.scratch.namespace(), DnsConfig=records)
+    answered, error = trial.error("create_service", Name=trial.scratch.new_name()[-40:], NamespaceId=trial.scratch.namespace(), DnsConfig=records)
     trial.expect("CreateService", "400 InvalidInput", answered)
+    text = "When you create a service using a namespace that has a type of HTTP, you can't include a DnsConfig element."
+    trial.expect("the text", text, error.get("Error", {}).get("Message"))
 
 
 @case("The two kinds of health check exclude each other.", CREATE)
@@ -83,20 +85,57 @@ def two_health_checks(trial: Trial) -> None:
 def deletion_of_a_service(trial: Trial) -> None:
     scratch, service = trial.scratch, trial.scratch.service()
     scratch.register(service, "a", {"k": "v"})
-    trial.expect("with an instance", "400 ResourceInUse", trial.answer("delete_service", Id=service))
+    answered, error = trial.error("delete_service", Id=service)
+    trial.expect("with an instance", "400 ResourceInUse", answered)
+    text = "Service contains registered instances; delete the instances before deleting the service"
+    trial.expect("the text", text, error.get("Error", {}).get("Message"))
     scratch.deregister(service, "a")
     trial.eventually("without", "accepted", lambda: trial.answer("delete_service", Id=service))
     for operation in ("get_service", "delete_service"):
         trial.expect(f"{operation} after that", "400 ServiceNotFound", trial.answer(operation, Id=service))
 
 
-@case("The name of a service that was deleted is free at once.", None)
+@case("Right after the last instance is deregistered its service may still be in use, for a while.", ALCHEMY)
+def deletion_after_the_last_deregistration(trial: Trial) -> None:
+    scratch, service = trial.scratch, trial.scratch.service()
+    scratch.register(service, "a", {"k": "v"})
+    scratch.deregister(service, "a")
+    trial.eventually("DeleteService", "accepted", lambda: trial.answer("delete_service", Id=service))
+
+
+@case("A service that is created again under the name of one that was deleted has its id.", TERRAFORM.format(46930))
 def name_of_a_deleted_service(trial: Trial) -> None:
     asked = {"Name": trial.scratch.new_name()[-40:], "NamespaceId": trial.scratch.namespace()}
     first = trial.cloud_map.create_service(**asked)["Service"]["Id"]
     trial.cloud_map.delete_service(Id=first)
-    second = trial.cloud_map.create_service(**asked)["Service"]["Id"]
-    trial.expect("another id", True, first != second)
+    trial.expect("the id", first, trial.cloud_map.create_service(**asked)["Service"]["Id"])
+
+
+@case("A registration in a service that was deleted is accepted, and its operation fails.", APP_MESH)
+def registration_in_a_deleted_service(trial: Trial) -> None:
+    service = trial.scratch.service()
+    trial.cloud_map.delete_service(Id=service)
+    accepted = trial.cloud_map.register_instance(ServiceId=service, InstanceId="a", Attributes={"k": "v"})
+    trial.expect("the operation", "FAIL", trial.scratch.ended(accepted["OperationId"])["Status"])
+
+
+@case("Its ErrorCode is INTERNAL_FAILURE.", None)
+def code_of_a_registration_in_a_deleted_service(trial: Trial) -> None:
+    service = trial.scratch.service()
+    trial.cloud_map.delete_service(Id=service)
+    accepted = trial.cloud_map.register_instance(ServiceId=service, InstanceId="a", Attributes={"k": "v"})
+    trial.expect("ErrorCode", "INTERNAL_FAILURE", trial.scratch.ended(accepted["OperationId"]).get("ErrorCode"))
+
+
+@case(
+    "Of two creations of one name at once, one has the service; the other may get a 500 without a name first.",
+    CDK_PREFLIGHT.format("service-name-duplicate-in-namespace"),
+)
+def creations_of_one_service(trial: Trial) -> None:
+    asked = {"Name": trial.scratch.new_name()[-40:], "NamespaceId": trial.scratch.namespace()}
+    first = trial.cloud_map.create_service(**asked)["Service"]["Id"]
+    trial.eventually("the second", "400 ServiceAlreadyExists", lambda: trial.answer("create_service", **asked))
+    trial.expect("GetService", first, trial.cloud_map.get_service(Id=first)["Service"]["Id"])
 
 
 @case("A service of an HTTP namespace cannot be updated.", API + "API_UpdateService.html")
@@ -106,7 +145,7 @@ def update_in_an_http_namespace(trial: Trial) -> None:
     trial.expect("is refused", True, answered != "accepted")
 
 
-@case("That refusal is InvalidInput.", None)
+@case("That refusal is InvalidInput.", REAL_DRIFT)
 def error_of_an_update_in_http(trial: Trial) -> None:
     service = trial.scratch.service()
     answered = trial.answer("update_service", Id=service, Service={"Description": "another"})

@@ -22,7 +22,7 @@ impl State {
     /// The namespace in what a request gave as id or ARN; `None` where it names none here.
     pub(super) fn known_namespace<'a>(&self, given: &'a str) -> Option<&'a str> {
         let id = last_part(given);
-        let namespace = self.namespaces.get(id)?;
+        let namespace = self.namespaces.get(id).filter(|namespace| !namespace.is_leaving)?;
         self.goes_by(given, &namespace.owner, &self.namespace_arn(id)).then_some(id)
     }
 

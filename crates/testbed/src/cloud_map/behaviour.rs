@@ -30,6 +30,22 @@ pub struct Behaviour {
     pub instances_per_namespace: usize,
     /// Namespaces that the account may hold: an adjustable quota.
     pub namespaces: usize,
+    /// From the end of a creation until ListNamespaces shows the namespace: it may miss it right after SUCCESS
+    /// (alchemy-run/alchemy, CloudMap/internal.ts).
+    pub namespace_list_lag: Duration,
+    /// From the end of a namespace's deletion until its name is free: about 40 s in all (the same).
+    pub deleted_name_stays: Duration,
+    /// After the end of an operation a change of the same thing is refused with the id of that operation for so long.
+    /// Seen once, of a namespace (badmintoncryer/cdk-preflight, bench/verify-rule.test.sh).
+    pub completed_operation_stays: Duration,
+    /// From the creation of a service until another one of its name is refused by its name: before that the answer is
+    /// a 500 without a name (badmintoncryer/cdk-preflight, pf-servicediscovery-service-name-duplicate-in-namespace).
+    pub service_creation_race: Duration,
+    /// From the end of a deregistration until its service may be deleted (alchemy-run/alchemy repeats for 100 s, and
+    /// hashicorp/terraform-provider-aws never needs to).
+    pub in_use_lag: Duration,
+    /// Whether a service that is created again under its name has its old id (hashicorp/terraform-provider-aws 46930).
+    pub service_ids_return: bool,
     /// Whether a registration over an existing instance raises the revision.
     /// Assumed (revision_of_a_replacement): it stays, so that a client which waits for a new one is found out.
     pub rewrite_raises_revision: bool,
@@ -67,6 +83,12 @@ impl Default for Behaviour {
             page_limit: 100,
             instances_per_namespace: 2000,
             namespaces: 50,
+            namespace_list_lag: Duration::ZERO,
+            deleted_name_stays: Duration::ZERO,
+            completed_operation_stays: Duration::ZERO,
+            service_creation_race: Duration::ZERO,
+            in_use_lag: Duration::ZERO,
+            service_ids_return: true,
             rewrite_raises_revision: false,
             default_health_filter: "HEALTHY",
             discovery_on_any_host: false,

@@ -25,12 +25,12 @@ impl Settings {
         if let Some(custom) = custom {
             custom.integer("FailureThreshold", 1..=10)?;
         }
-        // Assumed (records_in_an_http_namespace): DnsConfig is refused, where it could be ignored.
+        // The words of a refusal are those that badmintoncryer/cdk-preflight recorded (pf-servicediscovery-service-*).
         // Assumed (service_without_records): a DNS namespace refuses it, where it could be of the type HTTP.
         match (kind, by_api_alone, &dns) {
-            (NamespaceKind::Http, _, Some(_)) => {
-                refuse("DnsConfig is not allowed in an HTTP namespace")
-            }
+            (NamespaceKind::Http, _, Some(_)) => refuse(
+                "When you create a service using a namespace that has a type of HTTP, you can't include a DnsConfig element.",
+            ),
             (NamespaceKind::DnsPrivate | NamespaceKind::DnsPublic, false, None) => {
                 refuse("In a DNS namespace a service needs DnsConfig, or the type HTTP")
             }
@@ -52,10 +52,10 @@ pub(super) fn refuse_health_check(
     dns: Option<&DnsConfig>,
 ) -> Result<(), ApiError> {
     if health_check.is_some() && kind == NamespaceKind::DnsPrivate {
-        return refuse("HealthCheckConfig is not allowed in a private DNS namespace");
+        return refuse("Health check config cannot be applied to a service with private namespace");
     }
     if health_check.is_some() && dns.is_some_and(|dns| dns.has(RecordType::Cname)) {
-        return refuse("HealthCheckConfig is not allowed with a CNAME record");
+        return refuse("Health check config is not supported for CNAME");
     }
     Ok(())
 }
@@ -67,7 +67,7 @@ fn dns_config(input: Input<'_>) -> Result<DnsConfig, ApiError> {
         .to_owned();
     let records = dns_records(input)?;
     if records.iter().any(|(kind, _)| *kind == RecordType::Cname) && routing_policy != "WEIGHTED" {
-        refuse("A CNAME record needs the routing policy WEIGHTED")?;
+        refuse("WEIGHTED routing policy must be used with DNS Record Type CNAME")?;
     }
     Ok(DnsConfig { routing_policy, records })
 }
@@ -88,9 +88,18 @@ pub(super) fn dns_records(input: Input<'_>) -> Result<Vec<(RecordType, i64)>, Ap
     }
     let mut kinds: Vec<RecordType> = records.iter().map(|(kind, _)| *kind).collect();
     kinds.sort();
+    if let Some([twice, _]) = kinds.windows(2).find(|two| two[0] == two[1]) {
+        let word = twice.word();
+        return refuse(&format!(
+            "Duplicate resource record type{word}in DNS config is not expected"
+        ));
+    }
     match kinds.as_slice() {
         [_] | [RecordType::A, RecordType::Aaaa] => Ok(records),
         [] => Err(absent("DnsRecords")),
+        kinds if kinds.contains(&RecordType::Cname) => {
+            refuse("DnsRecord Type CNAME cannot be combined with other types")
+        }
         _ => refuse("The records must be A, AAAA, A and AAAA, SRV, or CNAME"),
     }
 }
@@ -102,7 +111,7 @@ pub(super) fn health_check(input: Input<'_>) -> Result<Value, ApiError> {
     let threshold = input.integer("FailureThreshold", 1..=10)?.unwrap_or(1);
     let mut check = json!({ "Type": kind, "FailureThreshold": threshold });
     match (kind, path) {
-        ("TCP", Some(_)) => refuse("ResourcePath is not allowed with TCP")?,
+        ("TCP", Some(_)) => refuse("TCP health checks must not have a resource path specified.")?,
         ("TCP", None) => {}
         (_, path) => check["ResourcePath"] = json!(path.unwrap_or("/")),
     }

@@ -15,6 +15,7 @@ use super::state::State;
 pub(super) enum Effect {
     CreateNamespace(Box<Namespace>),
     UpdateNamespace {
+        kind: NamespaceKind,
         description: Option<String>,
         soa_ttl: Option<i64>,
     },
@@ -45,7 +46,7 @@ impl Effect {
         }
     }
 
-    /// The call that began it, as the text of a DuplicateRequest names it.
+    /// The call that began it, as DuplicateRequest names it.
     pub(super) fn call(&self) -> &'static str {
         match self {
             Self::CreateNamespace(namespace) => match namespace.kind {
@@ -53,7 +54,11 @@ impl Effect {
                 NamespaceKind::DnsPrivate => "CreatePrivateDnsNamespace",
                 NamespaceKind::DnsPublic => "CreatePublicDnsNamespace",
             },
-            Self::UpdateNamespace { .. } => "UpdateNamespace",
+            Self::UpdateNamespace { kind, .. } => match kind {
+                NamespaceKind::Http => "UpdateHttpNamespace",
+                NamespaceKind::DnsPrivate => "UpdatePrivateDnsNamespace",
+                NamespaceKind::DnsPublic => "UpdatePublicDnsNamespace",
+            },
             Self::DeleteNamespace => "DeleteNamespace",
             Self::UpdateService { .. } => "UpdateService",
             Self::Register { .. } => "RegisterInstance",
@@ -74,12 +79,12 @@ impl State {
         let instance = targets.instance.as_deref().unwrap_or_default();
         match effect {
             Effect::CreateNamespace(namespace) => {
-                self.finish_create_namespace(&targets.namespace, *namespace)
+                self.finish_create_namespace(&targets.namespace, *namespace, ended)
             }
-            Effect::UpdateNamespace { description, soa_ttl } => {
+            Effect::UpdateNamespace { description, soa_ttl, .. } => {
                 self.finish_update_namespace(&targets.namespace, description, soa_ttl)
             }
-            Effect::DeleteNamespace => self.finish_delete_namespace(&targets.namespace),
+            Effect::DeleteNamespace => self.finish_delete_namespace(&targets.namespace, ended),
             Effect::UpdateService { description, dns, health_check } => {
                 self.finish_update_service(service, description, dns, health_check)
             }

@@ -41,9 +41,9 @@ impl Ids {
         format!("vpc-{}", self.word("vpc", 17))
     }
 
-    /// What tells an `HttpName` from another namespace's equal name.
+    /// What tells an `HttpName` from another namespace's equal name: 16 characters (aws/aws-cdk 25616).
     pub(super) fn suffix(&mut self) -> String {
-        self.word("suffix", 8)
+        self.word("suffix", 16)
     }
 
     /// The id of a request, as `x-amzn-requestid` has it.

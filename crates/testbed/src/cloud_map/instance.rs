@@ -1,10 +1,12 @@
 //! Registers and deregisters instances: accepted now, done when the operation ends. A registration under an existing id
 //! replaces the whole instance. One under an id with an operation under way is refused with the id of that operation.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tokio::time::Instant;
 
+use super::arn::last_part;
 use super::attribute;
 use super::dispatch::Output;
 use super::effect::Effect;
@@ -13,6 +15,7 @@ use super::input::{Input, absent};
 use super::operation::{Failure, Targets};
 use super::pattern;
 use super::resource::{Instance, RecordType};
+use super::service::LONGEST_ARN;
 use super::state::State;
 
 const LONGEST_DNS_LABEL: usize = 63;
@@ -28,28 +31,57 @@ impl State {
         let given = input.map("Attributes")?.ok_or_else(|| absent("Attributes"))?;
         // Assumed (used_request_id): a request id that was used before has no effect.
         let creator_request_id = input.optional_text("CreatorRequestId", 64)?;
+        if let Some(targets) = self.targets_in_deleted_service(input, instance_id)? {
+            let instance = self.new_instance(given, creator_request_id);
+            let effect = Effect::Register { instance, adds: false };
+            return self.submit(effect, targets, creator_request_id);
+        }
         let service_id = self.service_id(input, "ServiceId")?;
         let service = &self.services[&service_id];
         let kind = self.namespaces[&service.namespace].kind;
         let attributes = attribute::check(given, service, kind, &self.behaviour)?;
         let targets = self.targets(&service_id, instance_id);
-        self.operations.refuse_duplicate(&targets)?;
+        self.refuse_duplicate(&targets)?;
         let adds = self.services[&service_id].instance(instance_id).is_none();
         self.refuse_above_limits(&targets, adds)?;
-        let instance = Instance {
+        let instance = self.new_instance(attributes, creator_request_id);
+        self.submit(Effect::Register { instance, adds }, targets, creator_request_id)
+    }
+
+    fn new_instance(
+        &self,
+        attributes: BTreeMap<String, String>,
+        creator_request_id: Option<&str>,
+    ) -> Arc<Instance> {
+        Arc::new(Instance {
             attributes,
             created_by: self.account.clone(),
             creator_request_id: creator_request_id.map(str::to_owned),
-        };
-        let effect = Effect::Register { instance: Arc::new(instance), adds };
-        self.submit(effect, targets, creator_request_id)
+        })
+    }
+
+    /// What a registration in a service that was deleted works on: it is accepted, and its operation fails
+    /// (aws/aws-app-mesh-controller-for-k8s, pull request 119).
+    fn targets_in_deleted_service(
+        &self,
+        input: Input<'_>,
+        instance_id: &str,
+    ) -> Result<Option<Targets>, ApiError> {
+        let id = last_part(input.text("ServiceId", LONGEST_ARN)?);
+        let deleted = self.former_names.iter().find(|(_, former)| *former == id);
+        let is_there = self.services.contains_key(id);
+        Ok(deleted.filter(|_| !is_there).map(|((namespace, _), _)| Targets {
+            namespace: namespace.clone(),
+            service: Some(id.to_owned()),
+            instance: Some(instance_id.to_owned()),
+        }))
     }
 
     pub(super) fn deregister_instance(&mut self, input: Input<'_>) -> Output {
         let instance_id = input.text("InstanceId", 64)?;
         let service_id = self.service_id(input, "ServiceId")?;
         let targets = self.targets(&service_id, instance_id);
-        self.operations.refuse_duplicate(&targets)?;
+        self.refuse_duplicate(&targets)?;
         // An instance that is registered but not propagated yet counts as not found, and so does one that is gone.
         let service = &self.services[&service_id];
         let history = service.instances.get(instance_id);

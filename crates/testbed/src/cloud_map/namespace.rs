@@ -1,7 +1,9 @@
-//! Creates namespaces, asynchronously: a namespace exists when its operation has ended. If another client creates the
-//! same one meanwhile, the operation fails.
+//! Creates namespaces, asynchronously: a namespace exists when its operation has ended. Meanwhile another creation under
+//! its name, of whatever type, is refused.
 
 use std::collections::BTreeMap;
+
+use tokio::time::Instant;
 
 use super::dispatch::Output;
 use super::effect::Effect;
@@ -69,6 +71,7 @@ impl State {
         tag::refuse_too_many(&tags, name)?;
         let creator_request_id = input.optional_text("CreatorRequestId", 64)?;
         self.refuse_same_request(creator_request_id)?;
+        self.refuse_same_creation(name)?;
         // Assumed (namespace_by_the_same_request): what exists is refused to the same request, too.
         if let Some((id, twin)) = self.twin(name, kind, vpc) {
             let creator = twin.creator_request_id.as_deref().unwrap_or_default();
@@ -110,6 +113,9 @@ impl State {
             creator_request_id: None,
             created: self.now,
             tags: BTreeMap::new(),
+            listed_from: self.now,
+            is_leaving: false,
+            free_from: None,
         }
     }
 
@@ -134,16 +140,35 @@ impl State {
             matches!(operation.effect, Effect::CreateNamespace(_))
                 && same(&operation.creator_request_id)
         });
-        let refusal = |(id, operation): (&String, &Operation)| {
-            Err(ApiError::duplicate(operation.effect.call(), id))
+        duplicate.map_or(Ok(()), |(id, it)| {
+            Err(ApiError::duplicate(it.effect.call(), id, "is in progress"))
+        })
+    }
+
+    /// Refuses a name that is being created as a namespace of any type (a log of Terraform of 24 Oct 2023, aws/aws-cdk
+    /// 25554). For a while that may also hold for one that was created.
+    fn refuse_same_creation(&self, name: &str) -> Result<(), ApiError> {
+        let is_same = |operation: &Operation| {
+            let Effect::CreateNamespace(namespace) = &operation.effect else { return false };
+            namespace.name == name
         };
-        duplicate.map_or(Ok(()), refusal)
+        if let Some((id, it)) = self.operations.in_flight().find(|(_, it)| is_same(it)) {
+            return Err(ApiError::duplicate(it.effect.call(), id, "is in progress"));
+        }
+        let stays = self.behaviour.completed_operation_stays;
+        let has_ended =
+            |it: &Operation| it.succeeded().is_some_and(|ended| self.now < ended + stays);
+        let completed = self.operations.all().iter().find(|(_, it)| is_same(it) && has_ended(it));
+        completed.map_or(Ok(()), |(id, it)| {
+            Err(ApiError::duplicate(it.effect.call(), id, "has completed"))
+        })
     }
 
     pub(super) fn finish_create_namespace(
         &mut self,
         id: &str,
         namespace: Namespace,
+        ended: Instant,
     ) -> Result<(), Failure> {
         if self.twin(&namespace.name, namespace.kind, namespace.vpc.as_deref()).is_some() {
             // Assumed (no case): the codes of a lost race. To see them, two creations must be accepted at once.
@@ -154,7 +179,8 @@ impl State {
             };
             return Err(Failure { code, message });
         }
-        self.add_namespace(id.to_owned(), namespace);
+        let listed_from = ended + self.behaviour.namespace_list_lag;
+        self.add_namespace(id.to_owned(), Namespace { listed_from, ..namespace });
         Ok(())
     }
 

@@ -2,6 +2,9 @@
 //!
 //! Assumed (update_of_a_private_namespace): a change keeps the settings that it omits, unlike that of a service.
 
+use tokio::time::Instant;
+
+use super::arn::last_part;
 use super::dispatch::Output;
 use super::effect::Effect;
 use super::error::ApiError;
@@ -40,7 +43,7 @@ impl State {
             )));
         }
         let targets = Targets { namespace: id, ..Targets::default() };
-        self.submit(Effect::UpdateNamespace { description, soa_ttl }, targets, updater)
+        self.submit(Effect::UpdateNamespace { kind, description, soa_ttl }, targets, updater)
     }
 
     pub(super) fn finish_update_namespace(
@@ -55,11 +58,24 @@ impl State {
         Ok(())
     }
 
+    /// From its acceptance on no read shows the namespace. A second deletion meanwhile is a DuplicateRequest (comments in
+    /// the tests of getmoto/moto).
     pub(super) fn delete_namespace(&mut self, input: Input<'_>) -> Output {
+        let given = input.text("Id", LONGEST_ARN)?;
+        let targets = |id: &str| Targets { namespace: id.to_owned(), ..Targets::default() };
+        self.refuse_duplicate(&targets(last_part(given)))?;
         let id = self.namespace_id(input, "Id")?;
         self.refuse_with_services(&id)?;
-        let targets = Targets { namespace: id, ..Targets::default() };
-        self.submit(Effect::DeleteNamespace, targets, None)
+        let accepted = self.submit(Effect::DeleteNamespace, targets(&id), None)?;
+        self.leave(&id, true);
+        Ok(accepted)
+    }
+
+    /// Hides a namespace, or shows it again since its deletion has failed.
+    pub(super) fn leave(&mut self, id: &str, is_leaving: bool) {
+        if let Some(namespace) = self.namespaces.get_mut(id) {
+            namespace.is_leaving = is_leaving;
+        }
     }
 
     fn refuse_with_services(&self, id: &str) -> Result<(), ApiError> {
@@ -71,11 +87,27 @@ impl State {
         }
     }
 
-    pub(super) fn finish_delete_namespace(&mut self, id: &str) -> Result<(), Failure> {
+    pub(super) fn finish_delete_namespace(
+        &mut self,
+        id: &str,
+        ended: Instant,
+    ) -> Result<(), Failure> {
         self.refuse_with_services(id)
             .map_err(|error| Failure { code: "INTERNAL_FAILURE", message: error.message })?;
-        self.namespaces.remove(id);
+        self.leave(id, true);
+        let free_from = ended + self.behaviour.deleted_name_stays;
+        if let Some(namespace) = self.namespaces.get_mut(id) {
+            namespace.free_from = Some(free_from);
+        }
+        self.forget_deleted_namespaces();
         Ok(())
+    }
+
+    /// Frees the names of namespaces that were deleted.
+    pub(super) fn forget_deleted_namespaces(&mut self) {
+        let now = self.now;
+        let is_gone = |at: &Instant| *at <= now;
+        self.namespaces.retain(|_, namespace| !namespace.free_from.as_ref().is_some_and(is_gone));
     }
 
     /// The namespace that a member of a request names by id or ARN.

@@ -30,7 +30,7 @@ impl State {
     pub(super) fn list_namespaces(&mut self, input: Input<'_>) -> Output {
         let filters = Filter::read(input, &FILTERS)?;
         let (page, token) = Page::read(input, "namespaces", self.behaviour.page_limit)?
-            .cut(self.namespaces.iter().map(|(id, namespace)| (id, (id, namespace))));
+            .cut(self.listed_namespaces().map(|(id, namespace)| (id, (id, namespace))));
         let passes = |namespace: &Namespace| {
             filters.iter().all(|filter| match filter.name.as_str() {
                 "TYPE" => filter.passes(namespace.kind.word()),
@@ -45,6 +45,12 @@ impl State {
             .map(|(id, namespace)| self.show_namespace(id, namespace))
             .collect();
         Ok(with_token(json!({ "Namespaces": shown }), token))
+    }
+
+    fn listed_namespaces(&self) -> impl Iterator<Item = (&String, &Namespace)> {
+        let is_listed =
+            |namespace: &Namespace| !namespace.is_leaving && namespace.listed_from <= self.now;
+        self.namespaces.iter().filter(move |(_, namespace)| is_listed(namespace))
     }
 
     /// How the filter RESOURCE_OWNER calls an account.

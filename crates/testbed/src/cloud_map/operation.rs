@@ -8,7 +8,6 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::effect::Effect;
-use super::error::ApiError;
 
 /// What an operation works on.
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -27,7 +26,7 @@ pub(super) struct Failure {
 
 impl Failure {
     /// The thing to change went away meanwhile.
-    /// Assumed (no case): the code INTERNAL_FAILURE. To see it, a service must go meanwhile, which is refused.
+    /// Assumed (code_of_a_registration_in_a_deleted_service): INTERNAL_FAILURE.
     pub(super) fn gone(id: &str) -> Self {
         Self { code: "INTERNAL_FAILURE", message: format!("{id} does not exist any more") }
     }
@@ -68,6 +67,11 @@ impl Operation {
             _ => ("SUBMITTED", self.submitted),
         }
     }
+
+    /// When it ended well.
+    pub(super) fn succeeded(&self) -> Option<Instant> {
+        self.due.filter(|_| self.settled && self.failure.is_none())
+    }
 }
 
 /// All operations since the start, and which of them are in flight.
@@ -77,6 +81,8 @@ pub(super) struct Operations {
     in_flight: BTreeSet<(Option<Instant>, u64, String)>,
     /// Which operation in flight works on what.
     busy: BTreeMap<Targets, String>,
+    /// Which operation worked on it last, and when that ended.
+    last: BTreeMap<Targets, (String, Instant)>,
     accepted: u64,
     /// What the next accepted operation is to suffer.
     pub(super) next: Option<Fate>,
@@ -125,10 +131,14 @@ impl Operations {
         id
     }
 
-    /// Refuses a change while another of the same targets is in flight, of any type.
-    pub(super) fn refuse_duplicate(&self, targets: &Targets) -> Result<(), ApiError> {
-        let busy = self.busy.get(targets);
-        busy.map_or(Ok(()), |id| Err(ApiError::duplicate(self.all[id].effect.call(), id)))
+    /// The operation in flight on these targets.
+    pub(super) fn busy(&self, targets: &Targets) -> Option<&String> {
+        self.busy.get(targets)
+    }
+
+    /// The last operation on these targets that has ended, and when.
+    pub(super) fn last(&self, targets: &Targets) -> Option<&(String, Instant)> {
+        self.last.get(targets)
     }
 
     /// The operations that have not ended.
@@ -167,6 +177,7 @@ impl Operations {
         let operation = self.all.get_mut(&id)?;
         operation.settled = true;
         self.busy.remove(&operation.targets);
+        self.last.insert(operation.targets.clone(), (id.clone(), due?));
         Some((id, due?))
     }
 }

@@ -1,6 +1,6 @@
 //! GetOperation and ListOperations. A list contains only the id and status of an operation.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
@@ -48,13 +48,23 @@ impl State {
     pub(super) fn list_operations(&mut self, input: Input<'_>) -> Output {
         let filters = Filter::read(input, &FILTERS)?;
         let (page, token) = Page::read(input, "operations", self.behaviour.page_limit)?
-            .cut(self.operations.all().iter().map(|(id, operation)| (id, (id, operation))));
+            .cut(self.listed_operations().map(|(id, operation)| (id, (id, operation))));
         let shown: Vec<Value> = page
             .into_iter()
             .filter(|(_, operation)| filters.iter().all(|filter| self.passes(filter, operation)))
             .map(|(id, operation)| json!({ "Id": id, "Status": operation.status(self.now).0 }))
             .collect();
         Ok(with_token(json!({ "Operations": shown }), token))
+    }
+
+    /// Those of a namespace that was deleted are gone (comments in the tests of getmoto/moto).
+    fn listed_operations(&self) -> impl Iterator<Item = (&String, &Operation)> {
+        let all = self.operations.all();
+        let is_deletion =
+            |it: &&Operation| it.effect.call() == "DeleteNamespace" && it.succeeded().is_some();
+        let deleted = all.values().filter(is_deletion).map(|it| &it.targets.namespace);
+        let deleted: BTreeSet<&String> = deleted.collect();
+        all.iter().filter(move |(_, it)| !deleted.contains(&it.targets.namespace))
     }
 
     fn passes(&self, filter: &Filter, operation: &Operation) -> bool {

@@ -87,6 +87,12 @@ pub(super) struct Namespace {
     pub(super) creator_request_id: Option<String>,
     pub(super) created: Instant,
     pub(super) tags: BTreeMap<String, String>,
+    /// When lists show it.
+    pub(super) listed_from: Instant,
+    /// Its deletion was accepted: no read shows it, and its name is taken.
+    pub(super) is_leaving: bool,
+    /// When its name is free, if its deletion has ended.
+    pub(super) free_from: Option<Instant>,
 }
 
 /// A service and all that hangs on it.
@@ -105,6 +111,8 @@ pub(super) struct Service {
     pub(super) instances: BTreeMap<String, History>,
     pub(super) health: BTreeMap<String, Health>,
     pub(super) revisions: Vec<(Instant, i64)>,
+    /// The end of its last deregistration.
+    pub(super) last_removal: Option<Instant>,
 }
 
 impl Service {
@@ -124,6 +132,7 @@ impl Service {
         let gone = instance.is_none();
         self.instances.entry(id.to_owned()).or_default().push(ended, shown, instance);
         if gone {
+            self.last_removal = Some(ended);
             self.health.remove(id);
             self.instances.retain(|_, history| !history.is_forgotten(ended));
         }

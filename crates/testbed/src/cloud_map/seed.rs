@@ -54,7 +54,7 @@ impl CloudMap {
                 state.namespaces.contains_key(namespace_id),
                 "there is no namespace {namespace_id}"
             );
-            let id = state.ids.service();
+            let id = state.id_of_new_service(namespace_id, name);
             let mut service = state.new_service(namespace_id, name);
             if let ServiceKind::Dns { records, custom_health } = kind {
                 let weighted = records.iter().any(|(record, _)| *record == RecordType::Cname);
@@ -142,15 +142,13 @@ impl CloudMap {
             for id in ids {
                 state.put(service_id, &id, now, (now, now), None);
             }
-            let service = state.services.remove(service_id).expect("it was there");
-            let key = state.name_key(&service.namespace, &service.name);
-            state.names.remove(&key);
+            state.take_service(service_id);
         });
     }
 
     /// Another party deletes a namespace without services.
     pub fn remove_namespace(&self, id: &str) {
-        let removed = self.change(|state| state.finish_delete_namespace(id).is_ok());
+        let removed = self.change(|state| state.finish_delete_namespace(id, state.now).is_ok());
         assert!(removed, "the namespace {id} holds services");
     }
 

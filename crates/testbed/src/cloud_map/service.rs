@@ -12,11 +12,11 @@ use super::error::ApiError;
 use super::input::{Input, absent};
 use super::operation::{Failure, Targets};
 use super::pattern;
-use super::resource::{DnsConfig, NamespaceKind, Service};
+use super::resource::{DnsConfig, NamespaceKind, RecordType, Service};
 use super::state::State;
 use super::tag;
 
-const LONGEST_ARN: usize = 255;
+pub(super) const LONGEST_ARN: usize = 255;
 /// As large as in the AWS CLI's example of discover-instances: a client that reads it as a float loses the last digits.
 const FIRST_REVISION: i64 = 85_648_075_627_387_284;
 
@@ -46,7 +46,7 @@ impl State {
             tags,
             ..self.new_service(&namespace, name)
         };
-        let id = self.ids.service();
+        let id = self.id_of_new_service(&namespace, name);
         let shown = self.show_service(&id, &service);
         self.add_service(id, service);
         Ok(json!({ "Service": shown }))
@@ -68,6 +68,7 @@ impl State {
             instances: BTreeMap::new(),
             health: BTreeMap::new(),
             revisions: vec![(self.now, FIRST_REVISION)],
+            last_removal: None,
         }
     }
 
@@ -83,6 +84,21 @@ impl State {
     pub(super) fn add_service(&mut self, id: String, service: Service) {
         self.names.insert(self.name_key(&service.namespace, &service.name), id.clone());
         self.services.insert(id, service);
+    }
+
+    /// The id of a service that had this name, or a new one.
+    pub(super) fn id_of_new_service(&mut self, namespace: &str, name: &str) -> String {
+        let former = self.former_names.get(&self.name_key(namespace, name)).cloned();
+        let returns = self.behaviour.service_ids_return;
+        former.filter(|_| returns).unwrap_or_else(|| self.ids.service())
+    }
+
+    /// Removes a service from the registry.
+    pub(super) fn take_service(&mut self, id: &str) {
+        let Some(service) = self.services.remove(id) else { return };
+        let key = self.name_key(&service.namespace, &service.name);
+        self.names.remove(&key);
+        self.former_names.insert(key, id.to_owned());
     }
 
     /// In DNS, names that differ only by case are the same name.
@@ -104,11 +120,13 @@ impl State {
     }
 
     /// Assumed (service_by_the_same_request): a name is refused to the request that made the first service, too.
-    /// Assumed (name_of_a_deleted_service): a name is free once its service is deleted.
     fn refuse_same_name(&self, namespace: &str, name: &str) -> Result<(), ApiError> {
         let Some((id, twin)) = self.twin_of(namespace, name) else {
             return Ok(());
         };
+        if self.now < twin.created + self.behaviour.service_creation_race {
+            return Err(ApiError::unnamed());
+        }
         let creator = twin.creator_request_id.as_deref().unwrap_or_default();
         let error = ApiError::new(400, "ServiceAlreadyExists", "Service already exists.");
         Err(error
@@ -124,13 +142,13 @@ impl State {
             .operations
             .in_flight()
             .any(|(_, operation)| operation.targets.service.as_deref() == Some(&id));
-        if busy || self.services[&id].present().next().is_some() {
+        let removed = self.services[&id].last_removal;
+        let lingers = removed.is_some_and(|ended| self.now < ended + self.behaviour.in_use_lag);
+        if busy || lingers || self.services[&id].present().next().is_some() {
             let message = "Service contains registered instances; delete the instances before deleting the service";
             return Err(ApiError::in_use(message));
         }
-        if let Some(service) = self.services.remove(&id) {
-            self.names.remove(&self.name_key(&service.namespace, &service.name));
-        }
+        self.take_service(&id);
         Ok(json!({}))
     }
 
@@ -140,7 +158,7 @@ impl State {
         let id = self.service_id(input, "Id")?;
         let service = &self.services[&id];
         let kind = self.namespaces[&service.namespace].kind;
-        // Assumed (error_of_an_update_in_http): the refusal is InvalidInput; that there is one is documented.
+        // InvalidInput: go-to-k/cdk-real-drift 261.
         if kind == NamespaceKind::Http {
             return Err(ApiError::invalid("A service in an HTTP namespace cannot be updated"));
         }
@@ -156,6 +174,11 @@ impl State {
             return Err(ApiError::invalid(
                 "HealthCheckConfig and HealthCheckCustomConfig exclude each other",
             ));
+        }
+        if let (Some(present), Some(asked)) = (&service.health_check, &health_check)
+            && present["Type"] != asked["Type"]
+        {
+            return Err(ApiError::invalid("Type of health check cannot be changed"));
         }
         dns::refuse_health_check(health_check.as_ref(), kind, dns.as_ref())?;
         let targets =
@@ -187,13 +210,24 @@ impl State {
     }
 }
 
-/// Times to live may change and records may go; a record type that was not there cannot come.
+/// Times to live may change and records may go; a record type that was not there cannot come. The words are those of
+/// hashicorp/terraform-provider-aws, pull request 2613, as are those of the check's type.
 fn changed_records(service: &Service, change: Input<'_>) -> Result<DnsConfig, ApiError> {
     let records = dns::dns_records(change)?;
     match &service.dns {
         Some(dns) if records.iter().all(|(kind, _)| dns.has(*kind)) => {
             Ok(DnsConfig { routing_policy: dns.routing_policy.clone(), records })
         }
-        _ => Err(ApiError::invalid("The record types of a service cannot be changed")),
+        present => {
+            let present = present.iter().flat_map(|dns| &dns.records);
+            let (present, asked) = (words(present), words(records.iter()));
+            Err(ApiError::invalid(format!(
+                "The record types in the request must be the same as those present in the existing service. Records in the existing service are [{present}], but the records in the request are [{asked}]. The record types of a service cannot be changed."
+            )))
+        }
     }
+}
+
+fn words<'a>(records: impl Iterator<Item = &'a (RecordType, i64)>) -> String {
+    records.map(|(kind, _)| kind.word()).collect::<Vec<_>>().join(", ")
 }

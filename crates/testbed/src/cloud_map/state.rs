@@ -12,6 +12,7 @@ use super::behaviour::{Behaviour, Buckets};
 use super::call::Call;
 use super::dispatch::Output;
 use super::effect::Effect;
+use super::error::ApiError;
 use super::exporters::Exporters;
 use super::fault::Fault;
 use super::guard::Guard;
@@ -32,6 +33,8 @@ pub(super) struct State {
     pub(super) services: BTreeMap<String, Service>,
     /// The services' ids by namespace and name.
     pub(super) names: BTreeMap<(String, String), String>,
+    /// The same of services that were deleted.
+    pub(super) former_names: BTreeMap<(String, String), String>,
     pub(super) room: Room,
     pub(super) operations: Operations,
     pub(super) behaviour: Behaviour,
@@ -62,6 +65,7 @@ impl State {
             namespaces: BTreeMap::new(),
             services: BTreeMap::new(),
             names: BTreeMap::new(),
+            former_names: BTreeMap::new(),
             room: Room::default(),
             operations: Operations::default(),
             behaviour: Behaviour::default(),
@@ -85,6 +89,7 @@ impl State {
             self.guard.compare(&format!("after operation {id}"), &self.services);
             self.check_watches(&format!("after operation {id}"));
         }
+        self.forget_deleted_namespaces();
     }
 
     /// Lets another party change the registry: what it does to foreign instances is no violation.
@@ -109,12 +114,27 @@ impl State {
         targets: Targets,
         creator_request_id: Option<&str>,
     ) -> Output {
-        self.operations.refuse_duplicate(&targets)?;
+        self.refuse_duplicate(&targets)?;
         let id = self.ids.operation();
         self.reserve(&effect, &targets, false);
         let time = (self.now, self.behaviour.operation_delay);
         let id = self.operations.accept(id, effect, targets, creator_request_id, time);
         Ok(json!({ "OperationId": id }))
+    }
+
+    /// Refuses a change while another of the same targets is in flight, and by the settings for a while after its end.
+    /// Whether both are of one type does not matter (external-dns 5134).
+    pub(super) fn refuse_duplicate(&self, targets: &Targets) -> Result<(), ApiError> {
+        let refuse = |id: &String, state| {
+            let call = self.operations.all()[id].effect.call();
+            Err(ApiError::duplicate(call, id, state))
+        };
+        let stays = self.behaviour.completed_operation_stays;
+        match (self.operations.busy(targets), self.operations.last(targets)) {
+            (Some(id), _) => refuse(id, "is in progress"),
+            (_, Some((id, ended))) if self.now < *ended + stays => refuse(id, "has completed"),
+            _ => Ok(()),
+        }
     }
 
     /// All that was seen to go wrong, after a look at every foreign instance there is.
@@ -129,6 +149,9 @@ impl State {
         let fails = operation.failure.is_some();
         self.reserve(&effect, &targets, true);
         if fails {
+            if matches!(effect, Effect::DeleteNamespace) {
+                self.leave(&targets.namespace, false);
+            }
             return;
         }
         let failure = self.apply(effect, &targets, ended).err();

@@ -80,11 +80,8 @@ impl CloudMap {
     /// The names of all namespaces, by id.
     pub fn namespaces(&self) -> BTreeMap<String, String> {
         let state = self.look();
-        state
-            .namespaces
-            .iter()
-            .map(|(id, namespace)| (id.clone(), namespace.name.clone()))
-            .collect()
+        let there = state.namespaces.iter().filter(|(_, namespace)| !namespace.is_leaving);
+        there.map(|(id, namespace)| (id.clone(), namespace.name.clone())).collect()
     }
 
     /// The id of a namespace by its name.
@@ -93,7 +90,7 @@ impl CloudMap {
         state
             .namespaces
             .iter()
-            .find(|(_, namespace)| namespace.name == name)
+            .find(|(_, namespace)| namespace.name == name && !namespace.is_leaving)
             .map(|(id, _)| id.clone())
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::super::{Behaviour, Fault, FaultKind, RecordType};
+use super::super::{Behaviour, Fault, FaultKind, NamespaceKind, RecordType};
 use super::{
     call, cloud_map, dns_service, done, ended, http_service, refused, register, registration,
 };
@@ -88,15 +88,115 @@ async fn a_hanging_operation_blocks_its_instance_for_ever() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_namespace_created_twice_at_once_fails_in_the_second_operation() {
+async fn a_namespace_on_its_way_blocks_its_name_for_every_type() {
     let map = cloud_map();
-    let create = |token| json!({ "Name": "new", "CreatorRequestId": token });
-    let first = done(&map, "CreateHttpNamespace", create("1")).await;
-    assert_eq!(refused(&map, "CreateHttpNamespace", create("1")).await, "DuplicateRequest");
-    let second = done(&map, "CreateHttpNamespace", create("2")).await;
+    let create = |token| json!({ "Name": "new", "Vpc": "vpc-1", "CreatorRequestId": token });
+    let first = done(&map, "CreatePrivateDnsNamespace", create("1")).await;
+    for (operation, token) in [("CreateHttpNamespace", "2"), ("CreatePrivateDnsNamespace", "1")] {
+        let (status, answer) = call(&map, operation, create(token)).await;
+        assert_eq!((status, &answer["DuplicateOperationId"]), (400, &first["OperationId"]));
+        let text = answer["Message"].as_str().expect("a text");
+        assert!(text.contains("of type CreatePrivateDnsNamespace and id"), "{text}");
+    }
     assert_eq!(ended(&map, &first).await["Status"], "SUCCESS");
-    assert_eq!(ended(&map, &second).await["Status"], "FAIL");
-    assert_eq!(refused(&map, "CreateHttpNamespace", create("3")).await, "NamespaceAlreadyExists");
+    let again = refused(&map, "CreatePrivateDnsNamespace", create("3")).await;
+    assert_eq!(again, "NamespaceAlreadyExists");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_operation_that_has_ended_can_be_in_the_way_for_a_while() {
+    let map = cloud_map();
+    let completed_operation_stays = Duration::from_secs(5);
+    map.behave(Behaviour { completed_operation_stays, ..Behaviour::default() });
+    let web = http_service(&map, "web");
+    let create = json!({ "Name": "new" });
+    let created = done(&map, "CreateHttpNamespace", create.clone()).await;
+    ended(&map, &created).await;
+    register(&map, &web, "a", json!({})).await;
+    let removal = json!({ "ServiceId": web, "InstanceId": "a" });
+    let refusals = [("CreateHttpNamespace", &create), ("DeregisterInstance", &removal)];
+    for (operation, body) in refusals {
+        let (_, answer) = call(&map, operation, body.clone()).await;
+        let text = answer["Message"].as_str().expect("a text");
+        assert!(text.ends_with("has completed"), "{operation}: {text}");
+    }
+    tokio::time::sleep(completed_operation_stays).await;
+    done(&map, "DeregisterInstance", removal).await;
+    assert_eq!(refused(&map, "CreateHttpNamespace", create).await, "NamespaceAlreadyExists");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_namespace_in_deletion_is_seen_by_its_name_alone() {
+    let map = cloud_map();
+    let deleted_name_stays = Duration::from_secs(40);
+    map.behave(Behaviour { deleted_name_stays, ..Behaviour::default() });
+    let shop = map.namespace("shop", NamespaceKind::Http);
+    let (create, id) = (json!({ "Name": "shop" }), json!({ "Id": shop }));
+    let accepted = done(&map, "DeleteNamespace", id.clone()).await;
+    assert_eq!(refused(&map, "DeleteNamespace", id.clone()).await, "DuplicateRequest");
+    for _ in 0..2 {
+        assert_eq!(refused(&map, "GetNamespace", id.clone()).await, "NamespaceNotFound");
+        let listed = done(&map, "ListNamespaces", json!({})).await;
+        assert_eq!(listed["Namespaces"], json!([]));
+        let (_, answer) = call(&map, "CreateHttpNamespace", create.clone()).await;
+        let seen = (&answer["__type"], &answer["NamespaceId"]);
+        assert_eq!(seen, (&json!("NamespaceAlreadyExists"), &json!(shop)));
+        assert_eq!(ended(&map, &accepted).await["Status"], "SUCCESS");
+    }
+    let listed = done(&map, "ListOperations", json!({})).await;
+    assert_eq!(listed["Operations"], json!([]), "they went with the namespace");
+    tokio::time::sleep(deleted_name_stays).await;
+    done(&map, "CreateHttpNamespace", create).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_that_fails_shows_the_namespace_again() {
+    let map = cloud_map();
+    let shop = map.namespace("shop", NamespaceKind::Http);
+    map.inject(Fault::on("DeleteNamespace", FaultKind::OperationFails("INTERNAL_FAILURE")));
+    let accepted = done(&map, "DeleteNamespace", json!({ "Id": shop })).await;
+    assert_eq!(ended(&map, &accepted).await["Status"], "FAIL");
+    done(&map, "GetNamespace", json!({ "Id": shop })).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_that_lost_its_last_instance_can_count_as_in_use_for_a_while() {
+    let map = cloud_map();
+    let in_use_lag = Duration::from_secs(10);
+    map.behave(Behaviour { in_use_lag, ..Behaviour::default() });
+    let web = http_service(&map, "web");
+    register(&map, &web, "a", json!({})).await;
+    let removal = json!({ "ServiceId": web, "InstanceId": "a" });
+    let removed = done(&map, "DeregisterInstance", removal).await;
+    assert_eq!(ended(&map, &removed).await["Status"], "SUCCESS");
+    assert_eq!(refused(&map, "DeleteService", json!({ "Id": web })).await, "ResourceInUse");
+    tokio::time::sleep(in_use_lag).await;
+    done(&map, "DeleteService", json!({ "Id": web })).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_made_again_has_its_old_id_and_a_registration_in_a_deleted_one_fails_late() {
+    let map = cloud_map();
+    let web = http_service(&map, "web");
+    done(&map, "DeleteService", json!({ "Id": web })).await;
+    let operation = register(&map, &web, "a", json!({})).await;
+    let end = (&operation["Status"], &operation["ErrorCode"]);
+    assert_eq!(end, (&json!("FAIL"), &json!("INTERNAL_FAILURE")));
+    assert_eq!(http_service(&map, "web"), web);
+    assert_eq!(register(&map, &web, "a", json!({})).await["Status"], "SUCCESS");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_creation_that_loses_a_race_is_answered_without_a_name() {
+    let map = cloud_map();
+    let service_creation_race = Duration::from_secs(1);
+    map.behave(Behaviour { service_creation_race, ..Behaviour::default() });
+    let shop = map.namespace("shop", NamespaceKind::Http);
+    let create = json!({ "Name": "web", "NamespaceId": shop });
+    done(&map, "CreateService", create.clone()).await;
+    assert_eq!(call(&map, "CreateService", create.clone()).await, (500, json!({})));
+    tokio::time::sleep(service_creation_race).await;
+    assert_eq!(refused(&map, "CreateService", create).await, "ServiceAlreadyExists");
 }
 
 #[tokio::test(start_paused = true)]
