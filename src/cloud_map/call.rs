@@ -11,6 +11,7 @@ pub enum Call {
     ListServices,
     ListInstances,
     ListTagsForResource,
+    GetNamespace,
     GetService,
     GetInstance,
     GetInstancesHealthStatus,
@@ -41,11 +42,12 @@ impl Rate {
 }
 
 impl Call {
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::ListNamespaces,
         Self::ListServices,
         Self::ListInstances,
         Self::ListTagsForResource,
+        Self::GetNamespace,
         Self::GetService,
         Self::GetInstance,
         Self::GetInstancesHealthStatus,
@@ -71,6 +73,7 @@ impl Call {
             Self::ListServices => (2.0, 10.0),
             Self::ListInstances
             | Self::ListTagsForResource
+            | Self::GetNamespace
             | Self::GetService
             | Self::GetInstance
             | Self::GetInstancesHealthStatus => (50.0, 50.0),

@@ -6,19 +6,26 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use aws_sdk_servicediscovery::error::SdkError;
 use aws_sdk_servicediscovery::operation::create_http_namespace::CreateHttpNamespaceError;
-use aws_sdk_servicediscovery::operation::list_namespaces::ListNamespacesOutput;
-use aws_sdk_servicediscovery::types::{NamespaceFilter, NamespaceFilterName, NamespaceType, Tag};
-use futures_util::TryStreamExt;
+use aws_sdk_servicediscovery::types::{NamespaceType, Tag};
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
 use super::operation::Ended;
 use super::tag::OWNER_TAG;
-use super::write::{Accepted, operation};
-use super::{Call, Class, CloudMap, Error};
+use super::{Call, CloudMap, Error};
 use crate::model::NamespaceKind;
 
 type Created = OnceCell<Result<String, Arc<Error>>>;
+
+/// The answer to the creation of a namespace.
+enum Creation {
+    /// The operation of this call.
+    Accepted(String),
+    /// The operation of another client's creation under this name, which may have ended.
+    Busy(String),
+    /// The id of the namespace that has the name, also while it is being deleted.
+    Exists(String),
+}
 
 /// The results of an invocation, by namespace name.
 #[derive(Debug, Default)]
@@ -30,17 +37,18 @@ impl NewNamespaces {
         cells.entry(name.to_owned()).or_default().clone()
     }
 
-    /// The ARN of a namespace that this invocation has created or found.
-    pub fn arn(&self, name: &str) -> Option<String> {
+    /// The reference of a namespace that this invocation has created or found: its id, which serves as the ARN does.
+    pub fn reference(&self, name: &str) -> Option<String> {
         self.cell(name).get()?.as_ref().ok().cloned()
     }
 }
 
 impl CloudMap {
-    /// The ARN of the HTTP namespace `name`, which is created if it does not exist.
+    /// The reference of the HTTP namespace `name`, which is created if it does not exist.
     ///
     /// # Errors
-    /// Returns an error if the namespace could not be created or found before `until`.
+    /// Returns an error if the namespace could not be created or found before `until`; it is of class
+    /// [`super::Class::NotFound`] if the namespace is being deleted.
     pub async fn ensure_namespace(
         &self,
         created: &NewNamespaces,
@@ -53,62 +61,77 @@ impl CloudMap {
         cell.get_or_init(create).await.clone()
     }
 
+    /// The id comes from the operation or the refusal: a list may not show the namespace yet. The one of another client
+    /// is read, since it may be of another type, or gone.
     async fn create_namespace(
         &self,
         name: &str,
         owner: &str,
         until: Instant,
     ) -> Result<String, Error> {
-        let ended = match self.create_http_namespace(name, owner).await {
-            Ok(Accepted::Operation(operation) | Accepted::Busy(operation)) => {
-                let kind = (Call::CreateHttpNamespace, NamespaceKind::Http);
-                self.wait(&operation, kind, None, until).await?
+        match self.create_http_namespace(name, owner).await? {
+            Creation::Accepted(operation) => self.created_by(&operation, name, until).await,
+            Creation::Busy(operation) => {
+                let id = self.created_by(&operation, name, until).await?;
+                self.http_namespace(id, name).await
             }
-            Err(error) if error.class == Class::Exists => Ended::Success,
-            Err(error) => return Err(error),
-        };
-        // If another client created it first, the operation may fail, so the list decides.
-        let found = self.find_http_namespace(name).await?;
-        found.ok_or_else(|| {
-            let problem = match ended {
-                Ended::Success => "it is not in the list of namespaces".to_owned(),
-                Ended::Fail { code, message } => format!("{code}: {message}"),
-                Ended::Pending => "the operation has not ended in time".to_owned(),
-            };
-            Error::input(action(name), &problem)
-        })
+            Creation::Exists(id) => self.http_namespace(id, name).await,
+        }
     }
 
-    async fn create_http_namespace(&self, name: &str, owner: &str) -> Result<Accepted, Error> {
+    async fn create_http_namespace(&self, name: &str, owner: &str) -> Result<Creation, Error> {
         let _permit = self.permit(Call::CreateHttpNamespace).await;
         let tag = Tag::builder().key(OWNER_TAG).value(owner).build();
         let tag = tag.map_err(|error| Error::input(action(name), &error))?;
         let request = self.client.create_http_namespace().name(name).tags(tag);
         let request = request.description(format!("cloud-map-sync: created for {owner}"));
         match request.send().await {
-            Ok(accepted) => operation(accepted.operation_id, || action(name)),
-            Err(error) => match duplicate(&error) {
-                Some(operation) => Ok(Accepted::Busy(operation)),
+            Ok(accepted) => {
+                let missing = || Error::missing_member(action(name), "OperationId");
+                accepted.operation_id.map(Creation::Accepted).ok_or_else(missing)
+            }
+            Err(error) => match of_another(&error) {
+                Some(creation) => Ok(creation),
                 None => Err(Error::new(action(name), &error)),
             },
         }
     }
 
-    async fn find_http_namespace(&self, name: &str) -> Result<Option<String>, Error> {
-        let action = || format!("find the Cloud Map namespace {name}");
-        let filter =
-            NamespaceFilter::builder().name(NamespaceFilterName::Name).values(name).build();
-        let filter = filter.map_err(|error| Error::input(action(), &error))?;
-        let pages = self.client.list_namespaces().filters(filter).into_paginator().send();
-        let token = ListNamespacesOutput::next_token;
-        let failed = |error: &SdkError<_, _>| Error::new(action(), error);
-        let pages = self.pages(Call::ListNamespaces, pages, token, failed);
-        let pages: Vec<ListNamespacesOutput> = pages.try_collect().await?;
-        let missing = || Error::missing_member(action(), "Namespaces");
-        let lists = pages.into_iter().map(|page| page.namespaces.ok_or_else(missing));
-        let mut found = lists.collect::<Result<Vec<_>, _>>()?.into_iter().flatten();
-        let found = found.find(|found| found.r#type == Some(NamespaceType::Http));
-        Ok(found.and_then(|found| found.arn))
+    /// The id of the namespace that an operation has created.
+    async fn created_by(
+        &self,
+        operation: &str,
+        name: &str,
+        until: Instant,
+    ) -> Result<String, Error> {
+        let kind = (Call::CreateHttpNamespace, NamespaceKind::Http);
+        let problem = match self.wait(operation, kind, None, until).await? {
+            Ended::Success { namespace: Some(id) } => return Ok(id),
+            Ended::Success { namespace: None } => {
+                return Err(Error::missing_member(action(name), "Targets"));
+            }
+            Ended::Fail { code, message } => format!("{code}: {message}"),
+            Ended::Pending => "the operation has not ended in time".to_owned(),
+        };
+        Err(Error::input(action(name), &problem))
+    }
+
+    /// A namespace that another client created or creates, if it is of the type HTTP.
+    async fn http_namespace(&self, id: String, name: &str) -> Result<String, Error> {
+        let _permit = self.permit(Call::GetNamespace).await;
+        let read = self.client.get_namespace().id(&id).send().await;
+        let action_of_read = || format!("read the Cloud Map namespace {name} ({id})");
+        let read = read.map_err(|error| Error::new(action_of_read(), &error))?;
+        match read.namespace.and_then(|namespace| namespace.r#type) {
+            Some(NamespaceType::Http) => Ok(id),
+            Some(_) => Err(Error::input(
+                action(name),
+                &format!(
+                    "{id} is a DNS namespace of that name since a moment ago, which the next run uses"
+                ),
+            )),
+            None => Err(Error::missing_member(action_of_read(), "Namespace")),
+        }
     }
 }
 
@@ -116,10 +139,14 @@ fn action(name: &str) -> String {
     format!("create the Cloud Map namespace {name}")
 }
 
-fn duplicate<R>(error: &SdkError<CreateHttpNamespaceError, R>) -> Option<String> {
+/// The creation of another client that a refusal names.
+fn of_another<R>(error: &SdkError<CreateHttpNamespaceError, R>) -> Option<Creation> {
     match error.as_service_error()? {
         CreateHttpNamespaceError::DuplicateRequest(duplicate) => {
-            duplicate.duplicate_operation_id().map(str::to_owned)
+            duplicate.duplicate_operation_id().map(|id| Creation::Busy(id.to_owned()))
+        }
+        CreateHttpNamespaceError::NamespaceAlreadyExists(exists) => {
+            exists.namespace_id().map(|id| Creation::Exists(id.to_owned()))
         }
         _ => None,
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use aws_sdk_servicediscovery::types::{Operation, OperationStatus};
+use aws_sdk_servicediscovery::types::{Operation, OperationStatus, OperationTargetType};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::timing::OperationTiming;
@@ -30,7 +30,10 @@ impl Timings {
 /// The result of an operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {
-    Success,
+    Success {
+        /// The id of the namespace that it was about, if Cloud Map returned it.
+        namespace: Option<String>,
+    },
     Fail {
         /// For instance `INVALID_CHANGE_BATCH`.
         code: String,
@@ -94,7 +97,10 @@ impl CloudMap {
         let Some(operation) = answer.operation else { return Ok(None) };
         let duration = duration(&operation);
         let ended = match operation.status {
-            Some(OperationStatus::Success) => Ended::Success,
+            Some(OperationStatus::Success) => {
+                let mut targets = operation.targets.unwrap_or_default();
+                Ended::Success { namespace: targets.remove(&OperationTargetType::Namespace) }
+            }
             Some(OperationStatus::Fail) => Ended::Fail {
                 code: operation.error_code.unwrap_or_else(|| "UNKNOWN".to_owned()),
                 message: operation.error_message.unwrap_or_else(|| "no message".to_owned()),

@@ -134,7 +134,7 @@ impl Shell<'_> {
         let mut observation = self.turn.observation().clone();
         // With its ARN a namespace counts as existing, whichever turn created it.
         for namespace in observation.registry.namespaces.values_mut() {
-            let created = || self.task.registry().new_namespaces().arn(&namespace.name);
+            let created = || self.task.registry().new_namespaces().reference(&namespace.name);
             namespace.arn = namespace.arn.take().or_else(created);
         }
         let task = self.task;

@@ -1,5 +1,7 @@
 //! Missing HTTP namespaces, where the installation lets them be created.
 
+use std::time::Duration;
+
 use cloud_map_sync::function::Function;
 
 use crate::fleet::{Fleet, OWNER, annotated, give_pods};
@@ -126,7 +128,7 @@ async fn namespace_that_another_party_has_created_since_the_list_was_read_is_use
     let fleet = Fleet::start().await;
     fleet.web("web", "team", &["10.0.1.1"]);
     let function = creating(&fleet).await;
-    let slow = FaultKind::Late(std::time::Duration::from_millis(400));
+    let slow = FaultKind::Late(Duration::from_millis(400));
     fleet.cloud_map.inject(Fault::on("ListNamespaces", slow));
     let other = async {
         while fleet.cloud_map.count("ListNamespaces") == 0 {
@@ -183,4 +185,75 @@ async fn account_with_no_room_for_a_namespace_is_held_back() {
     let report = sync(&creating(&fleet).await).await;
     assert!(report.ok, "{report}");
     assert!(said_of(&report, "LimitExceeded").contains("quota"), "{report}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn new_namespace_that_lists_do_not_show_yet_is_used_at_once() {
+    let fleet = Fleet::start().await;
+    let namespace_list_lag = Duration::from_mins(10);
+    fleet.cloud_map.behave(Behaviour { namespace_list_lag, ..Behaviour::default() });
+    fleet.web("web", "team", &["10.0.1.1"]);
+
+    let report = sync(&creating(&fleet).await).await;
+
+    assert!(report.ok, "{report}");
+    assert_eq!(fleet.addresses("team", "web"), ["10.0.1.1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn namespace_in_deletion_is_held_back_by_its_name_until_that_is_free() {
+    let fleet = Fleet::start().await;
+    let deleted_name_stays = Duration::from_secs(40);
+    fleet.cloud_map.behave(Behaviour { deleted_name_stays, ..Behaviour::default() });
+    let old = fleet.cloud_map.namespace("team", NamespaceKind::Http);
+    fleet.cloud_map.remove_namespace(&old);
+    fleet.web("web", "team", &["10.0.1.1"]);
+    let function = creating(&fleet).await;
+
+    let report = sync(&function).await;
+
+    assert_eq!((report.ok, report.counts.created), (true, 0), "{report}");
+    let line = said_of(&report, "NamespaceInDeletion");
+    assert!(line.contains("\"team\"") && line.contains("is being deleted"), "{line}");
+    tokio::time::sleep(deleted_name_stays).await;
+    assert!(sync(&function).await.ok);
+    assert_eq!(fleet.addresses("team", "web"), ["10.0.1.1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn namespace_that_another_party_creates_as_a_dns_namespace_is_used_by_the_next_run() {
+    let fleet = Fleet::start().await;
+    let operation_delay = Duration::from_secs(2);
+    fleet.cloud_map.behave(Behaviour { operation_delay, ..Behaviour::default() });
+    fleet.web("web", "team", &["10.0.1.1"]);
+    let function = creating(&fleet).await;
+    fleet.cloud_map.begin_namespace("team", NamespaceKind::DnsPrivate);
+
+    let report = sync(&function).await;
+
+    let text = report.to_string();
+    assert!(!report.ok && text.contains("is a DNS namespace of that name"), "{text}");
+    converge(&fleet, &function).await;
+    assert_eq!(fleet.view("team", "web").dns.map(|dns| dns.records.len()), Some(1));
+    assert_eq!(fleet.addresses("team", "web"), ["10.0.1.1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn creation_that_is_refused_with_one_that_has_ended_uses_what_that_created() {
+    let fleet = Fleet::start().await;
+    let late = Duration::from_mins(10);
+    let behaviour = Behaviour {
+        completed_operation_stays: late,
+        namespace_list_lag: late,
+        ..Behaviour::default()
+    };
+    fleet.cloud_map.behave(behaviour);
+    fleet.cloud_map.begin_namespace("team", NamespaceKind::Http);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    fleet.web("web", "team", &["10.0.1.1"]);
+
+    let report = sync(&creating(&fleet).await).await;
+
+    assert!(report.ok, "{report}");
+    assert_eq!(fleet.addresses("team", "web"), ["10.0.1.1"]);
 }

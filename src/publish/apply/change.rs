@@ -124,8 +124,8 @@ impl TurnCalls<'_> {
         let kind = (call_of(change).unwrap_or(Call::RegisterInstance), kind);
         let Calls { cloud_map, deadline, .. } = self.calls;
         match cloud_map.wait(&operation, kind, owner, deadline.stop()).await {
-            Ok(Ended::Success | Ended::Fail { .. }) if !ours => Effect::Contested,
-            Ok(Ended::Success) => Effect::Is(Outcome::Applied),
+            Ok(Ended::Success { .. } | Ended::Fail { .. }) if !ours => Effect::Contested,
+            Ok(Ended::Success { .. }) => Effect::Is(Outcome::Applied),
             // For a removal this is a limit of Route 53, which passes.
             Ok(Ended::Fail { code, message })
                 if code == "INVALID_CHANGE_BATCH" && change.is_registration() =>

@@ -15,7 +15,7 @@ use crate::publish::passes::{Effect, NO_TIME, Outcome};
 use crate::publish::plan::Reason;
 
 impl TurnCalls<'_> {
-    /// The ARN of a namespace that was missing. All Services that need it share the result of its creation.
+    /// The reference of a namespace that was missing. All Services that need it share the result of its creation.
     pub(super) async fn namespace(&self, name: &str) -> Result<String, Effect> {
         let deadline = self.calls.deadline;
         if !deadline.is_open() {
@@ -26,6 +26,7 @@ impl TurnCalls<'_> {
             self.calls.cloud_map.ensure_namespace(created, name, owner, deadline.stop()).await;
         arn.map_err(|error| match error.class {
             Class::LimitExceeded => held_back(Reason::QuotaExceeded(error.in_full())),
+            Class::NotFound => held_back(Reason::NamespaceInDeletion(name.to_owned())),
             _ => failed(&error),
         })
     }
@@ -35,7 +36,7 @@ impl TurnCalls<'_> {
         let Calls { new_namespaces, new_services, observed, .. } = self.calls;
         let owner = &self.turn.observation().owner.id;
         let NewService { namespace, name, .. } = service;
-        let created = || new_namespaces.arn(&namespace.name);
+        let created = || new_namespaces.reference(&namespace.name);
         let Some(arn) = namespace.arn.clone().or_else(created) else {
             return Effect::Is(Outcome::Undone(
                 "its Cloud Map namespace does not exist".to_owned(),

@@ -73,6 +73,16 @@ fn new_namespace() -> Situation {
     Situation { settings, ..Situation::new("new namespace", change) }
 }
 
+/// Another party creates the namespace at the same time.
+fn namespace_of_another_party() -> Situation {
+    let wanted = new_namespace();
+    let change = |stage: &Stage| {
+        stage.fleet.web("team", "team", &["10.0.1.9"]);
+        stage.fleet.cloud_map.begin_namespace("team", NamespaceKind::Http);
+    };
+    Situation { name: "namespace of another party", change, ..wanted }
+}
+
 /// Read by discovery first.
 fn discovered() -> Situation {
     Situation {
@@ -198,6 +208,7 @@ fn writes() -> Vec<Case> {
         Case::of_call("UpdateService", Situation::ttl(), "prod.local/orders"),
         Case::of_call("DeleteService", emptied(), "prod.local/orders"),
         Case::of_call("CreateHttpNamespace", new_namespace(), "team"),
+        Case::of_call("GetNamespace", namespace_of_another_party(), "team"),
         Case::of_call("UpdateInstanceCustomHealthStatus", other_health(), "prod/web"),
         tagged("CreateService", new_name(), "prod/team"),
         tagged("CreateHttpNamespace", new_namespace(), "team"),

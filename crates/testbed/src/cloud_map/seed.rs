@@ -37,6 +37,17 @@ impl CloudMap {
         })
     }
 
+    /// Another party begins to create a namespace.
+    pub fn begin_namespace(&self, name: &str, kind: NamespaceKind) {
+        self.change(|state| {
+            let vpc = (kind == NamespaceKind::DnsPrivate).then(|| state.ids.vpc());
+            let namespace = Box::new(state.new_namespace(name, kind, vpc.as_deref()));
+            let targets = Targets { namespace: state.ids.namespace(), ..Targets::default() };
+            let begun = state.submit(Effect::CreateNamespace(namespace), targets, None);
+            begun.expect("its id is new");
+        });
+    }
+
     /// Another account shares one of its namespaces with this one; what is seeded in it is that account's.
     pub fn shared_namespace(&self, name: &str, kind: NamespaceKind, owner: &str) -> String {
         let id = self.namespace(name, kind);

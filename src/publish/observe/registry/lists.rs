@@ -196,8 +196,8 @@ impl SharedRegistry {
     /// Remembers the namespace of a service that was created.
     pub fn note_service(&self, namespace: &Namespace, arn: &str) {
         // A namespace that was created in this run has its name as its id.
-        let namespace = namespace.arn.as_ref().and_then(|arn| arn.rsplit_once('/'));
-        if let Some((_, id)) = namespace {
+        let id = namespace.arn.as_ref().and_then(|reference| reference.rsplit('/').next());
+        if let Some(id) = id {
             self.memory.lists().note_service(arn.to_owned(), id.to_owned());
         }
     }

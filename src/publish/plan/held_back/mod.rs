@@ -53,6 +53,7 @@ impl Reason {
             Self::InvalidInput(_) => "InvalidInput",
             Self::LimitExceeded { .. } | Self::QuotaExceeded(_) => "LimitExceeded",
             Self::Setting(setting) => setting.code(),
+            Self::NamespaceInDeletion(_) => "NamespaceInDeletion",
             Self::ServiceInUse => "ServiceInUse",
             Self::Unreadable(_) => "Unreadable",
         }

@@ -222,6 +222,11 @@ pub enum Reason {
     /// A quota of Cloud Map for namespaces or services is used up.
     #[error("{0}")]
     QuotaExceeded(String),
+    /// Cloud Map refuses to create a namespace that it does not show.
+    #[error(
+        "the Cloud Map namespace {0:?} is being deleted: its name is free in about a minute, and the next run creates it"
+    )]
+    NamespaceInDeletion(String),
     /// Another writer registered an instance in a service that was about to be deleted.
     #[error("an instance was registered in it a moment ago")]
     ServiceInUse,

@@ -45,6 +45,7 @@ fn reasons() -> Vec<Reason> {
         Reason::InvalidInput("no".into()),
         Reason::LimitExceeded { wanted: 2, fit: 1, message: "no".into(), old: None },
         Reason::QuotaExceeded("no".into()),
+        Reason::NamespaceInDeletion("team".to_owned()),
         Reason::ServiceInUse,
         Reason::Unreadable("no".into()),
         Reason::Setting(Setting::NotInDns),
@@ -95,6 +96,7 @@ fn what_follows_from_each_reason() {
     InvalidInput: kept out, event
     LimitExceeded: kept out, event, capacity
     LimitExceeded: kept out, event
+    NamespaceInDeletion: kept out, event
     ServiceInUse: kept out, event
     Unreadable: kept out, failed
     NotInDns: event, remark
