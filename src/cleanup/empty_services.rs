@@ -2,20 +2,25 @@
 //! read once more, deleted and reported. Wiring only; the rules are in [`crate::publish::plan`].
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
-use tokio::time::timeout_at;
+use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::model::{CloudMapService, Place, Registry, ServiceKey};
 use crate::publish::apply;
 use crate::publish::observe::SharedRegistry;
 use crate::publish::passes::Outcome;
-use crate::publish::plan::{Claimed, Policy, Verdict, deletable, verdict};
+use crate::publish::plan::{Claimed, Policy, Reason, Verdict, deletable, verdict};
 use crate::reconcile::Invocation;
 use crate::report::{Deletion, EmptyServices, Mode};
 
 /// The number of services that are processed at once. The client limits the calls themselves.
 const CONCURRENCY: usize = 8;
+/// A service may count as in use for a while after its last instance was deregistered: the time between two tries to
+/// delete it, and the time for which the services of a Cloud Map are tried again.
+const PAUSE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(30);
 
 impl Invocation<'_> {
     /// Whether the settings allow the deletion of services, and the invocation is no adoption.
@@ -53,8 +58,9 @@ impl Invocation<'_> {
             Mode::Sync => claimed.clone().carried_out(),
             Mode::Plan | Mode::DryRun => claimed.clone(),
         };
+        let until = self.deadline.stop().min(Instant::now() + PATIENCE);
         let mut deletions = stream::iter(candidates)
-            .map(|key| self.delete_if_empty(registry, &known, key, &claimed))
+            .map(|key| self.delete_in_time(registry, &known, key, &claimed, until))
             .buffer_unordered(CONCURRENCY);
         while let Some(outcome) = deletions.next().await {
             if let Some((place, outcome)) = outcome {
@@ -68,6 +74,29 @@ impl Invocation<'_> {
             }
         }
         report.in_order()
+    }
+
+    /// Deletes one service. If Cloud Map counts an instance in it, it is read and tried again until that time.
+    async fn delete_in_time(
+        &self,
+        registry: &SharedRegistry,
+        known: &Registry,
+        key: ServiceKey,
+        claimed: &Claimed,
+        until: Instant,
+    ) -> Option<(Place, Outcome)> {
+        let in_use = Outcome::HeldBack(Reason::ServiceInUse);
+        let mut tried = None;
+        loop {
+            let deleted = self.delete_if_empty(registry, known, key.clone(), claimed).await;
+            let is_in_use = deleted.as_ref().is_some_and(|(_, outcome)| *outcome == in_use);
+            if !is_in_use || Instant::now() + PAUSE > until {
+                // One that is not to be deleted any more has an instance since.
+                return deleted.or(tried);
+            }
+            tried = deleted;
+            sleep(PAUSE).await;
+        }
     }
 
     /// Reads one service again just before its deletion.

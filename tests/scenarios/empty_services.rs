@@ -1,13 +1,16 @@
 //! Cloud Map services that nobody needs any more, where the installation lets them be deleted.
 
+use std::time::Duration;
+
 use cloud_map_sync::function::Function;
 use cloud_map_sync::report::Report;
 use serde_json::json;
+use tokio::time::{Instant, sleep};
 
 use crate::fleet::{Fleet, annotated, give_pods};
 use crate::run::{converge, plan, settled, sync, sync_service, writes};
 use crate::sandbox::cloud_map::RecordType::A;
-use crate::sandbox::cloud_map::{Fault, FaultKind, ServiceKind};
+use crate::sandbox::cloud_map::{Behaviour, Fault, FaultKind, ServiceKind};
 use crate::sandbox::kubernetes;
 
 const DELETING: (&str, &str) = ("DELETE_EMPTY_SERVICES", "true");
@@ -146,18 +149,60 @@ async fn other_policies_and_a_dry_run_delete_nothing() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn instance_that_comes_between_the_last_look_and_the_deletion_keeps_the_service() {
     let fleet = with_one_gone().await;
     converge(&fleet, &fleet.function().await).await;
     let gone = fleet.cloud_map.find_service("prod", "gone").expect("created");
     let in_use = FaultKind::Error(400, "ResourceInUse", "Service contains registered instances");
     fleet.cloud_map.inject(Fault::on("DeleteService", in_use).service(&gone));
+    let function = deleting(&fleet).await;
+    fleet.cloud_map.forget_calls();
+    let other = async {
+        while fleet.cloud_map.count("DeleteService") == 0 {
+            sleep(Duration::from_millis(10)).await;
+        }
+        fleet.ecs_task(&gone, "0123456789abcdef0123456789abcdef", "10.0.9.1");
+    };
 
-    let report = sync(&deleting(&fleet).await).await;
+    let (report, ()) = tokio::join!(sync(&function), other);
 
     assert!(report.ok && kept(&report).contains("prod/gone"), "{report}");
     assert!(exists(&fleet, "gone"));
+    assert_eq!(fleet.cloud_map.count("DeleteService"), 1, "it was read again before a second try");
+}
+
+#[tokio::test(start_paused = true)]
+async fn service_that_counts_as_in_use_for_some_seconds_is_deleted_in_the_same_run() {
+    let fleet = with_one_gone().await;
+    let in_use_lag = Duration::from_secs(12);
+    fleet.cloud_map.behave(Behaviour { in_use_lag, ..Behaviour::default() });
+    let function = deleting(&fleet).await;
+
+    let report = sync(&function).await;
+
+    assert!(report.ok && report.counts.deleted == 1, "{report}");
+    assert!(!exists(&fleet, "gone"));
+    assert!(fleet.cloud_map.count("DeleteService") <= 4, "every five seconds");
+    settled(&fleet, &function).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn service_that_stays_in_use_is_kept_for_now_and_the_line_blames_no_other_party() {
+    let fleet = with_one_gone().await;
+    let in_use_lag = Duration::from_mins(10);
+    fleet.cloud_map.behave(Behaviour { in_use_lag, ..Behaviour::default() });
+    let (function, start) = (deleting(&fleet).await, Instant::now());
+
+    let report = sync(&function).await;
+
+    let line = kept(&report);
+    assert!(report.ok && line.contains("prod/gone: Cloud Map still counts an instance"), "{line}");
+    assert!(!line.contains("was registered"), "{line}");
+    assert!(start.elapsed() < Duration::from_secs(45), "{:?}", start.elapsed());
+    sleep(in_use_lag).await;
+    converge(&fleet, &function).await;
+    assert!(!exists(&fleet, "gone"));
 }
 
 #[tokio::test]
@@ -168,7 +213,7 @@ async fn instance_that_comes_before_the_last_look_keeps_the_service_without_a_ca
     let function = deleting(&fleet).await;
     fleet.cloud_map.forget_calls();
     // The list of services still says that it is empty.
-    let slow = FaultKind::Late(std::time::Duration::from_millis(400));
+    let slow = FaultKind::Late(Duration::from_millis(400));
     fleet.cloud_map.inject(Fault::on("ListTagsForResource", slow));
     let other = async {
         while fleet.cloud_map.count("ListTagsForResource") == 0 {

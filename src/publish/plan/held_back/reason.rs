@@ -227,8 +227,10 @@ pub enum Reason {
         "the Cloud Map namespace {0:?} is being deleted: its name is free in about a minute, and the next run creates it"
     )]
     NamespaceInDeletion(String),
-    /// Another writer registered an instance in a service that was about to be deleted.
-    #[error("an instance was registered in it a moment ago")]
+    /// Cloud Map refuses to delete a service in which the last read found no instance, or which has one since.
+    #[error(
+        "Cloud Map still counts an instance in it, which it may do for a while after the last one is deregistered; the next full sync tries again"
+    )]
     ServiceInUse,
     /// The instances of the Cloud Map service could not be read: nothing in it is changed.
     #[error("the instances of this Cloud Map service could not be read: {0}")]
