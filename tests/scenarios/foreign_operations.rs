@@ -136,3 +136,64 @@ async fn two_runs_at_once_take_out_every_instance_once() {
     assert!(refusals(&fleet, "DeregisterInstance") > 0, "the runs did not meet");
     settled(&fleet, &functions.0).await;
 }
+
+/// The answer to the run that loses is a 500 without a name, though the service is there.
+#[tokio::test]
+async fn service_that_another_run_creates_at_once_is_used_after_a_500() {
+    let fleet = Fleet::start().await;
+    fleet.web("web", "prod", &["10.0.1.1"]);
+    let functions = (fleet.function().await, fleet.function().await);
+    let latency = Duration::from_millis(20);
+    let service_creation_race = Duration::from_millis(300);
+    fleet.cloud_map.behave(Behaviour { latency, service_creation_race, ..Behaviour::default() });
+
+    let reports = tokio::join!(sync(&functions.0), sync(&functions.1));
+
+    assert!(reports.0.ok && reports.1.ok, "{}{}", reports.0, reports.1);
+    let calls = fleet.cloud_map.calls();
+    let lost = calls.iter().filter(|it| it.operation == "CreateService" && it.status == 500);
+    assert!(lost.count() > 0, "the runs did not meet");
+    assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1"]);
+    fleet.cloud_map.behave(Behaviour::default());
+    settled(&fleet, &functions.0).await;
+}
+
+/// A registered instance that somebody takes out: for a while Cloud Map names the registration that has ended.
+#[tokio::test(start_paused = true)]
+async fn change_that_is_refused_with_an_operation_that_has_ended_is_decided_again() {
+    let fleet = Fleet::start().await;
+    let completed_operation_stays = Duration::from_millis(300);
+    fleet.cloud_map.behave(Behaviour { completed_operation_stays, ..Behaviour::default() });
+    fleet.web("web", "prod", &["10.0.1.1"]);
+    let function = fleet.function().await;
+    assert!(sync(&function).await.ok);
+    let web = fleet.cloud_map.find_service("prod", "web").expect("created");
+    let (instance, _) = fleet.instance("prod", "web");
+    fleet.cloud_map.withdraw(&web, &instance);
+
+    let report = sync(&function).await;
+
+    assert!(report.ok, "{report}");
+    assert!(refusals(&fleet, "RegisterInstance") > 0, "it was not refused");
+    assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn operation_in_the_way_that_cloud_map_knows_no_more_has_ended() {
+    let fleet = Fleet::start().await;
+    let completed_operation_stays = Duration::from_millis(300);
+    fleet.cloud_map.behave(Behaviour { completed_operation_stays, ..Behaviour::default() });
+    fleet.web("web", "prod", &["10.0.1.1"]);
+    let function = fleet.function().await;
+    assert!(sync(&function).await.ok);
+    let web = fleet.cloud_map.find_service("prod", "web").expect("created");
+    let (instance, _) = fleet.instance("prod", "web");
+    fleet.cloud_map.withdraw(&web, &instance);
+    let unknown = FaultKind::Error(400, "OperationNotFound", "said by a test");
+    fleet.cloud_map.inject(Fault::on("GetOperation", unknown));
+
+    let report = sync(&function).await;
+
+    assert!(report.ok, "{report}");
+    assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1"]);
+}

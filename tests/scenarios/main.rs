@@ -77,6 +77,7 @@ mod scale;
 mod secrets;
 mod service_settings;
 mod service_suite;
+mod services_made_again;
 mod shared_names;
 mod shared_namespaces;
 mod shared_ttls;

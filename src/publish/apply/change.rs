@@ -7,7 +7,7 @@ use super::lead::Lead;
 use super::{Calls, TurnCalls};
 use crate::cloud_map::operation::Ended;
 use crate::cloud_map::write::Accepted;
-use crate::cloud_map::{Call, Error, Permit};
+use crate::cloud_map::{Call, Class, Error, Permit};
 use crate::model::{NamespaceKind, ServiceKey};
 use crate::publish::passes::{Effect, NO_TIME, Outcome};
 use crate::publish::plan::{Change, Reason};
@@ -125,6 +125,8 @@ impl TurnCalls<'_> {
         let Calls { cloud_map, deadline, .. } = self.calls;
         match cloud_map.wait(&operation, kind, owner, deadline.stop()).await {
             Ok(Ended::Success { .. } | Ended::Fail { .. }) if !ours => Effect::Contested,
+            // Cloud Map forgets operations: one that it does not know is not under way.
+            Err(error) if !ours && error.class == Class::NotFound => Effect::Contested,
             Ok(Ended::Success { .. }) => Effect::Is(Outcome::Applied),
             // For a removal this is a limit of Route 53, which passes.
             Ok(Ended::Fail { code, message })

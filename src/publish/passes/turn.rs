@@ -40,6 +40,8 @@ pub struct Turn<'a> {
     pub(super) contested: Vec<Change>,
     /// Registrations for which Cloud Map had no capacity.
     pub(super) refused: Vec<Change>,
+    /// The Cloud Map services that may have other settings than this process remembers, with the pass that found it.
+    pub(super) doubted: BTreeMap<ServiceKey, usize>,
     pub(super) pass: usize,
     /// Whether a change was carried out in this pass.
     pub(super) progress: bool,
@@ -72,6 +74,7 @@ impl<'a> Turn<'a> {
             open,
             contested: Vec::new(),
             refused: Vec::new(),
+            doubted: BTreeMap::new(),
             pass: 1,
             progress: false,
             removed: BTreeSet::new(),
@@ -109,9 +112,12 @@ impl<'a> Turn<'a> {
             return Step::Make(changes);
         }
         if let Some(scope) = self.next_read() {
-            // A Cloud Map service that another writer changes is read as if it were new.
-            for change in self.contested.iter().filter(|change| change.stage() == Stage::Update) {
-                self.observation.registry.services.remove(&change.place().key);
+            // A Cloud Map service that another writer changes or has replaced is read as if it were new.
+            for change in &self.contested {
+                let key = &change.place().key;
+                if change.stage() == Stage::Update || self.doubted.contains_key(key) {
+                    self.observation.registry.services.remove(key);
+                }
             }
             return Step::Read(scope);
         }
@@ -141,9 +147,25 @@ impl<'a> Turn<'a> {
         }
     }
 
+    /// Whether the service of a refused registration has to be read anew. A sync of single Services remembers its
+    /// settings, and one that is created again under its name comes back with its id: its records may be others.
+    fn doubts(&mut self, change: &Change, outcome: &Outcome) -> bool {
+        let Outcome::HeldBack(Reason::InvalidInput(_) | Reason::RecordTypeMismatch { .. }) =
+            outcome
+        else {
+            return false;
+        };
+        if !self.is_part || !change.is_registration() || self.rechecked {
+            return false;
+        }
+        let first = self.doubted.entry(change.place().key.clone()).or_insert(self.pass);
+        *first == self.pass
+    }
+
     /// Records the effect of a change.
     pub fn record(&mut self, change: Change, effect: Effect) {
         match effect {
+            Effect::Is(outcome) if self.doubts(&change, &outcome) => self.contested.push(change),
             Effect::Is(outcome) => self.settle(change, outcome),
             Effect::Contested => self.contested.push(change),
             Effect::Created(arn) => {

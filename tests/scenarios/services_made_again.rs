@@ -1,0 +1,79 @@
+//! Cloud Map services that another party deletes during or between the runs of one process, and that come back under
+//! their names with their old ids.
+
+use std::time::Duration;
+
+use cloud_map_sync::function::Function;
+
+use crate::fleet::Fleet;
+use crate::run::{converge, held_back, settled, sync, sync_service};
+use crate::sandbox::cloud_map::{Fault, FaultKind, RecordType, ServiceKind};
+
+/// `web` in `prod.local`, created by the function with a pod; the function knows it.
+async fn in_step() -> (Fleet, Function, String) {
+    let fleet = Fleet::start().await;
+    fleet.web("web", "prod.local", &["10.0.1.1"]);
+    let function = fleet.function().await;
+    converge(&fleet, &function).await;
+    let web = fleet.cloud_map.find_service("prod.local", "web").expect("created");
+    (fleet, function, web)
+}
+
+/// Another party makes `web` again with these records.
+fn make_again(fleet: &Fleet, web: &str, record: RecordType) {
+    fleet.cloud_map.remove_service(web);
+    let kind = ServiceKind::Dns { records: vec![(record, 60)], custom_health: false };
+    assert_eq!(fleet.cloud_map.service(&fleet.dns, "web", kind), web, "its old id");
+}
+
+#[tokio::test]
+async fn registration_in_a_service_that_is_gone_meanwhile_fails_and_the_next_sync_mends_it() {
+    let (fleet, function, web) = in_step().await;
+    fleet.pods("web", &["10.0.1.1", "10.0.1.2"]);
+    fleet.cloud_map.forget_calls();
+    let slow = FaultKind::Late(Duration::from_millis(400));
+    fleet.cloud_map.inject(Fault::on("ListInstances", slow));
+    let other = async {
+        while fleet.cloud_map.count("ListInstances") == 0 {
+            tokio::task::yield_now().await;
+        }
+        fleet.cloud_map.remove_service(&web);
+    };
+
+    let (report, ()) = tokio::join!(sync_service(&function, "web"), other);
+
+    let calls = fleet.cloud_map.calls();
+    let accepted = calls.iter().filter(|it| it.operation == "RegisterInstance");
+    assert!(accepted.clone().count() > 0 && accepted.clone().all(|it| it.status == 200));
+    assert!(!report.ok && report.counts.registered == 0, "{report}");
+    converge(&fleet, &function).await;
+    assert_eq!(fleet.addresses("prod.local", "web"), ["10.0.1.1", "10.0.1.2"]);
+}
+
+#[tokio::test]
+async fn service_that_is_there_again_is_filled_again() {
+    let (fleet, function, web) = in_step().await;
+    make_again(&fleet, &web, RecordType::A);
+    fleet.pods("web", &["10.0.1.1", "10.0.1.2"]);
+
+    let report = sync_service(&function, "web").await;
+
+    assert!(report.ok, "{report}");
+    assert_eq!(fleet.addresses("prod.local", "web"), ["10.0.1.1", "10.0.1.2"]);
+    assert_eq!(fleet.cloud_map.count("CreateService"), 0, "it is there");
+    settled(&fleet, &function).await;
+}
+
+#[tokio::test]
+async fn service_that_is_there_again_with_other_records_is_not_taken_for_the_old_one() {
+    let (fleet, function, web) = in_step().await;
+    make_again(&fleet, &web, RecordType::Srv);
+    fleet.pods("web", &["10.0.1.2"]);
+
+    let report = sync_service(&function, "web").await;
+
+    assert_eq!(held_back(&report), [""; 0], "{report}");
+    assert!(report.ok, "{report}");
+    assert_eq!(fleet.addresses("prod.local", "web"), ["10.0.1.2"]);
+    assert!(sync(&function).await.ok);
+}
