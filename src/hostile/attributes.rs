@@ -81,7 +81,7 @@ fn instance(random: &mut Random) -> Attributes {
         }
     }
     let answered = attributes.iter().map(|(key, value)| (key.to_owned(), value.to_owned()));
-    from_cloud_map(answered.collect())
+    from_cloud_map(answered)
 }
 
 #[test]

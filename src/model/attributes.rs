@@ -3,8 +3,6 @@
 //!
 //! Marks are additive: a later release may add marks under a higher `schema`, and this release ignores unknown ones.
 
-use std::collections::HashMap;
-
 use super::{Attributes, Flow, Owner, ServiceRef};
 
 /// The IPv4 address, the value of an A record.
@@ -100,7 +98,7 @@ pub fn is_of_aws(key: &str) -> bool {
 /// The attributes of an instance, from Cloud Map's answer. A known key of AWS counts in any letter case, and in the one
 /// that we write if there are several. An unknown one is left out, since Cloud Map would refuse it in a registration. So
 /// no attribute that this function cannot write is ever compared or sent again.
-pub fn from_cloud_map(answered: HashMap<String, String>) -> Attributes {
+pub fn from_cloud_map(answered: impl IntoIterator<Item = (String, String)>) -> Attributes {
     let is_plain = |key: &str| !is_of_aws(key) || OF_AWS.contains(&key);
     let (plain, mut others): (Vec<_>, Vec<_>) =
         answered.into_iter().partition(|(key, _)| is_plain(key));
@@ -242,7 +240,7 @@ mod tests {
                 .iter()
                 .map(|(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned()));
             let expected: Attributes = expected.iter().copied().collect();
-            assert_eq!(from_cloud_map(owned.collect()), expected, "{answered:?}");
+            assert_eq!(from_cloud_map(owned), expected, "{answered:?}");
         }
     }
 

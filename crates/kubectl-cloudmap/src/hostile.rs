@@ -112,7 +112,7 @@ fn assert_every_format<T: DeserializeOwned + Shown>(answer: Value, own: usize, c
         assert_no_hidden_character(&text, &case);
         match format {
             Format::Json => {
-                assert_eq!(serde_json::from_str::<Value>(&text).ok(), Some(answer.clone()))
+                assert_eq!(serde_json::from_str::<Value>(&text).ok(), Some(answer.clone()));
             }
             Format::Yaml => {
                 let read: Value = serde_saphyr::from_str(&text).expect("YAML");

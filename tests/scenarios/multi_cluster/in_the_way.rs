@@ -129,15 +129,15 @@ async fn namespace_that_is_absent_or_terminating_has_no_import_and_is_no_failure
 }
 
 /// The namespace of the members, excluded from imports.
-fn excluding() -> Option<Policy> {
-    Some(Policy { excluded: vec!["shop".to_owned()], ..Policy::default() })
+fn excluding() -> Policy {
+    Policy { excluded: vec!["shop".to_owned()], ..Policy::default() }
 }
 
 #[tokio::test]
 async fn import_in_an_excluded_namespace_is_held_back_and_asked_for_once() {
     let members = Members::start().await;
     exported(&members.blue, web(), &["10.0.0.1"], CREATED);
-    members.green.enforce_admission(excluding());
+    members.green.enforce_admission(Some(excluding()));
 
     let report = sync(&members.function).await;
 
@@ -165,7 +165,7 @@ async fn import_of_a_namespace_that_becomes_excluded_stays_and_goes_with_its_exp
     exported(&members.blue, web(), &["10.0.0.1"], CREATED);
     exported(&members.blue, cart(), &["10.0.0.2"], CREATED);
     members.converge().await;
-    members.green.enforce_admission(excluding());
+    members.green.enforce_admission(Some(excluding()));
     pods(&members.blue, "web", &["10.0.0.1", "10.0.0.3"]);
     pods(&members.blue, "cart", &["10.0.0.4"]);
 

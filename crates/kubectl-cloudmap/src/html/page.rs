@@ -5,8 +5,8 @@ use std::fmt::{self, Display, Formatter};
 
 use super::clusterset::Members;
 use super::row::{Bar, Row, parts};
-use cloud_map_sync::actions::status::{ServiceStatus, Split, Status};
 use crate::outside::{Output, escape};
+use cloud_map_sync::actions::status::{ServiceStatus, Split, Status};
 use cloud_map_sync::model::Timestamp;
 use cloud_map_sync::report::{HeldBackLine, Report, ServiceReport};
 

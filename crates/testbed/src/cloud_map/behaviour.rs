@@ -9,6 +9,7 @@ use tokio::time::Instant;
 
 /// The dials; `Behaviour { latency: …, ..Behaviour::default() }` changes one.
 #[derive(Clone, Debug)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 pub struct Behaviour {
     /// From the acceptance of an asynchronous operation to its end.
     pub operation_delay: Duration,
