@@ -116,6 +116,11 @@ impl Selections {
         self
     }
 
+    /// The Services of a cluster to sync.
+    pub fn of(&self, index: usize) -> Option<&Selection> {
+        self.synced.get(&index)
+    }
+
     /// The index in the settings of each cluster to sync, with its selection.
     pub fn iter(&self) -> impl Iterator<Item = (usize, &Selection)> {
         self.synced.iter().map(|(index, selection)| (*index, selection))

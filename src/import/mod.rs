@@ -133,7 +133,7 @@ impl Importing<'_> {
         let present = self.objects.present(&name)?;
         let mut exports = members.known(&name, (self.arn, self.allows));
         if is_unfamiliar {
-            exports.sources = members.own_reads_only(exports.sources);
+            exports.sources = members.own_reads_only(&name, exports.sources);
         }
         Ok(Import { importing: self, name, present, exports })
     }
@@ -196,10 +196,9 @@ fn tallies(
 
 impl Members<'_> {
     /// The same sources, without those that rest on Cloud Map.
-    fn own_reads_only(&self, mut sources: plan::Sources) -> plan::Sources {
-        let is_own = |cluster: &ClusterId| self.is_overlaid(cluster);
+    fn own_reads_only(&self, name: &ServiceRef, mut sources: plan::Sources) -> plan::Sources {
         for (cluster, read) in &mut sources.by_cluster {
-            if !is_own(cluster) {
+            if !self.is_read_there(cluster, name) {
                 *read = Read::Unread;
             }
         }

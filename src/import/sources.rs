@@ -17,10 +17,10 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use super::plan::{Read, Reason, Sources};
 use crate::clusterset::attributes;
 use crate::clusterset::merge::Merged;
-use crate::clusterset::record::{self, UnusableRecord};
+use crate::clusterset::record::{self, RecordName, UnusableRecord};
 use crate::guard::Sighting;
 use crate::model::clusterset::{ClusterId, ClustersetId, Export};
-use crate::model::{ClusterArn, Desired, Registry, ServiceKey, ServiceRef};
+use crate::model::{ClusterArn, Desired, Registry, Selection, ServiceKey, ServiceRef};
 use left_out::LeftOut;
 use named::Named;
 use records::Records;
@@ -37,6 +37,10 @@ pub use told::{Absent, Candidate};
 pub struct Overlay {
     pub arn: ClusterArn,
     pub desired: Desired,
+    /// The names that were read in the cluster: of any other, Cloud Map says what it exports.
+    pub covers: Selection,
+    /// The names of which the guard holds a loss: their endpoints come, and none goes.
+    pub held: BTreeSet<ServiceRef>,
     /// Whether the guard let a large loss of exports pass in this run.
     pub let_pass: bool,
 }
@@ -140,9 +144,9 @@ impl<'a> Members<'a> {
         self.is_unread
     }
 
-    /// Whether this invocation read the exports of a cluster itself.
-    pub fn is_overlaid(&self, cluster: &ClusterId) -> bool {
-        self.overlay.contains_key(cluster)
+    /// Whether this invocation read in a cluster itself whether it exports a name.
+    pub fn is_read_there(&self, cluster: &ClusterId, name: &ServiceRef) -> bool {
+        self.overlay.get(cluster).is_some_and(|overlay| overlay.covers.contains(name))
     }
 
     /// Whether Cloud Map has the record of a cluster itself.
@@ -174,9 +178,12 @@ impl<'a> Members<'a> {
 
     /// The names that a cluster exports which this invocation read itself.
     pub fn own_names(&self) -> BTreeSet<ServiceRef> {
-        let services = self.overlay.values().flat_map(|it| &it.desired.services);
-        let exported = services.filter(|(_, published)| published.export.is_some());
-        exported.map(|(name, _)| name.clone()).collect()
+        let exported = self.overlay.values().flat_map(|overlay| {
+            let services = overlay.desired.services.iter();
+            let exported = services.filter(|(_, published)| published.export.is_some());
+            exported.map(|(name, _)| name).filter(|name| overlay.covers.contains(name))
+        });
+        exported.cloned().collect()
     }
 
     /// Every name that a member exports or may export.
@@ -185,10 +192,13 @@ impl<'a> Members<'a> {
     }
 
     fn all_names(&self) -> BTreeSet<ServiceRef> {
-        let overlay = self.overlay.values().flat_map(|it| it.desired.services.keys());
-        let others =
-            self.records.iter().filter(|(cluster, _)| !self.overlay.contains_key(*cluster));
-        let recorded = others.flat_map(|(_, records)| records.exports.keys());
+        let overlay = self
+            .overlay
+            .values()
+            .flat_map(|it| it.desired.services.keys().filter(|name| it.covers.contains(name)));
+        let recorded = self.records.iter().flat_map(|(cluster, records)| {
+            records.exports.keys().filter(|name| !self.is_read_there(cluster, name))
+        });
         let is_exported = |key: &&ServiceKey| {
             let mut instances = self.registry.instances(key).map(|(_, it)| it);
             instances.any(|it| attributes::is_exported_to(it, self.clusterset))
@@ -211,7 +221,10 @@ impl<'a> Members<'a> {
         let by_cluster = named.members.iter().map(|(cluster, of_member)| {
             let read = of_member.as_ref().map_or(Read::Unread, |of_member| {
                 let endpoints = left_out.filter(cluster, of_member);
-                Read::Whole(of_member.exported(endpoints, importer))
+                let exported = of_member.exported(endpoints, importer);
+                let overlay = self.overlay.get(cluster);
+                let is_held = overlay.is_some_and(|overlay| overlay.held.contains(name));
+                if is_held { Read::Held(exported) } else { Read::Whole(exported) }
             });
             (cluster.clone(), read)
         });
@@ -231,10 +244,12 @@ impl<'a> Members<'a> {
         Arc::clone(known.entry(name.clone()).or_insert_with(|| Arc::new(Named::read(self, name))))
     }
 
-    /// The records that cannot be used, of clusters that this invocation did not read.
+    /// The records that cannot be used, unless this invocation read their names in the clusters.
     fn unusable(&self) -> impl Iterator<Item = &UnusableRecord> {
-        let others =
-            self.records.iter().filter(|(cluster, _)| !self.overlay.contains_key(*cluster));
-        others.flat_map(|(_, records)| &records.unusable)
+        let all = self.records.values().flat_map(|records| &records.unusable);
+        all.filter(|unusable| {
+            let RecordName { cluster, service, .. } = &*unusable.record;
+            service.as_ref().is_none_or(|service| !self.is_read_there(cluster, service))
+        })
     }
 }

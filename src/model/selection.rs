@@ -61,6 +61,15 @@ impl Selection {
         }
     }
 
+    /// Those of its single Services for which `is_left` is true.
+    #[must_use]
+    pub fn only(&self, is_left: impl Fn(&ServiceRef) -> bool) -> Self {
+        let services = self.names().into_iter().flatten();
+        let services = services.filter(|service| is_left(service)).cloned().collect();
+        let (namespaces, shards, held) = ([].into(), [].into(), self.held());
+        Self::Only { namespaces, services, shards, held }
+    }
+
     /// The holds that a run inherits. A full sync inherits none.
     pub fn held(&self) -> Held {
         match self {

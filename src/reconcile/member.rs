@@ -47,9 +47,10 @@ impl Published {
         changed.map(|line| line.service.clone()).collect()
     }
 
-    /// Whether the guard holds a loss of exports.
-    pub fn is_held(&self) -> bool {
-        self.exported.report.guard.as_ref().is_some_and(|guard| guard.state.holds())
+    /// The names of which the guard holds a loss.
+    pub fn held(&self) -> BTreeSet<ServiceRef> {
+        let held = self.exported.report.guard.iter().filter(|guard| guard.state.holds());
+        held.flat_map(|guard| guard.services.iter().map(|it| it.service.clone())).collect()
     }
 
     /// Whether the guard let a large loss of exports pass.
@@ -116,10 +117,10 @@ impl Joined {
         self.objects.is_some() && self.multi_cluster.exports()
     }
 
-    /// The exports of this cluster, in place of what Cloud Map says of it.
-    pub fn overlay(&self, desired: Desired, let_pass: bool) -> (ClusterId, Overlay) {
-        let arn = self.connection.cluster.arn.clone();
-        (self.member.cluster.clone(), Overlay { arn, desired, let_pass })
+    /// The exports of this cluster as they were read for a selection, in place of what Cloud Map says of these names.
+    pub fn overlay(&self, desired: Desired, covers: Selection) -> (ClusterId, Overlay) {
+        let (arn, held) = (self.connection.cluster.arn.clone(), BTreeSet::new());
+        (self.member.cluster.clone(), Overlay { arn, desired, covers, held, let_pass: false })
     }
 
     /// Whether the cluster exports and has no record yet: then it is not known whether AWS's controller runs there, which

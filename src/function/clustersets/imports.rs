@@ -36,8 +36,8 @@ pub(super) struct Clusterset {
     unregistered: Vec<(ClusterId, Overlay)>,
     /// What any of its clusters imports.
     selection: Option<Selection>,
-    /// The ids of the clusters in `overlay`.
-    overlaid: BTreeSet<String>,
+    /// The ids of the clusters in `overlay`, each with the names that it covers.
+    overlaid: BTreeMap<String, Selection>,
     /// Those of the clusters that import and export.
     members: BTreeSet<String>,
     /// The clusters that this invocation read, in `overlay` or held by the guard.
@@ -87,7 +87,8 @@ impl Clustersets<'_> {
 impl Clusterset {
     fn add(&mut self, joined: &Joined, overlay: Option<(ClusterId, Overlay)>, is_read: bool) {
         self.read_here.extend(is_read.then(|| joined.member.cluster.clone()));
-        self.overlaid.extend(overlay.iter().map(|(cluster, _)| cluster.to_string()));
+        let covered = overlay.iter().map(|(cluster, it)| (cluster.to_string(), it.covers.clone()));
+        self.overlaid.extend(covered);
         self.overlay.extend(overlay);
         let selection = joined.selection.clone();
         self.selection = Some(match self.selection.take() {

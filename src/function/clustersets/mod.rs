@@ -56,7 +56,7 @@ impl Clustersets<'_> {
         let (early, told) = Told::by(selections, members);
         // Endpoints of served clusters do not wait for Cloud Map's operations.
         let imports = async {
-            let overlays = told.overlays(members).await.filter(|_| !is_adoption)?;
+            let overlays = told.overlays(selections, members).await.filter(|_| !is_adoption)?;
             Some(self.import_all(overlays).await)
         };
         let (exports, imports) = tokio::join!(Box::pin(self.export_all(early)), Box::pin(imports));
@@ -65,7 +65,7 @@ impl Clustersets<'_> {
         let mut imports = if let Some(imports) = imports {
             imports
         } else {
-            let overlays = Overlays::of(members, &exports, exports.left(is_adoption));
+            let overlays = Overlays::of((members, selections), &exports, exports.left(is_adoption));
             self.import_all(overlays).await
         };
         Box::pin(self.look_again(&mut imports)).await;

@@ -10,6 +10,7 @@ use super::Members;
 use super::exports::Exports;
 use crate::function::scope::Selections;
 use crate::import::sources::Overlay;
+use crate::model::Desired;
 use crate::model::clusterset::ClusterId;
 use crate::publish::exports::Early;
 
@@ -32,22 +33,28 @@ pub(super) struct Overlays {
 pub(super) struct Told(BTreeMap<usize, oneshot::Receiver<Early>>);
 
 impl Overlays {
-    /// After the exports were published. While the guard holds a loss of exports, the imports follow Cloud Map, where
-    /// they still stand. `left`: the clusters that nothing is imported into.
-    pub(super) fn of(members: &Members, exports: &Exports, left: BTreeSet<usize>) -> Self {
+    /// After the exports were published. While the guard holds a loss of exports, nothing leaves their imports either.
+    /// `left`: the clusters that nothing is imported into.
+    pub(super) fn of(
+        (members, selections): (&Members, &Selections),
+        exports: &Exports,
+        left: BTreeSet<usize>,
+    ) -> Self {
         let Exports { published, refused } = exports;
-        let overlays = published.iter().filter(|(_, it)| !it.is_held());
-        let overlays = overlays.filter_map(|(index, published)| {
+        let overlay = |index: &usize, desired: Desired| {
             let joined = members.get(index)?.as_ref().ok()?;
-            let desired = published.exported.desired.clone();
-            Some((*index, joined.overlay(desired, published.let_pass())))
+            Some(joined.overlay(desired, selections.of(*index)?.clone()))
+        };
+        let overlays = published.iter().filter_map(|(index, published)| {
+            let (cluster, overlay) = overlay(index, published.exported.desired.clone())?;
+            let (held, let_pass) = (published.held(), published.let_pass());
+            Some((*index, (cluster, Overlay { held, let_pass, ..overlay })))
         });
         let recorded = published.iter().filter(|(_, it)| it.exported.has_cluster_record);
         let recorded = recorded.map(|(index, _)| *index).collect();
         let read = published.keys().copied().collect();
         let unregistered = refused.iter().filter_map(|(index, refused)| {
-            let joined = members.get(index)?.as_ref().ok()?;
-            Some((*index, joined.overlay(refused.exports.clone()?, false)))
+            Some((*index, overlay(index, refused.exports.clone()?)?))
         });
         let (by_cluster, unregistered) = (overlays.collect(), unregistered.collect());
         Self { by_cluster, unregistered, read, left, recorded }
@@ -73,18 +80,26 @@ impl Told {
 
     /// What was read; `None` if it is not certain yet whether the guard holds a loss. A cluster that was not read tells
     /// nothing.
-    pub(super) async fn overlays(self, members: &Members) -> Option<Overlays> {
+    pub(super) async fn overlays(
+        self,
+        selections: &Selections,
+        members: &Members,
+    ) -> Option<Overlays> {
         let mut overlays = Overlays::default();
         for (index, told) in self.0 {
-            let Some(Ok(joined)) = members.get(&index) else { continue };
+            let (Some(Ok(joined)), Some(covers)) = (members.get(&index), selections.of(index))
+            else {
+                continue;
+            };
+            let overlay = |exports| joined.overlay(exports, covers.clone());
             match told.await {
                 Ok(Early::Sure { exports, has_cluster_record }) => {
                     overlays.recorded.extend(has_cluster_record.then_some(index));
                     overlays.read.insert(index);
-                    overlays.by_cluster.insert(index, joined.overlay(exports, false));
+                    overlays.by_cluster.insert(index, overlay(exports));
                 }
                 Ok(Early::Unregistered(exports)) => {
-                    overlays.unregistered.insert(index, joined.overlay(exports, false));
+                    overlays.unregistered.insert(index, overlay(exports));
                 }
                 Ok(Early::Unsure) => return None,
                 Ok(Early::Nothing) => _ = overlays.left.insert(index),

@@ -9,6 +9,7 @@ use super::overlays::Overlays;
 use super::{Clustersets, Members};
 use crate::error::chain;
 use crate::import::Imported;
+use crate::import::sources::Overlay;
 use crate::model::Selection;
 
 /// With more imports of a cluster that have changed, the others wait for the next run: each needs three reads.
@@ -75,14 +76,17 @@ impl Clustersets<'_> {
             let key = self.function.clusterset(*index, joined);
             let overlay = first.sets.get(&key).and_then(|set| set.overlay_of(joined));
             let Some(overlay) = overlay else { continue };
+            let covers = names.only(|name| overlay.covers.contains(name));
             overlays.recorded.insert(*index);
             let cluster = &self.function.settings.clusters[*index];
             let registry = &self.registries[&key.0];
             let exports =
-                self.invocation.exports_in_cluster((cluster, joined), registry, &names).await;
+                self.invocation.exports_in_cluster((cluster, joined), registry, &covers).await;
             if let Some(exports) = exports {
                 overlays.read.insert(*index);
-                overlays.by_cluster.insert(*index, joined.overlay(exports, overlay.let_pass));
+                let (cluster, again) = joined.overlay(exports, covers);
+                let (held, let_pass) = (overlay.held.clone(), overlay.let_pass);
+                overlays.by_cluster.insert(*index, (cluster, Overlay { held, let_pass, ..again }));
             }
         }
         overlays

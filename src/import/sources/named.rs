@@ -41,7 +41,8 @@ impl Named {
         let is_read = instances.is_some();
         let (instances, skipped) = instances.unwrap_or_default();
         let mut members: BTreeMap<ClusterId, Option<OneExport>> = BTreeMap::new();
-        for (cluster, overlay) in all.overlay {
+        let read_there = all.overlay.iter().filter(|(_, overlay)| overlay.covers.contains(name));
+        for (cluster, overlay) in read_there {
             members.insert(cluster.clone(), Some(overlay.one_export(name)));
         }
         let mut of_cluster: BTreeMap<&ClusterId, Vec<&(&String, ExportInstance)>> = BTreeMap::new();
@@ -66,7 +67,9 @@ impl Named {
         });
         let members = members.collect();
         let skipped = (!skipped.is_empty()).then_some(Reason::Skipped { instances: skipped });
-        let unusable = all.unusable().filter(|it| it.record.may_be_of(name));
+        let unusable = all
+            .unusable()
+            .filter(|it| it.record.may_be_of(name) && !all.is_read_there(&it.record.cluster, name));
         let unusable = unusable.map(|it| Reason::UnusableRecord { record: it.to_string() });
         let left_out = skipped.into_iter().chain(unusable).collect();
         let (exports, merged) = (Arc::new(exports), merged.map(Arc::new));

@@ -76,14 +76,15 @@ impl Members<'_> {
     ) -> Vec<Candidate> {
         let mut all = Candidates::new();
         let told = Told { members: self, name, known, allows, families };
-        for (cluster, overlay) in self.overlay {
+        let read_there = self.overlay.iter().filter(|(_, overlay)| overlay.covers.contains(name));
+        for (cluster, overlay) in read_there {
             told.add_overlay(&mut all, (cluster, overlay));
         }
         for key in self.places.get(name).into_iter().flatten() {
             let instances = self.registry.instances(key);
             for (_, of_instance) in instances {
                 let cluster = attributes::cluster_of(of_instance);
-                let is_read_there = cluster.as_ref().is_some_and(|it| self.is_overlaid(it));
+                let is_read_there = cluster.as_ref().is_some_and(|it| self.is_read_there(it, name));
                 if attributes::is_exported_to(of_instance, self.clusterset) && !is_read_there {
                     let instance = attributes::read(of_instance, self.clusterset);
                     add(&mut all, told.of_instance(cluster, of_instance, instance));

@@ -2,7 +2,7 @@
 //! the imported names. A sync of a few Services reads single `records`; the list of members is remembered for a short
 //! time.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::{StreamExt, stream};
 
@@ -14,7 +14,7 @@ use crate::cloud_map::SIDE_BY_SIDE;
 use crate::clusterset::id::{self, CLUSTER_RECORD};
 use crate::clusterset::record;
 use crate::model::clusterset::ClustersetId;
-use crate::model::{Namespace, Owner, Registry, ServiceKey, ServiceRef};
+use crate::model::{Namespace, Owner, Registry, Selection, ServiceKey, ServiceRef};
 
 /// The part of Cloud Map that an import rests on.
 pub struct ReadClusterset {
@@ -26,8 +26,8 @@ pub struct ReadClusterset {
 /// The clusters of this invocation, by their ids.
 #[derive(Clone, Copy)]
 pub struct Own<'a> {
-    /// Those whose exports were read in this invocation: of their records only those about themselves are needed.
-    pub overlaid: &'a BTreeSet<String>,
+    /// Those whose exports were read in this invocation, with the names: no records of these are needed.
+    pub overlaid: &'a BTreeMap<String, Selection>,
     /// Those that import, and have a record since they also export.
     pub members: &'a BTreeSet<String>,
     /// Whether nothing that was read before this invocation is used.
@@ -150,19 +150,19 @@ impl SharedRegistry {
         &self,
         registry: &mut Registry,
         names: &BTreeSet<ServiceRef>,
-        overlaid: &BTreeSet<String>,
+        overlaid: &BTreeMap<String, Selection>,
     ) -> Result<(), Failure> {
         let keys: BTreeSet<ServiceKey> = registry.services.keys().cloned().collect();
         if names.len() > FEW {
             return self.read_services(registry, &keys).await;
         }
-        let ids: BTreeSet<String> = names.iter().map(id::export_record).collect();
-        let none = BTreeSet::new();
         let services = std::mem::take(&mut registry.services).into_iter();
         let reads = services.map(|(key, mut service)| {
-            let ids = if overlaid.contains(&service.name) { &none } else { &ids };
+            let covered = overlaid.get(&service.name);
+            let unread = names.iter().filter(|name| covered.is_none_or(|it| !it.contains(name)));
+            let ids: BTreeSet<String> = unread.map(id::export_record).collect();
             async move {
-                self.read_these(&key, &mut service, ids).await;
+                self.read_these(&key, &mut service, &ids).await;
                 (key, service)
             }
         });

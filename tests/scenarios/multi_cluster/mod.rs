@@ -5,6 +5,7 @@ mod addresses;
 mod bad_exports;
 mod bad_ports;
 mod bad_registry;
+mod batches;
 mod calls;
 mod cleanup;
 mod cloud_map_away;

@@ -1,7 +1,7 @@
 //! A clusterset in which every member exports the same Services, all read by one invocation: Cloud Map has the records
 //! and the instances, and each member's exports stand in place of them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
@@ -16,8 +16,8 @@ use cloud_map_sync::model::clusterset::{
 };
 use cloud_map_sync::model::{
     Attributes, CloudMapService, ClusterArn, Desired, Endpoint, Family, Flow, Namespace,
-    NamespaceKind, Owner, PublishedService, Registry, ServiceKey, ServiceKind, ServiceRef,
-    Timestamp,
+    NamespaceKind, Owner, PublishedService, Registry, Selection, ServiceKey, ServiceKind,
+    ServiceRef, Timestamp,
 };
 
 pub const NAMESPACES: [&str; 4] = ["one", "two", "three", "four"];
@@ -42,7 +42,9 @@ impl Clusterset {
                 (0..exports).map(of_member).collect();
             all.register(&member, &arn, &services);
             let desired = Desired { services, ..Desired::default() };
-            all.overlay.insert(member.cluster, Overlay { arn, desired, let_pass: false });
+            let (covers, held) = (Selection::Everything, BTreeSet::new());
+            let overlay = Overlay { arn, desired, covers, held, let_pass: false };
+            all.overlay.insert(member.cluster, overlay);
         }
         all
     }

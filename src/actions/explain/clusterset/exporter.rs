@@ -52,7 +52,7 @@ pub(super) fn unread<'a>(facts: &'a Facts<'_>) -> impl Iterator<Item = &'a Clust
 }
 
 fn owner(facts: &Facts<'_>, cluster: &ClusterId, own: &str) -> Option<String> {
-    if facts.members.is_overlaid(cluster) {
+    if facts.members.is_read_there(cluster, facts.name) {
         return Some(own.to_owned());
     }
     facts.members.owner_of(cluster, facts.name).map(|owner| owner.id.clone())

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::clusterset::conditions::{ExportOutcome, ObservedExport, conditions_to_apply};
 use crate::error::chain;
-use crate::import::sources::{Allows, Known, Members};
+use crate::import::sources::{Allows, Known, Members, Overlay};
 use crate::model::{Condition, Selection, ServiceExport, ServiceRef, Timestamp};
 use crate::publish::observe::{Own, SharedRegistry};
 use crate::publish::plan::{self, Observed, Plan};
@@ -77,12 +77,14 @@ impl Invocation<'_> {
         let published = published.map_err(|refused| refused.obstacle)?;
         let clusterset = &joined.member.clusterset;
         let overlay = published.iter().map(|it| {
-            let desired = it.exported.desired.clone();
-            joined.overlay(desired, it.let_pass())
+            let (held, let_pass) = (it.held(), it.let_pass());
+            let (id, overlay) = joined.overlay(it.exported.desired.clone(), selection.clone());
+            (id, Overlay { held, let_pass, ..overlay })
         });
         let overlay: BTreeMap<_, _> = overlay.collect();
         let own: BTreeSet<String> = overlay.keys().map(ToString::to_string).collect();
-        let own = Own { overlaid: &own, members: &own, is_fresh: true };
+        let covered = own.iter().map(|id| (id.clone(), selection.clone())).collect();
+        let own = Own { overlaid: &covered, members: &own, is_fresh: true };
         let read = registry.read_clusterset(clusterset, selection.names(), own).await;
         let read = read.map_err(|error| failed(&*error))?;
         let lifetimes = self.lifetimes(overlay.keys().cloned().collect());
