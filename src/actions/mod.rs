@@ -1,6 +1,7 @@
-//! The actions besides a sync, one folder each. Each reads the cluster or Cloud Map, `purge` also writes, and returns
+//! The actions besides a sync, one folder each. Each reads the cluster or Cloud Map, `adopt` and `purge` also write, and it returns
 //! its answer as data that prints itself as text.
 
+pub mod adopt;
 mod age;
 pub mod doctor;
 pub mod explain;

@@ -81,6 +81,10 @@ impl Function {
             let registry = &registries[&self.clients.registry_of(cluster)];
             let reconciled = Box::pin(invocation.reconcile(cluster, registry, selection)).await;
             match reconciled {
+                Ok((report, claimed)) if is_whole => {
+                    let adopted = invocation.adopt_former(cluster, registry, report);
+                    (Box::pin(adopted).await, Some(claimed))
+                }
                 Ok((report, claimed)) => (report, Some(claimed)),
                 Err(error) => (ClusterReport::unreadable(cluster.label(), &error), None),
             }

@@ -29,7 +29,7 @@ use futures_util::{StreamExt, stream};
 use crate::guard::GuardStatus;
 use crate::kubernetes::Kubernetes;
 use crate::model::clusterset::{ClusterId, Member};
-use crate::model::{ClusterArn, Family, Selection, ServiceRef, Timestamp};
+use crate::model::{ClusterArn, Family, Policy, Selection, ServiceRef, Timestamp};
 use crate::time::Deadline;
 use apply::Outcome;
 use guard::Run;
@@ -58,6 +58,7 @@ pub struct Importing<'a> {
     pub takes_over: bool,
     /// Whether the plan is carried out.
     pub writes: bool,
+    pub policy: Policy,
     /// The guard against mass deletion.
     pub guard: Run<'a>,
     /// Whether an address may be imported.
@@ -113,7 +114,7 @@ impl Importing<'_> {
     /// exports the name.
     fn names(&self, members: &Members<'_>, selection: &Selection) -> BTreeSet<ServiceRef> {
         if self.takes_over {
-            return self.objects.of_aws(self.owner).cloned().collect();
+            return self.objects.of_aws().cloned().collect();
         }
         let mut names = members.own_names();
         if !members.is_unread() {

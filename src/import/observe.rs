@@ -132,12 +132,9 @@ impl Objects {
     }
 
     /// The imports of AWS's controller.
-    pub fn of_aws(&self, owner: &OwnerLabel) -> impl Iterator<Item = &ServiceRef> {
-        let is_of_aws = |object: &Value| {
-            let metadata = read::metadata(object);
-            metadata.is_of_aws() && !owner.owns(&metadata)
-        };
-        self.imports.iter().filter(move |(_, import)| is_of_aws(import)).map(|(name, _)| name)
+    pub fn of_aws(&self) -> impl Iterator<Item = &ServiceRef> {
+        let of_aws = self.imports.iter().filter(|(_, import)| read::metadata(import).is_of_aws());
+        of_aws.map(|(name, _)| name)
     }
 
     /// Adds the objects of other names.

@@ -155,7 +155,7 @@ impl Import<'_> {
         failure: Option<&str>,
         decide: impl FnOnce(&Basis<'_>) -> T,
     ) -> T {
-        let Importing { owner, member, objects, now, takes_over, .. } = self.importing;
+        let Importing { owner, member, objects, now, takes_over, policy, .. } = self.importing;
         let importer = Importer {
             cluster: member.cluster.clone(),
             families: families.to_vec(),
@@ -170,6 +170,7 @@ impl Import<'_> {
             sources: &self.exports.sources,
             present: &self.present,
             takes_over: *takes_over,
+            policy: *policy,
             failure,
             now: *now,
         })

@@ -1,10 +1,11 @@
-//! Takes all objects of imports out of a cluster: the ServiceImports, and with them their Services and slices.
+//! Changes all imports of an owner in a cluster ([`EachImport`]); a purge takes out the ServiceImports, and with them
+//! their Services and slices.
 
 use super::Imported;
 use super::apply::{self, Made, Outcome};
 use super::aws::DerivedOfAws;
 use super::observe::Objects;
-use super::plan::{Known, OwnerLabel, Plan, Removal};
+use super::plan::{Known, OwnerLabel, Plan, Present, Removal};
 use crate::kubernetes::Kubernetes;
 use crate::model::ServiceRef;
 use crate::time::Deadline;
@@ -22,44 +23,52 @@ pub struct Purging<'a> {
     pub deadline: Deadline,
 }
 
+/// The imports of an owner, each changed without a look at the exports.
+pub struct EachImport<'a> {
+    pub kubernetes: &'a Kubernetes,
+    pub owner: &'a OwnerLabel,
+    pub objects: &'a Objects,
+    /// Whether the plans are carried out.
+    pub writes: bool,
+    pub deadline: Deadline,
+}
+
 impl Purging<'_> {
     pub async fn run(&self) -> Imported {
-        let mut purged = Imported::default();
-        for name in self.objects.names(self.owner) {
-            match self.objects.present(&name) {
-                Ok(present) => {
-                    let removal = Removal {
-                        owner: self.owner,
-                        service: &name,
-                        present: &present,
-                        of_aws: self.of_aws.names(&name),
-                        annotation: self.of_aws.annotation(&name),
-                        is_back: self.is_aws_back,
-                    };
-                    let Plan { changes, held_back } = removal.plan();
-                    purged.held_back.extend(held_back);
-                    let mut known = Known::of(&present);
-                    purged.made.extend(if self.writes {
-                        self.apply(&name, &mut known, &changes).await
-                    } else {
-                        let planned = changes.into_iter();
-                        let planned =
-                            planned.map(|change| Made { change, outcome: Outcome::Planned });
-                        planned.collect()
-                    });
+        let Self { kubernetes, owner, objects, of_aws, writes, deadline, .. } = *self;
+        let each = EachImport { kubernetes, owner, objects, writes, deadline };
+        let removal = |service: &ServiceRef, present: &Present| {
+            let (of_aws, annotation) = (of_aws.names(service), of_aws.annotation(service));
+            Removal { owner, service, present, of_aws, annotation, is_back: self.is_aws_back }
+                .plan()
+        };
+        each.run(removal).await
+    }
+}
+
+impl EachImport<'_> {
+    pub async fn run(&self, decide: impl Fn(&ServiceRef, &Present) -> Plan) -> Imported {
+        let Self { kubernetes, owner, objects, writes, deadline } = *self;
+        let mut all = Imported::default();
+        for name in objects.names(owner) {
+            let present = match objects.present(&name) {
+                Ok(present) => present,
+                Err(problem) => {
+                    all.unreadable.push((name, problem.to_string()));
+                    continue;
                 }
-                Err(problem) => purged.unreadable.push((name, problem.to_string())),
+            };
+            let Plan { changes, held_back } = decide(&name, &present);
+            all.held_back.extend(held_back);
+            let mut known = Known::of(&present);
+            if writes {
+                let made = apply::apply(kubernetes, &name.name, &mut known, &changes, deadline);
+                all.made.extend(made.await.made);
+            } else {
+                let planned = |change| Made { change, outcome: Outcome::Planned };
+                all.made.extend(changes.into_iter().map(planned));
             }
         }
-        purged
-    }
-
-    async fn apply(
-        &self,
-        name: &ServiceRef,
-        known: &mut Known,
-        changes: &[super::plan::Change],
-    ) -> Vec<Made> {
-        apply::apply(self.kubernetes, &name.name, known, changes, self.deadline).await.made
+        all
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::model::ServiceRef;
+use crate::model::{Owner, ServiceRef};
 use crate::publish::observe::{self, SharedRegistry, World};
 use crate::publish::plan::{
     Adoption, DeregisterReason, ExportAdoption, Intent, Observation, Observed, Records,
@@ -20,6 +20,8 @@ pub enum Task<'a> {
     Adopt(&'a World<'a>, &'a Adoption),
     /// Instances of AWS's controller become those of our exports.
     AdoptExports(&'a World<'a>, &'a ExportAdoption),
+    /// Exports of a former `OWNER_ID` become ours.
+    AdoptFormer(&'a SharedRegistry, &'a Owner),
     /// All instances of a cluster are removed. The cluster may be gone.
     Purge(&'a SharedRegistry, &'a DeregisterReason),
     /// The same, or a note for a later run, for a cluster that is no longer kept in step.
@@ -36,9 +38,10 @@ impl Task<'_> {
             | Self::SharedTtls(world)
             | Self::Adopt(world, _)
             | Self::AdoptExports(world, _) => world.registry,
-            Self::Purge(registry, _) | Self::Orphans(registry, _) | Self::Records(registry, _) => {
-                registry
-            }
+            Self::AdoptFormer(registry, _)
+            | Self::Purge(registry, _)
+            | Self::Orphans(registry, _)
+            | Self::Records(registry, _) => registry,
         }
     }
 
@@ -48,6 +51,7 @@ impl Task<'_> {
             Self::SharedTtls(_) => Intent::SharedTtls,
             Self::Adopt(_, adoption) => Intent::Adopt(adoption),
             Self::AdoptExports(_, adoption) => Intent::AdoptExports(adoption),
+            Self::AdoptFormer(_, former) => Intent::AdoptFormer(former),
             Self::Purge(_, because) => Intent::Purge(because),
             Self::Orphans(_, step) => Intent::Orphans(*step),
             Self::Records(_, records) => Intent::Records(records),
@@ -73,7 +77,10 @@ impl Task<'_> {
             | Self::SharedTtls(world)
             | Self::Adopt(world, _)
             | Self::AdoptExports(world, _) => world.observe_again(observation, scope).await,
-            Self::Purge(registry, _) | Self::Orphans(registry, _) | Self::Records(registry, _) => {
+            Self::AdoptFormer(registry, _)
+            | Self::Purge(registry, _)
+            | Self::Orphans(registry, _)
+            | Self::Records(registry, _) => {
                 registry.read_again(&mut observation.registry, &scope.keys).await?;
                 Ok(Observed::reread(observation, scope))
             }
@@ -94,7 +101,9 @@ impl Task<'_> {
             | Self::SharedTtls(world)
             | Self::Adopt(world, _)
             | Self::AdoptExports(world, _) => world.observe_endpoints(observation, services).await,
-            Self::Purge(..) | Self::Orphans(..) | Self::Records(..) => Ok(observation),
+            Self::AdoptFormer(..) | Self::Purge(..) | Self::Orphans(..) | Self::Records(..) => {
+                Ok(observation)
+            }
         }
     }
 }

@@ -11,6 +11,7 @@ use crate::clusterset::record;
 use crate::import::Imported;
 use crate::import::apply::Outcome;
 use crate::import::guard::Note;
+use crate::import::plan::HeldBack;
 use crate::import::sources::{Lifetimes, Stale};
 use crate::model::ServiceRef;
 use crate::model::clusterset::ClusterId;
@@ -21,6 +22,9 @@ use crate::report::{
     Obstacle, StaleCluster,
 };
 use crate::settings::Cluster;
+
+/// The number of imports that a line names.
+const NAMED: usize = 3;
 
 impl Invocation<'_> {
     /// Writes the guard's sighting of a loss of imports to the cluster's record, or removes it, if it changed.
@@ -96,7 +100,10 @@ impl MultiClusterReport {
                 ImportLine { change: made.change.line(), result }
             })
             .collect();
-        let held_back = imported.held_back.into_iter().map(|line| ClustersetLine {
+        let (of_others, held_back): (Vec<_>, Vec<_>) =
+            imported.held_back.into_iter().partition(|line| line.reason.other_owner().is_some());
+        self.obstacles.extend(other_owners(&of_others));
+        let held_back = held_back.into_iter().map(|line| ClustersetLine {
             reason: line.reason.code().into(),
             detail: line.reason.to_string(),
             service: line.service,
@@ -115,6 +122,27 @@ impl MultiClusterReport {
             });
         }
     }
+}
+
+/// One line for each other `OWNER_ID` that imports of the cluster have.
+fn other_owners(lines: &[HeldBack]) -> Vec<Obstacle> {
+    let mut names: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
+    for line in lines {
+        let owner = line.reason.other_owner().unwrap_or_default();
+        names.entry(owner).or_default().insert(line.service.to_string());
+    }
+    let line = |(owner, names): (&str, BTreeSet<String>)| {
+        let first: Vec<&str> = names.iter().map(String::as_str).take(NAMED).collect();
+        let more = names.len().saturating_sub(NAMED);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let detail = format!(
+            "objects of these imports have the label of the OWNER_ID {owner}, and stay as they are: {}{more}; if that was \
+             the OWNER_ID of this installation, {{\"action\":\"adopt\",\"owner\":\"{owner}\"}} takes them over, IPs and all",
+            first.join(", ")
+        );
+        Obstacle { reason: "OtherOwner".into(), detail, failed: false }
+    };
+    names.into_iter().map(line).collect()
 }
 
 impl From<&Stale> for StaleCluster {

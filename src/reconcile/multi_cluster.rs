@@ -75,7 +75,7 @@ impl Invocation<'_> {
             }
             (true, None) => Some(Objects::read(kubernetes, &owner).await.map_err(failed)?),
         };
-        let of_aws = objects.as_ref().and_then(|objects| objects.of_aws(&owner).next());
+        let of_aws = objects.as_ref().and_then(|objects| objects.of_aws().next());
         // Without its exports it is not known whether that controller still runs.
         let may_adopt = self.adoption.is_some() && multi_cluster.exports();
         if let Some(import) = of_aws.filter(|_| !may_adopt) {
@@ -195,6 +195,7 @@ impl Invocation<'_> {
             exports: joined.multi_cluster.exports(),
             takes_over: self.adoption.is_some(),
             writes: self.mode == Mode::Sync,
+            policy: self.settings.rules.policy,
             guard,
             allows: &allows,
             now: self.now,

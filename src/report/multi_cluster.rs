@@ -101,6 +101,11 @@ impl MultiClusterReport {
         self.changes.iter().filter(is_made).count()
     }
 
+    /// Whether nothing is left for a retry.
+    pub fn is_complete(&self) -> bool {
+        self.open() == 0
+    }
+
     /// The number of changes and obstacles that a retry may help.
     pub(super) fn open(&self) -> usize {
         let is_open = |line: &&ImportLine| {

@@ -9,7 +9,7 @@ use super::OwnerLabel;
 use super::intent::holders;
 use super::present::{Metadata, Present, ServiceImport, Slice};
 use crate::model::clusterset::{ClusterId, ClustersetService, Protocol};
-use crate::model::{Family, ServiceRef, Timestamp};
+use crate::model::{Family, Policy, ServiceRef, Timestamp};
 
 /// All that the plan of one import depends on.
 #[derive(Clone, Copy, Debug)]
@@ -24,6 +24,7 @@ pub struct Basis<'a> {
     pub present: &'a Present,
     /// Whether a person lets the function take over the ServiceImport if it is one of AWS's controller.
     pub takes_over: bool,
+    pub policy: Policy,
     /// The message of the API server if a change of this import failed in this run. The plan is then made again, for
     /// the status.
     pub failure: Option<&'a str>,
@@ -160,7 +161,7 @@ impl<'a> Basis<'a> {
 
     /// Whether a ServiceImport gets our label in this run.
     pub(super) fn is_taken_over(&self, import: &Metadata) -> bool {
-        self.takes_over && import.is_of_aws() && !self.owner.owns(import)
+        self.takes_over && import.is_of_aws()
     }
 
     /// The slices that are ours.

@@ -8,7 +8,7 @@ use super::change::ObjectRef;
 use crate::clusterset::attributes::Skipped;
 use crate::guard::GuardStatus;
 use crate::model::clusterset::ClusterId;
-use crate::model::{Family, ServiceRef};
+use crate::model::{Family, Policy, ServiceRef};
 
 /// The number of addresses or instances that a sentence names.
 const NAMED: usize = 3;
@@ -39,6 +39,9 @@ pub enum Reason {
         /// The first manager in its managed fields.
         manager: Option<String>,
     },
+    /// It has the label of another `OWNER_ID`. All such objects of a cluster are one line.
+    #[error("{object} has the label of the OWNER_ID {owner}")]
+    OtherOwner { object: ObjectRef, owner: String },
     /// The importing cluster cannot give the import a virtual IP.
     #[error(
         "the exports have {}, and this cluster has {}: the import has no IP",
@@ -58,6 +61,9 @@ pub enum Reason {
     /// The guard keeps endpoints of other clusters, or the import itself.
     #[error("{}: {status}", kept(*.endpoints))]
     Guard { endpoints: usize, status: Arc<GuardStatus> },
+    /// One line for all changes of an import.
+    #[error("POLICY={policy} does not allow this: {}", some(changes))]
+    Policy { policy: Policy, changes: Vec<String> },
     #[error(
         "{} not imported from cluster {cluster}, since NAME_POLICY does not allow them for the Kubernetes namespace: {}",
         count(addresses.len(), "address", "es"),
@@ -91,19 +97,30 @@ impl Reason {
         !matches!(
             self,
             Self::Guard { .. }
+                | Self::Policy { .. }
                 | Self::AddressNotAllowed { .. }
                 | Self::Skipped { .. }
                 | Self::UnusableRecord { .. }
         )
     }
 
+    /// The label of another `OWNER_ID` that holds the import back.
+    pub fn other_owner(&self) -> Option<&str> {
+        match self {
+            Self::OtherOwner { owner, .. } => Some(owner),
+            _ => None,
+        }
+    }
+
     pub fn code(&self) -> &'static str {
         match self {
             Self::ForeignObject { .. } => "ForeignObject",
+            Self::OtherOwner { .. } => "OtherOwner",
             Self::IpFamilyNotSupported { .. } => "IPFamilyNotSupported",
             Self::ImpossibleName => "ImpossibleName",
             Self::NamespaceExcluded => EXCLUDED,
             Self::Guard { .. } => "Guard",
+            Self::Policy { .. } => "Policy",
             Self::AddressNotAllowed { .. } => "AddressNotAllowed",
             Self::Skipped { .. } => "Skipped",
             Self::UnusableRecord { .. } => "UnusableRecord",

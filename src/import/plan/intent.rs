@@ -62,7 +62,7 @@ fn may_end(basis: &Basis<'_>, holders: &BTreeSet<ClusterId>) -> bool {
 
 /// The service that the import shows now. Its ports are those of the derived Service, which lead clients to the
 /// endpoints: after a run that ended early it may still have more ports, or other names.
-fn as_it_is(basis: &Basis<'_>, import: &ServiceImport) -> ClustersetService {
+pub(super) fn as_it_is(basis: &Basis<'_>, import: &ServiceImport) -> ClustersetService {
     let ServiceImport { metadata, spec, .. } = import;
     let derived = basis.present.derived.as_ref().filter(|it| basis.owner.owns(&it.metadata));
     let derived = derived.filter(|_| spec.kind == ImportType::ClusterSetIp);
@@ -98,7 +98,7 @@ fn with_clusters(
 /// The present service with the new ports and clusters of the merged one. Type and properties wait: the cluster whose
 /// part stays may be the one that decides them, and its slices have the present names of the ports. The families, too,
 /// unless this cluster has none of them. `None` if it is not known which are exported.
-fn with_additions(
+pub(super) fn with_additions(
     basis: &Basis<'_>,
     mut kept: ClustersetService,
     merged: Option<&ClustersetService>,

@@ -19,11 +19,13 @@ mod change;
 mod derived_service;
 mod endpoint_slices;
 mod fields;
+mod former;
 mod held_back;
 mod intent;
 mod known;
 mod ownership;
 mod patch;
+mod policy;
 mod present;
 mod removal;
 mod service_import;
@@ -42,6 +44,7 @@ pub use basis::{
     Basis, Exported, ImportedEndpoint, Importer, NamespaceState, PortKey, Read, Sources, hold,
 };
 pub use change::{Change, Content, Kind, ObjectRef, Stage, Write};
+pub use former::adopt_former;
 pub use held_back::{EXCLUDED, HeldBack, Reason};
 pub use known::{Answer, Known, Request};
 pub use ownership::{OWNER_LABEL, OwnerLabel};
@@ -62,7 +65,7 @@ pub struct Plan {
 
 /// Plans one import. In an excluded namespace a plan that only deletes is carried out, and any other one held back.
 pub fn plan(basis: &Basis<'_>) -> Plan {
-    let plan = decide(basis);
+    let plan = policy::plan(basis, decide);
     let writes = plan.changes.iter().any(|change| change.write != Write::Delete);
     if writes && basis.namespace == NamespaceState::Excluded {
         return held_back(basis, Some(Reason::NamespaceExcluded));
@@ -118,6 +121,9 @@ fn foreign(basis: &Basis<'_>, service: &ClustersetService) -> Option<Reason> {
     let (kind, metadata) = import.chain(derived).find(is_foreign)?;
     let (namespace, name) = (basis.service.namespace.clone(), metadata.name.clone());
     let object = ObjectRef { kind, namespace, name };
+    if let Some(owner) = metadata.labels.get(OWNER_LABEL) {
+        return Some(Reason::OtherOwner { object, owner: owner.clone() });
+    }
     Some(Reason::ForeignObject { object, manager: metadata.manager.clone() })
 }
 

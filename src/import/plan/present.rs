@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use super::ownership::OWNER_LABEL;
 use crate::model::clusterset::{
     ClusterId, ExportedPort, ImportType, InternalTrafficPolicy, Protocol, SessionAffinity,
 };
@@ -55,9 +56,10 @@ pub struct OwnerReference {
 }
 
 impl Metadata {
-    /// Whether AWS's controller made the ServiceImport: it has its annotation with the names of its derived Services.
+    /// Whether the ServiceImport is one of AWS's controller: it has its annotation with the names of its derived
+    /// Services. One that was adopted has the label of an owner besides.
     pub fn is_of_aws(&self) -> bool {
-        self.annotations.contains_key(AWS_DERIVED)
+        self.annotations.contains_key(AWS_DERIVED) && !self.labels.contains_key(OWNER_LABEL)
     }
 }
 

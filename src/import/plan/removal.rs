@@ -59,7 +59,7 @@ impl Removal<'_> {
             OWN_ANNOTATIONS.iter().filter(|key| import.metadata.annotations.contains_key(**key));
         let mut annotations: serde_json::Map<String, Value> =
             own.map(|key| ((*key).to_owned(), Value::Null)).collect();
-        if !import.metadata.is_of_aws() {
+        if !import.metadata.annotations.contains_key(AWS_DERIVED) {
             annotations.insert(AWS_DERIVED.to_owned(), json!(self.annotation));
         }
         let object = || self.object(Kind::ServiceImport, &self.service.name);

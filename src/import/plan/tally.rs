@@ -7,6 +7,7 @@ use std::net::IpAddr;
 use super::basis::Basis;
 use super::derived_service::Derived;
 use super::intent::{self, Intent};
+use super::policy::Allowed;
 use super::present::SliceEndpoint;
 use super::{NamespaceState, endpoint_slices, foreign, plan};
 use crate::model::clusterset::ClusterId;
@@ -35,6 +36,8 @@ type Ready = BTreeMap<ClusterId, usize>;
 impl Tally {
     /// Counts an import. A loss of the clusters in `passed` was judged already, in Cloud Map, and does not count.
     pub fn of(basis: &Basis<'_>, passed: &BTreeSet<ClusterId>) -> Self {
+        let allowed = Allowed::of(basis);
+        let basis = &allowed.as_ref().map_or(*basis, |allowed| allowed.basis(basis));
         let before = before(basis);
         let after = After::of(basis, &before);
         let ready = match &after {

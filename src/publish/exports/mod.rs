@@ -27,7 +27,7 @@ use super::plan::{Claimed, HeldBack, Judged, Leaving, Observation, Observed, Pla
 use super::{Options, Published, Task, carry_out_plan};
 use crate::clusterset::conditions::ExportOutcome;
 use crate::model::clusterset::Member;
-use crate::model::{Desired, Selection, ServiceKey, ServiceRef};
+use crate::model::{Desired, Policy, Selection, ServiceKey, ServiceRef};
 use crate::report::ClusterReport;
 use aws::Finalized;
 use records::{Kept, Written};
@@ -141,7 +141,9 @@ pub async fn publish(
     let Written { report: records, outcomes, has_cluster_record } = written;
     let is_held = report.guard.as_ref().is_some_and(|guard| guard.state.holds());
     let mut report = report.with(introduced).with(taken_away).with(records);
-    if !former.services.is_empty() && has_cluster_record && !is_held && report.is_complete() {
+    // Instances that the policy leaves under the former id count by its records.
+    let may_remove = world.rules.policy == Policy::Sync && !former.services.is_empty();
+    if may_remove && has_cluster_record && !is_held && report.is_complete() {
         report = report.with(former::take_away(world, &former, options).await);
     }
     let claimed = Claimed::of(observation, leaving);

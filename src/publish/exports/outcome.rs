@@ -75,7 +75,6 @@ fn bars_the_name(line: &HeldBack) -> bool {
                 | Reason::ServiceConnect
                 | Reason::InvalidInput(_)
                 | Reason::QuotaExceeded(_)
-                | Reason::Policy { .. }
                 | Reason::ExportNotAdopted { .. }
                 | Reason::Unreadable(_)
         )

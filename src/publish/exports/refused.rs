@@ -10,6 +10,13 @@ pub enum Refused {
         "the id {id} belongs to {holder}: purge that cluster first, or give this one another id"
     )]
     ClusterIdTaken { id: String, holder: String },
+    /// The `OWNER_ID` of this installation was changed, or another one serves the same cluster.
+    #[error(
+        "the records of this cluster in {namespace}/{id} are of the OWNER_ID {owner}, and so are its instances and imports: \
+         nothing is exported, and nothing leaves, until {{\"action\":\"adopt\",\"owner\":\"{owner}\"}} takes them over, \
+         IPs and all, or OWNER_ID is {owner} again"
+    )]
+    OtherOwner { namespace: String, id: String, owner: String },
     #[error(
         "several Cloud Map namespaces are named {0}, and one has the records of the clusterset"
     )]
@@ -45,7 +52,7 @@ impl Refused {
     /// The stable code of the reason.
     pub fn code(&self) -> &'static str {
         match self {
-            Self::ClusterIdTaken { .. } => "ClusterIdTaken",
+            Self::ClusterIdTaken { .. } | Self::OtherOwner { .. } => "ClusterIdTaken",
             Self::AmbiguousNamespace(_) | Self::NoNamespace { .. } => "Namespace",
             Self::AnotherController(_) | Self::NotReleased(_) => "AnotherController",
             Self::UnfamiliarRegistry => "UnfamiliarRegistry",

@@ -3,8 +3,10 @@
 
 use super::{
     Adoption, Basis, DeregisterReason, ExportAdoption, Plan, Records, Step, adopt, adopt_exports,
-    plan, purge,
+    adopt_former, plan, purge,
 };
+
+use crate::model::Owner;
 
 /// The purpose of changes.
 #[derive(Clone, Copy, Debug)]
@@ -17,6 +19,8 @@ pub enum Intent<'a> {
     Adopt(&'a Adoption),
     /// Instances of AWS's controller become those of our exports.
     AdoptExports(&'a ExportAdoption),
+    /// Exports of a former `OWNER_ID` become ours.
+    AdoptFormer(&'a Owner),
     /// All our instances of a cluster are deregistered; the cluster may be gone.
     Purge(&'a DeregisterReason),
     /// As `Purge`, or a note for a later run, for a cluster that is not kept in sync any more.
@@ -33,6 +37,7 @@ impl Intent<'_> {
             Self::SharedTtls => plan(basis).updates_alone(),
             Self::Adopt(adoption) => adopt(basis, adoption),
             Self::AdoptExports(adoption) => adopt_exports(basis, adoption),
+            Self::AdoptFormer(former) => adopt_former(basis.observation, former),
             Self::Purge(because) => purge(basis.observation, because),
             Self::Orphans(step) => step.plan(basis.observation),
             Self::Records(records) => records.plan(basis),

@@ -56,7 +56,9 @@ use order::removal;
 use crate::model::{Foreign, NewService, Place, ServiceRef, ServiceUpdate};
 
 pub use crate::guard::{Extent, Guard, GuardStatus, ServiceLoss};
-pub use adopt::{Adoption, ExportAdoption, Former, NotAdopted, adopt, adopt_exports, to_adopt};
+pub use adopt::{
+    Adoption, ExportAdoption, Former, NotAdopted, adopt, adopt_exports, adopt_former, to_adopt,
+};
 pub use basis::{Basis, Observed};
 pub use capacity::ServiceLimit;
 pub use change::{Change, DeregisterReason, Difference, Exchange, Stage, WaitsFor};

@@ -1,28 +1,11 @@
-//! The kinds of changes that the installation allows. A policy removes changes from a finished plan and reports them as
-//! held back; it never adds any.
-
-use std::fmt;
-
-use serde::Serialize;
+//! The kinds of changes to Cloud Map that the installation allows. A policy removes changes from a finished plan and
+//! reports them as held back; it never adds any.
 
 use super::{Change, HeldBack, Plan, Reason};
 
-/// `POLICY`, with the values and meanings of `ExternalDNS`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Policy {
-    /// Makes all changes.
-    #[default]
-    Sync,
-    /// Makes all changes, except for the removals that follow the end of a claim.
-    UpsertOnly,
-    /// Creates namespaces and services, and registers missing instances; nothing else.
-    CreateOnly,
-}
+pub use crate::model::Policy;
 
 impl Policy {
-    pub const ALL: [Self; 3] = [Self::Sync, Self::UpsertOnly, Self::CreateOnly];
-
     pub fn allows(self, change: &Change) -> bool {
         match change {
             Change::CreateNamespace { .. }
@@ -55,15 +38,5 @@ impl Policy {
                 reason: Reason::Policy { policy: self, action: change.to_string() },
             }));
         }
-    }
-}
-
-impl fmt::Display for Policy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Sync => "sync",
-            Self::UpsertOnly => "upsert-only",
-            Self::CreateOnly => "create-only",
-        })
     }
 }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::instances::rewrite::carry_over;
 use super::{Basis, Change, DeregisterReason, Difference, Observation, Place, Plan};
+use crate::clusterset::id::CLUSTER_RECORD;
 use crate::model::{Attributes, NewService, RoutingPolicy, ServiceKind, ServiceName, ServiceRef};
 
 /// The records to write and to take away, in the Cloud Map service of the member.
@@ -35,10 +36,8 @@ impl Records {
         let observation = basis.observation;
         let mut plan = Plan::default();
         plan.changes.entry(no_service()).or_default().extend(self.creation(observation));
-        for (id, (service, attributes)) in &self.wanted {
-            let turn = if self.in_one_turn { no_service() } else { service.clone() };
-            let change = self.write(observation, id, attributes);
-            plan.changes.entry(turn).or_default().extend(change);
+        for id in self.wanted.keys().filter(|id| *id != CLUSTER_RECORD) {
+            self.add(observation, id, &mut plan);
         }
         for instance in observation.marked(&self.place.key) {
             if self.ended.contains(&instance.service) && !self.wanted.contains_key(instance.id) {
@@ -47,8 +46,17 @@ impl Records {
                 plan.changes.entry(instance.service).or_default().push(change);
             }
         }
+        observation.rules.policy.restrict(&mut plan);
+        // Under every policy: a member without a heartbeat is stale, and the guard remembers by it.
+        self.add(observation, CLUSTER_RECORD, &mut plan);
         plan.add_namespaces();
         plan.in_order()
+    }
+
+    fn add(&self, observation: &Observation, id: &str, plan: &mut Plan) {
+        let Some((service, attributes)) = self.wanted.get(id) else { return };
+        let turn = if self.in_one_turn { no_service() } else { service.clone() };
+        plan.changes.entry(turn).or_default().extend(self.write(observation, id, attributes));
     }
 
     fn creation(&self, observation: &Observation) -> Option<Change> {

@@ -14,7 +14,7 @@ use cloud_map_sync::import::sources::{Lifetimes, Members};
 use cloud_map_sync::import::{Imported, Importing};
 use cloud_map_sync::kubernetes::Kubernetes;
 use cloud_map_sync::kubernetes::objects::Resource;
-use cloud_map_sync::model::{Held, Selection, SignedDuration, Timestamp};
+use cloud_map_sync::model::{Held, Policy, Selection, SignedDuration, Timestamp};
 use cloud_map_sync::time::Deadline;
 use criterion::{BenchmarkId, Criterion};
 use serde_json::{Value, json};
@@ -82,6 +82,7 @@ impl World {
                 exports: true,
                 takes_over: false,
                 writes: false,
+                policy: Policy::Sync,
                 guard,
                 allows: &|_: &str, _: IpAddr| true,
                 now: Timestamp::UNIX_EPOCH,

@@ -7,6 +7,7 @@ mod cluster;
 mod held;
 mod lifecycle;
 mod objects;
+mod policies;
 mod promises;
 mod removal;
 mod renames;

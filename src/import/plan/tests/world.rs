@@ -13,7 +13,7 @@ use crate::import::plan::{
 use crate::model::clusterset::{
     ClusterId, ClustersetService, ExportedPort, ImportType, Properties, Protocol,
 };
-use crate::model::{Family, ServiceRef, Timestamp};
+use crate::model::{Family, Policy, ServiceRef, Timestamp};
 
 pub const BOTH: [Family; 2] = [Family::V4, Family::V6];
 
@@ -26,6 +26,7 @@ pub struct World {
     pub merged: Option<ClustersetService>,
     pub sources: Sources,
     pub takes_over: bool,
+    pub policy: Policy,
     pub failure: Option<String>,
     pub now: Timestamp,
 }
@@ -54,6 +55,7 @@ impl World {
             merged: Some(merged),
             sources: Sources { by_cluster: BTreeMap::new(), is_complete: true },
             takes_over: false,
+            policy: Policy::Sync,
             failure: None,
             now: "2026-11-01T12:00:00.5Z".parse().expect("a time"),
         }
@@ -127,6 +129,7 @@ impl World {
             sources: &self.sources,
             present,
             takes_over: self.takes_over,
+            policy: self.policy,
             failure: self.failure.as_deref(),
             now: self.now,
         }

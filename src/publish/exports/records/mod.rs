@@ -59,7 +59,13 @@ impl<'w> Kept<'w> {
         if let Some(attributes) = observation.registry.instance(&key, CLUSTER_RECORD)
             && !world.owner.owns(attributes)
         {
+            let id = member.cluster.to_string();
             let holder = match record::read(&member.cluster, CLUSTER_RECORD, attributes) {
+                Ok(Some(Record::Cluster(ClusterRecord { owner, .. })))
+                    if owner.cluster == world.owner.cluster =>
+                {
+                    return Err(Refused::OtherOwner { namespace, id, owner: owner.id });
+                }
                 Ok(Some(Record::Cluster(record))) => {
                     format!(
                         "cluster {} of the installation {}",
@@ -68,7 +74,6 @@ impl<'w> Kept<'w> {
                 }
                 _ => "an owner whose record cannot be read".to_owned(),
             };
-            let id = member.cluster.to_string();
             return Err(Refused::ClusterIdTaken { id, holder });
         }
         let name = ServiceName::parse(member.cluster.as_str());

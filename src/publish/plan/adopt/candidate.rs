@@ -104,9 +104,8 @@ impl Adoption {
         let marked = present.keys().any(|key| key.starts_with(MARK_PREFIX));
         match (&self.owner, foreign(instance, present, owner)) {
             (Some(id), _) => {
-                let before = Owner { id: id.clone(), ..owner.clone() };
-                let of_before = before.owns(present);
-                of_before
+                let is_former = owner.formerly(id).owns(present);
+                is_former
                     .then(|| Former::Owner(id.clone()))
                     .ok_or_else(|| NotAdopted::NotOf(id.clone()))
             }

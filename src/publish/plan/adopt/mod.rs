@@ -1,12 +1,13 @@
 //! The adoption of instances of other owners, if a person requests it. `candidate` has the conditions; every instance
 //! that does not meet them is reported with the reason. `exports` takes over those of AWS's controller, for a cluster
-//! that exports.
+//! that exports, and `former` those of a former `OWNER_ID`.
 //!
 //! An adopted instance keeps its id and counts as ours from then on. If another instance of ours has the same address,
 //! one of the two is deregistered after the adoption, like any duplicate.
 
 mod candidate;
 pub mod exports;
+mod former;
 
 use std::collections::BTreeSet;
 
@@ -19,6 +20,7 @@ use crate::model::{Attributes, ServiceKey, ServiceRef, Tags};
 
 pub use candidate::{Adoption, Former, NotAdopted};
 pub use exports::{ExportAdoption, adopt_exports, to_adopt};
+pub use former::adopt_former;
 
 /// Plans the adoption of instances under the names that the affected Services hold. The endpoints of these Services
 /// must have been read.

@@ -108,3 +108,22 @@ fn mark_that_is_taken_off_goes_and_other_attributes_stay() {
     assert_eq!(wanted(&[]), None);
     assert_eq!(wanted(&MARKS[..1]), Some([false, true]));
 }
+
+/// The record of the cluster is written under every policy: it has the heartbeat.
+#[test]
+fn policy_keeps_records_of_exports_and_never_that_of_the_cluster() {
+    use crate::publish::plan::{Policy, Rules};
+    let stands = [("export-mail", "shop/mail"), ("export-old", "shop/old"), ("cluster", "/")];
+    let stands = stands.map(|(id, service)| (id, record("blue", service, "old")));
+    let world = world().cloud_map("http/blue", HTTP, stands);
+    let mut records = records(&world);
+    let cluster = (named("/"), record("blue", "/", "new"));
+    records.wanted.insert("cluster".to_owned(), cluster);
+    let under = |policy| {
+        let world = world.clone().under(Rules { policy, ..Rules::default() });
+        let told = tell(&plan(&world, &records));
+        told.lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>().join("\n")
+    };
+    assert_snapshot!(under(Policy::UpsertOnly), @"");
+    assert_snapshot!(under(Policy::CreateOnly), @"");
+}

@@ -1,0 +1,134 @@
+//! The part of `adopt` with a former `OWNER_ID` in the clusterset of a cluster: the instances and records of its
+//! exports, the objects of its imports, and last the record of the cluster. While that is another owner's, no sync
+//! exports or takes out anything, so an adoption that was cut short is finished by a second one.
+
+use tokio::time::timeout_at;
+
+use crate::clients::Connection;
+use crate::clusterset::record;
+use crate::error::chain;
+use crate::import::Imported;
+use crate::import::observe::Objects;
+use crate::import::plan::{OwnerLabel, adopt_former};
+use crate::import::purge::EachImport;
+use crate::model::{Flow, Owner, Policy, Registry};
+use crate::publish::observe::{self, Own, SharedRegistry};
+use crate::publish::{self, Task};
+use crate::reconcile::{Error, Invocation};
+use crate::report::{ClusterReport, Mode, MultiClusterReport, Obstacle};
+use crate::settings::{Cluster, MultiCluster};
+
+impl Invocation<'_> {
+    /// Adds the adoption of everything that a former `OWNER_ID` has in the clusterset of the cluster, or its plan, to
+    /// the report of the annotated Services.
+    pub async fn adopt_former(
+        &self,
+        cluster: &Cluster,
+        registry: &SharedRegistry,
+        report: ClusterReport,
+    ) -> ClusterReport {
+        let former = self.adoption.as_ref().and_then(|adoption| adoption.owner.as_ref());
+        let takes_part = self.settings.multi_cluster_of(cluster) != MultiCluster::Off;
+        let Some(former) = former.filter(|_| takes_part) else { return report };
+        let policy = self.settings.rules.policy;
+        if policy == Policy::CreateOnly {
+            let detail = format!("POLICY={policy} adopts nothing");
+            return refused(report, Obstacle { reason: "Policy".into(), detail, failed: false });
+        }
+        let adopted = self.adopt_all(cluster, registry, former);
+        match timeout_at(self.deadline.end(), Box::pin(adopted)).await {
+            Ok(Ok((adopted, part))) => {
+                let mut report = report.with(adopted);
+                report.counts.imported = part.made();
+                report.multi_cluster = Some(part);
+                report
+            }
+            Ok(Err(error)) => unread(report, &error),
+            Err(_) => unread(report, &Error::from(observe::Error::Deadline)),
+        }
+    }
+
+    async fn adopt_all(
+        &self,
+        cluster: &Cluster,
+        registry: &SharedRegistry,
+        former: &str,
+    ) -> Result<(ClusterReport, MultiClusterReport), Error> {
+        let connection = self.clients.connect(cluster).await?;
+        let (arn, id) = (connection.cluster.arn.clone(), self.settings.owner_id.clone());
+        let owner = Owner { id, cluster: arn, flow: Flow::Exports };
+        let [exports, instances, clusters] = record::parts(&self.read_records(registry).await?);
+        let mut report = ClusterReport::default();
+        let mut part = MultiClusterReport::default();
+        for records in [exports, instances] {
+            report = report.with(self.adopt_marked(&owner, former, registry, &records).await);
+        }
+        if report.is_complete() && self.settings.multi_cluster_of(cluster).imports() {
+            part.add_imports(self.adopt_objects(&connection, former).await?);
+        }
+        if report.is_complete() && part.is_complete() {
+            for key in clusters.services.keys() {
+                registry.forget_cluster_record(key);
+            }
+            report = report.with(self.adopt_marked(&owner, former, registry, &clusters).await);
+        }
+        Ok((report, part))
+    }
+
+    /// Cloud Map, with those namespaces of other accounts that records are in or name.
+    async fn read_records(&self, registry: &SharedRegistry) -> Result<Registry, Error> {
+        let mut read = self.read_in_time(registry.read()).await?;
+        let names = read.namespaces.values().filter_map(|it| record::clusterset_of(&it.name));
+        let none = Default::default();
+        let own = Own { overlaid: &none, members: &none, is_fresh: true };
+        for clusterset in names.collect::<Vec<_>>() {
+            let with_shared = async {
+                let read = registry.read_clusterset(&clusterset, None, own).await?;
+                Ok(read.registry)
+            };
+            read.services.extend(self.read_in_time(with_shared).await?.services);
+        }
+        Ok(read)
+    }
+
+    async fn adopt_marked(
+        &self,
+        owner: &Owner,
+        former: &str,
+        registry: &SharedRegistry,
+        records: &Registry,
+    ) -> ClusterReport {
+        let observed = self.observation_for(owner.clone(), records);
+        let former = owner.formerly(former);
+        let task = Task::AdoptFormer(registry, &former);
+        publish::carry_out(&task, observed.basis(), self.options()).await.report
+    }
+
+    async fn adopt_objects(
+        &self,
+        connection: &Connection,
+        former: &str,
+    ) -> Result<Imported, Error> {
+        let kubernetes = &connection.kubernetes;
+        let failed = observe::Error::from;
+        // Without the definitions there is no import.
+        if !kubernetes.serves_multi_cluster().await.map_err(failed)? {
+            return Ok(Imported::default());
+        }
+        let labels = (&OwnerLabel::new(former), &OwnerLabel::new(&self.settings.owner_id));
+        let objects = Objects::read(kubernetes, labels.0).await.map_err(failed)?;
+        let (writes, deadline) = (self.mode == Mode::Sync, self.deadline);
+        let each = EachImport { kubernetes, owner: labels.0, objects: &objects, writes, deadline };
+        Ok(each.run(|service, present| adopt_former(labels, service, present)).await)
+    }
+}
+
+fn refused(report: ClusterReport, obstacle: Obstacle) -> ClusterReport {
+    let part = MultiClusterReport { obstacles: vec![obstacle], ..MultiClusterReport::default() };
+    ClusterReport { multi_cluster: Some(part), ..report }
+}
+
+fn unread(report: ClusterReport, error: &Error) -> ClusterReport {
+    let detail = chain(error);
+    refused(report, Obstacle { reason: "Unreadable".into(), detail, failed: true })
+}

@@ -1,0 +1,151 @@
+//! `POLICY` for the imports of a cluster. What must not leave an import is put into the input of its plan, as if its
+//! cluster still exported it: so all objects of the import agree. A filter over finished changes could leave a port in
+//! the derived Service and take it out of the slices.
+//!
+//! | object | `upsert-only` | `create-only` |
+//! |---|---|---|
+//! | ServiceImport | create, change | create, first IPs |
+//! | derived Service | create, change, ports out | create, create again |
+//! | slices | all while their cluster exports | a new slice, or a patch that adds |
+//! | export that ended; ClusterSetIP that becomes Headless | stays | stays |
+//! | status | all | all |
+//!
+//! The changes that a plan without a policy has besides are one line of the import.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use serde_json::json;
+
+use super::basis::{Basis, Exported, Read, Sources};
+use super::change::{Change, Kind, Stage, Write};
+use super::intent::{as_it_is, holders, with_additions};
+use super::present::{DerivedService, ServiceImport, SliceEndpoint};
+use super::{HeldBack, Plan, Reason};
+use crate::model::clusterset::{ClusterId, ClustersetService, ImportType};
+use crate::model::{Family, Policy};
+
+/// The exports of a name, with all that the policy lets nobody take out of the import.
+pub(super) struct Allowed {
+    merged: Option<ClustersetService>,
+    sources: Sources,
+}
+
+impl Allowed {
+    /// `None` if the policy limits nothing.
+    pub fn of(basis: &Basis<'_>) -> Option<Self> {
+        // An adoption of imports removes nothing.
+        if basis.policy == Policy::Sync || basis.takes_over {
+            return None;
+        }
+        let mut sources = basis.sources.clone();
+        // Without an exporter an import that no cluster is known to be in would end.
+        sources.is_complete &= basis.merged.is_some();
+        for cluster in holders(basis) {
+            let read = sources.by_cluster.get(&cluster);
+            if read.is_none() && !basis.sources.is_complete || read == Some(&Read::Unread) {
+                continue;
+            }
+            let exported = read.and_then(Read::exported).cloned().unwrap_or_default();
+            let exports = basis.merged.is_some_and(|merged| merged.clusters.contains(&cluster));
+            let kept = match basis.policy {
+                Policy::CreateOnly => Read::Held(without_present(basis, &cluster, exported)),
+                _ if exports => continue,
+                _ => Read::Held(exported),
+            };
+            sources.by_cluster.insert(cluster, kept);
+        }
+        let merged = basis.merged.and_then(|merged| of_present_type(basis, merged));
+        Some(Self { merged: merged.or_else(|| basis.merged.cloned()), sources })
+    }
+
+    pub fn basis<'a>(&'a self, basis: &Basis<'a>) -> Basis<'a> {
+        Basis { merged: self.merged.as_ref(), sources: &self.sources, ..*basis }
+    }
+}
+
+/// The endpoints of a cluster that are in no slice yet. All others stay as they are there.
+fn without_present(basis: &Basis<'_>, cluster: &ClusterId, exported: Exported) -> Exported {
+    let slices = basis.slices().filter(|slice| slice.source().as_ref() == Some(cluster));
+    let endpoints = slices.flat_map(|slice| &slice.endpoints);
+    let present: BTreeSet<IpAddr> = endpoints.filter_map(SliceEndpoint::address).collect();
+    let new = exported.endpoints.iter().filter(|it| !present.contains(&it.address));
+    Exported { endpoints: Arc::new(new.cloned().collect()), ..exported }
+}
+
+/// The service of an import that keeps its spec, or its type; `None` if it may have that of the exports.
+fn of_present_type(basis: &Basis<'_>, merged: &ClustersetService) -> Option<ClustersetService> {
+    let import = basis.import()?;
+    let kept = || as_it_is(basis, import);
+    let types = (import.spec.kind, merged.kind);
+    match basis.policy {
+        Policy::CreateOnly => {
+            Some(ClustersetService { clusters: merged.clusters.clone(), ..kept() })
+        }
+        _ if types == (ImportType::ClusterSetIp, ImportType::Headless) => {
+            with_additions(basis, kept(), Some(merged), BTreeSet::new())
+        }
+        _ => None,
+    }
+}
+
+/// The plan that the policy allows, with a line about all that it does not.
+pub(super) fn plan(basis: &Basis<'_>, decide: impl Fn(&Basis<'_>) -> Plan) -> Plan {
+    let wanted = decide(basis);
+    let mut plan = match Allowed::of(basis) {
+        Some(allowed) => decide(&allowed.basis(basis)),
+        None => wanted.clone(),
+    };
+    plan.changes.retain_mut(|change| allows(basis, change));
+    // A part of an adoption would be an import with neither the old IP nor a new one.
+    if basis.takes_over && plan.changes.len() < wanted.changes.len() {
+        plan.changes.clear();
+    }
+    let is_refused =
+        |change: &&Change| change.stage != Stage::Status && !plan.changes.contains(change);
+    let changes: Vec<String> = wanted.changes.iter().filter(is_refused).map(named).collect();
+    if !changes.is_empty() {
+        let reason = Reason::Policy { policy: basis.policy, changes };
+        plan.held_back.push(HeldBack { service: basis.service.clone(), reason });
+    }
+    plan
+}
+
+/// Whether the policy allows a change of an import, of which it leaves the first IPs alone.
+fn allows(basis: &Basis<'_>, change: &mut Change) -> bool {
+    let is_slice = change.object.kind == Kind::EndpointSlice;
+    let import = basis.import();
+    match (basis.policy, &mut change.write) {
+        (Policy::Sync, _) | (_, Write::Create(_) | Write::PatchStatus(_)) => true,
+        (Policy::UpsertOnly, Write::Patch(_)) => true,
+        (Policy::UpsertOnly, Write::Delete) => is_slice,
+        (Policy::CreateOnly, Write::Delete) => false,
+        (Policy::CreateOnly, Write::Patch(_)) if is_slice => change.stage == Stage::AddEndpoints,
+        // An import that is made in this run is made whole.
+        (Policy::CreateOnly, Write::Patch(_)) if import.is_none() => true,
+        (Policy::CreateOnly, Write::Patch(content)) => {
+            (content.body, content.owners) = (json!({}), None);
+            import.is_some_and(|import| awaits_ips(basis, import, content.ips.as_deref()))
+        }
+    }
+}
+
+/// Whether an import has none of these IPs, and its derived Service has them or is made in this run.
+fn awaits_ips(basis: &Basis<'_>, import: &ServiceImport, ips: Option<&[Family]>) -> bool {
+    let has_all = |derived: &DerivedService| {
+        let families = &derived.spec.families;
+        import.spec.ips.is_empty()
+            && ips.is_some_and(|ips| ips.iter().all(|it| families.contains(it)))
+    };
+    ips.is_some() && basis.present.derived.as_ref().is_none_or(has_all)
+}
+
+fn named(change: &Change) -> String {
+    let verb = match change.write {
+        Write::Create(_) => "create",
+        Write::Patch(_) | Write::PatchStatus(_) => "change",
+        Write::Delete => "delete",
+    };
+    format!("{verb} {}", change.object)
+}

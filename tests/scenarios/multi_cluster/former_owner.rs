@@ -1,0 +1,174 @@
+//! `OWNER_ID` was changed: what stands there is another owner's until `adopt` takes it over, IPs and all.
+
+use cloud_map_sync::function::Function;
+use cloud_map_sync::report::Report;
+use serde_json::{Value, json};
+
+use super::{Members, exported, imported, in_full, part, pods, sources, web, writes};
+use crate::fleet::OWNER;
+use crate::run::{report, sync};
+use crate::sandbox::cloud_map::{Fault as CloudMapFault, FaultKind as CloudMapFaultKind};
+use crate::sandbox::kubernetes::{Fault, FaultKind, KubernetesServer, Policy};
+
+const CREATED: &str = "2026-01-01T00:00:00Z";
+const NEW: &str = "team-b";
+
+/// Both export `web`, under the former `OWNER_ID`; the function has another one now.
+struct Renamed {
+    members: Members,
+    function: Function,
+    /// The objects of the imports before, without their labels and versions.
+    before: Vec<Value>,
+}
+
+impl Renamed {
+    async fn start() -> Self {
+        let members = Members::start().await;
+        exported(&members.blue, web(), &["10.0.0.1"], CREATED);
+        exported(&members.green, web(), &["10.1.0.1"], CREATED);
+        members.converge().await;
+        let cloud_map = &members.fleet.cloud_map;
+        let arns = ["blue", "green"].map(|cluster| members.fleet.sandbox.cluster_arn(cluster));
+        cloud_map.watch_over(NEW, &[&arns[0], &arns[1]]);
+        for cluster in [&members.blue, &members.green] {
+            cluster.enforce_admission(Some(Policy::default()));
+            cluster.keep_ready("shop", "web");
+        }
+        let function = members.serving("blue,green", &[("OWNER_ID", NEW)]).await;
+        let mut renamed = Self { members, function, before: Vec::new() };
+        renamed.before = renamed.specs();
+        renamed.forget();
+        renamed
+    }
+
+    fn clusters(&self) -> [&KubernetesServer; 2] {
+        [&self.members.blue, &self.members.green]
+    }
+
+    fn forget(&self) {
+        self.members.fleet.cloud_map.forget_calls();
+        self.clusters().into_iter().for_each(KubernetesServer::forget_requests);
+    }
+
+    fn assert_nothing_written(&self, report: &Report) {
+        let none: [Vec<String>; 2] = Default::default();
+        assert_eq!(self.clusters().map(writes), none, "{}", in_full(report));
+        assert_eq!(self.members.fleet.cloud_map.writes(), 0, "{}", in_full(report));
+    }
+
+    fn objects(&self) -> Vec<Value> {
+        let ours = |cluster: &KubernetesServer, plural| cluster.objects(plural, "shop").into_iter();
+        let all = ["serviceimports", "services", "endpointslices"];
+        let all = self.clusters().into_iter().flat_map(|it| all.map(|plural| ours(it, plural)));
+        let labelled = |it: &Value| !it["metadata"]["labels"]["cloud-map-sync/owner"].is_null();
+        all.flatten().filter(labelled).collect()
+    }
+
+    fn specs(&self) -> Vec<Value> {
+        let spec = |it: Value| json!([it["metadata"]["uid"], it["spec"], it["endpoints"]]);
+        self.objects().into_iter().map(spec).collect()
+    }
+
+    fn assert_adopted(&self) {
+        let label = |it: &Value| it["metadata"]["labels"]["cloud-map-sync/owner"].clone();
+        assert!(self.objects().iter().all(|it| label(it) == NEW));
+        assert_eq!(self.specs(), self.before);
+        for (place, service) in
+            [("shop", "web"), ("clusterset.shop-set", "blue"), ("clusterset.shop-set", "green")]
+        {
+            let owners = self.members.fleet.values(place, service, "cloud-map-sync/exporter");
+            assert_eq!(owners, [NEW; 2], "{service}");
+        }
+    }
+
+    fn allow(&self) {
+        let cloud_map = &self.members.fleet.cloud_map;
+        let places =
+            [("shop", "web"), ("clusterset.shop-set", "blue"), ("clusterset.shop-set", "green")];
+        let places = places.map(|(place, name)| cloud_map.find_service(place, name).expect("it"));
+        let ids = places.iter().flat_map(|place| {
+            cloud_map.instances(place).into_keys().map(move |id| (place.clone(), id))
+        });
+        let ids: Vec<(String, String)> = ids.collect();
+        let ids: Vec<(&str, &str)> =
+            ids.iter().map(|(place, id)| (place.as_str(), id.as_str())).collect();
+        cloud_map.allow_adoption(&ids);
+    }
+
+    async fn adopt(&self, confirm: bool) -> Report {
+        let payload = json!({ "action": "adopt", "owner": OWNER, "confirm": confirm });
+        report(&self.function, &payload).await
+    }
+
+    async fn assert_goes_on(&self) {
+        let report = sync(&self.function).await;
+        assert!(report.ok, "{}", in_full(&report));
+        self.forget();
+        self.assert_nothing_written(&sync(&self.function).await);
+        assert_eq!(self.specs(), self.before);
+        pods(&self.members.blue, "web", &["10.0.0.2"]);
+        sync(&self.function).await;
+        let web = sources([("blue", &["10.0.0.2:8080"]), ("green", &["10.1.0.1:8080"])]);
+        assert_eq!(imported(&self.members.green, "web"), web);
+        assert_eq!(self.members.fleet.addresses("shop", "web"), ["10.0.0.2", "10.1.0.1"]);
+        assert!(self.clusters().iter().all(|it| it.gaps().is_empty()));
+    }
+}
+
+#[tokio::test]
+async fn until_the_adoption_nothing_is_changed_and_the_line_is_the_adopt() {
+    let renamed = Renamed::start().await;
+    let report = sync(&renamed.function).await;
+    renamed.assert_nothing_written(&report);
+    for cluster in ["blue", "green"] {
+        let part = part(&report, cluster);
+        assert!(part.held_back.is_empty(), "{}", in_full(&report));
+        let adopt = format!("{{\"action\":\"adopt\",\"owner\":\"{OWNER}\"}}");
+        for obstacle in &part.obstacles {
+            assert!(obstacle.detail.contains(&adopt), "{}", obstacle.detail);
+            assert!(!obstacle.detail.contains("kubectl delete"), "{}", obstacle.detail);
+            assert!(!obstacle.detail.contains("purge"), "{}", obstacle.detail);
+        }
+        assert!(!part.obstacles.is_empty(), "{}", in_full(&report));
+    }
+}
+
+#[tokio::test]
+async fn adoption_is_shown_first_and_keeps_every_ip_and_endpoint() {
+    let renamed = Renamed::start().await;
+    renamed.allow();
+
+    let planned = renamed.adopt(false).await;
+
+    renamed.assert_nothing_written(&planned);
+    // An instance, its record and that of the cluster in both; an import, a Service and two slices in both.
+    assert_eq!((planned.counts.adopted, planned.counts.imported), (6, 8), "{planned}");
+    let adopted = renamed.adopt(true).await;
+    assert!(adopted.ok, "{}", in_full(&adopted));
+    renamed.assert_adopted();
+    renamed.assert_goes_on().await;
+}
+
+#[tokio::test]
+async fn adoption_that_is_cut_short_is_finished_by_a_second_one() {
+    const SLICES: &str = "/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices";
+    let renamed = Renamed::start().await;
+    renamed.allow();
+    let cloud_map = &renamed.members.fleet.cloud_map;
+    cloud_map
+        .inject(CloudMapFault::on("RegisterInstance", CloudMapFaultKind::AccessDenied).always());
+    assert!(!renamed.adopt(true).await.ok);
+    cloud_map.heal();
+    renamed.members.green.fail(Fault::always(SLICES, FaultKind::Status(403)).of_method("PATCH"));
+    let half = renamed.adopt(true).await;
+    assert!(!half.ok, "{}", in_full(&half));
+
+    let synced = sync(&renamed.function).await;
+
+    assert_eq!(renamed.specs(), renamed.before, "{}", in_full(&synced));
+    renamed.members.green.clear_faults();
+    let adopted = renamed.adopt(true).await;
+    assert!(adopted.ok, "{}", in_full(&adopted));
+    renamed.assert_adopted();
+    renamed.assert_goes_on().await;
+}
