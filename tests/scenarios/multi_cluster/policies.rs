@@ -10,10 +10,12 @@ const CREATED: &str = "2026-01-01T00:00:00Z";
 
 impl Members {
     /// blue exports `web`, `cart` and `mail`, which green imports.
-    async fn with_exports() -> Self {
+    async fn with_three_exports() -> Self {
         let members = Self::start().await;
         exported(&members.blue, web(), &["10.0.0.1"], CREATED);
-        for (name, addresses) in [("cart", ["10.0.0.2", "10.0.0.3"]), ("mail", ["10.0.0.5"; 2])] {
+        for (name, addresses) in
+            [("cart", ["10.0.0.2", "10.0.0.3"]), ("mail", ["10.0.0.5", "10.0.0.6"])]
+        {
             let service = ClusterIp::new("shop", name).port_of("TCP", "http", 80, 8080);
             exported(&members.blue, service, &addresses, CREATED);
         }
@@ -22,7 +24,7 @@ impl Members {
     }
 
     /// `web` is not exported any more, and pods of `cart` come and go.
-    async fn change(&self, policy: &str) -> Report {
+    async fn change_under(&self, policy: &str) -> Report {
         let function = self.serving("blue,green", &[("POLICY", policy)]).await;
         self.blue.unexport("shop", "web");
         pods(&self.blue, "cart", &["10.0.0.3", "10.0.0.4"]);
@@ -47,9 +49,9 @@ impl Members {
 
 #[tokio::test]
 async fn ended_export_stays_under_upsert_only_and_pods_come_and_go() {
-    let members = Members::with_exports().await;
+    let members = Members::with_three_exports().await;
     let before = members.green.service_import("shop", "web").expect("an import");
-    let report = members.change("upsert-only").await;
+    let report = members.change_under("upsert-only").await;
     members.assert_web_stays(&report, &["web"]);
     let after = members.green.service_import("shop", "web").expect("an import");
     assert_eq!(after["spec"], before["spec"]);
@@ -60,8 +62,8 @@ async fn ended_export_stays_under_upsert_only_and_pods_come_and_go() {
 
 #[tokio::test]
 async fn pods_come_and_none_goes_under_create_only_and_the_export_stays_ready() {
-    let members = Members::with_exports().await;
-    let report = members.change("create-only").await;
+    let members = Members::with_three_exports().await;
+    let report = members.change_under("create-only").await;
     members.assert_web_stays(&report, &["cart", "web"]);
     let all = ["10.0.0.2", "10.0.0.3", "10.0.0.4"];
     assert_eq!(members.fleet.addresses("shop", "cart"), all);
@@ -75,7 +77,7 @@ async fn pods_come_and_none_goes_under_create_only_and_the_export_stays_ready() 
 #[tokio::test]
 async fn records_under_a_former_id_stay_with_their_instances() {
     for policy in ["upsert-only", "create-only"] {
-        let members = Members::with_exports().await;
+        let members = Members::with_three_exports().await;
         let before = members.fleet.instances("clusterset.shop-set", "blue").len();
         members.blue.cluster_property("cluster.clusterset.k8s.io", "azure");
         let function = members.serving("blue,green", &[("POLICY", policy)]).await;

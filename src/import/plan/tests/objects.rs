@@ -245,13 +245,12 @@ fn objects_of_another_owner_are_left_alone() {
         let mut cluster = after(&web());
         let object = cluster.object_mut(kind);
         object["metadata"]["labels"]["cloud-map-sync/owner"] = json!("another");
-        object["metadata"]["managedFields"] = json!([{"manager": "cilium-operator"}]);
         cluster
     };
     let mut import = foreign(Kind::ServiceImport);
     let mut service = foreign(Kind::Service);
-    assert_snapshot!(web().planned(&import), @"! ForeignObject: ServiceImport shop/web is not ours: cilium-operator created it; if it is not needed: kubectl delete serviceimports.multicluster.x-k8s.io web --namespace shop");
-    assert_snapshot!(web().planned(&service), @"! ForeignObject: Service shop/derived-isrlchlhrq is not ours: cilium-operator created it; if it is not needed: kubectl delete services derived-isrlchlhrq --namespace shop");
+    assert_snapshot!(web().planned(&import), @"! OtherOwner: ServiceImport shop/web has the label of the OWNER_ID another");
+    assert_snapshot!(web().planned(&service), @"! OtherOwner: Service shop/derived-isrlchlhrq has the label of the OWNER_ID another");
     // Its name is not needed.
     assert_snapshot!(web().headless().planned(&service), @"
     ~ ServiceImport web: annotations.multicluster.kubernetes.io/derived-service, ips, type
@@ -273,7 +272,7 @@ fn objects_of_another_owner_are_left_alone() {
 fn import_of_another_installation_is_foreign() {
     let cluster = after(&web());
     let world = World { owner: OwnerLabel::new("team/a"), ..web() };
-    assert_snapshot!(world.planned(&cluster), @"! ForeignObject: ServiceImport shop/web is not ours: another writer created it; if it is not needed: kubectl delete serviceimports.multicluster.x-k8s.io web --namespace shop");
+    assert_snapshot!(world.planned(&cluster), @"! OtherOwner: ServiceImport shop/web has the label of the OWNER_ID cloud-map-sync");
 }
 
 #[test]

@@ -103,10 +103,13 @@ fn policy_makes_these_changes_and_tells_the_others() {
 fn line_names_every_object_that_stays_once() {
     let present = after(&labelled().exported("red", "10.0.0.9"));
     let world = two().unexported("red");
-    assert_snapshot!(under(Policy::UpsertOnly, &world).planned(&present), @"");
-    assert_snapshot!(under(Policy::CreateOnly, &web("10.0.0.1 10.0.0.3")).planned(&present), @"");
+    assert_snapshot!(under(Policy::UpsertOnly, &world).planned(&present), @"! Policy: POLICY=upsert-only does not allow this: change ServiceImport shop/web, delete EndpointSlice shop/imported-isrlchlhrq-a893d503-1");
+    assert_snapshot!(under(Policy::CreateOnly, &web("10.0.0.1 10.0.0.3")).planned(&present), @"
+    ~ EndpointSlice imported-isrlchlhrq-8de69181-1: IPv4 of green, 1 in
+    ! Policy: POLICY=create-only does not allow this: change EndpointSlice shop/imported-isrlchlhrq-8de69181-1, change ServiceImport shop/web, delete EndpointSlice shop/imported-isrlchlhrq-a893d503-1
+    ");
     let ended = under(Policy::UpsertOnly, &two().unexported("green"));
-    assert_snapshot!(ended.planned(&after(&two())), @"");
+    assert_snapshot!(ended.planned(&after(&two())), @"! Policy: POLICY=upsert-only does not allow this: delete ServiceImport shop/web");
 }
 
 /// The guard has nothing to hold of what stays anyway.

@@ -124,6 +124,16 @@ fn policy_keeps_records_of_exports_and_never_that_of_the_cluster() {
         let told = tell(&plan(&world, &records));
         told.lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>().join("\n")
     };
-    assert_snapshot!(under(Policy::UpsertOnly), @"");
-    assert_snapshot!(under(Policy::CreateOnly), @"");
+    assert_snapshot!(under(Policy::UpsertOnly), @"
+    /: rewrite http/blue cluster: record old -> new
+    shop/mail: rewrite http/blue export-mail: record old -> new
+    shop/web: register http/blue export-web:
+    ! shop/old http/blue: POLICY=upsert-only does not allow this: deregister export-old in http/blue (Policy)
+    ");
+    assert_snapshot!(under(Policy::CreateOnly), @"
+    /: rewrite http/blue cluster: record old -> new
+    shop/web: register http/blue export-web:
+    ! shop/mail http/blue: POLICY=create-only does not allow this: rewrite export-mail in http/blue (Policy)
+    ! shop/old http/blue: POLICY=create-only does not allow this: deregister export-old in http/blue (Policy)
+    ");
 }
