@@ -2,6 +2,8 @@
 //! exports, the objects of its imports, and last the record of the cluster. While that is another owner's, no sync
 //! exports or takes out anything, so an adoption that was cut short is finished by a second one.
 
+use std::collections::BTreeSet;
+
 use tokio::time::timeout_at;
 
 use crate::clients::Connection;
@@ -79,7 +81,7 @@ impl Invocation<'_> {
     async fn read_records(&self, registry: &SharedRegistry) -> Result<Registry, Error> {
         let mut read = self.read_in_time(registry.read()).await?;
         let names = read.namespaces.values().filter_map(|it| record::clusterset_of(&it.name));
-        let none = Default::default();
+        let none = BTreeSet::default();
         let own = Own { overlaid: &none, members: &none, is_fresh: true };
         for clusterset in names.collect::<Vec<_>>() {
             let with_shared = async {

@@ -30,7 +30,10 @@ impl Function {
         let mut registries = self.registries(keys).await;
         let runs = selections.iter().map(|(index, selection)| {
             let registries = &registries;
-            async move { (index, self.run_cluster(invocation, registries, index, selection).await) }
+            async move {
+                let run = self.run_cluster(invocation, registries, index, selection);
+                (index, Box::pin(run).await)
+            }
         });
         let runs = stream::iter(runs).buffer_unordered(CONCURRENT_CLUSTERS).collect::<Runs>();
         // What is annotated does not wait for the clusters that import.

@@ -50,7 +50,7 @@ impl Allowed {
             let exported = read.and_then(Read::exported).cloned().unwrap_or_default();
             let exports = basis.merged.is_some_and(|merged| merged.clusters.contains(&cluster));
             let kept = match basis.policy {
-                Policy::CreateOnly => Read::Held(without_present(basis, &cluster, exported)),
+                Policy::CreateOnly => Read::Held(without_present(basis, &cluster, &exported)),
                 _ if exports => continue,
                 _ => Read::Held(exported),
             };
@@ -66,12 +66,12 @@ impl Allowed {
 }
 
 /// The endpoints of a cluster that are in no slice yet. All others stay as they are there.
-fn without_present(basis: &Basis<'_>, cluster: &ClusterId, exported: Exported) -> Exported {
+fn without_present(basis: &Basis<'_>, cluster: &ClusterId, exported: &Exported) -> Exported {
     let slices = basis.slices().filter(|slice| slice.source().as_ref() == Some(cluster));
     let endpoints = slices.flat_map(|slice| &slice.endpoints);
     let present: BTreeSet<IpAddr> = endpoints.filter_map(SliceEndpoint::address).collect();
     let new = exported.endpoints.iter().filter(|it| !present.contains(&it.address));
-    Exported { endpoints: Arc::new(new.cloned().collect()), ..exported }
+    Exported { endpoints: Arc::new(new.cloned().collect()), ..exported.clone() }
 }
 
 /// The service of an import that keeps its spec, or its type; `None` if it may have that of the exports.
@@ -117,8 +117,9 @@ fn allows(basis: &Basis<'_>, change: &mut Change) -> bool {
     let is_slice = change.object.kind == Kind::EndpointSlice;
     let import = basis.import();
     match (basis.policy, &mut change.write) {
-        (Policy::Sync, _) | (_, Write::Create(_) | Write::PatchStatus(_)) => true,
-        (Policy::UpsertOnly, Write::Patch(_)) => true,
+        (Policy::Sync, _)
+        | (Policy::UpsertOnly, Write::Patch(_))
+        | (_, Write::Create(_) | Write::PatchStatus(_)) => true,
         (Policy::UpsertOnly, Write::Delete) => is_slice,
         (Policy::CreateOnly, Write::Delete) => false,
         (Policy::CreateOnly, Write::Patch(_)) if is_slice => change.stage == Stage::AddEndpoints,

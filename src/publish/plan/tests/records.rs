@@ -6,7 +6,7 @@ use insta::assert_snapshot;
 
 use super::world::{HTTP, World, key, named, own, owner_of, tell, with, written};
 use crate::model::{Attributes, Flow, Marks, Owner, Selection, ServiceName};
-use crate::publish::plan::{Place, Plan, Records};
+use crate::publish::plan::{Place, Plan, Policy, Records, Rules};
 
 fn owner(cluster: &str) -> Owner {
     Owner { flow: Flow::Exports, ..owner_of(cluster) }
@@ -112,7 +112,6 @@ fn mark_that_is_taken_off_goes_and_other_attributes_stay() {
 /// The record of the cluster is written under every policy: it has the heartbeat.
 #[test]
 fn policy_keeps_records_of_exports_and_never_that_of_the_cluster() {
-    use crate::publish::plan::{Policy, Rules};
     let stands = [("export-mail", "shop/mail"), ("export-old", "shop/old"), ("cluster", "/")];
     let stands = stands.map(|(id, service)| (id, record("blue", service, "old")));
     let world = world().cloud_map("http/blue", HTTP, stands);
