@@ -80,10 +80,14 @@ impl Run {
     /// The ids of the messages with unfinished work in their scope that a retry can complete.
     pub(super) fn failed_messages(&self, served: Vec<(Selections, Vec<String>)>) -> Vec<String> {
         let is_done = |selections: &Selections| {
-            let is_imported = |index| self.open.get(&index).is_none_or(Unfinished::is_imported);
-            selections.iter().all(|(index, selection)| {
+            let is_complete = |(index, selection)| {
                 self.open.get(&index).is_some_and(|open| open.is_complete_for(selection))
-            }) && selections.imported().all(|(index, _)| is_imported(index))
+                    && self.open.values().all(|open| open.is_followed(selection))
+            };
+            let is_imported = |(index, selection)| {
+                self.open.get(&index).is_none_or(|open| open.is_imported(selection))
+            };
+            selections.iter().all(is_complete) && selections.imported().all(is_imported)
         };
         let failed = served.into_iter().filter(|(selections, _)| !is_done(selections));
         failed.flat_map(|(_, ids)| ids).collect()

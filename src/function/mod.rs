@@ -9,6 +9,7 @@ mod clustersets;
 mod dead_clusters;
 mod direct;
 mod fan_out;
+mod frozen;
 mod log;
 mod messages;
 mod named;

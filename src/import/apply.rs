@@ -97,6 +97,14 @@ impl Applied {
         })
     }
 
+    /// Whether a change is left that a retry can make: the failure is not permanent, or the time was over.
+    pub fn is_unfinished(&self) -> bool {
+        match &self.failure {
+            Some(error) => !error.is_permanent(),
+            None => self.made.iter().any(|made| matches!(made.outcome, Outcome::Undone(_))),
+        }
+    }
+
     /// Adds a further problem to the failure.
     pub fn add_to_failure(&mut self, problem: &str) {
         for made in &mut self.made {

@@ -27,6 +27,8 @@ pub struct Imported {
     pub unreadable: Vec<(ServiceRef, String)>,
     /// Whether Cloud Map lacks the record of this cluster although it has imports: it may be another account's.
     pub is_unfamiliar: bool,
+    /// The imports with a change left that a retry can make.
+    pub unfinished: BTreeSet<ServiceRef>,
     /// The verdict of the guard, if a loss is past its limits.
     pub guard: Option<Arc<GuardStatus>>,
     /// What becomes of the sighting on the cluster's record.
@@ -36,7 +38,8 @@ pub struct Imported {
 }
 
 impl Imported {
-    pub(super) fn add(&mut self, one: One) {
+    pub(super) fn add(&mut self, name: ServiceRef, one: One) {
+        self.unfinished.extend(one.is_unfinished.then_some(name));
         self.imports += usize::from(one.is_import);
         self.merged.extend(one.merged);
         self.endpoints += one.endpoints;
@@ -65,7 +68,7 @@ impl Imported {
                 one.made.retain(|made| made.outcome == Outcome::Applied);
                 self.made.extend(one.made);
             } else {
-                self.add(one);
+                self.add(name, one);
             }
         }
         if let Some((_, mut again)) = again {
@@ -76,6 +79,7 @@ impl Imported {
             self.made.extend(again.made);
             self.held_back.extend(again.held_back);
             self.unreadable.extend(again.unreadable);
+            self.unfinished.extend(again.unfinished);
             self.is_unfamiliar |= again.is_unfamiliar;
             self.guard = self.guard.take().or(again.guard);
         }

@@ -100,7 +100,7 @@ impl Importing<'_> {
             if one.is_outdated {
                 imported.outdated.insert(name, one);
             } else {
-                imported.add(one);
+                imported.add(name, one);
             }
         }
         let is_complete = imported.unreadable.is_empty()

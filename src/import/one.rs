@@ -34,6 +34,8 @@ pub(super) struct One {
     pub is_outdated: bool,
     /// Whether the guard holds what would leave it.
     pub is_held: bool,
+    /// Whether a change is left that a retry can make.
+    pub is_unfinished: bool,
 }
 
 /// One import, with all that its plan rests on.
@@ -209,6 +211,7 @@ impl One {
     /// Returns the failure, if a change failed.
     fn add(&mut self, applied: Applied, held_back: Vec<HeldBack>) -> Option<String> {
         let failure = applied.failure_text().map(str::to_owned);
+        self.is_unfinished |= applied.is_unfinished();
         self.made.extend(applied.made);
         self.held_back.extend(held_back);
         failure
@@ -216,6 +219,7 @@ impl One {
 
     /// The cluster refused a family, and the plan is made for another.
     fn forget_failures(&mut self) {
+        self.is_unfinished = false;
         self.made.retain(|made| made.outcome == Outcome::Applied);
         self.held_back.clear();
     }

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use kube::Client;
-use tokio::sync::OnceCell;
 
 use super::cluster_property::Properties;
 use super::events::RecentEvents;
 use super::excluded_namespaces::ExcludedNamespaces;
+use super::recent::Recent;
 use super::serves::Serves;
 use super::service_families::ServiceFamilies;
 
@@ -21,7 +21,7 @@ pub struct Kubernetes {
     pub(super) recent_events: Arc<RecentEvents>,
     pub(super) serves: Arc<Serves>,
     /// Set if the CRD of ServiceImports has `status.endpointSliceObjects`.
-    pub(super) slice_objects: Arc<OnceCell<()>>,
+    pub(super) slice_objects: Arc<Recent<()>>,
     pub(super) families: Arc<ServiceFamilies>,
     pub(super) excluded: Arc<ExcludedNamespaces>,
     pub(super) properties: Arc<Properties>,

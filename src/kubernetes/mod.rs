@@ -20,6 +20,7 @@ mod exports;
 mod list;
 pub mod object;
 pub mod objects;
+mod recent;
 mod resource;
 mod serves;
 mod service_families;
@@ -143,6 +144,18 @@ impl Error {
     /// Whether an object has changed, or is gone, or is there, other than it was read (409, 404).
     pub fn is_outdated(&self) -> bool {
         self.is_status(409) || self.is_status(404)
+    }
+
+    /// Whether the same request would be refused again: what it asks for is invalid or forbidden (4xx), and neither the
+    /// state of an object nor the token or a limit of requests is the cause.
+    pub fn is_permanent(&self) -> bool {
+        let Cause::Status { code, .. } = self.source else { return false };
+        (400..500).contains(&code) && ![401, 404, 408, 409, 425, 429].contains(&code)
+    }
+
+    /// Whether there is no such object (404).
+    pub fn is_not_found(&self) -> bool {
+        self.is_status(404)
     }
 
     fn is_status(&self, expected: u16) -> bool {

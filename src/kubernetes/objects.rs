@@ -98,7 +98,8 @@ impl Kubernetes {
     }
 
     /// Whether the installed CRD of ServiceImports has `status.endpointSliceObjects`: a field that it does not declare
-    /// is dropped from a patch. Asked until the answer is yes: definitions may be replaced by newer ones.
+    /// is dropped from a patch. Asked again after five minutes, and each time until the answer is yes: definitions may
+    /// be replaced by others.
     ///
     /// # Errors
     /// Returns an error if the document cannot be read.
@@ -111,14 +112,11 @@ impl Kubernetes {
             let text = self.client.request_text(request).await.map_err(failed)?;
             Ok(text.contains("\"endpointSliceObjects\""))
         };
-        if self.slice_objects.initialized() {
+        if self.slice_objects.is_recent() {
             return Ok(true);
         }
         let declares = read().await?;
-        if declares {
-            // Another task may have been first, with the same result.
-            _ = self.slice_objects.set(());
-        }
+        self.slice_objects.set(declares.then_some(()));
         Ok(declares)
     }
 

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use kube::core::Status;
 use tokio::sync::OnceCell;
 
+use super::recent::Recent;
 use super::{Error, Kubernetes};
 
 /// The group of `EndpointSlices` with its version.
@@ -19,9 +20,9 @@ const MULTI_CLUSTER: &str = "multicluster.x-k8s.io/v1beta1";
 pub(super) struct Serves {
     /// Whether there are slices. Requested once for a connection, and only after a list of slices has failed.
     slices: OnceCell<bool>,
-    /// All group versions of a server with the Multi-Cluster Services API. A server without it is asked again, since its
-    /// definitions may be installed at any time.
-    multi_cluster: OnceCell<BTreeSet<String>>,
+    /// All group versions of a server with the Multi-Cluster Services API. A server without it is asked each time, since
+    /// its definitions may be installed at any time.
+    multi_cluster: Recent<BTreeSet<String>>,
 }
 
 impl Serves {
@@ -46,15 +47,12 @@ impl Kubernetes {
     /// # Errors
     /// Returns an error if discovery does not return a list of API groups.
     pub async fn serves_multi_cluster(&self) -> Result<bool, Error> {
-        if self.serves.multi_cluster.initialized() {
+        if self.serves.multi_cluster.is_recent() {
             return Ok(true);
         }
         let versions = self.discover().await?;
         let is_served = versions.contains(MULTI_CLUSTER);
-        if is_served {
-            // Another task may have been first, with the same result.
-            _ = self.serves.multi_cluster.set(versions);
-        }
+        self.serves.multi_cluster.set(is_served.then_some(versions));
         Ok(is_served)
     }
 
@@ -71,7 +69,7 @@ impl Kubernetes {
 
     /// Whether a server of the Multi-Cluster Services API serves a group in a version, too.
     pub(super) fn serves_beside(&self, version: &str) -> bool {
-        self.serves.multi_cluster.get().is_some_and(|versions| versions.contains(version))
+        self.serves.multi_cluster.latest().is_some_and(|versions| versions.contains(version))
     }
 
     async fn discover(&self) -> Result<BTreeSet<String>, Error> {

@@ -14,20 +14,21 @@ use crate::import::sources::Members;
 use crate::kubernetes::objects::{Named, Resource};
 use crate::model::{About, Condition, Notice, ServiceExport, ServiceRef, Tone};
 use crate::publish::events::LONGEST_NOTE;
-use crate::report::{ClustersetLine, Mode};
+use crate::report::{ChangeResult, ClustersetLine, ImportLine, Mode, MultiClusterReport};
 
 /// The number of statuses that are written at once.
 const SIDE_BY_SIDE: usize = 16;
 
 impl Invocation<'_> {
-    /// Writes the conditions of the exports of a cluster, which the imports of this run may have merged. Returns the exports in conflict and those held back.
+    /// Writes the conditions of the exports of a cluster, which the imports of this run may have merged, and adds the exports in
+    /// conflict, those held back and the conditions that were not written to its report.
     pub async fn write_conditions(
         &self,
         joined: &Joined,
         published: &Published,
         (members, imported): (&Members<'_>, Option<&Imported>),
-    ) -> (Vec<ClustersetLine>, Vec<ClustersetLine>) {
-        let (mut conflicts, mut held_back) = (Vec::new(), Vec::new());
+        report: &mut MultiClusterReport,
+    ) {
         let (mut statuses, mut notices) = (Vec::new(), Vec::new());
         for (service, outcome) in &published.exported.outcomes {
             let Some(export) = published.exported.desired.exports.get(service) else { continue };
@@ -37,13 +38,13 @@ impl Invocation<'_> {
             if let Some(merged) = merged.filter(|merged| !merged.conflicts.is_empty()) {
                 let reasons = merged.conflicts.iter().map(|it| it.reason.as_str());
                 let messages = merged.conflicts.iter().map(|it| it.message.as_str());
-                conflicts.push(ClustersetLine {
+                report.conflicts.push(ClustersetLine {
                     service: service.clone(),
                     reason: reasons.collect::<Vec<_>>().join(",").into(),
                     detail: messages.collect::<Vec<_>>().join(" "),
                 });
             }
-            held_back.extend(held_line(service, outcome));
+            report.held_back.extend(held_line(service, outcome));
             let observed =
                 ObservedExport { generation: export.generation, conditions: &export.conditions };
             let wanted = conditions_to_apply(observed, outcome, merged, self.now);
@@ -53,34 +54,39 @@ impl Invocation<'_> {
             statuses.push((service.clone(), wanted));
         }
         if self.mode == Mode::Sync {
-            held_back.extend(self.apply_statuses(joined, &statuses).await);
+            self.apply_statuses(joined, &statuses, report).await;
             self.create_events(&joined.connection.kubernetes, &notices).await;
         }
-        (conflicts, held_back)
     }
 
-    /// Applies statuses, and returns the exports whose status could not be written. The next full sync finds the
-    /// difference.
+    /// Applies statuses, and reports those that could not be written. The status of an export that is gone is none.
     async fn apply_statuses(
         &self,
         joined: &Joined,
         statuses: &[(ServiceRef, Vec<Condition>)],
-    ) -> Vec<ClustersetLine> {
+        report: &mut MultiClusterReport,
+    ) {
         let kubernetes = &joined.connection.kubernetes;
         let writes = statuses.iter().map(|(service, conditions)| async move {
             let (namespace, name) = (service.namespace.as_str(), service.name.as_str());
             let object = Named { resource: Resource::ServiceExports, namespace, name };
-            let problem = if self.deadline.is_open() {
-                let written = kubernetes.apply_status(object, &status(service, conditions)).await;
-                chain(&written.err()?)
-            } else {
-                "the time of the run was over".to_owned()
+            if !self.deadline.is_open() {
+                let why = "the time of the run was over".to_owned();
+                return Some((service, true, ChangeResult::Undone { why }));
+            }
+            let written = kubernetes.apply_status(object, &status(service, conditions)).await;
+            let error = written.err().filter(|error| !error.is_not_found())?;
+            let result = ChangeResult::Failed {
+                error: format!("conditions not written: {}", chain(&error)),
             };
-            let detail = format!("conditions not written: {problem}");
-            Some(ClustersetLine { service: service.clone(), reason: "Failed".into(), detail })
+            Some((service, !error.is_permanent(), result))
         });
         let written: Vec<_> = stream::iter(writes).buffered(SIDE_BY_SIDE).collect().await;
-        written.into_iter().flatten().collect()
+        for (service, is_unfinished, result) in written.into_iter().flatten() {
+            report.unfinished.extend(is_unfinished.then(|| service.clone()));
+            let change = format!("~ status     {service}");
+            report.changes.push(ImportLine { change, result });
+        }
     }
 }
 

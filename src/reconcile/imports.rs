@@ -6,6 +6,7 @@ use std::net::IpAddr;
 
 use super::obstacle::unread;
 use super::{Invocation, Joined};
+use crate::clusterset::conditions::ExportOutcome;
 use crate::clusterset::id::{self, EXPORT_RECORD};
 use crate::clusterset::record;
 use crate::import::Imported;
@@ -66,6 +67,10 @@ impl Invocation<'_> {
 impl MultiClusterReport {
     /// Adds the exports that begin, change or end in a run: their records do.
     pub fn add_exports(&mut self, exported: &Exported) {
+        let outcomes = exported.outcomes.iter();
+        let failed = outcomes
+            .filter(|(_, it)| matches!(it, ExportOutcome::Failed(_) | ExportOutcome::TimeRanOut));
+        self.unfinished.extend(failed.map(|(service, _)| service.clone()));
         // The first records are written in the turn of no Service, so the id names it.
         let exports = exported.desired.exports.keys();
         let exports: BTreeMap<String, &ServiceRef> =
@@ -84,22 +89,20 @@ impl MultiClusterReport {
 
     /// Adds the imports of a run.
     pub fn add_imports(&mut self, imported: Imported) {
+        self.unfinished.extend(imported.unfinished);
         self.imports = imported.imports;
         self.imported_endpoints = imported.endpoints;
         self.guard = imported.guard.as_deref().map(GuardReport::from);
-        self.changes = imported
-            .made
-            .into_iter()
-            .map(|made| {
-                let result = match made.outcome {
-                    Outcome::Planned => ChangeResult::Planned,
-                    Outcome::Applied => ChangeResult::Applied,
-                    Outcome::Failed(error) => ChangeResult::Failed { error },
-                    Outcome::Undone(why) => ChangeResult::Undone { why: why.to_owned() },
-                };
-                ImportLine { change: made.change.line(), result }
-            })
-            .collect();
+        let changes = imported.made.into_iter().map(|made| {
+            let result = match made.outcome {
+                Outcome::Planned => ChangeResult::Planned,
+                Outcome::Applied => ChangeResult::Applied,
+                Outcome::Failed(error) => ChangeResult::Failed { error },
+                Outcome::Undone(why) => ChangeResult::Undone { why: why.to_owned() },
+            };
+            ImportLine { change: made.change.line(), result }
+        });
+        self.changes.extend(changes);
         let (of_others, held_back): (Vec<_>, Vec<_>) =
             imported.held_back.into_iter().partition(|line| line.reason.other_owner().is_some());
         self.obstacles.extend(other_owners(&of_others));

@@ -25,7 +25,8 @@ impl From<Refused> for NotPublished {
     fn from(refused: Refused) -> Self {
         let (reason, detail) = (refused.code().into(), refused.to_string());
         let leaves_the_cluster = refused.leaves_the_cluster();
-        let obstacle = Obstacle { reason, detail, failed: false };
+        let failed = matches!(refused, Refused::Unreadable(_));
+        let obstacle = Obstacle { reason, detail, failed };
         Self { obstacle, leaves_the_cluster, exports: None }
     }
 }

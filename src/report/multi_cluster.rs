@@ -1,6 +1,7 @@
 //! The part of a cluster's report about its clusterset: who it is, and the changes of its imports. The exports are among
 //! the Cloud Map services.
 
+use std::collections::BTreeSet;
 use std::fmt::{self, Display, Formatter};
 
 use serde::{Deserialize, Serialize};
@@ -42,6 +43,12 @@ pub struct MultiClusterReport {
     /// The exports in conflict with those of other clusters.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conflicts: Vec<ClustersetLine>,
+    /// Whether exports or imports of the cluster stand, and an obstacle keeps them as they are until a person acts.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub frozen: bool,
+    /// The names with a failed change of an export, of its conditions or of an import that a retry can make.
+    #[serde(skip)]
+    pub unfinished: BTreeSet<ServiceRef>,
 }
 
 /// A reason that is about the whole cluster.
@@ -93,6 +100,11 @@ impl MultiClusterReport {
         self.obstacles.is_empty() && is_unchanged && self.guard.is_none()
     }
 
+    /// Whether an obstacle may be gone in the next run by itself.
+    pub fn has_failed(&self) -> bool {
+        self.obstacles.iter().any(|obstacle| obstacle.failed)
+    }
+
     /// The number of changes of objects that were made, or would be made.
     pub fn made(&self) -> usize {
         let is_made = |line: &&ImportLine| {
@@ -106,13 +118,13 @@ impl MultiClusterReport {
         self.open() == 0
     }
 
-    /// The number of changes and obstacles that a retry may help.
+    /// The number of changes that are left to be made, and of obstacles in their way.
     pub(super) fn open(&self) -> usize {
         let is_open = |line: &&ImportLine| {
             matches!(line.result, ChangeResult::Failed { .. } | ChangeResult::Undone { .. })
         };
         let obstacles = self.obstacles.iter().filter(|obstacle| obstacle.failed).count();
-        self.changes.iter().filter(is_open).count() + obstacles
+        self.changes.iter().filter(is_open).count() + obstacles + usize::from(self.frozen)
     }
 }
 
@@ -127,7 +139,8 @@ impl Display for MultiClusterReport {
             writeln!(f, "    ! stale      {stale}")?;
         }
         for Obstacle { reason, detail, .. } in &self.obstacles {
-            writeln!(f, "    ! obstacle   ({reason}): {detail}")?;
+            let word = if self.frozen { "held back" } else { "obstacle" };
+            writeln!(f, "    ! {word:<10} ({reason}): {detail}")?;
         }
         for line in self.export_changes.iter().chain(&self.changes) {
             writeln!(f, "    {line}")?;
@@ -211,6 +224,7 @@ mod tests {
             ],
             held_back: vec![line("ForeignObject", "it is not ours")],
             conflicts: vec![line("PortConflict", "the ports differ")],
+            ..MultiClusterReport::default()
         };
         insta::assert_snapshot!(report.to_string(), @"
           clusterset shop-set, member blue: 2 exports, 1 import

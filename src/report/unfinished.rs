@@ -17,8 +17,10 @@ pub struct Unfinished {
     undone: BTreeSet<ServiceRef>,
     /// The Services with instances that the guard kept.
     held: BTreeSet<ServiceRef>,
-    /// Whether a change of an import failed, or a read that imports rest on.
-    imports: bool,
+    /// Whether a read of the clusterset failed.
+    unread_clusterset: bool,
+    /// The names with a failed change of the clusterset.
+    of_clusterset: BTreeSet<ServiceRef>,
 }
 
 impl Unfinished {
@@ -28,8 +30,11 @@ impl Unfinished {
         let guard = report.guard.iter().chain(of_imports).filter(|guard| guard.holds());
         let held = guard.flat_map(|guard| &guard.services).map(|it| it.service.clone());
         let held = held.collect();
-        let imports = report.multi_cluster.as_ref().is_some_and(|it| it.open() > 0);
-        let mut open = Self { unread: report.error.is_some(), held, imports, ..Self::default() };
+        let mut open = Self { unread: report.error.is_some(), held, ..Self::default() };
+        if let Some(part) = &report.multi_cluster {
+            open.unread_clusterset |= part.has_failed();
+            open.of_clusterset.extend(part.unfinished.iter().cloned());
+        }
         for service in &report.services {
             open.unread |= service.unreadable.is_some();
             let held_back = service.held_back.iter().filter(|line| line.failed);
@@ -60,14 +65,22 @@ impl Unfinished {
         self.undone.retain(|service| !selection.contains(service));
     }
 
-    /// Whether no import is left that a retry can complete.
-    pub fn is_imported(&self) -> bool {
-        !self.imports
+    /// Whether no failed change of the clusterset is left that a retry can make for the selected Services. A cluster that
+    /// could not be read follows by its own full sync, unless a message names it.
+    pub fn is_followed(&self, selection: &Selection) -> bool {
+        !self.of_clusterset.iter().any(|service| selection.contains(service))
+    }
+
+    /// The same for a cluster that a message names.
+    pub fn is_imported(&self, selection: &Selection) -> bool {
+        !self.unread_clusterset && self.is_followed(selection)
     }
 
     /// Whether no work that a retry can complete is left for the selected Services.
     pub fn is_complete_for(&self, selection: &Selection) -> bool {
         let mut open = self.failed.union(&self.undone);
-        !self.unread && !open.any(|service| selection.contains(service))
+        !self.unread
+            && !open.any(|service| selection.contains(service))
+            && self.is_imported(selection)
     }
 }

@@ -1,15 +1,15 @@
-//! The part of a purge in the cluster itself: the objects of its imports. Only a cluster that takes part in a clusterset,
-//! or did, is asked for them.
+//! The part of a purge in the cluster itself: the objects of its imports, as far as the rights of the function go. A
+//! cluster may have left its clusterset, and its settings and records need not show any more that it was a member.
 
 use tokio::time::timeout_at;
 
 use crate::error::chain;
 use crate::import::aws::DerivedOfAws;
 use crate::import::observe::Objects;
-use crate::import::plan::OwnerLabel;
+use crate::import::plan::{OWNER_LABEL, OwnerLabel};
 use crate::import::purge::Purging;
-use crate::kubernetes::Kubernetes;
 use crate::kubernetes::objects::Resource;
+use crate::kubernetes::{Class, Kubernetes};
 use crate::publish::exports::is_of_aws;
 use crate::publish::observe;
 use crate::reconcile::{Error, Invocation};
@@ -17,45 +17,54 @@ use crate::report::{Mode, MultiClusterReport, Obstacle};
 use crate::settings::{Cluster, Membership, MultiCluster};
 
 impl Invocation<'_> {
-    /// Removes the objects of the cluster's imports, or plans it. `None` if the cluster has no part in a clusterset, or
-    /// is gone. `has_exported` is whether Cloud Map has exports of it.
+    /// Removes the objects of the cluster's imports, or plans it. `None` if it has none, or is gone. `has_exported` is
+    /// whether Cloud Map has exports of it.
     pub(super) async fn purge_imports(
         &self,
         cluster: &Cluster,
         has_exported: bool,
     ) -> Option<MultiClusterReport> {
-        let takes_part = self.settings.multi_cluster != MultiCluster::Off
-            || cluster.membership != Membership::default();
-        if !takes_part && !has_exported {
-            return None;
-        }
-        let purged = timeout_at(self.deadline.stop(), self.purge_objects(cluster)).await;
-        let purged = purged.unwrap_or_else(|_| Err(observe::Error::Deadline.into()));
+        let takes_part = self.settings.multi_cluster_of(cluster) != MultiCluster::Off
+            || cluster.membership != Membership::default()
+            || has_exported;
+        let purged = timeout_at(self.deadline.stop(), self.purge_objects(cluster, takes_part));
+        let purged = purged.await.unwrap_or_else(|_| Err(observe::Error::Deadline.into()));
         match purged {
-            Ok(report) => report,
+            Ok(report) => (!report.is_quiet()).then_some(report),
             Err(error) if error.is_cluster_not_found() => None,
-            Err(error) => {
-                let (reason, detail) = ("Unreadable".into(), chain(&error));
-                let obstacles = vec![Obstacle { reason, detail, failed: true }];
-                Some(MultiClusterReport { obstacles, ..MultiClusterReport::default() })
-            }
+            // The report has a warning about it already.
+            Err(_) if !takes_part => None,
+            Err(error) => Some(MultiClusterReport {
+                obstacles: vec![unreadable(&error, true)],
+                ..MultiClusterReport::default()
+            }),
         }
     }
 
-    async fn purge_objects(&self, cluster: &Cluster) -> Result<Option<MultiClusterReport>, Error> {
+    async fn purge_objects(
+        &self,
+        cluster: &Cluster,
+        takes_part: bool,
+    ) -> Result<MultiClusterReport, Error> {
         let connection = self.clients.connect(cluster).await?;
         let kubernetes = &connection.kubernetes;
-        // With the definitions went the imports, and with them all that hung on them.
-        if !kubernetes.serves_multi_cluster().await.map_err(observe::Error::from)? {
-            return Ok(None);
-        }
+        let mut report = MultiClusterReport::default();
         let owner = OwnerLabel::new(&self.settings.owner_id);
-        let read = tokio::try_join!(
-            Objects::read(kubernetes, &owner),
-            DerivedOfAws::read(kubernetes, &owner),
-            self.is_aws_back(cluster, kubernetes),
-        );
-        let (objects, of_aws, is_aws_back) = read.map_err(observe::Error::from)?;
+        let of_us = format!("{OWNER_LABEL}={}", owner.as_str());
+        // Without the definitions the imports are gone, or served in another version. What hung on them may still be there.
+        let is_served = kubernetes.serves_multi_cluster().await.map_err(observe::Error::from)?;
+        let imports = is_served.then_some(Resource::ServiceImports);
+        let mut objects = Objects::default();
+        for resource in imports.into_iter().chain([Resource::Services, Resource::EndpointSlices]) {
+            match kubernetes.objects(resource, &of_us).await {
+                Ok(list) => objects.add_list(resource, list),
+                // A cluster that was never a member need not let the function read its imports.
+                Err(error) => report.obstacles.push(unreadable(&error, takes_part)),
+            }
+        }
+        let read =
+            tokio::try_join!(DerivedOfAws::read(kubernetes, &owner), is_aws_back(kubernetes));
+        let (of_aws, is_aws_back) = read.map_err(observe::Error::from)?;
         let purging = Purging {
             kubernetes,
             owner: &owner,
@@ -65,22 +74,21 @@ impl Invocation<'_> {
             writes: self.mode == Mode::Sync,
             deadline: self.deadline,
         };
-        let mut report = MultiClusterReport::default();
         report.add_imports(purging.run().await);
-        Ok((!report.is_quiet()).then_some(report))
+        Ok(report)
     }
+}
 
-    /// Whether a ServiceExport carries the finalizer of AWS's controller. A cluster that only imports has no right to
-    /// read them.
-    async fn is_aws_back(
-        &self,
-        cluster: &Cluster,
-        kubernetes: &Kubernetes,
-    ) -> Result<bool, crate::kubernetes::Error> {
-        if self.settings.multi_cluster_of(cluster) == MultiCluster::Import {
-            return Ok(false);
-        }
-        let exports = kubernetes.objects(Resource::ServiceExports, "").await?;
-        Ok(exports.iter().any(is_of_aws))
+/// Whether a ServiceExport carries the finalizer of AWS's controller. A cluster that only imports has no right to read
+/// them, and without the definitions there are none.
+async fn is_aws_back(kubernetes: &Kubernetes) -> Result<bool, crate::kubernetes::Error> {
+    match kubernetes.objects(Resource::ServiceExports, "").await {
+        Ok(exports) => Ok(exports.iter().any(is_of_aws)),
+        Err(error) if error.class == Class::Forbidden || error.is_not_found() => Ok(false),
+        Err(error) => Err(error),
     }
+}
+
+fn unreadable(error: &dyn std::error::Error, failed: bool) -> Obstacle {
+    Obstacle { reason: "Unreadable".into(), detail: chain(error), failed }
 }

@@ -26,7 +26,8 @@ impl Clustersets<'_> {
             add_lines(runs, index, noted);
         }
         let left = exports.left(self.invocation.adoption.is_some());
-        for (index, report) in reports {
+        for (index, mut report) in reports {
+            self.mark_frozen(index, &mut report).await;
             let joined = self.members.get(&index).and_then(|it| it.as_ref().ok());
             let label = self.function.settings.clusters[index].label();
             let cluster = joined.map_or(label, |joined| joined.arn().as_str());
@@ -101,8 +102,7 @@ impl Clustersets<'_> {
             let imported = imported.remove(index);
             if let Some(published) = published.get(index) {
                 let merged = (&known, imported.as_ref());
-                (report.conflicts, report.held_back) =
-                    invocation.write_conditions(joined, published, merged).await;
+                invocation.write_conditions(joined, published, merged, report).await;
             }
             let is_whole = joined.selection == Selection::Everything;
             report.stale =
@@ -159,11 +159,13 @@ fn add_report(
 ) {
     if let Some((run, _)) = runs.get_mut(&index) {
         run.counts.imported = report.made();
+        run.counts.held_back += usize::from(report.frozen);
         run.multi_cluster = Some(report);
         run.warnings.extend(warnings);
     } else if !report.is_quiet() {
         let cluster = cluster.to_owned();
-        let counts = Counts { imported: report.made(), ..Counts::default() };
+        let unreadable = usize::from(report.cluster_id.is_none() && report.has_failed());
+        let counts = Counts { imported: report.made(), unreadable, ..Counts::default() };
         let multi_cluster = Some(report);
         let run = ClusterReport { cluster, counts, multi_cluster, ..ClusterReport::default() };
         runs.insert(index, (run, None));

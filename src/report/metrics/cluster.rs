@@ -122,7 +122,8 @@ impl ClusterReport {
     }
 
     pub(super) fn kept_out(&self) -> usize {
-        self.held_back_lines().filter(|line| line.keeps_out).count()
+        let frozen = self.multi_cluster.as_ref().is_some_and(|part| part.frozen);
+        self.held_back_lines().filter(|line| line.keeps_out).count() + usize::from(frozen)
     }
 
     /// The number of changes of a kind that failed or were not attempted.

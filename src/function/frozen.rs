@@ -1,0 +1,72 @@
+//! A member that is frozen: its exports or imports stand, and an obstacle that only a person can remove keeps them as they
+//! are, so that they become outdated. A cluster that is no member yet, or was purged, has the same obstacles and nothing
+//! to lose: it stays quiet.
+
+use futures_util::{StreamExt, stream};
+
+use super::clustersets::Clustersets;
+use crate::clusterset::id::CLUSTER_RECORD;
+use crate::clusterset::record;
+use crate::import::plan::{OWNER_LABEL, OwnerLabel};
+use crate::kubernetes::Kubernetes;
+use crate::kubernetes::objects::Resource;
+use crate::model::{ClusterArn, Owner, Registry, Selection};
+use crate::report::MultiClusterReport;
+
+/// The obstacles that no later run removes.
+const OBSTACLES: [&str; 5] = [
+    "NoIdentity",
+    "ClusterIdTaken",
+    "UnfamiliarRegistry",
+    "AnotherController",
+    "NoMultiClusterApi",
+];
+const FROZEN: &str = "it is or was a member, so its exports and imports stay as they are and become outdated until this \
+                      is mended, or the cluster purged";
+
+impl Clustersets<'_> {
+    /// Marks a cluster that is frozen. Only its full sync looks for the signs: the registries were read as a whole then.
+    pub(super) async fn mark_frozen(&self, index: usize, report: &mut MultiClusterReport) {
+        let is_whole =
+            self.selections.iter().any(|(it, all)| it == index && *all == Selection::Everything);
+        let mut obstacles = report.obstacles.iter_mut();
+        let obstacle = obstacles.find(|it| OBSTACLES.contains(&&*it.reason)).filter(|_| is_whole);
+        let Some(obstacle) = obstacle else { return };
+        if self.was_member(index).await {
+            obstacle.detail = format!("{}; {FROZEN}", obstacle.detail);
+            report.frozen = true;
+        }
+    }
+
+    /// Whether a record of the cluster, or an object of its imports, shows that it is or was a member. A list that fails
+    /// shows nothing.
+    async fn was_member(&self, index: usize) -> bool {
+        let cluster = &self.function.settings.clusters[index];
+        let Ok(connection) = self.function.clients.connect(cluster).await else { return false };
+        let arn = &connection.cluster.arn;
+        let known = stream::iter(self.registries.values()).filter_map(async |it| it.known().await);
+        let has_record = known.any(async |registry| has_record(&registry, arn));
+        let owner = OwnerLabel::new(&self.function.settings.owner_id);
+        Box::pin(has_record).await || has_objects(&connection.kubernetes, &owner).await
+    }
+}
+
+fn has_record(registry: &Registry, arn: &ClusterArn) -> bool {
+    registry.services.iter().any(|(key, service)| {
+        let namespace = registry.namespaces.get(&key.namespace);
+        let record = service.instances.as_ref().and_then(|all| all.get(CLUSTER_RECORD));
+        namespace.is_some_and(|it| record::is_namespace(&it.name))
+            && record.and_then(Owner::of).is_some_and(|owner| owner.cluster == *arn)
+    })
+}
+
+async fn has_objects(kubernetes: &Kubernetes, owner: &OwnerLabel) -> bool {
+    let of_us = format!("{OWNER_LABEL}={}", owner.as_str());
+    for resource in [Resource::ServiceImports, Resource::Services, Resource::EndpointSlices] {
+        let listed = kubernetes.objects_as(resource, &of_us, drop).await;
+        if listed.is_ok_and(|all| !all.is_empty()) {
+            return true;
+        }
+    }
+    false
+}
