@@ -1,11 +1,14 @@
 //! What services across clusters cost: the number of calls to Cloud Map and of requests to each cluster. A run that
 //! begins to cost more fails here.
 
+use std::time::Duration;
+
 use cloud_map_sync::function::Function;
 use serde_json::json;
+use tokio::time::advance;
 
 use super::many::Many;
-use super::{exported, in_full, pods, web};
+use super::{exported, in_full, part, pods, web};
 use crate::queue::{batch, failures, message};
 use crate::run::sync;
 use crate::sandbox::function::invoke;
@@ -136,4 +139,29 @@ async fn members_of_one_function_create_a_service_that_all_of_them_export_once()
     // Ten, and one for the records of each member.
     assert_eq!((calls["CreateService"], calls.get("ListTagsForResource")), (13, None), "{calls:?}");
     many.assert_settled().await;
+}
+
+/// The definitions are asked for again after five minutes: they go, come and change while a process is warm.
+#[tokio::test(start_paused = true)]
+async fn served_apis_are_asked_for_again_after_five_minutes() {
+    let many = in_step(1).await;
+    let asked = async || {
+        many.forget();
+        let report = sync(&many.function).await;
+        let asked = many.asked(0).into_iter();
+        let asked: Vec<String> =
+            asked.filter(|it| it == "GET /apis" || it.starts_with("GET /openapi")).collect();
+        (report, asked)
+    };
+    assert_eq!(asked().await.1, [""; 0]);
+
+    advance(Duration::from_mins(5)).await;
+    let declared = "GET /openapi/v3/apis/multicluster.x-k8s.io/v1beta1";
+    assert_eq!(asked().await.1, ["GET /apis", declared]);
+    assert_eq!(asked().await.1, [""; 0]);
+
+    many.clusters[0].serve_multi_cluster_versions(&["v1alpha1"]);
+    advance(Duration::from_mins(5)).await;
+    let (report, _) = asked().await;
+    assert_eq!(part(&report, "c0").obstacles[0].reason, "NoMultiClusterApi");
 }

@@ -12,7 +12,7 @@ use crate::fleet::Fleet;
 use crate::queue::{batch, failures, message};
 use crate::sandbox::ROLE_ARN;
 use crate::sandbox::function::invoke;
-use crate::sandbox::kubernetes::{Fault, FaultKind};
+use crate::sandbox::kubernetes::{Export, Fault, FaultKind};
 use crate::sandbox::sqs::error::Failure;
 use crate::sandbox::sqs::queue::Queue;
 use crate::two_queues::queues;
@@ -187,4 +187,47 @@ async fn namespace_that_is_created_gets_the_imports_of_its_name() {
     assert_eq!(hand_over(&many, &[event]).await, [""; 0]);
 
     assert_eq!(imported(&many.clusters[1], "web"), sources([("c0", &["10.0.0.1:8080"])]));
+}
+
+const EXPORT: &str = "/apis/multicluster.x-k8s.io/v1beta1/namespaces/shop/serviceexports/web";
+const EXPORTS: &str = "/apis/multicluster.x-k8s.io/v1beta1/namespaces/shop/serviceexports";
+const SLICES: &str = "/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices/imported";
+
+/// The message is about a new pod of `shop/web` in `c0`, which both import.
+#[tokio::test(start_paused = true)]
+async fn failed_change_returns_its_message_unless_the_refusal_is_permanent() {
+    let denied = FaultKind::DeniedByPolicy("no");
+    for (name, cluster, method, path, kind, returns) in [
+        ("slice of the exporter", 0, "PATCH", SLICES, FaultKind::Status(503), true),
+        ("slice of another importer", 1, "PATCH", SLICES, FaultKind::Status(503), true),
+        ("slice, invalid", 0, "PATCH", SLICES, denied.clone(), false),
+        ("slice, forbidden", 1, "PATCH", SLICES, FaultKind::Status(403), false),
+        ("conditions", 0, "PATCH", EXPORT, FaultKind::Status(503), true),
+        ("conditions, invalid", 0, "PATCH", EXPORT, denied, false),
+        ("the named cluster", 0, "GET", EXPORTS, FaultKind::Status(503), true),
+        ("another importer", 1, "GET", "/", FaultKind::Status(503), false),
+    ] {
+        let many = Many::start(2, &["shop"], &[]).await;
+        exported(&many.clusters[0], web(), &["10.0.0.1"], CREATED);
+        many.converge().await;
+        pods(&many.clusters[0], "web", &["10.0.0.1", "10.0.0.2"]);
+        if path == EXPORT {
+            many.clusters[0].unexport("shop", "web");
+            many.clusters[0].put(Export::new("shop", "web").created(CREATED).into());
+        }
+        many.clusters[cluster].fail(Fault::always(path, kind).of_method(method));
+
+        let failed = hand_over(
+            &many,
+            &[about("c0"), json!({ "cluster": "c0", "namespace": "shop", "service": "api" })],
+        )
+        .await;
+
+        let expected: &[&str] = match (returns, name) {
+            (true, "the named cluster") => &["0", "1"],
+            (true, _) => &["0"],
+            (false, _) => &[],
+        };
+        assert_eq!(failed, expected, "{name}");
+    }
 }

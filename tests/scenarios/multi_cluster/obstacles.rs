@@ -1,7 +1,9 @@
 //! What keeps a cluster out of its clusterset takes nothing away from anybody.
 
 use super::{Members, condition, exported, imported, in_full, part, sources, web};
-use crate::run::sync;
+use serde_json::json;
+
+use crate::run::{report, sync};
 use crate::sandbox::kubernetes::{Export, Fault, FaultKind};
 
 const CREATED: &str = "2026-01-01T00:00:00Z";
@@ -118,9 +120,50 @@ async fn definitions_that_are_installed_later_are_found_by_the_same_process() {
     members.green.serve_multi_cluster_versions(&[]);
     let report = sync(&members.function).await;
     assert_eq!(obstacles(&report, "green"), ["NoMultiClusterApi"], "{}", in_full(&report));
+    assert!(report.ok && !part(&report, "green").frozen, "it was never a member");
 
     members.green.serve_multi_cluster();
     members.converge().await;
 
     assert_eq!(imported(&members.green, "web"), sources([("blue", &["10.0.0.1:8080"])]));
+}
+
+/// `green` imports what `blue` exports, and something that only a person can mend keeps it out of the clusterset.
+#[tokio::test]
+async fn frozen_member_is_held_back_and_not_good_until_it_is_purged() {
+    type Breaks = fn(&Members);
+    let cases: [(&str, Breaks); 3] = [
+        ("NoIdentity", |members| {
+            assert!(members.green.delete("clusterproperties", "", "cluster.clusterset.k8s.io"));
+        }),
+        ("ClusterIdTaken", |members| {
+            members.green.cluster_property("cluster.clusterset.k8s.io", "blue");
+        }),
+        ("NoMultiClusterApi", |members| members.green.serve_multi_cluster_versions(&["v1alpha1"])),
+    ];
+    for (reason, breaks) in cases {
+        let members = Members::start().await;
+        exported(&members.blue, web(), &["10.0.0.1"], CREATED);
+        members.converge().await;
+        breaks(&members);
+        let function = members.serving("blue,green", &[]).await;
+
+        let frozen = sync(&function).await;
+
+        assert_eq!(obstacles(&frozen, "green"), [reason], "{}", in_full(&frozen));
+        let green = frozen.clusters.iter().find(|it| it.cluster.ends_with("green"));
+        let green = green.expect("a report");
+        assert!(!frozen.ok && !green.is_complete() && part(&frozen, "green").frozen, "{reason}");
+        assert_eq!(green.counts.held_back, 1, "{reason}");
+        // It imports all the same, so its next run makes the imports again.
+        if reason == "ClusterIdTaken" {
+            continue;
+        }
+        let purge = json!({ "action": "purge", "cluster": "green", "confirm": true });
+        let purged = report(&function, &purge).await;
+        assert!(purged.ok, "{}", in_full(&purged));
+        let quiet = sync(&function).await;
+        assert_eq!(obstacles(&quiet, "green"), [reason], "{}", in_full(&quiet));
+        assert!(quiet.ok && !part(&quiet, "green").frozen, "{}", in_full(&quiet));
+    }
 }

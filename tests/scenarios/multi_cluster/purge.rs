@@ -2,8 +2,9 @@
 
 use serde_json::json;
 
-use super::{Members, exported, imported, in_full, sources, web};
+use super::{Members, exported, imported, in_full, part, slices, sources, web};
 use crate::run::{report, sync};
+use crate::sandbox::kubernetes::{Fault, FaultKind};
 
 const CREATED: &str = "2026-01-01T00:00:00Z";
 
@@ -33,4 +34,32 @@ async fn purge_takes_the_instances_and_records_of_exports_and_the_imports_of_oth
     let after = sync(&function).await;
     assert!(after.ok && after.orphans.is_empty(), "{}", in_full(&after));
     assert_eq!(imported(&members.green, "web"), sources([("green", &["10.1.0.1:8080"])]));
+}
+
+/// Its role has no rights on exports, its ClusterProperties say who it is, and the flow is off by now.
+#[tokio::test]
+async fn purge_of_a_cluster_that_only_imports_takes_what_there_is_and_says_the_rest() {
+    for is_refused in [false, true] {
+        let members = Members::start().await;
+        exported(&members.blue, web(), &["10.0.0.1"], CREATED);
+        members.green.bind_multi_cluster_roles(&["cloud-map-sync-import"]);
+        let clusters = json!(["blue", { "cluster": "green", "multiCluster": "import" }]);
+        let function = members.serving(&clusters.to_string(), &[]).await;
+        sync(&function).await;
+        assert_eq!(imported(&members.green, "web"), sources([("blue", &["10.0.0.1:8080"])]));
+        if is_refused {
+            let path = "/apis/multicluster.x-k8s.io/v1beta1/serviceimports";
+            members.green.fail(Fault::always(path, FaultKind::Status(403)));
+        }
+        let off = members.serving("blue,green", &[("MULTI_CLUSTER", "off")]).await;
+        let purge = json!({ "action": "purge", "cluster": "green", "confirm": true });
+
+        let purged = report(&off, &purge).await;
+
+        assert_eq!(slices(&members.green, "web").len(), 0, "{}", in_full(&purged));
+        assert_eq!(members.green.service_import("shop", "web").is_some(), is_refused);
+        let said = &part(&purged, "green").obstacles;
+        assert_eq!(said.len(), usize::from(is_refused), "{}", in_full(&purged));
+        assert!(said.iter().all(|it| it.detail.starts_with("cannot list the serviceimports")));
+    }
 }
