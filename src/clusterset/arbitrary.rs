@@ -132,6 +132,7 @@ pub fn endpoint() -> impl Strategy<Value = ExportedEndpoint> {
             address,
             port: Some(port),
             ready,
+            is_leaving: false,
             hostname,
             node,
             zone,

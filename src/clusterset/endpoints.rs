@@ -18,6 +18,7 @@ pub fn endpoints_of(
             port,
             // Only ready endpoints are registered: a client of Cloud Map alone does not read the attribute.
             ready: true,
+            is_leaving: false,
             hostname: endpoint.hostname.clone(),
             node: endpoint.node.clone(),
             zone: endpoint.zone.clone(),

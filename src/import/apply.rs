@@ -1,13 +1,16 @@
-//! Makes the changes of one import, in their order: each is one request. After the first that fails, only the status is
-//! left to be written, by a plan that knows the failure.
+//! Makes the changes of one import, in their order: each is one request. After the first that fails, the slices and the
+//! status are left to be written, by a plan that knows the failure.
 
 use serde_json::Value;
 
-use super::plan::{Answer, Change, Kind, Known, ObjectRef, Request, Stage};
+use super::plan::{
+    Answer, Change, Failure, Kind, Known, ObjectRef, Request, Stage, missing_fields, refused_fields,
+};
 use super::read;
 use crate::error::chain;
 use crate::kubernetes::objects::{Named, Resource};
 use crate::kubernetes::{Error, Kubernetes};
+use crate::model::clusterset::RefusedField;
 use crate::time::Deadline;
 
 /// A change with its outcome.
@@ -34,6 +37,8 @@ pub struct Applied {
     /// The objects that were written, as the API server stored them.
     pub stored: Vec<(Kind, Value)>,
     pub failure: Option<Error>,
+    /// The fields that the API server refused or did not store, without which the objects serve.
+    pub refused: Vec<RefusedField>,
 }
 
 const AFTER_FAILURE: &str = "an earlier change of the import failed";
@@ -54,9 +59,13 @@ pub async fn apply(
             _ if has_failed => Outcome::Undone(AFTER_FAILURE),
             _ if !deadline.is_open() => Outcome::Undone(NO_TIME),
             None => Outcome::Undone(AFTER_FAILURE),
-            Some(request) => match send(kubernetes, change, request).await {
+            Some(request) => match send(kubernetes, change, &request).await {
                 Ok(stored) => {
                     if let Some(stored) = stored {
+                        let missing = request
+                            .body()
+                            .map(|body| missing_fields(&change.object, import, body, &stored));
+                        applied.refused.extend(missing.unwrap_or_default());
                         known.record(&change.object, answer(&stored));
                         applied.stored.push((change.object.kind, stored));
                     }
@@ -64,6 +73,13 @@ pub async fn apply(
                 }
                 Err(error) => {
                     let text = chain(&error);
+                    let causes = error.invalid_fields();
+                    applied.refused.extend(
+                        request
+                            .body()
+                            .into_iter()
+                            .flat_map(|body| refused_fields(&change.object, import, body, causes)),
+                    );
                     applied.failure = Some(error);
                     Outcome::Failed(text)
                 }
@@ -89,10 +105,12 @@ impl Applied {
         self.failed().is_some_and(|made| made.change.stage == Stage::Status)
     }
 
-    /// The failure, as the report has it.
-    pub fn failure_text(&self) -> Option<&str> {
+    /// The kind of the object that could not be written, and the failure as the report has it.
+    pub fn failed_change(&self) -> Option<Failure> {
         self.failed().and_then(|made| match &made.outcome {
-            Outcome::Failed(text) => Some(text.as_str()),
+            Outcome::Failed(text) => {
+                Some(Failure { kind: made.change.object.kind, message: text.clone() })
+            }
             _ => None,
         })
     }
@@ -125,13 +143,13 @@ impl Applied {
 async fn send(
     kubernetes: &Kubernetes,
     change: &Change,
-    request: Request,
+    request: &Request,
 ) -> Result<Option<Value>, Error> {
     let object = named(&change.object);
     let stored = match request {
-        Request::Create(body) => kubernetes.create_object(object, &body).await?,
-        Request::Patch(patch) => kubernetes.patch_object(object, &patch).await?,
-        Request::PatchStatus(patch) => kubernetes.patch_status(object, &patch).await?,
+        Request::Create(body) => kubernetes.create_object(object, body).await?,
+        Request::Patch(patch) => kubernetes.patch_object(object, patch).await?,
+        Request::PatchStatus(patch) => kubernetes.patch_status(object, patch).await?,
         Request::Delete(identity) => {
             let (uid, version) = (&identity.uid, &identity.resource_version);
             kubernetes.delete_object(object, uid, version).await?;

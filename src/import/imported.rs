@@ -10,7 +10,7 @@ use super::one::One;
 use super::plan::HeldBack;
 use crate::clusterset::merge::Merged;
 use crate::guard::GuardStatus;
-use crate::model::{Held, Selection, ServiceRef};
+use crate::model::{Held, Notice, Selection, ServiceRef};
 
 /// The imports of a cluster in one run.
 #[derive(Debug, Default)]
@@ -23,6 +23,8 @@ pub struct Imported {
     pub endpoints: usize,
     pub made: Vec<Made>,
     pub held_back: Vec<HeldBack>,
+    /// The notices about imports whose IP changed.
+    pub notices: Vec<Notice>,
     /// The imports of which an object cannot be read.
     pub unreadable: Vec<(ServiceRef, String)>,
     /// Whether Cloud Map lacks the record of this cluster although it has imports: it may be another account's.
@@ -45,6 +47,7 @@ impl Imported {
         self.endpoints += one.endpoints;
         self.made.extend(one.made);
         self.held_back.extend(one.held_back.into_iter().chain(one.remarks));
+        self.notices.extend(one.notice);
         self.unreadable.extend(one.unreadable);
     }
 
@@ -67,6 +70,7 @@ impl Imported {
             if again.as_ref().is_some_and(|(selection, _)| selection.contains(&name)) {
                 one.made.retain(|made| made.outcome == Outcome::Applied);
                 self.made.extend(one.made);
+                self.notices.extend(one.notice);
             } else {
                 self.add(name, one);
             }
@@ -78,6 +82,7 @@ impl Imported {
             self.endpoints += again.endpoints;
             self.made.extend(again.made);
             self.held_back.extend(again.held_back);
+            self.notices.extend(again.notices);
             self.unreadable.extend(again.unreadable);
             self.unfinished.extend(again.unfinished);
             self.is_unfamiliar |= again.is_unfamiliar;

@@ -70,6 +70,9 @@ pub struct Importing<'a> {
 impl Importing<'_> {
     /// Makes the selected imports what the exports of all members say.
     pub async fn run(&self, members: &Members<'_>, selection: &Selection) -> Imported {
+        if self.guard.extent.is_whole() {
+            self.kubernetes.forget_refusals_of_another_version(self.now).await;
+        }
         let is_unfamiliar = self.exports
             && !members.is_unread()
             && !members.has_record_of(&self.member.cluster)
@@ -136,7 +139,7 @@ impl Importing<'_> {
         if is_unfamiliar {
             exports.sources = members.own_reads_only(&name, exports.sources);
         }
-        Ok(Import { importing: self, name, present, exports })
+        Ok(Import::new(self, name, present, exports))
     }
 
     /// The state of a namespace, as far as it is known by now.

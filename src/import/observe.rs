@@ -12,21 +12,28 @@ use crate::kubernetes::objects::{Named, Resource};
 use crate::kubernetes::{Error, Kubernetes};
 use crate::model::ServiceRef;
 
-/// The label of a slice that names its manager, with our value.
-const MANAGED_BY_US: &str = "endpointslice.kubernetes.io/managed-by=cloud-map-sync";
 /// The label of a slice that names the import.
 const SERVICE_NAME: &str = "multicluster.kubernetes.io/service-name";
 
-type SliceOfImport = (ServiceRef, Result<Arc<Slice>, Unexpected>);
+/// A slice of an import.
+#[derive(Clone, Debug)]
+struct OfImport {
+    /// The name of the import, unless another writer took it off.
+    import: Option<String>,
+    slice: Result<Arc<Slice>, Unexpected>,
+}
+
+/// A namespace and the name of a derived Service, whose digits the slices of the import have in their names.
+type Place = (String, String);
 
 /// The objects of the imports of a cluster.
 #[derive(Clone, Debug, Default)]
 pub struct Objects {
     imports: BTreeMap<ServiceRef, Value>,
     /// The Services under the names of derived ones, by namespace and name.
-    services: BTreeMap<(String, String), Value>,
-    /// The slices, by the import that their label names. They hold most of the memory of a run, so their JSON is not kept.
-    slices: BTreeMap<ServiceRef, Vec<Result<Arc<Slice>, Unexpected>>>,
+    services: BTreeMap<Place, Value>,
+    /// The slices of each import: another writer may have taken their labels off. They hold most of the memory of a run, so their JSON is not kept.
+    slices: BTreeMap<Place, Vec<OfImport>>,
     namespaces: BTreeMap<String, NamespaceState>,
     /// Whether the installed CRD has `status.endpointSliceObjects`.
     pub declares_slice_objects: bool,
@@ -42,8 +49,7 @@ impl Objects {
         let (imports, services, slices, namespaces, declares) = tokio::try_join!(
             kubernetes.objects(Resource::ServiceImports, ""),
             kubernetes.objects(Resource::Services, &of_us),
-            kubernetes
-                .objects_as(Resource::EndpointSlices, MANAGED_BY_US, |slice| slice_of(&slice)),
+            kubernetes.objects_as(Resource::EndpointSlices, &of_us, |slice| slice_of(&slice)),
             kubernetes.objects(Resource::Namespaces, ""),
             kubernetes.declares_slice_objects(),
         )?;
@@ -59,11 +65,15 @@ impl Objects {
     ///
     /// # Errors
     /// Returns an error if one of them could not be read.
-    pub async fn of(kubernetes: &Kubernetes, service: &ServiceRef) -> Result<Self, Error> {
+    pub async fn of(
+        kubernetes: &Kubernetes,
+        owner: &OwnerLabel,
+        service: &ServiceRef,
+    ) -> Result<Self, Error> {
         let ServiceRef { namespace, name } = service;
         let derived = id::derived_service(service);
         let named = |resource, name| Named { resource, namespace, name };
-        let selector = format!("{MANAGED_BY_US},{SERVICE_NAME}={name}");
+        let selector = format!("{OWNER_LABEL}={},{SERVICE_NAME}={name}", owner.as_str());
         let (import, service_object, slices, declares) = tokio::try_join!(
             kubernetes.object(named(Resource::ServiceImports, name)),
             kubernetes.object(named(Resource::Services, &derived)),
@@ -89,11 +99,12 @@ impl Objects {
     /// Returns an error if one of them could not be read.
     pub async fn of_all(
         kubernetes: &Kubernetes,
+        owner: &OwnerLabel,
         services: impl IntoIterator<Item = &ServiceRef>,
     ) -> Result<Self, Error> {
         let mut objects = Self::default();
         for service in services {
-            objects.add(Self::of(kubernetes, service).await?);
+            objects.add(Self::of(kubernetes, owner, service).await?);
         }
         Ok(objects)
     }
@@ -125,9 +136,9 @@ impl Objects {
         self.services.extend(services);
     }
 
-    fn add_slices(&mut self, slices: impl IntoIterator<Item = SliceOfImport>) {
-        for (import, slice) in slices {
-            self.slices.entry(import).or_default().push(slice);
+    fn add_slices(&mut self, slices: impl IntoIterator<Item = (Place, OfImport)>) {
+        for (place, slice) in slices {
+            self.slices.entry(place).or_default().push(slice);
         }
     }
 
@@ -150,7 +161,11 @@ impl Objects {
     pub fn names(&self, owner: &OwnerLabel) -> BTreeSet<ServiceRef> {
         let is_ours = |object: &&Value| owner.owns(&read::metadata(object));
         let imports = self.imports.iter().filter(|(_, it)| is_ours(it)).map(|(name, _)| name);
-        imports.chain(self.slices.keys()).cloned().collect()
+        let of_slices = self.slices.iter().filter_map(|((namespace, _), slices)| {
+            let named = slices.iter().find_map(|slice| slice.import.as_ref())?;
+            Some(ServiceRef::new(namespace, named))
+        });
+        imports.cloned().chain(of_slices).collect()
     }
 
     /// Whether the cluster has an import of ours.
@@ -176,17 +191,26 @@ impl Objects {
         let derived = (service.namespace.clone(), id::derived_service(service));
         let import: Option<ServiceImport> =
             self.imports.get(service).map(read::import).transpose()?;
+        let slices = self.slices.get(&derived).into_iter().flatten();
+        let slices = slices.map(|it| it.slice.clone()).collect::<Result<Vec<_>, _>>()?;
         let derived = self.services.get(&derived).map(read::service).transpose()?;
-        let slices = self.slices.get(service).into_iter().flatten();
-        let slices = slices.cloned().collect::<Result<Vec<_>, _>>()?;
         Ok(Present { import, derived, slices })
     }
 }
 
-/// A slice with the import that its label names.
-fn slice_of(slice: &Value) -> SliceOfImport {
-    let name = slice["metadata"]["labels"][SERVICE_NAME].as_str().unwrap_or_default();
-    (ServiceRef::new(name_of(slice).namespace, name), read::slice(slice).map(Arc::new))
+/// A slice with its import: its label names it, its owner reference, and its own name by digits, of which another writer
+/// may have changed any.
+fn slice_of(slice: &Value) -> (Place, OfImport) {
+    let ServiceRef { namespace, name } = name_of(slice);
+    let digits = name.strip_prefix("imported-").and_then(|rest| rest.split('-').next());
+    let derived = digits.map(|digits| format!("derived-{digits}")).unwrap_or_default();
+    let metadata = &slice["metadata"];
+    let owners = metadata["ownerReferences"].as_array().into_iter().flatten();
+    let named = owners.map(|owner| &owner["name"]).chain([&metadata["labels"][SERVICE_NAME]]);
+    let is_right =
+        |name: &&str| id::derived_service(&ServiceRef::new(&namespace, *name)) == derived;
+    let import = named.filter_map(Value::as_str).find(is_right).map(str::to_owned);
+    ((namespace, derived), OfImport { import, slice: read::slice(slice).map(Arc::new) })
 }
 
 fn name_of(object: &Value) -> ServiceRef {

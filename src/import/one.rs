@@ -1,15 +1,17 @@
 //! One import of a run: it is planned, changed, and planned again if the cluster has no addresses of a family, another
-//! owner's object has a name of the import or the namespace is excluded, or for the status if a change failed.
+//! owner's object has a name of the import, the namespace is excluded or a field is refused, or for the slices and the
+//! status if a change failed.
 
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use serde_json::Value;
 
 use super::apply::{self, Applied, Made, Outcome};
 use super::plan::{
-    self, Basis, Change, EXCLUDED, HeldBack, Importer, Kind, Known, Metadata, NamespaceState,
-    ObjectRef, Plan, Present, Reason, Stage, Tally,
+    self, Basis, Change, EXCLUDED, Failure, HeldBack, Importer, Kind, Known, Metadata,
+    NamespaceState, ObjectRef, Plan, Present, Reason, Tally,
 };
 use super::read::{self, Unexpected};
 use super::{Importing, sources};
@@ -17,7 +19,7 @@ use crate::clusterset::merge::Merged;
 use crate::error::chain;
 use crate::kubernetes::Error;
 use crate::model::clusterset::ClusterId;
-use crate::model::{Family, ServiceRef};
+use crate::model::{About, Family, Notice, ServiceRef, Tone};
 
 /// What became of one import.
 #[derive(Debug, Default)]
@@ -30,6 +32,8 @@ pub(super) struct One {
     pub unreadable: Option<(ServiceRef, String)>,
     /// The lines that no later plan of this import repeats.
     pub remarks: Vec<HeldBack>,
+    /// The notice that an IP of the import changed.
+    pub notice: Option<Notice>,
     /// Whether an object has changed since it was read, so that the rest of the import was not written.
     pub is_outdated: bool,
     /// Whether the guard holds what would leave it.
@@ -44,9 +48,22 @@ pub(super) struct Import<'a> {
     pub name: ServiceRef,
     pub present: Present,
     pub exports: sources::Known,
+    /// The change that failed in this run.
+    failure: Option<Failure>,
+    /// The number of its IPs for which the next derived Service asks.
+    kept_ips: usize,
 }
 
-impl Import<'_> {
+impl<'a> Import<'a> {
+    pub fn new(
+        importing: &'a Importing<'a>,
+        name: ServiceRef,
+        present: Present,
+        exports: sources::Known,
+    ) -> Self {
+        Self { importing, name, present, exports, failure: None, kept_ips: usize::MAX }
+    }
+
     pub async fn run(mut self) -> One {
         let own = &self.importing.member.cluster;
         let merged = self.exports.merged.as_ref();
@@ -55,40 +72,77 @@ impl Import<'_> {
         let merged = merged.map(|merged| (self.name.clone(), merged));
         let mut one = One { is_import, merged, ..One::default() };
         let mut known = Known::of(&self.present);
+        let former_ips = self.present.import.as_ref().map(|it| it.spec.ips.clone());
         loop {
             let families = self.importing.kubernetes.service_families();
             let state = self.importing.namespace(&self.name.namespace);
-            let plan = self.plan(&families, None);
+            let plan = self.on_basis(&families, plan::plan);
             if !self.importing.writes {
                 return one.planned(plan);
             }
             let mut applied = self.apply(&mut known, &plan.changes).await;
-            let missing = applied.missing_family().filter(|family| families.contains(family));
             let foreign = self.read_foreign(&mut applied).await;
-            let is_excluded = state == NamespaceState::Active && self.finds_exclusion(&applied);
-            let is_planned_again = missing.is_some() || foreign.is_some() || is_excluded;
             one.report_slice(&self.name, foreign.as_ref());
+            let has_learnt = self.learn(&mut applied, &families, state) || foreign.is_some();
+            one.is_unfinished = !has_learnt && (one.is_unfinished || applied.is_unfinished());
             let is_without_status = applied.is_without_status();
-            let stored = applied.stored.iter().cloned().chain(foreign).collect();
-            one.is_outdated = applied.failure.as_ref().is_some_and(Error::is_outdated);
-            let failure = one.add(applied, plan.held_back);
-            if let Some(family) = missing {
-                self.importing.kubernetes.lacks_family(family);
-            }
+            let stored = applied.stored.drain(..).chain(foreign).collect();
+            let is_outdated = applied.failure.as_ref().is_some_and(Error::is_outdated);
+            one.is_outdated = is_outdated && !has_learnt;
+            let failure = applied.failed_change().filter(|_| !is_outdated && !is_without_status);
+            one.made.extend(applied.made);
+            one.held_back = plan.held_back;
+            let is_planned_again = has_learnt || failure.is_some();
             if is_planned_again {
-                one.is_outdated = false;
-                one.forget_failures();
+                one.forget_changes_to_plan_again(has_learnt);
+                self.failure = failure.filter(|_| !has_learnt).or(self.failure);
                 match self.take_over(stored) {
                     Ok(()) => continue,
-                    Err(problem) => one.unreadable = Some((self.name, problem.to_string())),
+                    Err(problem) => one.unreadable = Some((self.name.clone(), problem.to_string())),
                 }
-            } else if let Some(failure) = failure.filter(|_| !one.is_outdated && !is_without_status)
-            {
-                let plan = self.plan(&families, Some(&failure));
-                one.add(self.write_status(&mut known, plan).await, Vec::new());
             }
+            one.notice = former_ips.and_then(|former| self.notice_of_ips(&former, &known));
             return one;
         }
+    }
+
+    /// Remembers what the API server refused. Returns whether the next plan does without it.
+    fn learn(&mut self, applied: &mut Applied, families: &[Family], state: NamespaceState) -> bool {
+        let Importing { kubernetes, now, .. } = self.importing;
+        let fields = std::mem::take(&mut applied.refused);
+        let lacks_fields = kubernetes.remember_refused(fields, *now);
+        let missing = applied.missing_family().filter(|family| families.contains(family));
+        if let Some(family) = missing {
+            kubernetes.lacks_family(family);
+        }
+        let is_excluded = state == NamespaceState::Active && self.finds_exclusion(applied);
+        let refuses_ips = self.kept_ips > 0 && applied.refuses_ips();
+        if refuses_ips {
+            // After both the primary one alone, and then another one.
+            let ips = self.present.import.as_ref().map_or(0, |import| import.spec.ips.len());
+            self.kept_ips = usize::from(self.kept_ips.min(ips) > 1);
+        }
+        lacks_fields || missing.is_some() || is_excluded || refuses_ips
+    }
+
+    /// The notice that clients find the import under another IP, since the API server refused a former one.
+    fn notice_of_ips(&self, former: &[IpAddr], known: &Known) -> Option<Notice> {
+        let import = self.present.import.as_ref().filter(|_| self.kept_ips != usize::MAX)?;
+        let lost = former.iter().filter(|ip| !known.cluster_ips().contains(ip));
+        let lost: Vec<String> = lost.map(ToString::to_string).collect();
+        let ips: Vec<String> = known.cluster_ips().iter().map(ToString::to_string).collect();
+        (!lost.is_empty() && !ips.is_empty()).then(|| Notice {
+            about: About::ServiceImport,
+            tone: Tone::Warning,
+            service: self.name.clone(),
+            uid: import.metadata.identity.uid.clone(),
+            reason: "ClusterSetIPChanged".to_owned(),
+            note: format!(
+                "its derived Service was deleted, and the API server gives {} to no new one: the IPs are {} now",
+                lost.join(" and "),
+                ips.join(" and ")
+            ),
+        })
     }
 
     /// Whether a change was refused since the admission policy excludes the namespace. It is then remembered.
@@ -135,32 +189,25 @@ impl Import<'_> {
         Ok(())
     }
 
-    fn plan(&self, families: &[Family], failure: Option<&str>) -> Plan {
-        self.on_basis(families, failure, plan::plan)
-    }
-
     /// Its ready endpoints before and after its plan.
     pub fn tally(&self, passed: &BTreeSet<ClusterId>) -> Tally {
         let families = self.importing.kubernetes.service_families();
-        self.on_basis(&families, None, |basis| Tally::of(basis, passed))
+        self.on_basis(&families, |basis| Tally::of(basis, passed))
     }
 
     /// The guard keeps what would leave the import.
     pub fn hold(&mut self) {
         let families = self.importing.kubernetes.service_families();
-        self.exports.sources = self.on_basis(&families, None, plan::hold);
+        self.exports.sources = self.on_basis(&families, plan::hold);
     }
 
-    fn on_basis<T>(
-        &self,
-        families: &[Family],
-        failure: Option<&str>,
-        decide: impl FnOnce(&Basis<'_>) -> T,
-    ) -> T {
-        let Importing { owner, member, objects, now, takes_over, policy, .. } = self.importing;
+    fn on_basis<T>(&self, families: &[Family], decide: impl FnOnce(&Basis<'_>) -> T) -> T {
+        let Importing { kubernetes, owner, member, objects, now, takes_over, policy, .. } =
+            self.importing;
         let importer = Importer {
             cluster: member.cluster.clone(),
             families: families.to_vec(),
+            refused: kubernetes.refused_fields(*now),
             declares_slice_objects: objects.declares_slice_objects,
         };
         decide(&Basis {
@@ -173,7 +220,8 @@ impl Import<'_> {
             present: &self.present,
             takes_over: *takes_over,
             policy: *policy,
-            failure,
+            failure: self.failure.as_ref(),
+            kept_ips: self.kept_ips,
             now: *now,
         })
     }
@@ -181,12 +229,6 @@ impl Import<'_> {
     async fn apply(&self, known: &mut Known, changes: &[Change]) -> Applied {
         let Importing { kubernetes, deadline, .. } = self.importing;
         apply::apply(kubernetes, &self.name.name, known, changes, *deadline).await
-    }
-
-    async fn write_status(&self, known: &mut Known, plan: Plan) -> Applied {
-        let is_status = |change: &Change| change.stage == Stage::Status;
-        let status: Vec<Change> = plan.changes.into_iter().filter(is_status).collect();
-        self.apply(known, &status).await
     }
 }
 
@@ -208,20 +250,13 @@ impl One {
         self.remarks.push(HeldBack { service: service.clone(), reason });
     }
 
-    /// Returns the failure, if a change failed.
-    fn add(&mut self, applied: Applied, held_back: Vec<HeldBack>) -> Option<String> {
-        let failure = applied.failure_text().map(str::to_owned);
-        self.is_unfinished |= applied.is_unfinished();
-        self.made.extend(applied.made);
-        self.held_back.extend(held_back);
-        failure
-    }
-
-    /// The cluster refused a family, and the plan is made for another.
-    fn forget_failures(&mut self) {
-        self.is_unfinished = false;
-        self.made.retain(|made| made.outcome == Outcome::Applied);
-        self.held_back.clear();
+    /// Forgets what the next plan of the import repeats: all that was not done, if it does without what was refused, or
+    /// the slices, which are written though another change failed.
+    fn forget_changes_to_plan_again(&mut self, has_learnt: bool) {
+        self.made.retain(|Made { change, outcome }| match outcome {
+            Outcome::Undone(_) => !has_learnt && change.object.kind != Kind::EndpointSlice,
+            outcome => !has_learnt || *outcome == Outcome::Applied,
+        });
     }
 }
 
@@ -229,5 +264,11 @@ impl Applied {
     /// The family of a derived Service that the cluster does not have.
     fn missing_family(&self) -> Option<Family> {
         self.failure.as_ref().and_then(Error::missing_family)
+    }
+
+    /// Whether the API server refused the IPs of a derived Service: another one has them, or no range does.
+    fn refuses_ips(&self) -> bool {
+        let fields = self.failure.iter().flat_map(Error::invalid_fields);
+        fields.into_iter().any(|field| field.starts_with("spec.clusterIP"))
     }
 }

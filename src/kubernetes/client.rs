@@ -8,6 +8,7 @@ use super::cluster_property::Properties;
 use super::events::RecentEvents;
 use super::excluded_namespaces::ExcludedNamespaces;
 use super::recent::Recent;
+use super::refused_fields::RefusedFields;
 use super::serves::Serves;
 use super::service_families::ServiceFamilies;
 
@@ -24,13 +25,23 @@ pub struct Kubernetes {
     pub(super) slice_objects: Arc<Recent<()>>,
     pub(super) families: Arc<ServiceFamilies>,
     pub(super) excluded: Arc<ExcludedNamespaces>,
+    pub(super) refused: Arc<RefusedFields>,
     pub(super) properties: Arc<Properties>,
 }
 
 impl Kubernetes {
     pub fn new(client: Client) -> Self {
-        let (recent_events, serves, slice_objects, families, excluded, properties) =
+        let (recent_events, serves, slice_objects, families, excluded, refused, properties) =
             Default::default();
-        Self { client, recent_events, serves, slice_objects, families, excluded, properties }
+        Self {
+            client,
+            recent_events,
+            serves,
+            slice_objects,
+            families,
+            excluded,
+            refused,
+            properties,
+        }
     }
 }

@@ -21,6 +21,7 @@ mod list;
 pub mod object;
 pub mod objects;
 mod recent;
+mod refused_fields;
 mod resource;
 mod serves;
 mod service_families;
@@ -51,7 +52,13 @@ pub struct Error {
 pub enum Cause {
     /// The `Status` object of the server.
     #[error("{code} {reason}: {message}")]
-    Status { code: u16, reason: String, message: String },
+    Status {
+        code: u16,
+        reason: String,
+        message: String,
+        /// The paths of the fields that the server names as causes; one is empty if a cause names none.
+        fields: Vec<String>,
+    },
     /// There was no complete reply.
     #[error(transparent)]
     Client(Box<kube::Error>),
@@ -109,7 +116,10 @@ impl Error {
         };
         let source = match error {
             kube::Error::Api(status) => {
-                Cause::Status { code: status.code, reason: status.reason, message: status.message }
+                let details = status.details.into_iter().flat_map(|details| details.causes);
+                let fields = details.map(|cause| cause.field).collect();
+                let (code, reason, message) = (status.code, status.reason, status.message);
+                Cause::Status { code, reason, message, fields }
             }
             other => Cause::Client(Box::new(other)),
         };
@@ -128,6 +138,14 @@ impl Error {
             message.contains(&format!("\"{}\": not configured on this cluster", family.as_str()))
         };
         Family::ALL.into_iter().find(is_missing)
+    }
+
+    /// The fields for which the API server refused an object (422 `Invalid`): never those of a policy or a quota.
+    pub fn invalid_fields(&self) -> &[String] {
+        match &self.source {
+            Cause::Status { code: 422, reason, fields, .. } if reason == "Invalid" => fields,
+            _ => &[],
+        }
     }
 
     /// Whether an admission policy denied a request by a rule that names `word` (422).

@@ -197,6 +197,11 @@ impl Default for Endpoint {
 }
 
 impl Endpoint {
+    /// Whether it takes traffic only if no other endpoint does: kube-proxy falls back to it.
+    pub fn is_leaving(&self) -> bool {
+        !self.ready && self.serving && self.terminating
+    }
+
     /// IPv4 first.
     pub fn addresses(&self) -> impl Iterator<Item = IpAddr> {
         self.ipv4.map(IpAddr::V4).into_iter().chain(self.ipv6.map(IpAddr::V6))

@@ -1,4 +1,4 @@
-//! A warning about a Service or its ServiceExport, or the news that its instances changed, which becomes an Event on the
+//! A warning about a Service, its ServiceExport or its ServiceImport, or the news that its instances changed, which becomes an Event on the
 //! object. Its name is a hash of its content, so that every run gives the same notice the same name.
 
 use super::{ServiceRef, Timestamp, fingerprint};
@@ -46,13 +46,14 @@ impl Tone {
 pub enum About {
     Service,
     ServiceExport,
+    ServiceImport,
 }
 
 impl About {
     pub fn api_version(self) -> &'static str {
         match self {
             Self::Service => "v1",
-            Self::ServiceExport => "multicluster.x-k8s.io/v1beta1",
+            Self::ServiceExport | Self::ServiceImport => "multicluster.x-k8s.io/v1beta1",
         }
     }
 
@@ -60,6 +61,7 @@ impl About {
         match self {
             Self::Service => "Service",
             Self::ServiceExport => "ServiceExport",
+            Self::ServiceImport => "ServiceImport",
         }
     }
 }

@@ -72,7 +72,8 @@ impl Joined {
         let kubernetes = &self.connection.kubernetes;
         let objects = match &self.objects {
             Some(_) => {
-                Some(Objects::of_all(kubernetes, selection.names().into_iter().flatten()).await?)
+                let names = selection.names().into_iter().flatten();
+                Some(Objects::of_all(kubernetes, &self.owner, names).await?)
             }
             None => None,
         };

@@ -71,7 +71,7 @@ impl Invocation<'_> {
         let objects = match (multi_cluster.imports(), selection.names()) {
             (false, _) => None,
             (true, Some(services)) => {
-                Some(Objects::of_all(kubernetes, services).await.map_err(failed)?)
+                Some(Objects::of_all(kubernetes, &owner, services).await.map_err(failed)?)
             }
             (true, None) => Some(Objects::read(kubernetes, &owner).await.map_err(failed)?),
         };
@@ -201,6 +201,8 @@ impl Invocation<'_> {
             now: self.now,
             deadline: self.deadline,
         };
-        Some(importing.run(members, &joined.selection).await)
+        let imported = importing.run(members, &joined.selection).await;
+        self.create_events(&joined.connection.kubernetes, &imported.notices).await;
+        Some(imported)
     }
 }

@@ -109,6 +109,7 @@ fn endpoint(
         address,
         port,
         ready: parse(attributes, READY, "true or false", |text| text.parse().ok())?,
+        is_leaving: false,
         hostname: name(HOSTNAME, is_dns_label),
         node: name(NODENAME, is_dns_subdomain),
         zone: name(AVAILABILITY_ZONE, is_dns_label),

@@ -20,7 +20,7 @@ use precedence::Exports;
 pub use conflict::{Conflict, ConflictReason};
 pub use decisions::{Decision, Property, decisions, ports_of_some};
 pub use families::families_in;
-pub use ports::{served_port, served_ports};
+pub use ports::{served_ports, serves};
 
 /// The exports of a name, merged.
 #[derive(Clone, Debug, PartialEq, Eq)]

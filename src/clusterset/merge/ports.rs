@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::iter::once;
 
 use super::precedence::Exports;
-use crate::model::clusterset::{ClustersetService, EndpointPort, Export, ExportedPort, Protocol};
+use crate::model::clusterset::{
+    ClustersetService, EndpointPort, Export, ExportedPort, ImportType, Protocol,
+};
 
 /// The union of the ports of all exports. A Service must not repeat a name, also the empty one, or a pair of protocol
 /// and number, so a port is added only if neither is there.
@@ -79,13 +81,13 @@ pub fn served_ports<'a>(
     service.ports.iter().filter(move |port| find(export, port).is_some())
 }
 
-/// The port of the merged service that a port of an exporter's endpoint serves, under the name that the endpoint has
-/// in the import. `None` if the exporter does not export the port, or the service does not have it.
-pub fn served_port<'a>(
-    service: &'a ClustersetService,
-    export: &Export,
-    endpoint: &EndpointPort,
-) -> Option<&'a ExportedPort> {
-    let led_from = (endpoint.service_protocol, endpoint.service_number);
-    served_ports(service, export).find(|port| key(port) == led_from)
+/// Whether an endpoint of an exporter takes part in the merged service with one of its ports. DNS leads clients of a
+/// headless one to every endpoint; an IP leads them only to a port that both the exporter and the service have.
+pub fn serves(service: &ClustersetService, export: &Export, port: Option<&EndpointPort>) -> bool {
+    let mut served = served_ports(service, export).map(key);
+    service.kind == ImportType::Headless
+        || match port {
+            Some(port) => served.any(|it| it == (port.service_protocol, port.service_number)),
+            None => served.next().is_none(),
+        }
 }

@@ -1,14 +1,15 @@
 //! The input of a plan: the merged service, the endpoints of each exporting cluster, the importing cluster, and the
 //! objects that it has.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use super::OwnerLabel;
+use super::change::{Change, Kind, Stage};
 use super::intent::holders;
 use super::present::{Metadata, Present, ServiceImport, Slice};
-use crate::model::clusterset::{ClusterId, ClustersetService, Protocol};
+use crate::model::clusterset::{ClusterId, ClustersetService, Protocol, RefusedField};
 use crate::model::{Family, Policy, ServiceRef, Timestamp};
 
 /// All that the plan of one import depends on.
@@ -25,10 +26,19 @@ pub struct Basis<'a> {
     /// Whether a person lets the function take over the ServiceImport if it is one of AWS's controller.
     pub takes_over: bool,
     pub policy: Policy,
-    /// The message of the API server if a change of this import failed in this run. The plan is then made again, for
-    /// the status.
-    pub failure: Option<&'a str>,
+    /// The change of this import that failed in this run. The plan is then made again, for the slices and the status.
+    pub failure: Option<&'a Failure>,
+    /// The number of the import's IPs that a new derived Service asks for: the API server refused more.
+    pub kept_ips: usize,
     pub now: Timestamp,
+}
+
+/// A change that failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    pub kind: Kind,
+    /// The message of the API server.
+    pub message: String,
 }
 
 /// The importing cluster.
@@ -37,6 +47,8 @@ pub struct Importer {
     pub cluster: ClusterId,
     /// The families that its Services can have, its own primary one first. Without those that the API server refused.
     pub families: Vec<Family>,
+    /// The fields that its API server refuses.
+    pub refused: BTreeSet<RefusedField>,
     /// Whether the installed CRD has `status.endpointSliceObjects`: the API server drops unknown fields.
     pub declares_slice_objects: bool,
 }
@@ -94,6 +106,8 @@ pub enum Read {
 pub struct Exported {
     /// Shared by all importing clusters.
     pub endpoints: Arc<Vec<ImportedEndpoint>>,
+    /// The names of the member's own ports, for those that the import does not have.
+    pub port_names: Arc<BTreeMap<PortKey, String>>,
     /// Whether the member is in the account and Region of the importing cluster: names of zones mean nothing elsewhere.
     pub shares_zones: bool,
 }
@@ -103,14 +117,17 @@ pub struct Exported {
 pub struct ImportedEndpoint {
     pub address: IpAddr,
     pub ready: bool,
+    /// Whether it serves while it terminates.
+    pub is_leaving: bool,
     pub hostname: Option<Arc<str>>,
     pub node: Option<Arc<str>>,
     pub zone: Option<Arc<str>>,
-    /// The ports of the import that it serves, each with the endpoint's own port number. Empty if the import has none.
+    /// The ports of its member's Service that lead to it, each with the endpoint's own port number. Those of the import
+    /// alone if that has an IP; none if the Service has none.
     pub ports: BTreeMap<PortKey, u16>,
 }
 
-/// The protocol and number of a port of the import.
+/// The protocol and number of a port of a Service.
 pub type PortKey = (Protocol, u16);
 
 impl Read {
@@ -162,6 +179,30 @@ impl<'a> Basis<'a> {
     /// Whether a ServiceImport gets our label in this run.
     pub(super) fn is_taken_over(&self, import: &Metadata) -> bool {
         self.takes_over && import.is_of_aws()
+    }
+
+    /// Whether the ServiceImport is being deleted. Its slices serve its clients until it is gone.
+    pub(super) fn is_ending(&self) -> bool {
+        self.import().is_some_and(|import| import.metadata.is_terminating)
+    }
+
+    /// Whether the derived Service stays as it is: it could not be changed, or goes with its import. The slices are then
+    /// made for the ports that it has.
+    pub(super) fn is_service_fixed(&self) -> bool {
+        self.failure.is_some() || self.is_ending()
+    }
+
+    /// Whether a change is still to be made. Slices do not depend on the other objects but the ServiceImport, which
+    /// owns them.
+    pub(super) fn is_left(&self, change: &Change) -> bool {
+        match (change.object.kind, self.failure) {
+            (Kind::EndpointSlice, Some(failure)) => {
+                failure.kind != Kind::EndpointSlice && self.import().is_some()
+            }
+            (Kind::EndpointSlice, None) => true,
+            (_, Some(_)) => change.stage == Stage::Status && !self.is_ending(),
+            (_, None) => !self.is_ending(),
+        }
     }
 
     /// The slices that are ours.

@@ -36,6 +36,16 @@ pub struct Known {
     cluster_ips: Vec<IpAddr>,
 }
 
+impl Request {
+    /// The object or the patch of its fields.
+    pub fn body(&self) -> Option<&Value> {
+        match self {
+            Self::Create(body) | Self::Patch(body) => Some(body),
+            Self::PatchStatus(_) | Self::Delete(_) => None,
+        }
+    }
+}
+
 impl Known {
     pub fn of(present: &Present) -> Self {
         let imports = present.import.iter().map(|it| (Kind::ServiceImport, &it.metadata));
@@ -48,6 +58,11 @@ impl Known {
             identities: imports.chain(services).chain(slices).map(identity).collect(),
             cluster_ips: present.derived.iter().flat_map(|it| it.cluster_ips.clone()).collect(),
         }
+    }
+
+    /// The IPs of the derived Service.
+    pub fn cluster_ips(&self) -> &[IpAddr] {
+        &self.cluster_ips
     }
 
     /// Takes over the answer to a change, whose version the next change of the object needs.

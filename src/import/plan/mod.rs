@@ -27,6 +27,7 @@ mod ownership;
 mod patch;
 mod policy;
 mod present;
+mod refused;
 mod removal;
 mod service_import;
 mod status;
@@ -41,7 +42,8 @@ use status::Readiness;
 use crate::model::clusterset::{ClustersetService, ImportType};
 
 pub use basis::{
-    Basis, Exported, ImportedEndpoint, Importer, NamespaceState, PortKey, Read, Sources, hold,
+    Basis, Exported, Failure, ImportedEndpoint, Importer, NamespaceState, PortKey, Read, Sources,
+    hold,
 };
 pub use change::{Change, Content, Kind, ObjectRef, Stage, Write};
 pub use former::adopt_former;
@@ -53,6 +55,7 @@ pub use present::{
     Metadata, OwnerReference, PortSet, Present, Routing, SOURCE_CLUSTER, ServiceImport,
     ServiceSpec, Slice, SliceEndpoint, SlicePort, Texts,
 };
+pub use refused::{missing_fields, refused_fields};
 pub use removal::Removal;
 pub use tally::Tally;
 
@@ -73,11 +76,10 @@ pub fn plan(basis: &Basis<'_>) -> Plan {
     plan
 }
 
-/// The plan if the namespace is not excluded. Without changes if it is absent or terminating, or if the ServiceImport is:
-/// its objects are about to be removed, and the next sync makes them again.
+/// The plan if the namespace is not excluded. Without changes if it is absent or terminating: its objects are about to be
+/// removed.
 fn decide(basis: &Basis<'_>) -> Plan {
-    let is_ending = basis.import().is_some_and(|import| import.metadata.is_terminating);
-    if basis.namespace.is_gone() || is_ending {
+    if basis.namespace.is_gone() {
         return Plan::default();
     }
     if !basis.service.can_exist() {
@@ -129,15 +131,20 @@ fn foreign(basis: &Basis<'_>, service: &ClustersetService) -> Option<Reason> {
 
 /// Creates the import or brings it up to date.
 fn import(basis: &Basis<'_>, service: &ClustersetService) -> Plan {
-    let derived = Derived::of(basis, service);
+    let as_kind = |kind| refused::accepted(basis, kind, service);
+    let of_service = as_kind(Kind::Service);
+    let derived = Derived::of(basis, &of_service);
     let readiness = Readiness::of(basis, service, derived.as_ref());
-    let mut changes = service_import::changes(basis, service, derived.as_ref());
+    let of_import = as_kind(Kind::ServiceImport);
+    let mut changes = service_import::changes(basis, &of_import, derived.as_ref());
     match &derived {
         Some(derived) => changes.extend(derived.changes(basis)),
         None => changes.extend(derived_service::deletion(basis)),
     }
-    changes.extend(endpoint_slices::changes(basis, service, derived.as_ref()));
+    let of_slices = as_kind(Kind::EndpointSlice);
+    changes.extend(endpoint_slices::changes(basis, &of_slices, derived.as_ref()));
     changes.extend(status::change(basis, &service.clusters, &readiness));
+    changes.retain(|change| basis.is_left(change));
     // A stable sort: the slices of a stage keep their order.
     changes.sort_by_key(|change| change.stage);
     let reason = (readiness == Readiness::FamilyNotSupported).then(|| {
@@ -150,9 +157,10 @@ fn import(basis: &Basis<'_>, service: &ClustersetService) -> Plan {
 /// Deletes the import. Its objects are left to garbage collection; those that it left are deleted if there is no import
 /// any more.
 fn end(basis: &Basis<'_>) -> Vec<Change> {
-    if let Some(deletion) = service_import::deletion(basis) {
+    if let Some(deletion) = service_import::deletion(basis).filter(|_| !basis.is_ending()) {
         return vec![deletion];
     }
     let service = derived_service::deletion(basis);
+    let service = service.filter(|_| !basis.is_ending());
     service.into_iter().chain(endpoint_slices::deletions(basis)).collect()
 }

@@ -21,6 +21,13 @@ const DERIVED_SERVICE: &str = "multicluster.kubernetes.io/derived-service";
 const EXPORTED_LABELS: &str = "cloud-map-sync/exported-labels";
 const EXPORTED_ANNOTATIONS: &str = "cloud-map-sync/exported-annotations";
 
+impl Metadata {
+    /// Whether it is a ServiceImport whose IPs are those of this derived Service of ours.
+    pub(super) fn names_derived(&self, service: &str) -> bool {
+        self.annotations.get(DERIVED_SERVICE).is_some_and(|name| name == service)
+    }
+}
+
 /// All annotations of ours.
 pub(super) const OWN_ANNOTATIONS: [&str; 3] =
     [DERIVED_SERVICE, EXPORTED_LABELS, EXPORTED_ANNOTATIONS];

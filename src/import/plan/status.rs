@@ -4,19 +4,20 @@
 use serde_json::{Value, json};
 
 use super::basis::Basis;
-use super::change::{Change, Stage, Write};
+use super::change::{Change, Kind, Stage, Write};
 use super::derived_service::Derived;
 use super::present::{Condition, ImportStatus};
-use super::{patch, service_import};
+use super::{patch, refused, service_import};
 use crate::model::Timestamp;
-use crate::model::clusterset::{ClusterId, ClustersetService, ImportType};
+use crate::model::clusterset::{ClusterId, ClustersetService, ImportType, InternalTrafficPolicy};
 
 const READY: &str = "Ready";
 
 /// Whether the import can be used at the end of this run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Readiness {
-    Ready,
+    /// With all that people have to know of it.
+    Ready(String),
     /// A change failed, with the message of the API server.
     Failed(String),
     /// The cluster has none of the families of the exports.
@@ -32,15 +33,15 @@ impl Readiness {
         let has_ips = derived.is_some_and(|it| !it.families.is_empty());
         match basis.failure {
             _ if service.kind == ImportType::ClusterSetIp && !has_ips => Self::FamilyNotSupported,
-            Some(message) => Self::Failed(message.to_owned()),
-            None => Self::Ready,
+            Some(failure) => Self::Failed(failure.message.clone()),
+            None => Self::Ready(completeness(basis, service)),
         }
     }
 
     /// Status, reason and message of the condition.
     fn content(&self) -> (&'static str, &'static str, &str) {
         match self {
-            Self::Ready => ("True", "Ready", "the import is complete"),
+            Self::Ready(message) => ("True", "Ready", message),
             Self::Failed(message) => ("False", "Pending", message),
             Self::FamilyNotSupported => (
                 "False",
@@ -49,6 +50,22 @@ impl Readiness {
             ),
         }
     }
+}
+
+/// What the import does, for people.
+fn completeness(basis: &Basis<'_>, service: &ClustersetService) -> String {
+    let mut text = "the import is complete".to_owned();
+    let left_out = refused::describe(basis, service);
+    if !left_out.is_empty() {
+        text +=
+            &format!(", without what this cluster's API server refuses: {}", left_out.join(", "));
+    }
+    let has_ip = service.kind == ImportType::ClusterSetIp;
+    let routing = refused::accepted(basis, Kind::Service, service);
+    if has_ip && routing.properties.internal_traffic_policy == InternalTrafficPolicy::Local {
+        text += "; with internalTrafficPolicy Local its IP leads to pods of the client's own node alone";
+    }
+    text
 }
 
 /// The patch of the status, if it differs.

@@ -75,8 +75,7 @@ enum After {
 
 impl After {
     fn of(basis: &Basis<'_>, before: &Ready) -> Self {
-        let is_ending = basis.import().is_some_and(|import| import.metadata.is_terminating);
-        if basis.namespace.is_gone() || is_ending || !basis.service.can_exist() {
+        if basis.namespace.is_gone() || !basis.service.can_exist() {
             return Self::Unchanged;
         }
         if basis.namespace == NamespaceState::Excluded && plan(basis).changes.is_empty() {

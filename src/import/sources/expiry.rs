@@ -131,6 +131,7 @@ mod tests {
             ImportedEndpoint {
                 address: address.parse().expect("an address"),
                 ready,
+                is_leaving: false,
                 hostname: None,
                 node: None,
                 zone: None,
@@ -154,7 +155,7 @@ mod tests {
             ("10.1.0.1", "10.0.0.1 fd00::2", "fd00::2"),
         ] {
             let whole = |text: &str| {
-                Read::Whole(Exported { endpoints: endpoints(text).into(), shares_zones: false })
+                Read::Whole(Exported { endpoints: endpoints(text).into(), ..Exported::default() })
             };
             let mut all = BTreeMap::from([
                 (id("blue"), whole(living)),
@@ -169,7 +170,8 @@ mod tests {
 
     #[test]
     fn endpoints_of_clusters_that_all_expired_stay() {
-        let exported = Exported { endpoints: endpoints("10.0.0.1/80").into(), shares_zones: false };
+        let exported =
+            Exported { endpoints: endpoints("10.0.0.1/80").into(), ..Exported::default() };
         let before =
             BTreeMap::from(["blue", "green"].map(|it| (id(it), Read::Whole(exported.clone()))));
         let mut after = before.clone();

@@ -6,10 +6,10 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use crate::clusterset::attributes::ExportInstance;
-use crate::clusterset::merge::{served_port, served_ports};
-use crate::import::plan::{Exported, ImportedEndpoint};
+use crate::clusterset::merge::serves;
+use crate::import::plan::{Exported, ImportedEndpoint, PortKey};
 use crate::model::clusterset::{
-    ClusterId, ClustersetService, Export, ExportedEndpoint, ExportedPort,
+    ClusterId, ClustersetService, EndpointPort, Export, ExportedEndpoint, ExportedPort,
 };
 use crate::model::{ClusterArn, Family};
 
@@ -19,6 +19,8 @@ pub(super) struct OfMember {
     /// All addresses that it exports, once each.
     pub(super) addresses: Vec<IpAddr>,
     pub(super) endpoints: Arc<Vec<ImportedEndpoint>>,
+    /// The names of the ports of its Service.
+    port_names: Arc<BTreeMap<PortKey, String>>,
 }
 
 impl OfMember {
@@ -28,12 +30,20 @@ impl OfMember {
         service: Option<&ClustersetService>,
     ) -> Self {
         let (Some(service), Some((export, all))) = (service, export) else {
-            return Self { arn, addresses: Vec::new(), endpoints: Arc::default() };
+            return Self {
+                arn,
+                addresses: Vec::new(),
+                endpoints: Arc::default(),
+                port_names: Arc::default(),
+            };
         };
         let mut addresses: Vec<IpAddr> = all.iter().map(|endpoint| endpoint.address).collect();
         addresses.sort_unstable();
         addresses.dedup();
-        Self { arn, addresses, endpoints: Arc::new(serving(service, &export, all)) }
+        let ports = all.iter().filter_map(|endpoint| endpoint.port.as_ref());
+        let port_names = ports.map(|port| (key(port), port.service_name.clone())).collect();
+        let endpoints = Arc::new(serving(service, &export, all));
+        Self { arn, addresses, endpoints, port_names: Arc::new(port_names) }
     }
 
     /// These of its endpoints, for an importing cluster.
@@ -45,42 +55,48 @@ impl OfMember {
         let is_near = |arn: &ClusterArn| {
             (arn.account(), arn.region()) == (importer.account(), importer.region())
         };
-        Exported { endpoints, shares_zones: self.arn.as_ref().is_some_and(is_near) }
+        let shares_zones = self.arn.as_ref().is_some_and(is_near);
+        Exported { endpoints, port_names: Arc::clone(&self.port_names), shares_zones }
     }
 }
 
-/// The endpoints with the ports of the merged service that they serve.
+/// The endpoints that take part in the merged service, each with its ports. Two pods of one node have one address if they
+/// use its network; each further target of a port is an endpoint of its own.
 fn serving(
     service: &ClustersetService,
     export: &Export,
     all: Vec<ExportedEndpoint>,
 ) -> Vec<ImportedEndpoint> {
-    let has_ports = served_ports(service, export).next().is_some();
-    let mut endpoints: BTreeMap<(IpAddr, Option<String>), ImportedEndpoint> = BTreeMap::new();
-    for endpoint in all {
-        let port = endpoint.port.as_ref().and_then(|port| {
-            let served = served_port(service, export, port)?;
-            Some(((served.protocol, served.number), port.number))
-        });
-        if port.is_none() && (has_ports || endpoint.port.is_some()) {
+    let mut endpoints: BTreeMap<(IpAddr, Option<String>), Vec<ImportedEndpoint>> = BTreeMap::new();
+    for endpoint in all.into_iter().filter(|it| serves(service, export, it.port.as_ref())) {
+        let port = endpoint.port.as_ref().map(|port| (key(port), port.number));
+        let same = endpoints.entry((endpoint.address, endpoint.node.clone())).or_default();
+        let takes = |known: &&mut ImportedEndpoint| {
+            port.is_none_or(|(key, to)| known.ports.get(&key).is_none_or(|other| *other == to))
+        };
+        if let Some(known) = same.iter_mut().find(takes) {
+            known.ready &= endpoint.ready;
+            known.is_leaving |= endpoint.is_leaving;
+            known.ports.extend(port);
             continue;
         }
         let shared = |text: Option<&String>| text.map(|text| Arc::from(text.as_str()));
-        let (hostname, zone) = (shared(endpoint.hostname.as_ref()), shared(endpoint.zone.as_ref()));
-        let node = shared(endpoint.node.as_ref());
-        let known = endpoints.entry((endpoint.address, endpoint.node));
-        let known = known.or_insert_with(|| ImportedEndpoint {
+        same.push(ImportedEndpoint {
             address: endpoint.address,
             ready: endpoint.ready,
-            hostname,
-            node,
-            zone,
-            ports: BTreeMap::new(),
+            is_leaving: endpoint.is_leaving,
+            hostname: shared(endpoint.hostname.as_ref()),
+            node: shared(endpoint.node.as_ref()),
+            zone: shared(endpoint.zone.as_ref()),
+            ports: port.into_iter().collect(),
         });
-        known.ready &= endpoint.ready;
-        known.ports.extend(port);
     }
-    endpoints.into_values().collect()
+    endpoints.into_values().flatten().collect()
+}
+
+/// The protocol and number of the Service's port that leads to a port of an endpoint.
+fn key(port: &EndpointPort) -> PortKey {
+    (port.service_protocol, port.service_number)
 }
 
 /// The export that the instances of AWS's controller describe. Where they differ, the oldest decides, then the smallest

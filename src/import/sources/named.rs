@@ -129,8 +129,12 @@ impl Overlay {
         let published = self.desired.services.get(name);
         let export = published.and_then(|published| {
             let exported = published.export.as_ref()?;
-            let endpoints = published.endpoints.iter().flatten().filter(|endpoint| endpoint.ready);
-            let endpoints = endpoints.flat_map(|it| endpoints_of(exported, it, self.arn.region()));
+            let endpoints = published.endpoints.iter().flatten();
+            let endpoints = endpoints.filter(|it| it.ready || it.is_leaving()).flat_map(|it| {
+                let all = endpoints_of(exported, it, self.arn.region()).into_iter();
+                let (ready, is_leaving) = (it.ready, it.is_leaving());
+                all.map(move |endpoint| ExportedEndpoint { ready, is_leaving, ..endpoint })
+            });
             Some((as_recorded(&exported.export), endpoints.collect()))
         });
         OneExport { arn: Some(self.arn.clone()), export }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::{Allows, Known, Members, Overlay};
 use crate::clusterset::attributes::{self, ExportInstance, Skipped};
 use crate::clusterset::endpoints::endpoints_of;
-use crate::clusterset::merge::{Merged, served_port, served_ports};
+use crate::clusterset::merge::{Merged, serves};
 use crate::model::attributes::{IPV4, IPV6, POD, PORT};
 use crate::model::clusterset::{ClusterId, Export, ExportedEndpoint};
 use crate::model::{Attributes, Endpoint, Family, Owner, ServiceRef, is_publishable};
@@ -127,8 +127,10 @@ impl Told<'_> {
                 let served = own.clone().any(|it| self.refusal(&exported.export, it).is_none());
                 let first = own.next().and_then(|it| self.refusal(&exported.export, it));
                 let absent = match endpoint {
-                    Endpoint { terminating: true, .. } => Some(Absent::Terminating),
-                    Endpoint { ready: false, .. } => Some(Absent::NotReady),
+                    Endpoint { terminating: true, .. } if !endpoint.is_leaving() => {
+                        Some(Absent::Terminating)
+                    }
+                    Endpoint { ready: false, terminating: false, .. } => Some(Absent::NotReady),
                     _ if !is_publishable(address) => Some(Absent::NotPublishable),
                     _ if !led_to.iter().any(|it| it.address == address) => Some(Absent::NoPort),
                     _ => first.filter(|_| !served),
@@ -195,10 +197,6 @@ impl Told<'_> {
         if !self.families.is_empty() && !self.families.contains(&family) {
             return Some(Absent::OtherFamily(family));
         }
-        let is_led_to = match &endpoint.port {
-            Some(port) => served_port(service, export, port).is_some(),
-            None => served_ports(service, export).next().is_none(),
-        };
-        (!is_led_to).then_some(Absent::OtherPort)
+        (!serves(service, export, endpoint.port.as_ref())).then_some(Absent::OtherPort)
     }
 }

@@ -5,6 +5,7 @@
 
 mod id;
 mod name;
+mod optional;
 mod policy;
 mod port;
 
@@ -15,6 +16,7 @@ use super::{Family, ServiceRef, Timestamp};
 
 pub use id::{ClusterId, ClustersetId, Member};
 pub use name::{is_derived_service, is_imported_slice};
+pub use optional::{OptionalField, RefusedField};
 pub use policy::{InternalTrafficPolicy, SessionAffinity};
 pub use port::{EndpointPort, ExportedPort, PortOfService, Protocol};
 
@@ -87,6 +89,8 @@ pub struct ExportedEndpoint {
     /// `None` for a headless Service without ports.
     pub port: Option<EndpointPort>,
     pub ready: bool,
+    /// Whether it serves while it terminates. Only a read of its cluster shows it: it is not registered.
+    pub is_leaving: bool,
     /// The pod's hostname, if it has one: a name of its own in DNS.
     pub hostname: Option<String>,
     pub node: Option<String>,

@@ -9,11 +9,13 @@ pub struct Allocator {
     /// `IPv4`, `IPv6`, or both; the first is the default.
     pub families: Vec<&'static str>,
     given: u32,
+    /// Addresses that Services outside the tests have.
+    pub taken: Vec<String>,
 }
 
 impl Default for Allocator {
     fn default() -> Self {
-        Self { families: vec!["IPv4"], given: 0 }
+        Self { families: vec!["IPv4"], given: 0, taken: Vec::new() }
     }
 }
 
@@ -34,6 +36,15 @@ impl Allocator {
             let causes = self.decide_families(service, before);
             if !causes.is_empty() {
                 return causes;
+            }
+        }
+        if before.is_none() {
+            let taken = texts(&service["spec"]["clusterIPs"]);
+            if let Some(ip) = taken.iter().find(|ip| self.taken.contains(ip)) {
+                return vec![format!(
+                    "spec.clusterIPs: Invalid value: {taken:?}: failed to allocate IP {ip}: \
+                     provided IP is already allocated"
+                )];
             }
         }
         self.allocate(service);

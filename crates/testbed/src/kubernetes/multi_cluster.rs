@@ -69,6 +69,11 @@ impl KubernetesServer {
         self.world().addresses.families = families.to_vec();
     }
 
+    /// Another Service has a cluster IP, or the ranges no longer have it.
+    pub fn take_cluster_ip(&self, ip: &str) {
+        self.world().addresses.taken.push(ip.to_owned());
+    }
+
     /// Creates a namespace; nothing happens if there is one.
     pub fn namespace(&self, name: &str) -> Value {
         let mut world = self.world();

@@ -7,16 +7,18 @@ use serde_json::{Value, json};
 use super::allocation::is_headless;
 use super::names::{is_label, is_qualified_name};
 
-/// What is wrong with a Service, and with its change if there was one before.
-pub fn causes(service: &Value, before: Option<&Value>) -> Vec<String> {
+/// What is wrong with a Service, and with its change if there was one before. A server before 1.33 has one value for the distribution of traffic.
+pub fn causes(service: &Value, before: Option<&Value>, minor: u32) -> Vec<String> {
     let spec = &service["spec"];
     let mut causes = Vec::new();
+    let distributions = ["PreferClose", "PreferSameNode", "PreferSameZone"];
+    let distributions = if minor < 33 { &distributions[..1] } else { &distributions };
     let choices: [(&str, &[&str]); 6] = [
         ("type", &["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"]),
         ("sessionAffinity", &["ClientIP", "None"]),
         ("internalTrafficPolicy", &["Cluster", "Local"]),
         ("ipFamilyPolicy", &["PreferDualStack", "RequireDualStack", "SingleStack"]),
-        ("trafficDistribution", &["PreferClose", "PreferSameNode", "PreferSameZone"]),
+        ("trafficDistribution", distributions),
         ("externalTrafficPolicy", &["Cluster", "Local"]),
     ];
     for (field, known) in choices {

@@ -89,7 +89,10 @@ impl Failure {
         let message =
             format!("{} \"{name}\" is invalid: {}", kind_and_group(resource), causes.join(", "));
         let mut failure = Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message);
-        failure.details = json!({"name": name, "group": resource.group, "kind": resource.kind});
+        failure.details = json!({
+            "name": name, "group": resource.group, "kind": resource.kind,
+            "causes": causes.iter().map(|cause| details_cause(cause)).collect::<Vec<_>>(),
+        });
         failure
     }
 
@@ -169,6 +172,18 @@ pub(super) fn details(group: &str, plural: &str, name: &str) -> Value {
 
 pub(super) fn qualified(group: &str, plural: &str) -> String {
     if group.is_empty() { plural.to_owned() } else { format!("{plural}.{group}") }
+}
+
+/// A cause begins with the path of its field.
+fn details_cause(cause: &str) -> Value {
+    let (field, message) = cause.split_once(": ").unwrap_or(("", cause));
+    let reason = match message.split(':').next() {
+        Some("Unsupported value") => "FieldValueNotSupported",
+        Some("Duplicate value") => "FieldValueDuplicate",
+        Some("Required value") => "FieldValueRequired",
+        _ => "FieldValueInvalid",
+    };
+    json!({"reason": reason, "message": message, "field": field})
 }
 
 fn kind_and_group(resource: &Resource) -> String {

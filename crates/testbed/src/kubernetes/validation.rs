@@ -48,7 +48,7 @@ fn kind_causes(
     before: Option<&Value>,
 ) -> Vec<String> {
     if *resource == SERVICES {
-        return service_rules::causes(object, before);
+        return service_rules::causes(object, before, world.minor);
     }
     if *resource == ENDPOINT_SLICES {
         return slice_rules::causes(object, before);

@@ -42,6 +42,7 @@ fn endpoint() -> ExportedEndpoint {
             target: "http-port".into(),
         }),
         ready: true,
+        is_leaving: false,
         hostname: Some("web-0".into()),
         node: Some("ip-10-0-1-1.eu-central-1.compute.internal".into()),
         zone: Some("eu-central-1a".into()),

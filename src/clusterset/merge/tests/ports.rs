@@ -3,8 +3,8 @@
 use insta::assert_snapshot;
 
 use super::notation::{exports, merge_all, merged, port};
-use crate::clusterset::merge::{served_port, served_ports};
-use crate::model::clusterset::{EndpointPort, ExportedPort};
+use crate::clusterset::merge::{served_ports, serves};
+use crate::model::clusterset::{ClustersetService, EndpointPort, ExportedPort, ImportType};
 
 #[test]
 fn equal_ports_in_any_order_are_no_conflict() {
@@ -185,15 +185,18 @@ fn endpoint(word: &str, of: &str) -> EndpointPort {
 fn endpoint_serves_the_port_of_its_protocol_and_number() {
     let exports = exports("blue@1 http:80 dns:53/UDP\ngreen@2 web:80 http:81");
     let service = merge_all(&exports).service;
+    let headless = ClustersetService { kind: ImportType::Headless, ..service.clone() };
     for (endpoint, expected) in [
-        (endpoint("web:8080", "web:80"), Some("http")),
-        (endpoint("http:8081", "http:81"), None),
+        (Some(endpoint("web:8080", "web:80")), true),
+        (Some(endpoint("http:8081", "http:81")), false),
         // The import has it, but green does not.
-        (endpoint("dns:5353/UDP", "dns:53/UDP"), None),
-        (endpoint("dns:5353", "dns:53"), None),
+        (Some(endpoint("dns:5353/UDP", "dns:53/UDP")), false),
+        (Some(endpoint("dns:5353", "dns:53")), false),
+        (None, false),
     ] {
-        let port = served_port(&service, &exports[1], &endpoint);
-        assert_eq!(port.map(|it| it.name.as_str()), expected, "{endpoint:?}");
+        let port = endpoint.as_ref();
+        assert_eq!(serves(&service, &exports[1], port), expected, "{endpoint:?}");
+        assert!(serves(&headless, &exports[1], port), "{endpoint:?}");
     }
     let served: Vec<&ExportedPort> = served_ports(&service, &exports[0]).collect();
     assert_eq!(served, [&port("http:80"), &port("dns:53/UDP")]);

@@ -25,6 +25,10 @@ pub(super) struct Derived<'a> {
     /// time stays, for the clients that have its IPs.
     pub families: Vec<Family>,
     present: Option<&'a DerivedService>,
+    /// The import's IPs that a new Service asks for, in the order of its families.
+    kept_ips: Vec<IpAddr>,
+    /// The names that ports have until the end of the transition, by their new names.
+    pub(super) former_names: BTreeMap<String, String>,
     /// The spec while both former and new ports are in use.
     transition: ServiceSpec,
     last: ServiceSpec,
@@ -41,10 +45,19 @@ impl<'a> Derived<'a> {
         if families.is_empty() && present.is_none() {
             return None;
         }
-        let last = last_spec(service, &families, present);
+        let last = match present.filter(|_| basis.is_service_fixed()) {
+            Some(fixed) => fixed.spec.clone(),
+            None => last_spec(service, &families, present),
+        };
         let transition = present.map_or_else(|| last.clone(), |it| transition(&it.spec, &last));
+        let former_names = service.ports.iter().filter_map(|port| {
+            let former = find(&transition.ports, port)?;
+            (former.name != port.name).then(|| (port.name.clone(), former.name.clone()))
+        });
+        let former_names = former_names.collect();
         let name = id::derived_service(basis.service);
-        Some(Self { name, families, present, transition, last })
+        let kept_ips = kept_ips(basis, &name, &last.families);
+        Some(Self { name, families, present, kept_ips, former_names, transition, last })
     }
 
     /// The families of its cluster IPs, those of the import among them.
@@ -52,18 +65,12 @@ impl<'a> Derived<'a> {
         &self.last.families
     }
 
-    /// The names that ports have until the end of the transition, by their new names.
-    pub(super) fn former_names(&self) -> BTreeMap<&str, &str> {
-        let ports = self.last.ports.iter().filter_map(|port| {
-            let former = find(&self.transition.ports, port)?;
-            (former.name != port.name).then_some((port.name.as_str(), former.name.as_str()))
-        });
-        ports.collect()
-    }
-
     /// The import's IPs, unless the API server assigns some of them in this run.
     pub(super) fn known_ips(&self) -> Option<Vec<IpAddr>> {
-        let present = self.present?;
+        let Some(present) = self.present else {
+            let are_all = self.kept_ips.len() == self.families.len();
+            return are_all.then(|| self.kept_ips.clone());
+        };
         let is_assigned = |family: &Family| present.spec.families.contains(family);
         let ips = || ips_of(&present.cluster_ips, &self.families);
         self.families.iter().all(is_assigned).then(ips)
@@ -100,7 +107,13 @@ impl<'a> Derived<'a> {
     fn creation(&self, basis: &Basis<'_>) -> Change {
         let object = self.object(basis);
         let metadata = json!({"labels": basis.owner.label()});
-        let body = patch::new_object(&object, metadata, spec_json(&self.last));
+        let mut spec = spec_json(&self.last);
+        if let Some(primary) = self.kept_ips.first() {
+            // The API server completes neither by the other.
+            spec["spec"]["clusterIP"] = json!(primary);
+            spec["spec"]["clusterIPs"] = json!(self.kept_ips);
+        }
+        let body = patch::new_object(&object, metadata, spec);
         let content = Content { body, owners: Some(Vec::new()), ips: None };
         let (ports, families) = (&self.last.ports, &self.last.families);
         let detail =
@@ -111,6 +124,15 @@ impl<'a> Derived<'a> {
     fn object(&self, basis: &Basis<'_>) -> ObjectRef {
         object(basis, &self.name)
     }
+}
+
+/// The IPs of an import whose derived Service is gone. Clients have them, so another one asks for them. Those of an import
+/// of AWS's controller belong to Services of its own.
+fn kept_ips(basis: &Basis<'_>, derived: &str, families: &[Family]) -> Vec<IpAddr> {
+    let import = basis.import().filter(|it| it.metadata.names_derived(derived));
+    let ips = import.map(|import| import.spec.ips.as_slice()).unwrap_or_default();
+    let of_family = |family: &Family| ips.iter().find(|ip| Family::of(**ip) == *family).copied();
+    families.iter().map_while(of_family).take(basis.kept_ips).collect()
 }
 
 /// The deletion of a derived Service of ours that no import uses.

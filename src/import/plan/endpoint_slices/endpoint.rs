@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use super::packing::{AddressCounts, Wanted};
 use crate::import::plan::basis::{Basis, Exported, ImportedEndpoint, PortKey, Read};
 use crate::import::plan::present::{Addresses, PortSet, Slice, SliceEndpoint, SlicePort};
-use crate::model::clusterset::{ClusterId, ClustersetService};
+use crate::model::clusterset::{ClusterId, ClustersetService, ImportType};
 use crate::model::name::is_dns_label;
 use crate::model::{Family, is_publishable};
 
-/// Values of `trafficDistribution` that prefer endpoints in the zone of the client.
-const IN_ZONE: [&str; 2] = ["PreferClose", "PreferSameZone"];
+/// Values of `trafficDistribution` that prefer endpoints in the zone of the client; `PreferSameNode` does if there are none
+/// on its node, as for endpoints of other clusters (KEP-3015).
+const IN_ZONE: [&str; 3] = ["PreferClose", "PreferSameZone", "PreferSameNode"];
 
 /// All endpoints, by exporting cluster and family. Those of unread clusters are not among them.
 pub(in crate::import::plan) type ByCluster = BTreeMap<(ClusterId, Family), Wanted>;
@@ -28,7 +29,7 @@ pub(super) fn wanted(
         let Some(exported) = read.and_then(Read::exported) else { continue };
         let source = Source::of(basis, service, (cluster, exported));
         for family in families {
-            let wanted = source.wanted(service, *family, &exported.endpoints);
+            let wanted = source.wanted(service, *family, exported);
             if !wanted.is_empty() {
                 all.insert((cluster.clone(), *family), wanted);
             }
@@ -63,14 +64,33 @@ pub(super) fn addresses(wanted: &ByCluster) -> AddressCounts {
     addresses
 }
 
-/// The target ports of an endpoint under the import's names. `None` if it serves none of the import's ports.
-fn ports(service: &ClustersetService, targets: &BTreeMap<PortKey, u16>) -> Option<PortSet> {
+/// The target ports of an endpoint under the import's names. `None` if an IP of the import leads to none of them. Without
+/// an IP DNS leads clients to each endpoint: the ports that the import does not have keep the exporter's names.
+fn ports(
+    service: &ClustersetService,
+    names: &BTreeMap<PortKey, String>,
+    targets: &BTreeMap<PortKey, u16>,
+) -> Option<PortSet> {
     let served = service.ports.iter().filter_map(|port| {
         let number = *targets.get(&(port.protocol, port.number))?;
         let (name, app_protocol) = (port.name.clone(), port.app_protocol.clone());
         Some(SlicePort { name, protocol: port.protocol, number, app_protocol })
     });
-    let served: PortSet = served.collect();
+    let mut served: PortSet = served.collect();
+    if service.kind == ImportType::Headless {
+        let is_other =
+            |key: &PortKey| service.ports.iter().all(|it| (it.protocol, it.number) != *key);
+        for (key @ (protocol, port), number) in targets.iter().filter(|(key, _)| is_other(key)) {
+            let is_free = |name: &&String| served.iter().all(|it| it.name != **name);
+            let name = names.get(key).filter(is_free).cloned();
+            // The API server refuses a name that occurs twice.
+            let name =
+                name.unwrap_or_else(|| format!("{}-{port}", protocol.as_str().to_lowercase()));
+            let (protocol, number) = (*protocol, *number);
+            served.insert(SlicePort { name, protocol, number, app_protocol: None });
+        }
+        return Some(served);
+    }
     (!served.is_empty() || service.ports.is_empty()).then_some(served)
 }
 
@@ -96,18 +116,15 @@ impl Source {
     }
 
     /// The endpoints of one family. Most have the same ports, which are found once.
-    fn wanted(
-        &self,
-        service: &ClustersetService,
-        family: Family,
-        endpoints: &[ImportedEndpoint],
-    ) -> Wanted {
+    fn wanted(&self, service: &ClustersetService, family: Family, exported: &Exported) -> Wanted {
         let mut found: BTreeMap<&BTreeMap<PortKey, u16>, Option<PortSet>> = BTreeMap::new();
         let mut wanted = Wanted::new();
-        let of_family = endpoints.iter().filter(|it| Family::of(it.address) == family);
+        let of_family = exported.endpoints.iter().filter(|it| Family::of(it.address) == family);
         for endpoint in of_family.filter(|it| is_publishable(it.address)) {
             let targets = &endpoint.ports;
-            let ports = found.entry(targets).or_insert_with(|| ports(service, targets));
+            let ports = found
+                .entry(targets)
+                .or_insert_with(|| ports(service, &exported.port_names, targets));
             let Some(ports) = ports else { continue };
             if !wanted.contains_key(ports) {
                 wanted.insert(ports.clone(), BTreeMap::new());
@@ -124,8 +141,8 @@ impl Source {
         SliceEndpoint {
             addresses: Addresses::One(endpoint.address),
             ready: Some(endpoint.ready),
-            serving: Some(endpoint.ready),
-            terminating: Some(false),
+            serving: Some(endpoint.ready || endpoint.is_leaving),
+            terminating: Some(endpoint.is_leaving),
             // The API server refuses a whole slice for one bad hostname, which any client of Cloud Map can register.
             hostname: endpoint.hostname.clone().filter(|hostname| is_dns_label(hostname)),
             // A node of another cluster can have the name of one here, which internalTrafficPolicy Local would take for

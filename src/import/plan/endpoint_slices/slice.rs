@@ -83,7 +83,7 @@ impl Shape<'_> {
             && slice.ports == packed.ports
             && self.cluster.is_some_and(|cluster| self.label_texts(cluster).into_iter().all(has))
             && patch::owners(&slice.metadata, self.basis.import()).is_none()
-            && self.derived.is_none_or(|derived| derived.former_names().is_empty())
+            && self.derived.is_none_or(|derived| derived.former_names.is_empty())
     }
 
     /// Repairs the metadata of a slice of a cluster that was not read, and leaves its ports and endpoints alone.
@@ -101,7 +101,11 @@ impl Shape<'_> {
 
     fn last(&self, packed: &Packed<'_>) -> State {
         let labels = self.cluster.map(|cluster| self.labels(cluster)).unwrap_or_default();
-        State { labels, ports: packed.ports.clone(), endpoints: packed.endpoints.clone() }
+        let ports = match self.basis.is_service_fixed() {
+            true => self.ports_in_transition(&packed.ports),
+            false => packed.ports.clone(),
+        };
+        State { labels, ports, endpoints: packed.endpoints.clone() }
     }
 
     /// The last state, with the endpoints that move to another slice, the former names of ports, and the label of a
@@ -127,11 +131,11 @@ impl Shape<'_> {
 
     /// The ports with their former names besides. A port that takes over the former name of another one waits.
     fn ports_in_transition(&self, ports: &PortSet) -> PortSet {
-        let former = self.derived.map(Derived::former_names).unwrap_or_default();
-        let is_in_use = |port: &&SlicePort| former.values().any(|name| *name == port.name);
+        let former = self.derived.iter().flat_map(|derived| &derived.former_names);
+        let is_in_use = |port: &&SlicePort| former.clone().any(|(_, name)| *name == port.name);
         let renamed = ports.iter().filter_map(|port| {
-            let name = (*former.get(port.name.as_str())?).to_owned();
-            Some(SlicePort { name, ..port.clone() })
+            let (_, name) = former.clone().find(|(name, _)| **name == port.name)?;
+            Some(SlicePort { name: name.clone(), ..port.clone() })
         });
         ports.iter().filter(|port| !is_in_use(port)).cloned().chain(renamed).collect()
     }

@@ -9,6 +9,7 @@ mod lifecycle;
 mod objects;
 mod policies;
 mod promises;
+mod refused;
 mod removal;
 mod renames;
 mod sentences;

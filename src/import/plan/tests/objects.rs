@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::cluster::Cluster;
 use super::world::{BOTH, World, after, ports};
-use crate::import::plan::{Kind, OwnerLabel};
+use crate::import::plan::{Failure, Kind, OwnerLabel};
 use crate::model::Family;
 use crate::model::clusterset::{InternalTrafficPolicy, Properties, SessionAffinity};
 
@@ -33,6 +33,10 @@ fn with_properties() -> World {
         annotations: texts(&[("docs", "https://example.org"), ("a, b", "")]),
     };
     world
+}
+
+fn failed(kind: Kind, message: &str) -> Option<Failure> {
+    Some(Failure { kind, message: message.to_owned() })
 }
 
 fn pretty(object: &Value) -> String {
@@ -209,7 +213,7 @@ fn fields_of_other_writers_stay() {
     assert_eq!(web().planned(&cluster), "nothing");
     let mut world = web().exported("red", "10.0.0.9");
     world.merged_mut().ports.extend(ports("https:443"));
-    world.failure = Some("connection refused".to_owned());
+    world.failure = failed(Kind::EndpointSlice, "connection refused");
     world.sync(&mut cluster);
     for object in cluster.objects.values().filter(|it| it["metadata"]["finalizers"].is_array()) {
         assert_eq!(object["metadata"]["labels"]["argocd"], "x");
@@ -349,7 +353,8 @@ fn cluster_without_the_families_gets_no_ip() {
 #[test]
 fn failed_change_is_shown_in_the_status_until_it_succeeds() {
     let mut cluster = after(&web());
-    let failed = World { failure: Some("services is forbidden".to_owned()), ..web() };
+    let failure = failed(Kind::EndpointSlice, "services is forbidden");
+    let failed = World { failure, ..web() };
     assert_snapshot!(failed.synced(&mut cluster), @"~ ServiceImport web status: Ready False/Pending, from blue, green");
     let mut later = web();
     later.now = "2026-11-01T13:00:00Z".parse().expect("a time");

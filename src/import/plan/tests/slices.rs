@@ -203,6 +203,52 @@ fn address_with_two_targets_of_one_port_is_in_two_slices() {
     ");
 }
 
+/// The ports of each slice, as `name->number`.
+fn ports_of_slices(cluster: &Cluster) -> String {
+    let lines = cluster.present().slices.into_iter().map(|slice| {
+        let ports = slice.ports.iter().map(|port| format!("{}->{}", port.name, port.number));
+        format!("{}: {}", slice.endpoints.len(), ports.collect::<Vec<_>>().join(" "))
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn headless_import_has_each_endpoint_with_the_exporters_names_of_ports_it_lacks() {
+    let served = |import: &str, own: &str| {
+        let mut world = World::with_ports(import).headless().exported("green", "");
+        world.endpoints_mut("green").push(endpoint("10.0.0.1", &ports(own)));
+        world.name_ports("green", own);
+        ports_of_slices(&after(&world))
+    };
+    let cases = [
+        ("http:80", "web:80", "1: http->8080"),
+        ("http:80", "admin:81", "1: admin->8081"),
+        ("http:80", "web:80 admin:81", "1: admin->8081 http->8080"),
+        // The name is the import's for another port.
+        ("http:80", "web:80 http:81", "1: http->8080 tcp-81->8081"),
+        ("http:80", "", "1: "),
+        ("", "", "1: "),
+    ];
+    for (import, own, expected) in cases {
+        assert_eq!(served(import, own), expected, "{import:?} {own:?}");
+    }
+}
+
+#[test]
+fn hints_are_the_zones_of_all_distributions_that_prefer_what_is_near() {
+    let hints = |distribution: &str| {
+        let mut world = web("blue", "10.0.0.1");
+        world.merged_mut().properties.traffic_distribution = Some(distribution.to_owned());
+        world.endpoints_mut("blue")[0].zone = Some("eu-central-1a".into());
+        after(&world).object(Kind::EndpointSlice)["endpoints"][0]["hints"].clone()
+    };
+    let zone = json!({"forZones": [{"name": "eu-central-1a"}]});
+    for distribution in ["PreferClose", "PreferSameZone", "PreferSameNode"] {
+        assert_eq!(hints(distribution), zone, "{distribution}");
+    }
+    assert_eq!(hints("Other"), json!(null));
+}
+
 #[test]
 fn slice_has_at_most_100_endpoints() {
     let mut cluster = Cluster::default();

@@ -1,14 +1,14 @@
 //! The input of a plan beside the objects: the exports of the clusters blue (the importer's own), green and red.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::iter::once;
 use std::sync::Arc;
 
 use super::cluster::Cluster;
 use crate::import::plan::{
-    Basis, Exported, ImportedEndpoint, Importer, NamespaceState, OwnerLabel, Plan, PortKey,
-    Present, Read, Sources, fields, plan,
+    Basis, Exported, Failure, ImportedEndpoint, Importer, NamespaceState, OwnerLabel, Plan,
+    PortKey, Present, Read, Sources, fields, plan,
 };
 use crate::model::clusterset::{
     ClusterId, ClustersetService, ExportedPort, ImportType, Properties, Protocol,
@@ -27,7 +27,8 @@ pub struct World {
     pub sources: Sources,
     pub takes_over: bool,
     pub policy: Policy,
-    pub failure: Option<String>,
+    pub failure: Option<Failure>,
+    pub kept_ips: usize,
     pub now: Timestamp,
 }
 
@@ -48,6 +49,7 @@ impl World {
             importer: Importer {
                 cluster: cluster("blue"),
                 families: BOTH.to_vec(),
+                refused: BTreeSet::new(),
                 declares_slice_objects: true,
             },
             service,
@@ -57,6 +59,7 @@ impl World {
             takes_over: false,
             policy: Policy::Sync,
             failure: None,
+            kept_ips: usize::MAX,
             now: "2026-11-01T12:00:00.5Z".parse().expect("a time"),
         }
     }
@@ -73,7 +76,11 @@ impl World {
         clusters.push(cluster(name));
         clusters.sort();
         clusters.dedup();
-        let exported = Exported { endpoints: endpoints.into(), shares_zones: name == "blue" };
+        let exported = Exported {
+            endpoints: endpoints.into(),
+            shares_zones: name == "blue",
+            ..Exported::default()
+        };
         self.sources.by_cluster.insert(cluster(name), Read::Whole(exported));
     }
 
@@ -112,6 +119,15 @@ impl World {
         }
     }
 
+    /// The names of the ports of a cluster's own Service.
+    pub fn name_ports(&mut self, name: &str, ports: &str) {
+        if let Some(Read::Whole(exported)) = self.sources.by_cluster.get_mut(&cluster(name)) {
+            let names = self::ports(ports).into_iter();
+            let names = names.map(|port| ((port.protocol, port.number), port.name));
+            exported.port_names = Arc::new(names.collect());
+        }
+    }
+
     fn remove_exporter(&mut self, name: &str) {
         if let Some(merged) = &mut self.merged {
             merged.clusters.retain(|it| it.as_str() != name);
@@ -130,7 +146,8 @@ impl World {
             present,
             takes_over: self.takes_over,
             policy: self.policy,
-            failure: self.failure.as_deref(),
+            failure: self.failure.as_ref(),
+            kept_ips: self.kept_ips,
             now: self.now,
         }
     }
@@ -228,6 +245,7 @@ pub fn endpoint(address: &str, ports: &[ExportedPort]) -> ImportedEndpoint {
     ImportedEndpoint {
         address: address.parse().expect("an address"),
         ready: true,
+        is_leaving: false,
         hostname: None,
         node: None,
         zone: None,

@@ -1,0 +1,177 @@
+//! The fields that the API server of the importing cluster refuses, such as a value that only newer ones know. An import
+//! serves its clients without them, so they are left out of the kind of object that was refused, and `Ready` names them.
+
+use std::borrow::Cow;
+
+use serde_json::{Value, json};
+
+use super::basis::Basis;
+use super::change::{Kind, ObjectRef};
+use crate::model::clusterset::{
+    ClustersetService, ImportType, InternalTrafficPolicy, OptionalField, RefusedField,
+    SessionAffinity,
+};
+
+/// The fields that the causes of a refusal (422) name by their paths. None if a cause names another field: without the
+/// optional ones the request would be refused as well.
+pub fn refused_fields(
+    object: &ObjectRef,
+    import: &str,
+    body: &Value,
+    causes: &[String],
+) -> Vec<RefusedField> {
+    let sent = optional(object.kind, body);
+    let named = causes.iter().map(|cause| {
+        let cause = format!("/{}", cause.replace(['.', '['], "/").replace(']', ""));
+        let is_at = |place: &String| {
+            let rest = cause.strip_prefix(place.as_str());
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        sent.iter().find(|(place, ..)| is_at(place))
+    });
+    let named: Option<Vec<_>> = named.collect();
+    let named = named.unwrap_or_default().into_iter();
+    named.map(|(_, field, value)| refused(object, import, *field, value)).collect()
+}
+
+/// The fields that the API server did not store: those that its version does not have, it drops without a word.
+pub fn missing_fields(
+    object: &ObjectRef,
+    import: &str,
+    body: &Value,
+    stored: &Value,
+) -> Vec<RefusedField> {
+    let sent = optional(object.kind, body).into_iter();
+    let missing = sent.filter(|(place, _, value)| lacks(stored.pointer(place), value));
+    missing.map(|(_, field, value)| refused(object, import, field, value)).collect()
+}
+
+fn lacks(stored: Option<&Value>, sent: &Value) -> bool {
+    match (stored, sent) {
+        (_, Value::Null) => false,
+        (None | Some(Value::Null), _) => true,
+        (Some(stored), Value::Object(sent)) => {
+            sent.iter().any(|(key, value)| lacks(stored.get(key), value))
+        }
+        _ => false,
+    }
+}
+
+/// The optional fields of a request, each with its place.
+fn optional(kind: Kind, body: &Value) -> Vec<(String, OptionalField, &Value)> {
+    use OptionalField::{
+        Annotations, AppProtocol, Hints, InternalTrafficPolicy, Labels, SessionAffinity,
+        SessionAffinityConfig, TrafficDistribution,
+    };
+    let spec = [SessionAffinityConfig, SessionAffinity, InternalTrafficPolicy, TrafficDistribution];
+    let spec = spec.into_iter().map(|field| (format!("/spec/{}", field.as_str()), field));
+    // The labels of the other kinds are all ours.
+    let metadata = [Labels, Annotations].into_iter().filter(|_| kind == Kind::ServiceImport);
+    let metadata = metadata.map(|field| (format!("/metadata/{}", field.as_str()), field));
+    let lists = [("/spec/ports", AppProtocol), ("/ports", AppProtocol), ("/endpoints", Hints)];
+    let items = lists.into_iter().flat_map(|(list, field)| {
+        let count = body.pointer(list).and_then(Value::as_array).map_or(0, Vec::len);
+        (0..count).map(move |index| (format!("{list}/{index}/{}", field.as_str()), field))
+    });
+    let all = spec.chain(metadata).chain(items);
+    let sent = all.filter_map(|(place, field)| {
+        let value = body.pointer(&place).filter(|value| !value.is_null())?;
+        Some((place, field, value))
+    });
+    sent.collect()
+}
+
+fn refused(object: &ObjectRef, import: &str, field: OptionalField, value: &Value) -> RefusedField {
+    let value = match (field, value) {
+        (OptionalField::Hints | OptionalField::Labels | OptionalField::Annotations, _) => {
+            format!("{}/{import}", object.namespace)
+        }
+        (_, Value::String(text)) => text.clone(),
+        (_, value) => value.to_string(),
+    };
+    RefusedField { kind: object.kind.as_str(), field, value }
+}
+
+/// The service as the objects of a kind can have it.
+pub(super) fn accepted<'a>(
+    basis: &Basis<'_>,
+    kind: Kind,
+    service: &'a ClustersetService,
+) -> Cow<'a, ClustersetService> {
+    let refused = left_out(basis, kind, service);
+    if refused.is_empty() {
+        return Cow::Borrowed(service);
+    }
+    let mut service = service.clone();
+    let properties = &mut service.properties;
+    for RefusedField { field, value, .. } in refused {
+        match field {
+            OptionalField::SessionAffinity => properties.session_affinity = SessionAffinity::None,
+            OptionalField::SessionAffinityConfig => {
+                properties.session_affinity = SessionAffinity::ClientIp(None);
+            }
+            OptionalField::InternalTrafficPolicy => {
+                properties.internal_traffic_policy = InternalTrafficPolicy::default();
+            }
+            // Hints are made for the distribution.
+            OptionalField::TrafficDistribution | OptionalField::Hints => {
+                properties.traffic_distribution = None;
+            }
+            OptionalField::AppProtocol => {
+                let ports = service.ports.iter_mut();
+                ports
+                    .filter(|port| port.app_protocol.as_ref() == Some(&value))
+                    .for_each(|port| port.app_protocol = None);
+            }
+            OptionalField::Labels => properties.labels.clear(),
+            OptionalField::Annotations => properties.annotations.clear(),
+        }
+    }
+    Cow::Owned(service)
+}
+
+/// The fields of a service that objects of a kind cannot have.
+fn left_out(basis: &Basis<'_>, kind: Kind, service: &ClustersetService) -> Vec<RefusedField> {
+    let refused = &basis.importer.refused;
+    let properties = &service.properties;
+    let own = |has: bool| has.then(|| basis.service.to_string());
+    let (affinity, timeout) = match properties.session_affinity {
+        SessionAffinity::ClientIp(Some(seconds)) => {
+            let config = json!({"clientIP": {"timeoutSeconds": seconds}});
+            (Some("ClientIP".to_owned()), Some(config.to_string()))
+        }
+        SessionAffinity::ClientIp(None) => (Some("ClientIP".to_owned()), None),
+        SessionAffinity::None => (None, None),
+    };
+    let policy = properties.internal_traffic_policy;
+    let policy = (policy != InternalTrafficPolicy::default()).then(|| policy.as_str().to_owned());
+    let distribution = properties.traffic_distribution.clone();
+    let of_service = [
+        (OptionalField::SessionAffinityConfig, timeout),
+        (OptionalField::SessionAffinity, affinity),
+        (OptionalField::InternalTrafficPolicy, policy),
+        (OptionalField::Hints, own(distribution.is_some())),
+        (OptionalField::TrafficDistribution, distribution),
+        (OptionalField::Labels, own(!properties.labels.is_empty())),
+        (OptionalField::Annotations, own(!properties.annotations.is_empty())),
+    ];
+    let ports =
+        service.ports.iter().map(|it| (OptionalField::AppProtocol, it.app_protocol.clone()));
+    let fields = of_service.into_iter().chain(ports).filter_map(|(field, value)| {
+        Some(RefusedField { kind: kind.as_str(), field, value: value? })
+    });
+    fields.filter(|field| refused.contains(field)).collect()
+}
+
+/// The fields that the objects of the import do without, as a person reads them.
+pub(super) fn describe(basis: &Basis<'_>, service: &ClustersetService) -> Vec<String> {
+    let kinds = [Kind::ServiceImport, Kind::Service, Kind::EndpointSlice].into_iter();
+    let kinds = kinds.filter(|it| *it != Kind::Service || service.kind == ImportType::ClusterSetIp);
+    let all = kinds.flat_map(|kind| left_out(basis, kind, service));
+    let own = basis.service.to_string();
+    let texts = all.map(|RefusedField { kind, field, value }| {
+        let value = if value == own { String::new() } else { format!(" {value}") };
+        format!("{}{value} of the {kind}", field.as_str())
+    });
+    texts.collect()
+}

@@ -1,0 +1,107 @@
+//! An importer whose API server is older, or refuses a field: the import does without the field, and its endpoints go on
+//! to be right whatever becomes of its Service.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::{Members, exported, imported, in_full, pods, sources, web, writes};
+use crate::run::sync;
+use crate::sandbox::kubernetes::{Fault, FaultKind, KubernetesServer};
+
+const CREATED: &str = "2026-01-01T00:00:00Z";
+const DERIVED: &str = "derived-isrlchlhrq";
+const SERVICES: &str = "/api/v1/namespaces/shop/services";
+
+fn ready(cluster: &KubernetesServer) -> (String, String) {
+    let import = cluster.service_import("shop", "web").expect("an import");
+    let text =
+        |key: &str| import["status"]["conditions"][0][key].as_str().unwrap_or_default().to_owned();
+    (text("status"), text("message"))
+}
+
+fn distribution(cluster: &KubernetesServer) -> Value {
+    cluster.service_object("shop", DERIVED).expect("a Service")["spec"]["trafficDistribution"]
+        .clone()
+}
+
+#[tokio::test]
+async fn value_that_an_older_api_server_refuses_is_left_out_until_its_version_changes() {
+    let members = Members::start().await;
+    let Members { blue, green, .. } = &members;
+    green.set_minor_version(32);
+    exported(blue, web().spec("trafficDistribution", "PreferClose"), &["10.0.0.1"], CREATED);
+    members.converge().await;
+    exported(blue, web().spec("trafficDistribution", "PreferSameZone"), &["10.0.0.2"], CREATED);
+
+    members.converge().await;
+
+    assert_eq!(imported(green, "web"), sources([("blue", &["10.0.0.2:8080"])]));
+    assert_eq!(distribution(green), Value::Null);
+    assert_eq!(distribution(blue), "PreferSameZone");
+    let (status, message) = ready(green);
+    assert_eq!(status, "True", "{message}");
+    assert!(message.contains("trafficDistribution PreferSameZone"), "{message}");
+    // An hour later it is tried again, by one request.
+    members.clock.advance(Duration::from_mins(61));
+    green.forget_requests();
+    sync(&members.function).await;
+    let refused = writes(green).into_iter().filter(|it| it.ends_with("422"));
+    assert_eq!(refused.count(), 1);
+    green.set_minor_version(33);
+    members.converge().await;
+    assert_eq!(distribution(green), "PreferSameZone");
+    assert!(!ready(green).1.contains("refuse"), "{}", ready(green).1);
+}
+
+#[tokio::test]
+async fn endpoints_are_right_though_the_service_of_the_import_cannot_be_written() {
+    for (method, fault) in [
+        ("PATCH", FaultKind::Status(403)),
+        ("PATCH", FaultKind::Status(500)),
+        ("PATCH", FaultKind::DeniedByPolicy("Services have the label team")),
+    ] {
+        let members = Members::start().await;
+        let Members { blue, green, .. } = &members;
+        exported(blue, web(), &["10.0.0.1", "10.0.0.2"], CREATED);
+        members.converge().await;
+        green.fail(Fault::always(SERVICES, fault.clone()).of_method(method));
+        let renamed = super::ClusterIp::new("shop", "web").port_of("TCP", "web", 80, 8080);
+        exported(
+            blue,
+            renamed.spec("sessionAffinity", "ClientIP"),
+            &["10.0.0.2", "10.0.0.3"],
+            CREATED,
+        );
+
+        let report = sync(&members.function).await;
+
+        let addresses = sources([("blue", &["10.0.0.2:8080", "10.0.0.3:8080"])]);
+        assert_eq!(imported(green, "web"), addresses, "{fault:?}: {}", in_full(&report));
+        assert!(!report.ok, "{fault:?}: {}", in_full(&report));
+        // kube-proxy finds them by the name that the Service still has.
+        let names = super::slices(green, "web")[0]["ports"].to_string();
+        assert!(names.contains(r#""name":"http""#), "{names}");
+        green.clear_faults();
+        members.converge().await;
+        assert_eq!(imported(green, "web"), addresses);
+    }
+}
+
+#[tokio::test]
+async fn new_import_has_its_endpoints_though_its_service_cannot_be_created() {
+    let members = Members::start().await;
+    let Members { blue, green, .. } = &members;
+    green.fail(Fault::always(SERVICES, FaultKind::Status(500)).of_method("POST"));
+    exported(blue, web(), &["10.0.0.1"], CREATED);
+
+    sync(&members.function).await;
+
+    assert_eq!(imported(green, "web"), sources([("blue", &["10.0.0.1:8080"])]));
+    assert_eq!(ready(green).0, "False");
+    pods(blue, "web", &["10.0.0.2"]);
+    sync(&members.function).await;
+    assert_eq!(imported(green, "web"), sources([("blue", &["10.0.0.2:8080"])]));
+    green.clear_faults();
+    members.converge().await;
+}
