@@ -213,6 +213,7 @@ fn fields_of_other_writers_stay() {
     assert_eq!(web().planned(&cluster), "nothing");
     let mut world = web().exported("red", "10.0.0.9");
     world.merged_mut().ports.extend(ports("https:443"));
+    world.sync(&mut cluster);
     world.failure = failed(Kind::EndpointSlice, "connection refused");
     world.sync(&mut cluster);
     for object in cluster.objects.values().filter(|it| it["metadata"]["finalizers"].is_array()) {

@@ -169,7 +169,7 @@ fn assert_imported(step: &Step) {
         let Read::Whole(exported) = &step.world.sources.by_cluster[cluster] else { continue };
         for endpoint in exported.endpoints.iter() {
             let mut ports = import.spec.ports.iter().map(|port| (port.protocol, port.number));
-            let is_served = ports.any(|port| endpoint.ports.contains_key(&port));
+            let is_served = !has_ip || ports.any(|port| endpoint.ports.contains_key(&port));
             let has_family = families.contains(&Family::of(endpoint.address));
             if is_served && has_family && is_publishable(endpoint.address) {
                 wanted.insert((cluster.clone(), endpoint.address));

@@ -137,7 +137,7 @@ fn refused_fields_are_left_out_of_their_kind_alone_and_ready_names_them() {
     assert_eq!(import["spec"]["trafficDistribution"], "PreferSameZone");
     assert_eq!(import["metadata"]["labels"]["team"], json!(null));
     assert_eq!(import["metadata"]["annotations"]["page"], "1");
-    assert_snapshot!(import["status"]["conditions"][0]["message"].as_str().unwrap_or_default(), @"");
+    assert_snapshot!(import["status"]["conditions"][0]["message"].as_str().unwrap_or_default(), @r#"the import is complete, without what this cluster's API server refuses: labels of the ServiceImport, sessionAffinityConfig {"clientIP":{"timeoutSeconds":100000}} of the Service, internalTrafficPolicy Local of the Service, trafficDistribution PreferSameZone of the Service, appProtocol example.org/odd of the Service"#);
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn local_traffic_policy_is_said_in_ready() {
         let import = after(world).object(Kind::ServiceImport).clone();
         import["status"]["conditions"][0]["message"].as_str().unwrap_or_default().to_owned()
     };
-    assert_snapshot!(message(&web()), @"");
+    assert_snapshot!(message(&web()), @"the import is complete; with internalTrafficPolicy Local its IP leads to pods of the client's own node alone");
     assert_eq!(message(&web().headless()), "the import is complete");
 }
 
@@ -158,7 +158,11 @@ fn slices_are_written_for_the_ports_of_a_service_that_cannot_be_changed() {
         failure: failed(Kind::Service),
         ..World::with_ports("web:80").exported("green", "10.0.0.2")
     };
-    assert_snapshot!(world.synced(&mut cluster), @"");
+    assert_snapshot!(world.synced(&mut cluster), @"
+    + EndpointSlice imported-isrlchlhrq-8de69181-2: IPv4 of green, 1 in
+    - EndpointSlice imported-isrlchlhrq-8de69181-1: IPv4 of green, 1 out
+    ~ ServiceImport web status: Ready False/Pending, from green
+    ");
     assert_eq!(cluster.reachable(), BTreeSet::from(["10.0.0.2 TCP/80->8080".to_owned()]));
     let of_slice = World { failure: failed(Kind::EndpointSlice), ..world.clone() };
     assert_eq!(of_slice.planned(&cluster), "nothing");
