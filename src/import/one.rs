@@ -268,7 +268,7 @@ impl Applied {
 
     /// Whether the API server refused the IPs of a derived Service: another one has them, or no range does.
     fn refuses_ips(&self) -> bool {
-        let fields = self.failure.iter().flat_map(Error::invalid_fields);
-        fields.into_iter().any(|field| field.starts_with("spec.clusterIP"))
+        let mut fields = self.failure.iter().flat_map(Error::invalid_fields);
+        fields.any(|field| field.starts_with("spec.clusterIP"))
     }
 }

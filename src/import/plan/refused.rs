@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use super::basis::Basis;
 use super::change::{Kind, ObjectRef};
 use crate::model::clusterset::{
-    ClustersetService, ImportType, InternalTrafficPolicy, OptionalField, RefusedField,
-    SessionAffinity,
+    ClustersetService, ExportedPort, ImportType, InternalTrafficPolicy, OptionalField,
+    RefusedField, SessionAffinity,
 };
 
 /// The fields that the causes of a refusal (422) name by their paths. None if a cause names another field: without the
@@ -118,10 +118,11 @@ pub(super) fn accepted<'a>(
                 properties.traffic_distribution = None;
             }
             OptionalField::AppProtocol => {
-                let ports = service.ports.iter_mut();
-                ports
-                    .filter(|port| port.app_protocol.as_ref() == Some(&value))
-                    .for_each(|port| port.app_protocol = None);
+                let is_refused =
+                    |port: &&mut ExportedPort| port.app_protocol.as_ref() == Some(&value);
+                for port in service.ports.iter_mut().filter(is_refused) {
+                    port.app_protocol = None;
+                }
             }
             OptionalField::Labels => properties.labels.clear(),
             OptionalField::Annotations => properties.annotations.clear(),

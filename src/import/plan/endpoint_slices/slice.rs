@@ -101,9 +101,10 @@ impl Shape<'_> {
 
     fn last(&self, packed: &Packed<'_>) -> State {
         let labels = self.cluster.map(|cluster| self.labels(cluster)).unwrap_or_default();
-        let ports = match self.basis.is_service_fixed() {
-            true => self.ports_in_transition(&packed.ports),
-            false => packed.ports.clone(),
+        let ports = if self.basis.is_service_fixed() {
+            self.ports_in_transition(&packed.ports)
+        } else {
+            packed.ports.clone()
         };
         State { labels, ports, endpoints: packed.endpoints.clone() }
     }

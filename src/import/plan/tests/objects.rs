@@ -104,7 +104,7 @@ fn service_import_has_all_that_is_exported() {
         "conditions": [
           {
             "lastTransitionTime": "2026-11-01T12:00:00Z",
-            "message": "the import is complete",
+            "message": "the import is complete; with internalTrafficPolicy Local its IP leads to pods of the client's own node alone",
             "reason": "Ready",
             "status": "True",
             "type": "Ready"
@@ -187,6 +187,7 @@ fn properties_of_a_later_export_replace_the_earlier_ones() {
     ~ Service derived-isrlchlhrq: internalTrafficPolicy, ports, sessionAffinity, sessionAffinityConfig, trafficDistribution
     ~ EndpointSlice imported-isrlchlhrq-8de69181-1: IPv4 of green, ports
     ~ ServiceImport web: annotations.cloud-map-sync/exported-annotations, annotations.cloud-map-sync/exported-labels, annotations.docs, labels.team, labels.tier, internalTrafficPolicy, ports, sessionAffinity, trafficDistribution
+    ~ ServiceImport web status: Ready True/Ready, from blue, green
     ");
     let labels = &cluster.object(Kind::ServiceImport)["metadata"]["labels"];
     assert_eq!(*labels, json!({"cloud-map-sync/owner": "cloud-map-sync", "tier": "front"}));
