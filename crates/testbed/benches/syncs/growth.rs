@@ -1,5 +1,5 @@
 //! Clustersets that grow: a full sync in step by a new process, for more and more members with the same exports. The
-//! number of calls must be that of the formulas from which docs/multi-cluster.md has its figures. Time, processor and
+//! number of calls must be that of the formulas from which docs/multi-cluster-reference.md has its figures. Time, processor and
 //! memory for a hundred members are those of the parabola through the three largest clustersets.
 
 #[path = "../../../../tests/scenarios/multi_cluster/growth/figures.rs"]

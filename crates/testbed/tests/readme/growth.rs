@@ -1,4 +1,4 @@
-//! The tables of docs/multi-cluster.md about clustersets that grow: formulas that scenarios and benchmarks hold, with
+//! The tables of docs/multi-cluster-reference.md about clustersets that grow: formulas that scenarios and benchmarks hold, with
 //! values for up to a hundred members.
 
 #[path = "../../../../tests/scenarios/multi_cluster/growth/figures.rs"]
@@ -11,33 +11,24 @@ use crate::scale::deployment::count;
 use crate::scale::page::number;
 use figures::{Calls, Clusterset, OF_A_NAMESPACE, OF_A_SERVICE, forced};
 
-const MEMBERS: [usize; 5] = [3, 8, 20, 50, 100];
+const MEMBERS: [usize; 4] = [3, 8, 20, 100];
 /// The same hundred Services of each member.
 const SIZE: Clusterset = Clusterset { members: 1, exports: 100, endpoints: 10, namespaces: 4 };
 /// The default of `QUOTA_SHARE`.
 const SHARE: f64 = 0.5;
-/// A registered instance, in dollars a month of 730 hours.
-const INSTANCE: f64 = 0.10;
-const HOURS: f64 = 730.0;
 /// Between two runs of the schedule, in seconds.
 const SCHEDULE: f64 = 60.0;
 
 /// A row: its name, and its value for a number of members.
 type Row = (&'static str, fn(&Clusterset) -> String);
 
-const ROWS: [Row; 10] = [
+const ROWS: [Row; 6] = [
     ("Endpoints in the imports of each member", |it| number(it.instances())),
-    ("Instances under one name", |it| number(it.of_a_name())),
-    ("Instances in each of the four namespaces", |it| number(it.of_a_namespace())),
     ("Instances in `clusterset.<id>`", |it| number(it.records())),
     ("Full sync in step: calls to Cloud Map", |it| calls(&it.in_step())),
     ("The same: least time with half of the rates", |it| time(&it.in_step())),
-    ("The same: requests to each member", |it| number(it.requests())),
     ("One new pod: calls to Cloud Map", pod),
     ("First sync: least time with half of the rates", |it| time(&it.first_sync())),
-    ("Cloud Map, an hour", |it| {
-        format!("${:.2}", count(it.instances() + it.records()) * INSTANCE / HOURS)
-    }),
 ];
 
 /// The cost by number of members.

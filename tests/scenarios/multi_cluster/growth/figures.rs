@@ -1,6 +1,6 @@
 //! The cost of a clusterset by formula: calls, requests, instances, least times and money, for members that all export
 //! the same Services. Scenarios compare the formulas with small clustersets, and the benchmarks with larger ones.
-//! `crates/testbed/tests/readme` writes the values for up to a hundred members into docs/multi-cluster.md.
+//! `crates/testbed/tests/readme` writes the values for up to a hundred members into docs/multi-cluster-reference.md.
 
 use std::collections::BTreeMap;
 
