@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use cloud_map_sync::function::Function;
+
 use crate::fleet::Fleet;
 use crate::run::{converge, settled, sync};
 use crate::sandbox::cloud_map::{Behaviour, Fault, FaultKind};
@@ -158,18 +160,9 @@ async fn service_that_another_run_creates_at_once_is_used_after_a_500() {
     settled(&fleet, &functions.0).await;
 }
 
-/// A registered instance that somebody takes out: for a while Cloud Map names the registration that has ended.
 #[tokio::test(start_paused = true)]
 async fn change_that_is_refused_with_an_operation_that_has_ended_is_decided_again() {
-    let fleet = Fleet::start().await;
-    let completed_operation_stays = Duration::from_millis(300);
-    fleet.cloud_map.behave(Behaviour { completed_operation_stays, ..Behaviour::default() });
-    fleet.web("web", "prod", &["10.0.1.1"]);
-    let function = fleet.function().await;
-    assert!(sync(&function).await.ok);
-    let web = fleet.cloud_map.find_service("prod", "web").expect("created");
-    let (instance, _) = fleet.instance("prod", "web");
-    fleet.cloud_map.withdraw(&web, &instance);
+    let (fleet, function) = registration_that_ended_is_named().await;
 
     let report = sync(&function).await;
 
@@ -180,6 +173,19 @@ async fn change_that_is_refused_with_an_operation_that_has_ended_is_decided_agai
 
 #[tokio::test(start_paused = true)]
 async fn operation_in_the_way_that_cloud_map_knows_no_more_has_ended() {
+    let (fleet, function) = registration_that_ended_is_named().await;
+    let unknown = FaultKind::Error(400, "OperationNotFound", "said by a test");
+    fleet.cloud_map.inject(Fault::on("GetOperation", unknown));
+
+    let report = sync(&function).await;
+
+    assert!(report.ok, "{report}");
+    assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1"]);
+}
+
+/// An instance that was registered and taken out by another party: for a while Cloud Map names the registration that has
+/// ended.
+async fn registration_that_ended_is_named() -> (Fleet, Function) {
     let fleet = Fleet::start().await;
     let completed_operation_stays = Duration::from_millis(300);
     fleet.cloud_map.behave(Behaviour { completed_operation_stays, ..Behaviour::default() });
@@ -189,11 +195,5 @@ async fn operation_in_the_way_that_cloud_map_knows_no_more_has_ended() {
     let web = fleet.cloud_map.find_service("prod", "web").expect("created");
     let (instance, _) = fleet.instance("prod", "web");
     fleet.cloud_map.withdraw(&web, &instance);
-    let unknown = FaultKind::Error(400, "OperationNotFound", "said by a test");
-    fleet.cloud_map.inject(Fault::on("GetOperation", unknown));
-
-    let report = sync(&function).await;
-
-    assert!(report.ok, "{report}");
-    assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1"]);
+    (fleet, function)
 }

@@ -42,19 +42,13 @@ impl Lambda {
     /// The same with another binary of the function.
     pub async fn start_binary(binary: &Path, variables: &[(String, String)]) -> Self {
         let api = RuntimeApi::start().await;
-        let (log, output) = nameless_file();
-        let errors = output.try_clone().expect("a second handle of the log");
-        let process = Command::new(binary)
+        let mut command = Command::new(binary);
+        command
             .env_clear()
             .env("AWS_LAMBDA_RUNTIME_API", api.address())
             .envs(LAMBDA_ENVIRONMENT)
-            .envs(variables.iter().map(|(name, value)| (name, value)))
-            .stdin(Stdio::null())
-            .stdout(output)
-            .stderr(errors)
-            .kill_on_drop(true)
-            .spawn()
-            .expect("the binary starts");
+            .envs(variables.iter().map(|(name, value)| (name, value)));
+        let (process, log) = start_logged(&mut command);
         Self { api, process, log }
     }
 
@@ -145,17 +139,19 @@ pub fn binary() -> PathBuf {
     release
 }
 
-/// A file to read and one to write that are the same and leave nothing behind. A pipe would have the
-/// test wait for lines of which it does not know whether they come.
-pub fn nameless_file() -> (File, File) {
+/// Starts a binary, whose log is a file that leaves nothing behind. A pipe would have the test wait for lines of which it
+/// does not know whether they come.
+pub fn start_logged(command: &mut Command) -> (Child, File) {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let path = folder.join(format!("end-to-end-{}-{number}.log", std::process::id()));
-    let write = File::create_new(&path).expect("Cargo's folder for test files");
-    let read = File::open(&path).expect("the file that was just made");
+    let output = File::create_new(&path).expect("Cargo's folder for test files");
+    let log = File::open(&path).expect("the file that was just made");
     fs::remove_file(&path).expect("the file that was just made");
-    (read, write)
+    let errors = output.try_clone().expect("a second handle of the log");
+    let command = command.stdin(Stdio::null()).stdout(output).stderr(errors).kill_on_drop(true);
+    (command.spawn().expect("the binary starts"), log)
 }
 
 /// What is in a file so far.

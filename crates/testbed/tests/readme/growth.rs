@@ -7,7 +7,6 @@ mod figures;
 
 use std::fmt::Write as _;
 
-use crate::scale::deployment::count;
 use crate::scale::page::number;
 use figures::{Calls, Clusterset, OF_A_NAMESPACE, OF_A_SERVICE, forced};
 

@@ -2,7 +2,6 @@
 //! Deployment and EKS give it and nothing of the test's.
 
 use std::fs::File;
-use std::process::Stdio;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -12,7 +11,7 @@ use tokio::process::{Child, Command};
 
 use testbed::programs::program;
 
-use crate::lambda::{all_of, nameless_file};
+use crate::lambda::{all_of, start_logged};
 
 /// How long a test waits for the process to end before it calls that a hang.
 const PATIENCE: Duration = Duration::from_mins(2);
@@ -26,17 +25,9 @@ pub struct Forwarder {
 impl Forwarder {
     /// Starts it with these variables.
     pub fn start(variables: &[(&str, String)]) -> Self {
-        let (log, output) = nameless_file();
-        let errors = output.try_clone().expect("a second handle of the log");
-        let process = Command::new(program("cloud-map-forwarder"))
-            .env_clear()
-            .envs(variables.iter().map(|(name, value)| (name, value)))
-            .stdin(Stdio::null())
-            .stdout(output)
-            .stderr(errors)
-            .kill_on_drop(true)
-            .spawn()
-            .expect("the binary starts");
+        let mut command = Command::new(program("cloud-map-forwarder"));
+        command.env_clear().envs(variables.iter().map(|(name, value)| (name, value)));
+        let (process, log) = start_logged(&mut command);
         Self { process, log }
     }
 
