@@ -2,7 +2,7 @@
 //! exports, the objects of its imports, and last the record of the cluster. While that is another owner's, no sync
 //! exports or takes out anything, so an adoption that was cut short is finished by a second one.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tokio::time::timeout_at;
 
@@ -81,8 +81,8 @@ impl Invocation<'_> {
     async fn read_records(&self, registry: &SharedRegistry) -> Result<Registry, Error> {
         let mut read = self.read_in_time(registry.read()).await?;
         let names = read.namespaces.values().filter_map(|it| record::clusterset_of(&it.name));
-        let none = BTreeSet::default();
-        let own = Own { overlaid: &none, members: &none, is_fresh: true };
+        let (overlaid, members) = (BTreeMap::default(), BTreeSet::default());
+        let own = Own { overlaid: &overlaid, members: &members, is_fresh: true };
         for clusterset in names.collect::<Vec<_>>() {
             let with_shared = async {
                 let read = registry.read_clusterset(&clusterset, None, own).await?;

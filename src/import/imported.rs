@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::apply::{Made, Outcome};
 use super::guard::Note;
-use super::one::One;
+use super::one::{One, Rest};
 use super::plan::HeldBack;
 use crate::clusterset::merge::Merged;
 use crate::guard::GuardStatus;
@@ -41,7 +41,7 @@ pub struct Imported {
 
 impl Imported {
     pub(super) fn add(&mut self, name: ServiceRef, one: One) {
-        self.unfinished.extend(one.is_unfinished.then_some(name));
+        self.unfinished.extend((one.rest != Rest::None).then_some(name));
         self.imports += usize::from(one.is_import);
         self.merged.extend(one.merged);
         self.endpoints += one.endpoints;

@@ -34,7 +34,7 @@ use crate::time::Deadline;
 use apply::Outcome;
 use guard::Run;
 use observe::Objects;
-use one::{Import, One};
+use one::{Import, One, Rest};
 use plan::{HeldBack, NamespaceState, OwnerLabel, Read, Reason, Tally};
 use read::Unexpected;
 use sources::{Allows, Members};
@@ -100,7 +100,7 @@ impl Importing<'_> {
         let mut imported = Imported { is_unfamiliar, ..Imported::default() };
         let mut runs = stream::iter(runs).buffered(SIDE_BY_SIDE);
         while let Some((name, one)) = runs.next().await {
-            if one.is_outdated {
+            if one.rest == Rest::Outdated {
                 imported.outdated.insert(name, one);
             } else {
                 imported.add(name, one);

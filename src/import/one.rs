@@ -34,12 +34,20 @@ pub(super) struct One {
     pub remarks: Vec<HeldBack>,
     /// The notice that an IP of the import changed.
     pub notice: Option<Notice>,
-    /// Whether an object has changed since it was read, so that the rest of the import was not written.
-    pub is_outdated: bool,
     /// Whether the guard holds what would leave it.
     pub is_held: bool,
-    /// Whether a change is left that a retry can make.
-    pub is_unfinished: bool,
+    pub rest: Rest,
+}
+
+/// The changes that are left of an import.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Rest {
+    /// None that a retry can make.
+    #[default]
+    None,
+    Failed,
+    /// An object has changed since it was read, so that the rest of the import was not written.
+    Outdated,
 }
 
 /// One import, with all that its plan rests on.
@@ -84,11 +92,16 @@ impl<'a> Import<'a> {
             let foreign = self.read_foreign(&mut applied).await;
             one.report_slice(&self.name, foreign.as_ref());
             let has_learnt = self.learn(&mut applied, &families, state) || foreign.is_some();
-            one.is_unfinished = !has_learnt && (one.is_unfinished || applied.is_unfinished());
             let is_without_status = applied.is_without_status();
             let stored = applied.stored.drain(..).chain(foreign).collect();
+            let is_unfinished = applied.is_unfinished();
             let is_outdated = applied.failure.as_ref().is_some_and(Error::is_outdated);
-            one.is_outdated = is_outdated && !has_learnt;
+            one.rest = match (has_learnt, is_outdated) {
+                (true, _) => Rest::None,
+                (false, true) => Rest::Outdated,
+                (false, false) if is_unfinished => Rest::Failed,
+                (false, false) => one.rest,
+            };
             let failure = applied.failed_change().filter(|_| !is_outdated && !is_without_status);
             one.made.extend(applied.made);
             one.held_back = plan.held_back;

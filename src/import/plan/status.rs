@@ -57,8 +57,8 @@ fn completeness(basis: &Basis<'_>, service: &ClustersetService) -> String {
     let mut text = "the import is complete".to_owned();
     let left_out = refused::describe(basis, service);
     if !left_out.is_empty() {
-        text +=
-            &format!(", without what this cluster's API server refuses: {}", left_out.join(", "));
+        text += ", without what this cluster's API server refuses: ";
+        text += &left_out.join(", ");
     }
     let has_ip = service.kind == ImportType::ClusterSetIp;
     let routing = refused::accepted(basis, Kind::Service, service);

@@ -35,8 +35,8 @@ fn with_properties() -> World {
     world
 }
 
-fn failed(kind: Kind, message: &str) -> Option<Failure> {
-    Some(Failure { kind, message: message.to_owned() })
+fn failed(kind: Kind, message: &str) -> Failure {
+    Failure { kind, message: message.to_owned() }
 }
 
 fn pretty(object: &Value) -> String {
@@ -215,7 +215,7 @@ fn fields_of_other_writers_stay() {
     let mut world = web().exported("red", "10.0.0.9");
     world.merged_mut().ports.extend(ports("https:443"));
     world.sync(&mut cluster);
-    world.failure = failed(Kind::EndpointSlice, "connection refused");
+    world.failure = Some(failed(Kind::EndpointSlice, "connection refused"));
     world.sync(&mut cluster);
     for object in cluster.objects.values().filter(|it| it["metadata"]["finalizers"].is_array()) {
         assert_eq!(object["metadata"]["labels"]["argocd"], "x");
@@ -355,7 +355,7 @@ fn cluster_without_the_families_gets_no_ip() {
 #[test]
 fn failed_change_is_shown_in_the_status_until_it_succeeds() {
     let mut cluster = after(&web());
-    let failure = failed(Kind::EndpointSlice, "services is forbidden");
+    let failure = Some(failed(Kind::EndpointSlice, "services is forbidden"));
     let failed = World { failure, ..web() };
     assert_snapshot!(failed.synced(&mut cluster), @"~ ServiceImport web status: Ready False/Pending, from blue, green");
     let mut later = web();
