@@ -25,7 +25,7 @@ const LIMITED: &[(&str, &[&str])] = &[
         "import/observe",
         &["error", "model", "clusterset", "kubernetes", "import/plan", "import/read"],
     ),
-    ("import/apply", &["error", "kubernetes", "time", "import/plan", "import/read"]),
+    ("import/apply", &["error", "model", "kubernetes", "time", "import/plan", "import/read"]),
     ("publish/passes", &["error", "model", "report", "publish/plan"]),
     (
         "publish/observe",

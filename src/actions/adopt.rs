@@ -82,7 +82,8 @@ impl Invocation<'_> {
         let mut read = self.read_in_time(registry.read()).await?;
         let names = read.namespaces.values().filter_map(|it| record::clusterset_of(&it.name));
         let (overlaid, members) = (BTreeMap::default(), BTreeSet::default());
-        let own = Own { overlaid: &overlaid, members: &members, is_fresh: true };
+        let standing = (&BTreeSet::new(), &BTreeSet::new());
+        let own = Own { overlaid: &overlaid, members: &members, standing, is_fresh: true };
         for clusterset in names.collect::<Vec<_>>() {
             let with_shared = async {
                 let read = registry.read_clusterset(&clusterset, None, own).await?;

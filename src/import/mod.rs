@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 use futures_util::{StreamExt, stream};
 
-use crate::guard::GuardStatus;
+use crate::guard::{Extent, GuardStatus};
 use crate::kubernetes::Kubernetes;
 use crate::model::clusterset::{ClusterId, Member};
 use crate::model::{ClusterArn, Family, Policy, Selection, ServiceRef, Timestamp};
@@ -73,11 +73,7 @@ impl Importing<'_> {
         if self.guard.extent.is_whole() {
             self.kubernetes.forget_refusals_of_another_version(self.now).await;
         }
-        let is_unfamiliar = self.exports
-            && !members.is_unread()
-            && !members.has_record_of(&self.member.cluster)
-            && !members.has_record_under_any_id(self.arn)
-            && self.objects.has_imports(self.owner);
+        let is_unfamiliar = self.is_unfamiliar(members);
         let names = self.names(members, selection);
         let sighting = members.sighting_of(&self.member.cluster);
         let families = self.kubernetes.service_families();
@@ -113,6 +109,19 @@ impl Importing<'_> {
         Imported { guard: status.clone(), note: note.filter(|_| self.writes), ..imported }
     }
 
+    /// Whether this may be another Cloud Map than that of the imports: it has no record of this cluster. One that only
+    /// imports has none, and knows its Cloud Map by the members that its imports have endpoints of.
+    fn is_unfamiliar(&self, members: &Members<'_>) -> bool {
+        let is_known = || {
+            let (_, sources) = self.objects.standing();
+            self.guard.extent == Extent::Confirmed || sources.iter().any(|it| members.shows(it))
+        };
+        !members.is_unread()
+            && !members.has_record_under_any_id(self.arn)
+            && self.objects.has_imports(self.owner)
+            && (self.exports || !is_known())
+    }
+
     /// The names to import or to end. While Cloud Map cannot be read, an import ends by no read: perhaps another member
     /// exports the name.
     fn names(&self, members: &Members<'_>, selection: &Selection) -> BTreeSet<ServiceRef> {
@@ -136,6 +145,12 @@ impl Importing<'_> {
     ) -> Result<Import<'a>, Unexpected> {
         let present = self.objects.present(&name)?;
         let mut exports = members.known(&name, (self.arn, self.allows));
+        if exports.is_unseen {
+            // Those of AWS's controller have no record that would say whether they still export it.
+            let unknown = present.holders().into_iter().map(|cluster| (cluster, Read::Unread));
+            let known = std::mem::take(&mut exports.sources.by_cluster);
+            exports.sources.by_cluster = unknown.chain(known).collect();
+        }
         if is_unfamiliar {
             exports.sources = members.own_reads_only(&name, exports.sources);
         }

@@ -11,6 +11,7 @@ use crate::clusterset::id;
 use crate::kubernetes::objects::{Named, Resource};
 use crate::kubernetes::{Error, Kubernetes};
 use crate::model::ServiceRef;
+use crate::model::clusterset::ClusterId;
 
 /// The label of a slice that names the import.
 const SERVICE_NAME: &str = "multicluster.kubernetes.io/service-name";
@@ -166,6 +167,20 @@ impl Objects {
             Some(ServiceRef::new(namespace, named))
         });
         imports.cloned().chain(of_slices).collect()
+    }
+
+    /// The names of which endpoints stand in imports, and the clusters with a part in any.
+    pub fn standing(&self) -> (BTreeSet<ServiceRef>, BTreeSet<ClusterId>) {
+        let listed = self.imports.values().filter_map(|it| it["status"]["clusters"].as_array());
+        let listed = listed.flatten().filter_map(|it| ClusterId::parse(it["cluster"].as_str()?));
+        let (mut names, mut clusters) = (BTreeSet::new(), listed.collect::<BTreeSet<_>>());
+        for ((namespace, _), slices) in &self.slices {
+            for OfImport { import, slice } in slices {
+                names.extend(import.iter().map(|name| ServiceRef::new(namespace, name)));
+                clusters.extend(slice.iter().filter_map(|slice| slice.source()));
+            }
+        }
+        (names, clusters)
     }
 
     /// Whether the cluster has an import of ours.

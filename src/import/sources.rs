@@ -20,7 +20,9 @@ use crate::clusterset::merge::Merged;
 use crate::clusterset::record::{self, RecordName, UnusableRecord};
 use crate::guard::Sighting;
 use crate::model::clusterset::{ClusterId, ClustersetId, Export};
-use crate::model::{ClusterArn, Desired, Registry, Selection, ServiceKey, ServiceRef};
+use crate::model::{
+    Attributes, ClusterArn, Desired, Owner, Registry, Selection, ServiceKey, ServiceRef,
+};
 use left_out::LeftOut;
 use named::Named;
 use records::Records;
@@ -73,6 +75,8 @@ pub struct Known {
     /// The exports that were merged.
     pub exports: Arc<Vec<Export>>,
     pub sources: Sources,
+    /// Whether Cloud Map shows no service of the name: it may be out of sight, with endpoints that stand in imports.
+    pub is_unseen: bool,
     /// The addresses and instances that are not imported, with the reasons.
     pub left_out: Vec<Reason>,
 }
@@ -149,9 +153,17 @@ impl<'a> Members<'a> {
         self.overlay.get(cluster).is_some_and(|overlay| overlay.covers.contains(name))
     }
 
-    /// Whether Cloud Map has the record of a cluster itself.
-    pub fn has_record_of(&self, cluster: &ClusterId) -> bool {
-        self.records.get(cluster).is_some_and(|records| records.cluster.is_some())
+    /// Whether Cloud Map shows a member: the service of its records, or an instance of AWS's controller.
+    pub fn shows(&self, cluster: &ClusterId) -> bool {
+        let is_of = |it: &Attributes| attributes::cluster_of(it).as_ref() == Some(cluster);
+        let mut instances =
+            self.places.values().flatten().flat_map(|it| self.registry.instances(it));
+        self.records.contains_key(cluster) || instances.any(|(_, it)| is_of(it))
+    }
+
+    /// The installation and the cluster that hold a cluster id, by its record in Cloud Map.
+    pub fn holder_of(&self, cluster: &ClusterId) -> Option<&Owner> {
+        self.records.get(cluster)?.cluster.as_ref().map(|record| &record.owner)
     }
 
     /// Whether Cloud Map has a record of a cluster under any id, which may have been changed.
@@ -217,13 +229,18 @@ impl<'a> Members<'a> {
     /// The exports of one name, for an importing cluster.
     pub fn known(&self, name: &ServiceRef, (importer, allows): (&ClusterArn, Allows<'_>)) -> Known {
         let named = self.named(name);
+        let is_unseen = !self.places.contains_key(name);
         let mut left_out = LeftOut::new(|address| allows(&name.namespace, address));
         let by_cluster = named.members.iter().map(|(cluster, of_member)| {
             let read = of_member.as_ref().map_or(Read::Unread, |of_member| {
                 let endpoints = left_out.filter(cluster, of_member);
                 let exported = of_member.exported(endpoints, importer);
                 let overlay = self.overlay.get(cluster);
-                let is_held = overlay.is_some_and(|overlay| overlay.held.contains(name));
+                let is_held = match overlay.filter(|overlay| overlay.covers.contains(name)) {
+                    Some(overlay) => overlay.held.contains(name),
+                    // Its record says that it exports the name, and nothing says with which endpoints.
+                    None => is_unseen && named.exports.iter().any(|it| it.cluster == *cluster),
+                };
                 if is_held { Read::Held(exported) } else { Read::Whole(exported) }
             });
             (cluster.clone(), read)
@@ -235,7 +252,7 @@ impl<'a> Members<'a> {
         let sources = Sources { by_cluster, is_complete };
         let left_out = left_out.reasons().into_iter().chain(named.left_out.iter().cloned());
         let (merged, exports) = (named.merged.clone(), Arc::clone(&named.exports));
-        Known { merged, exports, sources, left_out: left_out.collect() }
+        Known { merged, exports, sources, is_unseen, left_out: left_out.collect() }
     }
 
     /// The exports of a name for all importing clusters, which ask for it one after the other.

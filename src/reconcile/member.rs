@@ -6,12 +6,12 @@ use std::collections::BTreeSet;
 use crate::clients::Connection;
 use crate::import::aws::DerivedOfAws;
 use crate::import::observe::Objects;
-use crate::import::plan::OwnerLabel;
+use crate::import::plan::{OWNER_LABEL, OwnerLabel};
 use crate::import::sources::{Members, Overlay};
 use crate::kubernetes::Error;
 use crate::model::clusterset::{ClusterId, Member};
-use crate::model::{ClusterArn, Desired, Selection, ServiceRef};
-use crate::publish::exports::Exported;
+use crate::model::{ClusterArn, Desired, Owner, Selection, ServiceRef};
+use crate::publish::exports::{Exported, Imports};
 use crate::report::{ChangeResult, MultiClusterReport};
 use crate::settings::MultiCluster;
 
@@ -113,6 +113,16 @@ impl Joined {
         self.imports().is_some_and(|imports| imports > 0)
     }
 
+    /// Whether imports of ours stand in it. Those that this run is not about were not read.
+    pub fn standing_imports(&self) -> Imports {
+        match self.imports() {
+            None => Imports::None,
+            Some(0) if self.selection == Selection::Everything => Imports::None,
+            Some(0) => Imports::Unknown { label: format!("{OWNER_LABEL}={}", self.owner.as_str()) },
+            Some(_) => Imports::Stand,
+        }
+    }
+
     /// Whether it has a record of its own in Cloud Map, on which its imports rest.
     pub fn needs_own_record(&self) -> bool {
         self.objects.is_some() && self.multi_cluster.exports()
@@ -127,12 +137,15 @@ impl Joined {
     /// Whether the cluster exports and has no record yet: then it is not known whether AWS's controller runs there, which
     /// its first full sync finds out. While Cloud Map cannot be read, its imports show that it was a member before.
     pub fn is_new(&self, members: &Members<'_>) -> bool {
-        let is_member = if members.is_unread() {
-            self.has_imports()
-        } else {
-            members.has_record_of(&self.member.cluster)
-        };
+        let has_record = members.holder_of(&self.member.cluster).is_some();
+        let is_member = if members.is_unread() { self.has_imports() } else { has_record };
         self.multi_cluster.exports() && !is_member
+    }
+
+    /// The other cluster that holds the id of this one: nothing is exported or imported here then.
+    pub fn other_holder<'m>(&self, members: &'m Members<'_>) -> Option<&'m Owner> {
+        let holder = members.holder_of(&self.member.cluster);
+        holder.filter(|holder| holder.cluster != *self.arn())
     }
 
     /// What a person has to know before an adoption, and to do after it.

@@ -109,7 +109,7 @@ impl Invocation<'_> {
             Selection::Only { .. } => Urgency::Urgent,
         };
         let options = Options { urgency, ..self.options() };
-        let member = (&joined.member, joined.has_imports());
+        let member = (&joined.member, joined.standing_imports());
         let published = match self.adoption {
             Some(_) => {
                 let adopted = exports::adopt(&world, member, options).await;

@@ -10,9 +10,10 @@ use super::overlays::Overlays;
 use super::{CONCURRENT_CLUSTERS, ClustersetKey, Clustersets};
 use crate::error::chain;
 use crate::import::Imported;
+use crate::import::observe::Objects;
 use crate::import::sources::{Members as ClustersetMembers, Overlay};
 use crate::model::clusterset::{ClusterId, ClustersetId};
-use crate::model::{Registry, Selection};
+use crate::model::{Registry, Selection, ServiceRef};
 use crate::publish::observe::{Own, ReadClusterset, SharedRegistry};
 use crate::reconcile::{Invocation, Joined};
 
@@ -40,6 +41,8 @@ pub(super) struct Clusterset {
     overlaid: BTreeMap<String, Selection>,
     /// Those of the clusters that import and export.
     members: BTreeSet<String>,
+    /// The names of which endpoints stand in its imports, and the clusters that these are of.
+    standing: (BTreeSet<ServiceRef>, BTreeSet<ClusterId>),
     /// The clusters that this invocation read, in `overlay` or held by the guard.
     read_here: BTreeSet<ClusterId>,
 }
@@ -74,6 +77,7 @@ impl Clustersets<'_> {
             let is_recorded = overlays.recorded.contains(&index);
             async move {
                 let known = known.filter(|known| is_recorded || !joined.is_new(known))?;
+                let known = Some(known).filter(|known| joined.other_holder(known).is_none())?;
                 Some((index, invocation.import(joined, known, is_selected).await?))
             }
         });
@@ -90,6 +94,10 @@ impl Clusterset {
         let covered = overlay.iter().map(|(cluster, it)| (cluster.to_string(), it.covers.clone()));
         self.overlaid.extend(covered);
         self.overlay.extend(overlay);
+        if let Some((names, clusters)) = joined.objects().map(Objects::standing) {
+            self.standing.0.extend(names);
+            self.standing.1.extend(clusters);
+        }
         let selection = joined.selection.clone();
         self.selection = Some(match self.selection.take() {
             Some(all) => all.union(selection),
@@ -102,7 +110,9 @@ impl Clusterset {
 
     /// Reads, after the objects of the imports, what they rest on in Cloud Map.
     async fn read(&mut self, registry: &SharedRegistry, clusterset: &ClustersetId) {
-        let own = Own { overlaid: &self.overlaid, members: &self.members, is_fresh: false };
+        let standing = (&self.standing.0, &self.standing.1);
+        let (overlaid, members) = (&self.overlaid, &self.members);
+        let own = Own { overlaid, members, standing, is_fresh: false };
         let names = self.selection.as_ref().and_then(Selection::names);
         let read = registry.read_clusterset(clusterset, names, own).await;
         let read = read.unwrap_or_else(|error| {

@@ -9,6 +9,7 @@ use super::imports::Imports;
 use crate::function::log;
 use crate::function::run::Runs;
 use crate::model::Selection;
+use crate::publish::exports::Refused;
 use crate::reconcile::{Joined, NotPublished, Published};
 use crate::report::{ClusterReport, Counts, MultiClusterReport, Obstacle, StaleCluster};
 
@@ -99,6 +100,10 @@ impl Clustersets<'_> {
                 let reason = "Unreadable".into();
                 Obstacle { reason, detail, failed: true }
             }));
+            // One that exports is refused with its exports.
+            let holder = joined.other_holder(&known).filter(|_| !joined.exports());
+            let taken = holder.map(|it| Refused::taken(&joined.member.cluster, Some(it)));
+            report.obstacles.extend(taken.map(|taken| NotPublished::from(taken).obstacle));
             let imported = imported.remove(index);
             if let Some(published) = published.get(index) {
                 let merged = (&known, imported.as_ref());

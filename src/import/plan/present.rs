@@ -200,6 +200,15 @@ impl Addresses {
     }
 }
 
+impl Present {
+    /// The clusters with a part in the import: those in its status, and those with slices.
+    pub fn holders(&self) -> BTreeSet<ClusterId> {
+        let listed = self.import.iter().flat_map(|import| &import.status.clusters);
+        let listed = listed.filter_map(|cluster| ClusterId::parse(cluster));
+        listed.chain(self.slices.iter().filter_map(|slice| slice.source())).collect()
+    }
+}
+
 impl Slice {
     /// The cluster that its label names. `None` if it is missing or no cluster id.
     pub fn source(&self) -> Option<ClusterId> {

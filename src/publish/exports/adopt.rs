@@ -14,7 +14,7 @@ use tokio::time::timeout_at;
 use super::aws::Finalized;
 use super::outcome::Stands;
 use super::records::Kept;
-use super::{Exported, Refused};
+use super::{Exported, Imports, Refused};
 use crate::clusterset::conditions::ExportOutcome;
 use crate::model::Selection;
 use crate::model::clusterset::Member;
@@ -30,7 +30,7 @@ use crate::publish::{Options, Task, carry_out};
 /// still run, or the member's id is held by another. Nothing was changed then.
 pub async fn adopt(
     world: &World<'_>,
-    (member, has_imports): (&Member, bool),
+    (member, imports): (&Member, Imports),
     options: Options,
 ) -> Result<Result<Exported, Refused>, observe::Error> {
     let read = async {
@@ -43,7 +43,7 @@ pub async fn adopt(
         return Ok(Err(Refused::NotReleased(finalized)));
     }
     let kept = match Kept::new(world, member, records) {
-        Ok(kept) if has_imports && !kept.has_cluster_record() => {
+        Ok(kept) if !kept.has_cluster_record() && imports.stand(world).await => {
             return Ok(Err(Refused::UnfamiliarRegistry));
         }
         Ok(kept) => kept,

@@ -26,6 +26,7 @@ use super::observe::{self, World};
 use super::plan::{Claimed, HeldBack, Judged, Leaving, Observation, Observed, Plan, Reason, plan};
 use super::{Options, Published, Task, carry_out_plan};
 use crate::clusterset::conditions::ExportOutcome;
+use crate::kubernetes::objects::Resource;
 use crate::model::clusterset::Member;
 use crate::model::{Desired, Policy, Selection, ServiceKey, ServiceRef};
 use crate::report::ClusterReport;
@@ -76,7 +77,7 @@ pub enum Early {
     Unsure,
     /// The exports as they were read. Cloud Map could not be read, and so the guard has not judged them.
     Unregistered(Desired),
-    /// Nothing may be imported into the cluster either, since it belongs to AWS's controller.
+    /// Nothing may be imported into the cluster either ([`Refused::leaves_the_cluster`]).
     Nothing,
 }
 
@@ -88,7 +89,7 @@ pub enum Early {
 /// held by another. Nothing was changed then.
 pub async fn publish(
     world: &World<'_>,
-    (member, has_imports): (&Member, bool),
+    (member, imports): (&Member, Imports),
     selection: &Selection,
     options: Options,
     early: oneshot::Sender<Early>,
@@ -98,7 +99,7 @@ pub async fn publish(
         Ok(read) => read,
         Err(error) => {
             let cause = (&error, options.deadline);
-            let exports = unregistered::read(world, has_imports, selection, cause).await;
+            let exports = unregistered::read(world, &imports, selection, cause).await;
             if let Some(exports) = exports.clone() {
                 offer(early, Early::Unregistered(exports));
             }
@@ -116,11 +117,15 @@ pub async fn publish(
     }
     let former = former::read(world, member, selection).await;
     let mut kept = match Kept::new(world, member, records) {
-        Ok(kept) if has_imports && former::is_unfamiliar(&kept, &former) && !world.confirmed => {
-            return Ok(Err(Refused::UnfamiliarRegistry));
-        }
+        Ok(kept) if !former::is_unfamiliar(&kept, &former) || world.confirmed => kept,
+        Ok(_) if imports.stand(world).await => return Ok(Err(Refused::UnfamiliarRegistry)),
         Ok(kept) => kept,
-        Err(refused) => return Ok(Err(refused)),
+        Err(refused) => {
+            if refused.leaves_the_cluster() {
+                offer(early, Early::Nothing);
+            }
+            return Ok(Err(refused));
+        }
     };
     let plan = plan(observed.basis());
     // A member imports only once it has a record: else its next run would find imports in a Cloud Map that does not know
@@ -152,6 +157,29 @@ pub async fn publish(
     let mut desired = allowed(desired, &observation, &held_back);
     desired.services.retain(|service, _| !refused.contains(service));
     Ok(Ok(Exported { report, claimed, desired, outcomes, has_cluster_record }))
+}
+
+/// Whether imports of ours stand in a cluster, as far as the objects of those that the run is about show it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Imports {
+    Stand,
+    None,
+    /// The run is about others. All of them have this label.
+    Unknown {
+        label: String,
+    },
+}
+
+impl Imports {
+    /// Asks the cluster if it is not known. Without an answer they may stand.
+    async fn stand(&self, world: &World<'_>) -> bool {
+        let all = |label| world.kubernetes.objects_as(Resource::ServiceImports, label, drop);
+        match self {
+            Self::Stand => true,
+            Self::None => false,
+            Self::Unknown { label } => all(label).await.map_or(true, |all| !all.is_empty()),
+        }
+    }
 }
 
 type ReadRecords = Option<(Observation, ServiceKey)>;

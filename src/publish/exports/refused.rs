@@ -1,7 +1,8 @@
 //! The reasons why nothing of a member is published: its id, its records, the registry, or another controller.
 
 use super::aws::Finalized;
-use crate::model::ServiceRef;
+use crate::model::clusterset::ClusterId;
+use crate::model::{Owner, ServiceRef};
 
 /// The reason why nothing of a member is published.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -44,9 +45,20 @@ pub enum Refused {
 }
 
 impl Refused {
-    /// Whether the cluster belongs to AWS's controller, so that nothing is imported there either.
+    /// Another cluster holds the id of a member; `None`: its record cannot be read.
+    pub fn taken(id: &ClusterId, holder: Option<&Owner>) -> Self {
+        let name =
+            |owner: &Owner| format!("cluster {} of the installation {}", owner.cluster, owner.id);
+        let unknown = || "an owner whose record cannot be read".to_owned();
+        Self::ClusterIdTaken { id: id.to_string(), holder: holder.map_or_else(unknown, name) }
+    }
+
+    /// Whether nothing is imported into the cluster either: it belongs to AWS's controller, or its id to another cluster.
     pub fn leaves_the_cluster(&self) -> bool {
-        matches!(self, Self::AnotherController(_) | Self::NotReleased(_))
+        matches!(
+            self,
+            Self::AnotherController(_) | Self::NotReleased(_) | Self::ClusterIdTaken { .. }
+        )
     }
 
     /// The stable code of the reason.

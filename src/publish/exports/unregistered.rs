@@ -4,7 +4,7 @@
 use tokio::time::timeout_at;
 
 use super::aws::Finalized;
-use super::{allowed, observe};
+use super::{Imports, allowed, observe};
 use crate::error::chain;
 use crate::model::{Desired, Selection};
 use crate::publish::observe::World;
@@ -25,11 +25,11 @@ pub struct Unread {
 /// A cluster without imports was no member before, or only exports: its id may be another's, which only Cloud Map shows.
 pub(super) async fn read(
     world: &World<'_>,
-    has_imports: bool,
+    imports: &Imports,
     selection: &Selection,
     (error, deadline): (&observe::Error, Deadline),
 ) -> Option<Desired> {
-    if !has_imports || !matches!(error, observe::Error::CloudMap(_)) {
+    if !matches!(error, observe::Error::CloudMap(_)) || !imports.stand(world).await {
         return None;
     }
     in_cluster(world, selection, deadline).await

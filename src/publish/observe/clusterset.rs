@@ -13,7 +13,7 @@ use super::registry::Failure;
 use crate::cloud_map::SIDE_BY_SIDE;
 use crate::clusterset::id::{self, CLUSTER_RECORD};
 use crate::clusterset::record;
-use crate::model::clusterset::ClustersetId;
+use crate::model::clusterset::{ClusterId, ClustersetId};
 use crate::model::{Namespace, Owner, Registry, Selection, ServiceKey, ServiceRef};
 
 /// The part of Cloud Map that an import rests on.
@@ -30,6 +30,8 @@ pub struct Own<'a> {
     pub overlaid: &'a BTreeMap<String, Selection>,
     /// Those that import, and have a record since they also export.
     pub members: &'a BTreeSet<String>,
+    /// The names of which endpoints stand in their imports, and the clusters that these are of.
+    pub standing: (&'a BTreeSet<ServiceRef>, &'a BTreeSet<ClusterId>),
     /// Whether nothing that was read before this invocation is used.
     pub is_fresh: bool,
 }
@@ -57,6 +59,7 @@ impl SharedRegistry {
         };
         let Some(names) = names else {
             self.read_shared_clusterset(&mut registry, clusterset).await?;
+            self.read_uncounted(&mut registry, clusterset, own).await;
             return Ok(ReadClusterset { registry, has_all_members: true });
         };
         registry.namespaces = self.some_namespaces().await?;
@@ -117,6 +120,29 @@ impl SharedRegistry {
         let names: BTreeSet<&str> = names.iter().map(String::as_str).collect();
         let exported = named(registry, &names);
         self.read_shared(registry, &exported).await
+    }
+
+    /// Lists the services that no list counts an instance in, although endpoints of them stand in imports, and those of
+    /// the records of their clusters: the count may be late.
+    async fn read_uncounted(
+        &self,
+        registry: &mut Registry,
+        clusterset: &ClustersetId,
+        own: Own<'_>,
+    ) {
+        let (of_records, (names, clusters)) = (record::namespace(clusterset), own.standing);
+        let uncounted = registry.services.iter().filter(|(key, service)| {
+            let is_unlisted = service.instances.is_none() && service.unreadable.is_none();
+            let namespace = registry.namespaces.get(&key.namespace).filter(|_| is_unlisted);
+            namespace.is_some_and(|namespace| {
+                let name = || ServiceRef::new(&namespace.name, &service.name);
+                let of_records = || namespace.name == of_records;
+                names.contains(&name())
+                    || of_records() && clusters.iter().any(|it| it.as_str() == service.name)
+            })
+        });
+        let uncounted = uncounted.map(|(key, _)| key.clone()).collect();
+        self.cloud_map().read_instances(registry, &uncounted).await;
     }
 
     /// Whether a service may exist: it is remembered, or its namespace was not listed recently.

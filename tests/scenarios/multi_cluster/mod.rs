@@ -39,6 +39,7 @@ mod silent;
 mod stale;
 mod story;
 mod told;
+mod unseen;
 mod worlds;
 
 use std::collections::{BTreeMap, BTreeSet};

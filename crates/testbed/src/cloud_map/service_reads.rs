@@ -51,6 +51,8 @@ impl State {
     }
 
     fn summarize_service(&self, id: &str, service: &Service) -> Value {
+        let counted =
+            if self.behaviour.counts_nothing { 0 } else { service.listed(self.now).count() };
         let mut shown = json!({
             "Id": id,
             "Arn": self.service_arn(&service.namespace, id),
@@ -58,7 +60,7 @@ impl State {
             "CreatedByAccount": self.account,
             "Name": service.name,
             "Type": if service.dns.is_some() { "DNS_HTTP" } else { "HTTP" },
-            "InstanceCount": service.listed(self.now).count(),
+            "InstanceCount": counted,
             "CreateDate": self.timestamp(service.created),
         });
         if let Some(description) = &service.description {

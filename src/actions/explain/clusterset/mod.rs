@@ -84,7 +84,8 @@ impl Invocation<'_> {
         let overlay: BTreeMap<_, _> = overlay.collect();
         let own: BTreeSet<String> = overlay.keys().map(ToString::to_string).collect();
         let covered = own.iter().map(|id| (id.clone(), selection.clone())).collect();
-        let own = Own { overlaid: &covered, members: &own, is_fresh: true };
+        let standing = (&BTreeSet::new(), &BTreeSet::new());
+        let own = Own { overlaid: &covered, members: &own, standing, is_fresh: true };
         let read = registry.read_clusterset(clusterset, selection.names(), own).await;
         let read = read.map_err(|error| failed(&*error))?;
         let lifetimes = self.lifetimes(overlay.keys().cloned().collect());

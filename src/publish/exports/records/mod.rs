@@ -59,22 +59,17 @@ impl<'w> Kept<'w> {
         if let Some(attributes) = observation.registry.instance(&key, CLUSTER_RECORD)
             && !world.owner.owns(attributes)
         {
-            let id = member.cluster.to_string();
             let holder = match record::read(&member.cluster, CLUSTER_RECORD, attributes) {
                 Ok(Some(Record::Cluster(ClusterRecord { owner, .. })))
                     if owner.cluster == world.owner.cluster =>
                 {
+                    let id = member.cluster.to_string();
                     return Err(Refused::OtherOwner { namespace, id, owner: owner.id });
                 }
-                Ok(Some(Record::Cluster(record))) => {
-                    format!(
-                        "cluster {} of the installation {}",
-                        record.owner.cluster, record.owner.id
-                    )
-                }
-                _ => "an owner whose record cannot be read".to_owned(),
+                Ok(Some(Record::Cluster(record))) => Some(record.owner),
+                _ => None,
             };
-            return Err(Refused::ClusterIdTaken { id, holder });
+            return Err(Refused::taken(&member.cluster, holder.as_ref()));
         }
         let name = ServiceName::parse(member.cluster.as_str());
         let name = name.map_err(|error| Refused::Unreadable(error.to_string()))?;

@@ -1,0 +1,153 @@
+//! Endpoints that stand in imports while Cloud Map does not show where they are registered: what is not shown is not
+//! gone.
+
+use serde_json::json;
+
+use super::{Members, exported, imported, in_full, part, sources, web, writes};
+use crate::run::report;
+use crate::sandbox::cloud_map::Behaviour;
+use crate::sandbox::kubernetes::ClusterIp;
+
+const CREATED: &str = "2026-01-01T00:00:00Z";
+
+fn service(name: &str) -> ClusterIp {
+    ClusterIp::new("shop", name).port_of("TCP", "http", 80, 8080)
+}
+
+impl Members {
+    /// blue exports `web` and `cart`, and amber, of AWS's controller, `web` and `mail`.
+    async fn of_others() -> Self {
+        let members = Self::start().await;
+        exported(&members.blue, web(), &["10.0.0.1"], CREATED);
+        exported(&members.blue, service("cart"), &["10.0.0.7"], CREATED);
+        members.amber("web", &["10.2.0.1"]);
+        members.amber("mail", &["10.2.0.9"]);
+        members.converge().await;
+        members
+    }
+
+    fn assert_all_stand(&self, why: &str) {
+        let web = sources([("blue", &["10.0.0.1:8080"]), ("amber", &["10.2.0.1:8080"])]);
+        assert_eq!(imported(&self.green, "web"), web, "{why}");
+        assert_eq!(imported(&self.green, "cart"), sources([("blue", &["10.0.0.7:8080"])]), "{why}");
+        assert_eq!(
+            imported(&self.green, "mail"),
+            sources([("amber", &["10.2.0.9:8080"])]),
+            "{why}"
+        );
+    }
+}
+
+/// The namespace of the records is in sight, and that of the endpoints is not.
+#[tokio::test]
+async fn endpoints_of_a_namespace_that_is_out_of_sight_stay() {
+    let members = Members::of_others().await;
+    let narrow = [("CLOUD_MAP_NAMESPACES", "clusterset.shop-set")];
+    let narrow = members.serving("green", &narrow).await;
+    members.green.forget_requests();
+
+    for payload in [
+        json!({ "action": "sync" }),
+        json!({ "action": "sync", "cluster": "green", "namespace": "shop", "service": "web" }),
+        json!({ "action": "sync", "cluster": "green", "namespace": "shop", "service": "mail" }),
+    ] {
+        let report = report(&narrow, &payload).await;
+        members.assert_all_stand(&in_full(&report));
+    }
+
+    assert_eq!(writes(&members.green), [""; 0]);
+    // An export that ends does so in its record, which is in sight.
+    members.blue.unexport("shop", "cart");
+    report(&members.function, &json!({ "action": "sync", "cluster": "blue" })).await;
+    assert_eq!(members.green.service_import("shop", "cart"), None);
+    members.converge().await;
+}
+
+#[tokio::test]
+async fn endpoints_of_services_whose_instances_are_not_counted_yet_stay() {
+    let members = Members::of_others().await;
+    let late = Behaviour { counts_nothing: true, ..Behaviour::default() };
+    members.fleet.cloud_map.behave(late);
+    let green_alone = members.serving("green", &[]).await;
+
+    let report = report(&green_alone, &json!({ "action": "sync" })).await;
+
+    members.assert_all_stand(&in_full(&report));
+}
+
+/// The message is about a Service that nobody exports: its own import does not stand, and others do.
+#[tokio::test]
+async fn first_message_in_another_cloud_map_writes_no_record_there() {
+    let members = Members::of_others().await;
+    let records = members.fleet.cloud_map.find_service("clusterset.shop-set", "green");
+    let records = records.expect("the records of green");
+    members.fleet.cloud_map.withdraw(&records, "cluster");
+    let process = members.serving("green", &[]).await;
+    members.fleet.cloud_map.forget_calls();
+
+    for service in ["other", "web"] {
+        let payload = json!({ "action": "sync", "cluster": "green", "namespace": "shop", "service": service });
+        let report = report(&process, &payload).await;
+        let obstacles = &part(&report, "green").obstacles;
+        assert_eq!(obstacles[0].reason, "UnfamiliarRegistry", "{}", in_full(&report));
+    }
+
+    assert_eq!(members.fleet.cloud_map.writes(), 0);
+    members.assert_all_stand("nothing leaves");
+}
+
+#[tokio::test]
+async fn cluster_whose_id_is_taken_imports_nothing_by_message_or_full_sync() {
+    let members = Members::of_others().await;
+    members.green.cluster_property("cluster.clusterset.k8s.io", "blue");
+    exported(&members.blue, service("new"), &["10.0.0.8"], CREATED);
+    let whole = json!({ "action": "sync" });
+    let of_blue = json!({ "action": "sync", "cluster": "blue" });
+    members.green.forget_requests();
+
+    for payload in [&of_blue, &whole] {
+        report(&members.function, payload).await;
+    }
+
+    let new = imported(&members.blue, "new");
+    assert_eq!(new, sources([("blue", &["10.0.0.8:8080"])]));
+    let of_import = |it: &String| it.contains("imports") || it.contains("endpointslices");
+    let written: Vec<String> = writes(&members.green).into_iter().filter(of_import).collect();
+    assert_eq!(written, [""; 0]);
+}
+
+/// A cluster that only imports has no record of its own. It knows its Cloud Map by the members that it imports from.
+#[tokio::test]
+async fn cluster_that_only_imports_loses_nothing_in_another_cloud_map() {
+    let members = Members::start().await;
+    exported(&members.blue, web(), &["10.0.0.1"], CREATED);
+    members.amber("mail", &["10.2.0.9"]);
+    let blue_alone = members.serving("blue", &[]).await;
+    let whole = json!({ "action": "sync" });
+    report(&blue_alone, &whole).await;
+    let role = "arn:aws:iam::777788889999:role/registry-writer";
+    members.fleet.sandbox.role(role, None);
+    let elsewhere = members.fleet.sandbox.cloud_map_of("eu-central-1", "777788889999");
+    let of_role =
+        json!([{ "cluster": "green", "multiCluster": "import", "registryRoleArn": role }]);
+    let own = json!([{ "cluster": "green", "multiCluster": "import" }]).to_string();
+    let own = members.serving(&own, &[]).await;
+    assert!(report(&own, &whole).await.ok);
+    let other = members.serving(&of_role.to_string(), &[]).await;
+    members.green.forget_requests();
+
+    for payload in [
+        &whole,
+        &json!({ "action": "sync", "cluster": "green", "namespace": "shop", "service": "web" }),
+    ] {
+        let report = report(&other, payload).await;
+        let obstacles = &part(&report, "green").obstacles;
+        assert_eq!(obstacles[0].reason, "UnfamiliarRegistry", "{}", in_full(&report));
+    }
+
+    assert_eq!((elsewhere.writes(), writes(&members.green)), (0, vec![]));
+    members.blue.unexport("shop", "web");
+    report(&blue_alone, &whole).await;
+    assert!(report(&own, &whole).await.ok, "its own Cloud Map");
+    assert_eq!(members.green.service_import("shop", "web"), None);
+}
