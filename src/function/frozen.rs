@@ -22,7 +22,7 @@ const OBSTACLES: [&str; 5] = [
     "NoMultiClusterApi",
 ];
 const FROZEN: &str = "it is or was a member, so its exports and imports stay as they are and become outdated until this \
-                      is mended, or the cluster purged";
+                      is mended";
 
 impl Clustersets<'_> {
     /// Marks a cluster that is frozen. Only its full sync looks for the signs: the registries were read as a whole then.

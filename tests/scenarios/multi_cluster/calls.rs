@@ -34,7 +34,7 @@ async fn tell(function: &Function, service: &str) {
 
 /// The reads of an import, and one patch.
 const IMPORTED: [&str; 4] = [
-    "GET endpointslices?owner=cloud-map-sync,service-name=web",
+    "GET endpointslices?cloud-map-sync/owner=cloud-map-sync,service-name=web",
     "GET serviceimports/web",
     "GET services/derived-isrlchlhrq",
     "PATCH endpointslices/imported-isrlchlhrq-0cb1e317-1",

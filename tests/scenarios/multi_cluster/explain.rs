@@ -148,7 +148,7 @@ async fn endpoint_that_is_not_in_the_import_has_the_reason() {
             "= endpoint   10.0.0.1 port 8080 of blue (web-10-0-0-1): in the import",
             "- endpoint   10.0.0.2 port 8080 of blue (web-10-0-0-2): in the import, and a sync would remove it: its pod is not ready",
             "+ endpoint   10.0.0.3 port 8080 of blue (c): a sync would add it to the import",
-            "- endpoint   10.0.0.4 port 8080 of blue (d): not in the import: its pod is terminating",
+            "+ endpoint   10.0.0.4 port 8080 of blue (d): a sync would add it to the import",
             "= endpoint   10.2.0.1 port 8080 of amber: in the import",
             "! endpoint   10.2.0.2 port 8080 of amber: not in the import: it lacks the attribute SERVICE_PORT",
             "! endpoint   169.254.1.1 port 8080 of amber: not in the import: its address is loopback",

@@ -167,7 +167,8 @@ fn slices_are_written_for_the_ports_of_a_service_that_cannot_be_changed() {
     let of_slice = World { failure: failed(Kind::EndpointSlice), ..world.clone() };
     assert_eq!(of_slice.planned(&cluster), "nothing");
     let without_import = World { failure: failed(Kind::ServiceImport), ..world };
-    assert_eq!(without_import.planned(&Cluster::default()), "nothing");
+    let planned = without_import.planned(&Cluster::default());
+    assert_eq!(planned, "~ ServiceImport web status: Ready False/Pending, from green", "no slices");
 }
 
 #[test]
