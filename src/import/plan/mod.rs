@@ -68,7 +68,9 @@ pub struct Plan {
 
 /// Plans one import. In an excluded namespace a plan that only deletes is carried out, and any other one held back.
 pub fn plan(basis: &Basis<'_>) -> Plan {
-    let plan = policy::plan(basis, decide);
+    let mut plan = policy::plan(basis, decide);
+    // A change that failed is not planned again, so that every run ends.
+    plan.changes.retain(|change| basis.is_left(change));
     let writes = plan.changes.iter().any(|change| change.write != Write::Delete);
     if writes && basis.namespace == NamespaceState::Excluded {
         return held_back(basis, Some(Reason::NamespaceExcluded));
@@ -144,7 +146,6 @@ fn import(basis: &Basis<'_>, service: &ClustersetService) -> Plan {
     let of_slices = as_kind(Kind::EndpointSlice);
     changes.extend(endpoint_slices::changes(basis, &of_slices, derived.as_ref()));
     changes.extend(status::change(basis, &service.clusters, &readiness));
-    changes.retain(|change| basis.is_left(change));
     // A stable sort: the slices of a stage keep their order.
     changes.sort_by_key(|change| change.stage);
     let reason = (readiness == Readiness::FamilyNotSupported).then(|| {
@@ -161,6 +162,5 @@ fn end(basis: &Basis<'_>) -> Vec<Change> {
         return vec![deletion];
     }
     let service = derived_service::deletion(basis);
-    let service = service.filter(|_| !basis.is_ending());
     service.into_iter().chain(endpoint_slices::deletions(basis)).collect()
 }

@@ -102,7 +102,7 @@ pub const OF_CLUSTER: [Metric<ClusterReport>; 22] = [
     .reported_if(|cluster| cluster.multi_cluster.is_some()),
     Metric::counted(
         "ClustersetUnfinished",
-        "changes of imports that failed or were not attempted, and reads of the clusterset that failed",
+        "changes of exports' conditions and imports that failed or were not attempted, reads of the clusterset that failed, and a member whose exports or imports an obstacle keeps as they are",
         |cluster: &ClusterReport| cluster.in_clusterset(MultiClusterReport::open),
     )
     .reported_if(|cluster| cluster.multi_cluster.is_some()),
