@@ -1,11 +1,12 @@
 //! Services across clusters (docs/multi-cluster.md): `blue` and `green` are served, and `amber` is a cluster of AWS's
-//! controller that is known by its instances alone. Names are exported (`exports`), Cloud Map is away and green is lost
+//! controller that is known by its instances alone. Names are exported (`exports`), `messages` come in a batch, Cloud Map is away and green is lost
 //! (`lost`), then amber moves over and back (`moving`). After each step a further run writes nothing (`runs`), and
 //! everything that is not ours is as it was (`foreign`).
 
 mod exports;
 mod foreign;
 mod lost;
+mod messages;
 mod moving;
 mod runs;
 
@@ -42,6 +43,7 @@ pub async fn tell() -> ExitCode {
     let mut story = Clusterset::start().await;
     story.one_export().await;
     story.two_exports().await;
+    story.one_batch_about_two_clusters().await;
     story.scaled_to_zero().await;
     story.cloud_map_is_away().await;
     story.green_is_lost().await;
