@@ -6,12 +6,12 @@ use std::time::Duration;
 use cloud_map_sync::function::Function;
 
 use crate::multi_cluster::{CLUSTERSET, SETTINGS, join};
-use crate::sandbox::Sandbox;
-use crate::sandbox::aws_controller::endpoint;
-use crate::sandbox::clock::StandInClock;
-use crate::sandbox::cloud_map::ServiceKind;
-use crate::sandbox::function::{event, invoke};
-use crate::sandbox::kubernetes::{ClusterIp, Export, KubernetesServer, Pod};
+use testbed::Sandbox;
+use testbed::aws_controller::endpoint;
+use testbed::clock::StandInClock;
+use testbed::cloud_map::ServiceKind;
+use testbed::function::{event, invoke};
+use testbed::kubernetes::{ClusterIp, Export, KubernetesServer, Pod};
 
 /// The sandbox and its function, for which the time stands still six minutes after a sync.
 pub async fn served() -> (Sandbox, Function) {

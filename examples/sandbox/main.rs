@@ -4,8 +4,6 @@
 //! and with `--multi-cluster` docs/multi-cluster.md. With `--multi-cluster --serve` it serves
 //! a clusterset.
 
-use testbed as sandbox;
-
 mod clusterset;
 mod migration;
 mod multi_cluster;

@@ -6,12 +6,12 @@ use std::process::ExitCode;
 use cloud_map_sync::function::Function;
 use serde_json::json;
 
-use crate::sandbox::Sandbox;
-use crate::sandbox::cloud_map::{NamespaceKind, RecordType, ServiceKind};
-use crate::sandbox::function::{event, invoke};
-use crate::sandbox::kubernetes::Headless;
 use crate::seed::{claim, pod};
 use crate::story::show;
+use testbed::Sandbox;
+use testbed::cloud_map::{NamespaceKind, RecordType, ServiceKind};
+use testbed::function::{event, invoke};
+use testbed::kubernetes::Headless;
 
 const MAX_INSTANCES: &str = "cloudmap.controller/max-instances";
 const TASKS: u8 = 4;

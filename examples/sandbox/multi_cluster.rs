@@ -16,10 +16,10 @@ use cloud_map_sync::function::Function;
 use serde_json::Value;
 
 use self::foreign::Foreign;
-use crate::sandbox::Sandbox;
-use crate::sandbox::aws_controller::AwsController;
-use crate::sandbox::clock::StandInClock;
-use crate::sandbox::kubernetes::{KubernetesServer, Pod};
+use testbed::Sandbox;
+use testbed::aws_controller::AwsController;
+use testbed::clock::StandInClock;
+use testbed::kubernetes::{KubernetesServer, Pod};
 
 pub const CLUSTERSET: &str = "shop-set";
 /// The settings of the function.

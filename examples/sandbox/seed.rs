@@ -3,9 +3,9 @@
 
 use cloud_map_sync::function::Function;
 
-use crate::sandbox::Sandbox;
-use crate::sandbox::cloud_map::{NamespaceKind, RecordType, ServiceKind};
-use crate::sandbox::kubernetes::{Headless, KubernetesServer, Pod};
+use testbed::Sandbox;
+use testbed::cloud_map::{NamespaceKind, RecordType, ServiceKind};
+use testbed::kubernetes::{Headless, KubernetesServer, Pod};
 
 /// The default `OWNER_ID`.
 const OWNER: &str = "cloud-map-sync";

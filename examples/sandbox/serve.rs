@@ -5,9 +5,9 @@ use std::process::ExitCode;
 
 use cloud_map_sync::function::Function;
 
-use crate::sandbox::cloud_map::Behaviour;
-use crate::sandbox::lambda::Deployed;
-use crate::sandbox::{ACCOUNT, REGION, ROLE_ARN, Sandbox, kubeconfig as kubeconfigs};
+use testbed::cloud_map::Behaviour;
+use testbed::lambda::Deployed;
+use testbed::{ACCOUNT, REGION, ROLE_ARN, Sandbox, kubeconfig as kubeconfigs};
 
 /// Serves until the process is interrupted. `kubeconfig` is the name of a file in `target`.
 pub async fn serve((sandbox, function): (Sandbox, Function), kubeconfig: &str) -> ExitCode {

@@ -6,9 +6,9 @@ use std::process::ExitCode;
 
 use cloud_map_sync::function::{Answer, Function};
 
-use crate::sandbox::Sandbox;
-use crate::sandbox::function::{event, invoke};
 use crate::seed::{claim, pod, world};
+use testbed::Sandbox;
+use testbed::function::{event, invoke};
 
 /// Attributes by service, instance and key.
 type Instances = BTreeMap<String, BTreeMap<String, BTreeMap<String, String>>>;

@@ -4,9 +4,9 @@ use serde_json::json;
 
 use crate::fleet::{Fleet, OWNER, annotated, give_pods};
 use crate::run::{converge, problem, sync};
-use crate::sandbox::cloud_map::NamespaceKind;
-use crate::sandbox::kubernetes::ClusterIdentity;
-use crate::sandbox::{ACCOUNT, REGION};
+use testbed::cloud_map::NamespaceKind;
+use testbed::kubernetes::ClusterIdentity;
+use testbed::{ACCOUNT, REGION};
 
 const OTHER_ACCOUNT: &str = "444455556666";
 const OTHER_REGION: &str = "eu-west-1";

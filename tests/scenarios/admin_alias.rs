@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::fleet::Fleet;
-use crate::sandbox::function::{event, invoke, invoke_through};
+use testbed::function::{event, invoke, invoke_through};
 
 #[tokio::test]
 async fn administrative_actions_are_accepted_only_through_the_alias() {

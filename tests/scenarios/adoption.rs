@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use crate::fleet::{Attributes, Fleet, annotated, attributes, give_pods};
 use crate::queue::{batch, failures, message};
 use crate::run::{converge, held_back, report, said_of, settled, writes};
-use crate::sandbox::cloud_map::{Fault, FaultKind, RecordType, ServiceKind};
-use crate::sandbox::function::invoke;
+use testbed::cloud_map::{Fault, FaultKind, RecordType, ServiceKind};
+use testbed::function::invoke;
 
 const TASK: &str = "0123456789abcdef0123456789abcdef";
 

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use crate::fleet::{Fleet, annotated};
 use crate::queue::{batch, failures, message};
 use crate::run::{converge, sync};
-use crate::sandbox::cloud_map::{Behaviour, ServiceKind};
-use crate::sandbox::function::invoke;
+use testbed::cloud_map::{Behaviour, ServiceKind};
+use testbed::function::invoke;
 
 type Counts = BTreeMap<String, usize>;
 
@@ -253,7 +253,7 @@ async fn namespace_that_was_made_again_is_found_by_the_next_full_sync() {
         fleet.cloud_map.remove_service(&id);
     }
     fleet.cloud_map.remove_namespace(&fleet.http);
-    fleet.cloud_map.namespace("prod", crate::sandbox::cloud_map::NamespaceKind::Http);
+    fleet.cloud_map.namespace("prod", testbed::cloud_map::NamespaceKind::Http);
 
     let report = sync(&function).await;
 

@@ -4,7 +4,7 @@ use cloud_map_sync::report::ChangeResult;
 
 use crate::fleet::{Fleet, annotated};
 use crate::run::{converge, held_back, said_of, settled, sync, writes};
-use crate::sandbox::cloud_map::{Behaviour, Fault, FaultKind, ServiceKind};
+use testbed::cloud_map::{Behaviour, Fault, FaultKind, ServiceKind};
 
 /// `web` with a pod, `cart` with another, nothing registered.
 async fn two_services() -> (Fleet, cloud_map_sync::function::Function) {

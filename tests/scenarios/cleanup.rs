@@ -11,12 +11,12 @@ use serde_json::json;
 use crate::fleet::{Fleet, annotated, give_pods};
 use crate::queue::{batch, message};
 use crate::run::{problem, report, writes};
-use crate::sandbox::ROLE_ARN;
-use crate::sandbox::clock::StandInClock;
-use crate::sandbox::cloud_map::{Fault, FaultKind};
-use crate::sandbox::function::{event, invoke};
-use crate::sandbox::kubernetes::{self, KubernetesServer};
-use crate::sandbox::sqs::queue::Queue;
+use testbed::ROLE_ARN;
+use testbed::clock::StandInClock;
+use testbed::cloud_map::{Fault, FaultKind};
+use testbed::function::{event, invoke};
+use testbed::kubernetes::{self, KubernetesServer};
+use testbed::sqs::queue::Queue;
 
 const DELETING: (&str, &str) = ("DELETE_EMPTY_SERVICES", "true");
 const WEEK: (&str, &str) = ("PURGE_DEAD_CLUSTERS_AFTER", "7d");

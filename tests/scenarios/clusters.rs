@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use crate::fleet::{Fleet, OWNER, annotated, give_pods};
 use crate::queue::{batch, failures, message};
 use crate::run::{converge, problem, sync};
-use crate::sandbox::cloud_map::NamespaceKind;
-use crate::sandbox::function::{event, invoke};
-use crate::sandbox::kubernetes::{ClusterIdentity, Fault, FaultKind, KubernetesServer};
-use crate::sandbox::{ACCOUNT, REGION, ROLE_ARN};
+use testbed::cloud_map::NamespaceKind;
+use testbed::function::{event, invoke};
+use testbed::kubernetes::{ClusterIdentity, Fault, FaultKind, KubernetesServer};
+use testbed::{ACCOUNT, REGION, ROLE_ARN};
 
 /// A cluster with a Service `web` that claims its name in `prod`, and one pod.
 async fn cluster(fleet: &Fleet, name: &str, region: &str, pod: &str) -> (KubernetesServer, String) {

@@ -4,9 +4,9 @@ use serde_json::{Value, json};
 
 use crate::fleet::{Fleet, annotated, give_pods};
 use crate::run::{plan, problem};
-use crate::sandbox::cloud_map::{Fault, FaultKind};
-use crate::sandbox::function::{event, invoke};
-use crate::sandbox::kubernetes::{Fault as ClusterFault, FaultKind as ClusterFaultKind};
+use testbed::cloud_map::{Fault, FaultKind};
+use testbed::function::{event, invoke};
+use testbed::kubernetes::{Fault as ClusterFault, FaultKind as ClusterFaultKind};
 
 const SCHEDULES: [&str; 2] = ["schedule-eventbridge-rule", "schedule-eventbridge-scheduler"];
 

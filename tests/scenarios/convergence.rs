@@ -2,7 +2,7 @@
 
 use crate::fleet::{Fleet, annotated};
 use crate::run::{converge, sync};
-use crate::sandbox::cloud_map::{Behaviour, NamespaceKind, RecordType, ServiceKind};
+use testbed::cloud_map::{Behaviour, NamespaceKind, RecordType, ServiceKind};
 
 #[tokio::test]
 async fn empty_services_that_nobody_claims_are_not_read() {
@@ -57,7 +57,7 @@ async fn plain_services_and_services_without_annotations_lead_to_nothing() {
     let fleet = Fleet::start().await;
     fleet.service(annotated("balanced", "prod", "balanced").cluster_ip("10.100.0.7"));
     fleet.service(annotated("outside", "prod", "outside").external_name("example.com"));
-    fleet.service(crate::sandbox::kubernetes::Headless::new("shop", "quiet").port("http", 80));
+    fleet.service(testbed::kubernetes::Headless::new("shop", "quiet").port("http", 80));
     for service in ["balanced", "quiet"] {
         fleet.pods(service, &["10.0.1.1"]);
     }

@@ -3,9 +3,9 @@
 
 use crate::fleet::{Fleet, annotated};
 use crate::run::{converge, sync, writes};
-use crate::sandbox::cloud_map::NamespaceKind;
-use crate::sandbox::cloud_map::RecordType::{self, A, Aaaa, Srv};
-use crate::sandbox::kubernetes::Pod;
+use testbed::cloud_map::NamespaceKind;
+use testbed::cloud_map::RecordType::{self, A, Aaaa, Srv};
+use testbed::kubernetes::Pod;
 
 async fn created(families: &[&'static str], port: &str) -> Vec<(RecordType, i64)> {
     let fleet = Fleet::start().await;
@@ -100,7 +100,7 @@ async fn existing_service_keeps_its_records_ttl_and_tags() {
 async fn existing_service_whose_name_differs_in_case_is_used_in_dns_and_not_in_http() {
     let fleet = Fleet::start().await;
     fleet.dns_service("Web", &[A]);
-    fleet.cloud_map.service(&fleet.http, "Web", crate::sandbox::cloud_map::ServiceKind::Http);
+    fleet.cloud_map.service(&fleet.http, "Web", testbed::cloud_map::ServiceKind::Http);
     fleet.web("web", "prod.local", &["10.0.1.1"]);
     fleet.service(annotated("web2", "prod", "web"));
     fleet.pods("web2", &["10.0.1.2"]);

@@ -10,11 +10,11 @@ use serde_json::json;
 use crate::fleet::{Attributes, Fleet, annotated, give_pods};
 use crate::queue::{batch, message};
 use crate::run::{converge, plan, report, sync, sync_service, writes};
-use crate::sandbox::ACCOUNT;
-use crate::sandbox::clock::StandInClock;
-use crate::sandbox::cloud_map::{Fault, FaultKind};
-use crate::sandbox::function::{event, invoke};
-use crate::sandbox::kubernetes::KubernetesServer;
+use testbed::ACCOUNT;
+use testbed::clock::StandInClock;
+use testbed::cloud_map::{Fault, FaultKind};
+use testbed::function::{event, invoke};
+use testbed::kubernetes::KubernetesServer;
 
 const NOTE: &str = "cloud-map-sync/orphaned-since";
 const WEEK: (&str, &str) = ("PURGE_DEAD_CLUSTERS_AFTER", "7d");

@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::fleet::Fleet;
 use crate::queue::{batch, failures, message};
 use crate::run::{converge, problem, writes};
-use crate::sandbox::cloud_map::{Fault, FaultKind};
+use testbed::cloud_map::{Fault, FaultKind};
 
 /// Three seconds are kept for the end, so three are left to work in.
 const SIX_SECONDS: Duration = Duration::from_secs(6);

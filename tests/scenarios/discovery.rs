@@ -7,7 +7,7 @@ use cloud_map_sync::function::Function;
 
 use crate::fleet::Fleet;
 use crate::run::{converge, plan, sync};
-use crate::sandbox::cloud_map::Behaviour;
+use testbed::cloud_map::Behaviour;
 
 /// Longer than a test takes.
 const FOR_EVER: Duration = Duration::from_hours(1);

@@ -7,8 +7,8 @@ use serde_json::json;
 
 use crate::fleet::{Fleet, OWNER};
 use crate::run::{converge, held_back, plan, said_of, sync};
-use crate::sandbox::cloud_map::{NamespaceKind, RecordType};
-use crate::sandbox::function::invoke;
+use testbed::cloud_map::{NamespaceKind, RecordType};
+use testbed::function::invoke;
 
 const NO_RIGHTS: (&str, &str) = ("DNS_NAMESPACES", "false");
 
@@ -18,7 +18,7 @@ async fn fleet() -> Fleet {
     fleet.web("web", "prod.local", &["10.0.1.1"]);
     fleet.web("cart", "prod", &["10.0.1.2"]);
     fleet.web("api", "prod.local", &["10.0.1.3"]);
-    fleet.cloud_map.service(&fleet.dns, "api", crate::sandbox::cloud_map::ServiceKind::Http);
+    fleet.cloud_map.service(&fleet.dns, "api", testbed::cloud_map::ServiceKind::Http);
     fleet
 }
 
@@ -80,7 +80,7 @@ async fn registry_with_a_role_of_its_own_has_its_own_rights() {
     let fleet = Fleet::start().await;
     let role = "arn:aws:iam::444455556666:role/registry-writer";
     fleet.sandbox.role(role, None);
-    let far = fleet.sandbox.cloud_map_of(crate::sandbox::REGION, "444455556666");
+    let far = fleet.sandbox.cloud_map_of(testbed::REGION, "444455556666");
     far.watch_over(OWNER, &[&fleet.sandbox.cluster_arn("blue")]);
     far.namespace("prod.local", NamespaceKind::DnsPrivate);
     fleet.web("web", "prod.local", &["10.0.1.1"]);

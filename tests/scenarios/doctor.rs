@@ -7,9 +7,9 @@ use serde_json::json;
 
 use crate::fleet::Fleet;
 use crate::run::sync;
-use crate::sandbox::ROLE_ARN;
-use crate::sandbox::cloud_map::{Behaviour, Fault, FaultKind, RecordType};
-use crate::sandbox::function::invoke;
+use testbed::ROLE_ARN;
+use testbed::cloud_map::{Behaviour, Fault, FaultKind, RecordType};
+use testbed::function::invoke;
 
 /// `web` with one instance; the discovery plane is asked at the same address.
 async fn fleet() -> Fleet {

@@ -9,9 +9,9 @@ use tokio::time::{Instant, sleep};
 
 use crate::fleet::{Fleet, annotated, give_pods};
 use crate::run::{converge, plan, settled, sync, sync_service, writes};
-use crate::sandbox::cloud_map::RecordType::A;
-use crate::sandbox::cloud_map::{Behaviour, Fault, FaultKind, ServiceKind};
-use crate::sandbox::kubernetes;
+use testbed::cloud_map::RecordType::A;
+use testbed::cloud_map::{Behaviour, Fault, FaultKind, ServiceKind};
+use testbed::kubernetes;
 
 const DELETING: (&str, &str) = ("DELETE_EMPTY_SERVICES", "true");
 
@@ -135,7 +135,7 @@ async fn run_that_is_not_about_everything_deletes_nothing() {
     let function = deleting(&fleet).await;
     sync_service(&function, "gone").await;
     let of_blue = json!({ "action": "sync", "cluster": "blue" });
-    crate::sandbox::function::invoke(&function, &of_blue).await;
+    testbed::function::invoke(&function, &of_blue).await;
     assert!(exists(&fleet, "gone") && fleet.addresses("prod", "gone").is_empty());
 }
 

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::fleet::{Fleet, annotated};
 use crate::run::{converge, plan};
-use crate::sandbox::kubernetes::{Fault, FaultKind, Pod};
+use testbed::kubernetes::{Fault, FaultKind, Pod};
 
 /// A slice of a Service of `shop` as somebody writes it by hand.
 fn slice(service: &str, name: &str, addresses: &[String], condition: &Value) -> Value {

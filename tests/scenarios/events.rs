@@ -7,9 +7,9 @@ use serde_json::Value;
 
 use crate::fleet::{Fleet, annotated};
 use crate::run::{plan, sync};
-use crate::sandbox::clock::StandInClock;
-use crate::sandbox::function::{event, invoke};
-use crate::sandbox::kubernetes::{Fault, FaultKind};
+use testbed::clock::StandInClock;
+use testbed::function::{event, invoke};
+use testbed::kubernetes::{Fault, FaultKind};
 
 /// Reason, regarded Service and note of every warning in `shop`.
 fn told(fleet: &Fleet) -> Vec<(String, String, String)> {

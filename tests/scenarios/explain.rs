@@ -6,10 +6,10 @@ use serde_json::json;
 
 use crate::fleet::{Fleet, annotated};
 use crate::run::sync;
-use crate::sandbox::ROLE_ARN;
-use crate::sandbox::cloud_map::{Behaviour, Fault, FaultKind};
-use crate::sandbox::function::invoke;
-use crate::sandbox::kubernetes::{Headless, Pod};
+use testbed::ROLE_ARN;
+use testbed::cloud_map::{Behaviour, Fault, FaultKind};
+use testbed::function::invoke;
+use testbed::kubernetes::{Headless, Pod};
 
 /// A fleet in which the discovery plane is asked at the same address.
 async fn fleet() -> Fleet {

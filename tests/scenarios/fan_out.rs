@@ -11,11 +11,11 @@ use serde_json::{Value, json};
 use crate::fleet::{Fleet, annotated, give_pods};
 use crate::queue::{batch, failures, message};
 use crate::run::{converge, settled};
-use crate::sandbox::ROLE_ARN;
-use crate::sandbox::cloud_map::{Behaviour, Fault, FaultKind, Quotas};
-use crate::sandbox::function::{event, invoke};
-use crate::sandbox::sqs::error::Failure;
-use crate::sandbox::sqs::queue::Queue;
+use testbed::ROLE_ARN;
+use testbed::cloud_map::{Behaviour, Fault, FaultKind, Quotas};
+use testbed::function::{event, invoke};
+use testbed::sqs::error::Failure;
+use testbed::sqs::queue::Queue;
 
 /// The default share of the account's rates.
 const HALF: (&str, &str) = ("QUOTA_SHARE", "0.5");

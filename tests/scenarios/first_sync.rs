@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::fleet::{Fleet, annotated};
 use crate::run::sync;
-use crate::sandbox::kubernetes::Pod;
+use testbed::kubernetes::Pod;
 
 #[tokio::test]
 async fn annotated_service_becomes_instances_and_the_second_sync_writes_nothing() {

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 
 use cloud_map_sync::function::Function;
 
-use crate::sandbox::cloud_map::{CloudMap, NamespaceKind, RecordType, ServiceKind, ServiceView};
-use crate::sandbox::kubernetes::{Headless, KubernetesServer, Pod};
-use crate::sandbox::{ACCOUNT, REGION, Sandbox};
+use testbed::cloud_map::{CloudMap, NamespaceKind, RecordType, ServiceKind, ServiceView};
+use testbed::kubernetes::{Headless, KubernetesServer, Pod};
+use testbed::{ACCOUNT, REGION, Sandbox};
 
 /// The default `OWNER_ID`.
 pub const OWNER: &str = "cloud-map-sync";

@@ -3,7 +3,7 @@
 
 use crate::fleet::{Attributes, Fleet, annotated, attributes};
 use crate::run::{converge, held_back, said_of, sync, writes};
-use crate::sandbox::cloud_map::{RecordType, ServiceKind};
+use testbed::cloud_map::{RecordType, ServiceKind};
 
 /// Ours but for one mark.
 fn almost_ours(fleet: &Fleet, address: &str, mark: &str, value: &str) -> Attributes {

@@ -7,7 +7,7 @@ use cloud_map_sync::function::Function;
 
 use crate::fleet::Fleet;
 use crate::run::{converge, settled, sync};
-use crate::sandbox::cloud_map::{Behaviour, Fault, FaultKind};
+use testbed::cloud_map::{Behaviour, Fault, FaultKind};
 
 /// Slow enough that what one run starts is in flight when the other comes to it.
 fn slow_operations(fleet: &Fleet) {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use cloud_map_sync::event;
 use serde_json::{Map, Value};
 
-use crate::sandbox::function;
+use testbed::function;
 
 /// Every document of a file in `deploy/forwarders/`.
 fn documents(file: &str) -> Vec<Value> {

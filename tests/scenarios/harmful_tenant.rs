@@ -8,9 +8,9 @@ use serde_json::json;
 use crate::fleet::{Fleet, annotated};
 use crate::logged::invoke_logged;
 use crate::run::{converge, held_back, said_of, sync};
-use crate::sandbox::cloud_map::NamespaceKind;
-use crate::sandbox::function::invoke;
-use crate::sandbox::kubernetes::{Headless, Pod};
+use testbed::cloud_map::NamespaceKind;
+use testbed::function::invoke;
+use testbed::kubernetes::{Headless, Pod};
 
 /// Bytes of the report, and of the log, for each name that a Service claims.
 const OF_A_CLAIM: usize = 2_500;

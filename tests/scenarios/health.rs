@@ -6,8 +6,8 @@ use cloud_map_sync::function::Function;
 
 use crate::fleet::{Fleet, annotated};
 use crate::run::{converge, held_back, plan, said_of, settled, sync, sync_service, writes};
-use crate::sandbox::cloud_map::{Behaviour, RecordType};
-use crate::sandbox::kubernetes::{Headless, Pod};
+use testbed::cloud_map::{Behaviour, RecordType};
+use testbed::kubernetes::{Headless, Pod};
 
 pub const REPORT: &str = "UpdateInstanceCustomHealthStatus";
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::fleet::{Fleet, annotated};
 use crate::run::{converge, held_back, said_of, sync, writes};
-use crate::sandbox::cloud_map::{Behaviour, NamespaceKind, RecordType, ServiceKind};
+use testbed::cloud_map::{Behaviour, NamespaceKind, RecordType, ServiceKind};
 
 /// An address of each network that a check cannot call.
 const PRIVATE: [&str; 4] = ["10.0.1.1", "172.16.0.1", "192.168.0.1", "192.0.2.1"];

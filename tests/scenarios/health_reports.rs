@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::health::{REPORT, fleet, health, pods, ready, registered, web};
 use crate::run::{converge, said_of, settled, sync, sync_service, writes};
-use crate::sandbox::cloud_map::{Behaviour, Fault, FaultKind};
-use crate::sandbox::kubernetes::Pod;
+use testbed::cloud_map::{Behaviour, Fault, FaultKind};
+use testbed::kubernetes::Pod;
 
 #[tokio::test]
 async fn rewrite_carries_the_health_of_its_moment() {

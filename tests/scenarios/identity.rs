@@ -2,8 +2,8 @@
 
 use crate::fleet::{Fleet, annotated};
 use crate::run::{converge, sync, writes};
-use crate::sandbox::cloud_map::{RecordType, ServiceKind};
-use crate::sandbox::kubernetes::Pod;
+use testbed::cloud_map::{RecordType, ServiceKind};
+use testbed::kubernetes::Pod;
 
 #[tokio::test]
 async fn instance_of_ours_keeps_an_id_that_was_made_by_another_scheme() {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use crate::fleet::{Fleet, annotated};
 use crate::run::{converge, held_back, plan, sync};
-use crate::sandbox::kubernetes::Headless;
+use testbed::kubernetes::Headless;
 
 const PODS: [&str; 5] = ["10.0.1.1", "10.0.1.2", "10.0.1.3", "10.0.1.4", "10.0.1.5"];
 

@@ -7,7 +7,7 @@ use cloud_map_sync::function::Function;
 
 use crate::fleet::{Fleet, annotated};
 use crate::run::{converge, held_back, plan, said_of, settled, sync, sync_service, writes};
-use crate::sandbox::cloud_map::{Behaviour, Fault, FaultKind, ServiceKind};
+use testbed::cloud_map::{Behaviour, Fault, FaultKind, ServiceKind};
 
 /// So many addresses, from a number on.
 fn addresses(from: usize, count: usize) -> Vec<String> {

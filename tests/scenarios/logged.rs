@@ -13,7 +13,7 @@ use tracing::subscriber::NoSubscriber;
 use tracing::{Dispatch, Instrument};
 use tracing_subscriber::fmt::MakeWriter;
 
-use crate::sandbox::function::invoke;
+use testbed::function::invoke;
 
 const FUNCTION: &str = "cloud-map-sync";
 

@@ -8,9 +8,9 @@ use crate::fleet::{Fleet, annotated, give_pods};
 use crate::logged::invoke_logged;
 use crate::queue::{batch, message};
 use crate::run::{converge, sync};
-use crate::sandbox::clock::StandInClock;
-use crate::sandbox::function::event;
-use crate::sandbox::kubernetes::{Fault, FaultKind};
+use testbed::clock::StandInClock;
+use testbed::function::event;
+use testbed::kubernetes::{Fault, FaultKind};
 
 const DRY_RUN: (&str, &str) = ("DRY_RUN", "true");
 

@@ -8,8 +8,8 @@ use tokio::time::sleep;
 
 use crate::fleet::Fleet;
 use crate::run::{converge, settled, sync};
-use crate::sandbox::clock::StandInClock;
-use crate::sandbox::cloud_map::{Behaviour, Fault, FaultKind, Quotas};
+use testbed::clock::StandInClock;
+use testbed::cloud_map::{Behaviour, Fault, FaultKind, Quotas};
 
 /// Cloud Map as it is: 20 ms a call, two seconds an operation, an account's rates.
 fn like_the_real_one() -> Behaviour {

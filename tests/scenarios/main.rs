@@ -2,8 +2,6 @@
 //! behaviour. Every Cloud Map stand-in checks by itself that nothing foreign was touched, so each of
 //! these tests is also a test of that.
 
-use testbed as sandbox;
-
 #[path = "../../src/publish/plan/tests/seeds.rs"]
 #[allow(dead_code, reason = "shared with the properties of the plan")]
 mod seeds;

@@ -11,8 +11,8 @@ use serde_json::json;
 use crate::fleet::Fleet;
 use crate::logged::invoke_logged;
 use crate::run::{converge, settled, sync};
-use crate::sandbox::clock::StandInClock;
-use crate::sandbox::cloud_map::{Fault, FaultKind, NamespaceKind, ServiceKind};
+use testbed::clock::StandInClock;
+use testbed::cloud_map::{Fault, FaultKind, NamespaceKind, ServiceKind};
 
 /// The two namespaces of a fleet with so many more, and these services spread over all; three of them are claimed and in
 /// step.

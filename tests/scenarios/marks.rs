@@ -2,7 +2,7 @@
 
 use crate::fleet::{Attributes, Fleet, annotated, attributes};
 use crate::run::{converge, settled, sync, writes};
-use crate::sandbox::cloud_map::{RecordType, ServiceKind};
+use testbed::cloud_map::{RecordType, ServiceKind};
 
 /// A converged world of one instance with a port, changed by `edit` behind the function's back;
 /// what the instance was, and what a further sync made of it.

@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 
 use crate::fleet::{Fleet, annotated, give_pods};
 use crate::queue::{batch, message};
-use crate::sandbox::ROLE_ARN;
-use crate::sandbox::clock::StandInClock;
-use crate::sandbox::cloud_map::{Fault, FaultKind};
-use crate::sandbox::function::{event, invoke};
+use testbed::ROLE_ARN;
+use testbed::clock::StandInClock;
+use testbed::cloud_map::{Fault, FaultKind};
+use testbed::function::{event, invoke};
 
 /// The documents of an answer: those of the clusters by their names, and that of the invocation.
 fn documents(answer: &Answer) -> (Vec<(String, Value)>, Value) {

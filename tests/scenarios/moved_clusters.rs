@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 
 use crate::fleet::{Fleet, OWNER, annotated, give_pods};
 use crate::run::{converge, report, sync};
-use crate::sandbox::clock::StandInClock;
-use crate::sandbox::cloud_map::{CloudMap, Fault, FaultKind, NamespaceKind};
-use crate::sandbox::function::invoke;
-use crate::sandbox::{ACCOUNT, REGION};
+use testbed::clock::StandInClock;
+use testbed::cloud_map::{CloudMap, Fault, FaultKind, NamespaceKind};
+use testbed::function::invoke;
+use testbed::{ACCOUNT, REGION};
 
 const WEST: &str = "eu-west-1";
 const WEEK: (&str, &str) = ("PURGE_DEAD_CLUSTERS_AFTER", "7d");

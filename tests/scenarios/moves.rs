@@ -7,8 +7,8 @@ use serde_json::json;
 use crate::fleet::{Fleet, annotated};
 use crate::queue::{batch, failures, message};
 use crate::run::{converge, held_back, plan, said_of, settled, sync, writes};
-use crate::sandbox::cloud_map::{Fault, FaultKind, RecordType};
-use crate::sandbox::function::invoke;
+use testbed::cloud_map::{Fault, FaultKind, RecordType};
+use testbed::function::invoke;
 
 /// `web` with two pods under `prod/web` and `prod/www`, what is left of an earlier name of it in
 /// `prod.local/legacy`, and an ECS task there.

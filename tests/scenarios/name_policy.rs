@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::fleet::{Fleet, annotated, give_pods};
 use crate::run::{converge, held_back, plan, said_of, settled, sync, sync_service, writes};
-use crate::sandbox::kubernetes::Headless;
+use testbed::kubernetes::Headless;
 
 /// The policy of one rule, under which Services of `shop` in `blue` may claim `web*` in `prod`.
 fn policy(more: &[(&str, Value)]) -> String {
@@ -28,7 +28,7 @@ fn older_claimant(fleet: &Fleet) {
     let service = Headless::new("ops", "web").created("2020-01-01T00:00:00Z");
     let service = service.annotate("cloudmap.controller/hostname", "web");
     fleet.cluster.service(service.annotate("cloudmap.controller/namespace", "prod"));
-    let pod = crate::sandbox::kubernetes::Pod::new("web-ops", "10.0.7.1");
+    let pod = testbed::kubernetes::Pod::new("web-ops", "10.0.7.1");
     fleet.cluster.pods("ops", "web", &[pod]);
 }
 

@@ -2,8 +2,8 @@
 
 use crate::fleet::{Fleet, annotated, give_pods, namespace_arn};
 use crate::run::{converge, held_back, said_of};
-use crate::sandbox::cloud_map::NamespaceKind;
-use crate::sandbox::kubernetes::Headless;
+use testbed::cloud_map::NamespaceKind;
+use testbed::kubernetes::Headless;
 
 #[tokio::test]
 async fn namespace_is_named_by_name_id_or_arn() {

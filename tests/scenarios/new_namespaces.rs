@@ -6,7 +6,7 @@ use cloud_map_sync::function::Function;
 
 use crate::fleet::{Fleet, OWNER, annotated, give_pods};
 use crate::run::{converge, held_back, plan, said_of, settled, sync, writes};
-use crate::sandbox::cloud_map::{Behaviour, Fault, FaultKind, NamespaceKind};
+use testbed::cloud_map::{Behaviour, Fault, FaultKind, NamespaceKind};
 
 const CREATING: (&str, &str) = ("CREATE_NAMESPACES", "true");
 

@@ -11,8 +11,8 @@ use tokio::time::Instant;
 use crate::fleet::Fleet;
 use crate::queue::{batch, failures, message};
 use crate::run::converge;
-use crate::sandbox::cloud_map::Behaviour;
-use crate::sandbox::function::invoke;
+use testbed::cloud_map::Behaviour;
+use testbed::function::invoke;
 
 /// So many Services with ten pods each, in two namespaces and in step.
 async fn in_step(services: usize) -> (Fleet, Function) {

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use crate::fleet::Fleet;
 use crate::run::sync;
-use crate::sandbox::cloud_map::Behaviour;
+use testbed::cloud_map::Behaviour;
 
 /// From now on operations take this long.
 fn operations_take(fleet: &Fleet, operation_delay: Duration) {

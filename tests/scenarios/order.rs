@@ -3,7 +3,7 @@
 
 use crate::fleet::{Fleet, annotated};
 use crate::run::{converge, held_back, settled, sync, sync_service, writes};
-use crate::sandbox::cloud_map::{Fault, FaultKind};
+use testbed::cloud_map::{Fault, FaultKind};
 
 /// A converged world of `web` with two pods in `prod/web`.
 async fn web() -> (Fleet, cloud_map_sync::function::Function) {

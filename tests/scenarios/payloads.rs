@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::json;
 
 use crate::fleet::{Fleet, annotated, give_pods};
-use crate::sandbox::function::{event, invoke};
+use testbed::function::{event, invoke};
 
 const SERVICES: [&str; 3] = ["cart", "checkout", "web"];
 

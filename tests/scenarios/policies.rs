@@ -2,7 +2,7 @@
 
 use crate::fleet::{Fleet, annotated, attributes, namespace_arn};
 use crate::run::{converge, held_back, settled, sync};
-use crate::sandbox::kubernetes::Headless;
+use testbed::kubernetes::Headless;
 
 /// A world that asks for every kind of change: `cart` and a pod of `web` are new, a pod of `web`
 /// is gone, one has drifted, and `gone` is deleted.

@@ -2,8 +2,8 @@
 
 use crate::fleet::{Fleet, annotated};
 use crate::run::{converge, held_back, said_of};
-use crate::sandbox::cloud_map::RecordType::{A, Srv};
-use crate::sandbox::kubernetes::{Headless, Pod};
+use testbed::cloud_map::RecordType::{A, Srv};
+use testbed::kubernetes::{Headless, Pod};
 
 /// A Service `web` with ports `http` 80 -> 8080 and `grpc` 90 -> 9090, annotated with `port`.
 fn web(namespace: &str, port: &str) -> Headless {

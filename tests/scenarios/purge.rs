@@ -8,9 +8,9 @@ use serde_json::json;
 use crate::fleet::{Fleet, OWNER, annotated, attributes, give_pods};
 use crate::queue::{batch, failures, message};
 use crate::run::{converge, held_back, problem, report, settled, writes};
-use crate::sandbox::REGION;
-use crate::sandbox::cloud_map::{Fault, FaultKind, NamespaceKind};
-use crate::sandbox::function::invoke;
+use testbed::REGION;
+use testbed::cloud_map::{Fault, FaultKind, NamespaceKind};
+use testbed::function::invoke;
 
 /// Clusters `blue` and `green`, with a task of ECS and an instance by hand under the name that both
 /// claim; converged.
@@ -130,11 +130,11 @@ async fn purge_keeps_to_the_namespaces_that_are_looked_at() {
 #[tokio::test]
 async fn purge_looks_into_every_cloud_map_of_the_settings_and_into_the_functions_own() {
     let (fleet, _) = shared_name().await;
-    let west = fleet.sandbox.cloud_map_of("eu-west-1", crate::sandbox::ACCOUNT);
+    let west = fleet.sandbox.cloud_map_of("eu-west-1", testbed::ACCOUNT);
     let arn = fleet.sandbox.cluster_arn("blue");
     west.watch_over(OWNER, &[&arn]);
     let namespace = west.namespace("prod", NamespaceKind::Http);
-    let service = west.service(&namespace, "web", crate::sandbox::cloud_map::ServiceKind::Http);
+    let service = west.service(&namespace, "web", testbed::cloud_map::ServiceKind::Http);
     let ours = fleet.ours("web", "10.0.1.1");
     let ours: Vec<(&str, &str)> =
         ours.iter().map(|(key, it)| (key.as_str(), it.as_str())).collect();

@@ -5,11 +5,11 @@ use serde_json::{Value, json};
 
 use crate::fleet::{Fleet, annotated, give_pods};
 use crate::run::writes;
-use crate::sandbox::cloud_map::{Fault, FaultKind};
-use crate::sandbox::function::invoke;
-use crate::sandbox::kubernetes::{Fault as ClusterFault, FaultKind as ClusterFaultKind};
-use crate::sandbox::sqs::lambda;
-use crate::sandbox::sqs::queue::Queue;
+use testbed::cloud_map::{Fault, FaultKind};
+use testbed::function::invoke;
+use testbed::kubernetes::{Fault as ClusterFault, FaultKind as ClusterFaultKind};
+use testbed::sqs::lambda;
+use testbed::sqs::queue::Queue;
 
 /// An SQS record with this id and body.
 pub fn message(id: &str, body: &Value) -> Value {

@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::fleet::Fleet;
 use crate::run::{converge, sync};
-use crate::sandbox::cloud_map::{Behaviour, NamespaceKind, Quotas};
+use testbed::cloud_map::{Behaviour, NamespaceKind, Quotas};
 
 /// The default.
 const HALF: [(&str, &str); 1] = [("QUOTA_SHARE", "0.5")];

@@ -3,7 +3,7 @@
 
 use crate::fleet::{Fleet, annotated};
 use crate::run::{converge, held_back, plan};
-use crate::sandbox::kubernetes::{Headless, Pod};
+use testbed::kubernetes::{Headless, Pod};
 
 fn web(annotations: &[(&str, &str)]) -> Headless {
     let service = annotated("web", "prod", "web");

@@ -3,9 +3,9 @@
 
 use crate::fleet::{Fleet, annotated};
 use crate::run::{converge, held_back, said_of};
-use crate::sandbox::cloud_map::RecordType::{A, Aaaa, Cname, Srv};
-use crate::sandbox::cloud_map::{RecordType, ServiceKind};
-use crate::sandbox::kubernetes::{Headless, Pod};
+use testbed::cloud_map::RecordType::{A, Aaaa, Cname, Srv};
+use testbed::cloud_map::{RecordType, ServiceKind};
+use testbed::kubernetes::{Headless, Pod};
 
 fn dual_stack(name: &str, namespace: &str) -> Headless {
     annotated(name, namespace, name).families(&["IPv4", "IPv6"])

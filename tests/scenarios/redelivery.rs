@@ -6,10 +6,10 @@ use serde_json::json;
 
 use crate::fleet::Fleet;
 use crate::queue::deliver;
-use crate::sandbox::ROLE_ARN;
-use crate::sandbox::cloud_map::{Fault, FaultKind};
-use crate::sandbox::kubernetes::{Fault as ClusterFault, FaultKind as ClusterFaultKind};
-use crate::sandbox::sqs::queue::Queue;
+use testbed::ROLE_ARN;
+use testbed::cloud_map::{Fault, FaultKind};
+use testbed::kubernetes::{Fault as ClusterFault, FaultKind as ClusterFaultKind};
+use testbed::sqs::queue::Queue;
 
 const MINUTE: Duration = Duration::from_mins(1);
 

@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use crate::fleet::{Fleet, annotated};
 use crate::queue::{batch, failures, message};
 use crate::run::{converge, held_back, said_of, sync};
-use crate::sandbox::cloud_map::{Fault, FaultKind, NamespaceKind, RecordType, ServiceKind};
-use crate::sandbox::function::invoke;
+use testbed::cloud_map::{Fault, FaultKind, NamespaceKind, RecordType, ServiceKind};
+use testbed::function::invoke;
 
 const INVALID: FaultKind = FaultKind::Error(400, "InvalidInput", "The attribute is not valid");
 

@@ -5,8 +5,8 @@ use cloud_map_sync::report::Report;
 use serde_json::{Value, json};
 
 use crate::fleet::Fleet;
-use crate::sandbox::cloud_map::Call;
-use crate::sandbox::function::invoke;
+use testbed::cloud_map::Call;
+use testbed::function::invoke;
 
 /// Runs one full sync on demand.
 pub async fn sync(function: &Function) -> Report {

@@ -7,8 +7,8 @@ use tracing_subscriber::layer::SubscriberExt;
 use crate::fleet::{Fleet, attributes};
 use crate::logged::Log;
 use crate::run::{said_of, sync};
-use crate::sandbox::cloud_map::{Fault, FaultKind};
-use crate::sandbox::kubernetes::{Fault as ClusterFault, FaultKind as ClusterFaultKind};
+use testbed::cloud_map::{Fault, FaultKind};
+use testbed::kubernetes::{Fault as ClusterFault, FaultKind as ClusterFaultKind};
 
 /// The SDK's debug form of an answer that cannot be read has the whole of it, with what belongs to others.
 #[tokio::test]

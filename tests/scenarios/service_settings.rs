@@ -6,11 +6,11 @@ use serde_json::json;
 
 use crate::fleet::{Fleet, OWNER, annotated};
 use crate::run::{converge, held_back, plan, said_of, settled, sync, writes};
-use crate::sandbox::cloud_map::RecordType::{A, Aaaa};
-use crate::sandbox::cloud_map::{
+use testbed::cloud_map::RecordType::{A, Aaaa};
+use testbed::cloud_map::{
     Behaviour, Call, Fault, FaultKind, NamespaceKind, RecordType, ServiceKind,
 };
-use crate::sandbox::kubernetes::Pod;
+use testbed::kubernetes::Pod;
 
 /// `web` in `prod.local`, created by the function with one pod; then its TTL is annotated.
 async fn drifted(ttl: &str) -> Fleet {

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use tokio::process::{Child, Command};
 
-use super::sandbox::Sandbox;
-use super::sandbox::cloud_map::{Behaviour, Fault, FaultKind};
+use testbed::Sandbox;
+use testbed::cloud_map::{Behaviour, Fault, FaultKind};
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 /// The environment that `.ci/run` makes.
@@ -35,7 +35,7 @@ fn start(sandbox: &Sandbox, arguments: &[&str]) -> Option<Child> {
     let mut suite = Command::new(python);
     suite.arg("-B").arg(Path::new(ROOT).join(SUITE)).args(arguments).env_clear();
     suite.env("PATH", std::env::var_os("PATH").unwrap_or_default()).envs(sandbox.environment());
-    suite.env("AWS_DEFAULT_REGION", super::sandbox::REGION);
+    suite.env("AWS_DEFAULT_REGION", testbed::REGION);
     suite.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
     suite.spawn().ok().or_else(|| skip("Python does not start"))
 }

@@ -7,7 +7,7 @@ use cloud_map_sync::function::Function;
 
 use crate::fleet::Fleet;
 use crate::run::{converge, held_back, settled, sync, sync_service};
-use crate::sandbox::cloud_map::{Fault, FaultKind, RecordType, ServiceKind};
+use testbed::cloud_map::{Fault, FaultKind, RecordType, ServiceKind};
 
 /// `web` in `prod.local`, created by the function with a pod; the function knows it.
 async fn in_step() -> (Fleet, Function, String) {

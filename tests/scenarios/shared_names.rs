@@ -6,8 +6,8 @@ use serde_json::json;
 use crate::fleet::{Fleet, annotated};
 use crate::queue::{batch, failures, message};
 use crate::run::{converge, held_back, plan, said_of, settled, sync, sync_service, writes};
-use crate::sandbox::cloud_map::Behaviour;
-use crate::sandbox::function::invoke;
+use testbed::cloud_map::Behaviour;
+use testbed::function::invoke;
 
 const OLD: &str = "2026-01-01T00:00:00Z";
 const YOUNG: &str = "2026-06-01T00:00:00Z";

@@ -5,9 +5,9 @@ use serde_json::json;
 
 use crate::fleet::{Fleet, annotated};
 use crate::run::{converge, held_back, said_of, settled, sync};
-use crate::sandbox::REGION;
-use crate::sandbox::cloud_map::{Behaviour, NamespaceKind, RecordType, ServiceKind};
-use crate::sandbox::function::invoke;
+use testbed::REGION;
+use testbed::cloud_map::{Behaviour, NamespaceKind, RecordType, ServiceKind};
+use testbed::function::invoke;
 
 const OTHER_ACCOUNT: &str = "444455556666";
 

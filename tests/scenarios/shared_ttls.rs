@@ -6,8 +6,8 @@ use serde_json::json;
 use crate::fleet::{Fleet, annotated, give_pods};
 use crate::queue::{batch, message};
 use crate::run::{converge, held_back, report, settled, sync};
-use crate::sandbox::function::invoke;
-use crate::sandbox::kubernetes::KubernetesServer;
+use testbed::function::invoke;
+use testbed::kubernetes::KubernetesServer;
 
 /// `web` of `blue` and of `green` under one name; their TTLs, none where it is 0.
 async fn two_clusters(blue: u32, green: u32) -> (Fleet, KubernetesServer, Function) {

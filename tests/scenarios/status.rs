@@ -4,9 +4,9 @@ use serde_json::{Value, json};
 
 use crate::fleet::{Fleet, annotated, attributes, give_pods};
 use crate::run::sync;
-use crate::sandbox::ROLE_ARN;
-use crate::sandbox::cloud_map::{Fault, FaultKind};
-use crate::sandbox::function::invoke;
+use testbed::ROLE_ARN;
+use testbed::cloud_map::{Fault, FaultKind};
+use testbed::function::invoke;
 
 /// `web` of blue and of green beside a task of ECS and an instance by hand.
 async fn shared_name() -> Fleet {

@@ -9,13 +9,13 @@ use serde_json::{Value, json};
 
 use crate::fleet::{Fleet, annotated, give_pods};
 use crate::queue::{self, batch, failures, message};
-use crate::sandbox::ROLE_ARN;
-use crate::sandbox::cloud_map::{Behaviour, Quotas};
-use crate::sandbox::eks::Facts;
-use crate::sandbox::function::{event, invoke};
-use crate::sandbox::kubernetes::{Fault, FaultKind};
-use crate::sandbox::sqs::lambda;
-use crate::sandbox::sqs::queue::Queue;
+use testbed::ROLE_ARN;
+use testbed::cloud_map::{Behaviour, Quotas};
+use testbed::eks::Facts;
+use testbed::function::{event, invoke};
+use testbed::kubernetes::{Fault, FaultKind};
+use testbed::sqs::lambda;
+use testbed::sqs::queue::Queue;
 
 const MINUTE: Duration = Duration::from_mins(1);
 

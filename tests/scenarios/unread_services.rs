@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 use crate::fleet::{Fleet, OWNER};
 use crate::queue::{batch, failures, message};
 use crate::run::{converge, held_back, sync};
-use crate::sandbox::cloud_map::{Fault, FaultKind, NamespaceKind, RecordType, ServiceKind};
-use crate::sandbox::function::invoke;
-use crate::sandbox::kubernetes::{Fault as ClusterFault, FaultKind as ClusterFaultKind};
 use cloud_map_sync::model::GuardState;
+use testbed::cloud_map::{Fault, FaultKind, NamespaceKind, RecordType, ServiceKind};
+use testbed::function::invoke;
+use testbed::kubernetes::{Fault as ClusterFault, FaultKind as ClusterFaultKind};
 
 const BROKEN: FaultKind = FaultKind::Error(400, "InternalFailure", "Not now");
 const OTHER_ACCOUNT: &str = "444455556666";
@@ -222,10 +222,8 @@ async fn namespace_of_another_account_is_read_only_where_a_claim_or_the_settings
     let report = sync(&fleet.function_with(&listed).await).await;
     assert!(!report.ok && report.to_string().contains("platform.local/theirs"), "{report}");
 
-    let arn = format!(
-        "arn:aws:servicediscovery:{}:{OTHER_ACCOUNT}:namespace/{id}",
-        crate::sandbox::REGION
-    );
+    let arn =
+        format!("arn:aws:servicediscovery:{}:{OTHER_ACCOUNT}:namespace/{id}", testbed::REGION);
     fleet.web("cart", &arn, &["10.0.2.1"]);
     let report = sync(&fleet.function().await).await;
     assert!(!report.ok && report.to_string().contains("platform.local/theirs"), "{report}");
@@ -237,10 +235,8 @@ async fn namespace_of_another_account_in_which_ours_were_seen_is_read_after_the_
     let fleet = Fleet::start().await;
     let kind = NamespaceKind::DnsPrivate;
     let id = fleet.cloud_map.shared_namespace("platform.local", kind, OTHER_ACCOUNT);
-    let arn = format!(
-        "arn:aws:servicediscovery:{}:{OTHER_ACCOUNT}:namespace/{id}",
-        crate::sandbox::REGION
-    );
+    let arn =
+        format!("arn:aws:servicediscovery:{}:{OTHER_ACCOUNT}:namespace/{id}", testbed::REGION);
     fleet.web("web", &arn, &["10.0.1.1"]);
     let function = fleet.function().await;
     converge(&fleet, &function).await;

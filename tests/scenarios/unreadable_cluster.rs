@@ -6,8 +6,8 @@ use serde_json::json;
 
 use crate::fleet::{Fleet, annotated, give_pods};
 use crate::run::{converge, problem, report, sync};
-use crate::sandbox::ROLE_ARN;
-use crate::sandbox::kubernetes::{Fault, FaultKind, Headless, Pod};
+use testbed::ROLE_ARN;
+use testbed::kubernetes::{Fault, FaultKind, Headless, Pod};
 
 const SERVICES: &str = "/api/v1/services";
 const SLICES: &str = "/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices";

@@ -4,8 +4,8 @@ use cloud_map_sync::function::Function;
 
 use crate::fleet::Fleet;
 use crate::run::{converge, held_back, problem, said_of, sync};
-use crate::sandbox::cloud_map::{Fault, FaultKind};
 use std::time::Duration;
+use testbed::cloud_map::{Fault, FaultKind};
 
 use cloud_map_sync::time::Deadline;
 use serde_json::json;

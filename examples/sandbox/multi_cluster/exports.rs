@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{Clusterset, addresses, ips, pod, pods, show_imports};
-use crate::sandbox::kubernetes::{ClusterIp, Export};
+use testbed::kubernetes::{ClusterIp, Export};
 
 impl Clusterset {
     pub(super) async fn one_export(&mut self) {

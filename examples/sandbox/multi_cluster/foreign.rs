@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::Clusterset;
-use crate::sandbox::aws_controller::{ANNOTATION, IMPORT};
-use crate::sandbox::cloud_map::ServiceKind;
-use crate::sandbox::kubernetes::{ClusterIp, Export, KubernetesServer, Pod};
+use testbed::aws_controller::{ANNOTATION, IMPORT};
+use testbed::cloud_map::ServiceKind;
+use testbed::kubernetes::{ClusterIp, Export, KubernetesServer, Pod};
 
 /// Each instance and object by its place and name.
 pub type Foreign = BTreeMap<String, Value>;

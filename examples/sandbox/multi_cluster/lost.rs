@@ -6,9 +6,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{Clusterset, addresses, pods, show_imports};
-use crate::sandbox::cloud_map::{Fault, FaultKind};
-use crate::sandbox::function::event;
-use crate::sandbox::kubernetes::KubernetesServer;
+use testbed::cloud_map::{Fault, FaultKind};
+use testbed::function::event;
+use testbed::kubernetes::KubernetesServer;
 
 /// The endpoints of `web` in blue and green.
 const BOTH: [&str; 3] = ["10.0.0.1", "10.0.0.2", "10.1.0.1"];

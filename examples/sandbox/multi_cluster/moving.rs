@@ -7,9 +7,9 @@ use cloud_map_sync::function::Function;
 use serde_json::{Value, json};
 
 use super::Clusterset;
-use crate::sandbox::function::invoke;
-use crate::sandbox::kubernetes::KubernetesServer;
 use crate::story::show;
+use testbed::function::invoke;
+use testbed::kubernetes::KubernetesServer;
 
 /// The instance of `cart` that AWS's controller registered.
 const INSTANCE: &str = "tcp-10_2_0_1-8080";

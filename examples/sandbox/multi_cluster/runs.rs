@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 
 use super::Clusterset;
 use super::foreign::Foreign;
-use crate::sandbox::function::{event, invoke};
-use crate::sandbox::kubernetes::KubernetesServer;
 use crate::story::show;
+use testbed::function::{event, invoke};
+use testbed::kubernetes::KubernetesServer;
 
 impl Clusterset {
     /// A full sync, and one more that writes nothing.

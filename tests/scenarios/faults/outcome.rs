@@ -11,8 +11,8 @@ use super::play::{REST, Stage};
 use super::situation::{NOT_ALLOWED, Situation};
 use super::trouble::Case;
 use crate::multi_cluster::writes;
-use crate::sandbox::cloud_map::ServiceView;
-use crate::sandbox::function::TIMEOUT;
+use testbed::cloud_map::ServiceView;
+use testbed::function::TIMEOUT;
 
 /// The objects of a cluster that the function may write.
 const OBJECTS: [&str; 4] = ["services", "serviceexports", "serviceimports", "endpointslices"];
@@ -260,7 +260,7 @@ pub async fn rest(
         .cloud_map
         .calls()
         .into_iter()
-        .filter(crate::sandbox::cloud_map::Call::is_write)
+        .filter(testbed::cloud_map::Call::is_write)
         .collect();
     let requests = stage.clusters().map(|(_, cluster)| writes(cluster)).concat();
     if calls.is_empty() && requests.is_empty() {

@@ -13,11 +13,11 @@ use super::situation::Situation;
 use super::trouble::{Calls, Case};
 use crate::fleet::Fleet;
 use crate::logged::invoke_logged;
-use crate::sandbox::Sandbox;
-use crate::sandbox::clock::StandInClock;
-use crate::sandbox::function::TIMEOUT;
-use crate::sandbox::gate::Gate;
-use crate::sandbox::kubernetes::KubernetesServer;
+use testbed::Sandbox;
+use testbed::clock::StandInClock;
+use testbed::function::TIMEOUT;
+use testbed::gate::Gate;
+use testbed::kubernetes::KubernetesServer;
 
 /// The number of cases of a situation that are played if nobody asks for more.
 const SAMPLE: usize = 8;

@@ -9,8 +9,8 @@ use super::play::Stage;
 use crate::fleet::{annotated, attributes, give_pods};
 use crate::multi_cluster::{CLUSTERSET, amber_attributes, amber_id, exported, pods, web};
 use crate::queue::{batch, message};
-use crate::sandbox::cloud_map::{NamespaceKind, ServiceKind};
-use crate::sandbox::kubernetes::{BOUND_GROUP, ClusterIp, Headless, Pod};
+use testbed::cloud_map::{NamespaceKind, ServiceKind};
+use testbed::kubernetes::{BOUND_GROUP, ClusterIp, Headless, Pod};
 
 /// A world and what happens in it.
 pub struct Situation {

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use crate::sandbox::aws_fault::{AwsFault, AwsFaultKind};
-use crate::sandbox::cloud_map::{Call, Fault, FaultKind};
-use crate::sandbox::kubernetes::{Fault as ClusterFault, FaultKind as ClusterKind, RequestLine};
+use testbed::aws_fault::{AwsFault, AwsFaultKind};
+use testbed::cloud_map::{Call, Fault, FaultKind};
+use testbed::kubernetes::{Fault as ClusterFault, FaultKind as ClusterKind, RequestLine};
 
 use super::play::Stage;
 

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::{SHOPS, Shops, WAIT, guard, holds};
 use crate::run::{held_back, plan, report, sync, writes};
-use crate::sandbox::cloud_map::{Behaviour, Fault, FaultKind};
+use testbed::cloud_map::{Behaviour, Fault, FaultKind};
 
 /// Every Service gets other pods.
 fn replace_all(shops: &Shops) {

@@ -7,10 +7,10 @@ use super::{SHOPS, Shops, addresses, guard, holds};
 use crate::fleet::{Fleet, annotated, give_pods};
 use crate::queue::{batch, failures, message};
 use crate::run::{converge, held_back, plan, said_of, settled, sync, sync_service};
-use crate::sandbox::ROLE_ARN;
-use crate::sandbox::function::{TIMEOUT, event, invoke};
-use crate::sandbox::kubernetes::Pod;
 use cloud_map_sync::model::GuardState;
+use testbed::ROLE_ARN;
+use testbed::function::{TIMEOUT, event, invoke};
+use testbed::kubernetes::Pod;
 
 #[tokio::test]
 async fn cluster_that_is_emptied_at_once_keeps_its_instances_and_the_schedule_is_content() {

@@ -13,7 +13,7 @@ use cloud_map_sync::report::{GuardReport, Report};
 
 use crate::fleet::Fleet;
 use crate::run::{converge, held_back};
-use crate::sandbox::clock::StandInClock;
+use testbed::clock::StandInClock;
 
 /// `GUARD_WAIT`, unless it is set.
 const WAIT: Duration = Duration::from_mins(10);
@@ -41,7 +41,7 @@ impl Shops {
     async fn start_in_services_of_others() -> Self {
         let fleet = Fleet::start().await;
         for name in SHOPS {
-            let kind = crate::sandbox::cloud_map::ServiceKind::Http;
+            let kind = testbed::cloud_map::ServiceKind::Http;
             fleet.cloud_map.service(&fleet.http, name, kind);
         }
         Self::open(&fleet);

@@ -7,8 +7,8 @@ use serde_json::json;
 use super::{SHOPS, Shops, WAIT, guard, holds};
 use crate::queue::{batch, failures, message};
 use crate::run::{held_back, settled, sync};
-use crate::sandbox::function::invoke;
 use cloud_map_sync::model::GuardState;
+use testbed::function::invoke;
 
 #[tokio::test]
 async fn same_loss_passes_after_the_wait_and_not_before() {

@@ -8,8 +8,8 @@ use super::{SHOPS, Shops, WAIT, guard, holds};
 use crate::fleet::{annotated, give_pods};
 use crate::queue::{batch, message};
 use crate::run::{plan, settled, sync};
-use crate::sandbox::cloud_map::{Fault, FaultKind};
-use crate::sandbox::function::invoke;
+use testbed::cloud_map::{Fault, FaultKind};
+use testbed::function::invoke;
 
 impl Shops {
     /// The marks that the guard left on instances.

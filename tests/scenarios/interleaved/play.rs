@@ -13,9 +13,9 @@ use super::pair::Pair;
 use super::schedule::{Each, Schedule};
 use crate::faults::outcome::{self, State};
 use crate::faults::play::{REST, Stage, on_a_runtime};
-use crate::sandbox::cloud_map::Behaviour;
-use crate::sandbox::function::TIMEOUT;
-use crate::sandbox::gate::Gate;
+use testbed::cloud_map::Behaviour;
+use testbed::function::TIMEOUT;
+use testbed::gate::Gate;
 
 /// The processes, and beside them the change of the world.
 const CHANGE: usize = 2;

@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 use super::{CLUSTERSET, exported, imported, in_full, pods, slices, sources, web, writes};
 use crate::fleet::{Fleet, OWNER};
 use crate::run::sync;
-use crate::sandbox::cloud_map::{Call, NamespaceKind};
-use crate::sandbox::kubernetes::{ClusterIdentity, KubernetesServer};
-use crate::sandbox::{ACCOUNT, REGION, ROLE_ARN};
+use testbed::cloud_map::{Call, NamespaceKind};
+use testbed::kubernetes::{ClusterIdentity, KubernetesServer};
+use testbed::{ACCOUNT, REGION, ROLE_ARN};
 
 const OTHER_ACCOUNT: &str = "444455556666";
 const OTHER_REGION: &str = "eu-west-1";

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Members, condition, exported, imported, in_full, web};
 use crate::run::{report, sync};
-use crate::sandbox::kubernetes::{ClusterIp, Export, KubernetesServer};
+use testbed::kubernetes::{ClusterIp, Export, KubernetesServer};
 
 const CREATED: &str = "2026-01-01T00:00:00Z";
 

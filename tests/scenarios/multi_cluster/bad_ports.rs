@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{Members, condition, exported, imported, slices, sources, web};
-use crate::sandbox::kubernetes::{ClusterIp, Headless, KubernetesServer};
+use testbed::kubernetes::{ClusterIp, Headless, KubernetesServer};
 
 const OLD: &str = "2026-01-01T00:00:00Z";
 const YOUNG: &str = "2026-02-01T00:00:00Z";
@@ -68,7 +68,7 @@ async fn headless_service_without_ports_is_imported_by_its_addresses() {
     let members = Members::start().await;
     members.blue.service(Headless::new("shop", "web"));
     super::pods(&members.blue, "web", &["10.0.0.1"]);
-    members.blue.put(crate::sandbox::kubernetes::Export::new("shop", "web").created(OLD).into());
+    members.blue.put(testbed::kubernetes::Export::new("shop", "web").created(OLD).into());
 
     members.converge().await;
 

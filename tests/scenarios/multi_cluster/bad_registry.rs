@@ -8,8 +8,8 @@ use serde_json::json;
 
 use super::{Members, exported, imported, in_full, part, pods, sources, web, writes};
 use crate::run::sync;
-use crate::sandbox::cloud_map::{Behaviour, Fault, FaultKind};
-use crate::sandbox::kubernetes::ClusterIp;
+use testbed::cloud_map::{Behaviour, Fault, FaultKind};
+use testbed::kubernetes::ClusterIp;
 
 const CREATED: &str = "2026-01-01T00:00:00Z";
 /// The record of `shop/web`.
@@ -82,7 +82,7 @@ async fn record_that_cannot_be_used_leaves_its_export_in_the_imports_and_is_told
 async fn records_and_names_that_no_kubernetes_object_can_have_are_told_or_of_no_member() {
     let (members, green_alone) = known_from_cloud_map().await;
     let namespace = members.fleet.cloud_map.find_namespace("clusterset.shop-set").expect("made");
-    let http = crate::sandbox::cloud_map::ServiceKind::Http;
+    let http = testbed::cloud_map::ServiceKind::Http;
     let other = members.fleet.cloud_map.service(&namespace, "Not_An_Id", http);
     let records = members.fleet.instances("clusterset.shop-set", "blue");
     for (id, record) in &records {
@@ -158,7 +158,7 @@ async fn cloud_map_that_is_read_in_part_takes_nothing_out_of_the_imports() {
 
 #[tokio::test]
 async fn list_of_exports_that_is_cut_short_takes_nothing_out_of_the_imports() {
-    use crate::sandbox::kubernetes::{Export, Fault, FaultKind};
+    use testbed::kubernetes::{Export, Fault, FaultKind};
     let (members, _) = known_from_cloud_map().await;
     for index in 0..500 {
         members.blue.put(Export::new("shop", &format!("a-{index}")).created(CREATED).into());

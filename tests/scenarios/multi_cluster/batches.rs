@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 use super::many::Many;
 use super::{Members, exported, imported, pods, sources, web};
 use crate::queue::{batch, failures, message};
-use crate::sandbox::function::invoke;
-use crate::sandbox::kubernetes::{ClusterIp, Export};
 use crate::seeds::config_of;
+use testbed::function::invoke;
+use testbed::kubernetes::{ClusterIp, Export};
 
 const CREATED: &str = "2026-01-01T00:00:00Z";
 

@@ -11,8 +11,8 @@ use super::many::Many;
 use super::{exported, in_full, part, pods, web};
 use crate::queue::{batch, failures, message};
 use crate::run::sync;
-use crate::sandbox::function::invoke;
-use crate::sandbox::kubernetes::ClusterIp;
+use testbed::function::invoke;
+use testbed::kubernetes::ClusterIp;
 
 const CREATED: &str = "2026-01-01T00:00:00Z";
 

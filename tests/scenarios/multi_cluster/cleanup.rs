@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::{Members, exported, in_full, pods, web};
 use crate::run::report;
-use crate::sandbox::kubernetes::{Fault, FaultKind};
+use testbed::kubernetes::{Fault, FaultKind};
 
 const CREATED: &str = "2026-01-01T00:00:00Z";
 const DELETING: (&str, &str) = ("DELETE_EMPTY_SERVICES", "true");

@@ -7,8 +7,8 @@ use serde_json::json;
 
 use super::{CLUSTERSET, Members, exported, imported, in_full, part, pods, sources, web, writes};
 use crate::run::{report, sync};
-use crate::sandbox::cloud_map::{Fault, FaultKind};
-use crate::sandbox::kubernetes::{ClusterIp, KubernetesServer};
+use testbed::cloud_map::{Fault, FaultKind};
+use testbed::kubernetes::{ClusterIp, KubernetesServer};
 
 const CREATED: &str = "2026-01-01T00:00:00Z";
 const LATER: &str = "2026-02-01T00:00:00Z";

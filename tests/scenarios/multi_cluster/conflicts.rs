@@ -1,7 +1,7 @@
 //! Two clusters export one name.
 
 use super::{Members, condition, exported, imported, sources, web};
-use crate::sandbox::kubernetes::ClusterIp;
+use testbed::kubernetes::ClusterIp;
 
 const OLD: &str = "2026-01-01T00:00:00Z";
 const YOUNG: &str = "2026-02-01T00:00:00Z";

@@ -4,8 +4,8 @@
 use super::many::Many;
 use super::{Members, exported, imported, in_full, pods, sources, web};
 use crate::run::sync;
-use crate::sandbox::cloud_map::{Fault as CloudMapFault, FaultKind as CloudMapFaultKind};
-use crate::sandbox::kubernetes::{ClusterIp, Fault, FaultKind, KubernetesServer};
+use testbed::cloud_map::{Fault as CloudMapFault, FaultKind as CloudMapFaultKind};
+use testbed::kubernetes::{ClusterIp, Fault, FaultKind, KubernetesServer};
 
 const CREATED: &str = "2026-01-01T00:00:00Z";
 

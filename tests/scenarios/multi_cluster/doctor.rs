@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::{Members, exported, web};
 use crate::run::sync;
-use crate::sandbox::kubernetes::{Export, Policy};
+use testbed::kubernetes::{Export, Policy};
 
 const CREATED: &str = "2026-01-01T00:00:00Z";
 /// The ClusterRoles of deploy/rbac-multi-cluster.yaml.

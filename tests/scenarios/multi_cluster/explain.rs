@@ -7,7 +7,7 @@ use serde_json::json;
 use super::{Members, exported, pods, web};
 use crate::fleet::annotated;
 use crate::run::sync;
-use crate::sandbox::kubernetes::{ClusterIp, Export, Headless, Pod};
+use testbed::kubernetes::{ClusterIp, Export, Headless, Pod};
 
 const OLD: &str = "2026-01-01T00:00:00Z";
 const YOUNG: &str = "2026-02-01T00:00:00Z";

@@ -5,8 +5,8 @@ use serde_json::Value;
 
 use super::{Members, condition, exported, web};
 use crate::fleet::annotated;
-use crate::sandbox::cloud_map::Behaviour;
-use crate::sandbox::kubernetes::{ClusterIp, Export, Pod};
+use testbed::cloud_map::Behaviour;
+use testbed::kubernetes::{ClusterIp, Export, Pod};
 
 const CREATED: &str = "2026-01-01T00:00:00Z";
 

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use super::{Members, exported, imported, in_full, part, pods, sources, web, writes};
 use crate::fleet::OWNER;
 use crate::run::{report, sync};
-use crate::sandbox::cloud_map::{Fault as CloudMapFault, FaultKind as CloudMapFaultKind};
-use crate::sandbox::kubernetes::{Fault, FaultKind, KubernetesServer, Policy};
+use testbed::cloud_map::{Fault as CloudMapFault, FaultKind as CloudMapFaultKind};
+use testbed::kubernetes::{Fault, FaultKind, KubernetesServer, Policy};
 
 const CREATED: &str = "2026-01-01T00:00:00Z";
 const NEW: &str = "team-b";

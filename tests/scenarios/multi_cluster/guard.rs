@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::{Members, exported, imported, in_full};
 use crate::run::{report, sync};
-use crate::sandbox::kubernetes::ClusterIp;
+use testbed::kubernetes::ClusterIp;
 
 const CREATED: &str = "2026-01-01T00:00:00Z";
 

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{ClusterIp, Members, condition, exported, imported, slices, sources, web};
-use crate::sandbox::kubernetes::{KubernetesServer, Pod};
+use testbed::kubernetes::{KubernetesServer, Pod};
 
 const OLD: &str = "2026-01-01T00:00:00Z";
 const YOUNG: &str = "2026-02-01T00:00:00Z";

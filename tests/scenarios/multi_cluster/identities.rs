@@ -5,8 +5,8 @@ use serde_json::json;
 
 use super::{Members, exported, imported, in_full, part, pods, sources, web};
 use crate::run::sync;
-use crate::sandbox::cloud_map::Call;
-use crate::sandbox::kubernetes::ClusterIp;
+use testbed::cloud_map::Call;
+use testbed::kubernetes::ClusterIp;
 
 const CREATED: &str = "2026-01-01T00:00:00Z";
 const CLUSTER: &str = "cluster.clusterset.k8s.io";

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::{Members, exported, imported, in_full, part, pods, sources, web};
 use crate::run::{plan, report, sync};
-use crate::sandbox::kubernetes::{ClusterIp, KubernetesServer};
+use testbed::kubernetes::{ClusterIp, KubernetesServer};
 
 const CREATED: &str = "2026-01-01T00:00:00Z";
 /// `GUARD_WAIT`, unless it is set.

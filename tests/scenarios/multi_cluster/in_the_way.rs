@@ -10,7 +10,7 @@ use super::{
     Members, exported, foreign_slice, imported, in_full, part, pods, slices, sources, web, writes,
 };
 use crate::run::sync;
-use crate::sandbox::kubernetes::{ClusterIp, Fault, FaultKind, Policy};
+use testbed::kubernetes::{ClusterIp, Fault, FaultKind, Policy};
 
 const CREATED: &str = "2026-01-01T00:00:00Z";
 const SERVICES: &str = "/api/v1/namespaces/shop/services";

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::bad_exports::{conditions, export_of_many};
 use super::{Members, condition, exported, imported, in_full, pods, slices, web};
 use crate::run::sync;
-use crate::sandbox::kubernetes::{ClusterIp, Export, KubernetesServer};
+use testbed::kubernetes::{ClusterIp, Export, KubernetesServer};
 
 const CREATED: &str = "2026-01-01T00:00:00Z";
 

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::{Members, exported, in_full, web};
 use crate::run::sync;
-use crate::sandbox::kubernetes::{Fault, FaultKind, KubernetesServer};
+use testbed::kubernetes::{Fault, FaultKind, KubernetesServer};
 
 const CREATED: &str = "2026-01-01T00:00:00Z";
 const DERIVED: &str = "derived-isrlchlhrq";

@@ -7,8 +7,8 @@ use cloud_map_sync::function::Function;
 use super::{CLUSTERSET, in_full, writes};
 use crate::fleet::Fleet;
 use crate::run::sync;
-use crate::sandbox::clock::StandInClock;
-use crate::sandbox::kubernetes::{ClusterIp, Export, KubernetesServer, Pod};
+use testbed::clock::StandInClock;
+use testbed::kubernetes::{ClusterIp, Export, KubernetesServer, Pod};
 
 /// The members.
 pub struct Many {

@@ -10,12 +10,12 @@ use super::many::Many;
 use super::{exported, imported, pods, sources, web, writes};
 use crate::fleet::Fleet;
 use crate::queue::{batch, failures, message};
-use crate::sandbox::ROLE_ARN;
-use crate::sandbox::function::invoke;
-use crate::sandbox::kubernetes::{Export, Fault, FaultKind};
-use crate::sandbox::sqs::error::Failure;
-use crate::sandbox::sqs::queue::Queue;
 use crate::two_queues::queues;
+use testbed::ROLE_ARN;
+use testbed::function::invoke;
+use testbed::kubernetes::{Export, Fault, FaultKind};
+use testbed::sqs::error::Failure;
+use testbed::sqs::queue::Queue;
 
 const CREATED: &str = "2026-01-01T00:00:00Z";
 

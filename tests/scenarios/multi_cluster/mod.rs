@@ -50,11 +50,11 @@ use serde_json::{Value, json};
 
 use crate::fleet::{Fleet, OWNER};
 use crate::run::{report, sync};
-use crate::sandbox::aws_controller::endpoint;
-use crate::sandbox::clock::StandInClock;
-use crate::sandbox::cloud_map::{Behaviour, NamespaceKind, ServiceKind};
-use crate::sandbox::function::invoke;
-use crate::sandbox::kubernetes::{ClusterIp, Export, KubernetesServer, Pod, RequestLine};
+use testbed::aws_controller::endpoint;
+use testbed::clock::StandInClock;
+use testbed::cloud_map::{Behaviour, NamespaceKind, ServiceKind};
+use testbed::function::invoke;
+use testbed::kubernetes::{ClusterIp, Export, KubernetesServer, Pod, RequestLine};
 
 /// The clusterset of the members.
 pub const CLUSTERSET: &str = "shop-set";

@@ -4,7 +4,7 @@ use super::{Members, condition, exported, imported, in_full, part, sources, web}
 use serde_json::json;
 
 use crate::run::{report, sync};
-use crate::sandbox::kubernetes::{Export, Fault, FaultKind};
+use testbed::kubernetes::{Export, Fault, FaultKind};
 
 const CREATED: &str = "2026-01-01T00:00:00Z";
 

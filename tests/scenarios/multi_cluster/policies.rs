@@ -4,7 +4,7 @@ use cloud_map_sync::report::Report;
 
 use super::{Members, condition, exported, imported, in_full, part, pods, sources, web};
 use crate::run::sync;
-use crate::sandbox::kubernetes::ClusterIp;
+use testbed::kubernetes::ClusterIp;
 
 const CREATED: &str = "2026-01-01T00:00:00Z";
 

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::{Members, exported, imported, in_full, part, slices, sources, web};
 use crate::run::{report, sync};
-use crate::sandbox::kubernetes::{Fault, FaultKind};
+use testbed::kubernetes::{Fault, FaultKind};
 
 const CREATED: &str = "2026-01-01T00:00:00Z";
 

@@ -8,8 +8,8 @@ use serde_json::Value;
 use super::{Members, exported, imported, in_full, pods, sources, web};
 use crate::fleet::{Attributes, annotated, attributes};
 use crate::run::{report, sync};
-use crate::sandbox::clock::StandInClock;
-use crate::sandbox::kubernetes::KubernetesServer;
+use testbed::clock::StandInClock;
+use testbed::kubernetes::KubernetesServer;
 
 const CREATED: &str = "2026-01-01T00:00:00Z";
 
@@ -126,7 +126,7 @@ async fn recorded_instances_of_an_export_are_foreign_to_the_first_flow() {
     ];
     fleet.web("web", "shop", &["10.0.0.1"]);
     for (namespace, service, id, map) in &recorded {
-        use crate::sandbox::cloud_map::{NamespaceKind, ServiceKind};
+        use testbed::cloud_map::{NamespaceKind, ServiceKind};
         let known = fleet.cloud_map.find_namespace(namespace);
         let namespace_id =
             known.unwrap_or_else(|| fleet.cloud_map.namespace(namespace, NamespaceKind::Http));

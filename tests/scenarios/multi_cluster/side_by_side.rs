@@ -6,7 +6,7 @@
 use super::moving::Moving;
 use super::{Members, exported, imported, slices, sources, web};
 use crate::fleet::attributes;
-use crate::sandbox::kubernetes::{ClusterIp, Pod};
+use testbed::kubernetes::{ClusterIp, Pod};
 
 const CREATED: &str = "2026-01-01T00:00:00Z";
 

@@ -9,8 +9,8 @@ use tokio::time::{Instant, advance, timeout};
 use super::many::Many;
 use super::{exported, imported, pods, sources, web};
 use crate::fleet::{annotated, give_pods};
-use crate::sandbox::function::invoke;
-use crate::sandbox::kubernetes::{Fault, FaultKind};
+use testbed::function::invoke;
+use testbed::kubernetes::{Fault, FaultKind};
 
 const CREATED: &str = "2026-01-01T00:00:00Z";
 

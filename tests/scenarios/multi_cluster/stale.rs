@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{Members, exported, imported, in_full, part, sources, web};
 use crate::run::sync;
-use crate::sandbox::kubernetes::ClusterIp;
+use testbed::kubernetes::ClusterIp;
 
 const OLD: &str = "2026-01-01T00:00:00Z";
 const YOUNG: &str = "2026-02-01T00:00:00Z";

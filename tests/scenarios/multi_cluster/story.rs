@@ -7,8 +7,8 @@ use serde_json::json;
 
 use super::{Members, condition, exported, imported, pods, slices, sources, web};
 use crate::run::sync;
-use crate::sandbox::cloud_map::{Behaviour, Fault, FaultKind, RecordType, ServiceKind};
-use crate::sandbox::kubernetes::ClusterIp;
+use testbed::cloud_map::{Behaviour, Fault, FaultKind, RecordType, ServiceKind};
+use testbed::kubernetes::ClusterIp;
 
 const CREATED: &str = "2026-01-01T00:00:00Z";
 

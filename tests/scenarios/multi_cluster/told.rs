@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 
 use super::{Members, condition, exported, pods, web};
 use crate::run::{plan, report, sync};
-use crate::sandbox::cloud_map;
-use crate::sandbox::function::invoke;
-use crate::sandbox::kubernetes::{ClusterIp, Export, Fault, FaultKind, KubernetesServer};
+use testbed::cloud_map;
+use testbed::function::invoke;
+use testbed::kubernetes::{ClusterIp, Export, Fault, FaultKind, KubernetesServer};
 
 const OLD: &str = "2026-01-01T00:00:00Z";
 const YOUNG: &str = "2026-02-01T00:00:00Z";

@@ -5,8 +5,8 @@ use serde_json::json;
 
 use super::{Members, exported, imported, in_full, part, sources, web, writes};
 use crate::run::report;
-use crate::sandbox::cloud_map::Behaviour;
-use crate::sandbox::kubernetes::ClusterIp;
+use testbed::cloud_map::Behaviour;
+use testbed::kubernetes::ClusterIp;
 
 const CREATED: &str = "2026-01-01T00:00:00Z";
 

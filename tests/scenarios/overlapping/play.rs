@@ -12,8 +12,8 @@ use super::story::{Plot, SERVICES, Service, Story};
 use super::trouble::{PROCESSES, take_runs};
 use crate::fleet::{Fleet, annotated, attributes, give_pods};
 use crate::run::sync;
-use crate::sandbox::cloud_map::Behaviour;
-use crate::sandbox::kubernetes::KubernetesServer;
+use testbed::cloud_map::Behaviour;
+use testbed::kubernetes::KubernetesServer;
 
 /// How often it is looked whether a ready pod is gone.
 const GLANCE: Duration = Duration::from_millis(25);
@@ -66,11 +66,8 @@ impl Stage {
         let green = fleet.green().await;
         fleet.ecs_service("web", "10.0.9.1");
         let by_hand = attributes(&[("AWS_INSTANCE_IPV4", "10.0.9.2"), ("colour", "red")]);
-        let cart = fleet.cloud_map.service(
-            &fleet.http,
-            "cart",
-            crate::sandbox::cloud_map::ServiceKind::Http,
-        );
+        let cart =
+            fleet.cloud_map.service(&fleet.http, "cart", testbed::cloud_map::ServiceKind::Http);
         fleet.put(&cart, "by-hand", &by_hand);
         let stage = Self { processes: Vec::new(), green, fleet };
         for (number, plot) in story.services.iter().enumerate() {

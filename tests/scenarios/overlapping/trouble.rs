@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::queue::{batch, message};
-use crate::sandbox::cloud_map::{Behaviour, CloudMap, Fault as CloudMapFault, FaultKind};
-use crate::sandbox::kubernetes::{
+use testbed::cloud_map::{Behaviour, CloudMap, Fault as CloudMapFault, FaultKind};
+use testbed::kubernetes::{
     Fault as KubernetesFault, FaultKind as KubernetesFaultKind, KubernetesServer,
 };
 

@@ -10,7 +10,7 @@ use super::rbac::{case, message_about};
 use crate::faults::play::Stage;
 use crate::faults::situation::{MULTI_CLUSTER, Situation, clusterset};
 use crate::multi_cluster::{exported, foreign_slice, pods};
-use crate::sandbox::kubernetes::{ClusterIp, KubernetesServer, Right};
+use testbed::kubernetes::{ClusterIp, KubernetesServer, Right};
 
 const MCS: &str = "multicluster.x-k8s.io";
 const SLICES: &str = "discovery.k8s.io";

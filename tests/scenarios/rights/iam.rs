@@ -9,9 +9,9 @@ use super::{assert_same, queue, route_53, settings};
 use crate::faults::play::Stage;
 use crate::faults::situation::{READER, Situation};
 use crate::fleet::annotated;
-use crate::sandbox::cloud_map::{Fault, FaultKind, NamespaceKind, ServiceKind};
-use crate::sandbox::function::invoke;
-use crate::sandbox::kubernetes::Pod;
+use testbed::cloud_map::{Fault, FaultKind, NamespaceKind, ServiceKind};
+use testbed::function::invoke;
+use testbed::kubernetes::Pod;
 
 const TEMPLATE: &str = include_str!("../../../template.yaml");
 
@@ -256,7 +256,7 @@ async fn explanation_without_the_right_to_discover_says_so() {
     let function = fleet.function().await;
     crate::run::converge(&fleet, &function).await;
     let behaviour =
-        crate::sandbox::cloud_map::Behaviour { discovery_on_any_host: true, ..Default::default() };
+        testbed::cloud_map::Behaviour { discovery_on_any_host: true, ..Default::default() };
     fleet.cloud_map.behave(behaviour);
     fleet.cloud_map.inject(Fault::on("DiscoverInstances", FaultKind::AccessDenied).always());
     let ask =

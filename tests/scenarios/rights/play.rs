@@ -10,7 +10,7 @@ use crate::faults::outcome::{self, State};
 use crate::faults::play::{REST, Stage, on_a_runtime, reached};
 use crate::faults::situation::Situation;
 use crate::logged::invoke_logged;
-use crate::sandbox::cloud_map::{Behaviour, Fault, FaultKind};
+use testbed::cloud_map::{Behaviour, Fault, FaultKind};
 
 /// The function serves one cluster only.
 pub const ALONE: &[(&str, &str)] = &[("CLUSTERS", "blue")];

@@ -4,11 +4,11 @@ use serde_json::json;
 
 use crate::fleet::{Fleet, annotated, give_pods};
 use crate::logged::invoke_logged;
-use crate::sandbox::ROLE_ARN;
-use crate::sandbox::function::event;
-use crate::sandbox::kubernetes::{Fault, FaultKind};
-use crate::sandbox::sqs::error::Failure;
-use crate::sandbox::sqs::lambda;
+use testbed::ROLE_ARN;
+use testbed::function::event;
+use testbed::kubernetes::{Fault, FaultKind};
+use testbed::sqs::error::Failure;
+use testbed::sqs::lambda;
 
 pub const RIGHTS: [&str; 4] =
     ["sqs:SendMessage", "sqs:ChangeMessageVisibility", "kms:Decrypt", "kms:GenerateDataKey"];

@@ -10,7 +10,7 @@ use super::{assert_same, clusterset};
 use crate::faults::play::Stage;
 use crate::faults::situation::Situation;
 use crate::queue::{batch, message};
-use crate::sandbox::kubernetes::Right;
+use testbed::kubernetes::Right;
 
 const ROLES: [&str; 2] = [
     include_str!("../../../deploy/rbac.yaml"),

@@ -3,7 +3,7 @@
 
 use super::play::{Case, denied, one_less, one_more};
 use crate::faults::situation::Situation;
-use crate::sandbox::cloud_map::FaultKind;
+use testbed::cloud_map::FaultKind;
 
 pub const RIGHTS: [&str; 7] = [
     "route53:ChangeResourceRecordSets",

@@ -15,10 +15,10 @@ use tokio::time::{Instant, sleep};
 
 use crate::fleet::give_pods;
 use crate::queue::{batch, failures, message};
-use crate::sandbox::cloud_map::{Behaviour, Quotas};
-use crate::sandbox::function::invoke;
 use simulation::calls::{Fleet, Names, Process, Read, Round};
 use simulation::deployment::{Deployment, SHARE, Time};
+use testbed::cloud_map::{Behaviour, Quotas};
+use testbed::function::invoke;
 use world::{UNLIMITED, World, name};
 
 const SMALL: Fleet = Fleet {

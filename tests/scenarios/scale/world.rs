@@ -11,12 +11,12 @@ use super::simulation::calls::{Calls, Fleet, Names, Process, Read, Round};
 use crate::fleet::{OWNER, annotated, give_pods};
 use crate::queue::{batch, failures, message};
 use crate::run::sync;
-use crate::sandbox::clock::StandInClock;
-use crate::sandbox::cloud_map::{Behaviour, CloudMap, NamespaceKind};
-use crate::sandbox::function::{event, invoke};
-use crate::sandbox::kubernetes::KubernetesServer;
-use crate::sandbox::sqs::queue::Queue;
-use crate::sandbox::{REGION, ROLE_ARN, Sandbox};
+use testbed::clock::StandInClock;
+use testbed::cloud_map::{Behaviour, CloudMap, NamespaceKind};
+use testbed::function::{event, invoke};
+use testbed::kubernetes::KubernetesServer;
+use testbed::sqs::queue::Queue;
+use testbed::{REGION, ROLE_ARN, Sandbox};
 
 /// Of the registries, if there are several.
 const ACCOUNTS: [&str; 2] = ["444455556666", "777788889999"];

@@ -21,11 +21,11 @@ use crate::faults::play::on_a_runtime;
 use crate::faults::situation::READER;
 use crate::fleet::{Fleet, annotated, give_pods};
 use crate::queue::{batch, failures, message};
-use crate::sandbox::clock::tokio_clock;
-use crate::sandbox::cloud_map::Behaviour;
-use crate::sandbox::function::invoke;
-use crate::sandbox::kubernetes::{BOUND_GROUP, KubernetesServer};
-use crate::sandbox::{ROLE_ARN, Sandbox};
+use testbed::clock::tokio_clock;
+use testbed::cloud_map::Behaviour;
+use testbed::function::invoke;
+use testbed::kubernetes::{BOUND_GROUP, KubernetesServer};
+use testbed::{ROLE_ARN, Sandbox};
 
 /// Between two full syncs.
 const SCHEDULE: Duration = Duration::from_mins(30);

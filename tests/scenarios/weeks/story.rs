@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::sandbox::cloud_map::{Behaviour, Fault, FaultKind};
-use crate::sandbox::kubernetes::{Fault as ClusterFault, FaultKind as ClusterKind};
+use testbed::cloud_map::{Behaviour, Fault, FaultKind};
+use testbed::kubernetes::{Fault as ClusterFault, FaultKind as ClusterKind};
 
 use super::play::Stage;
 

@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 
 use crate::function::{Binary, Function};
 use crate::runs::{full_sync, message};
-use crate::sandbox::Sandbox;
-use crate::sandbox::cloud_map::{Behaviour, CloudMap, Quotas};
-use crate::sandbox::kubernetes::{ClusterIp, Export, KubernetesServer, Pod};
 use crate::table::{Events, Imports, Table};
+use testbed::Sandbox;
+use testbed::cloud_map::{Behaviour, CloudMap, Quotas};
+use testbed::kubernetes::{ClusterIp, Export, KubernetesServer, Pod};
 
 /// How many pods change, one message after the other.
 const EVENTS: usize = 40;

@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 use tokio::process::Command;
 
 use crate::process::Used;
-use crate::sandbox::cloud_map::CloudMap;
-use crate::sandbox::{REGION, Sandbox, kubeconfig};
 use crate::table::{Row, Table};
 use crate::world::{Tenant, World};
+use testbed::cloud_map::CloudMap;
+use testbed::{REGION, Sandbox, kubeconfig};
 
 /// How often its memory is looked at.
 const LOOK: Duration = Duration::from_millis(10);

@@ -10,8 +10,8 @@ use serde_json::Value;
 use tokio::process::{Child, Command};
 
 use crate::process::Used;
-use crate::sandbox::{REGION, Sandbox};
 use testbed::runtime_api::{Outcome, RuntimeApi};
+use testbed::{REGION, Sandbox};
 
 /// The longest time that Lambda gives.
 const TIME: Duration = Duration::from_mins(15);

@@ -4,8 +4,6 @@
 //! prints their tables and aims. `CLOUD_MAP_SYNC_BINARY` names a function that is built; `EXTERNAL_DNS_BINARY` names an
 //! ExternalDNS that is measured beside it.
 
-use testbed as sandbox;
-
 mod aims;
 mod clustersets;
 mod deciding;

@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 
 use crate::function::{Binary, Function};
 use crate::process::Used;
-use crate::sandbox::cloud_map::CloudMap;
-use crate::sandbox::kubernetes::KubernetesServer;
 use crate::table::{Events, Row, Table};
 use crate::world::{Tenant, World, address, pods};
+use testbed::cloud_map::CloudMap;
+use testbed::kubernetes::KubernetesServer;
 
 /// Measures all runs in a world.
 pub async fn run(world: &World, binary: &Binary) -> Table {

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use crate::function::Binary;
 use crate::runs::full_sync;
-use crate::sandbox::Sandbox;
-use crate::sandbox::cloud_map::{Behaviour, CloudMap, NamespaceKind};
-use crate::sandbox::kubernetes::Headless;
 use crate::table::Table;
 use crate::world::pods;
+use testbed::Sandbox;
+use testbed::cloud_map::{Behaviour, CloudMap, NamespaceKind};
+use testbed::kubernetes::Headless;
 
 /// Of all clusters together, each with this number of pods.
 const SERVICES: usize = 1600;

@@ -1,7 +1,7 @@
 //! From exec to the first poll for work: of the function, and of one that does nothing, built in the same way.
 
 use crate::function::Binary;
-use crate::sandbox::Sandbox;
+use testbed::Sandbox;
 
 /// How often each is started, in turns.
 const STARTS: usize = 40;

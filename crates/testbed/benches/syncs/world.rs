@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use crate::sandbox::Sandbox;
-use crate::sandbox::cloud_map::{Behaviour, CloudMap, NamespaceKind, Quotas};
-use crate::sandbox::kubernetes::{Headless, KubernetesServer, Pod};
+use testbed::Sandbox;
+use testbed::cloud_map::{Behaviour, CloudMap, NamespaceKind, Quotas};
+use testbed::kubernetes::{Headless, KubernetesServer, Pod};
 
 /// One world.
 pub struct World {

@@ -15,9 +15,9 @@ use tokio::process::{Child, Command};
 use testbed::programs::program;
 
 use crate::is_ci;
-use crate::sandbox::REGION;
-use crate::sandbox::function::TIMEOUT;
-use crate::sandbox::lambda::Handler;
+use testbed::REGION;
+use testbed::function::TIMEOUT;
+use testbed::lambda::Handler;
 use testbed::runtime_api::{Failure, Outcome, RuntimeApi};
 
 /// How long a test waits for a word of the binary before it calls that a hang.

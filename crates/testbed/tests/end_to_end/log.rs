@@ -5,10 +5,10 @@ use serde_json::{Value, json};
 
 use crate::lambda::Lambda;
 use crate::payloads::stand_in;
-use crate::sandbox::function::event;
-use crate::sandbox::identity::AccessKey;
-use crate::sandbox::kubernetes::{BOUND_GROUP, Headless, Pod};
 use crate::world::{World, blue};
+use testbed::function::event;
+use testbed::identity::AccessKey;
+use testbed::kubernetes::{BOUND_GROUP, Headless, Pod};
 
 /// Reads the cluster for the function.
 const READER: &str = "arn:aws:iam::111122223333:role/reader";

@@ -2,9 +2,9 @@
 //! not.
 
 use crate::lambda::Lambda;
-use crate::sandbox::Sandbox;
-use crate::sandbox::function::event;
-use crate::sandbox::kubernetes::{Headless, Pod};
+use testbed::Sandbox;
+use testbed::function::event;
+use testbed::kubernetes::{Headless, Pod};
 use testbed::runtime_api::Failure;
 
 const CLUSTERS: &str = "/cloud-map-sync/clusters/";
@@ -17,7 +17,7 @@ const ONLY_WEB: &str = r#"[{"clusters": ["*"], "kubernetesNamespaces": ["shop"],
 /// Two clusters with a Service `web` each; in `blue` there is a Service `cart`, too.
 async fn sandbox() -> Sandbox {
     let sandbox = Sandbox::start().await.cluster("blue").await.cluster("green").await;
-    let http = crate::sandbox::cloud_map::NamespaceKind::Http;
+    let http = testbed::cloud_map::NamespaceKind::Http;
     sandbox.cloud_map().namespace("prod", http);
     for (cluster, service, address) in
         [("blue", "web", "10.0.1.1"), ("blue", "cart", "10.0.1.2"), ("green", "web", "10.0.1.3")]

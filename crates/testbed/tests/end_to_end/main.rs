@@ -6,8 +6,6 @@
 //! `control_plane`), and are skipped where there is none to be had, but not in CI. `conformance` runs another project's
 //! suite there. `chart` installs the forwarder as people do, and `commands` runs what the pages say.
 
-use testbed as sandbox;
-
 mod admission;
 mod audit_log;
 mod chart;

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::sandbox::function::event;
-use crate::sandbox::kubernetes::{Headless, KubernetesServer, Pod};
 use crate::world::World;
+use testbed::function::event;
+use testbed::kubernetes::{Headless, KubernetesServer, Pod};
 
 /// A world whose cluster `blue` is a stand-in, with the Service `shop/web` and one pod of it.
 pub async fn stand_in() -> (World, KubernetesServer) {

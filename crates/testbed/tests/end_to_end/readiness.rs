@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 
 use crate::lambda::Lambda;
 use crate::real_cluster::RealCluster;
-use crate::sandbox::cloud_map::Behaviour;
-use crate::sandbox::function::event;
 use crate::world::World;
+use testbed::cloud_map::Behaviour;
+use testbed::function::event;
 
 const READY: &str = "ready serving";
 const ENDING: &str = "serving terminating";

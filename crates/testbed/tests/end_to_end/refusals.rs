@@ -8,11 +8,11 @@ use serde_json::json;
 
 use crate::lambda::Lambda;
 use crate::real_cluster::RealCluster;
-use crate::sandbox::ROLE_ARN;
-use crate::sandbox::cloud_map::Behaviour;
-use crate::sandbox::function::event;
-use crate::sandbox::identity::AccessKey;
 use crate::world::World;
+use testbed::ROLE_ARN;
+use testbed::cloud_map::Behaviour;
+use testbed::function::event;
+use testbed::identity::AccessKey;
 
 #[tokio::test]
 async fn real_cluster_that_refuses_the_function_loses_no_instance() {

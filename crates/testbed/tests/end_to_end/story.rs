@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 
 use crate::lambda::Lambda;
 use crate::real_cluster::{RealCluster, ZONE, claim, headless};
-use crate::sandbox::cloud_map::RecordType;
-use crate::sandbox::function::event;
 use crate::world::{World, blue};
+use testbed::cloud_map::RecordType;
+use testbed::function::event;
 
 #[tokio::test]
 async fn services_of_a_real_cluster_are_followed_from_first_sync_to_deletion() {

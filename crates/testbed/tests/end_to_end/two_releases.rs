@@ -14,10 +14,10 @@ use tokio::time::sleep;
 
 use crate::lambda::{Lambda, binary};
 use crate::payloads::stand_in;
-use crate::sandbox::function::event;
-use crate::sandbox::gate::Gate;
-use crate::sandbox::kubernetes::{Headless, KubernetesServer, Pod};
 use crate::world::World;
+use testbed::function::event;
+use testbed::gate::Gate;
+use testbed::kubernetes::{Headless, KubernetesServer, Pod};
 
 /// If no call has come or gone for so long, both processes wait for the gate or have ended.
 const QUIET: Duration = Duration::from_millis(25);

@@ -5,12 +5,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use crate::lambda::{Lambda, binary};
-use crate::sandbox::cloud_map::{
-    Call, CloudMap, NamespaceKind, RecordType, ServiceKind, ServiceView,
-};
-use crate::sandbox::identity::AccessKey;
-use crate::sandbox::kubernetes::ClusterIdentity;
-use crate::sandbox::{ACCOUNT, REGION, Sandbox};
+use testbed::cloud_map::{Call, CloudMap, NamespaceKind, RecordType, ServiceKind, ServiceView};
+use testbed::identity::AccessKey;
+use testbed::kubernetes::ClusterIdentity;
+use testbed::{ACCOUNT, REGION, Sandbox};
 
 /// The attributes of an instance.
 pub type Attributes = BTreeMap<String, String>;

@@ -17,12 +17,12 @@ use super::many::Many;
 use crate::fleet::Fleet;
 use crate::queue::{batch, failures, message};
 use crate::run::sync;
-use crate::sandbox::ROLE_ARN;
-use crate::sandbox::cloud_map::Quotas;
-use crate::sandbox::function::invoke;
-use crate::sandbox::kubernetes::{ClusterIp, Pod};
-use crate::sandbox::sqs::queue::Queue;
 use figures::{Calls, Clusterset, OTHER_REQUESTS, forced};
+use testbed::ROLE_ARN;
+use testbed::cloud_map::Quotas;
+use testbed::function::invoke;
+use testbed::kubernetes::{ClusterIp, Pod};
+use testbed::sqs::queue::Queue;
 
 const NAMESPACES: [&str; 4] = ["one", "two", "three", "four"];
 

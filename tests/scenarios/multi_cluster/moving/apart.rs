@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::super::{condition, exported, imported, in_full, pods, sources, web, writes};
 use super::{LATER, Moving, obstacle};
 use crate::run::{report, said_of, sync};
-use crate::sandbox::kubernetes::ClusterIp;
+use testbed::kubernetes::ClusterIp;
 
 #[tokio::test]
 async fn export_without_adoption_is_held_back_and_served_clusters_import_what_was_read() {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::super::{imported, in_full, pods};
 use super::{Moving, of};
 use crate::run::report;
-use crate::sandbox::aws_controller::FINALIZER;
+use testbed::aws_controller::FINALIZER;
 
 #[tokio::test]
 async fn cluster_moves_back_without_a_gap() {

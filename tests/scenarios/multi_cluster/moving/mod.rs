@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 use super::{CLUSTERSET, Members, exported, in_full, web, writes};
 use crate::fleet::OWNER;
 use crate::run::{report, sync};
-use crate::sandbox::aws_controller::AwsController;
-use crate::sandbox::kubernetes::{ClusterIp, KubernetesServer};
+use testbed::aws_controller::AwsController;
+use testbed::kubernetes::{ClusterIp, KubernetesServer};
 
 const CREATED: &str = "2026-01-01T00:00:00Z";
 const LATER: &str = "2026-02-01T00:00:00Z";

@@ -6,8 +6,8 @@ use super::super::{condition, imported, in_full, pods, sources, writes};
 use super::{Moving, obstacle};
 use crate::fleet::{OWNER, attributes};
 use crate::run::report;
-use crate::sandbox::cloud_map::{Fault, FaultKind};
-use crate::sandbox::kubernetes::Pod;
+use testbed::cloud_map::{Fault, FaultKind};
+use testbed::kubernetes::Pod;
 
 #[tokio::test]
 async fn adoption_is_refused_while_the_finalizers_are_there_and_names_the_command() {

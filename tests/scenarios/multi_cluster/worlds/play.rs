@@ -15,8 +15,8 @@ use crate::fleet::Fleet;
 use crate::multi_cluster::{Members, amber_attributes, in_full, pods};
 use crate::overlapping::trouble::{PROCESSES, take_runs};
 use crate::run::sync;
-use crate::sandbox::cloud_map::{Behaviour, NamespaceKind, ServiceKind};
-use crate::sandbox::kubernetes::{ClusterIp, Export, Headless, KubernetesServer};
+use testbed::cloud_map::{Behaviour, NamespaceKind, ServiceKind};
+use testbed::kubernetes::{ClusterIp, Export, Headless, KubernetesServer};
 
 /// The time between two looks at the imports.
 const GLANCE: Duration = Duration::from_millis(25);

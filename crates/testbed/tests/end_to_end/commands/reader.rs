@@ -13,9 +13,9 @@ use super::ROOT;
 use crate::chart::tools::Tools;
 use crate::is_ci;
 use crate::real_cluster::RealCluster;
-use crate::sandbox::lambda::{Deployed, Handler};
-use crate::sandbox::{ACCOUNT, REGION};
 use crate::world::{World, blue};
+use testbed::lambda::{Deployed, Handler};
+use testbed::{ACCOUNT, REGION};
 
 const ROLE: &str = "arn:aws:iam::111122223333:role/reader";
 /// What the pages call the function.

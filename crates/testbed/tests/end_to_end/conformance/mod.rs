@@ -15,9 +15,9 @@ use serde_json::{Value, json};
 
 use crate::real_cluster::RealCluster;
 use crate::real_cluster::member::MEMBER_KINDS;
-use crate::sandbox::kubernetes::ClusterIdentity;
 use crate::world::{World, blue};
 use suite::Suite;
+use testbed::kubernetes::ClusterIdentity;
 
 /// The ranges of pods' addresses, which route between the clusters.
 const PODS_OF_BLUE: &str = "10.64.0.0/16,fd00:64::/112";

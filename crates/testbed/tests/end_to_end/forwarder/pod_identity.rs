@@ -12,7 +12,7 @@ use axum::routing::get;
 use serde_json::json;
 use tokio::net::TcpListener;
 
-use crate::sandbox::identity::AccessKey;
+use testbed::identity::AccessKey;
 
 /// The running agent; it ends with the tokio runtime.
 pub struct PodIdentityAgent {

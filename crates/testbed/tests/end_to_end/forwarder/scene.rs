@@ -12,10 +12,10 @@ use super::process::Forwarder;
 use super::relay::Relay;
 use crate::lambda::Lambda;
 use crate::real_cluster::RealCluster;
-use crate::sandbox::REGION;
-use crate::sandbox::sqs::lambda;
-use crate::sandbox::sqs::queue::{Message, Queue};
 use crate::world::World;
+use testbed::REGION;
+use testbed::sqs::lambda;
+use testbed::sqs::queue::{Message, Queue};
 
 /// How long a test waits for a message before it says that none comes.
 const PATIENCE: Duration = Duration::from_mins(2);

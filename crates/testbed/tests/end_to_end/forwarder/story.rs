@@ -9,8 +9,8 @@ use super::process::Forwarder;
 use super::scene::{Scene, claim};
 use crate::real_cluster::RealCluster;
 use crate::real_cluster::member::EXPORTS;
-use crate::sandbox::sqs::error::Failure;
 use crate::world::World;
+use testbed::sqs::error::Failure;
 
 const SLICES_LISTED: &str = "EndpointSlices of headless Services are listed";
 const NO_EXPORTS: &str = "the cluster has no ServiceExports: they are followed as soon as it has";

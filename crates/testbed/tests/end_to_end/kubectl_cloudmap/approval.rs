@@ -5,8 +5,8 @@ use serde_json::json;
 use super::terminal::{Terminal, deploy};
 use crate::lambda::Lambda;
 use crate::payloads::stand_in;
-use crate::sandbox::kubernetes::{Headless, KubernetesServer, Pod};
 use crate::world::World;
+use testbed::kubernetes::{Headless, KubernetesServer, Pod};
 
 /// The function with one pod of `web` registered, and a person before it.
 async fn in_step(more: &[(&str, &str)]) -> (World, KubernetesServer, Lambda, Terminal) {

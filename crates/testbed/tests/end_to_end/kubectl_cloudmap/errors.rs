@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::terminal::{Terminal, answering, deploy, in_step};
 use crate::payloads::stand_in;
-use crate::sandbox::Sandbox;
+use testbed::Sandbox;
 
 #[tokio::test]
 async fn an_error_of_the_function_is_told_in_its_words() {

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::terminal::{ROLE, Terminal, deploy};
 use crate::payloads::stand_in;
-use crate::sandbox::identity::AccessKey;
+use testbed::identity::AccessKey;
 
 const TOKEN: &str = "the-token-of-a-sign-in";
 const PROFILE: &str = "

@@ -2,7 +2,7 @@
 
 use super::terminal::{ROLE, Terminal, answering, deploy, in_step};
 use crate::payloads::stand_in;
-use crate::sandbox::kubernetes::BOUND_GROUP;
+use testbed::kubernetes::BOUND_GROUP;
 
 #[tokio::test]
 async fn with_settings_in_the_environment_it_plans_and_syncs_as_the_function_does() {

@@ -8,9 +8,9 @@ use serde_json::json;
 
 use super::terminal::{Terminal, answering, deploy, in_step};
 use crate::payloads::stand_in;
-use crate::sandbox::Sandbox;
-use crate::sandbox::kubernetes::Headless;
-use crate::sandbox::lambda::Handler;
+use testbed::Sandbox;
+use testbed::kubernetes::Headless;
+use testbed::lambda::Handler;
 
 #[tokio::test]
 async fn wait_ends_when_the_service_is_registered_or_empty_or_the_time_is_over() {

@@ -5,8 +5,8 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::terminal::{ROLE, Terminal, answering, deploy, in_step};
-use crate::sandbox::Sandbox;
-use crate::sandbox::identity::AccessKey;
+use testbed::Sandbox;
+use testbed::identity::AccessKey;
 
 /// A terminal, and a key that its environment does not have.
 async fn with_a_key() -> (Sandbox, Terminal, AccessKey) {

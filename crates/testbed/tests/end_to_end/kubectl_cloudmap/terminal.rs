@@ -11,9 +11,9 @@ use serde_json::{Value, json};
 use testbed::programs::program;
 use tokio::process::{Child, Command};
 
-use crate::sandbox::identity::AccessKey;
-use crate::sandbox::lambda::{Deployed, Handler};
-use crate::sandbox::{ACCOUNT, REGION, Sandbox, kubeconfig};
+use testbed::identity::AccessKey;
+use testbed::lambda::{Deployed, Handler};
+use testbed::{ACCOUNT, REGION, Sandbox, kubeconfig};
 
 /// The role of the person.
 pub const ROLE: &str = "arn:aws:iam::111122223333:role/developer";

@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use super::terminal::{Terminal, answering, deploy, in_step};
 use crate::payloads::stand_in;
-use crate::sandbox::Sandbox;
-use crate::sandbox::cloud_map::Behaviour;
+use testbed::Sandbox;
+use testbed::cloud_map::Behaviour;
 
 const BLUE: &str = "arn:aws:eks:eu-central-1:111122223333:cluster/blue";
 
@@ -65,7 +65,7 @@ async fn a_plan_of_a_cluster_that_cannot_be_read_ends_with_1() {
     let lambda = world.lambda(&[]).await;
     deploy(&world.sandbox, &[], lambda.handler());
     let terminal = Terminal::new(&world.sandbox, &["blue"]);
-    blue.revoke(crate::sandbox::ROLE_ARN);
+    blue.revoke(testbed::ROLE_ARN);
 
     let plan = terminal.run("plan -A").await;
     assert_eq!(plan.code, Some(1), "{plan:?}");
@@ -133,7 +133,7 @@ async fn the_doctor_says_what_is_wrong_and_what_helps() {
     assert_eq!((well.code, well.errors.as_str()), (Some(0), ""), "{well:?}");
     assert!(well.output.ends_with("all checks passed\n"), "{}", well.output);
 
-    blue.revoke(crate::sandbox::ROLE_ARN);
+    blue.revoke(testbed::ROLE_ARN);
     let ill = terminal.run("doctor").await;
     assert_eq!(ill.code, Some(1), "{ill:?}");
     assert!(ill.output.contains("    fix: aws eks create-access-entry --cluster-name blue "));

@@ -7,7 +7,7 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 
 use super::terminal::{Terminal, deploy};
 use crate::payloads::stand_in;
-use crate::sandbox::kubernetes::{Headless, Pod};
+use testbed::kubernetes::{Headless, Pod};
 
 #[tokio::test]
 async fn status_of_one_name_or_namespace_leaves_the_rest_out() {

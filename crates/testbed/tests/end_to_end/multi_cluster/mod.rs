@@ -15,8 +15,8 @@ use serde_json::{Value, json};
 
 use crate::lambda::Lambda;
 use crate::real_cluster::{RealCluster, ZONE, headless};
-use crate::sandbox::kubernetes::ClusterIdentity;
 use crate::world::{World, blue};
+use testbed::kubernetes::ClusterIdentity;
 
 const CLUSTERSET: &str = "shop-set";
 /// The node of the pods, which endpoints of the own cluster name.

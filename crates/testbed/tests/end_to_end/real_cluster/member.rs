@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use super::{Like, NAMESPACE, RealCluster};
 use crate::control_plane::GROUP;
-use crate::sandbox::kubernetes::ClusterIdentity;
 use crate::world::World;
+use testbed::kubernetes::ClusterIdentity;
 
 /// The ServiceExports of the namespace.
 pub const EXPORTS: &str = "/apis/multicluster.x-k8s.io/v1beta1/namespaces/shop/serviceexports";

@@ -22,9 +22,9 @@ use serde_json::{Value, json};
 
 use crate::control_plane::{ControlPlane, Credentials, Options};
 use crate::is_ci;
-use crate::sandbox::eks::Facts;
-use crate::sandbox::kubernetes::ClusterIdentity;
 use crate::world::{World, blue};
+use testbed::eks::Facts;
+use testbed::kubernetes::ClusterIdentity;
 
 pub use services::{claim, headless};
 

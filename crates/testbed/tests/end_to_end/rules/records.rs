@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::{Story, claim, headless, held_back};
-use crate::sandbox::cloud_map::{RecordType, ServiceKind};
+use testbed::cloud_map::{RecordType, ServiceKind};
 
 const IPV4_AND_PORT: [&str; 2] = ["AWS_INSTANCE_IPV4", "AWS_INSTANCE_PORT"];
 
