@@ -66,7 +66,7 @@ async fn endpoints_of_a_namespace_that_is_out_of_sight_stay() {
 #[tokio::test]
 async fn endpoints_of_services_whose_instances_are_not_counted_yet_stay() {
     let members = Members::of_others().await;
-    let late = Behaviour { counts_nothing: true, ..Behaviour::default() };
+    let late = Behaviour { uncounted: "shop", ..Behaviour::default() };
     members.fleet.cloud_map.behave(late);
     let green_alone = members.serving("green", &[]).await;
 

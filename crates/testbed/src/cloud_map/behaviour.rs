@@ -18,8 +18,8 @@ pub struct Behaviour {
     /// From the end of an operation until ListInstances and GetInstance show it.
     /// Assumed (list_follows_success): none, though InstanceNotFound of DeregisterInstance also stands for a delay.
     pub list_lag: Duration,
-    /// Whether the lists of services count no instance in any of them: the count may be late.
-    pub counts_nothing: bool,
+    /// The name of the namespace in whose services the lists count no instance: the count may be late.
+    pub uncounted: &'static str,
     /// From the end of an operation until DiscoverInstances shows it.
     pub discover_lag: Duration,
     /// From the end of a registration until the health of the new instance is known; until then it is UNKNOWN, and a
@@ -80,7 +80,7 @@ impl Default for Behaviour {
             operation_delay: Duration::from_millis(30),
             latency: Duration::ZERO,
             list_lag: Duration::ZERO,
-            counts_nothing: false,
+            uncounted: "",
             discover_lag: Duration::ZERO,
             health_lag: Duration::ZERO,
             health_delay: Duration::from_millis(300),

@@ -51,8 +51,9 @@ impl State {
     }
 
     fn summarize_service(&self, id: &str, service: &Service) -> Value {
-        let counted =
-            if self.behaviour.counts_nothing { 0 } else { service.listed(self.now).count() };
+        let namespace = self.namespaces.get(&service.namespace);
+        let is_counted = namespace.is_none_or(|it| it.name != self.behaviour.uncounted);
+        let counted = if is_counted { service.listed(self.now).count() } else { 0 };
         let mut shown = json!({
             "Id": id,
             "Arn": self.service_arn(&service.namespace, id),
