@@ -51,7 +51,8 @@ async fn purge_of_a_cluster_that_only_imports_takes_what_there_is_and_says_the_r
             let path = "/apis/multicluster.x-k8s.io/v1beta1/serviceimports";
             members.green.fail(Fault::always(path, FaultKind::Status(403)));
         }
-        let off = members.serving("blue,green", &[("MULTI_CLUSTER", "off")]).await;
+        let off = [("CLUSTERS", "blue,green"), ("MULTI_CLUSTER", "off")];
+        let off = members.fleet.function_with(&off).await;
         let purge = json!({ "action": "purge", "cluster": "green", "confirm": true });
 
         let purged = report(&off, &purge).await;
