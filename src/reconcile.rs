@@ -28,7 +28,7 @@ use crate::settings::{Cluster, Settings};
 use crate::time::Deadline;
 
 pub use member::{Joined, Published};
-pub use obstacle::{INSTALL, NotPublished};
+pub use obstacle::{INSTALL, NotPublished, unread};
 
 /// The number of Events that are created at once.
 const EVENTS_SIDE_BY_SIDE: usize = 8;

@@ -8,7 +8,6 @@ use tokio::time::timeout_at;
 
 use crate::clients::Connection;
 use crate::clusterset::record;
-use crate::error::chain;
 use crate::import::Imported;
 use crate::import::observe::Objects;
 use crate::import::plan::{OwnerLabel, adopt_former};
@@ -16,7 +15,7 @@ use crate::import::purge::EachImport;
 use crate::model::{Flow, Owner, Policy, Registry};
 use crate::publish::observe::{self, Own, SharedRegistry};
 use crate::publish::{self, Task};
-use crate::reconcile::{Error, Invocation};
+use crate::reconcile::{Error, Invocation, unread};
 use crate::report::{ClusterReport, Mode, MultiClusterReport, Obstacle};
 use crate::settings::{Cluster, MultiCluster};
 
@@ -45,8 +44,8 @@ impl Invocation<'_> {
                 report.multi_cluster = Some(part);
                 report
             }
-            Ok(Err(error)) => unread(report, &error),
-            Err(_) => unread(report, &Error::from(observe::Error::Deadline)),
+            Ok(Err(error)) => refused(report, unread(&error)),
+            Err(_) => refused(report, unread(&observe::Error::Deadline)),
         }
     }
 
@@ -129,9 +128,4 @@ impl Invocation<'_> {
 fn refused(report: ClusterReport, obstacle: Obstacle) -> ClusterReport {
     let part = MultiClusterReport { obstacles: vec![obstacle], ..MultiClusterReport::default() };
     ClusterReport { multi_cluster: Some(part), ..report }
-}
-
-fn unread(report: ClusterReport, error: &Error) -> ClusterReport {
-    let detail = chain(error);
-    refused(report, Obstacle { reason: "Unreadable".into(), detail, failed: true })
 }

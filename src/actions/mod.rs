@@ -1,5 +1,5 @@
-//! The actions besides a sync, one folder each. Each reads the cluster or Cloud Map, `adopt` and `purge` also write, and it returns
-//! its answer as data that prints itself as text.
+//! The actions besides a sync, one folder each. Each reads the cluster or Cloud Map, `adopt` and `purge` also write, and
+//! it returns its answer as data that prints itself as text.
 
 pub mod adopt;
 mod age;

@@ -7,7 +7,7 @@ use futures_util::{StreamExt, stream};
 use super::clustersets::Clustersets;
 use crate::clusterset::id::CLUSTER_RECORD;
 use crate::clusterset::record;
-use crate::import::plan::{OWNER_LABEL, OwnerLabel};
+use crate::import::plan::OwnerLabel;
 use crate::kubernetes::Kubernetes;
 use crate::kubernetes::objects::Resource;
 use crate::model::{ClusterArn, Owner, Registry, Selection};
@@ -27,8 +27,7 @@ const FROZEN: &str = "it is or was a member, so its exports and imports stay as 
 impl Clustersets<'_> {
     /// Marks a cluster that is frozen. Only its full sync looks for the signs: the registries were read as a whole then.
     pub(super) async fn mark_frozen(&self, index: usize, report: &mut MultiClusterReport) {
-        let is_whole =
-            self.selections.iter().any(|(it, all)| it == index && *all == Selection::Everything);
+        let is_whole = self.selections.of(index) == Some(&Selection::Everything);
         let mut obstacles = report.obstacles.iter_mut();
         let obstacle = obstacles.find(|it| OBSTACLES.contains(&&*it.reason)).filter(|_| is_whole);
         let Some(obstacle) = obstacle else { return };
@@ -61,10 +60,9 @@ fn has_record(registry: &Registry, arn: &ClusterArn) -> bool {
 }
 
 async fn has_objects(kubernetes: &Kubernetes, owner: &OwnerLabel) -> bool {
-    let of_us = format!("{OWNER_LABEL}={}", owner.as_str());
+    let of_us = owner.selector();
     for resource in [Resource::ServiceImports, Resource::Services, Resource::EndpointSlices] {
-        let listed = kubernetes.objects_as(resource, &of_us, drop).await;
-        if listed.is_ok_and(|all| !all.is_empty()) {
+        if kubernetes.has_objects(resource, &of_us).await.unwrap_or_default() {
             return true;
         }
     }

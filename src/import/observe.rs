@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::plan::{NamespaceState, OWNER_LABEL, OwnerLabel, Present, ServiceImport, Slice};
+use super::plan::{NamespaceState, OwnerLabel, Present, ServiceImport, Slice};
 use super::read::{self, Unexpected};
 use crate::clusterset::id;
 use crate::kubernetes::objects::{Named, Resource};
@@ -33,7 +33,8 @@ pub struct Objects {
     imports: BTreeMap<ServiceRef, Value>,
     /// The Services under the names of derived ones, by namespace and name.
     services: BTreeMap<Place, Value>,
-    /// The slices of each import: another writer may have taken their labels off. They hold most of the memory of a run, so their JSON is not kept.
+    /// The slices of each import: another writer may have taken their labels off. They hold most of the memory of a run,
+    /// so their JSON is not kept.
     slices: BTreeMap<Place, Vec<OfImport>>,
     namespaces: BTreeMap<String, NamespaceState>,
     /// Whether the installed CRD has `status.endpointSliceObjects`.
@@ -46,7 +47,7 @@ impl Objects {
     /// # Errors
     /// Returns an error if a list could not be read.
     pub async fn read(kubernetes: &Kubernetes, owner: &OwnerLabel) -> Result<Self, Error> {
-        let of_us = format!("{OWNER_LABEL}={}", owner.as_str());
+        let of_us = owner.selector();
         let (imports, services, slices, namespaces, declares) = tokio::try_join!(
             kubernetes.objects(Resource::ServiceImports, ""),
             kubernetes.objects(Resource::Services, &of_us),
@@ -74,7 +75,7 @@ impl Objects {
         let ServiceRef { namespace, name } = service;
         let derived = id::derived_service(service);
         let named = |resource, name| Named { resource, namespace, name };
-        let selector = format!("{OWNER_LABEL}={},{SERVICE_NAME}={name}", owner.as_str());
+        let selector = format!("{},{SERVICE_NAME}={name}", owner.selector());
         let (import, service_object, slices, declares) = tokio::try_join!(
             kubernetes.object(named(Resource::ServiceImports, name)),
             kubernetes.object(named(Resource::Services, &derived)),

@@ -55,6 +55,14 @@ impl Kubernetes {
         self.list_objects(resource, &resource.path_in(namespace), labels, |it| it).await
     }
 
+    /// Whether the whole cluster has any.
+    ///
+    /// # Errors
+    /// As [`Self::objects`].
+    pub async fn has_objects(&self, resource: Resource, labels: &str) -> Result<bool, Error> {
+        Ok(!self.objects_as(resource, labels, drop).await?.is_empty())
+    }
+
     async fn list_objects<T>(
         &self,
         resource: Resource,

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use crate::clients::Connection;
 use crate::import::aws::DerivedOfAws;
 use crate::import::observe::Objects;
-use crate::import::plan::{OWNER_LABEL, OwnerLabel};
+use crate::import::plan::OwnerLabel;
 use crate::import::sources::{Members, Overlay};
 use crate::kubernetes::Error;
 use crate::model::clusterset::{ClusterId, Member};
@@ -47,15 +47,15 @@ impl Published {
         changed.map(|line| line.service.clone()).collect()
     }
 
-    /// The names of which the guard holds a loss.
-    pub fn held(&self) -> BTreeSet<ServiceRef> {
-        let held = self.exported.report.guard.iter().filter(|guard| guard.state.holds());
-        held.flat_map(|guard| guard.services.iter().map(|it| it.service.clone())).collect()
-    }
-
-    /// Whether the guard let a large loss of exports pass.
-    pub fn let_pass(&self) -> bool {
-        self.exported.report.guard.as_ref().is_some_and(|guard| !guard.state.holds())
+    /// The exports as they were read for a selection, in place of what Cloud Map says of these names, with the guard's
+    /// decision about them.
+    pub fn overlay(&self, joined: &Joined, covers: Selection) -> (ClusterId, Overlay) {
+        let (cluster, overlay) = joined.overlay(self.exported.desired.clone(), covers);
+        let guard = self.exported.report.guard.as_ref();
+        let let_pass = guard.is_some_and(|guard| !guard.state.holds());
+        let held = guard.into_iter().filter(|guard| guard.state.holds());
+        let held = held.flat_map(|guard| guard.services.iter().map(|it| it.service.clone()));
+        (cluster, Overlay { held: held.collect(), let_pass, ..overlay })
     }
 }
 
@@ -118,7 +118,7 @@ impl Joined {
         match self.imports() {
             None => Imports::None,
             Some(0) if self.selection == Selection::Everything => Imports::None,
-            Some(0) => Imports::Unknown { label: format!("{OWNER_LABEL}={}", self.owner.as_str()) },
+            Some(0) => Imports::Unknown { label: self.owner.selector() },
             Some(_) => Imports::Stand,
         }
     }

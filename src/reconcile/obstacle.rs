@@ -41,7 +41,8 @@ pub(super) fn no_api() -> Obstacle {
     Obstacle { reason: "NoMultiClusterApi".into(), detail, failed: false }
 }
 
-pub(super) fn unread(error: &dyn std::error::Error) -> Obstacle {
+/// A read that failed, which the next run may make.
+pub fn unread(error: &dyn std::error::Error) -> Obstacle {
     Obstacle { reason: "Unreadable".into(), detail: chain(error), failed: true }
 }
 

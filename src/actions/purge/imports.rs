@@ -3,16 +3,15 @@
 
 use tokio::time::timeout_at;
 
-use crate::error::chain;
 use crate::import::aws::DerivedOfAws;
 use crate::import::observe::Objects;
-use crate::import::plan::{OWNER_LABEL, OwnerLabel};
+use crate::import::plan::OwnerLabel;
 use crate::import::purge::Purging;
 use crate::kubernetes::objects::Resource;
 use crate::kubernetes::{Class, Kubernetes};
 use crate::publish::exports::is_of_aws;
 use crate::publish::observe;
-use crate::reconcile::{Error, Invocation};
+use crate::reconcile::{Error, Invocation, unread};
 use crate::report::{Mode, MultiClusterReport, Obstacle};
 use crate::settings::{Cluster, Membership, MultiCluster};
 
@@ -50,7 +49,7 @@ impl Invocation<'_> {
         let kubernetes = &connection.kubernetes;
         let mut report = MultiClusterReport::default();
         let owner = OwnerLabel::new(&self.settings.owner_id);
-        let of_us = format!("{OWNER_LABEL}={}", owner.as_str());
+        let of_us = owner.selector();
         // Without the definitions the imports are gone, or served in another version. What hung on them may still be there.
         let is_served = kubernetes.serves_multi_cluster().await.map_err(observe::Error::from)?;
         let imports = is_served.then_some(Resource::ServiceImports);
@@ -90,5 +89,5 @@ async fn is_aws_back(kubernetes: &Kubernetes) -> Result<bool, crate::kubernetes:
 }
 
 fn unreadable(error: &dyn std::error::Error, failed: bool) -> Obstacle {
-    Obstacle { reason: "Unreadable".into(), detail: chain(error), failed }
+    Obstacle { failed, ..unread(error) }
 }

@@ -10,7 +10,6 @@ use super::Members;
 use super::exports::Exports;
 use crate::function::scope::Selections;
 use crate::import::sources::Overlay;
-use crate::model::Desired;
 use crate::model::clusterset::ClusterId;
 use crate::publish::exports::Early;
 
@@ -41,20 +40,20 @@ impl Overlays {
         left: BTreeSet<usize>,
     ) -> Self {
         let Exports { published, refused } = exports;
-        let overlay = |index: &usize, desired: Desired| {
+        let selected = |index: &usize| {
             let joined = members.get(index)?.as_ref().ok()?;
-            Some(joined.overlay(desired, selections.of(*index)?.clone()))
+            Some((joined, selections.of(*index)?.clone()))
         };
         let overlays = published.iter().filter_map(|(index, published)| {
-            let (cluster, overlay) = overlay(index, published.exported.desired.clone())?;
-            let (held, let_pass) = (published.held(), published.let_pass());
-            Some((*index, (cluster, Overlay { held, let_pass, ..overlay })))
+            let (joined, covers) = selected(index)?;
+            Some((*index, published.overlay(joined, covers)))
         });
         let recorded = published.iter().filter(|(_, it)| it.exported.has_cluster_record);
         let recorded = recorded.map(|(index, _)| *index).collect();
         let read = published.keys().copied().collect();
         let unregistered = refused.iter().filter_map(|(index, refused)| {
-            Some((*index, overlay(index, refused.exports.clone()?)?))
+            let (joined, covers) = selected(index)?;
+            Some((*index, joined.overlay(refused.exports.clone()?, covers)))
         });
         let (by_cluster, unregistered) = (overlays.collect(), unregistered.collect());
         Self { by_cluster, unregistered, read, left, recorded }

@@ -57,8 +57,7 @@ impl Clustersets<'_> {
             let report = reports.entry(*index).or_default();
             report.exports = exported.exported.desired.exports.len();
             report.add_exports(&exported.exported);
-            let selection = self.selections.iter().find(|(it, _)| it == index);
-            let is_whole = selection.is_some_and(|(_, it)| *it == Selection::Everything);
+            let is_whole = self.selections.of(*index) == Some(&Selection::Everything);
             let (lines, mode) = (&exported.exported.report, self.invocation.mode);
             self.function.log_lines("exports", lines, (mode, is_whole));
             add_to_run(runs, *index, exported);

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use super::basis::Basis;
-use super::present::ServiceImport;
+use super::present::{ServiceImport, holders_of};
 use super::service_import;
 use crate::model::clusterset::{
     ClusterId, ClustersetService, ExportedPort, ImportType, Properties,
@@ -43,10 +43,7 @@ impl Intent {
 
 /// The clusters with a part in the import: those in its status, and those with slices.
 pub(super) fn holders(basis: &Basis<'_>) -> BTreeSet<ClusterId> {
-    let import = basis.import();
-    let listed = import.into_iter().flat_map(|import| &import.status.clusters);
-    let listed = listed.filter_map(|cluster| ClusterId::parse(cluster));
-    listed.chain(basis.slices().filter_map(super::present::Slice::source)).collect()
+    holders_of(basis.import(), basis.slices())
 }
 
 /// Whether a slice may have the endpoints of a cluster that is not known: it has lost its label.

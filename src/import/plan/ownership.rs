@@ -27,6 +27,11 @@ impl OwnerLabel {
         object.labels.get(OWNER_LABEL) == Some(&self.0)
     }
 
+    /// The selector of the objects that carry it.
+    pub fn selector(&self) -> String {
+        format!("{OWNER_LABEL}={}", self.0)
+    }
+
     /// The label, to be added to others.
     pub(super) fn label(&self) -> Texts {
         Texts::from([(OWNER_LABEL.to_owned(), self.0.clone())])

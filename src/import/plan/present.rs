@@ -201,12 +201,20 @@ impl Addresses {
 }
 
 impl Present {
-    /// The clusters with a part in the import: those in its status, and those with slices.
+    /// The clusters with a part in it, whoever's the objects are.
     pub fn holders(&self) -> BTreeSet<ClusterId> {
-        let listed = self.import.iter().flat_map(|import| &import.status.clusters);
-        let listed = listed.filter_map(|cluster| ClusterId::parse(cluster));
-        listed.chain(self.slices.iter().filter_map(|slice| slice.source())).collect()
+        holders_of(self.import.as_ref(), self.slices.iter().map(Arc::as_ref))
     }
+}
+
+/// The clusters with a part in an import: those in its status, and those with slices.
+pub(super) fn holders_of<'a>(
+    import: Option<&ServiceImport>,
+    slices: impl Iterator<Item = &'a Slice>,
+) -> BTreeSet<ClusterId> {
+    let listed = import.into_iter().flat_map(|import| &import.status.clusters);
+    let listed = listed.filter_map(|cluster| ClusterId::parse(cluster));
+    listed.chain(slices.filter_map(Slice::source)).collect()
 }
 
 impl Slice {

@@ -173,11 +173,13 @@ pub enum Imports {
 impl Imports {
     /// Asks the cluster if it is not known. Without an answer they may stand.
     async fn stand(&self, world: &World<'_>) -> bool {
-        let all = |label| world.kubernetes.objects_as(Resource::ServiceImports, label, drop);
         match self {
             Self::Stand => true,
             Self::None => false,
-            Self::Unknown { label } => all(label).await.map_or(true, |all| !all.is_empty()),
+            Self::Unknown { label } => {
+                let has = world.kubernetes.has_objects(Resource::ServiceImports, label).await;
+                has.unwrap_or(true)
+            }
         }
     }
 }

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::clusterset::conditions::{ExportOutcome, ObservedExport, conditions_to_apply};
 use crate::error::chain;
-use crate::import::sources::{Allows, Known, Members, Overlay};
+use crate::import::sources::{Allows, Known, Members};
 use crate::model::{Condition, Selection, ServiceExport, ServiceRef, Timestamp};
 use crate::publish::observe::{Own, SharedRegistry};
 use crate::publish::plan::{self, Observed, Plan};
@@ -76,11 +76,7 @@ impl Invocation<'_> {
         let published = self.export_alone((cluster, joined), registry, selection).await;
         let published = published.map_err(|refused| refused.obstacle)?;
         let clusterset = &joined.member.clusterset;
-        let overlay = published.iter().map(|it| {
-            let (held, let_pass) = (it.held(), it.let_pass());
-            let (id, overlay) = joined.overlay(it.exported.desired.clone(), selection.clone());
-            (id, Overlay { held, let_pass, ..overlay })
-        });
+        let overlay = published.iter().map(|it| it.overlay(joined, selection.clone()));
         let overlay: BTreeMap<_, _> = overlay.collect();
         let own: BTreeSet<String> = overlay.keys().map(ToString::to_string).collect();
         let covered = own.iter().map(|id| (id.clone(), selection.clone())).collect();
