@@ -27,8 +27,8 @@ use crate::report::{ClusterReport, Mode};
 use crate::settings::{Cluster, Settings};
 use crate::time::Deadline;
 
-pub use member::{Joined, Published};
-pub use obstacle::{INSTALL, NotPublished, unread};
+pub use member::Joined;
+pub use obstacle::{INSTALL, unread};
 
 /// The number of Events that are created at once.
 const EVENTS_SIDE_BY_SIDE: usize = 8;

@@ -2,8 +2,6 @@
 //! exports, the objects of its imports, and last the record of the cluster. While that is another owner's, no sync
 //! exports or takes out anything, so an adoption that was cut short is finished by a second one.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use tokio::time::timeout_at;
 
 use crate::clients::Connection;
@@ -13,7 +11,7 @@ use crate::import::observe::Objects;
 use crate::import::plan::{OwnerLabel, adopt_former};
 use crate::import::purge::EachImport;
 use crate::model::{Flow, Owner, Policy, Registry};
-use crate::publish::observe::{self, Own, SharedRegistry};
+use crate::publish::observe::{self, SharedRegistry};
 use crate::publish::{self, Task};
 use crate::reconcile::{Error, Invocation, unread};
 use crate::report::{ClusterReport, Mode, MultiClusterReport, Obstacle};
@@ -80,15 +78,13 @@ impl Invocation<'_> {
     async fn read_records(&self, registry: &SharedRegistry) -> Result<Registry, Error> {
         let mut read = self.read_in_time(registry.read()).await?;
         let names = read.namespaces.values().filter_map(|it| record::clusterset_of(&it.name));
-        let (overlaid, members) = (BTreeMap::default(), BTreeSet::default());
-        let standing = (&BTreeSet::new(), &BTreeSet::new());
-        let own = Own { overlaid: &overlaid, members: &members, standing, is_fresh: true };
         for clusterset in names.collect::<Vec<_>>() {
             let with_shared = async {
-                let read = registry.read_clusterset(&clusterset, None, own).await?;
-                Ok(read.registry)
+                registry.read_shared_clusterset(&mut read, &clusterset).await?;
+                Ok(std::mem::take(&mut read))
             };
-            read.services.extend(self.read_in_time(with_shared).await?.services);
+            let with_shared = self.read_in_time(with_shared).await?;
+            read = with_shared;
         }
         Ok(read)
     }

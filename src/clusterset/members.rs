@@ -18,7 +18,7 @@ pub type Clustersets = BTreeMap<ClustersetId, BTreeMap<ClusterId, MemberView>>;
 pub struct MemberView {
     /// The installation and the cluster in its records; `None` without a record.
     pub owner: Option<Owner>,
-    /// The time in its cluster record.
+    /// The time in its cluster record, unless it only imports.
     pub heartbeat: Option<Timestamp>,
     /// The names that it exports by a record.
     pub recorded: BTreeSet<ServiceRef>,
@@ -50,7 +50,7 @@ impl MemberView {
     fn add_record(&mut self, cluster: &ClusterId, id: &str, attributes: &Attributes) {
         match record::read(cluster, id, attributes) {
             Ok(Some(Record::Cluster(record))) => {
-                self.heartbeat = Some(record.heartbeat);
+                self.heartbeat = Some(record.heartbeat).filter(|_| !record.only_imports);
                 self.owner = Some(record.owner);
             }
             Ok(Some(Record::Export(record))) => {

@@ -14,12 +14,13 @@ use crate::model::{ClusterArn, Owner, Registry, Selection};
 use crate::report::MultiClusterReport;
 
 /// The obstacles that no later run removes.
-const OBSTACLES: [&str; 5] = [
+const OBSTACLES: [&str; 6] = [
     "NoIdentity",
     "ClusterIdTaken",
     "UnfamiliarRegistry",
     "AnotherController",
     "NoMultiClusterApi",
+    "NoRecord",
 ];
 const FROZEN: &str = "it is or was a member, so its exports and imports stay as they are and become outdated until this \
                       is mended";

@@ -46,7 +46,7 @@ fn export() -> Attributes {
 fn member() -> Attributes {
     let clusterset = ClustersetId::parse("shop-set").expect("an id");
     let heartbeat = Timestamp::from_second(1_767_225_600).expect("a time");
-    ClusterRecord { owner: exporter(), clusterset, heartbeat }.write()
+    ClusterRecord { owner: exporter(), clusterset, heartbeat, only_imports: false }.write()
 }
 
 /// A record with damaged values, or with damaged JSON.

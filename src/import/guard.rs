@@ -99,9 +99,10 @@ impl Circumstances for Judged<'_> {
         Subject::Endpoints
     }
 
-    /// An import that stays is still exported, so its export was scaled down.
+    /// An import that stays is still exported, so its export was scaled down, if that was seen in the exporters: Cloud
+    /// Map may be another one, or not show all.
     fn was_read(&self, service: &ServiceRef) -> bool {
-        self.tallies.get(service).is_some_and(|tally| !tally.ends)
+        self.tallies.get(service).is_some_and(|tally| !tally.ends && tally.is_read_there)
     }
 
     fn was_held(&self, service: &ServiceRef) -> bool {

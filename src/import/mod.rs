@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 use futures_util::{StreamExt, stream};
 
-use crate::guard::{Extent, GuardStatus};
+use crate::guard::GuardStatus;
 use crate::kubernetes::Kubernetes;
 use crate::model::clusterset::{ClusterId, Member};
 use crate::model::{ClusterArn, Family, Policy, Selection, ServiceRef, Timestamp};
@@ -52,8 +52,7 @@ pub struct Importing<'a> {
     pub arn: &'a ClusterArn,
     /// The objects of its imports, read before the exports.
     pub objects: &'a Objects,
-    /// Whether the cluster exports, too: then it has a record in Cloud Map.
-    pub exports: bool,
+    pub own_record: OwnRecord,
     /// Whether the imports of AWS's controller become ours. All others wait for the next sync.
     pub takes_over: bool,
     /// Whether the plan is carried out.
@@ -65,6 +64,23 @@ pub struct Importing<'a> {
     pub allows: Allows<'a>,
     pub now: Timestamp,
     pub deadline: Deadline,
+}
+
+/// The record of an importing cluster in Cloud Map, as far as this invocation has written or found it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OwnRecord {
+    /// The run was about other clusters, or refused this one: the members that were read show it.
+    #[default]
+    Unknown,
+    Stands,
+    /// It could not be written, in a Cloud Map that is the cluster's: endpoints come into its imports, and none leaves.
+    Refused,
+}
+
+impl OwnRecord {
+    pub fn stands(self) -> bool {
+        self == Self::Stands
+    }
 }
 
 impl Importing<'_> {
@@ -109,17 +125,12 @@ impl Importing<'_> {
         Imported { guard: status.clone(), note: note.filter(|_| self.writes), ..imported }
     }
 
-    /// Whether this may be another Cloud Map than that of the imports: it has no record of this cluster. One that only
-    /// imports has none, and knows its Cloud Map by the members that its imports have endpoints of.
+    /// Whether this may be another Cloud Map than that of the imports: it has no record of this cluster.
     fn is_unfamiliar(&self, members: &Members<'_>) -> bool {
-        let is_known = || {
-            let (_, sources) = self.objects.standing();
-            self.guard.extent == Extent::Confirmed || sources.iter().any(|it| members.shows(it))
-        };
         !members.is_unread()
+            && self.own_record == OwnRecord::Unknown
             && !members.has_record_under_any_id(self.arn)
             && self.objects.has_imports(self.owner)
-            && (self.exports || !is_known())
     }
 
     /// The names to import or to end. While Cloud Map cannot be read, an import ends by no read: perhaps another member
@@ -153,6 +164,8 @@ impl Importing<'_> {
         }
         if is_unfamiliar {
             exports.sources = members.own_reads_only(&name, exports.sources);
+        } else if self.own_record == OwnRecord::Refused {
+            exports.sources = exports.sources.additions();
         }
         Ok(Import::new(self, name, present, exports))
     }

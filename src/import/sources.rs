@@ -19,10 +19,8 @@ use crate::clusterset::attributes;
 use crate::clusterset::merge::Merged;
 use crate::clusterset::record::{self, RecordName, UnusableRecord};
 use crate::guard::Sighting;
-use crate::model::clusterset::{ClusterId, ClustersetId, Export};
-use crate::model::{
-    Attributes, ClusterArn, Desired, Owner, Registry, Selection, ServiceKey, ServiceRef,
-};
+use crate::model::clusterset::{ClusterId, ClustersetId, Export, Overlay};
+use crate::model::{ClusterArn, Owner, Registry, ServiceKey, ServiceRef};
 use left_out::LeftOut;
 use named::Named;
 use records::Records;
@@ -33,19 +31,6 @@ pub use expiry::{Lifetimes, Stale};
 pub type Allows<'a> = &'a (dyn Fn(&str, IpAddr) -> bool + Sync);
 
 pub use told::{Absent, Candidate};
-
-/// The exports of a cluster that this invocation read itself.
-#[derive(Clone, Debug)]
-pub struct Overlay {
-    pub arn: ClusterArn,
-    pub desired: Desired,
-    /// The names that were read in the cluster: of any other, Cloud Map says what it exports.
-    pub covers: Selection,
-    /// The names of which the guard holds a loss: their endpoints come, and none goes.
-    pub held: BTreeSet<ServiceRef>,
-    /// Whether the guard let a large loss of exports pass in this run.
-    pub let_pass: bool,
-}
 
 /// Everything that is known about a clusterset.
 pub struct Members<'a> {
@@ -150,15 +135,7 @@ impl<'a> Members<'a> {
 
     /// Whether this invocation read in a cluster itself whether it exports a name.
     pub fn is_read_there(&self, cluster: &ClusterId, name: &ServiceRef) -> bool {
-        self.overlay.get(cluster).is_some_and(|overlay| overlay.covers.contains(name))
-    }
-
-    /// Whether Cloud Map shows a member: the service of its records, or an instance of AWS's controller.
-    pub fn shows(&self, cluster: &ClusterId) -> bool {
-        let is_of = |it: &Attributes| attributes::cluster_of(it).as_ref() == Some(cluster);
-        let mut instances =
-            self.places.values().flatten().flat_map(|it| self.registry.instances(it));
-        self.records.contains_key(cluster) || instances.any(|(_, it)| is_of(it))
+        self.overlay.get(cluster).is_some_and(|overlay| overlay.covers(name))
     }
 
     /// The installation and the cluster that hold a cluster id, by its record in Cloud Map.
@@ -193,7 +170,7 @@ impl<'a> Members<'a> {
         let exported = self.overlay.values().flat_map(|overlay| {
             let services = overlay.desired.services.iter();
             let exported = services.filter(|(_, published)| published.export.is_some());
-            exported.map(|(name, _)| name).filter(|name| overlay.covers.contains(name))
+            exported.map(|(name, _)| name).filter(|name| overlay.covers(name))
         });
         exported.cloned().collect()
     }
@@ -207,7 +184,7 @@ impl<'a> Members<'a> {
         let overlay = self
             .overlay
             .values()
-            .flat_map(|it| it.desired.services.keys().filter(|name| it.covers.contains(name)));
+            .flat_map(|it| it.desired.services.keys().filter(|name| it.covers(name)));
         let recorded = self.records.iter().flat_map(|(cluster, records)| {
             records.exports.keys().filter(|name| !self.is_read_there(cluster, name))
         });
@@ -236,7 +213,7 @@ impl<'a> Members<'a> {
                 let endpoints = left_out.filter(cluster, of_member);
                 let exported = of_member.exported(endpoints, importer);
                 let overlay = self.overlay.get(cluster);
-                let is_held = match overlay.filter(|overlay| overlay.covers.contains(name)) {
+                let is_held = match overlay.filter(|overlay| overlay.covers(name)) {
                     Some(overlay) => overlay.held.contains(name),
                     // Its record says that it exports the name, and nothing says with which endpoints.
                     None => is_unseen && named.exports.iter().any(|it| it.cluster == *cluster),

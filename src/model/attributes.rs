@@ -61,6 +61,8 @@ pub const EXPORT: [&str; 4] = [
 pub const CLUSTERSET: &str = "cloud-map-sync/clusterset";
 /// The last time at which a member was synced, on its record.
 pub const HEARTBEAT: &str = "cloud-map-sync/heartbeat";
+/// Whether a member exports or only imports, on its record.
+pub const DIRECTION: &str = "cloud-map-sync/direction";
 
 /// The keys that this function writes, apart from those of annotations.
 pub(super) const WRITTEN: &[&str] = &[
@@ -87,6 +89,7 @@ pub(super) const WRITTEN: &[&str] = &[
     EXPORT[3],
     CLUSTERSET,
     HEARTBEAT,
+    DIRECTION,
 ];
 
 /// Whether Cloud Map reserves the key. It refuses unknown keys with this prefix in any letter case, and takes the known

@@ -4,7 +4,7 @@
 use futures_util::{StreamExt, stream};
 use serde_json::json;
 
-use super::{Invocation, Joined, Published};
+use super::{Invocation, Joined};
 use crate::clusterset::conditions::{
     ExportOutcome, ObservedExport, Worse, conditions_to_apply, invalid, turned_bad,
 };
@@ -14,6 +14,7 @@ use crate::import::sources::Members;
 use crate::kubernetes::objects::{Named, Resource};
 use crate::model::{About, Condition, Notice, ServiceExport, ServiceRef, Tone};
 use crate::publish::events::LONGEST_NOTE;
+use crate::publish::exports::Exported;
 use crate::report::{ChangeResult, ClustersetLine, ImportLine, Mode, MultiClusterReport};
 
 /// The number of statuses that are written at once.
@@ -25,13 +26,13 @@ impl Invocation<'_> {
     pub async fn write_conditions(
         &self,
         joined: &Joined,
-        published: &Published,
+        exported: &Exported,
         (members, imported): (&Members<'_>, Option<&Imported>),
         report: &mut MultiClusterReport,
     ) {
         let (mut statuses, mut notices) = (Vec::new(), Vec::new());
-        for (service, outcome) in &published.exported.outcomes {
-            let Some(export) = published.exported.desired.exports.get(service) else { continue };
+        for (service, outcome) in &exported.outcomes {
+            let Some(export) = exported.exports().get(service) else { continue };
             let merged = imported.and_then(|imported| imported.merged.get(service).cloned());
             let merged = merged.or_else(|| members.merged(service));
             let merged = merged.as_deref();
@@ -102,7 +103,8 @@ fn notice(service: &ServiceRef, export: &ServiceExport, worse: Worse) -> Notice 
 }
 
 fn held_line(service: &ServiceRef, outcome: &ExportOutcome) -> Option<ClustersetLine> {
-    let (reason, detail) = match outcome {
+    let (reason, detail) = match outcome.of_run() {
+        ExportOutcome::AsBefore(_) => return None,
         ExportOutcome::Exported(message) if message.is_empty() => return None,
         ExportOutcome::Exported(message) => ("Exported", message.clone()),
         ExportOutcome::Invalid(obstacle) => {

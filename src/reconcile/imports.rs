@@ -68,11 +68,12 @@ impl MultiClusterReport {
     /// Adds the exports that begin, change or end in a run: their records do.
     pub fn add_exports(&mut self, exported: &Exported) {
         let outcomes = exported.outcomes.iter();
-        let failed = outcomes
-            .filter(|(_, it)| matches!(it, ExportOutcome::Failed(_) | ExportOutcome::TimeRanOut));
+        let failed = outcomes.filter(|(_, it)| {
+            matches!(it.of_run(), ExportOutcome::Failed(_) | ExportOutcome::TimeRanOut)
+        });
         self.unfinished.extend(failed.map(|(service, _)| service.clone()));
         // The first records are written in the turn of no Service, so the id names it.
-        let exports = exported.desired.exports.keys();
+        let exports = exported.exports().keys();
         let exports: BTreeMap<String, &ServiceRef> =
             exports.map(|service| (id::export_record(service), service)).collect();
         let services = exported.report.services.iter();
@@ -89,6 +90,14 @@ impl MultiClusterReport {
 
     /// Adds the imports of a run.
     pub fn add_imports(&mut self, imported: Imported) {
+        // The reason why the cluster has no record is the better line.
+        if imported.is_unfamiliar && self.obstacles.is_empty() {
+            self.obstacles.push(Obstacle {
+                reason: "UnfamiliarRegistry".into(),
+                detail: UNFAMILIAR.to_owned(),
+                failed: false,
+            });
+        }
         self.unfinished.extend(imported.unfinished);
         self.imports = imported.imports;
         self.imported_endpoints = imported.endpoints;
@@ -117,13 +126,6 @@ impl MultiClusterReport {
             detail,
         });
         self.held_back.extend(held_back.chain(unreadable));
-        if imported.is_unfamiliar {
-            self.obstacles.push(Obstacle {
-                reason: "UnfamiliarRegistry".into(),
-                detail: UNFAMILIAR.to_owned(),
-                failed: false,
-            });
-        }
     }
 }
 

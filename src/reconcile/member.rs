@@ -1,18 +1,15 @@
-//! A member of a clusterset in one invocation: the cluster with the objects of its imports, and its exports after they
-//! were published.
-
-use std::collections::BTreeSet;
+//! A member of a clusterset in one invocation: the cluster with the objects of its imports.
 
 use crate::clients::Connection;
 use crate::import::aws::DerivedOfAws;
 use crate::import::observe::Objects;
 use crate::import::plan::OwnerLabel;
-use crate::import::sources::{Members, Overlay};
+use crate::import::sources::Members;
 use crate::kubernetes::Error;
-use crate::model::clusterset::{ClusterId, Member};
-use crate::model::{ClusterArn, Desired, Owner, Selection, ServiceRef};
-use crate::publish::exports::{Exported, Imports};
-use crate::report::{ChangeResult, MultiClusterReport};
+use crate::model::clusterset::Member;
+use crate::model::{ClusterArn, Owner, Selection};
+use crate::publish::exports::Imports;
+use crate::report::MultiClusterReport;
 use crate::settings::MultiCluster;
 
 /// A cluster that takes part in its clusterset.
@@ -27,36 +24,6 @@ pub struct Joined {
     pub(super) objects: Option<Objects>,
     /// The Services of AWS's controller, in an adoption.
     pub(super) of_aws: DerivedOfAws,
-}
-
-/// The exports of a cluster that were published.
-pub struct Published {
-    pub exported: Exported,
-}
-
-impl Published {
-    /// Whether every change was made.
-    pub fn is_complete(&self) -> bool {
-        self.exported.report.is_complete()
-    }
-
-    /// The exports of which something was changed in Cloud Map.
-    pub fn changed(&self) -> BTreeSet<ServiceRef> {
-        let changes = self.exported.report.services.iter().flat_map(|service| &service.changes);
-        let changed = changes.filter(|line| line.result == ChangeResult::Applied);
-        changed.map(|line| line.service.clone()).collect()
-    }
-
-    /// The exports as they were read for a selection, in place of what Cloud Map says of these names, with the guard's
-    /// decision about them.
-    pub fn overlay(&self, joined: &Joined, covers: Selection) -> (ClusterId, Overlay) {
-        let (cluster, overlay) = joined.overlay(self.exported.desired.clone(), covers);
-        let guard = self.exported.report.guard.as_ref();
-        let let_pass = guard.is_some_and(|guard| !guard.state.holds());
-        let held = guard.into_iter().filter(|guard| guard.state.holds());
-        let held = held.flat_map(|guard| guard.services.iter().map(|it| it.service.clone()));
-        (cluster, Overlay { held: held.collect(), let_pass, ..overlay })
-    }
 }
 
 impl Joined {
@@ -123,15 +90,9 @@ impl Joined {
         }
     }
 
-    /// Whether it has a record of its own in Cloud Map, on which its imports rest.
-    pub fn needs_own_record(&self) -> bool {
-        self.objects.is_some() && self.multi_cluster.exports()
-    }
-
-    /// The exports of this cluster as they were read for a selection, in place of what Cloud Map says of these names.
-    pub fn overlay(&self, desired: Desired, covers: Selection) -> (ClusterId, Overlay) {
-        let (arn, held) = (self.connection.cluster.arn.clone(), BTreeSet::new());
-        (self.member.cluster.clone(), Overlay { arn, desired, covers, held, let_pass: false })
+    /// The objects of its imports, if it exports nothing.
+    pub(super) fn imports_only(&self) -> Option<&Objects> {
+        self.objects.as_ref().filter(|_| !self.multi_cluster.exports())
     }
 
     /// Whether the cluster exports and has no record yet: then it is not known whether AWS's controller runs there, which

@@ -6,8 +6,8 @@ use tokio::sync::oneshot;
 use tokio::time::timeout_at;
 
 use super::Invocation;
-use super::member::{Joined, Published};
-use super::obstacle::{NotPublished, another_controller, no_api, no_member, unread};
+use super::member::Joined;
+use super::obstacle::{another_controller, no_api, no_member, unread};
 use crate::cloud_map::Urgency;
 use crate::clusterset::identity::{self, CLUSTER_PROPERTY, CLUSTERSET_PROPERTY, Stated};
 use crate::guard::Extent;
@@ -16,10 +16,11 @@ use crate::import::guard::Run;
 use crate::import::observe::Objects;
 use crate::import::plan::OwnerLabel;
 use crate::import::sources::Members;
-use crate::import::{Imported, Importing};
-use crate::model::{Desired, Flow, Owner, Selection};
+use crate::import::{Imported, Importing, OwnRecord};
+use crate::model::clusterset::Overlay;
+use crate::model::{Flow, Owner, Selection};
 use crate::publish::Options;
-use crate::publish::exports::{self, Early, Unread};
+use crate::publish::exports::{self, Exported, Offer};
 use crate::publish::observe::{self, SharedRegistry, Source, World};
 use crate::report::{Mode, Obstacle};
 use crate::settings::{Cluster, MultiCluster};
@@ -89,7 +90,7 @@ impl Invocation<'_> {
         Ok(Joined { member, selection, multi_cluster, connection, owner, objects, of_aws })
     }
 
-    /// Publishes the exports of a cluster, and tells before what others may import; or adopts them.
+    /// Publishes the exports of a cluster, or adopts them, and offers them to importers.
     ///
     /// # Errors
     /// Returns the reason if nothing was published.
@@ -98,11 +99,8 @@ impl Invocation<'_> {
         (cluster, joined): (&Cluster, &Joined),
         registry: &SharedRegistry,
         selection: &Selection,
-        early: oneshot::Sender<Early>,
-    ) -> Result<Option<Published>, NotPublished> {
-        if !joined.multi_cluster.exports() {
-            return Ok(None);
-        }
+        offer: oneshot::Sender<Offer>,
+    ) -> Result<Option<Exported>, Obstacle> {
         let world = self.exporting(cluster, joined, registry);
         let urgency = match selection {
             Selection::Everything => Urgency::Bulk,
@@ -110,18 +108,16 @@ impl Invocation<'_> {
         };
         let options = Options { urgency, ..self.options() };
         let member = (&joined.member, joined.standing_imports());
-        let published = match self.adoption {
-            Some(_) => {
-                let adopted = exports::adopt(&world, member, options).await;
-                adopted.map_err(|error| Unread { error, exports: None })
+        let exported = match (self.adoption.is_some(), joined.imports_only()) {
+            (_, Some(_)) if *selection != Selection::Everything => return Ok(None),
+            (_, Some(objects)) => {
+                let sources = objects.standing().1;
+                exports::introduce(&world, member, &sources, options, offer).await
             }
-            None => exports::publish(&world, member, selection, options, early).await,
+            (true, None) => exports::adopt(&world, member, options, offer).await,
+            (false, None) => exports::publish(&world, member, selection, options, offer).await,
         };
-        match published {
-            Ok(Ok(exported)) => Ok(Some(Published { exported })),
-            Ok(Err(refused)) => Err(NotPublished::from(refused)),
-            Err(unread) => Err(NotPublished::from(unread)),
-        }
+        Ok(Some(exported.map_err(|error| unread(&error))??))
     }
 
     /// Publishes the exports of a cluster, or plans it, while no other cluster waits for them.
@@ -133,7 +129,7 @@ impl Invocation<'_> {
         cluster: (&Cluster, &Joined),
         registry: &SharedRegistry,
         selection: &Selection,
-    ) -> Result<Option<Published>, NotPublished> {
+    ) -> Result<Option<Exported>, Obstacle> {
         self.export(cluster, registry, selection, oneshot::channel().0).await
     }
 
@@ -143,7 +139,7 @@ impl Invocation<'_> {
         (cluster, joined): (&Cluster, &Joined),
         registry: &SharedRegistry,
         selection: &Selection,
-    ) -> Option<Desired> {
+    ) -> Option<Overlay> {
         if !joined.multi_cluster.exports() {
             return None;
         }
@@ -163,12 +159,13 @@ impl Invocation<'_> {
     }
 
     /// Imports the exports of all members into a cluster. `is_selected`: the invocation is about this cluster, so that a
-    /// confirmation is, too.
+    /// confirmation is, too. `own_record`: its record, as far as this invocation has
+    /// written it.
     pub async fn import(
         &self,
         joined: &Joined,
         members: &Members<'_>,
-        is_selected: bool,
+        (is_selected, own_record): (bool, OwnRecord),
     ) -> Option<Imported> {
         let selection = &joined.selection;
         let allows = |namespace: &str, address| self.allows(joined, namespace, address);
@@ -184,7 +181,7 @@ impl Invocation<'_> {
             extent,
             held: selection.held(),
             now: self.now,
-            remembers: joined.multi_cluster.exports() && !members.is_unread(),
+            remembers: own_record.stands() || members.holder_of(&joined.member.cluster).is_some(),
         };
         let importing = Importing {
             kubernetes: &joined.connection.kubernetes,
@@ -192,7 +189,7 @@ impl Invocation<'_> {
             member: &joined.member,
             arn: &joined.connection.cluster.arn,
             objects,
-            exports: joined.multi_cluster.exports(),
+            own_record,
             takes_over: self.adoption.is_some(),
             writes: self.mode == Mode::Sync,
             policy: self.settings.rules.policy,

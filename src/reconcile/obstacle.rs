@@ -2,32 +2,13 @@
 
 use crate::clusterset::identity::NoMember;
 use crate::error::chain;
-use crate::model::Desired;
-use crate::publish::exports::{Refused, Unread};
+use crate::publish::exports::Refused;
 use crate::report::Obstacle;
 
-/// The reason why the exports of a cluster were not published.
-pub struct NotPublished {
-    pub obstacle: Obstacle,
-    /// Whether nothing is imported into the cluster either, since it belongs to AWS's controller.
-    pub leaves_the_cluster: bool,
-    /// The exports as they were read, if Cloud Map alone could not be.
-    pub exports: Option<Desired>,
-}
-
-impl From<Unread> for NotPublished {
-    fn from(Unread { error, exports }: Unread) -> Self {
-        Self { obstacle: unread(&error), leaves_the_cluster: false, exports }
-    }
-}
-
-impl From<Refused> for NotPublished {
+impl From<Refused> for Obstacle {
     fn from(refused: Refused) -> Self {
         let (reason, detail) = (refused.code().into(), refused.to_string());
-        let leaves_the_cluster = refused.leaves_the_cluster();
-        let failed = matches!(refused, Refused::Unreadable(_));
-        let obstacle = Obstacle { reason, detail, failed };
-        Self { obstacle, leaves_the_cluster, exports: None }
+        Self { reason, detail, failed: matches!(refused, Refused::Unreadable(_)) }
     }
 }
 

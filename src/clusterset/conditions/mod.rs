@@ -28,6 +28,16 @@ pub enum ExportOutcome {
     Waiting(String),
     /// The run ended without an outcome.
     TimeRanOut,
+    /// The run changed nothing of it, for the reason in this outcome, and a record of before stands: the export is
+    /// imported.
+    AsBefore(Box<Self>),
+}
+
+impl ExportOutcome {
+    /// The outcome of the run itself.
+    pub fn of_run(&self) -> &Self {
+        if let Self::AsBefore(outcome) = self { outcome } else { self }
+    }
 }
 
 /// A `ServiceExport` as it was read.
@@ -49,7 +59,8 @@ pub fn conditions_to_apply(
 ) -> Option<Vec<Condition>> {
     let valid = export.condition(table::valid(outcome), now);
     let is_valid = valid.status == ConditionStatus::True;
-    let earlier = export.earlier_outcome().filter(|_| *outcome == ExportOutcome::TimeRanOut);
+    let time_ran_out = *outcome.of_run() == ExportOutcome::TimeRanOut;
+    let earlier = export.earlier_outcome().filter(|_| time_ran_out);
     let ready = earlier.unwrap_or_else(|| export.condition(table::ready(outcome), now));
     let conflict = match merged {
         Some(merged) => Some(export.condition(table::conflict(merged), now)),

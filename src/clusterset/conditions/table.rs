@@ -19,6 +19,7 @@ pub(super) const PENDING: &str = "Pending";
 const FAILED: &str = "Failed";
 
 const NO_SERVICE: &str = "There is no Service of this name.";
+const AS_BEFORE: &str = "Other clusters import it as it was before";
 const TIME_RAN_OUT: &str = "The time of the run was over before the export was complete.";
 
 /// The longest message that the API accepts, in characters.
@@ -64,6 +65,10 @@ pub(super) fn ready(outcome: &ExportOutcome) -> Content {
         }
         ExportOutcome::Waiting(message) => (ConditionStatus::False, PENDING, message.as_str()),
         ExportOutcome::TimeRanOut => (ConditionStatus::Unknown, PENDING, TIME_RAN_OUT),
+        ExportOutcome::AsBefore(outcome) => {
+            let message = format!("{AS_BEFORE}: {}", ready(outcome).message);
+            return Content::new(READY, ConditionStatus::True, "Exported", &message);
+        }
     };
     Content::new(READY, status, reason, message)
 }

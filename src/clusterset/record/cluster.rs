@@ -1,7 +1,7 @@
 //! The record of a member: the installation and the cluster that hold the cluster id, and the time of the last sync.
 
 use super::Problem;
-use crate::model::attributes::{self, CLUSTERSET, HEARTBEAT};
+use crate::model::attributes::{self, CLUSTERSET, DIRECTION, HEARTBEAT};
 use crate::model::clusterset::ClustersetId;
 use crate::model::{Attributes, Flow, Owner, Timestamp};
 
@@ -13,7 +13,12 @@ pub struct ClusterRecord {
     pub clusterset: ClustersetId,
     /// The last full sync that read the cluster completely, up to some minutes.
     pub heartbeat: Timestamp,
+    /// Whether the cluster exports nothing: then no heartbeat is expected of it.
+    pub only_imports: bool,
 }
+
+/// The directions of members that only import, and of all others. Earlier releases write none: theirs export.
+const DIRECTIONS: [&str; 2] = ["import", "export"];
 
 impl ClusterRecord {
     pub fn write(&self) -> Attributes {
@@ -21,8 +26,14 @@ impl ClusterRecord {
         attributes.extend([
             (CLUSTERSET, self.clusterset.to_string()),
             (HEARTBEAT, self.heartbeat.to_string()),
+            (DIRECTION, DIRECTIONS[usize::from(!self.only_imports)].to_owned()),
         ]);
         attributes
+    }
+
+    /// Whether the record of a member says that it only imports.
+    pub fn says_only_imports(attributes: &Attributes) -> bool {
+        attributes.get(DIRECTION) == Some(DIRECTIONS[0])
     }
 
     /// A higher schema is accepted: a member must not seem dead to the releases before its own.
@@ -32,6 +43,7 @@ impl ClusterRecord {
             owner: owner.ok_or(Problem::Unmarked)?,
             clusterset: parse(attributes, CLUSTERSET, ClustersetId::parse)?,
             heartbeat: parse(attributes, HEARTBEAT, |text| text.parse().ok())?,
+            only_imports: Self::says_only_imports(attributes),
         })
     }
 }

@@ -14,7 +14,8 @@ use crate::function::Function;
 use crate::function::own_queue::OwnQueue;
 use crate::function::scope::{self, Selections};
 use crate::model::{Selection, ServiceRef};
-use crate::reconcile::{Invocation, Published};
+use crate::publish::exports::Exported;
+use crate::reconcile::Invocation;
 use crate::report::Mode;
 
 /// The number of clusters that one invocation imports into for a few Services.
@@ -68,7 +69,7 @@ impl Function {
         &self,
         invocation: &Invocation<'_>,
         selections: &Selections,
-        (members, published): (&Members, &BTreeMap<usize, Published>),
+        (members, published): (&Members, &BTreeMap<usize, Exported>),
     ) {
         let all = selections.all().filter(|_| invocation.mode == Mode::Sync);
         let Some((queue, all)) =

@@ -1,20 +1,20 @@
 //! The imports of a run: what the clusters of each clusterset import rests on the exports that this invocation read
-//! (`overlays`), and on Cloud Map for all other members, which is read once for a clusterset. If that fails, the served
+//! (`exports`), and on Cloud Map for all other members, which is read once for a clusterset. If that fails, the served
 //! clusters go on to follow each other, and the parts of all others stay as they are.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::{StreamExt, stream};
 
-use super::overlays::Overlays;
+use super::exports::Overlays;
 use super::{CONCURRENT_CLUSTERS, ClustersetKey, Clustersets};
 use crate::error::chain;
 use crate::import::Imported;
 use crate::import::observe::Objects;
-use crate::import::sources::{Members as ClustersetMembers, Overlay};
-use crate::model::clusterset::{ClusterId, ClustersetId};
-use crate::model::{Registry, Selection, ServiceRef};
-use crate::publish::observe::{Own, ReadClusterset, SharedRegistry};
+use crate::import::sources::Members as ClustersetMembers;
+use crate::model::clusterset::{ClusterId, ClustersetId, Overlay};
+use crate::model::{Registry, Selection};
+use crate::publish::observe::{ReadClusterset, Served, SharedRegistry};
 use crate::reconcile::{Invocation, Joined};
 
 /// The imports of a run.
@@ -23,6 +23,8 @@ pub(super) struct Imports {
     pub(super) sets: BTreeMap<ClustersetKey, Clusterset>,
     /// By the cluster's index in the settings.
     pub(super) imported: BTreeMap<usize, Imported>,
+    /// The clusters that nothing is imported into.
+    pub(super) left: BTreeSet<usize>,
 }
 
 /// A clusterset in one run.
@@ -32,19 +34,11 @@ pub(super) struct Clusterset {
     read: Option<(ClustersetId, ReadClusterset)>,
     /// The reason why nothing could be read.
     pub(super) problem: Option<String>,
-    overlay: BTreeMap<ClusterId, Overlay>,
+    served: Served,
     /// The exports that take part only if nothing could be read.
     unregistered: Vec<(ClusterId, Overlay)>,
     /// What any of its clusters imports.
     selection: Option<Selection>,
-    /// The ids of the clusters in `overlay`, each with the names that it covers.
-    overlaid: BTreeMap<String, Selection>,
-    /// Those of the clusters that import and export.
-    members: BTreeSet<String>,
-    /// The names of which endpoints stand in its imports, and the clusters that these are of.
-    standing: (BTreeSet<ServiceRef>, BTreeSet<ClusterId>),
-    /// The clusters that this invocation read, in `overlay` or held by the guard.
-    read_here: BTreeSet<ClusterId>,
 }
 
 impl Clustersets<'_> {
@@ -59,8 +53,7 @@ impl Clustersets<'_> {
             .collect();
         for (index, joined) in &joined {
             let set = sets.entry(function.clusterset(*index, joined)).or_default();
-            set.add(joined, overlays.by_cluster.remove(index), overlays.read.contains(index));
-            set.unregistered.extend(overlays.unregistered.remove(index));
+            set.add(joined, overlays.by_cluster.remove(index), overlays.unregistered.remove(index));
         }
         let reads = sets.iter_mut().filter_map(|(key, set)| {
             let registry = registries.get(&key.0)?;
@@ -74,47 +67,41 @@ impl Clustersets<'_> {
         let imports = joined.into_iter().map(|(index, joined)| {
             let known = known.get(&function.clusterset(index, joined));
             let is_selected = selected.contains(&index);
-            let is_recorded = overlays.recorded.contains(&index);
+            let own_record = overlays.own_records.get(&index).copied().unwrap_or_default();
             async move {
-                let known = known.filter(|known| is_recorded || !joined.is_new(known))?;
+                let known = known.filter(|known| own_record.stands() || !joined.is_new(known))?;
                 let known = Some(known).filter(|known| joined.other_holder(known).is_none())?;
-                Some((index, invocation.import(joined, known, is_selected).await?))
+                Some((index, invocation.import(joined, known, (is_selected, own_record)).await?))
             }
         });
         let imports: Vec<_> = imports.collect();
         let imports = stream::iter(imports).buffer_unordered(CONCURRENT_CLUSTERS);
         let imported = imports.filter_map(|it| async { it }).collect().await;
-        Imports { sets, imported }
+        Imports { sets, imported, left: overlays.left }
     }
 }
 
 impl Clusterset {
-    fn add(&mut self, joined: &Joined, overlay: Option<(ClusterId, Overlay)>, is_read: bool) {
-        self.read_here.extend(is_read.then(|| joined.member.cluster.clone()));
-        let covered = overlay.iter().map(|(cluster, it)| (cluster.to_string(), it.covers.clone()));
-        self.overlaid.extend(covered);
-        self.overlay.extend(overlay);
+    fn add(&mut self, joined: &Joined, read: Option<Overlay>, unregistered: Option<Overlay>) {
+        let with_id = |overlay| (joined.member.cluster.clone(), overlay);
+        self.served.overlays.extend(read.map(with_id));
+        self.unregistered.extend(unregistered.map(with_id));
         if let Some((names, clusters)) = joined.objects().map(Objects::standing) {
-            self.standing.0.extend(names);
-            self.standing.1.extend(clusters);
+            self.served.standing.0.extend(names);
+            self.served.standing.1.extend(clusters);
+            self.served.members.insert(joined.member.cluster.clone(), joined.arn().clone());
         }
         let selection = joined.selection.clone();
         self.selection = Some(match self.selection.take() {
             Some(all) => all.union(selection),
             None => selection,
         });
-        if joined.needs_own_record() {
-            self.members.insert(joined.member.cluster.to_string());
-        }
     }
 
     /// Reads, after the objects of the imports, what they rest on in Cloud Map.
     async fn read(&mut self, registry: &SharedRegistry, clusterset: &ClustersetId) {
-        let standing = (&self.standing.0, &self.standing.1);
-        let (overlaid, members) = (&self.overlaid, &self.members);
-        let own = Own { overlaid, members, standing, is_fresh: false };
         let names = self.selection.as_ref().and_then(Selection::names);
-        let read = registry.read_clusterset(clusterset, names, own).await;
+        let read = registry.read_clusterset(clusterset, names, &self.served).await;
         let read = read.unwrap_or_else(|error| {
             self.problem = Some(chain(&error));
             self.add_unregistered();
@@ -129,23 +116,23 @@ impl Clusterset {
         let unregistered = std::mem::take(&mut self.unregistered);
         let stated = |cluster: &ClusterId| {
             unregistered.iter().filter(|(other, _)| other == cluster).count()
-                + usize::from(self.overlay.contains_key(cluster))
+                + usize::from(self.served.overlays.contains_key(cluster))
         };
         let unique: Vec<_> =
             unregistered.iter().filter(|(cluster, _)| stated(cluster) == 1).cloned().collect();
-        self.overlay.extend(unique);
+        self.served.overlays.extend(unique);
     }
 
     /// The exports of a cluster that stand in place of what Cloud Map says of it.
     pub(super) fn overlay_of(&self, joined: &Joined) -> Option<&Overlay> {
-        self.overlay.get(&joined.member.cluster)
+        self.served.overlays.get(&joined.member.cluster)
     }
 
     /// Everything that is known about it.
     pub(super) fn members(&self, invocation: &Invocation<'_>) -> Option<ClustersetMembers<'_>> {
         let (clusterset, read) = self.read.as_ref()?;
-        let lifetimes = invocation.lifetimes(self.read_here.clone());
-        let (registry, overlay) = (&read.registry, &self.overlay);
+        let (registry, overlay) = (&read.registry, &self.served.overlays);
+        let lifetimes = invocation.lifetimes(overlay.keys().cloned().collect());
         let members = ClustersetMembers::new(registry, clusterset, overlay, &lifetimes);
         Some(match self.problem {
             Some(_) => members.are_unread(),

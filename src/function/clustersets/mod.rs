@@ -1,14 +1,13 @@
 //! The clustersets of a run: every cluster that takes part in one joins while the annotated Services are published, since
 //! the objects of its imports are read before the exports. Then the exports of the selected clusters are published
-//! (`exports`). As soon as they are read, those of all members are imported into every served cluster of the clusterset
-//! (`imports`), or only after they were published if the guard may hold a loss among them. Imports that another writer
+//! (`exports`). As soon as they are read, or published if the guard may hold a loss among them, those of all members are
+//! imported into every served cluster of the clusterset (`imports`). Imports that another writer
 //! changed meanwhile get a `second_look`. `importers` are the clusters that import in this invocation, and those that get
 //! a message; those that are `silent` delay a run once. `report` adds the outcome to the reports of the clusters.
 
 mod exports;
 mod importers;
 mod imports;
-mod overlays;
 mod report;
 mod second_look;
 mod silent;
@@ -26,7 +25,6 @@ use crate::model::clusterset::ClustersetId;
 use crate::publish::observe::SharedRegistry;
 use crate::reconcile::{Invocation, Joined};
 use crate::report::{Mode, Obstacle};
-use overlays::{Overlays, Told};
 pub(super) use silent::Silent;
 
 /// The number of clusters that are read or written at once.
@@ -52,22 +50,11 @@ impl Clustersets<'_> {
     /// Publishes the exports of the selected clusters, imports into all members, and adds both to the reports.
     pub(super) async fn run(self, runs: &mut Runs) {
         let Self { function, invocation, selections, members, .. } = self;
-        let is_adoption = invocation.adoption.is_some();
-        let (early, told) = Told::by(selections, members);
-        // Endpoints of served clusters do not wait for Cloud Map's operations.
-        let imports = async {
-            let overlays = told.overlays(selections, members).await.filter(|_| !is_adoption)?;
-            Some(self.import_all(overlays).await)
-        };
-        let (exports, imports) = tokio::join!(Box::pin(self.export_all(early)), Box::pin(imports));
-        let published = &exports.published;
-        function.hand_imports_on(invocation, selections, (members, published)).await;
-        let mut imports = if let Some(imports) = imports {
-            imports
-        } else {
-            let overlays = Overlays::of((members, selections), &exports, exports.left(is_adoption));
-            self.import_all(overlays).await
-        };
+        let (senders, offers) = self.offers();
+        let imports = async { self.import_all(offers.overlays().await).await };
+        let (exports, mut imports) =
+            tokio::join!(Box::pin(self.export_all(senders)), Box::pin(imports));
+        function.hand_imports_on(invocation, selections, (members, &exports.published)).await;
         Box::pin(self.look_again(&mut imports)).await;
         self.report(&exports, imports, runs).await;
     }

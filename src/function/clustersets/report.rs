@@ -9,8 +9,8 @@ use super::imports::Imports;
 use crate::function::log;
 use crate::function::run::Runs;
 use crate::model::Selection;
-use crate::publish::exports::Refused;
-use crate::reconcile::{Joined, NotPublished, Published};
+use crate::publish::exports::{Exported, Refused};
+use crate::reconcile::Joined;
 use crate::report::{ClusterReport, Counts, MultiClusterReport, Obstacle, StaleCluster};
 
 /// By the cluster's index in the settings.
@@ -22,11 +22,11 @@ impl Clustersets<'_> {
         let mut reports = self.joined();
         self.report_exports(exports, &mut reports, runs);
         self.forget_claims(exports, runs);
-        let noted = self.report_imports(&exports.published, (imports, &mut reports)).await;
+        let left = imports.left.clone();
+        let noted = self.report_imports(exports, (imports, &mut reports)).await;
         for (index, noted) in noted {
             add_lines(runs, index, noted);
         }
-        let left = exports.left(self.invocation.adoption.is_some());
         for (index, mut report) in reports {
             self.mark_frozen(index, &mut report).await;
             let joined = self.members.get(&index).and_then(|it| it.as_ref().ok());
@@ -55,14 +55,14 @@ impl Clustersets<'_> {
     fn report_exports(&self, exports: &Exports, reports: &mut Reports, runs: &mut Runs) {
         for (index, exported) in &exports.published {
             let report = reports.entry(*index).or_default();
-            report.exports = exported.exported.desired.exports.len();
-            report.add_exports(&exported.exported);
+            report.exports = exported.exports().len();
+            report.add_exports(exported);
             let is_whole = self.selections.of(*index) == Some(&Selection::Everything);
-            let (lines, mode) = (&exported.exported.report, self.invocation.mode);
+            let (lines, mode) = (&exported.report, self.invocation.mode);
             self.function.log_lines("exports", lines, (mode, is_whole));
             add_to_run(runs, *index, exported);
         }
-        for (index, NotPublished { obstacle, .. }) in &exports.refused {
+        for (index, obstacle) in &exports.refused {
             reports.entry(*index).or_default().obstacles.push(obstacle.clone());
         }
     }
@@ -71,8 +71,7 @@ impl Clustersets<'_> {
     fn forget_claims(&self, exports: &Exports, runs: &mut Runs) {
         let joined =
             self.members.iter().filter_map(|(index, it)| Some((index, it.as_ref().err()?)));
-        let refused = exports.refused.iter().map(|(index, it)| (index, &it.obstacle));
-        for (index, _) in joined.chain(refused).filter(|(_, obstacle)| obstacle.failed) {
+        for (index, _) in joined.chain(&exports.refused).filter(|(_, obstacle)| obstacle.failed) {
             runs.entry(*index).and_modify(|(_, claimed)| *claimed = None);
         }
     }
@@ -81,12 +80,12 @@ impl Clustersets<'_> {
     /// Returns the lines of the notes.
     async fn report_imports(
         &self,
-        published: &BTreeMap<usize, Published>,
+        Exports { published, refused }: &Exports,
         (imports, reports): (Imports, &mut Reports),
     ) -> BTreeMap<usize, ClusterReport> {
         let Self { function, invocation, registries, members, .. } = *self;
         let (mut noted, mut reported) = (BTreeMap::<usize, ClusterReport>::new(), BTreeSet::new());
-        let Imports { sets, mut imported } = imports;
+        let Imports { sets, mut imported, .. } = imports;
         for (index, joined) in members {
             let Ok(joined) = joined else { continue };
             let report = reports.entry(*index).or_default();
@@ -99,10 +98,11 @@ impl Clustersets<'_> {
                 let reason = "Unreadable".into();
                 Obstacle { reason, detail, failed: true }
             }));
-            // One that exports is refused with its exports.
-            let holder = joined.other_holder(&known).filter(|_| !joined.exports());
+            // Else it was refused with its exports, or its own record.
+            let is_refused = joined.exports() || refused.contains_key(index);
+            let holder = joined.other_holder(&known).filter(|_| !is_refused);
             let taken = holder.map(|it| Refused::taken(&joined.member.cluster, Some(it)));
-            report.obstacles.extend(taken.map(|taken| NotPublished::from(taken).obstacle));
+            report.obstacles.extend(taken.map(|taken| Obstacle::from(taken)));
             let imported = imported.remove(index);
             if let Some(published) = published.get(index) {
                 let merged = (&known, imported.as_ref());
@@ -139,10 +139,10 @@ fn stranger(place: &str) -> String {
 }
 
 /// Adds the lines and claims of the exports to those of the cluster.
-fn add_to_run(runs: &mut Runs, index: usize, published: &Published) {
+fn add_to_run(runs: &mut Runs, index: usize, exported: &Exported) {
     let Some((report, claimed)) = runs.remove(&index) else { return };
-    let report = report.with(published.exported.report.clone());
-    let claimed = claimed.map(|claimed| claimed.and(published.exported.claimed.clone()));
+    let report = report.with(exported.report.clone());
+    let claimed = claimed.map(|claimed| claimed.and(exported.claimed.clone()));
     runs.insert(index, (report, claimed));
 }
 

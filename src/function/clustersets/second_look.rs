@@ -4,13 +4,13 @@
 
 use std::collections::BTreeMap;
 
+use super::exports::Overlays;
 use super::imports::Imports;
-use super::overlays::Overlays;
 use super::{Clustersets, Members};
 use crate::error::chain;
-use crate::import::Imported;
-use crate::import::sources::Overlay;
+use crate::import::{Imported, OwnRecord};
 use crate::model::Selection;
+use crate::model::clusterset::Overlay;
 
 /// With more imports of a cluster that have changed, the others wait for the next run: each needs three reads.
 const MOST: usize = 40;
@@ -76,17 +76,15 @@ impl Clustersets<'_> {
             let key = self.function.clusterset(*index, joined);
             let overlay = first.sets.get(&key).and_then(|set| set.overlay_of(joined));
             let Some(overlay) = overlay else { continue };
-            let covers = names.only(|name| overlay.covers.contains(name));
-            overlays.recorded.insert(*index);
+            let covers = names.only(|name| overlay.covers(name));
+            overlays.own_records.insert(*index, OwnRecord::Stands);
             let cluster = &self.function.settings.clusters[*index];
             let registry = &self.registries[&key.0];
             let exports =
                 self.invocation.exports_in_cluster((cluster, joined), registry, &covers).await;
             if let Some(exports) = exports {
-                overlays.read.insert(*index);
-                let (cluster, again) = joined.overlay(exports, covers);
                 let (held, let_pass) = (overlay.held.clone(), overlay.let_pass);
-                overlays.by_cluster.insert(*index, (cluster, Overlay { held, let_pass, ..again }));
+                overlays.by_cluster.insert(*index, Overlay { held, let_pass, ..exports });
             }
         }
         overlays

@@ -15,7 +15,8 @@ fn imports(all: &[(&str, usize, usize, bool)]) -> BTreeMap<ServiceRef, Tally> {
     let tally = |(name, present, lost, ends): &(&str, usize, usize, bool)| {
         let left = present - lost;
         let (present, lost, ends) = (*present, *lost, *ends);
-        let tally = Tally { present, lost, left, ends, ..Tally::default() };
+        let is_read_there = !name.ends_with("seen in Cloud Map");
+        let tally = Tally { present, lost, left, ends, is_read_there, ..Tally::default() };
         (ServiceRef::new("shop", *name), tally)
     };
     all.iter().map(tally).collect()
@@ -45,6 +46,7 @@ fn loss_past_both_limits_is_held_unless_one_import_is_scaled_down() {
         (&[("a", 2, 2, true), ("b", 1, 1, true)], None),
         // Its export still stands.
         (&[("a", 8, 8, false), ("b", 1, 0, false)], None),
+        (&[("a seen in Cloud Map", 8, 8, false), ("b", 1, 0, false)], Some(GuardState::Held)),
         (&[("a", 8, 8, true), ("b", 1, 0, false)], Some(GuardState::Held)),
         // Imports without endpoints count as one.
         (

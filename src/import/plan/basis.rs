@@ -110,6 +110,8 @@ pub struct Exported {
     pub port_names: Arc<BTreeMap<PortKey, String>>,
     /// Whether the member is in the account and Region of the importing cluster: names of zones mean nothing elsewhere.
     pub shares_zones: bool,
+    /// Whether this invocation read them in the member itself, and not in Cloud Map.
+    pub is_read_there: bool,
 }
 
 /// An endpoint of a member. The same address can occur again with other ports.
@@ -152,6 +154,22 @@ impl Sources {
     /// Whether the guard holds what a cluster would lose.
     pub(super) fn is_held(&self, cluster: &ClusterId) -> bool {
         matches!(self.by_cluster.get(cluster), Some(Read::Held(_)))
+    }
+
+    /// The same while nothing leaves: a later run may show more of it.
+    #[must_use]
+    pub fn additions(self) -> Self {
+        let by_cluster = self.by_cluster.into_iter().map(|(cluster, read)| match read {
+            Read::Whole(exported) => (cluster, Read::Held(exported)),
+            read => (cluster, read),
+        });
+        Self { by_cluster: by_cluster.collect(), is_complete: false }
+    }
+
+    /// Whether this invocation read the exports of a cluster there.
+    pub(super) fn is_read_there(&self, cluster: &ClusterId) -> bool {
+        let read = self.by_cluster.get(cluster).and_then(Read::exported);
+        read.is_some_and(|exported| exported.is_read_there)
     }
 
     /// Whether nothing is known about the exports of a cluster.

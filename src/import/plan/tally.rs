@@ -26,6 +26,8 @@ pub struct Tally {
     pub unread: usize,
     /// Whether the import would go.
     pub ends: bool,
+    /// Whether every cluster with a loss was read itself.
+    pub is_read_there: bool,
     /// All ready endpoints after the plan, those of the importing cluster among them.
     pub endpoints: usize,
 }
@@ -60,6 +62,11 @@ impl Tally {
             left: others(ready),
             unread: count(&before, |it| it != own && basis.sources.is_unread(it)),
             ends,
+            is_read_there: before.iter().all(|(cluster, count)| {
+                ready.get(cluster).is_some_and(|left| left >= count)
+                    || cluster == own
+                    || basis.sources.is_read_there(cluster)
+            }),
             endpoints: count(ready, |_| true),
         }
     }

@@ -36,11 +36,11 @@ pub struct Stale {
 }
 
 impl Stale {
-    /// `None` if the cluster was heard of.
+    /// `None` if the cluster was heard of, or need not be: it only imports.
     pub fn of(cluster: &ClusterId, record: &ClusterRecord, lifetimes: &Lifetimes) -> Option<Self> {
         let Lifetimes { now, stale_after, expire_after, read } = lifetimes;
         let age = now.duration_since(record.heartbeat);
-        (age > *stale_after && !read.contains(cluster)).then(|| Self {
+        (age > *stale_after && !record.only_imports && !read.contains(cluster)).then(|| Self {
             cluster: cluster.clone(),
             arn: record.owner.cluster.clone(),
             heartbeat: record.heartbeat,
@@ -111,13 +111,16 @@ mod tests {
         ] {
             let heartbeat = now.checked_sub(minutes(age)).expect("a time");
             let (owner, clusterset) = (owner.clone(), clusterset.clone());
-            let record = ClusterRecord { owner, clusterset, heartbeat };
+            let only_imports = false;
+            let record = ClusterRecord { owner, clusterset, heartbeat, only_imports };
             let expire_after = expire_after.map(minutes);
             let (stale_after, read) = (minutes(15), BTreeSet::from([id("blue")]));
             let lifetimes = Lifetimes { now, stale_after, expire_after, read };
             let stale = Stale::of(&id("green"), &record, &lifetimes);
             assert_eq!(stale.map(|it| it.is_expired), expected, "{age} {expire_after:?}");
             assert_eq!(Stale::of(&id("blue"), &record, &lifetimes), None, "it was read");
+            let importer = ClusterRecord { only_imports: true, ..record };
+            assert_eq!(Stale::of(&id("green"), &importer, &lifetimes), None, "it only imports");
         }
     }
 

@@ -16,6 +16,7 @@ use crate::model::{ClusterArn, Family};
 /// The endpoints of one member, as far as they serve the merged service.
 pub(super) struct OfMember {
     arn: Option<ClusterArn>,
+    is_read_there: bool,
     /// All addresses that it exports, once each.
     pub(super) addresses: Vec<IpAddr>,
     pub(super) endpoints: Arc<Vec<ImportedEndpoint>>,
@@ -25,13 +26,14 @@ pub(super) struct OfMember {
 
 impl OfMember {
     pub(super) fn new(
-        arn: Option<ClusterArn>,
+        (arn, is_read_there): (Option<ClusterArn>, bool),
         export: Option<(Export, Vec<ExportedEndpoint>)>,
         service: Option<&ClustersetService>,
     ) -> Self {
         let (Some(service), Some((export, all))) = (service, export) else {
             return Self {
                 arn,
+                is_read_there,
                 addresses: Vec::new(),
                 endpoints: Arc::default(),
                 port_names: Arc::default(),
@@ -43,7 +45,7 @@ impl OfMember {
         let ports = all.iter().filter_map(|endpoint| endpoint.port.as_ref());
         let port_names = ports.map(|port| (key(port), port.service_name.clone())).collect();
         let endpoints = Arc::new(serving(service, &export, all));
-        Self { arn, addresses, endpoints, port_names: Arc::new(port_names) }
+        Self { arn, is_read_there, addresses, endpoints, port_names: Arc::new(port_names) }
     }
 
     /// These of its endpoints, for an importing cluster.
@@ -56,7 +58,8 @@ impl OfMember {
             (arn.account(), arn.region()) == (importer.account(), importer.region())
         };
         let shares_zones = self.arn.as_ref().is_some_and(is_near);
-        Exported { endpoints, port_names: Arc::clone(&self.port_names), shares_zones }
+        let (port_names, is_read_there) = (Arc::clone(&self.port_names), self.is_read_there);
+        Exported { endpoints, port_names, shares_zones, is_read_there }
     }
 }
 

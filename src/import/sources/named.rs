@@ -3,15 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::Members;
 use super::member::{OfMember, export_of_instances};
 use super::records::Records;
-use super::{Members, Overlay};
 use crate::clusterset::attributes::{self, ExportInstance, Skipped};
 use crate::clusterset::endpoints::endpoints_of;
 use crate::clusterset::merge::{Merged, merge};
 use crate::clusterset::record::as_recorded;
 use crate::import::plan::Reason;
-use crate::model::clusterset::{ClusterId, Export, ExportedEndpoint};
+use crate::model::clusterset::{ClusterId, Export, ExportedEndpoint, Overlay};
 use crate::model::{ClusterArn, ServiceRef};
 
 /// The exports of one name.
@@ -41,9 +41,9 @@ impl Named {
         let is_read = instances.is_some();
         let (instances, skipped) = instances.unwrap_or_default();
         let mut members: BTreeMap<ClusterId, Option<OneExport>> = BTreeMap::new();
-        let read_there = all.overlay.iter().filter(|(_, overlay)| overlay.covers.contains(name));
+        let read_there = all.overlay.iter().filter(|(_, overlay)| overlay.covers(name));
         for (cluster, overlay) in read_there {
-            members.insert(cluster.clone(), Some(overlay.one_export(name)));
+            members.insert(cluster.clone(), Some(OneExport::read_there(overlay, name)));
         }
         let mut of_cluster: BTreeMap<&ClusterId, Vec<&(&String, ExportInstance)>> = BTreeMap::new();
         for instance in &instances {
@@ -61,7 +61,8 @@ impl Named {
         let merged = merge(name, &exports);
         let members = members.into_iter().map(|(cluster, one)| {
             let of_member = one.map(|OneExport { arn, export }| {
-                OfMember::new(arn, export, merged.as_ref().map(|it| &it.service))
+                let is_read_there = all.is_read_there(&cluster, name);
+                OfMember::new((arn, is_read_there), export, merged.as_ref().map(|it| &it.service))
             });
             (cluster, of_member)
         });
@@ -124,19 +125,20 @@ impl<'a> Members<'a> {
     }
 }
 
-impl Overlay {
-    fn one_export(&self, name: &ServiceRef) -> OneExport {
-        let published = self.desired.services.get(name);
+impl OneExport {
+    /// The export of a cluster that this invocation read itself.
+    fn read_there(overlay: &Overlay, name: &ServiceRef) -> Self {
+        let published = overlay.desired.services.get(name);
         let export = published.and_then(|published| {
             let exported = published.export.as_ref()?;
             let endpoints = published.endpoints.iter().flatten();
             let endpoints = endpoints.filter(|it| it.ready || it.is_leaving()).flat_map(|it| {
-                let all = endpoints_of(exported, it, self.arn.region()).into_iter();
+                let all = endpoints_of(exported, it, overlay.arn.region()).into_iter();
                 let (ready, is_leaving) = (it.ready, it.is_leaving());
                 all.map(move |endpoint| ExportedEndpoint { ready, is_leaving, ..endpoint })
             });
             Some((as_recorded(&exported.export), endpoints.collect()))
         });
-        OneExport { arn: Some(self.arn.clone()), export }
+        Self { arn: Some(overlay.arn.clone()), export }
     }
 }

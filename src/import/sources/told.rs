@@ -3,12 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use super::{Allows, Known, Members, Overlay};
+use super::{Allows, Known, Members};
 use crate::clusterset::attributes::{self, ExportInstance, Skipped};
 use crate::clusterset::endpoints::endpoints_of;
 use crate::clusterset::merge::{Merged, serves};
 use crate::model::attributes::{IPV4, IPV6, POD, PORT};
-use crate::model::clusterset::{ClusterId, Export, ExportedEndpoint};
+use crate::model::clusterset::{ClusterId, Export, ExportedEndpoint, Overlay};
 use crate::model::{Attributes, Endpoint, Family, Owner, ServiceRef, is_publishable};
 
 /// An endpoint of a member, with all its ports.
@@ -76,7 +76,7 @@ impl Members<'_> {
     ) -> Vec<Candidate> {
         let mut all = Candidates::new();
         let told = Told { members: self, name, known, allows, families };
-        let read_there = self.overlay.iter().filter(|(_, overlay)| overlay.covers.contains(name));
+        let read_there = self.overlay.iter().filter(|(_, overlay)| overlay.covers(name));
         for (cluster, overlay) in read_there {
             told.add_overlay(&mut all, (cluster, overlay));
         }

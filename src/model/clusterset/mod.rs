@@ -6,6 +6,7 @@
 mod id;
 mod name;
 mod optional;
+mod overlay;
 mod policy;
 mod port;
 
@@ -17,6 +18,7 @@ use super::{Family, ServiceRef, Timestamp};
 pub use id::{ClusterId, ClustersetId, Member};
 pub use name::{is_derived_service, is_imported_slice};
 pub use optional::{OptionalField, RefusedField};
+pub use overlay::Overlay;
 pub use policy::{InternalTrafficPolicy, SessionAffinity};
 pub use port::{EndpointPort, ExportedPort, PortOfService, Protocol};
 

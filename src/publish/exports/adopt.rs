@@ -9,15 +9,16 @@
 
 use std::collections::BTreeMap;
 
+use tokio::sync::oneshot;
 use tokio::time::timeout_at;
 
 use super::aws::Finalized;
 use super::outcome::Stands;
 use super::records::Kept;
-use super::{Exported, Imports, Refused};
+use super::{Exported, Imports, Offer, Refused, make};
 use crate::clusterset::conditions::ExportOutcome;
 use crate::model::Selection;
-use crate::model::clusterset::Member;
+use crate::model::clusterset::{Member, Overlay};
 use crate::publish::observe::{self, World};
 use crate::publish::plan::{Claimed, ExportAdoption, Leaving, to_adopt};
 use crate::publish::{Options, Task, carry_out};
@@ -32,6 +33,7 @@ pub async fn adopt(
     world: &World<'_>,
     (member, imports): (&Member, Imports),
     options: Options,
+    offer: oneshot::Sender<Offer>,
 ) -> Result<Result<Exported, Refused>, observe::Error> {
     let read = async {
         let observed = Box::pin(world.observe(&Selection::Everything)).await?;
@@ -62,11 +64,15 @@ pub async fn adopt(
     let adopted = carry_out(&task, observed.basis(), options).await.report;
     let claimed = Claimed::of(&observed.observation, Leaving::default());
     let (report, desired) = (written.report.with(adopted), observed.observation.desired);
-    Ok(Ok(Exported {
-        report,
-        claimed,
-        desired,
-        outcomes: BTreeMap::new(),
-        has_cluster_record: written.has_cluster_record,
-    }))
+    let overlay = Overlay::new(world.owner.cluster.clone(), desired, selection.clone());
+    let has_cluster_record = written.has_cluster_record;
+    // Imports are taken over after all exports were.
+    make(
+        offer,
+        match report.is_complete() {
+            true => Offer::Exports { overlay: overlay.clone(), has_cluster_record },
+            false => Offer::Nothing,
+        },
+    );
+    Ok(Ok(Exported { report, claimed, overlay, outcomes: BTreeMap::new() }))
 }

@@ -7,11 +7,12 @@
 //!
 //! `outcome` is what becomes of each export, for its conditions, and `refused` the reasons why a member has none. `adopt`
 //! takes over the exports of AWS's controller, and `aws` has its signs. `former` takes away the records under an id that
-//! the cluster had before. While Cloud Map cannot be read, the exports are `unregistered`.
+//! the cluster had before, and an `importer` has its own record alone. While Cloud Map cannot be read, the exports are `unregistered`.
 
 mod adopt;
 mod aws;
 mod former;
+mod importer;
 mod outcome;
 mod records;
 mod refused;
@@ -23,60 +24,81 @@ use tokio::sync::oneshot;
 use tokio::time::timeout_at;
 
 use super::observe::{self, World};
-use super::plan::{Claimed, HeldBack, Judged, Leaving, Observation, Observed, Plan, Reason, plan};
+use super::plan::{Claimed, HeldBack, Judged, Leaving, Observation, Observed, Reason, plan};
 use super::{Options, Published, Task, carry_out_plan};
 use crate::clusterset::conditions::ExportOutcome;
 use crate::kubernetes::objects::Resource;
-use crate::model::clusterset::Member;
-use crate::model::{Desired, Policy, Selection, ServiceKey, ServiceRef};
-use crate::report::ClusterReport;
+use crate::model::clusterset::{Member, Overlay};
+use crate::model::{Desired, Policy, Selection, ServiceExport, ServiceKey, ServiceRef};
+use crate::report::{ChangeResult, ClusterReport, GuardReport};
 use aws::Finalized;
 use records::{Kept, Written};
 
 pub use adopt::adopt;
 pub use aws::is_of_aws;
+pub use importer::introduce;
 pub use records::MAXIMUM;
 pub use refused::Refused;
-pub use unregistered::{Unread, in_cluster};
+pub use unregistered::in_cluster;
 
 /// The exports of a cluster after they were published, or planned.
 pub struct Exported {
     pub report: ClusterReport,
     pub claimed: Claimed,
     /// The exports with their Services and endpoints as they were read.
-    pub desired: Desired,
+    pub overlay: Overlay,
     /// The outcome of each export that the run is about.
     pub outcomes: BTreeMap<ServiceRef, ExportOutcome>,
-    /// Whether the cluster has its own record in Cloud Map. `false` if it was not read.
-    pub has_cluster_record: bool,
 }
 
 impl Exported {
     /// A run that is about no export.
-    fn none(world: &World<'_>, observed: &Observed) -> Self {
+    fn none(world: &World<'_>, observed: &Observed, overlay: Overlay) -> Self {
         let cluster = world.owner.cluster.to_string();
         Self {
             report: ClusterReport { cluster, ..ClusterReport::default() },
             claimed: Claimed::of(&observed.observation, Leaving::default()),
-            desired: Desired::default(),
+            overlay,
             outcomes: BTreeMap::new(),
-            has_cluster_record: false,
         }
+    }
+
+    /// Every ServiceExport that was read.
+    pub fn exports(&self) -> &BTreeMap<ServiceRef, ServiceExport> {
+        &self.overlay.desired.exports
+    }
+
+    /// The exports of which something was changed in Cloud Map.
+    pub fn changed(&self) -> BTreeSet<ServiceRef> {
+        let changes = self.report.services.iter().flat_map(|service| &service.changes);
+        let changed = changes.filter(|line| line.result == ChangeResult::Applied);
+        changed.map(|line| line.service.clone()).collect()
     }
 }
 
-/// What other clusters may import before the exports are published: they need not wait for Cloud Map's operations.
-pub enum Early {
-    /// The exports as they were read: the guard has nothing to decide.
-    Sure {
-        exports: Desired,
+impl Overlay {
+    /// The exports with the guard's decision about them: while it holds a loss, nothing leaves their imports either.
+    fn judged(self, guard: Option<&GuardReport>) -> Self {
+        let held = guard.into_iter().filter(|guard| guard.state.holds());
+        let held = held.flat_map(|guard| guard.services.iter().map(|it| it.service.clone()));
+        let let_pass = guard.is_some_and(|guard| !guard.state.holds());
+        Self { held: held.collect(), let_pass, ..self }
+    }
+}
+
+/// What importers of the same invocation take in place of what Cloud Map says of a cluster: offered once, as soon as its
+/// exports were read if the guard has nothing to decide, so that nobody waits for Cloud Map's operations, else after they
+/// were published.
+pub enum Offer {
+    Exports {
+        overlay: Overlay,
         /// Whether the cluster has its own record in Cloud Map. `false` if it was not read.
         has_cluster_record: bool,
     },
-    /// The guard may hold a loss, in the imports as in Cloud Map: its decision is in the report.
-    Unsure,
-    /// The exports as they were read. Cloud Map could not be read, and so the guard has not judged them.
-    Unregistered(Desired),
+    /// Cloud Map could not be read, and so the guard has not judged the exports.
+    Unregistered(Overlay),
+    /// The cluster could not write its own record: endpoints come into its imports, and none leaves.
+    Unrecorded,
     /// Nothing may be imported into the cluster either ([`Refused::leaves_the_cluster`]).
     Nothing,
 }
@@ -92,27 +114,30 @@ pub async fn publish(
     (member, imports): (&Member, Imports),
     selection: &Selection,
     options: Options,
-    early: oneshot::Sender<Early>,
-) -> Result<Result<Exported, Refused>, Unread> {
+    offer: oneshot::Sender<Offer>,
+) -> Result<Result<Exported, Refused>, observe::Error> {
     let read = timeout_at(options.deadline.stop(), read(world, member, selection)).await;
     let (observed, records) = match read.unwrap_or(Err(observe::Error::Deadline)) {
         Ok(read) => read,
         Err(error) => {
             let cause = (&error, options.deadline);
             let exports = unregistered::read(world, &imports, selection, cause).await;
-            if let Some(exports) = exports.clone() {
-                offer(early, Early::Unregistered(exports));
+            if let Some(overlay) = exports {
+                make(offer, Offer::Unregistered(overlay));
             }
-            return Err(Unread { error, exports });
+            return Err(error);
         }
     };
+    let overlay_of =
+        |desired| Overlay::new(world.owner.cluster.clone(), desired, selection.clone());
     let Some(records) = records else {
-        offer(early, Early::Sure { exports: Desired::default(), has_cluster_record: false });
-        return Ok(Ok(Exported::none(world, &observed)));
+        let (overlay, has_cluster_record) = (overlay_of(Desired::default()), false);
+        make(offer, Offer::Exports { overlay: overlay.clone(), has_cluster_record });
+        return Ok(Ok(Exported::none(world, &observed, overlay)));
     };
     let finalized = Finalized::of(&observed.observation.desired);
     if let Some(service) = finalized.as_ref().and_then(Finalized::first) {
-        offer(early, Early::Nothing);
+        make(offer, Offer::Nothing);
         return Ok(Err(Refused::AnotherController(service.clone())));
     }
     let former = former::read(world, member, selection).await;
@@ -122,7 +147,7 @@ pub async fn publish(
         Ok(kept) => kept,
         Err(refused) => {
             if refused.leaves_the_cluster() {
-                offer(early, Early::Nothing);
+                make(offer, Offer::Nothing);
             }
             return Ok(Err(refused));
         }
@@ -131,9 +156,18 @@ pub async fn publish(
     // A member imports only once it has a record: else its next run would find imports in a Cloud Map that does not know
     // it. So a new one gets that first, and its imports need not wait for the registrations.
     let introduced = kept.introduce(selection, options).await;
-    let is_known = kept.has_cluster_record();
     let refused = kept.refused(&observed.observation.desired);
-    offer(early, if is_known { Early::of(&observed, &plan, &refused) } else { Early::Unsure });
+    let exported = |desired: Desired, held_back: &[HeldBack]| {
+        let mut desired = allowed(desired, &observed.observation, held_back);
+        desired.services.retain(|service, _| !refused.contains(service));
+        overlay_of(desired)
+    };
+    let mut offer = Some(offer);
+    let is_judged = plan.guard.is_some() || Judged::of(observed.basis(), &plan).is_some();
+    if let Some(offer) = offer.take_if(|_| kept.has_cluster_record() && !is_judged) {
+        let overlay = exported(observed.observation.desired.clone(), &plan.held_back);
+        make(offer, Offer::Exports { overlay, has_cluster_record: true });
+    }
     let ended = kept.ended(&observed, &plan, selection);
     let taken_away = kept.take_away(&ended, options).await;
     let task = Task::Sync(world);
@@ -152,11 +186,11 @@ pub async fn publish(
         report = report.with(former::take_away(world, &former, options).await);
     }
     let claimed = Claimed::of(observation, leaving);
-    let mut observation = observed.observation;
-    let desired = std::mem::take(&mut observation.desired);
-    let mut desired = allowed(desired, &observation, &held_back);
-    desired.services.retain(|service, _| !refused.contains(service));
-    Ok(Ok(Exported { report, claimed, desired, outcomes, has_cluster_record }))
+    let overlay = exported(observation.desired.clone(), &held_back).judged(report.guard.as_ref());
+    if let Some(offer) = offer {
+        make(offer, Offer::Exports { overlay: overlay.clone(), has_cluster_record });
+    }
+    Ok(Ok(Exported { report, claimed, overlay, outcomes }))
 }
 
 /// Whether imports of ours stand in a cluster, as far as the objects of those that the run is about show it.
@@ -235,20 +269,7 @@ pub async fn note(
     }
 }
 
-fn offer(early: oneshot::Sender<Early>, exports: Early) {
-    // Without importers there is no receiver.
-    _ = early.send(exports);
-}
-
-impl Early {
-    /// Without the exports in `refused`, which get no record.
-    fn of(observed: &Observed, plan: &Plan, refused: &BTreeSet<ServiceRef>) -> Self {
-        if plan.guard.is_some() || Judged::of(observed.basis(), plan).is_some() {
-            return Self::Unsure;
-        }
-        let observation = &observed.observation;
-        let mut exports = allowed(observation.desired.clone(), observation, &plan.held_back);
-        exports.services.retain(|service, _| !refused.contains(service));
-        Self::Sure { exports, has_cluster_record: true }
-    }
+/// Offers exports. Without importers there is no receiver.
+fn make(sender: oneshot::Sender<Offer>, offer: Offer) {
+    _ = sender.send(offer);
 }

@@ -40,6 +40,11 @@ pub enum Refused {
         .0.commands().join("; ")
     )]
     NotReleased(Finalized),
+    #[error(
+        "the record by which the imports of this cluster know their Cloud Map could not be written: {0}; until it is, \
+         endpoints come and none leaves"
+    )]
+    NoRecord(String),
     #[error("the records of the cluster could not be read: {0}")]
     Unreadable(String),
 }
@@ -68,6 +73,7 @@ impl Refused {
             Self::AmbiguousNamespace(_) | Self::NoNamespace { .. } => "Namespace",
             Self::AnotherController(_) | Self::NotReleased(_) => "AnotherController",
             Self::UnfamiliarRegistry => "UnfamiliarRegistry",
+            Self::NoRecord(_) => "NoRecord",
             Self::Unreadable(_) => "Unreadable",
         }
     }

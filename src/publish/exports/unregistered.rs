@@ -6,18 +6,11 @@ use tokio::time::timeout_at;
 use super::aws::Finalized;
 use super::{Imports, allowed, observe};
 use crate::error::chain;
-use crate::model::{Desired, Selection};
+use crate::model::Selection;
+use crate::model::clusterset::Overlay;
 use crate::publish::observe::World;
 use crate::publish::plan::plan;
 use crate::time::Deadline;
-
-/// The exports of a member were not published, since it or Cloud Map could not be read.
-#[derive(Debug)]
-pub struct Unread {
-    pub error: observe::Error,
-    /// The exports of the cluster, if Cloud Map alone could not be read.
-    pub exports: Option<Desired>,
-}
 
 /// Reads the exports of a member that Cloud Map did not answer for. `None` if the cluster cannot be read either, or the
 /// problem is another one.
@@ -28,7 +21,7 @@ pub(super) async fn read(
     imports: &Imports,
     selection: &Selection,
     (error, deadline): (&observe::Error, Deadline),
-) -> Option<Desired> {
+) -> Option<Overlay> {
     if !matches!(error, observe::Error::CloudMap(_)) || !imports.stand(world).await {
         return None;
     }
@@ -41,7 +34,7 @@ pub async fn in_cluster(
     world: &World<'_>,
     selection: &Selection,
     deadline: Deadline,
-) -> Option<Desired> {
+) -> Option<Overlay> {
     let read = timeout_at(deadline.stop(), world.observe_cluster(selection)).await.ok()?;
     let observed =
         read.inspect_err(|error| tracing::warn!("exports not read: {}", chain(error))).ok()?;
@@ -51,5 +44,6 @@ pub async fn in_cluster(
     let held_back = plan(observed.basis()).held_back;
     let mut observation = observed.observation;
     let desired = std::mem::take(&mut observation.desired);
-    Some(allowed(desired, &observation, &held_back))
+    let desired = allowed(desired, &observation, &held_back);
+    Some(Overlay::new(world.owner.cluster.clone(), desired, selection.clone()))
 }

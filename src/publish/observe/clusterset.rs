@@ -12,9 +12,9 @@ use super::records::FEW;
 use super::registry::Failure;
 use crate::cloud_map::SIDE_BY_SIDE;
 use crate::clusterset::id::{self, CLUSTER_RECORD};
-use crate::clusterset::record;
-use crate::model::clusterset::{ClusterId, ClustersetId};
-use crate::model::{Namespace, Owner, Registry, Selection, ServiceKey, ServiceRef};
+use crate::clusterset::record::{self, ClusterRecord};
+use crate::model::clusterset::{ClusterId, ClustersetId, Overlay};
+use crate::model::{ClusterArn, Namespace, Owner, Registry, ServiceKey, ServiceRef};
 
 /// The part of Cloud Map that an import rests on.
 pub struct ReadClusterset {
@@ -23,17 +23,42 @@ pub struct ReadClusterset {
     pub has_all_members: bool,
 }
 
-/// The clusters of this invocation, by their ids.
-#[derive(Clone, Copy)]
-pub struct Own<'a> {
-    /// Those whose exports were read in this invocation, with the names: no records of these are needed.
-    pub overlaid: &'a BTreeMap<String, Selection>,
-    /// Those that import, and have a record since they also export.
-    pub members: &'a BTreeSet<String>,
+/// The clusters of a clusterset that this invocation serves.
+#[derive(Default)]
+pub struct Served {
+    /// Those whose exports were read in this invocation: no records of these names are needed.
+    pub overlays: BTreeMap<ClusterId, Overlay>,
+    /// Those that import, which know their Cloud Map by their own records.
+    pub members: BTreeMap<ClusterId, ClusterArn>,
     /// The names of which endpoints stand in their imports, and the clusters that these are of.
-    pub standing: (&'a BTreeSet<ServiceRef>, &'a BTreeSet<ClusterId>),
+    pub standing: (BTreeSet<ServiceRef>, BTreeSet<ClusterId>),
     /// Whether nothing that was read before this invocation is used.
     pub is_fresh: bool,
+}
+
+impl Served {
+    fn has(&self, member: &str) -> bool {
+        ClusterId::parse(member).is_some_and(|it| self.members.contains_key(&it))
+    }
+
+    /// Leaves the records out that are in other namespaces of the same name, if one has the record of a served cluster.
+    fn leave_other_records_out(&self, registry: &mut Registry, clusterset: &ClustersetId) {
+        let name = record::namespace(clusterset);
+        let namespaces = registry.namespaces.values().filter(|it| it.name == name);
+        let all: BTreeSet<String> = namespaces.map(|it| it.id.clone()).collect();
+        let has_own = |(member, arn): (&ClusterId, &ClusterArn), id: &str| {
+            let mut services = registry.services.keys();
+            let key = services.find(|it| it.namespace == id && it.name == member.as_str());
+            let record = key.and_then(|key| registry.instance(key, CLUSTER_RECORD));
+            record.and_then(Owner::of).is_some_and(|owner| owner.cluster == *arn)
+        };
+        let has_own = |id: &&String| self.members.iter().any(|member| has_own(member, id));
+        let own: BTreeSet<String> = all.iter().filter(has_own).cloned().collect();
+        if all.len() > 1 && !own.is_empty() {
+            let is_other = |id: &String| all.contains(id) && !own.contains(id);
+            registry.services.retain(|key, _| !is_other(&key.namespace));
+        }
+    }
 }
 
 impl SharedRegistry {
@@ -46,7 +71,7 @@ impl SharedRegistry {
         &self,
         clusterset: &ClustersetId,
         names: Option<&BTreeSet<ServiceRef>>,
-        own: Own<'_>,
+        served: &Served,
     ) -> Result<ReadClusterset, Failure> {
         let (mut registry, names) = match (self.known().await, names) {
             (None, Some(names)) => (Registry::default(), Some(names)),
@@ -59,7 +84,8 @@ impl SharedRegistry {
         };
         let Some(names) = names else {
             self.read_shared_clusterset(&mut registry, clusterset).await?;
-            self.read_uncounted(&mut registry, clusterset, own).await;
+            self.read_uncounted(&mut registry, clusterset, served).await;
+            served.leave_other_records_out(&mut registry, clusterset);
             return Ok(ReadClusterset { registry, has_all_members: true });
         };
         registry.namespaces = self.some_namespaces().await?;
@@ -68,36 +94,38 @@ impl SharedRegistry {
             // It may have been created since they were listed.
             self.look_for_namespaces(&mut registry).await?;
         }
-        let (members, has_all_members) =
-            self.members(clusterset, &registry.namespaces, own).await?;
+        let (members, mut has_all_members) =
+            self.members(clusterset, &registry.namespaces, served).await?;
         registry.services = members;
-        if own.is_fresh {
+        if served.is_fresh {
             let keys = registry.services.keys().cloned().collect();
             self.read_services(&mut registry, &keys).await?;
         } else {
-            self.read_records(&mut registry, names, own.overlaid).await?;
+            has_all_members &= self.leave_importers_out(&mut registry, served);
+            self.read_records(&mut registry, names, &served.overlays).await?;
         }
         let keys: BTreeSet<ServiceKey> = registry.keys_named(names).collect();
         // An export step that this import rests on read its services after the objects of the import.
-        let so_far = if own.overlaid.is_empty() {
+        let so_far = if served.overlays.is_empty() {
             Services::default()
         } else {
             self.read_so_far.lock().await.clone()
         };
         let (known, mut unread): (BTreeSet<_>, BTreeSet<_>) =
             keys.into_iter().partition(|key| so_far.contains_key(key));
-        if !own.is_fresh && !has_exports(&registry) {
+        if !served.is_fresh && !has_exports(&registry) {
             // No record exports these names, and lists of services are scarce.
             unread.retain(|key| self.may_exist(key));
         }
         registry.services.extend(so_far.into_iter().filter(|(key, _)| known.contains(key)));
         self.read_services(&mut registry, &unread).await?;
+        served.leave_other_records_out(&mut registry, clusterset);
         Ok(ReadClusterset { registry, has_all_members })
     }
 
     /// Reads those namespaces of other accounts that the records are in, and those that the records name: no claim of the
     /// importing cluster names them.
-    async fn read_shared_clusterset(
+    pub async fn read_shared_clusterset(
         &self,
         registry: &mut Registry,
         clusterset: &ClustersetId,
@@ -128,9 +156,9 @@ impl SharedRegistry {
         &self,
         registry: &mut Registry,
         clusterset: &ClustersetId,
-        own: Own<'_>,
+        served: &Served,
     ) {
-        let (of_records, (names, clusters)) = (record::namespace(clusterset), own.standing);
+        let (of_records, (names, clusters)) = (record::namespace(clusterset), &served.standing);
         let uncounted = registry.services.iter().filter(|(key, service)| {
             let is_unlisted = service.instances.is_none() && service.unreadable.is_none();
             let namespace = registry.namespaces.get(&key.namespace).filter(|_| is_unlisted);
@@ -156,19 +184,32 @@ impl SharedRegistry {
         &self,
         clusterset: &ClustersetId,
         namespaces: &Namespaces,
-        own: Own<'_>,
+        served: &Served,
     ) -> Result<(Services, bool), Failure> {
         let of_records = record::namespace(clusterset);
         let all: Vec<&Namespace> = namespaces.values().filter(|it| it.name == of_records).collect();
         let known = all.iter().map(|it| self.memory().lists().recent_services(&it.id, self.now()));
         if let Some(known) = known.collect::<Option<Vec<_>>>() {
             let known: Services = known.into_iter().flatten().collect();
-            let has = |member: &String| known.values().any(|service| service.name == *member);
-            if !own.is_fresh && own.members.iter().all(has) {
+            let has =
+                |member: &ClusterId| known.values().any(|service| service.name == member.as_str());
+            if !served.is_fresh && served.members.keys().all(has) {
                 return Ok((known, false));
             }
         }
         Ok((self.list_services(all.into_iter()).await?, true))
+    }
+
+    /// Leaves the other members out that only import, as far as that is remembered. Returns whether there were none: such a
+    /// member may export by now.
+    fn leave_importers_out(&self, registry: &mut Registry, served: &Served) -> bool {
+        let all = registry.services.len();
+        registry.services.retain(|key, service| {
+            let record = self.memory().cluster_record(key, self.now());
+            served.has(&service.name)
+                || !record.is_some_and(|it| ClusterRecord::says_only_imports(&it))
+        });
+        registry.services.len() == all
     }
 
     /// Reads the records of these names, and those of the members about themselves.
@@ -176,7 +217,7 @@ impl SharedRegistry {
         &self,
         registry: &mut Registry,
         names: &BTreeSet<ServiceRef>,
-        overlaid: &BTreeMap<String, Selection>,
+        overlays: &BTreeMap<ClusterId, Overlay>,
     ) -> Result<(), Failure> {
         let keys: BTreeSet<ServiceKey> = registry.services.keys().cloned().collect();
         if names.len() > FEW {
@@ -184,8 +225,8 @@ impl SharedRegistry {
         }
         let services = std::mem::take(&mut registry.services).into_iter();
         let reads = services.map(|(key, mut service)| {
-            let covered = overlaid.get(&service.name);
-            let unread = names.iter().filter(|name| covered.is_none_or(|it| !it.contains(name)));
+            let read = ClusterId::parse(&service.name).and_then(|it| overlays.get(&it));
+            let unread = names.iter().filter(|name| read.is_none_or(|it| !it.covers(name)));
             let ids: BTreeSet<String> = unread.map(id::export_record).collect();
             async move {
                 self.read_these(&key, &mut service, &ids).await;

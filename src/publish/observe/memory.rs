@@ -9,6 +9,7 @@ mod lists;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use crate::clusterset::record::ClusterRecord;
 use crate::model::{
     Attributes, Owner, Selection, ServiceKey, ServiceRef, SignedDuration, Timestamp,
 };
@@ -17,6 +18,8 @@ pub(super) use lists::{Namespaces, Services};
 
 /// The members of a clusterset and their own records are not read again for this time by a sync of single Services.
 const MEMBERS_STAND: SignedDuration = SignedDuration::from_mins(1);
+/// The same for the record of a member that only imports.
+const IMPORTERS_STAND: SignedDuration = SignedDuration::from_mins(5);
 
 /// After a full sync with nothing to hold, no hold by another process is expected for this time: nothing is held before
 /// the next full sync.
@@ -52,7 +55,12 @@ impl Memory {
     pub(super) fn cluster_record(&self, key: &ServiceKey, now: Timestamp) -> Option<Attributes> {
         let known = self.known();
         let (read, attributes) = known.cluster_records.get(key)?;
-        (now.duration_since(*read) < MEMBERS_STAND).then(|| attributes.clone())
+        let stands = if ClusterRecord::says_only_imports(attributes) {
+            IMPORTERS_STAND
+        } else {
+            MEMBERS_STAND
+        };
+        (now.duration_since(*read) < stands).then(|| attributes.clone())
     }
 
     /// Remembers whether a member has a record about itself.

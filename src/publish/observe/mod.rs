@@ -23,7 +23,7 @@ use crate::kubernetes::{self, Endpoints, Kubernetes};
 use crate::model::{Flow, Owner, Selection, ServiceRef, Timestamp};
 use crate::publish::plan::{self, Basis, Extent, Observation, Observed, Rules};
 
-pub use clusterset::{Own, ReadClusterset};
+pub use clusterset::{ReadClusterset, Served};
 pub use memory::Memory;
 use part::Part;
 pub use registry::SharedRegistry;

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use super::registry::Failure;
 use super::{Error, SharedRegistry, World};
 use crate::clusterset::id::{self, CLUSTER_RECORD};
-use crate::clusterset::record;
+use crate::clusterset::record::{self, ClusterRecord};
 use crate::model::clusterset::Member;
 use crate::model::{
     CloudMapService, Desired, Held, Namespace, NamespaceReference, Registry, ServiceKey,
@@ -21,7 +21,7 @@ pub(super) const FEW: usize = 8;
 impl World<'_> {
     /// The records of the member, with the key of their service: those of these names alone, if there are few and each
     /// has one. A missing namespace is expected, and created with the first record. `None` if several namespaces have
-    /// its name.
+    /// its name, and not one of them the member's record.
     ///
     /// # Errors
     /// Returns an error if Cloud Map could not be read.
@@ -43,7 +43,12 @@ impl World<'_> {
         }
         let namespace = match registry.resolve(&reference) {
             Ok(namespace) => namespace.clone(),
-            Err(UnresolvedNamespace::Ambiguous { .. }) => return Ok(None),
+            Err(UnresolvedNamespace::Ambiguous { .. }) => {
+                match self.namespace_with_record(&mut registry, member, is_whole).await? {
+                    Some(namespace) => namespace,
+                    None => return Ok(None),
+                }
+            }
             Err(UnresolvedNamespace::Missing { .. }) => Namespace::missing(&name),
         };
         let key = ServiceKey::new(&namespace, member.cluster.as_str());
@@ -71,6 +76,31 @@ impl World<'_> {
     }
 }
 
+impl World<'_> {
+    /// The one of several namespaces of a name in which the member has its record.
+    async fn namespace_with_record(
+        &self,
+        registry: &mut Registry,
+        member: &Member,
+        is_whole: bool,
+    ) -> Result<Option<Namespace>, Failure> {
+        let name = record::namespace(&member.clusterset);
+        let all: Vec<Namespace> =
+            registry.namespaces.values().filter(|it| it.name == name).cloned().collect();
+        let key = |it: &Namespace| ServiceKey::new(it, member.cluster.as_str());
+        if is_whole {
+            let ids = all.iter().map(|it| it.id.clone()).collect();
+            self.registry.read_shared(registry, &ids).await?;
+        } else {
+            self.registry.read_services(registry, &all.iter().map(key).collect()).await?;
+        }
+        let record = |it: &Namespace| registry.instance(&key(it), CLUSTER_RECORD);
+        let mut own = all.iter().filter(|it| record(it).is_some_and(|it| self.owner.owns(it)));
+        let first = own.next().cloned();
+        Ok(first.filter(|_| own.next().is_none()))
+    }
+}
+
 impl SharedRegistry {
     /// Reads the records of these names in the service of one member. Returns whether each has one: else all records
     /// matter, since a new one may find no room.
@@ -89,7 +119,7 @@ impl SharedRegistry {
         Ok(read.is_some_and(|all| ids.iter().all(|id| all.contains_key(id))))
     }
 
-    /// Reads records of a member, and the one about itself unless it is remembered.
+    /// Reads records of a member, and the one about itself unless it is remembered. One that only imports has no others.
     pub(super) async fn read_these(
         &self,
         key: &ServiceKey,
@@ -98,8 +128,10 @@ impl SharedRegistry {
     ) {
         let own = self.memory().cluster_record(key, self.now());
         let mut ids = ids.clone();
-        if own.is_none() {
-            ids.insert(CLUSTER_RECORD.to_owned());
+        match &own {
+            None => _ = ids.insert(CLUSTER_RECORD.to_owned()),
+            Some(own) if ClusterRecord::says_only_imports(own) => ids.clear(),
+            Some(_) => {}
         }
         self.cloud_map().read_some(service, &ids).await;
         let Some(read) = &mut service.instances else { return };

@@ -9,6 +9,7 @@ use serde_json::json;
 
 use super::{Members, exported, imported, in_full, part, pods, sources, web};
 use crate::run::{plan, report, sync};
+use testbed::cloud_map::{Fault, FaultKind};
 use testbed::kubernetes::{ClusterIp, KubernetesServer};
 
 const CREATED: &str = "2026-01-01T00:00:00Z";
@@ -151,24 +152,41 @@ async fn plan_and_dry_run_hold_and_note_nothing() {
 }
 
 #[tokio::test]
-async fn cluster_that_only_imports_keeps_the_endpoints_until_a_person_confirms() {
-    let members = Members::with_amber().await;
-    let clusters = r#"["blue", {"cluster": "green", "multiCluster": "import"}]"#;
-    let function = members.serving(clusters, &[]).await;
-    members.amber_is_lost();
+async fn without_its_record_a_cluster_keeps_the_endpoints_until_a_person_confirms() {
+    let members = Members::start().await;
+    let denied = Fault::on("RegisterInstance", FaultKind::AccessDenied).instance("cluster");
+    members.fleet.cloud_map.inject(denied.always());
+    members.amber_has_all();
+    let function =
+        members.serving(r#"[{"cluster": "green", "multiCluster": "import"}]"#, &[]).await;
+    sync(&function).await;
+    members.amber("api", &[]);
+    members.amber("cart", &["10.2.1.1"]);
     for _ in 0..3 {
-        let held = sync(&function).await;
-        let guard = guard(&held, "green");
-        assert_eq!((guard.state, guard.later_look), (GuardState::Held, true), "{}", in_full(&held));
-        assert_eq!(guard.lifts_from, None);
+        sync(&function).await;
+        assert_eq!((count(&members.green, "api"), count(&members.green, "cart")), (8, 8));
         members.clock.advance(WAIT);
     }
-    assert_eq!((count(&members.blue, "api"), count(&members.green, "api")), (0, 8));
+}
 
-    let confirmed = report(&function, &json!({ "action": "confirm", "cluster": "green" })).await;
+/// As far as Cloud Map shows it: all of a cluster may be out of sight.
+#[tokio::test]
+async fn single_import_that_was_read_from_cloud_map_is_held() {
+    let members = Members::start().await;
+    let twelve: Vec<String> = (1..=12).map(|last| format!("10.0.0.{last}")).collect();
+    exported(&members.blue, web(), &twelve.iter().map(String::as_str).collect::<Vec<_>>(), CREATED);
+    members.converge().await;
+    let (blue, green) = (members.serving("blue", &[]).await, members.serving("green", &[]).await);
+    pods(&members.blue, "web", &["10.0.0.1"]);
+    sync(&blue).await;
 
-    assert_eq!(guard(&confirmed, "green").state, GuardState::Confirmed, "{}", in_full(&confirmed));
-    assert_eq!(members.green.service_import("shop", "api"), None);
+    let held = sync(&green).await;
+
+    assert_eq!(guard(&held, "green").state, GuardState::Held, "{}", in_full(&held));
+    assert_eq!(count(&members.green, "web"), 12);
+    members.clock.advance(WAIT);
+    sync(&green).await;
+    assert_eq!(count(&members.green, "web"), 1);
 }
 
 #[tokio::test]

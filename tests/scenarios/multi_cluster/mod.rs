@@ -20,6 +20,7 @@ mod growth;
 mod guard;
 mod headless;
 mod identities;
+mod importers;
 mod imports_guard;
 mod in_the_way;
 mod large_exports;

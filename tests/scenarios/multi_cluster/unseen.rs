@@ -115,39 +115,3 @@ async fn cluster_whose_id_is_taken_imports_nothing_by_message_or_full_sync() {
     let written: Vec<String> = writes(&members.green).into_iter().filter(of_import).collect();
     assert_eq!(written, [""; 0]);
 }
-
-/// A cluster that only imports has no record of its own. It knows its Cloud Map by the members that it imports from.
-#[tokio::test]
-async fn cluster_that_only_imports_loses_nothing_in_another_cloud_map() {
-    let members = Members::start().await;
-    exported(&members.blue, web(), &["10.0.0.1"], CREATED);
-    members.amber("mail", &["10.2.0.9"]);
-    let blue_alone = members.serving("blue", &[]).await;
-    let whole = json!({ "action": "sync" });
-    report(&blue_alone, &whole).await;
-    let role = "arn:aws:iam::777788889999:role/registry-writer";
-    members.fleet.sandbox.role(role, None);
-    let elsewhere = members.fleet.sandbox.cloud_map_of("eu-central-1", "777788889999");
-    let of_role =
-        json!([{ "cluster": "green", "multiCluster": "import", "registryRoleArn": role }]);
-    let own = json!([{ "cluster": "green", "multiCluster": "import" }]).to_string();
-    let own = members.serving(&own, &[]).await;
-    assert!(report(&own, &whole).await.ok);
-    let other = members.serving(&of_role.to_string(), &[]).await;
-    members.green.forget_requests();
-
-    for payload in [
-        &whole,
-        &json!({ "action": "sync", "cluster": "green", "namespace": "shop", "service": "web" }),
-    ] {
-        let report = report(&other, payload).await;
-        let obstacles = &part(&report, "green").obstacles;
-        assert_eq!(obstacles[0].reason, "UnfamiliarRegistry", "{}", in_full(&report));
-    }
-
-    assert_eq!((elsewhere.writes(), writes(&members.green)), (0, vec![]));
-    members.blue.unexport("shop", "web");
-    report(&blue_alone, &whole).await;
-    assert!(report(&own, &whole).await.ok, "its own Cloud Map");
-    assert_eq!(members.green.service_import("shop", "web"), None);
-}

@@ -18,7 +18,7 @@ const LISTED: usize = 10;
 
 /// Checks the exports as a sync would publish them.
 pub(super) fn check(exported: &Exported, joined: &Joined, checks: &mut Vec<Check>) {
-    let exports = exported.desired.exports.len();
+    let exports = exported.exports().len();
     let detail = format!("{} of at most {MAXIMUM}", count(exports, "ServiceExport"));
     checks.push(if exports > MAXIMUM {
         Check::failed("exports", detail, "delete ServiceExports, or move some to another cluster")
@@ -26,8 +26,8 @@ pub(super) fn check(exported: &Exported, joined: &Joined, checks: &mut Vec<Check
         Check::ok("exports", detail)
     });
     let problems = exported.outcomes.iter().filter_map(|(service, outcome)| {
-        let problem = match outcome {
-            ExportOutcome::Exported(_) => return None,
+        let problem = match outcome.of_run() {
+            ExportOutcome::Exported(_) | ExportOutcome::AsBefore(_) => return None,
             ExportOutcome::Invalid(obstacle) => invalid(*obstacle).1.to_owned(),
             ExportOutcome::HeldBack(line)
             | ExportOutcome::Failed(line)
@@ -53,7 +53,7 @@ pub(super) fn check(exported: &Exported, joined: &Joined, checks: &mut Vec<Check
 
 /// The ports of the endpoints: whether clients of other clusters reach them cannot be tested from here.
 fn check_ports(exported: &Exported, joined: &Joined) -> Option<Check> {
-    let services = exported.desired.services.values();
+    let services = exported.overlay.desired.services.values();
     let endpoints = services
         .filter_map(|service| Some((service.export.as_ref()?, service.endpoints.as_ref()?)));
     let mut ports = BTreeSet::new();

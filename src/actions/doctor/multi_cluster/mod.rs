@@ -85,9 +85,9 @@ impl Invocation<'_> {
         checks: &mut Vec<Check>,
     ) {
         match self.export_alone((cluster, joined), registry, &Selection::Everything).await {
-            Ok(Some(published)) => exports::check(&published.exported, joined, checks),
+            Ok(Some(exported)) => exports::check(&exported, joined, checks),
             Ok(None) => {}
-            Err(refused) => checks.push(failed("exports", &refused.obstacle)),
+            Err(refused) => checks.push(failed("exports", &refused)),
         }
     }
 }

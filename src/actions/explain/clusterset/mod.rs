@@ -8,15 +8,15 @@ mod endpoint;
 mod exporter;
 mod text;
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use crate::clusterset::conditions::{ExportOutcome, ObservedExport, conditions_to_apply};
 use crate::error::chain;
+use crate::import::OwnRecord;
 use crate::import::sources::{Allows, Known, Members};
 use crate::model::{Condition, Selection, ServiceExport, ServiceRef, Timestamp};
-use crate::publish::observe::{Own, SharedRegistry};
+use crate::publish::exports::Exported;
+use crate::publish::observe::{Served, SharedRegistry};
 use crate::publish::plan::{self, Observed, Plan};
-use crate::reconcile::{Invocation, Joined, Published};
+use crate::reconcile::{Invocation, Joined};
 use crate::report::Obstacle;
 use crate::settings::Cluster;
 
@@ -73,37 +73,36 @@ impl Invocation<'_> {
             detail: chain(error),
             failed: true,
         };
-        let published = self.export_alone((cluster, joined), registry, selection).await;
-        let published = published.map_err(|refused| refused.obstacle)?;
+        let exported = self.export_alone((cluster, joined), registry, selection).await?;
         let clusterset = &joined.member.clusterset;
-        let overlay = published.iter().map(|it| it.overlay(joined, selection.clone()));
-        let overlay: BTreeMap<_, _> = overlay.collect();
-        let own: BTreeSet<String> = overlay.keys().map(ToString::to_string).collect();
-        let covered = own.iter().map(|id| (id.clone(), selection.clone())).collect();
-        let standing = (&BTreeSet::new(), &BTreeSet::new());
-        let own = Own { overlaid: &covered, members: &own, standing, is_fresh: true };
-        let read = registry.read_clusterset(clusterset, selection.names(), own).await;
+        let own = exported.iter().map(|it| (joined.member.cluster.clone(), it.overlay.clone()));
+        let own_record = |_| (joined.member.cluster.clone(), joined.arn().clone());
+        let members = exported.iter().map(own_record).collect();
+        let served =
+            Served { overlays: own.collect(), members, is_fresh: true, ..Served::default() };
+        let read = registry.read_clusterset(clusterset, selection.names(), &served).await;
         let read = read.map_err(|error| failed(&*error))?;
+        let overlay = served.overlays;
         let lifetimes = self.lifetimes(overlay.keys().cloned().collect());
         let allows = |namespace: &str, it| self.allows(joined, namespace, it);
         let members = Members::new(&read.registry, clusterset, &overlay, &lifetimes);
         let members = if read.has_all_members { members } else { members.may_lack_members() };
         let known = members.known(name, (joined.arn(), &allows));
-        let imported = self.import(joined, &members, true).await;
-        let exported = published.as_ref().map(|published| &published.exported);
+        let imported = self.import(joined, &members, (true, OwnRecord::Unknown)).await;
         let facts = Facts {
             name,
             joined,
-            export: exported.and_then(|it| it.desired.exports.get(name)),
-            outcome: exported.and_then(|it| it.outcomes.get(name)),
+            export: exported.as_ref().and_then(|it| it.exports().get(name)),
+            outcome: exported.as_ref().and_then(|it| it.outcomes.get(name)),
             known: &known,
             members: &members,
             allows: &allows,
             now: self.now,
         };
         let answer = ClustersetExplanation::new(&facts, &self.settings.owner_id, imported);
-        let instances = match published {
-            Some(published) if published.exports(name) => {
+        let is_exported = |it: &Exported| it.overlay.desired.services.contains_key(name);
+        let instances = match &exported {
+            Some(exported) if is_exported(exported) => {
                 let world = self.exporting(cluster, joined, registry);
                 let observed = world.observe(selection).await.map_err(|error| failed(&error))?;
                 let plan = plan::plan(observed.basis());
@@ -129,11 +128,5 @@ impl Facts<'_> {
             ObservedExport { generation: export.generation, conditions: &export.conditions };
         conditions_to_apply(observed, outcome, self.known.merged.as_deref(), self.now)
             .unwrap_or_default()
-    }
-}
-
-impl Published {
-    fn exports(&self, name: &ServiceRef) -> bool {
-        self.exported.desired.services.contains_key(name)
     }
 }

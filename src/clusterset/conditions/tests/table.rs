@@ -16,6 +16,7 @@ fn every_outcome_has_its_conditions() {
         ExportOutcome::Failed("AccessDenied".into()),
         ExportOutcome::Waiting("The guard holds the export.".into()),
         ExportOutcome::TimeRanOut,
+        ExportOutcome::AsBefore(Box::new(ExportOutcome::Failed("AccessDenied".into()))),
         ExportOutcome::Invalid(NotExportable::NoService),
         ExportOutcome::Invalid(NotExportable::ExternalName),
         ExportOutcome::Invalid(NotExportable::Derived),
@@ -44,6 +45,10 @@ fn every_outcome_has_its_conditions() {
 
     Valid=True Valid #3 @2000
     Ready=Unknown Pending #3 @2000 The time of the run was over before the export was complete.
+    Conflict=False NoConflicts #3 @2000
+
+    Valid=True Valid #3 @2000
+    Ready=True Exported #3 @2000 Other clusters import it as it was before: AccessDenied
     Conflict=False NoConflicts #3 @2000
 
     Valid=False NoService #3 @2000 There is no Service of this name.

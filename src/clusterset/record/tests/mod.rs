@@ -130,8 +130,9 @@ proptest! {
         cluster in arbitrary::cluster(),
         clusterset in arbitrary::clusterset(),
         heartbeat in arbitrary::time(),
+        only_imports: bool,
     ) {
-        let record = ClusterRecord { owner, clusterset, heartbeat };
+        let record = ClusterRecord { owner, clusterset, heartbeat, only_imports };
         limits::assert_accepted(&record.write());
         let read = read(&cluster, id::CLUSTER_RECORD, &record.write());
         prop_assert_eq!(read, Ok(Some(Record::Cluster(record))));

@@ -79,6 +79,7 @@ impl World {
         let exported = Exported {
             endpoints: endpoints.into(),
             shares_zones: name == "blue",
+            is_read_there: true,
             ..Exported::default()
         };
         self.sources.by_cluster.insert(cluster(name), Read::Whole(exported));

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Refused;
 use super::outcome::failures;
+use crate::clusterset::conditions::ExportOutcome;
 use crate::clusterset::id::CLUSTER_RECORD;
 use crate::clusterset::record::{self, ClusterRecord, Record};
 use crate::model::attributes::SIGHTING;
@@ -23,6 +24,8 @@ pub(super) use write::Written;
 
 /// The age at which a full sync writes the heartbeat again.
 const HEARTBEAT: SignedDuration = SignedDuration::from_mins(5);
+/// The age at which the record of a cluster that exported, and has no exports, becomes that of one that only imports.
+const ABANDONED: SignedDuration = SignedDuration::from_mins(15);
 /// The number of exports of a cluster: a Cloud Map service has 1,000 instances, and one is the cluster's own record.
 pub const MAXIMUM: usize = 999;
 
@@ -34,6 +37,8 @@ pub(super) struct Kept<'w> {
     key: ServiceKey,
     /// The name of the Cloud Map service: the cluster id.
     name: ServiceName,
+    /// Whether the member only imports.
+    only_imports: bool,
 }
 
 impl<'w> Kept<'w> {
@@ -73,7 +78,12 @@ impl<'w> Kept<'w> {
         }
         let name = ServiceName::parse(member.cluster.as_str());
         let name = name.map_err(|error| Refused::Unreadable(error.to_string()))?;
-        Ok(Self { world, member, observation, key, name })
+        Ok(Self { world, member, observation, key, name, only_imports: false })
+    }
+
+    /// The same of a member that only imports.
+    pub(super) fn of_importer(self) -> Self {
+        Self { only_imports: true, ..self }
     }
 
     pub(super) fn has_cluster_record(&self) -> bool {
@@ -90,21 +100,34 @@ impl<'w> Kept<'w> {
         selection: &Selection,
         options: Options,
     ) -> ClusterReport {
-        let record = self.cluster_record(selection, options.now);
-        let is_new = options.mode == Mode::Sync && !self.has_cluster_record();
-        let Some(record) = record.filter(|_| is_new) else { return ClusterReport::default() };
+        if options.mode != Mode::Sync || self.has_cluster_record() {
+            return ClusterReport::default();
+        }
+        self.write_own(selection, options).await.0
+    }
+
+    /// Writes the record of the cluster if it is due. Returns the outcome if it was refused, too.
+    pub(super) async fn write_own(
+        &mut self,
+        selection: &Selection,
+        options: Options,
+    ) -> (ClusterReport, Option<ExportOutcome>) {
+        let Some(record) = self.cluster_record(selection, options.now) else {
+            return Default::default();
+        };
         let wanted = (CLUSTER_RECORD.to_owned(), (no_service(), record.clone()));
         let records = self.records(BTreeMap::from([wanted]), BTreeSet::new());
         let mut published = self.apply(&records, options).await;
         let services = &mut self.observation.registry.services;
         services.append(&mut published.created);
-        if !failures(&published).contains_key(CLUSTER_RECORD)
+        let failure = failures(&published).remove(CLUSTER_RECORD);
+        if failure.is_none()
             && let Some(service) = services.get_mut(&self.key)
         {
             let instances = service.instances.get_or_insert_default();
             instances.insert(CLUSTER_RECORD.to_owned(), record);
         }
-        published.report
+        (published.report, failure)
     }
 
     /// The Services with a record that are not exported any more. A Service of which the guard holds instances is
@@ -168,26 +191,49 @@ impl<'w> Kept<'w> {
         report
     }
 
-    /// The cluster's own record, if it is to be written: there is none, or in a full sync its heartbeat is old.
+    /// The cluster's own record, if it is to be written.
     fn cluster_record(&self, selection: &Selection, now: Timestamp) -> Option<Attributes> {
-        let present = self.observation.registry.instance(&self.key, CLUSTER_RECORD);
-        let present = present.map(|it| record::read(&self.member.cluster, CLUSTER_RECORD, it));
-        let is_due = match present {
-            Some(Ok(Some(Record::Cluster(record)))) => {
-                let is_old = now.duration_since(record.heartbeat) > HEARTBEAT;
-                *selection == Selection::Everything && is_old
-                    || record.clusterset != self.member.clusterset
-            }
-            _ => true,
-        };
-        let (owner, clusterset) = (self.world.owner.clone(), self.member.clusterset.clone());
-        is_due.then(|| ClusterRecord { owner, clusterset, heartbeat: now }.write())
+        let record = self.own_record(now);
+        let is_due = self.present().is_none_or(|present| {
+            let age = now.duration_since(present.heartbeat);
+            let is_due = match (present.only_imports, self.only_imports) {
+                // Another function may publish exports of this cluster.
+                (false, true) => age > ABANDONED && !self.has_exports(),
+                (true, true) => false,
+                (true, false) => true,
+                (false, false) => age > HEARTBEAT && *selection == Selection::Everything,
+            };
+            is_due || present.clusterset != record.clusterset
+        });
+        is_due.then(|| record.write())
+    }
+
+    fn own_record(&self, heartbeat: Timestamp) -> ClusterRecord {
+        ClusterRecord {
+            owner: self.world.owner.clone(),
+            clusterset: self.member.clusterset.clone(),
+            heartbeat,
+            only_imports: self.only_imports,
+        }
+    }
+
+    /// The cluster's own record as it is in Cloud Map, if it can be read.
+    fn present(&self) -> Option<ClusterRecord> {
+        let attributes = self.observation.registry.instance(&self.key, CLUSTER_RECORD)?;
+        match record::read(&self.member.cluster, CLUSTER_RECORD, attributes) {
+            Ok(Some(Record::Cluster(record))) => Some(record),
+            _ => None,
+        }
+    }
+
+    fn has_exports(&self) -> bool {
+        self.observation.registry.instances(&self.key).any(|(id, _)| id != CLUSTER_RECORD)
     }
 
     /// Writes a note about a loss of imports to the record of the cluster, or takes it off.
     pub(super) async fn note(&self, text: Option<String>, options: Options) -> ClusterReport {
-        let (owner, clusterset) = (self.world.owner.clone(), self.member.clusterset.clone());
-        let record = ClusterRecord { owner, clusterset, heartbeat: options.now };
+        let only_imports = self.present().is_some_and(|present| present.only_imports);
+        let record = ClusterRecord { only_imports, ..self.own_record(options.now) };
         let mut attributes = record.write();
         let taken_off = if text.is_none() { vec![SIGHTING] } else { Vec::new() };
         attributes.extend(text.map(|text| (SIGHTING.to_owned(), text)));

@@ -77,6 +77,14 @@ impl Kept<'_> {
             let failure = failed(&id::export_record(&service)).or_else(|| failed(CLUSTER_RECORD));
             (service, failure.unwrap_or(ExportOutcome::Exported(remark)))
         }));
+        for (service, outcome) in &mut outcomes {
+            let is_left =
+                !matches!(outcome, ExportOutcome::Exported(_) | ExportOutcome::Invalid(_));
+            if is_left && self.has_record(&id::export_record(service)) {
+                let of_run = std::mem::replace(outcome, ExportOutcome::TimeRanOut);
+                *outcome = ExportOutcome::AsBefore(Box::new(of_run));
+            }
+        }
         let has_cluster_record = has_cluster_record && failed(CLUSTER_RECORD).is_none();
         Written { report: published.report, outcomes, has_cluster_record }
     }

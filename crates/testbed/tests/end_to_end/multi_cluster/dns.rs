@@ -32,6 +32,9 @@ impl Story {
         self.headless_service_of_a_stateful_set_comes().await;
         self.assert_answers_of_both(dns, &OF_STATEFUL_SET).await;
 
+        self.headless_services_of_both_members_have_other_ports().await;
+        self.assert_answers_of_both(dns, &OF_BOTH_MEMBERS).await;
+
         self.blue.readiness("pair-0", false).await;
         self.blue.wait_for_ready("pair", &["10.0.7.2", "fd00::7:2"]).await;
         self.sync_service("blue", "pair").await;
@@ -60,7 +63,35 @@ impl Story {
         self.blue.wait_for_ready("pair", &ready).await;
         self.converge().await;
     }
+
+    async fn headless_services_of_both_members_have_other_ports(&mut self) {
+        for (cluster, address, port) in
+            [(&self.blue, "10.0.8.1", 8080), (&self.green, "10.1.8.1", 9090)]
+        {
+            let ports = json!([{"name": "http", "port": port}]);
+            cluster
+                .service("split", &json!({}), &json!({"clusterIP": "None", "ports": ports}))
+                .await;
+            cluster.stateful_pod("split", "split-0", &[address]).await;
+            cluster.export("split", &json!({})).await;
+            cluster.wait_for_ready("split", &[address]).await;
+        }
+        self.converge().await;
+    }
 }
+
+/// Each endpoint has the port of its own exporter, also of the one that lost the conflict.
+const OF_BOTH_MEMBERS: [Question<'_>; 2] = [
+    ("split", "A", &["10.0.8.1", "10.1.8.1"]),
+    (
+        "split",
+        "SRV",
+        &[
+            "8080 split-0.blue.split.shop.svc.clusterset.local.",
+            "9090 split-0.green.split.shop.svc.clusterset.local.",
+        ],
+    ),
+];
 
 const OF_STATEFUL_SET: [Question<'_>; 5] = [
     ("pair", "A", &["10.0.7.1", "10.0.7.2"]),

@@ -1,0 +1,184 @@
+//! Clusters that only import. Each has one record in Cloud Map, that of itself: its imports know their Cloud Map by it.
+
+use std::time::Duration;
+
+use cloud_map_sync::function::Function;
+use cloud_map_sync::report::Report;
+use serde_json::{Value, json};
+
+use super::{Members, exported, imported, in_full, part, pods, sources, web, writes};
+use crate::run::report;
+use testbed::cloud_map::{Call, Fault, FaultKind};
+
+const CREATED: &str = "2026-01-01T00:00:00Z";
+const GREEN: &str = r#"[{"cluster": "green", "multiCluster": "import"}]"#;
+
+fn whole() -> Value {
+    json!({ "action": "sync" })
+}
+
+fn about(service: &str) -> Value {
+    json!({ "action": "sync", "cluster": "green", "namespace": "shop", "service": service })
+}
+
+/// The reasons of the obstacles of green.
+fn obstacles(report: &Report) -> Vec<&str> {
+    part(report, "green").obstacles.iter().map(|it| &*it.reason).collect()
+}
+
+impl Members {
+    /// blue exports `web`, by a function of its own, and amber, of AWS's controller, `mail`.
+    async fn of_an_importer() -> (Self, Function) {
+        let members = Self::start().await;
+        exported(&members.blue, web(), &["10.0.0.1"], CREATED);
+        members.amber("mail", &["10.2.0.9"]);
+        let blue = members.serving("blue", &[]).await;
+        assert!(report(&blue, &whole()).await.ok);
+        (members, blue)
+    }
+
+    fn direction(&self, cluster: &str) -> Option<String> {
+        let records = self.fleet.instances("clusterset.shop-set", cluster);
+        records.get("cluster")?.get("cloud-map-sync/direction").cloned()
+    }
+}
+
+#[tokio::test]
+async fn record_of_a_cluster_that_only_imports_is_written_once_and_is_never_stale() {
+    let (members, blue) = Members::of_an_importer().await;
+    let green = members.serving(GREEN, &[]).await;
+    assert!(report(&green, &whole()).await.ok);
+    assert_eq!(members.direction("green").as_deref(), Some("import"));
+    assert_eq!(members.direction("blue").as_deref(), Some("export"));
+    assert_eq!(imported(&members.green, "web"), sources([("blue", &["10.0.0.1:8080"])]));
+    members.clock.advance(Duration::from_hours(24));
+    members.fleet.cloud_map.forget_calls();
+
+    let again = report(&green, &whole()).await;
+
+    assert!(again.ok, "{}", in_full(&again));
+    assert_eq!(members.fleet.cloud_map.writes(), 0, "{}", in_full(&again));
+    let of_blue = report(&blue, &whole()).await;
+    assert_eq!(part(&of_blue, "blue").stale, [], "{}", in_full(&of_blue));
+}
+
+#[tokio::test]
+async fn cluster_that_begins_to_export_and_ends_has_the_record_of_each() {
+    let (members, _) = Members::of_an_importer().await;
+    let (green, exporting) =
+        (members.serving(GREEN, &[]).await, members.serving("green", &[]).await);
+    report(&green, &whole()).await;
+
+    assert!(report(&exporting, &whole()).await.ok);
+    assert_eq!(members.direction("green").as_deref(), Some("export"));
+    // Another function may still publish its exports.
+    report(&green, &whole()).await;
+    assert_eq!(members.direction("green").as_deref(), Some("export"));
+    members.clock.advance(Duration::from_mins(16));
+    assert!(report(&green, &whole()).await.ok);
+    assert_eq!(members.direction("green").as_deref(), Some("import"));
+}
+
+#[tokio::test]
+async fn two_clusters_of_one_id_that_only_import_are_told_apart() {
+    let (members, _) = Members::of_an_importer().await;
+    let amsterdam = r#"[{"cluster": "blue", "multiCluster": "import", "clusterId": "green"}]"#;
+    report(&members.serving(GREEN, &[]).await, &whole()).await;
+    members.blue.cluster_property("cluster.clusterset.k8s.io", "green");
+    let other = members.serving(amsterdam, &[]).await;
+    members.blue.forget_requests();
+
+    for payload in [whole(), json!({ "action": "sync", "cluster": "blue" })] {
+        let report = report(&other, &payload).await;
+        let obstacles = &part(&report, "blue").obstacles;
+        let reasons: Vec<&str> = obstacles.iter().map(|it| &*it.reason).collect();
+        assert_eq!(reasons, ["ClusterIdTaken"], "{}", in_full(&report));
+    }
+
+    assert_eq!(writes(&members.blue), [""; 0]);
+}
+
+#[tokio::test]
+async fn imports_lose_nothing_in_another_cloud_map() {
+    let (members, blue) = Members::of_an_importer().await;
+    let role = "arn:aws:iam::777788889999:role/registry-writer";
+    members.fleet.sandbox.role(role, None);
+    let elsewhere = members.fleet.sandbox.cloud_map_of("eu-central-1", "777788889999");
+    let of_role =
+        json!([{ "cluster": "green", "multiCluster": "import", "registryRoleArn": role }]);
+    let own = members.serving(GREEN, &[]).await;
+    assert!(report(&own, &whole()).await.ok);
+    let other = members.serving(&of_role.to_string(), &[]).await;
+    members.green.forget_requests();
+
+    for payload in [whole(), about("web")] {
+        let report = report(&other, &payload).await;
+        assert_eq!(obstacles(&report), ["UnfamiliarRegistry"], "{}", in_full(&report));
+    }
+
+    assert_eq!((elsewhere.writes(), writes(&members.green)), (0, vec![]));
+    members.blue.unexport("shop", "web");
+    report(&blue, &whole()).await;
+    assert!(report(&own, &whole()).await.ok, "its own Cloud Map");
+    assert_eq!(members.green.service_import("shop", "web"), None);
+}
+
+/// It knows its Cloud Map by the members that its imports have endpoints of.
+#[tokio::test]
+async fn imports_of_an_earlier_release_get_a_record_where_their_sources_are_shown() {
+    let (members, _) = Members::of_an_importer().await;
+    report(&members.serving(GREEN, &[]).await, &whole()).await;
+    let records = members.fleet.cloud_map.find_service("clusterset.shop-set", "green");
+    members.fleet.cloud_map.withdraw(&records.expect("the records of green"), "cluster");
+    let green = members.serving(GREEN, &[]).await;
+
+    let upgraded = report(&green, &whole()).await;
+
+    assert!(upgraded.ok, "{}", in_full(&upgraded));
+    assert_eq!(members.direction("green").as_deref(), Some("import"));
+}
+
+#[tokio::test]
+async fn without_the_right_to_write_the_record_endpoints_come_and_none_leaves() {
+    let (members, blue) = Members::of_an_importer().await;
+    let denied = Fault::on("RegisterInstance", FaultKind::AccessDenied).instance("cluster");
+    members.fleet.cloud_map.inject(denied.always());
+    let green = members.serving(GREEN, &[]).await;
+
+    let first = report(&green, &whole()).await;
+
+    assert_eq!(obstacles(&first), ["NoRecord"], "{}", in_full(&first));
+    assert_eq!(imported(&members.green, "web"), sources([("blue", &["10.0.0.1:8080"])]));
+    pods(&members.blue, "web", &["10.0.0.2"]);
+    report(&blue, &whole()).await;
+    let second = report(&green, &whole()).await;
+    assert_eq!(obstacles(&second), ["NoRecord"], "{}", in_full(&second));
+    let both = sources([("blue", &["10.0.0.1:8080", "10.0.0.2:8080"])]);
+    assert_eq!(imported(&members.green, "web"), both);
+
+    members.fleet.cloud_map.heal();
+    assert!(report(&green, &whole()).await.ok);
+    assert_eq!(imported(&members.green, "web"), sources([("blue", &["10.0.0.2:8080"])]));
+}
+
+#[tokio::test]
+async fn message_reads_no_record_of_a_cluster_that_only_imports() {
+    let (members, _) = Members::of_an_importer().await;
+    let clusters = format!("[\"blue\", {}", &GREEN[1..]);
+    let both = members.serving(&clusters, &[]).await;
+    for _ in ["writes it", "reads it"] {
+        assert!(report(&both, &whole()).await.ok);
+    }
+    let records = members.fleet.cloud_map.find_service("clusterset.shop-set", "green");
+    members.clock.advance(Duration::from_mins(4));
+    for step in ["the record of blue is read again", "it is remembered"] {
+        members.fleet.cloud_map.forget_calls();
+        let of_blue =
+            json!({ "action": "sync", "cluster": "blue", "namespace": "shop", "service": "web" });
+        let report = report(&both, &of_blue).await;
+        assert!(report.ok, "{step}: {}", in_full(&report));
+        let calls = members.fleet.cloud_map.calls();
+        let of_green = calls.iter().filter(|it| it.service == records);
+        assert_eq!(of_green.collect::<Vec<_>>(), [] as [&Call; 0], "{step}");
+    }
+}
