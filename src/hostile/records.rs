@@ -39,7 +39,7 @@ fn export() -> Attributes {
         families: vec![Family::V6, Family::V4],
         properties: Some(properties),
     };
-    let record = ExportRecord { owner: exporter(), service: web(), export };
+    let record = ExportRecord { owner: exporter(), service: web(), export, is_empty: true };
     record.write().expect("it fits").attributes
 }
 

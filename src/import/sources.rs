@@ -207,6 +207,8 @@ impl<'a> Members<'a> {
     pub fn known(&self, name: &ServiceRef, (importer, allows): (&ClusterArn, Allows<'_>)) -> Known {
         let named = self.named(name);
         let is_unseen = !self.places.contains_key(name);
+        let is_exporter =
+            |cluster: &ClusterId| named.exports.iter().any(|it| it.cluster == *cluster);
         let mut left_out = LeftOut::new(|address| allows(&name.namespace, address));
         let by_cluster = named.members.iter().map(|(cluster, of_member)| {
             let read = of_member.as_ref().map_or(Read::Unread, |of_member| {
@@ -216,7 +218,7 @@ impl<'a> Members<'a> {
                 let is_held = match overlay.filter(|overlay| overlay.covers(name)) {
                     Some(overlay) => overlay.held.contains(name),
                     // Its record says that it exports the name, and nothing says with which endpoints.
-                    None => is_unseen && named.exports.iter().any(|it| it.cluster == *cluster),
+                    None => is_unseen && !self.is_empty(cluster, name) && is_exporter(cluster),
                 };
                 if is_held { Read::Held(exported) } else { Read::Whole(exported) }
             });
@@ -230,6 +232,12 @@ impl<'a> Members<'a> {
         let left_out = left_out.reasons().into_iter().chain(named.left_out.iter().cloned());
         let (merged, exports) = (named.merged.clone(), Arc::clone(&named.exports));
         Known { merged, exports, sources, is_unseen, left_out: left_out.collect() }
+    }
+
+    /// Whether the record of an export says that Cloud Map has none of its endpoints.
+    fn is_empty(&self, cluster: &ClusterId, name: &ServiceRef) -> bool {
+        let record = self.records.get(cluster).and_then(|records| records.exports.get(name));
+        record.is_some_and(|record| record.is_empty)
     }
 
     /// The exports of a name for all importing clusters, which ask for it one after the other.

@@ -57,11 +57,13 @@ pub const EXPORT: [&str; 4] = [
     "cloud-map-sync/export.3",
     "cloud-map-sync/export.4",
 ];
+/// The export has no endpoint in Cloud Map. On its record, from after the last one left to before the next one comes.
+pub const EMPTY: &str = "cloud-map-sync/empty";
 /// The clusterset of a member, on its record.
 pub const CLUSTERSET: &str = "cloud-map-sync/clusterset";
 /// The last time at which a member was synced, on its record.
 pub const HEARTBEAT: &str = "cloud-map-sync/heartbeat";
-/// Whether a member exports or only imports, on its record.
+/// `import`: the member only imports. On its record.
 pub const DIRECTION: &str = "cloud-map-sync/direction";
 
 /// The keys that this function writes, apart from those of annotations.
@@ -90,6 +92,7 @@ pub(super) const WRITTEN: &[&str] = &[
     CLUSTERSET,
     HEARTBEAT,
     DIRECTION,
+    EMPTY,
 ];
 
 /// Whether Cloud Map reserves the key. It refuses unknown keys with this prefix in any letter case, and takes the known
@@ -151,7 +154,8 @@ pub fn of_no_service(owner: &Owner) -> Attributes {
 pub fn is_known_mark(key: &str) -> bool {
     let of_instances =
         [OWNER, EXPORTER, CLUSTER, NAMESPACE, SERVICE, POD, HEALTH, ANNOTATED].contains(&key);
-    of_instances || EXPORT.contains(&key) || [CLUSTERSET, HEARTBEAT].contains(&key)
+    let of_records = [CLUSTERSET, HEARTBEAT, DIRECTION, EMPTY];
+    of_instances || EXPORT.contains(&key) || of_records.contains(&key)
 }
 
 /// The schema version in the marks of an instance, 0 if there is none.

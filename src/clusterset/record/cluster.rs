@@ -17,8 +17,8 @@ pub struct ClusterRecord {
     pub only_imports: bool,
 }
 
-/// The directions of members that only import, and of all others. Earlier releases write none: theirs export.
-const DIRECTIONS: [&str; 2] = ["import", "export"];
+/// The direction of a member that only imports. All others have none.
+const IMPORT: &str = "import";
 
 impl ClusterRecord {
     pub fn write(&self) -> Attributes {
@@ -26,14 +26,14 @@ impl ClusterRecord {
         attributes.extend([
             (CLUSTERSET, self.clusterset.to_string()),
             (HEARTBEAT, self.heartbeat.to_string()),
-            (DIRECTION, DIRECTIONS[usize::from(!self.only_imports)].to_owned()),
         ]);
+        attributes.extend(self.only_imports.then(|| (DIRECTION.to_owned(), IMPORT.to_owned())));
         attributes
     }
 
     /// Whether the record of a member says that it only imports.
     pub fn says_only_imports(attributes: &Attributes) -> bool {
-        attributes.get(DIRECTION) == Some(DIRECTIONS[0])
+        attributes.get(DIRECTION) == Some(IMPORT)
     }
 
     /// A higher schema is accepted: a member must not seem dead to the releases before its own.

@@ -3,7 +3,7 @@
 
 use super::{Problem, json, pieces, service_of};
 use crate::clusterset::id;
-use crate::model::attributes::{self, SCHEMA_VERSION};
+use crate::model::attributes::{self, EMPTY, SCHEMA_VERSION};
 use crate::model::clusterset::{ClusterId, Export, Properties};
 use crate::model::{Attributes, Flow, Marks, Owner, ServiceRef};
 
@@ -15,6 +15,8 @@ pub struct ExportRecord {
     pub service: ServiceRef,
     /// With all properties: an export without them is written with the defaults of the API.
     pub export: Export,
+    /// Whether Cloud Map has none of its endpoints: then their service may be gone.
+    pub is_empty: bool,
 }
 
 /// The attributes of a record.
@@ -45,6 +47,7 @@ impl ExportRecord {
         let marks = Marks { service: self.service.clone(), pod: None };
         let mut attributes = marks.write(&self.owner);
         attributes.extend(pieces::split(&text));
+        attributes.extend(self.is_empty.then(|| (EMPTY.to_owned(), true.to_string())));
         Ok(WrittenExport { attributes, lacks_labels })
     }
 
@@ -77,7 +80,8 @@ impl ExportRecord {
             return Err(Problem::OtherId);
         }
         let export = json::read(&pieces::join(attributes)?, cluster)?;
-        Ok(Self { owner, service, export })
+        let is_empty = attributes.get(EMPTY) == Some("true");
+        Ok(Self { owner, service, export, is_empty })
     }
 }
 

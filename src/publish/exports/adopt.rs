@@ -52,8 +52,9 @@ pub async fn adopt(
         Err(refused) => return Ok(Err(refused)),
     };
     let stands = to_adopt(observed.basis(), member).into_iter();
-    let stands: BTreeMap<_, _> =
-        stands.map(|service| (service, Stands::Exported(String::new()))).collect();
+    let stands: BTreeMap<_, _> = stands
+        .map(|service| (service, Stands::Exported { remark: String::new(), is_empty: false }))
+        .collect();
     let selection = &Selection::Everything;
     let written = kept.write(&observed.observation, stands, (selection, options)).await;
     let is_recorded = |outcome: &ExportOutcome| matches!(outcome, ExportOutcome::Exported(_));

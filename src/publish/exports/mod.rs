@@ -170,6 +170,7 @@ pub async fn publish(
     }
     let ended = kept.ended(&observed, &plan, selection);
     let taken_away = kept.take_away(&ended, options).await;
+    let filled = kept.fill(&plan, options).await;
     let task = Task::Sync(world);
     let Published { report, held_back, leaving, .. } =
         carry_out_plan(&task, observed.basis(), plan, options).await;
@@ -179,7 +180,7 @@ pub async fn publish(
     let written = kept.write(observation, outcomes, (selection, options)).await;
     let Written { report: records, outcomes, has_cluster_record } = written;
     let is_held = report.guard.as_ref().is_some_and(|guard| guard.state.holds());
-    let mut report = report.with(introduced).with(taken_away).with(records);
+    let mut report = report.with(introduced).with(taken_away).with(filled).with(records);
     // Instances that the policy leaves under the former id count by its records.
     let may_remove = world.rules.policy == Policy::Sync && !former.services.is_empty();
     if may_remove && has_cluster_record && !is_held && report.is_complete() {

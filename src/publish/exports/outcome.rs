@@ -5,15 +5,20 @@ use std::collections::BTreeMap;
 
 use crate::clusterset::conditions::ExportOutcome;
 use crate::clusterset::id::{self, CLUSTER_RECORD};
-use crate::model::{Selection, ServiceExport, ServiceRef};
+use crate::model::{Selection, ServiceExport, ServiceRef, Verb};
 use crate::publish::Published;
 use crate::publish::plan::{HeldBack, Observed, Reason, no_service};
 use crate::report::{ChangeLine, ChangeResult, ClusterReport};
 
 /// Whether an export stands in Cloud Map, as far as its instances decide.
 pub(super) enum Stands {
-    /// Its record is written. The message names the endpoints that are held back; it is empty if there are none.
-    Exported(String),
+    /// Its record is written.
+    Exported {
+        /// The endpoints that are held back; empty if there are none.
+        remark: String,
+        /// Whether Cloud Map has none of its endpoints.
+        is_empty: bool,
+    },
     Not(ExportOutcome),
 }
 
@@ -25,18 +30,19 @@ pub(super) fn before_records(
     report: &ClusterReport,
     held_back: &[HeldBack],
 ) -> BTreeMap<ServiceRef, Stands> {
+    let instances = Instances::of(observed, report);
     let exports = observed.observation.desired.exports.iter();
     let selected = exports
         .filter(|(service, _)| selection.contains(service) || observed.affected.contains(*service));
     selected
         .map(|(service, export)| {
-            (service.clone(), of_export(observed, (service, export), report, held_back))
+            (service.clone(), of_export(&instances, (service, export), report, held_back))
         })
         .collect()
 }
 
 fn of_export(
-    observed: &Observed,
+    instances: &Instances,
     (service, export): (&ServiceRef, &ServiceExport),
     report: &ClusterReport,
     held_back: &[HeldBack],
@@ -49,9 +55,8 @@ fn of_export(
     if let Some(line) = lines.iter().find(|line| bars_the_name(line)) {
         return Stands::Not(ExportOutcome::HeldBack(text(line)));
     }
-    // In this order: the second question reads every instance of the registry, for each export.
     if let Some(line) = changes(report, service).find(|line| line.is_left_undone())
-        && !is_registered(observed, service, report)
+        && !instances.is_registered(service)
     {
         return Stands::Not(match &line.result {
             ChangeResult::Failed { error } => ExportOutcome::Failed(error.clone()),
@@ -59,7 +64,8 @@ fn of_export(
         });
     }
     let told = lines.iter().filter(|line| line.reason.keeps_out());
-    Stands::Exported(told.map(text).collect::<Vec<_>>().join("; "))
+    let remark = told.map(text).collect::<Vec<_>>().join("; ");
+    Stands::Exported { remark, is_empty: instances.is_empty(service) }
 }
 
 /// Whether a line keeps every endpoint of the Service out of the name.
@@ -80,11 +86,41 @@ fn bars_the_name(line: &HeldBack) -> bool {
         )
 }
 
-/// Whether an instance of the Service was there, or was registered.
-fn is_registered(observed: &Observed, service: &ServiceRef, report: &ClusterReport) -> bool {
-    let mut present = observed.observation.all_marked_services();
-    present.any(|(_, marked)| marked == *service)
-        || changes(report, service).any(|line| line.result == ChangeResult::Applied)
+/// The number of instances of each Service before and after the changes of a run.
+struct Instances {
+    before: BTreeMap<ServiceRef, usize>,
+    after: BTreeMap<ServiceRef, usize>,
+}
+
+impl Instances {
+    fn of(observed: &Observed, report: &ClusterReport) -> Self {
+        let mut before: BTreeMap<ServiceRef, usize> = BTreeMap::new();
+        for (_, service) in observed.observation.all_marked_services() {
+            *before.entry(service).or_default() += 1;
+        }
+        let mut after = before.clone();
+        let lines = report.services.iter().flat_map(|service| &service.changes);
+        let is_made =
+            |it: &&ChangeLine| matches!(it.result, ChangeResult::Applied | ChangeResult::Planned);
+        for line in lines.filter(is_made) {
+            let count = after.entry(line.service.clone()).or_default();
+            match line.change {
+                Verb::Register => *count += 1,
+                Verb::Deregister => *count = count.saturating_sub(1),
+                _ => {}
+            }
+        }
+        Self { before, after }
+    }
+
+    /// Whether an instance of the Service was there, or was registered.
+    fn is_registered(&self, service: &ServiceRef) -> bool {
+        [&self.before, &self.after].iter().any(|all| all.get(service).is_some_and(|it| *it > 0))
+    }
+
+    fn is_empty(&self, service: &ServiceRef) -> bool {
+        self.after.get(service).is_none_or(|count| *count == 0)
+    }
 }
 
 fn changes<'a>(

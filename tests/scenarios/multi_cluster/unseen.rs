@@ -3,7 +3,7 @@
 
 use serde_json::json;
 
-use super::{Members, exported, imported, in_full, part, sources, web, writes};
+use super::{Members, exported, imported, in_full, part, pods, sources, web, writes};
 use crate::run::report;
 use testbed::cloud_map::Behaviour;
 use testbed::kubernetes::ClusterIp;
@@ -60,6 +60,36 @@ async fn endpoints_of_a_namespace_that_is_out_of_sight_stay() {
     members.blue.unexport("shop", "cart");
     report(&members.function, &json!({ "action": "sync", "cluster": "blue" })).await;
     assert_eq!(members.green.service_import("shop", "cart"), None);
+    members.converge().await;
+}
+
+/// The record says that the export has no endpoints, so their service need not be in sight.
+#[tokio::test]
+async fn last_endpoint_leaves_also_if_its_service_is_deleted_before_another_function_has_seen_it_empty()
+ {
+    let members = Members::of_others().await;
+    let green_alone = members.serving("green", &[]).await;
+    let blue_alone = members.serving("blue", &[]).await;
+    let whole = json!({ "action": "sync" });
+    pods(&members.blue, "cart", &[]);
+    report(&blue_alone, &whole).await;
+    let cart = members.fleet.cloud_map.find_service("shop", "cart").expect("a service");
+    members.fleet.cloud_map.remove_service(&cart);
+
+    let empty = report(&green_alone, &whole).await;
+
+    assert!(empty.ok, "{}", in_full(&empty));
+    assert_eq!(imported(&members.green, "cart"), sources([]));
+    assert!(members.green.service_import("shop", "cart").is_some());
+    // Before the endpoint comes, the record says that there may be some.
+    pods(&members.blue, "cart", &["10.0.0.8"]);
+    members.fleet.cloud_map.forget_calls();
+    report(&blue_alone, &whole).await;
+    let calls = members.fleet.cloud_map.calls().into_iter();
+    let registered = calls.filter(|it| it.operation == "RegisterInstance");
+    let ids: Vec<String> = registered.filter_map(|it| it.instance).collect();
+    let [record, endpoint] = ids.as_slice() else { panic!("{ids:?}") };
+    assert!(record.starts_with("export-") && endpoint.starts_with("tcp-"), "{ids:?}");
     members.converge().await;
 }
 

@@ -1,7 +1,7 @@
 //! A clusterset in which every member exports the same Services, all read by one invocation: Cloud Map has the records
 //! and the instances, and each member's exports stand in place of them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
@@ -10,8 +10,8 @@ use cloud_map_sync::clusterset::record::{self, ClusterRecord, ExportRecord};
 use cloud_map_sync::clusterset::{attributes, id};
 use cloud_map_sync::model::attributes::Marks;
 use cloud_map_sync::model::clusterset::{
-    ClusterId, ClustersetId, Export, ExportedPort, ExportedService, ImportType, Member, Properties,
-    Protocol,
+    ClusterId, ClustersetId, Export, ExportedPort, ExportedService, ImportType, Member, Overlay,
+    Properties, Protocol,
 };
 use cloud_map_sync::model::{
     Attributes, CloudMapService, ClusterArn, Desired, Endpoint, Family, Flow, Namespace,
@@ -41,8 +41,7 @@ impl Clusterset {
                 (0..exports).map(of_member).collect();
             all.register(&member, &arn, &services);
             let desired = Desired { services, ..Desired::default() };
-            let (covers, held) = (Selection::Everything, BTreeSet::new());
-            let overlay = Overlay { arn, desired, covers, held, let_pass: false };
+            let overlay = Overlay::new(arn, desired, Selection::Everything);
             all.overlay.insert(member.cluster, overlay);
         }
         all
@@ -60,12 +59,16 @@ impl Clusterset {
         let of_records = record::namespace(&self.id);
         let records = ServiceRef::new(&of_records, member.cluster.as_str());
         let (clusterset, heartbeat) = (self.id.clone(), Timestamp::UNIX_EPOCH);
-        let of_cluster = ClusterRecord { owner: owner.clone(), clusterset, heartbeat }.write();
+        let of_cluster =
+            ClusterRecord { owner: owner.clone(), clusterset, heartbeat, only_imports: false };
+        let of_cluster = of_cluster.write();
         self.add(&records, "cluster".to_owned(), of_cluster);
         for (service, published) in services {
             let exported = published.export.as_ref().expect("an export");
             let export = exported.export.clone();
-            let record = ExportRecord { owner: owner.clone(), service: service.clone(), export };
+            let (of_record, is_empty) = (owner.clone(), false);
+            let record =
+                ExportRecord { owner: of_record, service: service.clone(), export, is_empty };
             let written = record.write().expect("a small export").attributes;
             self.add(&records, id::export_record(service), written);
             for endpoint in published.endpoints.iter().flatten() {

@@ -11,7 +11,7 @@ use cloud_map_sync::import::guard::Run;
 use cloud_map_sync::import::observe::Objects;
 use cloud_map_sync::import::plan::{Answer, Identity, Kind, Known, OwnerLabel, Present, Request};
 use cloud_map_sync::import::sources::{Lifetimes, Members};
-use cloud_map_sync::import::{Imported, Importing};
+use cloud_map_sync::import::{Imported, Importing, OwnRecord};
 use cloud_map_sync::kubernetes::Kubernetes;
 use cloud_map_sync::kubernetes::objects::Resource;
 use cloud_map_sync::model::{Held, Policy, Selection, SignedDuration, Timestamp};
@@ -79,7 +79,7 @@ impl World {
                 member,
                 arn,
                 objects,
-                exports: true,
+                own_record: OwnRecord::Stands,
                 takes_over: false,
                 writes: false,
                 policy: Policy::Sync,

@@ -21,7 +21,6 @@ fn a_cluster_record_written_is_the_one_read() {
     assert_snapshot!(lines.collect::<String>(), @r"
     cloud-map-sync/cluster = arn:aws:eks:eu-central-1:111122223333:cluster/eks-blue
     cloud-map-sync/clusterset = shop
-    cloud-map-sync/direction = export
     cloud-map-sync/exporter = team-a
     cloud-map-sync/heartbeat = 2026-01-01T00:00:00Z
     cloud-map-sync/schema = 1

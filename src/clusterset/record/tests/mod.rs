@@ -54,7 +54,7 @@ fn record() -> ExportRecord {
             annotations: texts(&[("note", "a \"b\"\n")]),
         }),
     };
-    ExportRecord { owner: owner(), service: web(), export }
+    ExportRecord { owner: owner(), service: web(), export, is_empty: false }
 }
 
 /// The same export with other properties.
@@ -107,8 +107,9 @@ proptest! {
         owner in arbitrary::owner(),
         service in arbitrary::service(),
         export in arbitrary::export(),
+        is_empty: bool,
     ) {
-        let record = ExportRecord { owner, service, export };
+        let record = ExportRecord { owner, service, export, is_empty };
         match record.write() {
             Ok(written) => {
                 limits::assert_accepted(&written.attributes);

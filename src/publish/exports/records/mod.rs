@@ -10,13 +10,15 @@ use super::outcome::failures;
 use crate::clusterset::conditions::ExportOutcome;
 use crate::clusterset::id::CLUSTER_RECORD;
 use crate::clusterset::record::{self, ClusterRecord, Record};
-use crate::model::attributes::SIGHTING;
+use crate::model::attributes::{EMPTY, SIGHTING};
 use crate::model::clusterset::Member;
 use crate::model::{
     Attributes, Place, Selection, ServiceKey, ServiceName, ServiceRef, SignedDuration, Timestamp,
 };
 use crate::publish::observe::World;
-use crate::publish::plan::{Basis, Holders, Observation, Observed, Plan, Records, no_service};
+use crate::publish::plan::{
+    Basis, Change, Holders, Observation, Observed, Plan, Records, no_service,
+};
 use crate::publish::{Options, Published, Task, carry_out};
 use crate::report::{ClusterReport, Mode};
 
@@ -168,6 +170,34 @@ impl<'w> Kept<'w> {
         let (observation, holders) = (&self.observation, &Holders::default());
         let basis = Basis { observation, holders, affected: &BTreeSet::new() };
         carry_out(&Task::Records(self.world.registry, records), basis, options).await
+    }
+
+    /// Takes back that these exports have no endpoints in Cloud Map: they get some.
+    pub(super) async fn fill(&mut self, plan: &Plan, options: Options) -> ClusterReport {
+        let registers = |service: &ServiceRef| {
+            let mut changes = plan.changes.get(service).into_iter().flatten();
+            changes.any(|change| matches!(change, Change::Register { .. }))
+        };
+        let empty = self.observation.registry.instances(&self.key).filter_map(|(id, record)| {
+            let service = self.world.owner.service_of(record)?;
+            let is_filled = record.get(EMPTY).is_some() && registers(&service);
+            let mut record = record.clone();
+            record.remove(EMPTY);
+            is_filled.then(|| (id.clone(), (service, record)))
+        });
+        let wanted: BTreeMap<_, _> = empty.collect();
+        if wanted.is_empty() {
+            return ClusterReport::default();
+        }
+        let records = self.records(wanted, BTreeSet::new());
+        let published = self.apply(&records, options).await;
+        let failures = failures(&published);
+        let service = self.observation.registry.services.get_mut(&self.key);
+        if let Some(present) = service.and_then(|service| service.instances.as_mut()) {
+            let written = records.wanted.into_iter().filter(|(id, _)| !failures.contains_key(id));
+            present.extend(written.map(|(id, (_, record))| (id, record)));
+        }
+        published.report
     }
 
     /// Takes the records of ended exports away.

@@ -42,7 +42,7 @@ impl Kept<'_> {
         let mut writing = Writing::of(self, None);
         for (service, published) in &desired.services {
             if let Some(exported) = &published.export {
-                writing.add(service.clone(), &exported.export, String::new());
+                writing.add(service.clone(), (&exported.export, false), String::new());
             }
         }
         let refused = writing.outcomes.into_keys();
@@ -63,10 +63,10 @@ impl Kept<'_> {
             let published = observation.desired.services.get(&service);
             match (stands, published.and_then(|it| it.export.as_ref())) {
                 (Stands::Not(outcome), _) => _ = writing.outcomes.insert(service, outcome),
-                (Stands::Exported(remark), Some(exported)) => {
-                    writing.add(service, &exported.export, remark);
+                (Stands::Exported { remark, is_empty }, Some(exported)) => {
+                    writing.add(service, (&exported.export, is_empty), remark);
                 }
-                (Stands::Exported(_), None) => {}
+                (Stands::Exported { .. }, None) => {}
             }
         }
         let Writing { wanted, remarks, mut outcomes, .. } = writing;
@@ -105,8 +105,8 @@ impl<'k> Writing<'k> {
     }
 
     /// Adds the record of an export, or the reason why it has none.
-    fn add(&mut self, service: ServiceRef, export: &Export, remark: String) {
-        match self.record(&service, export) {
+    fn add(&mut self, service: ServiceRef, (export, is_empty): (&Export, bool), remark: String) {
+        match self.record(&service, (export, is_empty)) {
             Ok((id, WrittenExport { attributes, lacks_labels })) => {
                 let remarks = Some(remark).filter(|it| !it.is_empty()).into_iter();
                 let remarks: Vec<String> = remarks.chain(left_out(export, lacks_labels)).collect();
@@ -123,14 +123,14 @@ impl<'k> Writing<'k> {
     fn record(
         &self,
         service: &ServiceRef,
-        export: &Export,
+        (export, is_empty): (&Export, bool),
     ) -> Result<(String, WrittenExport), String> {
         let id = id::export_record(service);
         if self.exports >= MAXIMUM && !self.kept.has_record(&id) {
             return Err(format!("TooManyExports: a cluster can have {MAXIMUM} exports"));
         }
         let (owner, export) = (self.kept.world.owner.clone(), export.clone());
-        let record = ExportRecord { owner, service: service.clone(), export }.write();
+        let record = ExportRecord { owner, service: service.clone(), export, is_empty }.write();
         Ok((id, record.map_err(|error| format!("ExportTooLarge: {error}"))?))
     }
 }

@@ -6,6 +6,7 @@ use super::Story;
 use super::imports::{import, wait_until_nothing_is_left};
 use crate::control_plane::Nameserver;
 use crate::real_cluster::RealCluster;
+use crate::real_cluster::member::SLICES;
 
 /// A name below `shop.svc.clusterset.local`, a type of record, and the answer.
 type Question<'a> = (&'a str, &'a str, &'a [&'a str]);
@@ -65,17 +66,23 @@ impl Story {
     }
 
     async fn headless_services_of_both_members_have_other_ports(&mut self) {
-        for (cluster, address, port) in
-            [(&self.blue, "10.0.8.1", 8080), (&self.green, "10.1.8.1", 9090)]
-        {
-            let ports = json!([{"name": "http", "port": port}]);
-            cluster
-                .service("split", &json!({}), &json!({"clusterIP": "None", "ports": ports}))
-                .await;
-            cluster.stateful_pod("split", "split-0", &[address]).await;
-            cluster.export("split", &json!({})).await;
-            cluster.wait_for_ready("split", &[address]).await;
-        }
+        let headless =
+            |port: u16| json!({"clusterIP": "None", "ports": [{"name": "http", "port": port}]});
+        self.blue.service("split", &json!({}), &headless(8080)).await;
+        self.blue.stateful_pod("split", "split-0", &["10.0.8.1"]).await;
+        self.blue.export("split", &json!({})).await;
+        self.blue.wait_for_ready("split", &["10.0.8.1"]).await;
+        let mut of_green = headless(9090);
+        of_green["selector"] = Value::Null;
+        self.green.service("split", &json!({}), &of_green).await;
+        let slice = json!({
+            "metadata": {"name": "split-1", "labels": {"kubernetes.io/service-name": "split"}},
+            "addressType": "IPv4",
+            "endpoints": [{"addresses": ["10.1.8.1"], "conditions": {"ready": true}}],
+            "ports": [{"name": "http", "protocol": "TCP", "port": 9090}],
+        });
+        self.green.create_object(SLICES, slice).await;
+        self.green.export("split", &json!({})).await;
         self.converge().await;
     }
 }
@@ -88,7 +95,7 @@ const OF_BOTH_MEMBERS: [Question<'_>; 2] = [
         "SRV",
         &[
             "8080 split-0.blue.split.shop.svc.clusterset.local.",
-            "9090 split-0.green.split.shop.svc.clusterset.local.",
+            "9090 10-1-8-1.green.split.shop.svc.clusterset.local.",
         ],
     ),
 ];
