@@ -222,7 +222,7 @@ mod tests {
     fn every_mark_that_this_release_writes_is_repaired() {
         let of_instances = [Flow::Annotations, Flow::Exports].map(written);
         let keys = of_instances.iter().flat_map(Attributes::keys).filter(|key| *key != SCHEMA);
-        for key in keys.chain(EXPORT).chain([CLUSTERSET, HEARTBEAT]) {
+        for key in keys.chain(EXPORT).chain([CLUSTERSET, HEARTBEAT, DIRECTION, EMPTY]) {
             assert!(is_known_mark(key), "{key}");
         }
         for key in ["cloud-map-sync/later", "cloud-map-sync/export.5", "CLUSTER_ID"] {
