@@ -10,15 +10,15 @@ mod obstacle;
 
 use std::sync::Arc;
 
-use futures_util::{StreamExt, TryStreamExt, stream};
+use futures_util::{StreamExt, stream};
 use tokio::time::{Instant, timeout_at};
 
 use crate::clients::{self, Clients, Connection};
 use crate::cloud_map::{self, Urgency};
 use crate::eks;
 use crate::error::chain;
-use crate::kubernetes::Kubernetes;
 use crate::kubernetes::desired::{self, Reading};
+use crate::kubernetes::{Class, Kubernetes};
 use crate::model::{Flow, Notice, Owner, Registry, Selection, Timestamp};
 use crate::publish::observe::{self, ReadBy, SharedRegistry, Source, World};
 use crate::publish::plan::{Adoption, Claimed, Rules};
@@ -146,20 +146,26 @@ impl Invocation<'_> {
         timeout_at(self.deadline.stop(), read).await.map_err(|_| observe::Error::Deadline)?
     }
 
-    /// Creates an Event for each notice. An error is only logged, since no change depends on an Event.
+    /// Creates an Event for each notice. An error is only logged, since no change depends on an Event: a namespace that
+    /// is being deleted refuses its own. After an error that is no answer, the others are not tried.
     async fn create_events(&self, kubernetes: &Kubernetes, notices: &[Notice]) {
         let wanted = notices.iter().filter(|notice| self.settings.events.has(notice.tone));
-        let created = stream::iter(wanted)
+        let mut created = stream::iter(wanted)
             .map(|notice| kubernetes.create_event(notice))
-            .buffer_unordered(EVENTS_SIDE_BY_SIDE)
-            .try_collect::<Vec<()>>();
-        if let Ok(Err(error)) = timeout_at(self.deadline.stop(), created).await {
-            let error = chain(&error);
-            if kubernetes.is_first_refusal() {
-                tracing::info!("Events are not created: {error}");
-            } else {
-                tracing::debug!("Events are not created: {error}");
+            .buffer_unordered(EVENTS_SIDE_BY_SIDE);
+        let mut errors = Vec::new();
+        while let Ok(Some(created)) = timeout_at(self.deadline.stop(), created.next()).await {
+            errors.extend(created.err());
+            if errors.last().is_some_and(|error| error.class == Class::Unreachable) {
+                break;
             }
+        }
+        let Some(first) = errors.first() else { return };
+        let (count, first) = (errors.len(), chain(first));
+        if kubernetes.is_first_refusal() {
+            tracing::info!("{count} Events are not created, such as: {first}");
+        } else {
+            tracing::debug!("{count} Events are not created, such as: {first}");
         }
     }
 

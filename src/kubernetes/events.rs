@@ -18,7 +18,10 @@ use crate::model::{Notice, REPORTER};
 /// that still holds then becomes a new Event.
 const REPEAT_AFTER: Duration = Duration::from_mins(15);
 
-/// The Events that this process created, with the time. A lost entry costs one refused call.
+/// The longest note that the API server accepts: its message speaks of characters, and it counts bytes.
+const LONGEST_NOTE: usize = 1024;
+
+/// The Events that this process created or was refused, with the time. A lost entry costs one refused call.
 #[derive(Debug, Default)]
 pub(super) struct RecentEvents(Mutex<BTreeMap<String, SystemTime>>);
 
@@ -45,7 +48,7 @@ impl Kubernetes {
         is_first
     }
 
-    /// Creates the Event of a notice if it does not exist.
+    /// Creates the Event of a notice if it does not exist. One that the cluster refuses is tried again after a while.
     ///
     /// # Errors
     /// Returns an error if the cluster refuses it.
@@ -56,18 +59,16 @@ impl Kubernetes {
             return Ok(());
         }
         let api: Api<Event> = Api::namespaced(self.client.clone(), &notice.service.namespace);
-        match api.create(&PostParams::default(), &event(name, notice)).await {
-            Ok(_) => {}
+        let action = || format!("create an Event about {} {}", notice.about.kind(), notice.service);
+        let created = match api.create(&PostParams::default(), &event(name, notice)).await {
             // 409: the Event exists.
-            Err(kube::Error::Api(status)) if status.code == 409 => {}
-            Err(error) => {
-                let action =
-                    format!("create an Event about {} {}", notice.about.kind(), notice.service);
-                return Err(Error::new(action, error));
-            }
+            Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
+            created => created.map(drop).map_err(|error| Error::new(action(), error)),
+        };
+        if created.as_ref().err().is_none_or(Error::is_permanent) {
+            self.recent_events.insert(key, now);
         }
-        self.recent_events.insert(key, now);
-        Ok(())
+        created
     }
 }
 
@@ -90,7 +91,7 @@ fn event(name: String, notice: &Notice) -> Event {
         }),
         type_: Some(notice.tone.as_str().to_owned()),
         reason: Some(notice.reason.clone()),
-        note: Some(notice.note.clone()),
+        note: Some(notice.note[..notice.note.floor_char_boundary(LONGEST_NOTE)].to_owned()),
         action: Some("Sync".to_owned()),
         reporting_controller: Some(REPORTER.to_owned()),
         reporting_instance: Some("cloud-map-sync".to_owned()),

@@ -7,9 +7,6 @@ use crate::model::{About, Desired, Notice, Timestamp, Tone, Verb};
 use crate::publish::plan::HeldBack;
 use crate::report::{ChangeResult, ServiceReport};
 
-/// The longest note that the API server accepts, in characters.
-pub const LONGEST_NOTE: usize = 1024;
-
 /// The notices about held-back items, as far as the owner of a Service can do something about them.
 pub fn notices(held_back: &[HeldBack], desired: &Desired) -> Vec<Notice> {
     let mut notices = BTreeMap::new();
@@ -24,7 +21,7 @@ pub fn notices(held_back: &[HeldBack], desired: &Desired) -> Vec<Notice> {
             service: service.clone(),
             uid: annotated.uid.clone(),
             reason: reason.code().to_owned(),
-            note: reason.to_string().chars().take(LONGEST_NOTE).collect(),
+            note: reason.to_string(),
         });
     }
     notices.into_values().collect()

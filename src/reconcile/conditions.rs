@@ -13,7 +13,6 @@ use crate::import::Imported;
 use crate::import::sources::Members;
 use crate::kubernetes::objects::{Named, Resource};
 use crate::model::{About, Condition, Notice, ServiceExport, ServiceRef, Tone};
-use crate::publish::events::LONGEST_NOTE;
 use crate::publish::exports::Exported;
 use crate::report::{ChangeResult, ClustersetLine, ImportLine, Mode, MultiClusterReport};
 
@@ -98,7 +97,7 @@ fn notice(service: &ServiceRef, export: &ServiceExport, worse: Worse) -> Notice 
         service: service.clone(),
         uid: export.uid.clone(),
         reason: worse.reason,
-        note: worse.note.chars().take(LONGEST_NOTE).collect(),
+        note: worse.note,
     }
 }
 

@@ -9,7 +9,7 @@ use crate::fleet::{Fleet, annotated};
 use crate::run::{plan, sync};
 use testbed::clock::StandInClock;
 use testbed::function::{event, invoke};
-use testbed::kubernetes::{Fault, FaultKind};
+use testbed::kubernetes::{Fault, FaultKind, Headless};
 
 /// Reason, regarded Service and note of every warning in `shop`.
 fn told(fleet: &Fleet) -> Vec<(String, String, String)> {
@@ -158,6 +158,60 @@ async fn refused_event_fails_nothing() {
     let report = sync(&fleet.function().await).await;
     assert!(report.ok, "{report}");
     assert_eq!((fleet.addresses("prod", "web"), told(&fleet)), (vec!["10.0.1.1".into()], vec![]));
+}
+
+#[tokio::test]
+async fn events_that_a_namespace_refuses_leave_those_of_others_alone() {
+    let fleet = Fleet::start().await;
+    let mistaken = |namespace: &str, name: &str| {
+        Headless::new(namespace, name).annotate("cloudmap.controller/hostname", "a b")
+    };
+    for index in 0..20 {
+        fleet.service(mistaken("leaving", &format!("web-{index}")));
+    }
+    fleet.cluster.terminate_namespace("leaving");
+    fleet.service(mistaken("shop", "web"));
+    let function = fleet.function().await;
+
+    sync(&function).await;
+
+    let [(reason, service, _)] = told(&fleet).try_into().expect("one Event");
+    assert_eq!((reason.as_str(), service.as_str()), ("BadAnnotation", "web"));
+    // What was refused is tried again after a while, as what was created is.
+    fleet.cluster.forget_requests();
+    sync(&function).await;
+    assert_eq!(creations(&fleet), 0);
+}
+
+#[tokio::test]
+async fn note_is_cut_at_bytes_as_the_api_server_counts() {
+    let fleet = Fleet::start().await;
+    let pair = "🦀".repeat(90);
+    let pairs = [pair.as_str(); 6].join(",");
+    fleet.service(
+        annotated("web", "prod", "web").annotate("cloudmap.controller/attributes", &pairs),
+    );
+    sync(&fleet.function().await).await;
+    let [(reason, _, note)] = told(&fleet).try_into().expect("one Event");
+    assert_eq!(reason, "BadAnnotation");
+    assert!((1021..=1024).contains(&note.len()), "{}", note.len());
+}
+
+#[tokio::test]
+async fn cluster_that_breaks_off_its_answers_is_not_sent_every_event() {
+    let fleet = Fleet::start().await;
+    for index in 0..40 {
+        fleet.service(annotated(&format!("web-{index}"), "prod", "a b"));
+    }
+    let broken = Fault::always("/apis/events.k8s.io/", FaultKind::TruncatedBody);
+    fleet.cluster.fail(broken);
+    assert!(sync(&fleet.function().await).await.ok);
+    assert!(creations(&fleet) < 20, "{} of 40", creations(&fleet));
+}
+
+/// The number of requests to create an Event.
+fn creations(fleet: &Fleet) -> usize {
+    fleet.cluster.requests().iter().filter(|request| request.method == "POST").count()
 }
 
 #[tokio::test]

@@ -11,7 +11,9 @@ use super::{events, metadata, validation};
 /// Answers a POST on a collection.
 pub fn create(world: &mut World, write: &Write<'_>) -> Result<Value, Failure> {
     if *write.resource == EVENTS {
-        return events::create(&mut world.store, &write.target.namespace, write.json()?);
+        let event = write.json()?;
+        check_namespace(world, write, event["metadata"]["name"].as_str().unwrap_or_default())?;
+        return events::create(&mut world.store, &write.target.namespace, event);
     }
     let mut object = write.object()?;
     let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();

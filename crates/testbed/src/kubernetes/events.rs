@@ -5,7 +5,7 @@ use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 
 use super::names::{is_qualified_name, is_subdomain};
-use super::resource::{EVENTS, NAMESPACES};
+use super::resource::EVENTS;
 use super::status::Failure;
 use super::store::Store;
 
@@ -25,9 +25,6 @@ const DEPRECATED: [(&str, &str); 4] = [
 
 /// Stores a new Event and answers it.
 pub fn create(store: &mut Store, namespace: &str, mut event: Value) -> Result<Value, Failure> {
-    if store.get(&NAMESPACES, "", namespace).is_none() {
-        return Err(Failure::not_found(&NAMESPACES, namespace));
-    }
     let sent = event["metadata"]["namespace"].as_str().unwrap_or_default();
     if !sent.is_empty() && sent != namespace {
         return Err(Failure::bad_request(
