@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::Place;
+use crate::model::{Place, ServiceKey};
 use crate::publish::passes::{Applied, Outcome};
 use crate::publish::plan::{Change, HeldBack, Reason, Stage};
-use crate::report::{ChangeLine, Refused};
+use crate::report::{ChangeLine, ChangeResult, Refused};
 
 /// The lines of all changes with an outcome, by Cloud Map service.
 #[derive(Debug, Default)]
@@ -35,6 +35,17 @@ impl Lines {
     /// The changes that were held back when they were made.
     pub fn held_back(&self) -> impl Iterator<Item = &HeldBack> {
         self.0.values().flat_map(|at| &at.held_back).map(|(_, _, held_back)| held_back)
+    }
+
+    /// The Cloud Map services in which an instance was registered, or may have been.
+    pub fn registered(&self) -> impl Iterator<Item = &ServiceKey> {
+        let registers = |(stage, line): &(Stage, ChangeLine)| {
+            let was_sent =
+                matches!(line.result, ChangeResult::Applied | ChangeResult::Failed { .. });
+            *stage == Stage::Register && was_sent
+        };
+        let at = self.0.iter().filter(move |(_, at)| at.changes.iter().any(registers));
+        at.map(|(place, _)| &place.key)
     }
 
     /// The lines of a service, if it has any.

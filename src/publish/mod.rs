@@ -137,6 +137,11 @@ async fn carry_out_plan(
     if creates_namespaces {
         task.registry().forget_namespaces();
     }
+    // The next run may not be able to read them any more.
+    let services = &basis.observation.registry.services;
+    let registered = lines.registered();
+    let registered = registered.filter_map(|it| results.created.get(it).or(services.get(it)));
+    task.registry().note_registered(registered.map(|service| service.arn.clone()));
     plan.guard = results.guard.or(plan.guard);
     plan.add_held_back(results.held_back);
     let held_back = plan.held_back.iter().chain(lines.held_back()).cloned().collect();

@@ -95,7 +95,7 @@ fn is_emptied(present: usize, lines: Option<&LinesAt>) -> bool {
 impl From<Note> for NoteLine {
     fn from(note: Note) -> Self {
         let kind = match note {
-            Note::Unread(_) => NoteKind::NotRead,
+            Note::Unread { .. } => NoteKind::NotRead,
             Note::TtlWaits { .. } => NoteKind::Waits,
         };
         Self { note: kind, detail: note.to_string() }

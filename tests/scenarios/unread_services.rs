@@ -114,6 +114,43 @@ async fn service_that_may_not_be_read_any_more_and_was_ours_is_a_failure() {
 }
 
 #[tokio::test]
+async fn service_that_this_process_registered_in_is_a_failure_if_no_right_is_left_for_it() {
+    for tags_are_denied in [true, false] {
+        let fleet = Fleet::start().await;
+        // Another party has created it.
+        fleet.cloud_map.service(&fleet.http, "web", ServiceKind::Http);
+        fleet.web("web", "prod", &["10.0.1.1"]);
+        let function = fleet.function().await;
+        assert_eq!(sync(&function).await.counts.registered, 1);
+        fleet.cluster.delete_service("shop", "web");
+        unread(&fleet, "web", FaultKind::AccessDenied);
+        if tags_are_denied {
+            let tags = Fault::on("ListTagsForResource", FaultKind::AccessDenied);
+            fleet.cloud_map.inject(tags.always());
+        }
+
+        let report = sync(&function).await;
+        assert!(!report.ok && report.to_string().contains("prod/web\n    ! not read"), "{report}");
+
+        // A process that has never read it does not say that there is nothing of ours in it.
+        let said = if tags_are_denied {
+            "whether instances of an ended claim are in it is unknown, since its tags"
+        } else {
+            "no Service claims it, and it does not carry our tag"
+        };
+        let another = fleet.function().await;
+        for _ in 0..2 {
+            let text = sync(&another).await.to_string();
+            assert!(text.contains("~ not read") && text.contains(said), "{text}");
+            assert!(!text.contains("no instance of ours"), "{text}");
+        }
+        fleet.cloud_map.heal();
+        converge(&fleet, &function).await;
+        assert_eq!(fleet.addresses("prod", "web"), [""; 0]);
+    }
+}
+
+#[tokio::test]
 async fn loss_beside_an_unread_service_is_held_until_that_is_read_and_is_no_sighting() {
     let fleet = Fleet::start().await;
     for (index, (name, pods)) in [("a", 10), ("b", 10), ("c", 3)].into_iter().enumerate() {

@@ -86,7 +86,7 @@ pub(super) fn check_unread(plan: &Plan, checks: &mut Vec<Check>) {
         }
     }
     for (place, unchanged) in &plan.unchanged {
-        let notes = unchanged.notes.iter().filter(|note| matches!(note, Note::Unread(_)));
+        let notes = unchanged.notes.iter().filter(|note| matches!(note, Note::Unread { .. }));
         checks.extend(notes.map(|note| {
             let fix = "if it may contain instances of this installation, allow the role to list them; otherwise remove its namespace from CLOUD_MAP_NAMESPACES";
             Check::note("cloud map", format!("{place}: {note}"), fix)

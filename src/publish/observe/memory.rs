@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::clusterset::record::ClusterRecord;
 use crate::model::{
-    Attributes, Owner, Selection, ServiceKey, ServiceRef, SignedDuration, Timestamp,
+    Attributes, Owner, Selection, ServiceKey, ServiceRef, SignedDuration, Tags, Timestamp,
 };
 use lists::Lists;
 pub(super) use lists::{Namespaces, Services};
@@ -37,10 +37,10 @@ struct Known {
     /// The record of each member about itself, by the Cloud Map service that it is in.
     cluster_records: BTreeMap<ServiceKey, (Timestamp, Attributes)>,
     places: BTreeMap<Owner, BTreeMap<ServiceRef, BTreeSet<ServiceKey>>>,
-    /// The ARNs of services that were seen with our marks or our tag.
+    /// The ARNs of services that were seen with our marks or our tag, or that this process registered in.
     ours: BTreeSet<String>,
-    /// The ARNs of services that may not be read, and that are not ours by their tags.
-    others: BTreeSet<String>,
+    /// The tags of services that may not be read, and that are not ours by them, by ARN.
+    others: BTreeMap<String, Tags>,
     /// The last time at which a full sync of a cluster, by this process, had nothing to hold and saw nothing held.
     quiet: BTreeMap<Owner, Timestamp>,
 }
@@ -113,22 +113,22 @@ impl Memory {
         keys.map(|key| key.namespace.clone()).collect()
     }
 
-    /// Remembers that services were seen with our marks or our tag.
+    /// Remembers that services were seen with our marks or our tag, or that this process registered in them.
     pub(super) fn note_ours(&self, arns: impl Iterator<Item = String>) {
         self.known().ours.extend(arns);
     }
 
-    /// Remembers that a service that may not be read does not carry our tag.
-    pub(super) fn note_others(&self, arn: &str) {
-        self.known().others.insert(arn.to_owned());
+    /// Remembers the tags of a service that may not be read and does not carry ours.
+    pub(super) fn note_others(&self, arn: &str, tags: &Tags) {
+        self.known().others.insert(arn.to_owned(), tags.clone());
     }
 
-    /// Whether a service that may not be read is known not to carry our tag.
-    pub(super) fn is_of_others(&self, arn: &str) -> bool {
-        self.known().others.contains(arn)
+    /// The tags of a service that may not be read, if it is known not to carry ours.
+    pub(super) fn tags_of_others(&self, arn: &str) -> Option<Tags> {
+        self.known().others.get(arn).cloned()
     }
 
-    /// Whether a service was ever seen with our marks or our tag.
+    /// Whether a service was ever seen with our marks or our tag, or registered in.
     pub(super) fn was_ours(&self, arn: &str) -> bool {
         self.known().ours.contains(arn)
     }

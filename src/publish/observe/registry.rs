@@ -135,6 +135,11 @@ impl SharedRegistry {
         &self.memory
     }
 
+    /// Remembers services, by their ARNs, in which this process registered.
+    pub fn note_registered(&self, arns: impl Iterator<Item = String>) {
+        self.memory.note_ours(arns);
+    }
+
     /// Every service, with the instances of those that have any.
     ///
     /// # Errors

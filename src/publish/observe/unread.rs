@@ -22,12 +22,18 @@ impl World<'_> {
     ) {
         let mut keys = plan::tags_of_unread(observation, holders);
         let (memory, registry) = (self.registry.memory(), &mut observation.registry);
-        keys.retain(|key| !memory.is_of_others(&registry.services[key].arn));
+        keys.retain(|key| {
+            let Some(service) = registry.services.get_mut(key) else { return false };
+            let known = memory.tags_of_others(&service.arn);
+            let is_known = known.is_some();
+            service.tags = known.unwrap_or_default();
+            !is_known
+        });
         self.registry.cloud_map().read_tags(registry, &keys).await;
         let read = keys.iter().filter_map(|key| registry.services.get(key));
         let read = read.filter(|service| matches!(service.tags, Tags::Read { .. }));
         for service in read.filter(|service| !service.is_tagged(&self.owner.id)) {
-            memory.note_others(&service.arn);
+            memory.note_others(&service.arn, &service.tags);
         }
     }
 }

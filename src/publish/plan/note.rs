@@ -4,8 +4,20 @@
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Note {
     /// The function has no right to read it.
-    #[error("{0}; no Service claims it, and no instance of ours was seen in it")]
-    Unread(String),
+    #[error(
+        "{problem}; no Service claims it, and {}",
+        match tags_problem {
+            None => "it does not carry our tag".to_owned(),
+            Some(problem) => format!(
+                "whether instances of an ended claim are in it is unknown, since its tags cannot be read either: {problem}"
+            ),
+        }
+    )]
+    Unread {
+        problem: String,
+        /// The error if its tags could not be read either.
+        tags_problem: Option<String>,
+    },
     /// Other clusters also decide the TTL.
     #[error(
         "ttl {wanted} is requested, and the records have {present}: other clusters also have instances under this name ({}); the smallest TTL that any of the clusters requests applies, and a run that has not read all of them only lowers it", others.join(", ")
@@ -24,7 +36,7 @@ impl Note {
     /// Its first word in a report.
     pub fn code(&self) -> &'static str {
         match self {
-            Self::Unread(_) => "not read",
+            Self::Unread { .. } => "not read",
             Self::TtlWaits { .. } => "waits",
         }
     }

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Holders, Note, Observation, Place, Plan, Reason};
-use crate::model::{CloudMapService, Owner, ServiceKey};
+use crate::model::{CloudMapService, Owner, ServiceKey, Tags};
 
 /// The services that could not be read, each with the cause.
 fn unread(
@@ -68,7 +68,11 @@ impl Plan {
             }
             let unchanged = self.unchanged.entry(place).or_default();
             if is_of_others(observation, holders, key, service) {
-                unchanged.notes.push(Note::Unread(problem.clone()));
+                let tags_problem = match &service.tags {
+                    Tags::Unreadable(problem) => Some(problem.clone()),
+                    Tags::Unread | Tags::Read { .. } => None,
+                };
+                unchanged.notes.push(Note::Unread { problem: problem.clone(), tags_problem });
             } else {
                 unchanged.unreadable = Some(problem.clone());
             }
