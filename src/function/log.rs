@@ -1,32 +1,36 @@
 //! The log of a run: a line for each change, each cluster and each dropped message, with fields named as in the report.
-//! All errors of the report are logged here. No line contains a payload, a token or a secret. Of a dry run only the
-//! planned changes that `planned` calls new are logged.
+//! All errors of the report are logged here. No line contains a payload, a token or a secret. Lines that say the same in
+//! each run are logged when `standing` calls them new, and when they have ended.
 
 use tracing::{error, info, warn};
 
 use crate::report::{
-    ChangeLine, ChangeResult, ClusterReport, Deletion, Dropped, EmptyServices, GuardReport, Mode,
-    MultiClusterReport, Obstacle, OrphanReport, Report, ServiceReport,
+    ChangeLine, ChangeResult, ClusterReport, Dropped, EmptyServices, GuardReport, HeldBackLine,
+    Mode, MultiClusterReport, Obstacle, OrphanReport, Report,
 };
 
-use super::planned::{Difference, lines as planned};
+use super::standing::Difference;
+use super::standing::lines::Line;
 
-/// Whether a planned change is logged; without a difference to dry runs before, each is.
-fn is_new(news: Option<&Difference>, line: &str) -> bool {
+/// Whether a line is logged; without a difference to the runs before, each is.
+fn is_new(news: Option<&Difference>, line: &Line) -> bool {
     news.is_none_or(|news| news.new.contains(line))
 }
 
-/// Logs in one line what a dry run no longer plans.
-fn ended(of: &str, news: Option<&Difference>) {
-    let Some((news, first)) = news.and_then(|news| Some((news, news.ended.first()?))) else {
-        return;
-    };
-    info!(
-        cluster = of,
-        ended = news.ended.len(),
-        "no longer planned: {} of the changes, such as: {first}",
-        news.ended.len()
-    );
+/// Logs the lines that have ended.
+fn ended(cluster: &str, news: Option<&Difference>) {
+    for line in news.iter().flat_map(|news| &news.ended) {
+        let Line { cloud_map_service, kubernetes_service, reason, word, text } = line;
+        info!(cluster, kubernetes_service, cloud_map_service, reason, "ended: {word}: {text}");
+    }
+}
+
+/// Logs a line about something that is held back, if it is new.
+fn held_back(cluster: &str, place: &str, line: &HeldBackLine, news: Option<&Difference>) {
+    if is_new(news, &Line::of_held_back(place, line)) {
+        info!(cluster, kubernetes_service = %line.service, cloud_map_service = place,
+            reason = &*line.reason, "held back: {}", line.detail);
+    }
 }
 
 /// Logs a message that is not delivered again, since a retry does not help.
@@ -58,7 +62,7 @@ pub fn multi_cluster(
         match &line.result {
             ChangeResult::Failed { .. } => error!(cluster, "import: {line}"),
             ChangeResult::Undone { .. } => warn!(cluster, "import: {line}"),
-            ChangeResult::Planned if !is_new(news, &planned::import(line)) => {}
+            ChangeResult::Planned if !is_new(news, &Line::of_import(line)) => {}
             ChangeResult::Planned | ChangeResult::Applied => {
                 info!(cluster, %mode, "import: {line}");
             }
@@ -72,44 +76,42 @@ pub fn multi_cluster(
     if let Some(line) = &report.guard {
         guard(cluster, line, mode);
     }
-    for line in &report.held_back {
-        info!(cluster, kubernetes_service = %line.service, reason = &*line.reason, "held back: {}", line.detail);
-    }
-    for line in &report.conflicts {
-        info!(cluster, kubernetes_service = %line.service, reason = &*line.reason, "conflict: {}", line.detail);
+    let held_back = report.held_back.iter().map(|line| ("held back", line));
+    let conflicts = report.conflicts.iter().map(|line| ("conflict", line));
+    for (word, line) in held_back.chain(conflicts) {
+        if is_new(news, &Line::of_clusterset(word, line)) {
+            info!(cluster, kubernetes_service = %line.service, reason = &*line.reason, "{word}: {}", line.detail);
+        }
     }
     let (exports, imports) = (report.exports, report.imports);
+    let (held_back, conflicts) = (report.held_back.len(), report.conflicts.len());
     let (clusterset, member) = (report.clusterset.as_deref(), report.cluster_id.as_deref());
-    info!(cluster, %mode, clusterset, member, exports, imports, "clusterset");
+    info!(cluster, %mode, clusterset, member, exports, imports, held_back, conflicts, "clusterset");
 }
 
 /// Logs each line of the report of one cluster.
 pub fn lines(report: &ClusterReport, mode: Mode, news: Option<&Difference>) {
     let cluster = report.cluster.as_str();
     for service in &report.services {
+        let place = service.place();
         if let Some(problem) = &service.unreadable {
-            let place = format!("{}/{}", service.namespace, service.name);
             error!(cluster, cloud_map_service = place, "not read: {problem}");
         }
-        for line in &service.notes {
-            let place = format!("{}/{}", service.namespace, service.name);
+        for line in service.notes.iter().filter(|line| is_new(news, &Line::of_note(&place, line))) {
             info!(cluster, cloud_map_service = place, "{}: {}", line.note, line.detail);
         }
         for line in &service.changes {
-            if line.result != ChangeResult::Planned || is_new(news, &planned::change(service, line))
-            {
-                change(cluster, service, line, mode);
+            let is_planned = line.result == ChangeResult::Planned;
+            if !is_planned || is_new(news, &Line::of_change(&place, line)) {
+                change(cluster, &place, line, mode);
             }
         }
-        if service.emptied && is_new(news, &planned::emptying(service)) {
-            let place = format!("{}/{}", service.namespace, service.name);
+        if service.emptied && (mode == Mode::Sync || is_new(news, &Line::of_emptying(&place))) {
             warn!(cluster, %mode, cloud_map_service = place,
                 "emptied: no instance is left under {place}");
         }
         for line in &service.held_back {
-            let place = format!("{}/{}", service.namespace, service.name);
-            info!(cluster, kubernetes_service = %line.service, cloud_map_service = place,
-                reason = &*line.reason, "held back: {}", line.detail);
+            held_back(cluster, &place, line, news);
         }
     }
     ended(cluster, news);
@@ -117,7 +119,7 @@ pub fn lines(report: &ClusterReport, mode: Mode, news: Option<&Difference>) {
         warn!(cluster, "{warning}");
     }
     for line in &report.held_back {
-        info!(cluster, kubernetes_service = %line.service, reason = &*line.reason, "held back: {}", line.detail);
+        held_back(cluster, "", line, news);
     }
     if let Some(problem) = &report.error {
         error!(cluster, "cluster not read, nothing changed: {problem}");
@@ -134,6 +136,7 @@ pub fn summary(report: &ClusterReport, mode: Mode) {
         return;
     }
     let (cluster, counts) = (report.cluster.as_str(), report.counts);
+    let reasons = report.reasons();
     info!(
         cluster,
         %mode,
@@ -149,6 +152,7 @@ pub fn summary(report: &ClusterReport, mode: Mode) {
         unchanged = counts.unchanged,
         foreign = counts.foreign,
         held_back = counts.held_back,
+        reasons,
         failed = counts.failed,
         undone = counts.undone,
         "cluster {counts}"
@@ -171,8 +175,7 @@ fn guard(cluster: &str, line: &GuardReport, mode: Mode) {
     );
 }
 
-fn change(cluster: &str, service: &ServiceReport, line: &ChangeLine, mode: Mode) {
-    let place = format!("{}/{}", service.namespace, service.name);
+fn change(cluster: &str, place: &str, line: &ChangeLine, mode: Mode) {
     let (verb, instance) = (line.change, line.instance.as_deref().unwrap_or_default());
     match &line.result {
         ChangeResult::Failed { error } => error!(cluster, kubernetes_service = %line.service,
@@ -187,10 +190,10 @@ fn change(cluster: &str, service: &ServiceReport, line: &ChangeLine, mode: Mode)
 
 /// Logs the deletion of empty services.
 pub fn empty_services(empty: &EmptyServices, mode: Mode, news: Option<&Difference>) {
-    for Deletion { namespace, name, result } in &empty.deletions {
-        let place = format!("{namespace}/{name}");
-        match result {
-            ChangeResult::Planned if !is_new(news, &place) => {}
+    for deletion in &empty.deletions {
+        let place = deletion.place();
+        match &deletion.result {
+            ChangeResult::Planned if !is_new(news, &Line::of_deletion(&place)) => {}
             ChangeResult::Failed { error } => {
                 error!(cloud_map_service = place, change = "delete", "change failed: {error}");
             }
@@ -202,7 +205,7 @@ pub fn empty_services(empty: &EmptyServices, mode: Mode, news: Option<&Differenc
         }
     }
     ended("", news);
-    for why in &empty.kept {
+    for why in empty.kept.iter().filter(|why| is_new(news, &Line::of_kept(why))) {
         info!("empty services kept: {why}");
     }
 }

@@ -15,11 +15,11 @@ mod messages;
 mod named;
 mod out_of_step;
 mod own_queue;
-mod planned;
 mod postponed;
 mod reply;
 mod run;
 mod scope;
+mod standing;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -44,9 +44,9 @@ use fan_out::Attempts;
 use out_of_step::OutOfStep;
 use own_queue::OwnQueue;
 pub use own_queue::delay;
-use planned::Planned;
 pub use reply::{Body, Reply};
 use scope::Selections;
+use standing::Standing;
 
 /// The function: its settings, and the clients that warm invocations reuse.
 pub struct Function {
@@ -60,8 +60,8 @@ pub struct Function {
     out_of_step: OutOfStep,
     described: Described,
     silent: Silent,
-    /// The planned changes of dry runs that were logged.
-    planned: Planned,
+    /// The lines of the log that say the same in each run.
+    standing: Standing,
     clock: Clock,
 }
 
@@ -72,7 +72,7 @@ impl Function {
         let full_sync_queue = queue(settings.fan_out.as_ref());
         let queue = queue(settings.queue_url.as_ref().or(settings.fan_out.as_ref()));
         let clients = Clients::new(config, settings.quota_share);
-        let (memories, out_of_step, described, silent, planned) = Default::default();
+        let (memories, out_of_step, described, silent, standing) = Default::default();
         let clock = Clock::system();
         Self {
             settings,
@@ -83,7 +83,7 @@ impl Function {
             out_of_step,
             described,
             silent,
-            planned,
+            standing,
             clock,
         }
     }

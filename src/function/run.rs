@@ -98,7 +98,9 @@ impl Function {
         if report.awaited {
             report.cluster = self.label_when_queued(cluster, invocation.deadline).await;
         }
-        self.log_lines("services", &report, (invocation.mode, is_whole));
+        // An adoption holds back other things than a sync does.
+        let kind = if invocation.adoption.is_some() { "adoption" } else { "services" };
+        self.log_lines(kind, &report, (invocation.mode, is_whole));
         log::summary(&report, invocation.mode);
         (report, claimed)
     }

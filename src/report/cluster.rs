@@ -1,6 +1,7 @@
 //! The state of one cluster's report as a whole: unreadable, complete, or with changes left undone.
 //! The run reads these to decide whether it was complete.
 
+use std::collections::BTreeMap;
 use std::error::Error;
 
 use super::{ChangeLine, ChangeResult, ClusterReport, Counts, MultiClusterReport, ServiceReport};
@@ -18,6 +19,17 @@ impl ClusterReport {
     pub fn is_complete(&self) -> bool {
         let open = self.multi_cluster.as_ref().map_or(0, MultiClusterReport::open);
         self.error.is_none() && self.counts.failed == 0 && self.counts.undone == 0 && open == 0
+    }
+
+    /// The reasons for which something is held back, each with its number; `None` if nothing is.
+    pub fn reasons(&self) -> Option<String> {
+        let lines = self.services.iter().flat_map(|service| &service.held_back);
+        let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
+        for line in lines.chain(&self.held_back) {
+            *reasons.entry(&line.reason).or_default() += 1;
+        }
+        let reasons = reasons.iter().map(|(reason, count)| format!("{count} {reason}"));
+        Some(reasons.collect::<Vec<_>>().join(", ")).filter(|reasons| !reasons.is_empty())
     }
 
     /// The report with the lines of another run for the same cluster. Instances of other owners are counted once.
@@ -42,6 +54,11 @@ impl ClusterReport {
 }
 
 impl ServiceReport {
+    /// The Cloud Map service with its namespace.
+    pub fn place(&self) -> String {
+        format!("{}/{}", self.namespace, self.name)
+    }
+
     fn add(&mut self, other: Self) {
         self.unchanged += other.unchanged;
         self.emptied &= other.emptied;

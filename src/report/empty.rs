@@ -29,6 +29,13 @@ pub struct Deletion {
     pub result: ChangeResult,
 }
 
+impl Deletion {
+    /// The service with its namespace.
+    pub fn place(&self) -> String {
+        format!("{}/{}", self.namespace, self.name)
+    }
+}
+
 impl EmptyServices {
     /// Whether there is nothing to report.
     pub fn is_empty(&self) -> bool {

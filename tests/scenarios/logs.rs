@@ -1,4 +1,5 @@
-//! What is logged: a dry run logs each planned change once for each process, and then what has changed.
+//! What is logged: what says the same in each run is logged once when it begins and once when it ends, such as the planned
+//! changes of a dry run and what is held back.
 
 use std::time::Duration;
 
@@ -9,23 +10,43 @@ use crate::logged::invoke_logged;
 use crate::queue::{batch, message};
 use crate::run::{converge, sync};
 use testbed::clock::StandInClock;
+use testbed::cloud_map::{self, ServiceKind};
 use testbed::function::event;
 use testbed::kubernetes::{Fault, FaultKind};
 
 const DRY_RUN: (&str, &str) = ("DRY_RUN", "true");
 
+fn parsed(lines: &[String]) -> impl Iterator<Item = Value> {
+    lines.iter().map(|line| serde_json::from_str::<Value>(line).expect("JSON"))
+}
+
 /// The lines of changes, by their verb, and those about what is no longer planned.
 fn changes(lines: &[String]) -> Vec<String> {
-    let lines = lines.iter().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
     let of = |line: Value| {
         let text = |key: &str| line[key].as_str().map(str::to_owned);
-        match (text("change"), line["ended"].as_u64()) {
-            (Some(verb), _) => Some(verb),
-            (None, Some(ended)) => Some(format!("{ended} ended: {}", text("message")?)),
-            (None, None) => None,
+        let ended = text("message").filter(|it| it.starts_with("ended: planned: "));
+        text("change").or(ended)
+    };
+    parsed(lines).filter_map(of).collect()
+}
+
+/// The reasons of the lines about what is held back, sorted; with a minus those that have ended.
+fn held_back(lines: &[String]) -> Vec<String> {
+    let of = |line: Value| {
+        let (message, reason) = (line["message"].as_str()?, line["reason"].as_str()?);
+        match message.strip_prefix("ended: ") {
+            Some(ended) => ended.starts_with("held back: ").then(|| format!("-{reason}")),
+            None => message.starts_with("held back: ").then(|| reason.to_owned()),
         }
     };
-    lines.filter_map(of).collect()
+    let mut all: Vec<String> = parsed(lines).filter_map(of).collect();
+    all.sort();
+    all
+}
+
+/// The reasons with their numbers in the line with the counts of the cluster.
+fn counted(lines: &[String]) -> Option<String> {
+    parsed(lines).find_map(|line| line["reasons"].as_str().map(str::to_owned))
 }
 
 fn counts(lines: &[String]) -> usize {
@@ -59,12 +80,7 @@ async fn dry_run_logs_each_planned_change_once_and_then_what_has_changed() {
     assert_eq!(changes(&of_message), ["register"]);
     let (_, third) = invoke_logged(&function, &schedule).await;
     let [ended] = changes(&third).try_into().expect("one line");
-    assert!(
-        ended.starts_with(
-            "1 ended: no longer planned: 1 of the changes, such as: register ip-10-0-1-2-"
-        ),
-        "{ended}"
-    );
+    assert!(ended.starts_with("ended: planned: register ip-10-0-1-2-"), "{ended}");
 
     let broken = Fault::always("/api/v1/services", FaultKind::Status(500));
     fleet.cluster.fail(broken);
@@ -76,6 +92,71 @@ async fn dry_run_logs_each_planned_change_once_and_then_what_has_changed() {
     let cold = fleet.function_with(&settings).await;
     let (_, cold) = invoke_logged(&cold, &schedule).await;
     assert_eq!(changes(&cold).len(), 5);
+}
+
+#[tokio::test]
+async fn what_is_held_back_is_logged_when_it_begins_and_when_it_ends() {
+    let fleet = Fleet::start().await;
+    fleet.web("web", "prod", &["10.0.1.1", "10.0.1.2"]);
+    let refused = fleet.cloud_map.service(&fleet.http, "cart", ServiceKind::Http);
+    fleet.web("cart", "prod", &["10.0.2.1"]);
+    let settings = [("POLICY", "create-only")];
+    let function = fleet.function_with(&settings).await;
+    let invalid = cloud_map::FaultKind::Error(400, "InvalidInput", "Not like this");
+    let invalid = cloud_map::Fault::on("RegisterInstance", invalid).service(&refused);
+    fleet.cloud_map.inject(invalid.always());
+    let schedule = event("schedule-eventbridge-scheduler");
+    let (_, first) = invoke_logged(&function, &schedule).await;
+    assert_eq!(held_back(&first), ["InvalidInput"]);
+
+    // A leftover of the policy, and a mistake.
+    fleet.pods("web", &["10.0.1.1"]);
+    fleet.service(annotated("www", "prod", "www").annotate("cloudmap.controller/ttl", "soon"));
+    let (_, second) = invoke_logged(&function, &schedule).await;
+    assert_eq!(held_back(&second), ["BadAnnotation", "Policy"], "{second:#?}");
+    for _ in 0..2 {
+        let (answer, later) = invoke_logged(&function, &schedule).await;
+        assert_eq!(held_back(&later), [""; 0]);
+        assert_eq!(counted(&later).as_deref(), Some("1 BadAnnotation, 1 InvalidInput, 1 Policy"));
+        assert_eq!(answer.report.expect("a report").counts.held_back, 3);
+    }
+    // Another mistake is new, and the reason has not ended.
+    fleet.annotate("www", "ttl", "later");
+    let (_, other) = invoke_logged(&function, &schedule).await;
+    assert_eq!(held_back(&other), ["BadAnnotation"]);
+    let (_, cold) = invoke_logged(&fleet.function_with(&settings).await, &schedule).await;
+    assert_eq!(held_back(&cold), ["BadAnnotation", "InvalidInput", "Policy"], "{cold:#?}");
+
+    fleet.annotate("www", "ttl", "");
+    fleet.pods("web", &["10.0.1.1", "10.0.1.2"]);
+    let (_, mended) = invoke_logged(&function, &schedule).await;
+    assert_eq!(held_back(&mended), ["-BadAnnotation", "-Policy"], "{mended:#?}");
+    let (_, last) = invoke_logged(&function, &schedule).await;
+    assert_eq!((held_back(&last), counted(&last)), (vec![], Some("1 InvalidInput".to_owned())));
+}
+
+#[tokio::test]
+async fn nothing_ends_in_a_cloud_map_service_that_was_not_read() {
+    let fleet = Fleet::start().await;
+    fleet.web("web", "prod", &["10.0.1.1"]);
+    let function = fleet.function().await;
+    converge(&fleet, &function).await;
+    fleet.service(annotated("web2", "prod", "web").created("2099-01-01T00:00:00Z"));
+    let schedule = event("schedule-eventbridge-scheduler");
+    let (_, begun) = invoke_logged(&function, &schedule).await;
+    assert_eq!(held_back(&begun), ["DomainConflict"]);
+
+    let web = fleet.cloud_map.find_service("prod", "web").expect("created");
+    let broken = cloud_map::FaultKind::Error(400, "InternalFailure", "Not now");
+    fleet.cloud_map.inject(cloud_map::Fault::on("ListInstances", broken).service(&web).always());
+    let (_, unread) = invoke_logged(&function, &schedule).await;
+    assert!(held_back(&unread).iter().all(|it| it == "Unreadable"), "{unread:#?}");
+    fleet.cloud_map.heal();
+    let (_, read) = invoke_logged(&function, &schedule).await;
+    assert!(held_back(&read).iter().all(|it| it == "-Unreadable"), "{read:#?}");
+    fleet.cluster.delete_service("shop", "web2");
+    let (_, ended) = invoke_logged(&function, &schedule).await;
+    assert_eq!(held_back(&ended), ["-DomainConflict"]);
 }
 
 #[tokio::test]

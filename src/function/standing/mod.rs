@@ -1,0 +1,169 @@
+//! The lines of the log that say the same in each run until something changes: what is held back, what is left as it is,
+//! and the planned changes of dry runs. A full sync finds them every minute, so each is logged once when it begins and
+//! once when it ends; the counts of each run, and the report, have all of them. The memory may be lost: a new process
+//! logs all lines as new.
+
+pub(super) mod lines;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, PoisonError};
+
+use super::{Function, log};
+use crate::report::{ClusterReport, EmptyServices, Mode, MultiClusterReport, OrphanReport};
+use lines::{Line, Lines};
+
+/// A cluster or a Cloud Map, and the kind of its lines. Each kind is planned as a whole.
+type Part = (String, &'static str);
+
+/// The lines that were logged and have not ended, by part.
+#[derive(Default)]
+pub(super) struct Standing(Mutex<BTreeMap<Part, BTreeSet<Line>>>);
+
+/// The difference between the lines of a run and those of the runs before.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Difference {
+    /// The lines to log.
+    pub(super) new: BTreeSet<Line>,
+    /// The lines that stand no more, and none about the same in their place.
+    pub(super) ended: BTreeSet<Line>,
+}
+
+impl Standing {
+    /// Compares the lines of a run with those that stand. `is_whole`: the run was about all of the part. Another one does
+    /// not show what has ended, and neither does one that left something undone in the Cloud Map service of a line.
+    fn compare(&self, part: Part, run: Lines, is_whole: bool) -> Difference {
+        let mut standing = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let standing = standing.entry(part).or_default();
+        let about: BTreeSet<_> = run.lines.iter().map(Line::about).collect();
+        let gone: BTreeSet<Line> = standing
+            .difference(&run.lines)
+            .filter(|line| is_whole && !run.unsure.contains(&line.cloud_map_service))
+            .cloned()
+            .collect();
+        let ended = gone.iter().filter(|line| !about.contains(&line.about())).cloned().collect();
+        let new = run.lines.difference(standing).cloned().collect();
+        standing.retain(|line| !gone.contains(line));
+        standing.extend(run.lines);
+        Difference { new, ended }
+    }
+}
+
+impl Function {
+    /// Logs the lines of a cluster in the report of a run. `is_whole`: the run was about all of the cluster.
+    pub(super) fn log_lines(
+        &self,
+        kind: &'static str,
+        report: &ClusterReport,
+        (mode, is_whole): (Mode, bool),
+    ) {
+        // A cluster that was not read has no lines, and none has ended.
+        let lines = || report.error.is_none().then(|| Lines::of_cluster(report));
+        let news = self.news((&report.cluster, kind), lines, (mode, is_whole));
+        log::lines(report, mode, news.as_ref());
+    }
+
+    /// Logs the part of a cluster in its clusterset.
+    pub(super) fn log_multi_cluster(
+        &self,
+        cluster: &str,
+        report: &MultiClusterReport,
+        (mode, is_whole): (Mode, bool),
+    ) {
+        let lines = || (!report.has_failed()).then(|| Lines::of_imports(report));
+        let is_complete = is_whole && report.unfinished.is_empty();
+        let news = self.news((cluster, "imports"), lines, (mode, is_complete));
+        log::multi_cluster(cluster, report, mode, news.as_ref());
+    }
+
+    /// Logs the orphans of a cluster in one Cloud Map.
+    pub(super) fn log_orphans(&self, registry: &str, report: &OrphanReport, mode: Mode) {
+        let part = format!("{} in {registry}", report.done.cluster);
+        let lines = || Some(Lines::of_cluster(&report.done));
+        let news = self.news((&part, "orphans"), lines, (mode, true));
+        log::orphans(report, mode, news.as_ref());
+    }
+
+    /// Logs the deletion of empty services in one Cloud Map.
+    pub(super) fn log_empty_services(&self, registry: &str, empty: &EmptyServices, mode: Mode) {
+        let lines = || Some(Lines::of_deletions(empty));
+        let news = self.news((registry, "deletions"), lines, (mode, true));
+        log::empty_services(empty, mode, news.as_ref());
+    }
+
+    /// The difference to the runs before; `None` if all is to be logged, such as the plan of a person.
+    fn news(
+        &self,
+        (of, kind): (&str, &'static str),
+        lines: impl FnOnce() -> Option<Lines>,
+        (mode, is_whole): (Mode, bool),
+    ) -> Option<Difference> {
+        let lines = (mode != Mode::Plan).then(lines)??;
+        Some(self.standing.compare((of.to_owned(), kind), lines, is_whole))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A planned change for each letter, and for each digit a line about one subject.
+    fn lines(words: &str) -> BTreeSet<Line> {
+        let line = |word: &str| match word.parse::<u8>() {
+            Ok(_) => Line::new("prod/web", "held back", ("shop/web", "ServiceFull"), word),
+            Err(_) => Line::new("prod/web", "planned", ("shop/web", ""), word),
+        };
+        words.split_whitespace().map(line).collect()
+    }
+
+    fn run(words: &str, unsure: &[&str]) -> Lines {
+        let unsure = unsure.iter().map(|place| (*place).to_owned()).collect();
+        Lines { lines: lines(words), unsure }
+    }
+
+    #[test]
+    fn only_what_has_changed_is_logged_again() {
+        let rows = [
+            // Before, now, whether the run is whole, to be logged, ended.
+            ("", "a b", true, "a b", ""),
+            ("a b", "a b", true, "", ""),
+            ("a b", "b c", true, "c", "a"),
+            ("a b", "", true, "", "a b"),
+            ("a b", "b c", false, "c", ""),
+            ("a b", "", false, "", ""),
+            // Another text about the same is new, and nothing has ended.
+            ("1", "2", true, "2", ""),
+            ("1 2", "2", true, "", ""),
+            ("1", "", true, "", "1"),
+        ];
+        for (before, now, is_whole, new, ended) in rows {
+            let (standing, part) = (Standing::default(), || ("blue".to_owned(), "services"));
+            standing.compare(part(), run(before, &[]), true);
+            let difference = standing.compare(part(), run(now, &[]), is_whole);
+            let expected = Difference { new: lines(new), ended: lines(ended) };
+            assert_eq!(difference, expected, "{before} -> {now}");
+        }
+    }
+
+    #[test]
+    fn parts_are_compared_with_themselves_and_what_ended_is_new_again() {
+        let (standing, blue) = (Standing::default(), || ("blue".to_owned(), "services"));
+        let green = ("green".to_owned(), "services");
+        let compare = |words, is_whole| standing.compare(blue(), run(words, &[]), is_whole);
+        assert_eq!(compare("a b", true).new, lines("a b"));
+        assert_eq!(standing.compare(green, run("a", &[]), true).new, lines("a"));
+        assert_eq!(compare("c", false).new, lines("c"));
+        assert_eq!(compare("b", true).ended, lines("a c"));
+        assert_eq!(compare("a b", true).new, lines("a"));
+        assert_eq!(compare("1", true).new, lines("1"));
+        assert_eq!(compare("2", true).new, lines("2"));
+        assert_eq!(compare("1", true).new, lines("1"));
+    }
+
+    #[test]
+    fn nothing_ends_in_a_service_with_something_undone() {
+        let (standing, part) = (Standing::default(), || ("blue".to_owned(), "services"));
+        standing.compare(part(), run("a", &[]), true);
+        assert_eq!(standing.compare(part(), run("", &["prod/web"]), true), Difference::default());
+        assert_eq!(standing.compare(part(), run("", &["prod/cart"]), true).ended, lines("a"));
+    }
+}
