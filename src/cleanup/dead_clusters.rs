@@ -66,7 +66,7 @@ impl Invocation<'_> {
             if is_kept_here(&owner.cluster) {
                 continue;
             }
-            let found = self.find_orphans(owner, &read, kept, shown).await?;
+            let found = self.find_orphans(owner, (registry, &read), kept, shown).await?;
             let Some((observed, orphans)) = found.filter(|(_, it)| it.instances > 0) else {
                 continue;
             };
@@ -81,7 +81,7 @@ impl Invocation<'_> {
     async fn find_orphans(
         &self,
         owner: Owner,
-        read: &Registry,
+        (registry, read): (&SharedRegistry, &Registry),
         kept: &[Kept<'_>],
         shown: &BTreeMap<RegistryKey, BTreeSet<String>>,
     ) -> Result<Option<(Observed, Orphans)>, Error> {
@@ -90,6 +90,7 @@ impl Invocation<'_> {
         if let Some(kept) = known.filter(|kept| kept.was_read) {
             let Some(shown) = shown.get(&kept.registry) else { return Ok(None) };
             let observed = self.observation_for(owner, &not_shown(read, shown));
+            let observed = self.with_notes(observed, registry).await?;
             let orphans = Orphans::of(&observed.observation, Existence::Exists);
             return Ok(Some((observed, orphans.moved_to(kept.registry.to_string()))));
         }
@@ -99,9 +100,21 @@ impl Invocation<'_> {
         if known.is_some() && existence != Existence::Gone {
             return Ok(None);
         }
-        let observed = self.observation_for(owner, read);
+        let observed = self.with_notes(self.observation_for(owner, read), registry).await?;
         let orphans = Orphans::of(&observed.observation, existence);
         Ok(Some((observed, orphans)))
+    }
+
+    /// Adds the notes for which no instance has room.
+    pub(crate) async fn with_notes(
+        &self,
+        mut observed: Observed,
+        registry: &SharedRegistry,
+    ) -> Result<Observed, Error> {
+        let read = observe::read_notes(registry.cloud_map(), &mut observed.observation);
+        let read = timeout_at(self.deadline.stop(), read).await;
+        read.map_err(|_| observe::Error::Deadline)?;
+        Ok(observed)
     }
 
     /// Whether EKS has the cluster, if the result matters. A cluster that is not configured is looked up with a role

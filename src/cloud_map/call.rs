@@ -15,11 +15,14 @@ pub enum Call {
     GetService,
     GetInstance,
     GetInstancesHealthStatus,
+    GetServiceAttributes,
     GetOperation,
     DiscoverInstances,
     CreateHttpNamespace,
     CreateService,
     UpdateService,
+    UpdateServiceAttributes,
+    DeleteServiceAttributes,
     DeleteService,
     RegisterInstance,
     DeregisterInstance,
@@ -42,7 +45,7 @@ impl Rate {
 }
 
 impl Call {
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 20] = [
         Self::ListNamespaces,
         Self::ListServices,
         Self::ListInstances,
@@ -51,11 +54,14 @@ impl Call {
         Self::GetService,
         Self::GetInstance,
         Self::GetInstancesHealthStatus,
+        Self::GetServiceAttributes,
         Self::GetOperation,
         Self::DiscoverInstances,
         Self::CreateHttpNamespace,
         Self::CreateService,
         Self::UpdateService,
+        Self::UpdateServiceAttributes,
+        Self::DeleteServiceAttributes,
         Self::DeleteService,
         Self::RegisterInstance,
         Self::DeregisterInstance,
@@ -76,11 +82,16 @@ impl Call {
             | Self::GetNamespace
             | Self::GetService
             | Self::GetInstance
-            | Self::GetInstancesHealthStatus => (50.0, 50.0),
+            | Self::GetInstancesHealthStatus
+            | Self::GetServiceAttributes => (50.0, 50.0),
             Self::GetOperation => (100.0, 200.0),
             // The only limit that AWS publishes, as a quota.
             Self::DiscoverInstances => (1000.0, 2000.0),
-            Self::CreateService | Self::UpdateService | Self::DeleteService => (5.0, 50.0),
+            Self::CreateService
+            | Self::UpdateService
+            | Self::UpdateServiceAttributes
+            | Self::DeleteServiceAttributes
+            | Self::DeleteService => (5.0, 50.0),
             Self::RegisterInstance
             | Self::DeregisterInstance
             | Self::UpdateInstanceCustomHealthStatus => (50.0, 100.0),

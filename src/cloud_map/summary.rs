@@ -11,7 +11,7 @@ use aws_sdk_servicediscovery::types::{
 use super::read::{ListedNamespace, ListedService};
 use crate::model::{
     CloudMapService, HealthCheck, KnownHealth, Namespace, NamespaceKind, Records, RoutingPolicy,
-    ServiceKind, Tags,
+    ServiceAttributes, ServiceKind, Tags,
 };
 
 /// Returns `None` if the summary has no id, ARN or name.
@@ -65,6 +65,7 @@ pub(super) fn service(summary: ServiceSummary) -> Option<CloudMapService> {
         custom_health: summary.health_check_custom_config.is_some(),
         health: KnownHealth::Unread,
         tags: Tags::Unread,
+        attributes: ServiceAttributes::Unread,
     })
 }
 

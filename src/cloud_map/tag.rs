@@ -1,12 +1,13 @@
 //! Reads the tags of Cloud Map services: our owner tag, which a change of a service requires, and the tag of ECS
-//! Service Connect. Each service takes one call, so tags are read only if a decision depends on them.
+//! Service Connect. Each service takes one call, so tags are read only if a decision depends on them. The same holds for
+//! a service's own attributes, not those of its instances: one has a note for which no instance has room.
 
 use std::collections::BTreeSet;
 
 use futures_util::{StreamExt, stream};
 
-use super::{Call, Class, CloudMap, Error, SIDE_BY_SIDE};
-use crate::model::{Registry, ServiceKey, Tags};
+use super::{Call, Class, CloudMap, Error, Permit, SIDE_BY_SIDE};
+use crate::model::{Place, Registry, ServiceAttributes, ServiceKey, Tags};
 
 /// The tag on services and namespaces that we create; its value is the owner id.
 pub const OWNER_TAG: &str = "cloud-map-sync/owner";
@@ -49,5 +50,48 @@ impl CloudMap {
             owner: tag(OWNER_TAG).map(|tag| tag.value().to_owned()),
             managed_by_ecs: tag(MANAGED_BY_ECS).is_some(),
         }))
+    }
+
+    /// Reads the attributes of a service into `registry`, or the error that prevented it. A service that does not exist is
+    /// removed.
+    pub async fn read_service_attributes(&self, registry: &mut Registry, key: &ServiceKey) {
+        let Some(service) = registry.services.get_mut(key) else { return };
+        match self.service_attributes(&service.arn).await {
+            Ok(attributes) => service.attributes = attributes,
+            Err(error) if error.class == Class::NotFound => _ = registry.services.remove(key),
+            Err(error) => service.attributes = ServiceAttributes::Unreadable(error.in_full()),
+        }
+    }
+
+    async fn service_attributes(&self, arn: &str) -> Result<ServiceAttributes, Error> {
+        let _permit = self.permit(Call::GetServiceAttributes).await;
+        let answer = self.client.get_service_attributes().service_id(arn).send().await;
+        let action = || format!("read the attributes of Cloud Map service {arn}");
+        let answer = answer.map_err(|error| Error::new(action(), &error))?;
+        let attributes = answer.service_attributes.and_then(|it| it.attributes);
+        let attributes = attributes.ok_or_else(|| Error::missing_member(action(), "Attributes"))?;
+        Ok(ServiceAttributes::Read(attributes.into_iter().collect()))
+    }
+
+    /// Sets or removes one attribute of a service.
+    ///
+    /// # Errors
+    /// Returns an error of class [`Class::NotFound`] if the service does not exist.
+    pub async fn write_service_attribute(
+        &self,
+        _permit: Permit<'_>,
+        (arn, place): (&str, &Place),
+        attribute: &str,
+        text: Option<&str>,
+    ) -> Result<(), Error> {
+        let action = || format!("write an attribute of the Cloud Map service {place}");
+        if let Some(text) = text {
+            let call = self.client.update_service_attributes().service_id(arn);
+            let written = call.attributes(attribute, text).send().await;
+            return written.map(drop).map_err(|error| Error::new(action(), &error));
+        }
+        let call = self.client.delete_service_attributes().service_id(arn);
+        let removed = call.attributes(attribute).send().await;
+        removed.map(drop).map_err(|error| Error::new(action(), &error))
     }
 }

@@ -95,9 +95,23 @@ pub struct GuardStatus {
     /// The time from which a full sync that sees the same loss lets it pass.
     pub lifts_from: Option<Timestamp>,
     pub cluster: ClusterArn,
+    /// The reason why no later run can know of this one, if it left no note.
+    pub no_note: Option<String>,
 }
 
 impl GuardStatus {
+    /// The status of a loss of which nothing can be noted: only a person lets it pass. `problem` is the error that keeps
+    /// a Cloud Map service from having the note.
+    #[must_use]
+    pub fn without_note(self, problem: Option<&str>) -> Self {
+        let problem = problem.map(|problem| format!(" ({problem})")).unwrap_or_default();
+        let no_note = format!(
+            "no instance of the cluster has room for a note of the time, and no Cloud Map service that carries our tag has it{problem}"
+        );
+        let no_note = Some(no_note);
+        Self { first_seen: None, lifts_from: None, later_look: true, no_note, ..self }
+    }
+
     /// The names of the Services or imports, at most [`NAMED`] of them.
     fn who(&self) -> String {
         let names = self.losses.iter().take(NAMED).map(|loss| loss.service.to_string());
@@ -125,12 +139,13 @@ impl GuardStatus {
     fn until(&self) -> String {
         let cluster = &self.cluster;
         let confirm = format!("{{\"action\":\"confirm\",\"cluster\":\"{cluster}\"}}");
-        match (self.first_seen, self.lifts_from) {
-            (Some(first_seen), Some(lifts_from)) => format!(
+        if let (Some(first_seen), Some(lifts_from)) = (self.first_seen, self.lifts_from) {
+            return format!(
                 "first seen {first_seen}; the full sync lets the same loss pass from {lifts_from} on, {confirm} at once"
-            ),
-            _ => format!("they stay until {confirm}"),
+            );
         }
+        let no_note = self.no_note.as_ref().map(|why| format!("{why}, so ")).unwrap_or_default();
+        format!("{no_note}they stay until {confirm}")
     }
 }
 

@@ -169,6 +169,7 @@ impl Verdict {
             later_look: self.first_seen.is_some_and(|first_seen| first_seen < run.now()),
             lifts_from: self.first_seen.map(|first_seen| guard.lifts_from(first_seen)),
             cluster: run.cluster().clone(),
+            no_note: None,
         }
     }
 }

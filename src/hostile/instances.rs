@@ -110,7 +110,9 @@ fn assert_change(change: &Change, observation: &Observation) -> bool {
             assert_service_name(&place.name);
             false
         }
-        Change::CreateNamespace { .. } | Change::UpdateService { .. } => false,
+        Change::CreateNamespace { .. }
+        | Change::UpdateService { .. }
+        | Change::NoteOnService { .. } => false,
         Change::Adopt { .. } => panic!("no adoption was requested"),
     }
 }

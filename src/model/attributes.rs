@@ -26,7 +26,8 @@ pub const REGION: &str = "REGION";
 /// The keys that annotations set, separated by commas. Only these attributes may be repaired or removed.
 pub const ANNOTATED: &str = "cloud-map-sync/attributes";
 
-/// The time and size of a loss that the guard against mass deletion first saw, on an instance that it holds.
+/// The time and size of a loss that the guard against mass deletion first saw, on an instance that it holds. This and
+/// [`ORPHANED`] are the notes: if no instance has room for one, a Cloud Map service has it, under this key with the cluster.
 pub const SIGHTING: &str = "cloud-map-sync/guard";
 
 /// The prefix of all marks.

@@ -62,7 +62,9 @@ pub use policy::Policy;
 pub use registry::{InstanceKey, Registry, ServiceKey};
 pub use registry_name::RegistryName;
 pub use selection::Selection;
-pub use service::{CloudMapService, HealthCheck, Records, RoutingPolicy, ServiceKind, Tags};
+pub use service::{
+    CloudMapService, HealthCheck, Records, RoutingPolicy, ServiceAttributes, ServiceKind, Tags,
+};
 pub use service_change::{NewService, ServiceUpdate, seconds};
 pub use service_export::{NotExportable, ServiceExport};
 pub use shard::Shard;

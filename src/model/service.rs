@@ -42,6 +42,8 @@ pub struct CloudMapService {
     pub health: KnownHealth,
     /// Read only if a decision depends on them.
     pub tags: Tags,
+    /// Read only if it may have the notes for which no instance has room.
+    pub attributes: ServiceAttributes,
 }
 
 impl CloudMapService {
@@ -54,9 +56,9 @@ impl CloudMapService {
     /// Replaces the data of the list by those of a newer list, and keeps all other data.
     #[must_use]
     pub fn listed_anew(self, listed: Self) -> Self {
-        let Self { instances, registered_by, health, tags, .. } = self;
+        let Self { instances, registered_by, health, tags, attributes, .. } = self;
         let Self { ttls_asked, unreadable, is_denied, was_ours, .. } = self;
-        let read = Self { instances, registered_by, health, tags, ..listed };
+        let read = Self { instances, registered_by, health, tags, attributes, ..listed };
         Self { ttls_asked, unreadable, is_denied, was_ours, ..read }
     }
 
@@ -81,6 +83,7 @@ impl CloudMapService {
             custom_health: false,
             health: KnownHealth::Read(BTreeMap::new()),
             tags: Tags::Unread,
+            attributes: ServiceAttributes::Unread,
         }
     }
 }
@@ -110,6 +113,32 @@ pub enum Tags {
         owner: Option<String>,
         managed_by_ecs: bool,
     },
+}
+
+/// The attributes of a Cloud Map service itself, not of its instances, as far as they were read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ServiceAttributes {
+    #[default]
+    Unread,
+    /// The error of the read.
+    Unreadable(String),
+    Read(BTreeMap<String, String>),
+}
+
+impl ServiceAttributes {
+    pub fn get(&self, attribute: &str) -> Option<&str> {
+        let Self::Read(attributes) = self else { return None };
+        attributes.get(attribute).map(String::as_str)
+    }
+
+    /// Sets or removes one of those that were read.
+    pub fn set(&mut self, attribute: &str, text: Option<&str>) {
+        let Self::Read(attributes) = self else { return };
+        match text {
+            Some(text) => _ = attributes.insert(attribute.to_owned(), text.to_owned()),
+            None => _ = attributes.remove(attribute),
+        }
+    }
 }
 
 /// The way in which DNS queries are answered. It cannot be changed after the creation of a service.

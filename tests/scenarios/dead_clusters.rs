@@ -106,6 +106,49 @@ async fn instances_of_a_cluster_that_eks_knows_no_more_are_told_and_stay() {
 }
 
 #[tokio::test]
+async fn time_is_noted_on_a_service_of_ours_if_no_instance_has_room() {
+    let world = World::start().await;
+    world.fleet.fill("prod.local", "web");
+    world.fleet.fill("prod", "cart");
+    let note = format!("{NOTE}/{}", world.arn);
+    let noted = || world.fleet.view("prod", "cart").attributes.get(&note).cloned();
+    world.delete_green();
+    sync(&world.function(&[WEEK]).await).await;
+    let first = noted().expect("noted in the service that we created");
+    // It is back, and then gone for good.
+    world.fleet.sandbox.aws().eks.register(&world.green);
+    sync(&world.function(&[WEEK]).await).await;
+    assert_eq!(noted(), None);
+    world.clock.advance(DAY);
+    world.delete_green();
+    sync(&world.function(&[WEEK]).await).await;
+    assert!(noted().is_some_and(|it| it > first));
+    world.clock.advance(8 * DAY);
+    let report = sync(&world.function(&[WEEK]).await).await;
+    assert_eq!(world.all_addresses(), WITHOUT_GREEN, "{report}");
+    assert_eq!(noted(), None, "{report}");
+}
+
+#[tokio::test]
+async fn cluster_whose_death_can_be_noted_nowhere_stays_and_the_line_says_so() {
+    let world = World::start().await;
+    world.fleet.fill("prod.local", "web");
+    let cart = world.fleet.cloud_map.find_service("prod", "cart").expect("created");
+    world.fleet.cloud_map.tag(&cart, "cloud-map-sync/owner", "team-a");
+    world.fleet.fill("prod", "cart");
+    world.delete_green();
+    for _ in 0..2 {
+        let report = sync(&world.function(&[WEEK]).await).await;
+        let found = orphans(&report);
+        assert_eq!((&found.since, &found.purged_from), (&None, &None), "{report}");
+        assert!(found.detail.contains("has room"), "{}", found.detail);
+        assert!(found.detail.ends_with("they stay until they are purged"), "{}", found.detail);
+        world.clock.advance(8 * DAY);
+    }
+    assert_eq!(world.all_addresses(), EVERYTHING);
+}
+
+#[tokio::test]
 async fn instances_of_a_cluster_that_was_dropped_are_told_and_stay_and_eks_is_not_asked() {
     let world = World::start().await;
     let function = world.function(&[("CLUSTERS", "blue")]).await;

@@ -190,6 +190,20 @@ impl Fleet {
         ])
     }
 
+    /// Another party adds attributes to the instances of ours in a Cloud Map service until each has Cloud Map's 30.
+    pub fn fill(&self, namespace: &str, service: &str) {
+        let id = self.cloud_map.find_service(namespace, service).expect("the service");
+        let is_ours = |attributes: &Attributes| {
+            attributes.get("cloud-map-sync/owner").is_some_and(|owner| owner == OWNER)
+        };
+        let instances = self.instances(namespace, service).into_iter();
+        for (instance, mut attributes) in instances.filter(|(_, it)| is_ours(it)) {
+            let own = attributes.keys().filter(|key| !key.starts_with("AWS_")).count();
+            attributes.extend((own..30).map(|index| (format!("by-hand-{index}"), "x".to_owned())));
+            self.put(&id, &instance, &attributes);
+        }
+    }
+
     /// Puts an instance into a service, or another in its place, without the function.
     pub fn put(&self, service: &str, id: &str, attributes: &Attributes) {
         let attributes = attributes.iter().map(|(key, value)| (key.as_str(), value.as_str()));

@@ -144,6 +144,7 @@ impl Invocation<'_> {
             |flow| Owner { id: self.settings.owner_id.clone(), cluster: cluster.clone(), flow };
         let task = Task::Purge(registry, because);
         let annotated = self.observation_for(owner(Flow::Annotations), &read);
+        let annotated = self.with_notes(annotated, registry).await?;
         let mut report = publish::carry_out(&task, annotated.basis(), self.options()).await.report;
         if !marked_owners(&read, &self.settings.owner_id).contains(&owner(Flow::Exports)) {
             return Ok(report);

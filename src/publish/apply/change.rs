@@ -88,6 +88,9 @@ impl TurnCalls<'_> {
             (Change::UpdateService { place, update }, Some(arn)) => {
                 self.update(permit, arn, place, update).await
             }
+            (Change::NoteOnService { place, difference, text }, Some(arn)) => {
+                Err(self.note(permit, (arn, place), &difference.attribute, text.as_deref()).await)
+            }
             (
                 Change::Register { place, instance, attributes, .. }
                 | Change::Rewrite { place, instance, attributes, .. },
@@ -158,6 +161,8 @@ fn call_of(change: &Change) -> Option<Call> {
     match change {
         Change::CreateNamespace { .. } | Change::CreateService { .. } => None,
         Change::UpdateService { .. } => Some(Call::UpdateService),
+        Change::NoteOnService { text: Some(_), .. } => Some(Call::UpdateServiceAttributes),
+        Change::NoteOnService { text: None, .. } => Some(Call::DeleteServiceAttributes),
         Change::Register { .. } | Change::Rewrite { .. } | Change::Adopt { .. } => {
             Some(Call::RegisterInstance)
         }

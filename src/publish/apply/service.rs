@@ -89,4 +89,21 @@ impl TurnCalls<'_> {
         let accepted = self.calls.cloud_map.update_service(permit, arn, place, update).await;
         accepted.map_err(|error| failed(&error))
     }
+
+    pub(super) async fn note(
+        &self,
+        permit: Permit<'_>,
+        service: (&str, &Place),
+        attribute: &str,
+        text: Option<&str>,
+    ) -> Effect {
+        let cloud_map = self.calls.cloud_map;
+        match cloud_map.write_service_attribute(permit, service, attribute, text).await {
+            Ok(()) => Effect::Is(Outcome::Applied),
+            Err(error) if text.is_none() && error.class == Class::NotFound => {
+                Effect::Is(Outcome::Applied)
+            }
+            Err(error) => failed(&error),
+        }
+    }
 }

@@ -28,6 +28,7 @@ pub use memory::Memory;
 use part::Part;
 pub use registry::SharedRegistry;
 pub use source::Source;
+pub use whole::read_notes;
 
 /// The number of Services read side by side.
 const SERVICES_SIDE_BY_SIDE: usize = 64;
@@ -97,6 +98,7 @@ impl World<'_> {
         if self.read_by == ReadBy::Discover {
             whole = self.settle_doubts(selection, whole).await?;
         }
+        read_notes(self.registry.cloud_map(), &mut whole.observation).await;
         self.remember(&whole, true);
         Ok(whole)
     }

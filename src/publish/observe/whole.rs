@@ -1,14 +1,17 @@
-//! Observes a whole cluster and all of Cloud Map, for a full sync.
+//! Observes a whole cluster and all of Cloud Map, for a full sync, and the notes of earlier runs that no instance has.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::part::Part;
 use super::{Error, ReadBy, World};
-use crate::cloud_map;
+use crate::cloud_map::{self, CloudMap};
 use crate::clusterset::record;
-use crate::model::{Desired, Flow, Registry, Selection, ServiceKey};
+use crate::model::{Desired, Flow, Registry, Selection, ServiceKey, Tags};
 use crate::publish::plan::{self, Extent, Holders, Observation, Observed};
+
+/// The number of services of which the tags are read to find one that is ours.
+const MOST_ASKED: usize = 20;
 
 impl World<'_> {
     /// All Services of the cluster, all of Cloud Map.
@@ -101,6 +104,19 @@ impl World<'_> {
                 cloud_map.read_instances(&mut observation.registry, &unread).await;
             }
             ReadBy::Discover => self.registry.discover(&mut observation.registry, &unread).await,
+        }
+    }
+}
+
+/// Reads the attributes of the first Cloud Map service with instances of ours that carries our tag, if notes may be there.
+pub async fn read_notes(cloud_map: &CloudMap, observation: &mut Observation) {
+    for key in plan::services_for_notes(observation).into_iter().take(MOST_ASKED) {
+        let registry = &mut observation.registry;
+        if registry.services.get(&key).is_some_and(|it| !matches!(it.tags, Tags::Read { .. })) {
+            cloud_map.read_tags(registry, &BTreeSet::from([key.clone()])).await;
+        }
+        if registry.services.get(&key).is_some_and(|it| it.is_tagged(&observation.owner.id)) {
+            return cloud_map.read_service_attributes(registry, &key).await;
         }
     }
 }

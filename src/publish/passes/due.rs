@@ -21,10 +21,14 @@ impl Turn<'_> {
         let is_refused =
             |change: &Change| self.refused.iter().any(|refused| refused.place() == change.place());
         let all = &self.open;
+        // A note that does not go with the instances goes after them.
+        let is_left = record.has_failed_removal()
+            || all.iter().any(|change| change.stage() == Stage::Deregister);
         let is_due = |change: &Change| match change {
             _ if record.is_settled(change) => false,
             Change::CreateService { .. } => all.iter().any(|other| registers(change, other)),
             Change::UpdateService { .. } => !is_refused(change),
+            Change::NoteOnService { text: None, .. } => !is_left,
             Change::Deregister { waits_for, .. } => pass > 1 && waits_for.is_none(),
             _ => pass > 1 || change.exchange().is_none(),
         };

@@ -75,8 +75,15 @@ impl Turn<'_> {
         self.observation = read.observation;
         self.note_found();
         let open: Vec<Change> = self.take_open();
+        let is_note = |change: &&Change| matches!(change, Change::NoteOnService { .. });
+        let notes: Vec<Change> = open.iter().filter(is_note).cloned().collect();
         self.fail_unreadable(open);
         self.adopt_plan(plan, &read.holders);
+        // A plan between the passes may not judge again, and says nothing of the guard's note then.
+        let (planned, record) = (&self.open, &self.record);
+        let left = notes.into_iter().filter(|it| !planned.contains(it) && !record.is_settled(it));
+        let left: Vec<Change> = left.collect();
+        self.open.extend(left);
         self.pass += 1;
         self.progress = false;
     }

@@ -1,40 +1,144 @@
 //! Notes of the function for its later runs. A note is a mark on an instance of ours, set and removed by ordinary
-//! changes of the plan. Instances of other owners never get one.
+//! changes of the plan. If no instance of ours has room for one, it is an attribute of a Cloud Map service that is tagged
+//! ours. Instances and services of other owners never get one.
 
 use super::instances::health;
 use super::instances::rewrite;
 use super::{Change, Difference, Observation, Place, Plan};
-use crate::model::{Attributes, InstanceKey};
+use crate::model::attributes::{ORPHANED, SIGHTING};
+use crate::model::{Attributes, Flow, InstanceKey, Owner, ServiceAttributes, ServiceKey};
 
-/// The instances of ours that carry a mark, with its text.
+/// The longest value of an attribute, and so the longest note.
+const LONGEST: usize = 1024;
+/// Cloud Map's limit for the attributes of a service.
+const MAX_SERVICE_ATTRIBUTES: usize = 30;
+
+/// The place of a note.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum NotePlace {
+    Instance(InstanceKey),
+    Service(ServiceKey),
+}
+
+/// The places with a note of ours, each with its text.
 pub fn carriers<'a>(
     observation: &'a Observation,
     mark: &'static str,
-) -> impl Iterator<Item = (InstanceKey, &'a str)> {
-    observation.registry.services.keys().flat_map(move |key| {
-        observation.ours(key).filter_map(move |(id, attributes)| {
-            Some((InstanceKey::new(key, id), attributes.get(mark)?))
-        })
+) -> impl Iterator<Item = (NotePlace, &'a str)> {
+    let attribute = service_attribute(&observation.owner, mark);
+    observation.registry.services.iter().flat_map(move |(key, service)| {
+        let on_instances = observation.ours(key).filter_map(move |(id, attributes)| {
+            Some((NotePlace::Instance(InstanceKey::new(key, id)), attributes.get(mark)?))
+        });
+        let on_service = service.attributes.get(&attribute);
+        on_instances.chain(on_service.map(|text| (NotePlace::Service(key.clone()), text)))
     })
 }
 
+/// The Cloud Map services with instances of ours, of which the first that is tagged ours has the notes; none if an
+/// instance has room for any note.
+pub fn services_for_notes(observation: &Observation) -> Vec<ServiceKey> {
+    let longest = "x".repeat(LONGEST);
+    let keys = observation.registry.services.keys();
+    let mut instances = keys.clone().flat_map(|key| observation.ours(key));
+    if instances.any(|(_, attributes)| has_room(attributes, SIGHTING, &longest)) {
+        return Vec::new();
+    }
+    keys.filter(|key| observation.ours(key).next().is_some()).cloned().collect()
+}
+
+/// The error that keeps a service of ours from having notes.
+pub fn unreadable(observation: &Observation) -> Option<&str> {
+    observation.registry.services.values().find_map(|service| match &service.attributes {
+        ServiceAttributes::Unreadable(problem) => Some(problem.as_str()),
+        ServiceAttributes::Unread | ServiceAttributes::Read(_) => None,
+    })
+}
+
+/// The place for a note: one of `instances`, else any instance of ours that the plan does not change, else a Cloud Map
+/// service of ours.
+pub fn place_for(
+    observation: &Observation,
+    (mark, text): (&'static str, &str),
+    instances: impl Iterator<Item = InstanceKey>,
+    plan: &Plan,
+) -> Option<NotePlace> {
+    let registry = &observation.registry;
+    let rooms = instances.filter_map(|at| {
+        let present = registry.instance(&at.service, &at.id)?;
+        has_room(present, mark, text).then(|| (!present.contains_key(mark), at))
+    });
+    if let Some((_, at)) = rooms.min() {
+        return Some(NotePlace::Instance(at));
+    }
+    let mut others = registry.services.keys().flat_map(|key| {
+        let ours = observation.ours(key).filter(|(_, present)| has_room(present, mark, text));
+        ours.map(move |(id, _)| InstanceKey::new(key, id))
+    });
+    let is_changed = |at: &InstanceKey| plan.changes.values().flatten().any(|it| it.is_about(at));
+    if let Some(at) = others.find(|at| !is_changed(at)) {
+        return Some(NotePlace::Instance(at));
+    }
+    let attribute = service_attribute(&observation.owner, mark);
+    let mut services = registry.services.iter();
+    let found = services.find(|(_, service)| match &service.attributes {
+        ServiceAttributes::Read(attributes) => {
+            attributes.len() < MAX_SERVICE_ATTRIBUTES || attributes.contains_key(&attribute)
+        }
+        ServiceAttributes::Unread | ServiceAttributes::Unreadable(_) => false,
+    });
+    found.map(|(key, _)| NotePlace::Service(key.clone()))
+}
+
 /// Whether an instance with one more mark stays within Cloud Map's limits for attributes.
-pub fn has_room(present: &Attributes, mark: &str, text: &str) -> bool {
+fn has_room(present: &Attributes, mark: &str, text: &str) -> bool {
     let mut attributes = present.clone();
     set(&mut attributes, mark, Some(text));
     rewrite::beyond_limits(&attributes).is_none()
 }
 
-/// Sets or removes a mark: in the rewrite that is planned for the instance, or in an additional one. A deregistered
-/// instance loses its mark.
+/// The attribute of a service for a note about a cluster: several clusters may have instances in the service.
+fn service_attribute(owner: &Owner, mark: &str) -> String {
+    let flow = match owner.flow {
+        Flow::Annotations => "",
+        Flow::Exports => "exports/",
+    };
+    format!("{mark}/{flow}{}", owner.cluster)
+}
+
+/// Sets or removes a note at a place.
 pub fn put(
+    observation: &Observation,
+    at: &NotePlace,
+    note: (&'static str, Option<&str>),
+    plan: &mut Plan,
+) {
+    match at {
+        NotePlace::Instance(at) => put_on_instance(observation, at, note, plan),
+        NotePlace::Service(key) => put_on_service(observation, key, note, plan),
+    }
+}
+
+/// Removes the notes on Cloud Map services, since the instances go.
+pub fn forget_all(observation: &Observation, plan: &mut Plan) {
+    for mark in [SIGHTING, ORPHANED] {
+        for (at, _) in carriers(observation, mark) {
+            if let NotePlace::Service(key) = &at {
+                put_on_service(observation, key, (mark, None), plan);
+            }
+        }
+    }
+}
+
+/// In the rewrite that is planned for the instance, or in an additional one. A deregistered instance loses its mark.
+fn put_on_instance(
     observation: &Observation,
     at: &InstanceKey,
     (mark, text): (&'static str, Option<&str>),
     plan: &mut Plan,
 ) {
     let Some(present) = observation.registry.instance(&at.service, &at.id) else { return };
-    let difference = difference(present, mark, text);
+    let difference = difference(mark, present.get(mark), text);
     let planned = plan.changes.iter_mut().find_map(|(turn, changes)| {
         let mut changes = changes.iter_mut();
         let change = changes.find(|change| {
@@ -68,6 +172,25 @@ pub fn put(
     }
 }
 
+/// In the turn of a Service with instances there.
+fn put_on_service(
+    observation: &Observation,
+    key: &ServiceKey,
+    (mark, text): (&'static str, Option<&str>),
+    plan: &mut Plan,
+) {
+    let attribute = service_attribute(&observation.owner, mark);
+    let present = observation.registry.services.get(key);
+    let present = present.and_then(|service| service.attributes.get(&attribute));
+    let difference = difference(&attribute, present, text);
+    let place = Place::of(key, &observation.registry);
+    let change = Change::NoteOnService { place, difference, text: text.map(str::to_owned) };
+    let turn = observation.marked_services(key).next();
+    if let Some(turn) = turn.filter(|_| observation.rules.policy.allows(&change)) {
+        plan.changes.entry(turn).or_default().push(change);
+    }
+}
+
 fn set(attributes: &mut Attributes, mark: &str, text: Option<&str>) {
     match text {
         Some(text) => attributes.insert(mark, text),
@@ -75,12 +198,9 @@ fn set(attributes: &mut Attributes, mark: &str, text: Option<&str>) {
     }
 }
 
-/// The difference in a mark for the report: only the time at the start of the mark.
-fn difference(present: &Attributes, mark: &str, text: Option<&str>) -> Difference {
+/// The difference in a note for the report: only the time at its start.
+fn difference(attribute: &str, present: Option<&str>, text: Option<&str>) -> Difference {
     let time = |text: &str| text.split(' ').next().unwrap_or_default().to_owned();
-    Difference {
-        attribute: mark.to_owned(),
-        present: present.get(mark).map(&time),
-        wanted: text.map(time),
-    }
+    let (present, wanted) = (present.map(time), text.map(time));
+    Difference { attribute: attribute.to_owned(), present, wanted }
 }

@@ -70,6 +70,7 @@ pub use guard::{Judged, is_quiet, would_lose};
 pub use held_back::{HeldBack, Reason, Setting};
 pub use instances::health::health_needed;
 pub use intent::Intent;
+pub use mark::services_for_notes;
 pub use maximum::SetBy;
 pub use name_policy::{Denial, Glob, NamePolicy, Permit, Range, Rule};
 pub use note::Note;

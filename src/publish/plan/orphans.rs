@@ -8,7 +8,8 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use super::{DeregisterReason, Observation, Place, Plan, Policy, mark, purge};
+use super::mark::{self, NotePlace};
+use super::{DeregisterReason, Observation, Place, Plan, Policy, purge};
 use crate::model::attributes::ORPHANED;
 use crate::model::{ClusterArn, Existence, Flow, InstanceKey, Owner, Registry, Timestamp};
 
@@ -53,6 +54,8 @@ pub struct Orphans {
     pub step: Step,
     /// The Cloud Map that the cluster is kept in now, if it is another one.
     pub moved_to: Option<String>,
+    /// Set if the time has no place in Cloud Map; the error, if one is the cause.
+    no_note: Option<String>,
     policy: Policy,
 }
 
@@ -81,7 +84,8 @@ impl Orphans {
         let noted = noted(observation);
         let rules = &observation.rules;
         let after = rules.purge_dead_clusters_after.filter(|_| rules.policy == Policy::Sync);
-        let counts = after.filter(|_| existence == Existence::Gone);
+        let gone = after.filter(|_| existence == Existence::Gone);
+        let counts = gone.filter(|_| noted.is_some() || place_for_note(observation).is_some());
         let since = counts.map(|_| noted.unwrap_or(observation.now));
         let purged_from =
             counts.zip(since).and_then(|(after, since)| since.checked_add(after).ok());
@@ -102,6 +106,10 @@ impl Orphans {
             purged_from,
             step,
             moved_to: None,
+            no_note: (gone != counts).then(|| {
+                let problem = mark::unreadable(observation).map(|problem| format!(" ({problem})"));
+                problem.unwrap_or_default()
+            }),
             policy: rules.policy,
         }
     }
@@ -146,22 +154,24 @@ pub fn take_notes_back(observation: &Observation, plan: &mut Plan) {
     }
 }
 
-/// Notes the time on one instance. It prefers an instance that keeps its health when it is registered again.
+/// Notes the time, on one instance if one has room.
 fn note(observation: &Observation) -> Plan {
     let mut plan = Plan::default();
-    let text = observation.now.to_string();
-    if noted(observation).is_some() {
-        return plan;
-    }
-    let rooms = observation.registry.services.iter().flat_map(|(key, service)| {
-        let instances = observation.ours(key).filter(|(_, it)| mark::has_room(it, ORPHANED, &text));
-        instances.map(move |(id, _)| (service.custom_health, InstanceKey::new(key, id)))
-    });
-    let first: Option<(bool, InstanceKey)> = rooms.min();
-    if let Some((_, at)) = first {
-        mark::put(observation, &at, (ORPHANED, Some(&text)), &mut plan);
+    if noted(observation).is_none()
+        && let Some(at) = place_for_note(observation)
+    {
+        mark::put(observation, &at, (ORPHANED, Some(&observation.now.to_string())), &mut plan);
     }
     plan.in_order()
+}
+
+/// The place for the time. It prefers an instance that keeps its health when it is registered again.
+fn place_for_note(observation: &Observation) -> Option<NotePlace> {
+    let text = observation.now.to_string();
+    let services = observation.registry.services.iter().filter(|(_, it)| !it.custom_health);
+    let preferred = services
+        .flat_map(|(key, _)| observation.ours(key).map(|(id, _)| InstanceKey::new(key, id)));
+    mark::place_for(observation, (ORPHANED, &text), preferred, &Plan::default())
 }
 
 /// The noted time; if there are several, the latest. A time in the future was not written by this function.
@@ -194,6 +204,12 @@ impl fmt::Display for Orphans {
                     ": this cluster is not in CLUSTERS, and it is unknown whether it exists in EKS ({why})"
                 )?;
             }
+        }
+        if let Some(problem) = &self.no_note {
+            return write!(
+                f,
+                ", and the time has no place: no instance has room for it, and no Cloud Map service that carries our tag has it{problem}: they stay until they are purged"
+            );
         }
         match (self.step, self.since, self.purged_from) {
             (Step::Purge(since), _, _) => {

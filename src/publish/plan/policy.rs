@@ -19,6 +19,7 @@ impl Policy {
             Change::Rewrite { .. }
             | Change::Adopt { .. }
             | Change::UpdateService { .. }
+            | Change::NoteOnService { .. }
             | Change::Health { .. } => self != Self::CreateOnly,
             Change::Deregister { because, .. } => match self {
                 Self::Sync => true,

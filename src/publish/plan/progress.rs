@@ -22,6 +22,11 @@ impl Observation {
                     instances.insert(instance.clone(), attributes.clone());
                 }
             }
+            Change::NoteOnService { difference, text, .. } => {
+                if let Some(service) = self.registry.services.get_mut(&key) {
+                    service.attributes.set(&difference.attribute, text.as_deref());
+                }
+            }
             Change::Deregister { instance, marked, because, .. } => {
                 if matches!(because, DeregisterReason::NameChanged(_)) {
                     self.registry.capacity.free(marked, &key);

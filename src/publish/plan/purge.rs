@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Basis, DeregisterReason, Holders, Observation, Place, Plan};
+use super::{Basis, DeregisterReason, Holders, Observation, Place, Plan, mark};
 
 /// Plans the removal of every instance that is the observation's owner's.
 pub fn purge(observation: &Observation, because: &DeregisterReason) -> Plan {
@@ -18,6 +18,7 @@ pub fn purge(observation: &Observation, because: &DeregisterReason) -> Plan {
             plan.unchanged.entry(place).or_default().unreadable = Some(problem.clone());
         }
     }
+    mark::forget_all(observation, &mut plan);
     let (holders, affected) = (&Holders::default(), &BTreeSet::new());
     plan.note_foreign(Basis { observation, holders, affected });
     plan.note_present(&observation.registry);

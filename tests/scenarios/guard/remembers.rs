@@ -7,7 +7,7 @@ use serde_json::json;
 use super::{SHOPS, Shops, WAIT, guard, holds};
 use crate::fleet::{annotated, give_pods};
 use crate::queue::{batch, message};
-use crate::run::{plan, settled, sync};
+use crate::run::{plan, report, settled, sync, writes};
 use testbed::cloud_map::{Fault, FaultKind};
 use testbed::function::invoke;
 
@@ -36,6 +36,70 @@ async fn loss_is_remembered_once_on_an_instance_that_is_held() {
     settled(&shops.fleet, &shops.function).await;
     shops.clock.advance(WAIT / 2);
     settled(&shops.fleet, &shops.function).await;
+}
+
+#[tokio::test]
+async fn loss_is_remembered_on_a_service_of_ours_if_no_instance_has_room() {
+    let mut shops = Shops::start().await;
+    shops.fill();
+    shops.delete_all();
+    shops.fleet.cloud_map.forget_calls();
+
+    holds(&sync(&shops.function).await);
+
+    assert_eq!(writes(&shops.fleet), ["UpdateServiceAttributes cart"]);
+    let note = format!("cloud-map-sync/guard/{}", shops.fleet.sandbox.cluster_arn("blue"));
+    let noted = |shops: &Shops| shops.fleet.view("prod", "cart").attributes.get(&note).cloned();
+    assert!(noted(&shops).is_some_and(|it| it.starts_with("2026-11-21T10:51:00Z ")));
+    settled(&shops.fleet, &shops.function).await;
+    // Neither does a message take out what is held.
+    shops.restart().await;
+    let about = json!({ "cluster": "blue", "namespace": "shop", "service": "web" });
+    invoke(&shops.function, &batch(&[message("m", &about)])).await;
+    assert_eq!(shops.registered(), 12);
+
+    shops.clock.advance(WAIT);
+    shops.restart().await;
+    let report = sync(&shops.function).await;
+    assert_eq!((report.ok, report.counts.deregistered, shops.registered()), (true, 12, 0));
+    assert_eq!(noted(&shops), None, "{report}");
+    settled(&shops.fleet, &shops.function).await;
+}
+
+#[tokio::test]
+async fn note_on_a_service_goes_if_the_loss_is_over() {
+    let shops = Shops::start().await;
+    shops.fill();
+    shops.fail_all();
+    holds(&sync(&shops.function).await);
+    Shops::open(&shops.fleet);
+    shops.clock.advance(WAIT / 2);
+    assert!(sync(&shops.function).await.ok);
+    assert!(shops.fleet.view("prod", "cart").attributes.is_empty());
+    settled(&shops.fleet, &shops.function).await;
+    shops.fail_all();
+    shops.clock.advance(WAIT);
+    holds(&sync(&shops.function).await);
+}
+
+#[tokio::test]
+async fn loss_that_can_be_noted_nowhere_waits_for_a_person_and_says_so() {
+    let shops = Shops::start_in_services_of_others().await;
+    shops.fill();
+    shops.delete_all();
+    for _ in 0..3 {
+        let report = sync(&shops.function).await;
+        holds(&report);
+        let guard = guard(&report);
+        assert_eq!((&guard.first_seen, &guard.lifts_from), (&None, &None), "{report}");
+        for said in ["has room for a note", "carries our tag", "\"action\":\"confirm\""] {
+            assert!(guard.detail.contains(said), "{}", guard.detail);
+        }
+        shops.clock.advance(WAIT);
+    }
+    let confirm = json!({ "action": "confirm", "cluster": "blue" });
+    report(&shops.function, &confirm).await;
+    assert_eq!(shops.registered(), 0);
 }
 
 #[tokio::test]

@@ -38,6 +38,7 @@ fn guard(endpoints: usize) -> Reason {
         later_look: false,
         lifts_from: None,
         cluster: ClusterArn::parse(cluster).expect("well formed"),
+        no_note: None,
     };
     Reason::Guard { endpoints, status: Arc::new(status) }
 }

@@ -33,6 +33,13 @@ pub enum Change {
         /// The new TTL, and the other settings that the API call must repeat.
         update: ServiceUpdate,
     },
+    /// Write a note into an attribute of a Cloud Map service that is tagged ours, or remove it.
+    NoteOnService {
+        place: Place,
+        difference: Difference,
+        /// The note.
+        text: Option<String>,
+    },
     /// Register an instance under an unused id.
     Register {
         place: Place,
@@ -91,6 +98,7 @@ impl Change {
             Self::CreateNamespace { place, .. }
             | Self::CreateService { place, .. }
             | Self::UpdateService { place, .. }
+            | Self::NoteOnService { place, .. }
             | Self::Register { place, .. }
             | Self::Rewrite { place, .. }
             | Self::Adopt { place, .. }
@@ -103,7 +111,8 @@ impl Change {
         match self {
             Self::CreateNamespace { .. }
             | Self::CreateService { .. }
-            | Self::UpdateService { .. } => None,
+            | Self::UpdateService { .. }
+            | Self::NoteOnService { .. } => None,
             Self::Register { instance, .. }
             | Self::Rewrite { instance, .. }
             | Self::Adopt { instance, .. }
@@ -182,7 +191,7 @@ impl Change {
         match self {
             Self::CreateNamespace { .. } => Verb::CreateNamespace,
             Self::CreateService { .. } => Verb::Create,
-            Self::UpdateService { .. } => Verb::Update,
+            Self::UpdateService { .. } | Self::NoteOnService { .. } => Verb::Update,
             Self::Register { .. } => Verb::Register,
             Self::Rewrite { .. } => Verb::Rewrite,
             Self::Adopt { .. } => Verb::Adopt,

@@ -17,19 +17,25 @@ pub enum Stage {
     Health,
     /// Settings of Cloud Map services, after the registrations: finding a pod matters more.
     Update,
+    /// Notes on Cloud Map services for later runs.
+    Note,
     /// Removals of instances.
     Deregister,
+    /// Removals of such notes: if an instance is left, so is the note.
+    Forget,
 }
 
 impl Stage {
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 9] = [
         Self::CreateNamespace,
         Self::Create,
         Self::Adopt,
         Self::Register,
         Self::Health,
         Self::Update,
+        Self::Note,
         Self::Deregister,
+        Self::Forget,
     ];
 }
 
@@ -40,6 +46,8 @@ impl Change {
             Self::CreateNamespace { .. } => Stage::CreateNamespace,
             Self::CreateService { .. } => Stage::Create,
             Self::UpdateService { .. } => Stage::Update,
+            Self::NoteOnService { text: Some(_), .. } => Stage::Note,
+            Self::NoteOnService { text: None, .. } => Stage::Forget,
             Self::Adopt { .. } => Stage::Adopt,
             Self::Register { .. } | Self::Rewrite { .. } => Stage::Register,
             Self::Health { .. } => Stage::Health,

@@ -17,6 +17,7 @@ impl Change {
             Self::CreateNamespace { name, .. } => format!("{name}, an HTTP namespace"),
             Self::CreateService { service, .. } => service.to_string(),
             Self::UpdateService { update, .. } => update.to_string(),
+            Self::NoteOnService { difference, .. } => difference.to_string(),
             Self::Register { attributes, .. } => {
                 let health = attributes.get(INITIAL_HEALTH).map(|health| format!(", {health}"));
                 format!("{}{}", describe(attributes), health.unwrap_or_default())

@@ -1,11 +1,10 @@
-//! The memory of the guard: a mark on one of the instances that it holds, never on an instance of another owner. The
-//! mark is written once while the loss is held, is carried over on a rewrite, and is removed when the loss is over or
-//! let pass.
+//! The memory of the guard: a note on one of the instances that it holds, or if none has room on something else of ours
+//! (`mark`), never on anything of another owner. The note is written once while the loss is held, is carried over on a
+//! rewrite, and is removed when the loss is over or let pass.
 
 use crate::guard::{Losses, Sighting, Verdict};
 use crate::model::attributes::SIGHTING;
-use crate::model::{Attributes, InstanceKey};
-use crate::publish::plan::mark;
+use crate::publish::plan::mark::{self, NotePlace};
 use crate::publish::plan::{Change, Observation, Plan};
 
 /// The sighting that an earlier run stored.
@@ -14,34 +13,42 @@ pub fn recall(observation: &Observation) -> Option<Sighting> {
     marks.min_by_key(|sighting| sighting.first_seen)
 }
 
-/// Adds the note changes of a verdict to the plan; `held` are the removals that were taken out.
+/// Adds the note changes of a verdict to the plan; `held` are the removals that were taken out. Returns false if a new
+/// loss that is held has no place for its note.
 pub fn keep(
     observation: &Observation,
     verdict: Option<&Verdict>,
     held: &[Change],
     plan: &mut Plan,
-) {
+) -> bool {
     let memory = Memory(observation);
     match verdict {
         None => memory.unmark(None, plan),
-        Some(verdict) if verdict.state.holds() => remember(observation, Some(verdict), held, plan),
+        Some(verdict) if verdict.state.holds() => {
+            return remember(observation, Some(verdict), held, plan);
+        }
         Some(verdict) => {
             let goes = going(&verdict.passed, plan);
-            memory.mark(&memory.passed(verdict), &goes, plan);
+            // On a Cloud Map service it would outlast the instances, so there it is removed after them.
+            let is_instance = |at: &NotePlace| matches!(at, NotePlace::Instance(_));
+            memory.mark(&memory.passed(verdict), &goes, is_instance, plan);
         }
     }
+    true
 }
 
-/// Adds the note of a new loss that is held to the plan, and removes no note.
+/// Adds the note of a new loss that is held to the plan, and removes no note. Returns false if there is no place for it.
 pub fn remember(
     observation: &Observation,
     verdict: Option<&Verdict>,
     held: &[Change],
     plan: &mut Plan,
-) {
-    if let Some(verdict) = verdict.filter(|verdict| verdict.state.holds() && verdict.is_new) {
-        Memory(observation).mark(&Sighting::of(&verdict.held, observation.now), held, plan);
-    }
+) -> bool {
+    let new = verdict.filter(|verdict| verdict.state.holds() && verdict.is_new);
+    new.is_none_or(|verdict| {
+        let sighting = Sighting::of(&verdict.held, observation.now);
+        Memory(observation).mark(&sighting, held, |_| true, plan)
+    })
 }
 
 /// The removals that make up a loss.
@@ -67,34 +74,31 @@ impl Memory<'_> {
             .unwrap_or_else(|| Sighting::of(&verdict.passed, first_seen))
     }
 
-    /// Marks an instance that is held: the one that was marked before, else the first with room for the mark.
-    fn mark(&self, sighting: &Sighting, held: &[Change], plan: &mut Plan) {
+    /// Writes the note: on the instance that had it before, else on the first held one with room for it, else elsewhere.
+    /// Returns false if there is no place for it.
+    fn mark(
+        &self,
+        sighting: &Sighting,
+        held: &[Change],
+        may_be_at: impl Fn(&NotePlace) -> bool,
+        plan: &mut Plan,
+    ) -> bool {
         let text = sighting.to_string();
-        let rooms = held.iter().filter_map(|change| {
-            let at = change.instance_key()?;
-            let present = self.attributes(&at)?;
-            let is_marked = present.contains_key(SIGHTING);
-            mark::has_room(present, SIGHTING, &text).then_some((!is_marked, at))
-        });
-        let at = rooms.min().map(|(_, at)| at);
-        if let Some(at) = at.as_ref().filter(|at| self.text(at) != Some(&text)) {
+        let held = held.iter().filter_map(Change::instance_key);
+        let at = mark::place_for(self.0, (SIGHTING, &text), held, plan).filter(may_be_at);
+        let mut noted = mark::carriers(self.0, SIGHTING);
+        let is_noted = noted.any(|(place, noted)| Some(&place) == at.as_ref() && noted == text);
+        if let Some(at) = at.as_ref().filter(|_| !is_noted) {
             mark::put(self.0, at, (SIGHTING, Some(&text)), plan);
         }
         self.unmark(at.as_ref(), plan);
+        at.is_some()
     }
 
-    /// Removes the mark from every instance that stays, except one.
-    fn unmark(&self, except: Option<&InstanceKey>, plan: &mut Plan) {
+    /// Removes the note from every place but one.
+    fn unmark(&self, except: Option<&NotePlace>, plan: &mut Plan) {
         for (at, _) in mark::carriers(self.0, SIGHTING).filter(|(at, _)| Some(at) != except) {
             mark::put(self.0, &at, (SIGHTING, None), plan);
         }
-    }
-
-    fn text(&self, at: &InstanceKey) -> Option<&str> {
-        self.attributes(at)?.get(SIGHTING)
-    }
-
-    fn attributes(&self, at: &InstanceKey) -> Option<&Attributes> {
-        self.0.registry.instance(&at.service, &at.id)
     }
 }

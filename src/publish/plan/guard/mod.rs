@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::unread::instances_unread;
-use super::{Basis, Change, HeldBack, Holders, Observation, Place, Plan, Reason};
+use super::{Basis, Change, HeldBack, Holders, Observation, Place, Plan, Reason, mark};
 use crate::guard::{Age, Circumstances, Extent, Guard, GuardStatus, Losses, Measure, Subject};
 use crate::model::{ClusterArn, ServiceRef, Timestamp};
 use loss::{Offset, losses};
@@ -88,16 +88,19 @@ pub fn restrain(basis: Basis<'_>, plan: &mut Plan) {
     let held = verdict.as_ref().map(|verdict| take_out(&verdict.held, plan)).unwrap_or_default();
     // A run that read only a part does not remove the note.
     let forgets = measure.unread == 0 || verdict.as_ref().is_some_and(|verdict| verdict.is_new);
-    match (measure.extent, observation.extent) {
-        (Extent::Part, _) => {}
+    let is_noted = match (measure.extent, observation.extent) {
+        (Extent::Part, _) => true,
         (_, Extent::Remainder) => memory::remember(observation, verdict.as_ref(), &held, plan),
         // The second judgement of this run may hold the noted loss.
-        _ if verdict.is_none() && Judged::of(basis, plan).is_some() => {}
+        _ if verdict.is_none() && Judged::of(basis, plan).is_some() => true,
         _ if forgets => memory::keep(observation, verdict.as_ref(), &held, plan),
-        _ => {}
-    }
+        _ => true,
+    };
     if let Some(verdict) = verdict {
-        let status = Arc::new(verdict.status(observation));
+        let status = verdict.status(observation);
+        let status =
+            if is_noted { status } else { status.without_note(mark::unreadable(observation)) };
+        let status = Arc::new(status);
         hold_back(&held, &status, plan);
         plan.guard = Some(status);
     }

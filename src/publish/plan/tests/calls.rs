@@ -93,6 +93,10 @@ impl Simulation {
                 self.assert_still_served(change);
             }
             Change::UpdateService { update, .. } => self.update_service(&key, update),
+            Change::NoteOnService { difference, text, .. } => {
+                let service = self.world.0.registry.services.get_mut(&key).expect("it exists");
+                service.attributes.set(&difference.attribute, text.as_deref());
+            }
             Change::CreateNamespace { .. } | Change::CreateService { .. } => {}
         }
         self.writes += 1;
