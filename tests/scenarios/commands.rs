@@ -43,6 +43,53 @@ async fn a_cluster_configured_by_name_is_meant_by_its_own_arn_and_by_no_other() 
 }
 
 #[tokio::test]
+async fn command_about_a_cluster_of_that_name_in_another_region_changes_nothing() {
+    let fleet = two_clusters().await;
+    let function = fleet.function().await;
+    let command = |action: &str, region: &str| {
+        let mut command = json!({"action": action, "cluster": "blue", "region": region});
+        if ["adopt", "purge"].contains(&action) {
+            command["confirm"] = true.into();
+        }
+        command
+    };
+    invoke(&function, &command("sync", "eu-central-1")).await.response.expect("its Region");
+    assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1"]);
+    fleet.cloud_map.forget_calls();
+    fleet.pods("web", &["10.0.1.2"]);
+    for action in ["sync", "adopt", "confirm", "purge"] {
+        let answer = invoke(&function, &command(action, "eu-west-1")).await;
+        let error = answer.response.expect_err(action);
+        assert_eq!(error.kind(), "UnknownCluster", "{action}");
+        let said = error.to_string();
+        assert!(said.contains("the cluster blue in eu-west-1"), "{action}: {said}");
+        assert!(said.contains("is in eu-central-1: nothing was changed"), "{action}: {said}");
+    }
+    assert_eq!(fleet.cloud_map.writes(), 0);
+    invoke(&function, &command("purge", "eu-central-1")).await.response.expect("its Region");
+    assert!(fleet.addresses("prod", "web").is_empty());
+}
+
+/// `kubectl cloudmap diff` compares two plans only if they are of one scope.
+#[tokio::test]
+async fn report_of_a_direct_invocation_has_its_scope() {
+    let fleet = two_clusters().await;
+    let function = fleet.function().await;
+    for (payload, scope) in [
+        (json!({"action": "plan"}), "every cluster"),
+        (json!({"action": "plan", "cluster": "blue"}), "blue"),
+        (json!({"action": "plan", "cluster": "blue", "namespace": "shop"}), "blue/shop"),
+        (
+            json!({"action": "plan", "cluster": "blue", "namespace": "shop", "service": "web"}),
+            "blue/shop/web",
+        ),
+    ] {
+        let report = invoke(&function, &payload).await.response.expect("a plan");
+        assert_eq!(report["scope"], scope);
+    }
+}
+
+#[tokio::test]
 async fn schedule_is_answered_with_counts() {
     for schedule in SCHEDULES {
         let fleet = two_clusters().await;
