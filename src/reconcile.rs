@@ -53,6 +53,11 @@ impl Error {
         let not_found = |error: &eks::Error| matches!(error, eks::Error::NotFound { .. });
         matches!(self, Self::Connect(clients::Error::Describe(error)) if not_found(error))
     }
+
+    /// Whether another entry of the settings serves the cluster.
+    pub fn is_named_twice(&self) -> bool {
+        matches!(self, Self::Connect(clients::Error::NamedTwice { .. }))
+    }
 }
 
 /// The values that all clusters of an invocation share.

@@ -33,7 +33,7 @@ impl Kept<'_> {
     fn is_cluster(&self, other: &ClusterArn) -> bool {
         match &self.arn {
             Some(arn) => arn == other,
-            None => self.cluster.name == other.name() && self.cluster.region == other.region(),
+            None => self.cluster.may_be(other),
         }
     }
 }

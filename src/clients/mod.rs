@@ -9,17 +9,21 @@ mod identity;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use aws_config::{Region, SdkConfig};
 use aws_sdk_servicediscovery::config::retry::{RetryPartition, TokenBucket};
 
 use crate::cloud_map::{CloudMap, QuotaShare, Quotas};
 use crate::kubernetes::Kubernetes;
-use crate::model::{EksCluster, Traffic};
+use crate::model::{ClusterArn, EksCluster, Traffic};
 use crate::settings::{Cluster, Role};
 
 pub use config::sdk_config;
 pub use connection::{Connection, Error};
+
+/// The longest wait for an answer of EKS on which nothing else may wait: the ARN of a name, or whether a cluster exists.
+const BRIEF: Duration = Duration::from_secs(5);
 
 /// One account's Cloud Map in one Region.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -48,6 +52,8 @@ pub struct Clients {
     quotas: Mutex<BTreeMap<QuotaKey, Arc<Quotas>>>,
     registries: Mutex<BTreeMap<RegistryKey, CloudMap>>,
     clusters: Mutex<BTreeMap<String, (EksCluster, Kubernetes)>>,
+    /// The ARNs of the clusters that the settings name otherwise, by that name.
+    arns: Mutex<BTreeMap<String, ClusterArn>>,
     /// By the cluster's label: held while a connection is made.
     connecting: Mutex<BTreeMap<String, Arc<tokio::sync::Mutex<()>>>>,
 }
@@ -55,8 +61,8 @@ pub struct Clients {
 impl Clients {
     /// Clients with the configuration `base`, which use this share of each account's rate limits.
     pub fn new(base: SdkConfig, quota_share: QuotaShare) -> Self {
-        let (quotas, registries, clusters, connecting) = Default::default();
-        Self { base, quota_share, quotas, registries, clusters, connecting }
+        let (quotas, registries, clusters, arns, connecting) = Default::default();
+        Self { base, quota_share, quotas, registries, clusters, arns, connecting }
     }
 
     /// The Cloud Map of a cluster. The function's own Region gives the same key whether the settings contain it or not.

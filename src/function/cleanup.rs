@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::{StreamExt, stream};
 
-use super::run::{CONCURRENT_CLUSTERS, Runs};
+use super::run::{CONCURRENT_CLUSTERS, Runs, conclude};
 use super::{Function, log};
 use crate::clients::RegistryKey;
 use crate::publish::observe::SharedRegistry;
@@ -19,10 +19,10 @@ impl Function {
     /// Reads all clusters and Cloud Maps, and makes only the changes that rest on all of them. A cluster that could not be
     /// read is an error in the report.
     pub(super) async fn clean_up(&self, invocation: &Invocation<'_>) -> Report {
-        let configured = self.configured();
-        let keys = configured.clusters().map(|cluster| self.clients.registry_of(cluster));
+        let clusters = &self.settings.clusters;
+        let keys = clusters.iter().map(|cluster| self.clients.registry_of(cluster));
         let registries = &self.registries(keys).await;
-        let runs = configured.indexes().map(|index| async move {
+        let runs = (0..clusters.len()).map(|index| async move {
             (index, self.clean_up_cluster(invocation, registries, index).await)
         });
         let runs: Runs = stream::iter(runs).buffer_unordered(CONCURRENT_CLUSTERS).collect().await;
@@ -61,16 +61,9 @@ impl Function {
         index: usize,
     ) -> (ClusterReport, Option<Claimed>) {
         let cluster = &self.settings.clusters[index];
-        let contradiction = self.configured().contradiction(index);
-        let (mut report, claimed) = if let Some(contradiction) = &contradiction {
-            (ClusterReport::unreadable(cluster.label(), contradiction), None)
-        } else {
-            let registry = &registries[&self.clients.registry_of(cluster)];
-            match Box::pin(invocation.clean_up_cluster(cluster, registry)).await {
-                Ok((report, claimed)) => (report, Some(claimed)),
-                Err(error) => (ClusterReport::unreadable(cluster.label(), &error), None),
-            }
-        };
+        let registry = &registries[&self.clients.registry_of(cluster)];
+        let read = Box::pin(invocation.clean_up_cluster(cluster, registry)).await;
+        let (mut report, claimed) = conclude(cluster, read);
         report.quiet = !self.settings.pages(cluster);
         self.log_lines("TTLs", &report, (invocation.mode, true));
         (report, claimed)

@@ -1,143 +1,109 @@
-//! The clusters of `CLUSTERS`, each synced once. An entry with a name and an entry with an ARN may be the same cluster,
-//! but only EKS knows the account of a name: the two are merged after the first DescribeCluster for the name.
-
-use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
-
-use tokio::time::timeout_at;
+//! The clusters of `CLUSTERS`, as far as their ARNs are known. An ARN identifies a cluster. An entry with a name has one
+//! as soon as EKS has described it (`clients`), which is the beginning of its own run: until then two entries may be one
+//! cluster, and a name or an ARN may mean several. Then all of them are run, and it is decided afterwards.
 
 use super::Function;
+use crate::clients;
+use crate::event::ClusterName;
 use crate::model::ClusterArn;
 use crate::settings::Cluster;
-use crate::time::Deadline;
 
-/// The ARNs of entries without one, by their index in the settings, once EKS described them.
-pub(super) type Described = Mutex<BTreeMap<usize, ClusterArn>>;
+pub struct Configured<'a>(Vec<Entry<'a>>);
 
-/// An entry without an ARN that has the name and Region of an entry with one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Duplicate {
-    /// EKS has not described it yet.
-    Undescribed,
-    /// It is the cluster at this index, which is synced for both.
-    SameAs(usize),
-    /// It is the cluster at this index, and the entries differ in more than the name.
-    Contradicts(usize),
+struct Entry<'a> {
+    cluster: &'a Cluster,
+    arn: Option<ClusterArn>,
 }
 
-pub struct Configured<'a> {
-    clusters: &'a [Cluster],
-    /// By their index in the settings.
-    duplicates: BTreeMap<usize, Duplicate>,
-}
+impl Entry<'_> {
+    /// Whether another entry serves the cluster.
+    fn is_held_back(&self) -> bool {
+        self.arn.as_ref().is_some_and(|arn| self.cluster.namesakes.contains(arn))
+    }
 
-/// A cluster with two contradictory entries.
-#[derive(Debug, thiserror::Error)]
-#[error(
-    "CLUSTERS names this cluster twice, as {name} and as {arn}, with different roles, registries or default \
-     namespaces: remove one of them"
-)]
-pub(super) struct Contradiction {
-    name: String,
-    arn: String,
+    /// Whether it may be the cluster of another entry.
+    fn may_be_held_back(&self) -> bool {
+        self.arn.is_none() && !self.cluster.namesakes.is_empty()
+    }
 }
 
 impl<'a> Configured<'a> {
-    /// Merges the entries of one cluster. `is_alike` returns whether two entries have the same roles, Cloud Map and
-    /// default namespace.
-    pub fn new(
-        clusters: &'a [Cluster],
-        described: &BTreeMap<usize, ClusterArn>,
-        is_alike: impl Fn(&Cluster, &Cluster) -> bool,
-    ) -> Self {
-        let duplicate = |(index, cluster): (usize, &Cluster)| {
-            let Some(arn) = described.get(&index) else {
-                return may_be_duplicate(cluster, clusters).then_some(Duplicate::Undescribed);
-            };
-            let of = clusters.iter().position(|other| other.arn.as_ref() == Some(arn))?;
-            let alike = is_alike(cluster, &clusters[of]);
-            Some(if alike { Duplicate::SameAs(of) } else { Duplicate::Contradicts(of) })
-        };
-        let all = clusters.iter().enumerate();
-        let duplicates = all.filter_map(|(index, it)| Some((index, duplicate((index, it))?)));
-        Self { clusters, duplicates: duplicates.collect() }
+    pub fn new(clusters: &'a [Cluster], arn_of: impl Fn(&Cluster) -> Option<ClusterArn>) -> Self {
+        let entry = |cluster| Entry { cluster, arn: arn_of(cluster) };
+        Self(clusters.iter().map(entry).collect())
     }
 
-    /// The indexes in the settings of the clusters to sync.
+    /// The indexes in the settings of all entries.
+    pub fn entries(&self) -> impl Iterator<Item = usize> + use<> {
+        0..self.0.len()
+    }
+
+    /// The indexes of the clusters, without the entries that are known to be held back.
     pub fn indexes(&self) -> impl Iterator<Item = usize> {
-        (0..self.clusters.len())
-            .filter(|index| !matches!(self.duplicates.get(index), Some(Duplicate::SameAs(_))))
+        self.entries().filter(|index| !self.0[*index].is_held_back())
     }
 
     pub fn clusters(&self) -> impl Iterator<Item = &'a Cluster> {
-        self.indexes().map(|index| &self.clusters[index])
+        self.indexes().map(|index| self.0[index].cluster)
     }
 
-    /// The indexes of the clusters with this name or ARN.
-    pub fn find_by_name(&self, name: &str) -> Vec<usize> {
-        self.indexes().filter(|index| self.clusters[*index].is_called(name)).collect()
+    /// The indexes of the clusters that this may mean.
+    pub fn find(&self, name: &ClusterName) -> Vec<usize> {
+        let ClusterName::Named(name) = name else { return self.indexes().collect() };
+        let Some(arn) = ClusterArn::parse(name) else {
+            return self.indexes().filter(|index| self.0[*index].cluster.name == *name).collect();
+        };
+        let is_it = |index: &usize| self.0[*index].arn.as_ref() == Some(&arn);
+        if let Some(index) = self.indexes().find(is_it) {
+            return vec![index];
+        }
+        let may_be = |entry: &Entry| entry.arn.is_none() && entry.cluster.may_be(&arn);
+        self.indexes().filter(|index| may_be(&self.0[*index])).collect()
     }
 
-    /// Whether these indexes can be one cluster. Both entries are selected if the cluster is not described yet, or if
-    /// they contradict each other: the message fails and returns instead of being dropped.
+    /// Of the clusters that this may mean, those of which the ARN has to be read to know it.
+    pub fn undecided(&self, name: &ClusterName) -> Vec<&'a Cluster> {
+        let found = self.find(name);
+        let by_arn = matches!(name, ClusterName::Named(name) if ClusterArn::parse(name).is_some());
+        let is_undecided = |entry: &&Entry| match name {
+            ClusterName::Every => false,
+            _ if by_arn => entry.arn.is_none(),
+            _ => found.len() > 1 && entry.may_be_held_back(),
+        };
+        let entries = found.iter().map(|index| &self.0[*index]);
+        entries.filter(is_undecided).map(|entry| entry.cluster).collect()
+    }
+
+    /// Whether these indexes are one cluster, or may be.
     pub fn can_be_one(&self, indexes: &[usize]) -> bool {
-        let unique = indexes.iter().filter(|index| !self.duplicates.contains_key(index)).count();
-        !indexes.is_empty() && unique <= 1
+        let sure = indexes.iter().filter(|index| !self.0[**index].may_be_held_back()).count();
+        !indexes.is_empty() && sure <= 1
     }
 
     pub fn labels(&self) -> String {
         self.clusters().map(Cluster::label).collect::<Vec<_>>().join(", ")
     }
-
-    /// The contradiction because of which the cluster at this index is not synced.
-    pub(super) fn contradiction(&self, index: usize) -> Option<Contradiction> {
-        let contradicts = |(entry, it): (&usize, &Duplicate)| match it {
-            Duplicate::Contradicts(of) if [*entry, *of].contains(&index) => Some((*entry, *of)),
-            _ => None,
-        };
-        let (entry, of) = self.duplicates.iter().find_map(contradicts)?;
-        let [name, arn] = [entry, of].map(|it| self.clusters[it].label().to_owned());
-        Some(Contradiction { name, arn })
-    }
-}
-
-fn may_be_duplicate(cluster: &Cluster, clusters: &[Cluster]) -> bool {
-    clusters.iter().filter_map(|other| other.arn.as_ref()).any(|arn| cluster.may_be(arn))
 }
 
 impl Function {
-    /// The configured clusters. Entries that may be duplicates are merged once EKS described them.
     pub(super) fn configured(&self) -> Configured<'_> {
-        let described = self.described.lock().unwrap_or_else(PoisonError::into_inner);
-        let registry = |cluster: &Cluster| self.clients.registry_of(cluster);
-        Configured::new(&self.settings.clusters, &described, |one, other| {
-            one.role == other.role
-                && one.default_namespace == other.default_namespace
-                && registry(one) == registry(other)
-        })
+        Configured::new(&self.settings.clusters, |cluster| self.clients.arn_of(cluster))
     }
 
-    /// Describes the clusters that may have two entries, each once per process.
-    pub(super) async fn describe_duplicates(&self, deadline: Deadline) {
-        let undescribed: Vec<usize> = {
-            let configured = self.configured();
-            let all = configured.duplicates.iter();
-            all.filter(|(_, it)| **it == Duplicate::Undescribed).map(|(index, _)| *index).collect()
-        };
-        for index in undescribed {
-            let cluster = &self.settings.clusters[index];
-            let connected = timeout_at(deadline.stop(), self.clients.connect(cluster)).await;
-            // The run of this cluster reports the same error.
-            let Ok(Ok(connection)) = connected else { continue };
-            let arn = connection.cluster.arn;
-            self.described
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .insert(index, arn.clone());
-            if let Some(Duplicate::SameAs(_)) = self.configured().duplicates.get(&index) {
-                let name = cluster.label();
-                tracing::warn!(cluster = %arn, "CLUSTERS names this cluster twice, as {name} and by its ARN: it is synced once");
-            }
+    /// The ARN of a cluster, which EKS is asked for if it is not known.
+    pub(super) async fn arn_of(&self, cluster: &Cluster) -> Result<ClusterArn, clients::Error> {
+        match self.clients.arn_of(cluster) {
+            Some(known) => Ok(known),
+            None => match self.clients.connect(cluster).await {
+                Ok(connection) => Ok(connection.cluster.arn),
+                Err(error) => self.clients.arn_of(cluster).ok_or(error),
+            },
         }
+    }
+
+    /// The cluster in messages to the function itself. The name alone would not do if another account has one of it.
+    pub(super) fn name_in_messages(&self, cluster: &Cluster) -> String {
+        let arn = self.clients.arn_of(cluster).filter(|_| !cluster.namesakes.is_empty());
+        arn.map_or_else(|| cluster.label().to_owned(), |arn| arn.to_string())
     }
 }

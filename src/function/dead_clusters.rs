@@ -8,7 +8,6 @@ use super::Function;
 use crate::cleanup::dead_clusters::Kept;
 use crate::clients::RegistryKey;
 use crate::error::chain;
-use crate::model::ClusterArn;
 use crate::publish::observe::SharedRegistry;
 use crate::publish::plan::Claimed;
 use crate::reconcile::Invocation;
@@ -23,15 +22,14 @@ impl Function {
         registries: &BTreeMap<RegistryKey, SharedRegistry>,
         runs: &BTreeMap<usize, (ClusterReport, Option<Claimed>)>,
     ) -> Vec<OrphanReport> {
-        let clusters = self.settings.clusters.iter().enumerate();
-        let kept: Vec<Kept<'_>> = clusters
-            .map(|(index, cluster)| {
-                let read =
-                    runs.get(&index).map(|(report, _)| report).filter(|it| it.error.is_none());
-                let read_arn = read.and_then(|report| ClusterArn::parse(&report.cluster));
-                let arn = read_arn.or_else(|| cluster.arn.clone());
+        let configured = self.configured();
+        let kept: Vec<Kept<'_>> = configured
+            .indexes()
+            .map(|index| {
+                let cluster = &self.settings.clusters[index];
+                let was_read = runs.get(&index).is_some_and(|(report, _)| report.error.is_none());
                 let registry = self.clients.registry_of(cluster);
-                Kept { cluster, registry, arn, was_read: read.is_some() }
+                Kept { cluster, registry, arn: self.clients.arn_of(cluster), was_read }
             })
             .collect();
         let shown = registries.iter();

@@ -1,12 +1,16 @@
 //! The commands of direct invocations: resolves the clusters of the scope, runs the action over them, and returns its
 //! report or answer.
 
+use std::collections::BTreeSet;
+
+use futures_util::future::join_all;
+
+use super::named::{ToPurge, arn_unknown};
 use super::scope::{Selections, UnknownCluster};
 use super::{Error, Function, Reply, log};
-use crate::actions::doctor::{Check, Checkup, ClusterCheckup};
-use crate::error::chain;
+use crate::actions::doctor::{Checkup, ClusterCheckup};
 use crate::event::{Action, ClusterName, Command, Scope};
-use crate::model::ServiceRef;
+use crate::model::{ClusterArn, ServiceRef};
 use crate::publish::plan::{Adoption, Policy};
 use crate::reconcile::Invocation;
 use crate::report::Report;
@@ -69,32 +73,30 @@ impl Function {
     }
 
     async fn status(&self, invocation: &Invocation<'_>, selections: &Selections) -> Reply {
-        let (mut clusters, mut keys) = (Vec::new(), Vec::new());
-        for (_, cluster) in self.selected_clusters(selections) {
-            match self.arn_of(cluster).await {
-                Ok(arn) => clusters.push(arn.to_string()),
-                // Its instances count as those of another cluster then.
-                Err(problem) => clusters.push(format!("{} ({problem})", cluster.label())),
-            }
-            keys.push(self.clients.registry_of(cluster));
-        }
-        let registries = self.registries(keys.into_iter()).await;
+        let selected = self.selected_clusters(selections);
+        let arns = join_all(selected.iter().map(|(_, cluster)| self.arn_of(cluster))).await;
+        let label = |((_, cluster), arn): (&(usize, &Cluster), Result<ClusterArn, _>)| match arn {
+            Ok(arn) => arn.to_string(),
+            // Its instances count as those of another cluster then.
+            Err(error) => format!("{} ({})", cluster.label(), arn_unknown(error)),
+        };
+        let mut clusters: Vec<String> = selected.iter().zip(arns).map(label).collect();
+        // An entry with the name of a cluster may stand beside one with its ARN.
+        let mut seen = BTreeSet::new();
+        clusters.retain(|cluster| seen.insert(cluster.clone()));
+        let keys = selected.iter().map(|(_, cluster)| self.clients.registry_of(cluster));
+        let registries = self.registries(keys).await;
         Reply::to_query(&invocation.status(clusters, &registries).await)
     }
 
     async fn doctor(&self, invocation: &Invocation<'_>, selections: &Selections) -> Reply {
-        let configured = self.configured();
         let clusters = self.selected_clusters(selections);
         let keys = clusters.iter().map(|(_, cluster)| self.clients.registry_of(cluster));
         let registries = self.registries(keys).await;
         let mut checkups = Vec::new();
-        for (index, cluster) in clusters {
+        for (_, cluster) in clusters {
             let registry = &registries[&self.clients.registry_of(cluster)];
-            let mut checks = invocation.check_cluster(cluster, registry).await;
-            if let Some(contradiction) = configured.contradiction(index) {
-                let fix = "list the cluster once in CLUSTERS, by its ARN";
-                checks.insert(0, Check::failed("settings", chain(&contradiction), fix));
-            }
+            let checks = invocation.check_cluster(cluster, registry).await;
             checkups.push(ClusterCheckup { cluster: cluster.label().to_owned(), checks });
         }
         Reply::to_query(&Checkup::new(checkups))
@@ -124,15 +126,18 @@ impl Function {
         if policy != Policy::Sync {
             return Err(Error::Policy(policy));
         }
-        let named = self.cluster_to_purge(&command.scope.cluster.to_string()).await;
-        let (arn, configured) = named.map_err(Error::Cluster)?;
+        let named = self.cluster_to_purge(&command.scope.cluster).await;
+        let ToPurge { arn, configured, warning } = named.map_err(Error::Cluster)?;
         check_region(command, arn.as_str(), arn.region())?;
         let invocation = self.invocation(command.confirm, deadline);
         let keys = invocation.registries_to_purge(command.registry.as_ref()).await;
         let keys = keys.map_err(Error::Registry)?;
         let kept = configured.filter(|it| keys.contains(&self.clients.registry_of(it)));
         let registries = self.registries(keys.into_iter()).await;
-        let report = invocation.purge_all(&arn, kept, &registries).await;
+        let mut report = invocation.purge_all(&arn, kept, &registries).await;
+        if let Some(first) = report.clusters.first_mut() {
+            first.warnings.extend(warning);
+        }
         for cluster in &report.clusters {
             log::cluster(cluster, invocation.mode);
         }

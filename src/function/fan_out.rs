@@ -6,14 +6,14 @@ use std::collections::BTreeMap;
 
 use futures_util::future::join_all;
 use serde_json::{Value, json};
-use tokio::time::timeout_at;
 
+use super::own_queue::{self, OwnQueue};
 use super::{Function, Reply, Run, Selections};
+use crate::clients;
 use crate::error::chain;
 use crate::event::{Continuation, Scope};
 use crate::model::{Held, Selection, Shard};
 use crate::settings::Cluster;
-use crate::time::Deadline;
 
 /// The number of parts into which unfinished work is divided.
 const PARTS: u8 = 4;
@@ -25,13 +25,11 @@ pub(super) type Attempts = BTreeMap<usize, u8>;
 
 impl Function {
     /// Queues one message for each cluster, if there are several. `None` if the schedule has to sync them itself.
-    pub(super) async fn fan_out(&self, deadline: Deadline) -> Option<Reply> {
+    pub(super) async fn fan_out(&self) -> Option<Reply> {
         let configured = self.configured();
         let queue = self.full_sync_queue.as_ref().filter(|_| configured.clusters().count() > 1)?;
-        let messages = configured.clusters().map(|cluster| async move {
-            queue.send(&json!({ "action": "sync", "cluster": cluster.label() })).await
-        });
-        let sent = join_all(messages).await;
+        let clusters = self.settings.clusters.iter();
+        let sent = join_all(clusters.map(|cluster| self.queue_full_sync(queue, cluster))).await;
         // The others failed for the same cause: they went to one queue at one time.
         if let Some(error) = sent.iter().find_map(|sent| sent.as_ref().err()) {
             tracing::error!(
@@ -39,31 +37,37 @@ impl Function {
                 chain(error)
             );
         }
-        let queued = sent.iter().all(Result::is_ok).then_some(sent.len())?;
+        let sent: Vec<bool> = sent.into_iter().collect::<Result<_, _>>().ok()?;
+        let queued = sent.iter().filter(|sent| **sent).count();
         tracing::info!(clusters = queued, "every cluster is queued as a message");
         let response = Ok(json!({ "ok": true, "handedOn": queued }));
-        Some(Reply::queued(self.awaited(deadline).await, response))
+        Some(Reply::queued(self.awaited().await, response))
+    }
+
+    /// Queues the full sync of a cluster, unless it turns out that another entry of the settings serves it.
+    async fn queue_full_sync(
+        &self,
+        queue: &OwnQueue,
+        cluster: &Cluster,
+    ) -> Result<bool, own_queue::Error> {
+        if !cluster.namesakes.is_empty()
+            && let Err(error @ clients::Error::NamedTwice { .. }) =
+                self.clients.connect(cluster).await
+        {
+            tracing::warn!(cluster = cluster.label(), "{error}");
+            return Ok(false);
+        }
+        let name = self.name_in_messages(cluster);
+        queue.send(&json!({ "action": "sync", "cluster": name })).await.map(|()| true)
     }
 
     /// The ARNs of the clusters that page, under which their own runs write metrics. A cluster that EKS does not describe
     /// now is left out.
-    async fn awaited(&self, deadline: Deadline) -> Vec<String> {
+    async fn awaited(&self) -> Vec<String> {
         let configured = self.configured();
         let paging = configured.clusters().filter(|cluster| self.settings.pages(cluster));
-        let arns = join_all(paging.map(|cluster| self.arn_in_time(cluster, deadline))).await;
-        arns.into_iter().flatten().collect()
-    }
-
-    async fn arn_in_time(&self, cluster: &Cluster, deadline: Deadline) -> Option<String> {
-        let arn = timeout_at(deadline.stop(), self.arn_of(cluster)).await.ok()?.ok()?;
-        Some(arn.to_string())
-    }
-
-    /// The ARN under which the cluster was queued. A cluster that is configured by name and could not be read has its
-    /// name in the report, and its 1 would not be in the series with the 0.
-    pub(super) async fn label_when_queued(&self, cluster: &Cluster, deadline: Deadline) -> String {
-        let arn = self.arn_in_time(cluster, deadline).await;
-        arn.unwrap_or_else(|| cluster.label().to_owned())
+        let arns = join_all(paging.map(|cluster| self.arn_of(cluster))).await;
+        arns.into_iter().flatten().map(|arn| arn.to_string()).collect()
     }
 
     /// Requeues the work that a run of whole clusters, or of parts of them, left undone at its deadline. Requeued work
@@ -81,7 +85,7 @@ impl Function {
             let Some(open) = cut_short.filter(|_| attempt <= Continuation::LAST_ATTEMPT) else {
                 continue;
             };
-            let cluster = self.settings.clusters[index].label();
+            let cluster = &self.name_in_messages(&self.settings.clusters[index]);
             let held = selection.held().union(open.held());
             for shard in requeued_parts(selection) {
                 let held = held.only(|service| shard.contains(service));

@@ -30,23 +30,27 @@ impl Function {
                 }
             }
         }
-        let (mut served, mut attempts, configured) =
-            (Vec::new(), Attempts::new(), self.configured());
+        let (mut attempts, configured) = (Attempts::new(), self.configured());
+        for scope in requested.keys() {
+            if let Ok(of_scope) = Selections::resolve(scope, &configured) {
+                selections = selections.union(&of_scope);
+                fan_out::count_attempts(&mut attempts, scope, &of_scope);
+            }
+        }
+        let mut run = Box::pin(self.run(&self.invocation(true, deadline), &selections)).await;
+        self.requeue(&mut run, &selections, &attempts).await;
+        // The run has read ARNs that decide which cluster a message means. One that is not decided yet may mean a cluster
+        // that was not read, so it returns.
+        let (mut served, configured) = (Vec::new(), self.configured());
         for (scope, ids) in requested {
             match Selections::resolve(&scope, &configured) {
-                Ok(of_scope) => {
-                    selections = selections.union(&of_scope);
-                    fan_out::count_attempts(&mut attempts, &scope, &of_scope);
-                    served.push((of_scope, ids));
-                }
+                Ok(of_scope) => served.push((of_scope, ids)),
                 Err(unknown) => {
                     let ids = ids.into_iter();
                     dropped.extend(ids.map(|id| drop_message(id, unknown.reason(), &unknown)));
                 }
             }
         }
-        let mut run = Box::pin(self.run(&self.invocation(true, deadline), &selections)).await;
-        self.requeue(&mut run, &selections, &attempts).await;
         run.report.dropped = dropped;
         (run, served)
     }

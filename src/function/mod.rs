@@ -38,7 +38,6 @@ use crate::time::Deadline;
 
 use answer::Run;
 pub use answer::{Answer, Error};
-use clusters::Described;
 use clustersets::Silent;
 use fan_out::Attempts;
 use out_of_step::OutOfStep;
@@ -58,7 +57,6 @@ pub struct Function {
     /// The queue of messages about single Services. Without `QUEUE_URL` it is that of the full syncs.
     queue: Option<OwnQueue>,
     out_of_step: OutOfStep,
-    described: Described,
     silent: Silent,
     /// The lines of the log that say the same in each run.
     standing: Standing,
@@ -72,7 +70,7 @@ impl Function {
         let full_sync_queue = queue(settings.fan_out.as_ref());
         let queue = queue(settings.queue_url.as_ref().or(settings.fan_out.as_ref()));
         let clients = Clients::new(config, settings.quota_share);
-        let (memories, out_of_step, described, silent, standing) = Default::default();
+        let (memories, out_of_step, silent, standing) = Default::default();
         let clock = Clock::system();
         Self {
             settings,
@@ -81,7 +79,6 @@ impl Function {
             full_sync_queue,
             queue,
             out_of_step,
-            described,
             silent,
             standing,
             clock,
@@ -129,7 +126,6 @@ impl Function {
             Ok(invocation) => invocation,
             Err(error) => return Reply::refused(Error::Event(error)),
         };
-        Box::pin(self.describe_duplicates(deadline)).await;
         match invocation {
             event::Invocation::Schedule => self.run_schedule(deadline).await,
             event::Invocation::Queue(messages) => {
@@ -149,7 +145,7 @@ impl Function {
     }
 
     async fn run_schedule(&self, deadline: Deadline) -> Reply {
-        if let Some(answer) = self.fan_out(deadline).await {
+        if let Some(answer) = self.fan_out().await {
             return answer;
         }
         let selections = Selections::everything(&self.configured());

@@ -1,58 +1,79 @@
 //! The clusters of a direct invocation. A kubeconfig names a cluster by its ARN, and the settings may have only its
-//! name: DescribeCluster returns the ARN of the name, which is compared.
+//! name: then EKS is asked first, since the invocation is about that cluster alone.
+
+use futures_util::future::try_join_all;
 
 use super::Function;
 use super::scope::{Selections, UnknownCluster};
+use crate::clients;
+use crate::eks;
 use crate::error::chain;
 use crate::event::{ClusterName, Scope};
 use crate::model::ClusterArn;
 use crate::settings::Cluster;
 
+/// A cluster to purge.
+pub(super) struct ToPurge<'a> {
+    pub(super) arn: ClusterArn,
+    /// Its entry in the settings.
+    pub(super) configured: Option<&'a Cluster>,
+    /// Whether it may have one is unknown, for this reason.
+    pub(super) warning: Option<String>,
+}
+
 impl Function {
     /// The clusters and Services of a scope.
     pub(super) async fn selections(&self, scope: &Scope) -> Result<Selections, UnknownCluster> {
-        let configured = self.configured();
-        let unknown = match Selections::resolve(scope, &configured) {
-            Err(unknown @ UnknownCluster::NotConfigured { .. }) => unknown,
-            resolved => return resolved,
-        };
-        let ClusterName::Named(name) = &scope.cluster else { return Err(unknown) };
-        let Some(arn) = ClusterArn::parse(name) else { return Err(unknown) };
-        let Some(cluster) = configured.clusters().find(|cluster| cluster.may_be(&arn)) else {
-            return Err(unknown);
-        };
-        if self.arn_of(cluster).await? != arn {
-            return Err(unknown);
-        }
-        let cluster = ClusterName::Named(cluster.label().to_owned());
-        Selections::resolve(&Scope { cluster, ..scope.clone() }, &configured)
+        self.decide(&scope.cluster).await.map_err(arn_unknown)?;
+        Selections::resolve(scope, &self.configured())
     }
 
-    pub(super) async fn arn_of(&self, cluster: &Cluster) -> Result<ClusterArn, UnknownCluster> {
-        if let Some(arn) = &cluster.arn {
-            return Ok(arn.clone());
-        }
-        let connected = self.clients.connect(cluster).await;
-        let unknown = |error| UnknownCluster::ArnUnknown { problem: chain(&error) };
-        Ok(connected.map_err(unknown)?.cluster.arn)
+    /// Reads the ARNs that decide which cluster is meant.
+    async fn decide(&self, name: &ClusterName) -> Result<(), clients::Error> {
+        let undecided = self.configured().undecided(name);
+        try_join_all(undecided.into_iter().map(|cluster| self.arn_of(cluster))).await.map(drop)
     }
 
     /// The cluster that a purge names: a configured one, or any cluster by its ARN.
     pub(super) async fn cluster_to_purge(
         &self,
-        name: &str,
-    ) -> Result<(ClusterArn, Option<&Cluster>), UnknownCluster> {
+        name: &ClusterName,
+    ) -> Result<ToPurge<'_>, UnknownCluster> {
+        let decided = self.decide(name).await;
         let configured = self.configured();
-        let named: Vec<&Cluster> = configured.clusters().filter(|it| it.is_called(name)).collect();
+        let found = configured.find(name);
         let labels = || configured.labels();
-        match (named.as_slice(), ClusterArn::parse(name)) {
-            ([cluster], _) => Ok((self.arn_of(cluster).await?, Some(*cluster))),
-            ([], Some(arn)) => {
-                let by_name = configured.clusters().find(|it| it.may_be(&arn));
-                Ok((arn.clone(), by_name))
-            }
-            ([], None) => Err(UnknownCluster::NoArn { configured: labels() }),
-            (_, _) => Err(UnknownCluster::Ambiguous { configured: labels() }),
+        if let Some(arn) = ClusterArn::parse(&name.to_string()) {
+            let warning = decided.as_ref().err().and_then(warn_of_entry);
+            let index = found.first().filter(|_| decided.is_ok());
+            let configured = index.map(|index| &self.settings.clusters[*index]);
+            return Ok(ToPurge { arn, configured, warning });
         }
+        decided.map_err(arn_unknown)?;
+        let [index] = found.as_slice() else {
+            return Err(match found.len() {
+                0 => UnknownCluster::NoArn { configured: labels() },
+                _ => UnknownCluster::Ambiguous { configured: labels() },
+            });
+        };
+        let cluster = &self.settings.clusters[*index];
+        let arn = self.arn_of(cluster).await.map_err(arn_unknown)?;
+        Ok(ToPurge { arn, configured: Some(cluster), warning: None })
     }
+}
+
+pub(super) fn arn_unknown(error: clients::Error) -> UnknownCluster {
+    UnknownCluster::ArnUnknown { problem: chain(&error) }
+}
+
+/// A cluster that is gone registers nothing any more, whether it is the one of the purge or not.
+fn warn_of_entry(error: &clients::Error) -> Option<String> {
+    let is_gone = matches!(error, clients::Error::Describe(eks::Error::NotFound { .. }));
+    (!is_gone).then(|| {
+        format!(
+            "it is unknown whether an entry of CLUSTERS is this cluster; if so, its imports are not purged, and the next \
+             sync registers its Services again ({})",
+            chain(error)
+        )
+    })
 }

@@ -13,8 +13,9 @@ use crate::clients::RegistryKey;
 use crate::model::Selection;
 use crate::publish::observe::{Memory, SharedRegistry};
 use crate::publish::plan::Claimed;
-use crate::reconcile::Invocation;
+use crate::reconcile::{Error, Invocation};
 use crate::report::{ClusterReport, Report, Unfinished};
+use crate::settings::Cluster;
 
 /// The report of each cluster by its index in the settings, with its claims if it could be read.
 pub(super) type Runs = BTreeMap<usize, (ClusterReport, Option<Claimed>)>;
@@ -77,26 +78,20 @@ impl Function {
     ) -> (ClusterReport, Option<Claimed>) {
         let cluster = &self.settings.clusters[index];
         let is_whole = *selection == Selection::Everything;
-        let contradiction = self.configured().contradiction(index);
-        let (mut report, claimed) = if let Some(contradiction) = &contradiction {
-            (ClusterReport::unreadable(cluster.label(), contradiction), None)
-        } else {
-            let registry = &registries[&self.clients.registry_of(cluster)];
-            let reconciled = Box::pin(invocation.reconcile(cluster, registry, selection)).await;
-            match reconciled {
-                Ok((report, claimed)) if is_whole => {
-                    let adopted = invocation.adopt_former(cluster, registry, report);
-                    (Box::pin(adopted).await, Some(claimed))
-                }
-                Ok((report, claimed)) => (report, Some(claimed)),
-                Err(error) => (ClusterReport::unreadable(cluster.label(), &error), None),
-            }
-        };
-        report.whole = is_whole && contradiction.is_none();
+        let registry = &registries[&self.clients.registry_of(cluster)];
+        let reconciled = Box::pin(invocation.reconcile(cluster, registry, selection)).await;
+        let is_served = !reconciled.as_ref().is_err_and(Error::is_named_twice);
+        let (mut report, claimed) = conclude(cluster, reconciled);
+        if is_whole && claimed.is_some() && is_served {
+            report = Box::pin(invocation.adopt_former(cluster, registry, report)).await;
+        }
+        report.whole = is_whole && is_served;
         report.quiet = !self.settings.pages(cluster);
-        report.awaited = is_whole && !report.quiet && self.full_sync_queue.is_some();
+        report.awaited = report.whole && !report.quiet && self.full_sync_queue.is_some();
         if report.awaited {
-            report.cluster = self.label_when_queued(cluster, invocation.deadline).await;
+            // Its 1 would not be in the series with the 0 of the queued message if it had the name.
+            let arn = self.clients.arn_of(cluster).map(|arn| arn.to_string());
+            report.cluster = arn.unwrap_or(report.cluster);
         }
         // An adoption holds back other things than a sync does.
         let kind = if invocation.adoption.is_some() { "adoption" } else { "services" };
@@ -125,5 +120,19 @@ impl Function {
             registries.entry(key).or_insert_with(registry);
         }
         registries
+    }
+}
+
+/// The report of a cluster, and its claims if they are known. An entry that is held back has none of its own.
+pub(super) fn conclude(
+    cluster: &Cluster,
+    reconciled: Result<(ClusterReport, Claimed), Error>,
+) -> (ClusterReport, Option<Claimed>) {
+    match reconciled {
+        Ok((report, claimed)) => (report, Some(claimed)),
+        Err(error) if error.is_named_twice() => {
+            (ClusterReport::held_back(cluster.label(), &error), Some(Claimed::default()))
+        }
+        Err(error) => (ClusterReport::unreadable(cluster.label(), &error), None),
     }
 }

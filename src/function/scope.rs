@@ -57,7 +57,7 @@ impl UnknownCluster {
 
 impl Selections {
     pub fn everything(clusters: &Configured<'_>) -> Self {
-        let synced = clusters.indexes().map(|index| (index, Selection::Everything)).collect();
+        let synced = clusters.entries().map(|index| (index, Selection::Everything)).collect();
         Self { synced, imported: BTreeMap::new() }
     }
 
@@ -76,11 +76,10 @@ impl Selections {
     /// Returns an error if the scope matches no configured cluster, or more than one.
     pub fn resolve(scope: &Scope, clusters: &Configured<'_>) -> Result<Self, UnknownCluster> {
         let configured = || clusters.labels();
-        let indexes = match &scope.cluster {
-            ClusterName::Every => return Ok(Self::everything(clusters)),
-            ClusterName::Only => clusters.indexes().collect(),
-            ClusterName::Named(name) => clusters.find_by_name(name),
-        };
+        if scope.cluster == ClusterName::Every {
+            return Ok(Self::everything(clusters));
+        }
+        let indexes = clusters.find(&scope.cluster);
         if clusters.can_be_one(&indexes) {
             let selection = selection(scope);
             let selected = indexes.into_iter().map(|it| (it, selection.clone())).collect();
@@ -189,7 +188,7 @@ mod tests {
         ];
         for (configured, cluster, expected) in cases {
             let clusters = clusters(configured);
-            let configured = Configured::new(&clusters, &BTreeMap::new(), |_, _| true);
+            let configured = Configured::new(&clusters, |cluster| cluster.arn.clone());
             assert_eq!(indexes(Selections::resolve(&scope(cluster), &configured)), expected);
         }
     }
@@ -197,7 +196,7 @@ mod tests {
     #[test]
     fn scope_of_an_import_syncs_no_cluster() {
         let clusters = clusters("blue,green");
-        let configured = Configured::new(&clusters, &BTreeMap::new(), |_, _| true);
+        let configured = Configured::new(&clusters, |cluster| cluster.arn.clone());
         let green = || scope(ClusterName::Named("green".to_owned()));
         let import = Scope { import_only: true, ..green() };
         let resolve = |scope: &Scope| Selections::resolve(scope, &configured).expect("configured");
@@ -209,27 +208,36 @@ mod tests {
         assert!(all.union(&both).is_everything(&configured));
     }
 
+    /// The entry with a name is number 0, that with an ARN number 1.
     #[test]
-    fn name_and_arn_of_one_cluster_are_synced_once_after_its_description() {
+    fn names_and_arns_mean_what_they_may_until_the_arn_of_a_name_is_known() {
         let own = "arn:aws:eks:eu-central-1:111122223333:cluster/blue";
         let other = "arn:aws:eks:eu-central-1:444455556666:cluster/blue";
         let clusters = clusters(&format!("blue,{own}"));
-        let blue = || scope(ClusterName::Named("blue".to_owned()));
-        let described = |arn: &str| BTreeMap::from([(0, ClusterArn::parse(arn).expect("an ARN"))]);
+        let named = |name: &str| ClusterName::Named(name.to_owned());
         let cases = [
-            // Before the description both are selected, so that the message returns if the description fails.
-            (BTreeMap::new(), true, Ok(vec![0, 1]), 2),
-            (described(own), true, Ok(vec![1]), 1),
-            (described(own), false, Ok(vec![0, 1]), 2),
-            (described(other), true, Err("ambiguous_cluster"), 2),
+            (None, named("blue"), Ok(vec![0, 1]), 1),
+            (None, ClusterName::Only, Ok(vec![0, 1]), 1),
+            (None, named(own), Ok(vec![1]), 0),
+            (None, named(other), Ok(vec![0]), 1),
+            (Some(own), named("blue"), Ok(vec![1]), 0),
+            (Some(own), ClusterName::Only, Ok(vec![1]), 0),
+            (Some(own), named(own), Ok(vec![1]), 0),
+            (Some(own), named(other), Err("unknown_cluster"), 0),
+            (Some(other), named("blue"), Err("ambiguous_cluster"), 0),
+            (Some(other), ClusterName::Only, Err("cluster_not_named"), 0),
+            (Some(other), named(own), Ok(vec![1]), 0),
+            (Some(other), named(other), Ok(vec![0]), 0),
         ];
-        for (described, alike, expected, count) in cases {
-            let configured = Configured::new(&clusters, &described, |_, _| alike);
-            assert_eq!(indexes(Selections::resolve(&blue(), &configured)), expected);
-            assert_eq!(Selections::everything(&configured).iter().count(), count);
-            let refused = configured.contradiction(0).map(|it| it.to_string());
-            assert_eq!(refused.is_some(), !alike, "{refused:?}");
-            assert!(refused.is_none_or(|it| it.contains(" blue and ") && it.contains(own)));
+        for (described, name, expected, undecided) in cases {
+            let described = described.and_then(ClusterArn::parse);
+            let configured = Configured::new(&clusters, |cluster| {
+                cluster.arn.clone().or_else(|| described.clone())
+            });
+            let case = format!("{name:?}, described as {described:?}");
+            assert_eq!(configured.undecided(&name).len(), undecided, "{case}");
+            assert_eq!(indexes(Selections::resolve(&scope(name), &configured)), expected, "{case}");
+            assert_eq!(Selections::everything(&configured).iter().count(), 2, "{case}");
         }
     }
 }

@@ -8,6 +8,7 @@ use tokio::time::timeout_at;
 use super::Invocation;
 use super::member::Joined;
 use super::obstacle::{another_controller, no_api, no_member, unread};
+use crate::clients::{self, Connection};
 use crate::cloud_map::Urgency;
 use crate::clusterset::identity::{self, CLUSTER_PROPERTY, CLUSTERSET_PROPERTY, Stated};
 use crate::guard::Extent;
@@ -26,7 +27,8 @@ use crate::report::{Mode, Obstacle};
 use crate::settings::{Cluster, MultiCluster};
 
 impl Invocation<'_> {
-    /// Reads who a cluster is and the objects of its imports. `None` if it takes no part in a clusterset.
+    /// Reads who a cluster is and the objects of its imports. `None` if it takes no part in a clusterset, or another entry
+    /// of the settings serves it.
     pub async fn join(
         &self,
         cluster: &Cluster,
@@ -37,18 +39,26 @@ impl Invocation<'_> {
         if multi_cluster == MultiCluster::Off || leaves_exports {
             return None;
         }
-        let joined = self.read_member(cluster, multi_cluster, selection);
+        let joined = async {
+            match self.clients.connect(cluster).await {
+                Ok(connection) => {
+                    Some(self.read_member(cluster, connection, multi_cluster, selection).await)
+                }
+                Err(clients::Error::NamedTwice { .. }) => None,
+                Err(error) => Some(Err(unread(&error))),
+            }
+        };
         let in_time = timeout_at(self.deadline.stop(), joined).await;
-        Some(in_time.unwrap_or_else(|_| Err(unread(&observe::Error::Deadline))))
+        in_time.unwrap_or_else(|_| Some(Err(unread(&observe::Error::Deadline))))
     }
 
     async fn read_member(
         &self,
         cluster: &Cluster,
+        connection: Connection,
         multi_cluster: MultiCluster,
         selection: &Selection,
     ) -> Result<Joined, Obstacle> {
-        let connection = self.clients.connect(cluster).await.map_err(|error| unread(&error))?;
         let kubernetes = &connection.kubernetes;
         let failed = |error: crate::kubernetes::Error| unread(&error);
         if !kubernetes.serves_multi_cluster().await.map_err(failed)? {

@@ -87,7 +87,8 @@ impl Display for ClusterReport {
         if let Some(multi_cluster) = &self.multi_cluster {
             multi_cluster.fmt(f)?;
         }
-        if self.services.is_empty() && self.held_back.is_empty() && self.multi_cluster.is_none() {
+        let is_held_back = !self.held_back.is_empty() || self.counts.held_back > 0;
+        if self.services.is_empty() && !is_held_back && self.multi_cluster.is_none() {
             writeln!(f, "  no Service is annotated, and no instance of ours is registered")?;
         }
         Ok(())

@@ -13,6 +13,8 @@ pub struct Cluster {
     pub region: String,
     /// `None` if the setting has a name only; `DescribeCluster` returns the ARN.
     pub arn: Option<ClusterArn>,
+    /// The ARNs of other entries that may be this cluster, if it has a name only.
+    pub namesakes: Vec<ClusterArn>,
     /// The role to describe and read the cluster with; `None`: the function's own.
     pub role: Option<Role>,
     /// The role to read and write Cloud Map with; `None`: the function's own.
@@ -42,11 +44,6 @@ impl Role {
 }
 
 impl Cluster {
-    /// Whether an event's name for a cluster, a name or an ARN, means this one.
-    pub fn is_called(&self, text: &str) -> bool {
-        self.name == text || self.arn.as_ref().is_some_and(|arn| arn.as_str() == text)
-    }
-
     /// Whether an ARN can be that of a cluster which is configured by name only: name and Region match, and the account
     /// of the role. Without a role only EKS knows the account.
     pub fn may_be(&self, arn: &ClusterArn) -> bool {
@@ -106,6 +103,10 @@ pub fn parse(texts: &[Text<'_>], region: Option<&str>) -> Result<Vec<Cluster>, S
         let found = parse_text(text.text, region, &clusters);
         clusters.extend(found.map_err(|problem| text.problem(&problem))?);
     }
+    let arns: Vec<ClusterArn> = clusters.iter().filter_map(|it| it.arn.clone()).collect();
+    for cluster in &mut clusters {
+        cluster.namesakes = arns.iter().filter(|arn| cluster.may_be(arn)).cloned().collect();
+    }
     Ok(clusters)
 }
 
@@ -121,7 +122,10 @@ fn parse_text(
         return Err("it names no cluster".to_owned());
     }
     match find_repetition(before, &clusters) {
-        Some(name) => Err(format!("cluster {name:?} is named twice")),
+        Some((first, second)) => Err(format!(
+            "cluster {second:?} is named twice, first as {first:?}: remove one of the two, or give each its ARN if \
+             they are two clusters"
+        )),
         None => Ok(clusters),
     }
 }
@@ -190,6 +194,7 @@ fn parse_cluster(entry: Entry, region: Option<&str>) -> Result<Cluster, String> 
         name,
         region,
         arn,
+        namesakes: Vec::new(),
     })
 }
 
@@ -225,15 +230,28 @@ fn check_region(region: String) -> Result<String, String> {
     }
 }
 
-fn find_repetition<'a>(before: &[Cluster], clusters: &'a [Cluster]) -> Option<&'a str> {
-    let same = |a: &Cluster, b: &Cluster| {
-        let account = |cluster: &Cluster| cluster.arn.clone().map(|arn| arn.as_str().to_owned());
-        a.name == b.name && a.region == b.region && account(a) == account(b)
+/// Two entries of one cluster, as they name it. An entry with a name may be the cluster of another one's ARN: only if its
+/// role says so is it known here.
+fn find_repetition<'a>(
+    before: &'a [Cluster],
+    clusters: &'a [Cluster],
+) -> Option<(&'a str, &'a str)> {
+    let is_of_account = |cluster: &Cluster, arn: &ClusterArn| {
+        cluster.role.as_ref().and_then(Role::account) == Some(arn.account())
     };
-    let repeated = |(index, cluster): &(usize, &Cluster)| {
-        before.iter().chain(&clusters[..*index]).any(|earlier| same(earlier, cluster))
+    let same = |one: &Cluster, other: &Cluster| {
+        let has_same_account = match (&one.arn, &other.arn) {
+            (Some(arn), Some(other)) => arn == other,
+            (None, None) => true,
+            (None, Some(arn)) => is_of_account(one, arn),
+            (Some(arn), None) => is_of_account(other, arn),
+        };
+        one.name == other.name && one.region == other.region && has_same_account
     };
-    clusters.iter().enumerate().find(repeated).map(|(_, cluster)| cluster.label())
+    clusters.iter().enumerate().find_map(|(index, cluster)| {
+        let earlier = before.iter().chain(&clusters[..index]).find(|it| same(it, cluster))?;
+        Some((earlier.label(), cluster.label()))
+    })
 }
 
 #[cfg(test)]
@@ -255,7 +273,6 @@ mod tests {
         let [blue, green, red] = clusters.expect("valid").try_into().expect("three");
         assert_eq!((blue.region.as_str(), blue.arn.as_ref()), ("eu-central-1", None));
         assert_eq!((green.region.as_str(), green.label()), ("us-east-1", ARN));
-        assert!(green.is_called("green") && green.is_called(ARN) && !green.is_called("blue"));
         assert_eq!(red.role.and_then(|role| role.external_id).as_deref(), Some("x"));
         assert_eq!(red.registry_region.as_deref(), Some("eu-west-1"));
         assert_eq!(red.registry_role, None);
@@ -296,12 +313,44 @@ mod tests {
     }
 
     #[test]
+    fn name_beside_an_arn_is_refused_only_if_its_role_is_of_that_account() {
+        let role = |account: &str| {
+            format!(r#"{{"cluster": "green", "roleArn": "arn:aws:iam::{account}:role/r"}}"#)
+        };
+        let of = |account: &str| format!(r#""{}""#, ARN.replace("444455556666", account));
+        let name = || r#""green""#.to_owned();
+        let cases: [(_, _, Result<Vec<usize>, &str>); 8] = [
+            (name(), of("444455556666"), Ok(vec![1, 0])),
+            (of("444455556666"), name(), Ok(vec![0, 1])),
+            (role("111122223333"), of("444455556666"), Ok(vec![0, 0])),
+            (role("444455556666"), of("444455556666"), Err("first as \"green\"")),
+            (of("444455556666"), role("444455556666"), Err("first as \"arn:aws:eks:us-east-1:")),
+            (of("444455556666"), of("111122223333"), Ok(vec![0, 0])),
+            (of("444455556666"), of("444455556666"), Err("is named twice")),
+            (name(), role("444455556666"), Err("give each its ARN if they are two clusters")),
+        ];
+        for (one, other, expected) in cases {
+            let parsed = parse(Some(&format!("[{one}, {other}]")), Some("us-east-1"));
+            let namesakes: Result<Vec<usize>, String> =
+                parsed.map(|all| all.iter().map(|it| it.namesakes.len()).collect());
+            match (&namesakes, &expected) {
+                (Err(error), Err(part)) => assert!(error.contains(part), "{error}"),
+                _ => assert_eq!(namesakes, expected.map_err(str::to_owned), "{one}, {other}"),
+            }
+        }
+    }
+
+    #[test]
     fn mistakes_name_the_wrong_entry() {
         let cases = [
             (None, "it is not set, and at least one cluster is required"),
             (Some(","), "it names no cluster"),
             (Some("a/b"), "\"a/b\" is neither the name nor the ARN of an EKS cluster"),
-            (Some("blue,blue"), "cluster \"blue\" is named twice"),
+            (
+                Some("blue,blue"),
+                "cluster \"blue\" is named twice, first as \"blue\": remove one of the two, or give each its \
+                 ARN if they are two clusters",
+            ),
             (Some(r#"[{"cluster": "blue", "roleArn": "me"}]"#), "\"me\" is not the ARN of a role"),
             (
                 Some(r#"[{"cluster": "blue", "roleArn": "arn:aws:iam::111122223333:role/a\nb"}]"#),

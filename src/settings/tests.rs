@@ -197,7 +197,7 @@ fn texts_of_parameter_store_count_and_their_mistakes_name_the_parameter() {
     NAME_POLICY: Parameter Store does not have the parameters under /p/
     CLUSTERS: parameter /c/a: "a/b" is neither the name nor the ARN of an EKS cluster
     NAME_POLICY: parameter /p/2: [0]: missing field `clusters` at line 1 column 3
-    CLUSTERS: parameter /c/b: cluster "blue" is named twice
+    CLUSTERS: parameter /c/b: cluster "blue" is named twice, first as "blue": remove one of the two, or give each its ARN if they are two clusters
     "#);
 }
 

@@ -106,7 +106,7 @@ async fn more_clusters_than_are_served_at_once_are_all_served() {
 }
 
 #[tokio::test]
-async fn cluster_that_is_named_and_given_by_its_arn_is_served_once() {
+async fn cluster_that_is_named_and_given_by_its_arn_is_served_once_and_the_name_is_held_back() {
     let fleet = Fleet::start().await;
     let (_, arn) = cluster(&fleet, "twice", REGION, "10.0.1.1").await;
     watch_over(&fleet, std::slice::from_ref(&arn));
@@ -120,33 +120,47 @@ async fn cluster_that_is_named_and_given_by_its_arn_is_served_once() {
         let answer = invoke(&function, &batch(&records)).await;
         assert_eq!(failures(&answer), [""; 0]);
         let report = answer.report.expect("a report");
-        assert_eq!((report.clusters.len(), report.dropped.len()), (1, 0), "{report}");
+        assert_eq!((report.ok, report.dropped.len()), (true, 0), "{report}");
         assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1"]);
-        assert_eq!(converge(&fleet, &function).await.clusters.len(), 1);
+        let report = converge(&fleet, &function).await;
+        assert_eq!((report.clusters.len(), report.counts.held_back), (2, 1), "{report}");
+        let answer = invoke(&function, &batch(&records)).await;
+        assert_eq!(answer.report.expect("a report").clusters.len(), 1, "the name is known");
     }
 }
 
+/// The two have Cloud Maps of their own, and the name was alone before.
 #[tokio::test]
-async fn name_and_arn_of_one_cluster_with_different_registries_are_refused_both() {
+async fn entry_with_the_name_of_a_cluster_that_another_gives_by_its_arn_changes_nothing() {
     let fleet = Fleet::start().await;
     let (_, arn) = cluster(&fleet, "twice", REGION, "10.0.1.1").await;
     let (_, good) = cluster(&fleet, "good", REGION, "10.0.2.1").await;
     watch_over(&fleet, &[arn.clone(), good.clone()]);
+    let west = fleet.sandbox.cloud_map_of("eu-west-1", ACCOUNT);
+    west.watch_over(OWNER, &[&arn]);
+    west.namespace("prod", NamespaceKind::Http);
+    converge(&fleet, &fleet.function_with(&[("CLUSTERS", "twice")]).await).await;
     let entries = json!(["twice", { "cluster": arn, "registryRegion": "eu-west-1" }, good]);
-    let function = fleet.function_with(&[("CLUSTERS", &entries.to_string())]).await;
+    let function = fleet
+        .function_with(&[("CLUSTERS", &entries.to_string()), ("DELETE_EMPTY_SERVICES", "true")])
+        .await;
 
-    let report = sync(&function).await;
+    let report = converge(&fleet, &function).await;
 
-    assert!(!report.ok && report.counts.unreadable == 2, "{report}");
-    let problem = problem(&report, "twice");
-    assert!(problem.contains("as twice and as") && problem.contains(&arn), "{problem}");
-    assert_eq!(fleet.addresses("prod", "web"), ["10.0.2.1"]);
+    let warning = &report.clusters[0].warnings[0];
+    assert!(warning.contains("as twice and as") && warning.contains(&arn), "{report}");
+    assert!(report.to_string().contains(&format!("! warning    {warning}")), "{report}");
+    assert_eq!(report.empty_services.kept, [""; 0], "its claims are those of the other entry");
+    assert_eq!(report.orphans[0].reason, "ClusterMoved", "{report}");
+    assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1", "10.0.2.1"], "nothing is lost");
+    let service = west.find_service("prod", "web").expect("created there");
+    assert_eq!(west.instances(&service).len(), 1);
     let checkup = invoke(&function, &json!({ "action": "doctor" })).await.response.expect("checks");
-    let failed = |cluster: usize| checkup["clusters"][cluster]["checks"][0]["outcome"] == "failed";
-    assert!(failed(0) && failed(1) && !failed(2), "{checkup}");
-    let about = json!({ "cluster": "twice", "namespace": "shop", "service": "web" });
-    let answer = invoke(&function, &batch(&[message("m", &about)])).await;
-    assert_eq!(failures(&answer), ["m"], "the settings can be mended before it is lost");
+    let failed = |cluster: usize| {
+        let checks = checkup["clusters"][cluster]["checks"].as_array().expect("checks");
+        checks.iter().any(|check| check["outcome"] == "failed")
+    };
+    assert!(failed(0) && !failed(1) && !failed(2), "{checkup}");
 }
 
 #[tokio::test]
@@ -165,25 +179,103 @@ async fn message_about_a_cluster_that_may_be_named_twice_comes_back_until_it_is_
     assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1"]);
 }
 
-#[tokio::test]
-async fn clusters_of_one_name_in_two_accounts_are_told_apart() {
-    let fleet = Fleet::start().await;
-    let (_, own) = cluster(&fleet, "twin", REGION, "10.0.1.1").await;
+/// `twin` in the function's account, and `twin` in another one; the entries of both, and the other's ARN.
+async fn twins(fleet: &Fleet) -> (String, String, Value) {
+    let (_, own) = cluster(fleet, "twin", REGION, "10.0.1.1").await;
     let role = "arn:aws:iam::444455556666:role/reader";
     fleet.sandbox.role(role, None);
     let (name, region, account) = ("twin".to_owned(), REGION.to_owned(), "444455556666".to_owned());
     let identity = ClusterIdentity { name, region, account };
-    let other = identity.arn();
-    let far = fleet.sandbox.add_cluster(identity, role).await;
-    far.service(annotated("web", "prod", "web"));
-    give_pods(&far, "web", &["10.0.2.1"]);
-    watch_over(&fleet, &[own, other.clone()]);
-    let entries = json!(["twin", { "cluster": other, "roleArn": role }]).to_string();
-    let function = fleet.function_with(&[("CLUSTERS", &entries)]).await;
+    let far = identity.arn();
+    let server = fleet.sandbox.add_cluster(identity, role).await;
+    server.service(annotated("web", "prod", "web"));
+    give_pods(&server, "web", &["10.0.2.1"]);
+    watch_over(fleet, &[own.clone(), far.clone()]);
+    let entries = json!(["twin", { "cluster": far, "roleArn": role }]);
+    (own, far, entries)
+}
 
+#[tokio::test]
+async fn clusters_of_one_name_in_two_accounts_are_told_apart() {
+    let fleet = Fleet::start().await;
+    let (_, _, entries) = twins(&fleet).await;
+    let function = fleet.function_with(&[("CLUSTERS", &entries.to_string())]).await;
     assert_eq!(converge(&fleet, &function).await.clusters.len(), 2);
-
     assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1", "10.0.2.1"]);
+}
+
+#[tokio::test]
+async fn full_syncs_of_two_clusters_of_one_name_are_queued_so_that_each_is_served() {
+    let fleet = Fleet::start().await;
+    let (_, _, entries) = twins(&fleet).await;
+    let queue = fleet.sandbox.queue("own");
+    queue.allow(ROLE_ARN);
+    let settings = [("CLUSTERS", entries.to_string()), ("FAN_OUT", queue.url().to_owned())];
+    let settings = settings.each_ref().map(|(name, value)| (*name, value.as_str()));
+    let function = fleet.function_with(&settings).await;
+    invoke(&function, &event("schedule-eventbridge-scheduler")).await;
+    for queued in queue.take_all() {
+        let body = serde_json::from_str(&queued.body).expect("JSON");
+        let function = fleet.function_with(&settings).await;
+        let answer = invoke(&function, &batch(&[message("m", &body)])).await;
+        assert_eq!(failures(&answer), [""; 0]);
+        let report = answer.report.expect("a report");
+        assert_eq!((report.clusters.len(), report.dropped.len()), (1, 0), "{body}: {report}");
+    }
+    assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1", "10.0.2.1"]);
+}
+
+#[tokio::test]
+async fn cluster_whose_name_eks_does_not_resolve_is_reported_and_delays_no_other() {
+    let fleet = Fleet::start().await;
+    let (own, far, entries) = twins(&fleet).await;
+    let (_, good) = cluster(&fleet, "good", REGION, "10.0.3.1").await;
+    watch_over(&fleet, &[own.clone(), far.clone(), good.clone()]);
+    fleet.sandbox.aws().eks.silence(&own);
+    let entries = json!([entries[0], entries[1], good]).to_string();
+    let function = fleet.function_with(&[("CLUSTERS", &entries)]).await;
+    let about = |cluster: &str| json!({ "cluster": cluster, "namespace": "shop" });
+    let records = [
+        message("name", &about("twin")),
+        message("own", &about(&own)),
+        message("far", &about(&far)),
+        message("good", &about(&good)),
+    ];
+
+    let deadline = Deadline::after(Duration::from_secs(20));
+    let answer = function.invoke(&batch(&records), deadline).await;
+
+    assert_eq!(failures(&answer), ["name", "own"]);
+    let report = answer.report.expect("a report");
+    let problem = problem(&report, "twin");
+    assert!(problem.contains("did not return the ARN of the cluster \"twin\""), "{report}");
+    assert_eq!(fleet.addresses("prod", "web"), ["10.0.2.1", "10.0.3.1"]);
+}
+
+#[tokio::test]
+async fn message_that_names_a_cluster_by_its_arn_is_served_if_the_settings_have_its_name() {
+    let fleet = Fleet::start().await;
+    fleet.web("web", "prod", &["10.0.1.1"]);
+    let own = fleet.sandbox.cluster_arn("blue");
+    let other = own.replace(ACCOUNT, "444455556666");
+    let about = |cluster: &str| json!({ "cluster": cluster, "namespace": "shop" });
+    let records = batch(&[message("own", &about(&own)), message("other", &about(&other))]);
+    let function = fleet.function().await;
+    fleet.sandbox.aws().eks.deny(&own, true);
+    assert_eq!(
+        failures(&invoke(&function, &records).await),
+        ["other", "own"],
+        "which is not known"
+    );
+    fleet.sandbox.aws().eks.deny(&own, false);
+    for run in ["in which EKS is asked", "in which the ARN is known"] {
+        let answer = invoke(&function, &records).await;
+        assert_eq!(failures(&answer), [""; 0], "the run {run}");
+        let report = answer.report.expect("a report");
+        let dropped: Vec<_> = report.dropped.iter().map(|it| (&*it.message, &*it.reason)).collect();
+        assert_eq!(dropped, [("other", "unknown_cluster")], "the run {run}: {report}");
+    }
+    assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1"]);
 }
 
 #[tokio::test]

@@ -8,9 +8,9 @@ use serde_json::json;
 use crate::fleet::{Fleet, OWNER, annotated, attributes, give_pods};
 use crate::queue::{batch, failures, message};
 use crate::run::{converge, held_back, problem, report, settled, writes};
-use testbed::REGION;
 use testbed::cloud_map::{Fault, FaultKind, NamespaceKind};
 use testbed::function::invoke;
+use testbed::{ACCOUNT, REGION};
 
 /// Clusters `blue` and `green`, with a task of ECS and an instance by hand under the name that both
 /// claim; converged.
@@ -86,6 +86,16 @@ async fn cluster_that_is_gone_is_purged_by_its_arn_whether_it_is_configured_or_n
         let report = purge(&function, &arn).await;
         assert_eq!((report.ok, report.counts.deregistered), (true, 0), "{configured}: {report}");
     }
+}
+
+/// CLUSTERS has the name `blue`, which is a cluster of the function's account.
+#[tokio::test]
+async fn purge_of_a_namesake_in_another_account_is_not_about_this_cluster() {
+    let (fleet, function) = shared_name().await;
+    let other = fleet.sandbox.cluster_arn("blue").replace(ACCOUNT, "444455556666");
+    let report = purge(&function, &other).await;
+    assert_eq!(report.clusters[0].warnings, [""; 0], "{report}");
+    assert_eq!((report.ok, fleet.cloud_map.writes()), (true, 0), "{report}");
 }
 
 /// Its marks carry an ARN, and only EKS could say which.

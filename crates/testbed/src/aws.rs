@@ -188,7 +188,10 @@ impl Front {
                 Some(wire) => wire.answer(request).await,
                 None => operation.refuse(&no_registry(caller)),
             },
-            Operation::DescribeCluster(name) => self.eks.describe_cluster(caller, name),
+            Operation::DescribeCluster(name) => {
+                self.eks.hear(caller, name).await;
+                self.eks.describe_cluster(caller, name)
+            }
             Operation::Lambda(call) => {
                 let query = request.uri().query().unwrap_or_default();
                 self.lambda.answer(call, caller, query, request.body()).await

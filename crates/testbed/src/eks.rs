@@ -19,6 +19,8 @@ use super::sigv4::{Caller, Refusal};
 pub struct Eks {
     clusters: Arc<Mutex<BTreeMap<String, Cluster>>>,
     denied: Arc<Mutex<BTreeSet<String>>>,
+    /// Those about which no call is answered, each with the number of such calls.
+    silent: Arc<Mutex<BTreeMap<String, usize>>>,
 }
 
 struct Cluster {
@@ -89,6 +91,29 @@ impl Eks {
         }
     }
 
+    /// Lets DescribeCluster never answer about a cluster, whether there is one or not.
+    pub fn silence(&self, arn: &str) {
+        self.silent.lock().expect("no poisoned lock").insert(arn.to_owned(), 0);
+    }
+
+    /// The calls about a silent cluster.
+    pub fn unanswered(&self, arn: &str) -> usize {
+        self.silent.lock().expect("no poisoned lock")[arn]
+    }
+
+    /// Returns if the call is to be answered.
+    pub async fn hear(&self, caller: &Caller, name: &str) {
+        let is_silent = {
+            let arn_end = arn_end(caller, name);
+            let mut silent = self.silent.lock().expect("no poisoned lock");
+            let calls = silent.iter_mut().find(|(arn, _)| arn.ends_with(&arn_end));
+            calls.map(|(_, calls)| *calls += 1).is_some()
+        };
+        if is_silent {
+            std::future::pending::<()>().await;
+        }
+    }
+
     fn change(&self, arn: &str, change: impl FnOnce(&mut Cluster)) {
         change(self.clusters().get_mut(arn).expect("a registered cluster"));
     }
@@ -99,7 +124,7 @@ impl Eks {
 
     /// Answers `GET /clusters/{name}`.
     pub fn describe_cluster(&self, caller: &Caller, name: &str) -> Response {
-        let arn_end = format!(":{}:{}:cluster/{name}", caller.region, caller.principal.account);
+        let arn_end = arn_end(caller, name);
         let denied = self.denied.lock().expect("no poisoned lock");
         if let Some(arn) = denied.iter().find(|arn| arn.ends_with(&arn_end)) {
             let user = caller.principal.arn();
@@ -120,6 +145,11 @@ impl Eks {
             }
         }
     }
+}
+
+/// What follows the partition and the service in the ARN of the caller's cluster of this name.
+fn arn_end(caller: &Caller, name: &str) -> String {
+    format!(":{}:{}:cluster/{name}", caller.region, caller.principal.account)
 }
 
 fn description(arn: &str, cluster: &Cluster) -> Value {

@@ -50,6 +50,7 @@ fn fix_of_description(error: &clients::Error) -> &'static str {
         clients::Error::Describe(_) => {
             "the function's role, or the cluster's roleArn, needs eks:DescribeCluster"
         }
+        clients::Error::NamedTwice { .. } => "list the cluster once in CLUSTERS, by its ARN",
         _ => "check the settings of this cluster in CLUSTERS",
     }
 }

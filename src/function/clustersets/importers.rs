@@ -117,7 +117,7 @@ impl Function {
     }
 
     async fn send_import(&self, queue: &OwnQueue, importer: usize, service: &ServiceRef) {
-        let cluster = self.settings.clusters[importer].label();
+        let cluster = &self.name_in_messages(&self.settings.clusters[importer]);
         let ServiceRef { namespace, name } = service;
         let message =
             json!({ "cluster": cluster, "namespace": namespace, "service": name, "import": true });
