@@ -1,11 +1,12 @@
-//! The orphans in one Cloud Map: finds instances with marks of clusters that are not synced, looks up these clusters in
-//! EKS, and reports or purges the instances according to the settings. Wiring only; the rules are in
+//! The orphans of a full sync: finds instances with marks of clusters that are not synced, looks up these clusters in
+//! EKS (`existences`), and reports or purges the instances according to the settings. Wiring only; the rules are in
 //! [`crate::publish::plan::Orphans`].
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use tokio::time::timeout_at;
 
+use super::existences::Existences;
 use crate::clients::RegistryKey;
 use crate::model::{ClusterArn, Desired, Existence, Held, Owner, Registry};
 use crate::publish::observe::{self, ReadBy, SharedRegistry};
@@ -15,7 +16,7 @@ use crate::publish::plan::{
 use crate::publish::{self, Task};
 use crate::reconcile::{Error, Invocation};
 use crate::report::{ClusterReport, OrphanReport};
-use crate::settings::Cluster;
+use crate::settings::{Cluster, Role};
 
 /// A configured cluster, with the facts of this run.
 pub struct Kept<'a> {
@@ -38,43 +39,83 @@ impl Kept<'_> {
     }
 }
 
+/// The orphans in one Cloud Map, or the error because of which they are unknown.
+type Found = (RegistryKey, Result<Vec<OrphanReport>, Error>);
+
 impl Invocation<'_> {
-    /// Finds the orphans in the Cloud Map `key`, and purges those that are due. `kept` are all configured clusters;
-    /// `shown` are the ARNs of the namespaces in each completely read Cloud Map.
+    /// Finds the orphans in these Cloud Maps, and purges those that are due. `kept` are all configured clusters; EKS is
+    /// asked about the others in all Cloud Maps at once.
+    pub async fn orphans(
+        &self,
+        registries: &BTreeMap<RegistryKey, SharedRegistry>,
+        kept: &[Kept<'_>],
+        existences: &Existences,
+    ) -> Vec<Found> {
+        let shown = registries.iter();
+        let shown = shown.filter_map(|(key, registry)| Some((key, registry.shown()?)));
+        let shown: BTreeMap<&RegistryKey, BTreeSet<String>> = shown.collect();
+        let mut marked = Vec::new();
+        for (key, registry) in registries {
+            marked.push((key, registry, self.strangers((key, registry), kept).await));
+        }
+        let owners = marked.iter().filter_map(|(_, _, owners)| owners.as_ref().ok()).flatten();
+        let questions = owners
+            .map(|owner| &owner.cluster)
+            .filter(|cluster| self.is_to_be_asked_about(cluster, kept))
+            .map(|cluster| (cluster.clone(), role_for(cluster, kept)));
+        let existences = Box::pin(self.existences(questions.collect(), existences)).await;
+        let mut found = Vec::new();
+        for (key, registry, owners) in marked {
+            let settled = async {
+                let owners = owners?;
+                if owners.is_empty() {
+                    return Ok(Vec::new());
+                }
+                let read = self.read_in_time(registry.read()).await?;
+                let mut reports = Vec::new();
+                for owner in owners {
+                    let existence = existences.get(&owner.cluster).cloned();
+                    let read = (registry, &read);
+                    let found = self.find_orphans(owner, read, existence, (kept, &shown)).await?;
+                    let Some((observed, orphans)) = found.filter(|(_, it)| it.instances > 0)
+                    else {
+                        continue;
+                    };
+                    let task = Task::Orphans(registry, orphans.step);
+                    let done = publish::carry_out(&task, observed.basis(), self.options()).await;
+                    reports.push(report(&orphans, done.report));
+                }
+                Ok(reports)
+            };
+            found.push((key.clone(), Box::pin(settled).await));
+        }
+        found
+    }
+
+    /// The owners in the marks of a Cloud Map whose clusters are not synced there.
     ///
     /// # Errors
     /// Returns an error if namespaces or services could not be listed completely.
-    pub async fn orphans(
+    async fn strangers(
         &self,
         (key, registry): (&RegistryKey, &SharedRegistry),
         kept: &[Kept<'_>],
-        shown: &BTreeMap<RegistryKey, BTreeSet<String>>,
-    ) -> Result<Vec<OrphanReport>, Error> {
-        let is_kept_here = |cluster: &ClusterArn| {
-            kept.iter().any(|it| it.was_read && it.is_cluster(cluster) && it.registry == *key)
+    ) -> Result<BTreeSet<Owner>, Error> {
+        let strangers = |read: &Registry| {
+            let mut owners = marked_owners(read, &self.settings.owner_id);
+            owners.retain(|owner| {
+                let mut here = kept.iter().filter(|it| it.was_read && it.registry == *key);
+                !here.any(|it| it.is_cluster(&owner.cluster))
+            });
+            owners
         };
         if self.settings.read_by == ReadBy::Discover {
             let seen = self.read_in_time(registry.glance()).await?;
-            let owners = marked_owners(&seen, &self.settings.owner_id);
-            if owners.iter().all(|owner| is_kept_here(&owner.cluster)) {
-                return Ok(Vec::new());
+            if strangers(&seen).is_empty() {
+                return Ok(BTreeSet::new());
             }
         }
-        let read = self.read_in_time(registry.read()).await?;
-        let mut reports = Vec::new();
-        for owner in marked_owners(&read, &self.settings.owner_id) {
-            if is_kept_here(&owner.cluster) {
-                continue;
-            }
-            let found = self.find_orphans(owner, (registry, &read), kept, shown).await?;
-            let Some((observed, orphans)) = found.filter(|(_, it)| it.instances > 0) else {
-                continue;
-            };
-            let task = Task::Orphans(registry, orphans.step);
-            let done = publish::carry_out(&task, observed.basis(), self.options()).await;
-            reports.push(report(&orphans, done.report));
-        }
-        Ok(reports)
+        Ok(strangers(&self.read_in_time(registry.read()).await?))
     }
 
     /// The orphans of a cluster that is not synced here; `None` if it is unknown whether they are orphans.
@@ -82,11 +123,10 @@ impl Invocation<'_> {
         &self,
         owner: Owner,
         (registry, read): (&SharedRegistry, &Registry),
-        kept: &[Kept<'_>],
-        shown: &BTreeMap<RegistryKey, BTreeSet<String>>,
+        existence: Option<Existence>,
+        (kept, shown): (&[Kept<'_>], &BTreeMap<&RegistryKey, BTreeSet<String>>),
     ) -> Result<Option<(Observed, Orphans)>, Error> {
-        let cluster = &owner.cluster;
-        let known = kept.iter().find(|kept| kept.is_cluster(cluster));
+        let known = kept.iter().find(|kept| kept.is_cluster(&owner.cluster));
         if let Some(kept) = known.filter(|kept| kept.was_read) {
             let Some(shown) = shown.get(&kept.registry) else { return Ok(None) };
             let observed = self.observation_for(owner, &not_shown(read, shown));
@@ -94,9 +134,7 @@ impl Invocation<'_> {
             let orphans = Orphans::of(&observed.observation, Existence::Exists);
             return Ok(Some((observed, orphans.moved_to(kept.registry.to_string()))));
         }
-        let existence =
-            timeout_at(self.deadline.stop(), self.existence(cluster, known, kept)).await;
-        let existence = existence.map_err(|_| observe::Error::Deadline)?;
+        let existence = existence.unwrap_or(Existence::NotAsked);
         if known.is_some() && existence != Existence::Gone {
             return Ok(None);
         }
@@ -117,25 +155,12 @@ impl Invocation<'_> {
         Ok(observed)
     }
 
-    /// Whether EKS has the cluster, if the result matters. A cluster that is not configured is looked up with a role
-    /// that is configured for its account.
-    async fn existence(
-        &self,
-        cluster: &ClusterArn,
-        known: Option<&Kept<'_>>,
-        kept: &[Kept<'_>],
-    ) -> Existence {
+    /// Whether anything depends on the existence of a cluster.
+    fn is_to_be_asked_about(&self, cluster: &ClusterArn, kept: &[Kept<'_>]) -> bool {
         let rules = &self.settings.rules;
-        let counts = rules.policy == Policy::Sync && rules.purge_dead_clusters_after.is_some();
-        let role = match known {
-            Some(kept) => kept.cluster.role.as_ref(),
-            None if counts => {
-                let roles = kept.iter().filter_map(|kept| kept.cluster.role.as_ref());
-                roles.into_iter().find(|role| role.account() == Some(cluster.account()))
-            }
-            None => return Existence::NotAsked,
-        };
-        self.clients.existence(cluster, role).await
+        let may_purge = rules.policy == Policy::Sync && rules.purge_dead_clusters_after.is_some();
+        let known = kept.iter().find(|kept| kept.is_cluster(cluster));
+        known.map_or(may_purge, |kept| !kept.was_read)
     }
 
     /// An observation for an owner that claims nothing in this Cloud Map.
@@ -151,6 +176,15 @@ impl Invocation<'_> {
             registry: registry.clone(),
         })
     }
+}
+
+/// The role to ask EKS as. One that is not configured is asked about with a role that is configured for its account.
+fn role_for<'k>(cluster: &ClusterArn, kept: &'k [Kept<'_>]) -> Option<&'k Role> {
+    if let Some(kept) = kept.iter().find(|kept| kept.is_cluster(cluster)) {
+        return kept.cluster.role.as_ref();
+    }
+    let mut roles = kept.iter().filter_map(|kept| kept.cluster.role.as_ref());
+    roles.find(|role| role.account() == Some(cluster.account()))
 }
 
 fn report(orphans: &Orphans, mut done: ClusterReport) -> OrphanReport {

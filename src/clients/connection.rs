@@ -69,7 +69,7 @@ impl Clients {
             let _connecting = connecting.lock().await;
             match self.cached(cluster) {
                 Some(made_meanwhile) => Ok(Connection { reused: false, ..made_meanwhile }),
-                None => self.describe(cluster).await,
+                None => Box::pin(self.describe(cluster)).await,
             }
         };
         self.resolve_in_time(cluster, connecting).await
@@ -85,7 +85,7 @@ impl Clients {
     /// # Errors
     /// As [`Clients::connect`].
     pub async fn reconnect(&self, cluster: &Cluster) -> Result<Connection, Error> {
-        self.resolve_in_time(cluster, self.describe(cluster)).await
+        self.resolve_in_time(cluster, Box::pin(self.describe(cluster))).await
     }
 
     /// Limits the first connection to a cluster that has a name only. Its messages may also be those of another cluster,

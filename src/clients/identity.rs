@@ -1,12 +1,15 @@
 //! The AWS identity of the function in the account of a cluster or of a Cloud Map, and the existence of its clusters.
 //! They are read by `doctor`, by `purge` and for dead clusters, not by a sync.
 
+use aws_config::retry::RetryConfig;
+use tokio::time::timeout;
+
 use crate::eks;
 use crate::error::chain;
 use crate::model::{ClusterArn, Existence, RegistryName};
 use crate::settings::{Cluster, Role};
 
-use super::{Clients, RegistryKey};
+use super::{BRIEF, Clients, RegistryKey};
 
 impl Clients {
     /// The ARN of the identity that calls EKS for a cluster.
@@ -36,10 +39,16 @@ impl Clients {
         Ok(RegistryName { account: answer.account.unwrap_or_default(), region })
     }
 
-    /// Finds out if a cluster exists, with `role` or as the function itself.
+    /// Finds out if a cluster exists, with `role` or as the function itself: in one short attempt, since whoever may
+    /// register instances can make the function ask.
     pub async fn existence(&self, cluster: &ClusterArn, role: Option<&Role>) -> Existence {
-        let config = self.config(role, Some(cluster.region())).await;
-        let (eks, sts) = (aws_sdk_eks::Client::new(&config), aws_sdk_sts::Client::new(&config));
-        eks::existence(&eks, &sts, cluster).await
+        let asked = async {
+            let config = self.config(role, Some(cluster.region())).await;
+            let config = config.to_builder().retry_config(RetryConfig::disabled()).build();
+            let (eks, sts) = (aws_sdk_eks::Client::new(&config), aws_sdk_sts::Client::new(&config));
+            eks::existence(&eks, &sts, cluster).await
+        };
+        let late = || format!("EKS did not answer within {} s", BRIEF.as_secs());
+        timeout(BRIEF, asked).await.unwrap_or_else(|_| Existence::Unknown(late()))
     }
 }

@@ -32,14 +32,11 @@ impl Function {
                 Kept { cluster, registry, arn: self.clients.arn_of(cluster), was_read }
             })
             .collect();
-        let shown = registries.iter();
-        let shown = shown.filter_map(|(key, registry)| Some((key.clone(), registry.shown()?)));
-        let shown = shown.collect();
         let mut all = Vec::new();
-        for (key, registry) in registries {
-            match invocation.orphans((key, registry), &kept, &shown).await {
+        for (key, found) in invocation.orphans(registries, &kept, &self.existences).await {
+            match found {
                 Ok(found) => all.extend(found.into_iter().map(|mut orphans| {
-                    let is_own = *key == RegistryKey::default();
+                    let is_own = key == RegistryKey::default();
                     orphans.done.registry = (!is_own).then(|| key.to_string());
                     self.log_orphans(&key.to_string(), &orphans, invocation.mode);
                     orphans

@@ -78,7 +78,7 @@ impl Function {
         let label = |((_, cluster), arn): (&(usize, &Cluster), Result<ClusterArn, _>)| match arn {
             Ok(arn) => arn.to_string(),
             // Its instances count as those of another cluster then.
-            Err(error) => format!("{} ({})", cluster.label(), arn_unknown(error)),
+            Err(error) => format!("{} ({})", cluster.label(), arn_unknown(&error)),
         };
         let mut clusters: Vec<String> = selected.iter().zip(arns).map(label).collect();
         // An entry with the name of a cluster may stand beside one with its ARN.

@@ -27,6 +27,7 @@ use std::sync::{Arc, Mutex};
 use aws_config::SdkConfig;
 use serde_json::Value;
 
+use crate::cleanup::existences::Existences;
 use crate::clients::{Clients, RegistryKey};
 use crate::event;
 use crate::publish::observe::Memory;
@@ -57,6 +58,7 @@ pub struct Function {
     /// The queue of messages about single Services. Without `QUEUE_URL` it is that of the full syncs.
     queue: Option<OwnQueue>,
     out_of_step: OutOfStep,
+    existences: Existences,
     silent: Silent,
     /// The lines of the log that say the same in each run.
     standing: Standing,
@@ -70,7 +72,7 @@ impl Function {
         let full_sync_queue = queue(settings.fan_out.as_ref());
         let queue = queue(settings.queue_url.as_ref().or(settings.fan_out.as_ref()));
         let clients = Clients::new(config, settings.quota_share);
-        let (memories, out_of_step, silent, standing) = Default::default();
+        let (memories, out_of_step, existences, silent, standing) = Default::default();
         let clock = Clock::system();
         Self {
             settings,
@@ -79,6 +81,7 @@ impl Function {
             full_sync_queue,
             queue,
             out_of_step,
+            existences,
             silent,
             standing,
             clock,

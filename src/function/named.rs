@@ -24,7 +24,7 @@ pub(super) struct ToPurge<'a> {
 impl Function {
     /// The clusters and Services of a scope.
     pub(super) async fn selections(&self, scope: &Scope) -> Result<Selections, UnknownCluster> {
-        self.decide(&scope.cluster).await.map_err(arn_unknown)?;
+        self.decide(&scope.cluster).await.map_err(|error| arn_unknown(&error))?;
         Selections::resolve(scope, &self.configured())
     }
 
@@ -49,7 +49,7 @@ impl Function {
             let configured = index.map(|index| &self.settings.clusters[*index]);
             return Ok(ToPurge { arn, configured, warning });
         }
-        decided.map_err(arn_unknown)?;
+        decided.map_err(|error| arn_unknown(&error))?;
         let [index] = found.as_slice() else {
             return Err(match found.len() {
                 0 => UnknownCluster::NoArn { configured: labels() },
@@ -57,13 +57,13 @@ impl Function {
             });
         };
         let cluster = &self.settings.clusters[*index];
-        let arn = self.arn_of(cluster).await.map_err(arn_unknown)?;
+        let arn = self.arn_of(cluster).await.map_err(|error| arn_unknown(&error))?;
         Ok(ToPurge { arn, configured: Some(cluster), warning: None })
     }
 }
 
-pub(super) fn arn_unknown(error: clients::Error) -> UnknownCluster {
-    UnknownCluster::ArnUnknown { problem: chain(&error) }
+pub(super) fn arn_unknown(error: &clients::Error) -> UnknownCluster {
+    UnknownCluster::ArnUnknown { problem: chain(error) }
 }
 
 /// A cluster that is gone registers nothing any more, whether it is the one of the purge or not.

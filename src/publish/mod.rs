@@ -37,11 +37,11 @@ use crate::report::{ClusterReport, Mode};
 use crate::time::Deadline;
 use lines::Lines;
 use observe::World;
-use order::Order;
 use passes::{Results, Turn};
 use plan::{Adoption, Basis, Change, Claimed, HeldBack, Judged, Leaving, Plan, Stage};
 
 pub use all_clusters::{claims, share_ttls};
+pub use order::Order;
 pub use task::Task;
 
 /// The number of turns taken side by side. Most of them wait for an operation to end; the client limits the calls.

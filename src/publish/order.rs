@@ -25,7 +25,7 @@ impl Order {
     }
 
     /// Puts turns into the order.
-    pub(super) fn put<T>(self, turns: Vec<T>) -> Vec<T> {
+    pub fn put<T>(self, turns: Vec<T>) -> Vec<T> {
         let count = turns.len();
         let (start, stride) = (share(self.start, count), coprime(share(self.stride, count), count));
         let mut turns: Vec<Option<T>> = turns.into_iter().map(Some).collect();

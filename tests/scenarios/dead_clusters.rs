@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use cloud_map_sync::function::Function;
 use cloud_map_sync::report::{OrphanReport, Report};
+use cloud_map_sync::time::Deadline;
 use serde_json::json;
 
 use crate::fleet::{Attributes, Fleet, annotated, give_pods};
@@ -313,6 +314,70 @@ async fn cluster_of_another_account_is_not_dead_because_ours_does_not_know_it() 
         "{detail}"
     );
     assert_eq!(world.fleet.cloud_map.writes(), 0);
+}
+
+/// An instance with the marks of another cluster of the function's account.
+fn leave_behind(world: &World, cluster: &str, address: &str) -> String {
+    let arn = world.arn.replace("/green", &format!("/{cluster}"));
+    let mut left = world.fleet.ours("web", address);
+    left.insert("cloud-map-sync/cluster".into(), arn.clone());
+    let cart = world.fleet.cloud_map.find_service("prod", "cart").expect("created");
+    world.fleet.put(&cart, &format!("of-{cluster}"), &left);
+    arn
+}
+
+fn watch_over(world: &World, others: &[String]) {
+    let blue = world.fleet.sandbox.cluster_arn("blue");
+    let all: Vec<&str> =
+        [&blue, &world.arn].into_iter().chain(others).map(String::as_str).collect();
+    world.fleet.cloud_map.watch_over(crate::fleet::OWNER, &all);
+}
+
+#[tokio::test]
+async fn cluster_about_which_eks_does_not_answer_is_asked_once_and_keeps_no_other_from_its_purge() {
+    let world = World::start().await;
+    let settings = [WEEK, ("CLUSTERS", "blue")];
+    world.delete_green();
+    sync(&world.function(&settings).await).await;
+    world.clock.advance(7 * DAY);
+    let silent = leave_behind(&world, "a-silent", "10.0.4.1");
+    watch_over(&world, std::slice::from_ref(&silent));
+    let eks = &world.fleet.sandbox.aws().eks;
+    eks.silence(&silent);
+    let function = world.function(&settings).await;
+
+    let deadline = Deadline::after(Duration::from_secs(20));
+    let answer = function.invoke(&json!({ "action": "sync" }), deadline).await;
+
+    let report = answer.report.expect("a report");
+    assert_eq!((report.ok, report.counts.deregistered), (true, 4), "{report}");
+    let unknown = &report.orphans[0];
+    assert_eq!((unknown.done.cluster.as_str(), &*unknown.reason), (&*silent, "ClusterUnknown"));
+    assert!(unknown.detail.contains("EKS did not answer"), "{report}");
+    assert_eq!(orphans(&sync(&function).await).reason, "ClusterUnknown");
+    assert_eq!(eks.unanswered(&silent), 1, "one attempt, and the answer is remembered");
+}
+
+#[tokio::test]
+async fn eks_is_asked_about_twenty_clusters_in_a_run_by_turns() {
+    let world = World::start().await;
+    let function = world.function(&[WEEK]).await;
+    sync(&function).await;
+    let gone = (0..30)
+        .map(|it| leave_behind(&world, &format!("gone-{it:02}"), &format!("10.0.4.{it}")))
+        .collect::<Vec<_>>();
+    watch_over(&world, &gone);
+    let aws = world.fleet.sandbox.aws();
+    for (run, noted) in [("first", 20), ("second", 30)] {
+        aws.forget_requests();
+        let report = sync(&function).await;
+        let requests = aws.requests().into_iter();
+        let asked = requests.filter(|request| request.operation == "DescribeCluster").count();
+        assert_eq!((report.ok, report.orphans.len(), asked), (true, 30, 20), "{run}: {report}");
+        let left = report.orphans.iter().filter(|it| it.reason == "ClusterUnknown");
+        assert!(left.clone().all(|it| it.detail.contains("by turns")), "{run}: {report}");
+        assert_eq!((left.count(), world.notes().len()), (10, noted), "{run}: {report}");
+    }
 }
 
 #[tokio::test]

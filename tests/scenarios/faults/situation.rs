@@ -189,7 +189,12 @@ impl Situation {
         };
         let settings = &[("PURGE_DEAD_CLUSTERS_AFTER", "1d")];
         let change = |stage: &Stage| stage.clock.advance(Duration::from_hours(25));
-        Self { settings, before, ..Self::new("dead cluster", change) }
+        // For so long a refusal of EKS is not asked for again.
+        let again = |stage: &Stage| {
+            stage.clock.advance(Duration::from_mins(10));
+            json!({ "action": "sync" })
+        };
+        Self { settings, before, again, ..Self::new("dead cluster", change) }
     }
 
     /// A cluster whose role the function assumes.
