@@ -77,8 +77,7 @@ impl Invocation<'_> {
                     let existence = existences.get(&owner.cluster).cloned();
                     let read = (registry, &read);
                     let found = self.find_orphans(owner, read, existence, (kept, &shown)).await?;
-                    let Some((observed, orphans)) = found.filter(|(_, it)| it.instances > 0)
-                    else {
+                    let Some((observed, orphans)) = found.filter(|(_, it)| it.instances > 0) else {
                         continue;
                     };
                     let task = Task::Orphans(registry, orphans.step);

@@ -40,8 +40,11 @@ impl Story {
         self.blue.wait_for_ready("pair", &["10.0.7.2", "fd00::7:2"]).await;
         self.sync_service("blue", "pair").await;
         self.assert_answers_of_both(dns, &[("pair", "A", &["10.0.7.2"])]).await;
-        self.blue.end_export("pair").await;
-        self.blue.delete_service("pair").await;
+        for (cluster, name) in [(&self.blue, "pair"), (&self.blue, "split"), (&self.green, "split")]
+        {
+            cluster.end_export(name).await;
+            cluster.delete_service(name).await;
+        }
         self.sync().await;
         self.assert_answers_of_both(dns, &[("pair", "A", &[])]).await;
         wait_until_nothing_is_left(&self.blue, "pair", "none").await;
