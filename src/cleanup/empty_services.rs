@@ -1,4 +1,4 @@
-//! The deletion of our Cloud Map services without instances and without a claim, after all clusters: each candidate is
+//! The deletion of our Cloud Map services that are empty and not needed as they are, after all clusters: each candidate is
 //! read once more, deleted and reported. Wiring only; the rules are in [`crate::publish::plan`].
 
 use std::collections::BTreeSet;
@@ -11,7 +11,7 @@ use crate::model::{CloudMapService, Place, Registry, ServiceKey};
 use crate::publish::apply;
 use crate::publish::observe::SharedRegistry;
 use crate::publish::passes::Outcome;
-use crate::publish::plan::{Claimed, Policy, Reason, Verdict, deletable, verdict};
+use crate::publish::plan::{Claimed, Reason, Verdict, deletable, verdict};
 use crate::reconcile::Invocation;
 use crate::report::{Deletion, EmptyServices, Mode};
 
@@ -25,8 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 impl Invocation<'_> {
     /// Whether the settings allow the deletion of services, and the invocation is no adoption.
     pub fn may_delete_services(&self) -> bool {
-        let rules = &self.settings.rules;
-        rules.delete_empty_services && rules.policy == Policy::Sync && self.adoption.is_none()
+        self.settings.rules.deletes_services() && self.adoption.is_none()
     }
 
     /// Deletes the unneeded services of a registry, or plans it. `claimed` are the claims of all configured clusters;

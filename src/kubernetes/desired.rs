@@ -98,6 +98,8 @@ fn is_over_capacity(annotations: Option<&BTreeMap<String, String>>) -> bool {
     capacity.is_some_and(|capacity| capacity == "truncated")
 }
 
+/// The API server gives a headless Service without a selector both families, also in a cluster that has one.
 fn families(service: &Service) -> BTreeSet<Family> {
-    service.spec.ip_families.iter().filter_map(|family| Family::parse(family)).collect()
+    let stated = service.spec.ip_families.iter().filter(|_| !service.spec.selector.is_empty());
+    stated.filter_map(|family| Family::parse(family)).collect()
 }

@@ -67,6 +67,8 @@ pub struct ServiceSpec {
     pub ports: Vec<Port>,
     #[serde(rename = "ipFamilies", deserialize_with = "null_is_empty")]
     pub ip_families: Vec<String>,
+    #[serde(deserialize_with = "null_is_empty")]
+    pub selector: BTreeMap<String, String>,
 }
 
 /// A port of a Service or of a slice.

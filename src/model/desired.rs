@@ -37,7 +37,7 @@ pub struct PublishedService {
     /// The claims, or every invalid annotation. An export claims its own name.
     pub claims: Result<Claims, Vec<BadAnnotation>>,
     pub ports: Vec<ServicePort>,
-    /// `spec.ipFamilies`.
+    /// `spec.ipFamilies`; empty if only its endpoints show its families.
     pub families: BTreeSet<Family>,
     /// The endpoints in any condition; `None` if this run did not need to read them.
     pub endpoints: Option<Vec<Endpoint>>,
@@ -228,6 +228,22 @@ impl Desired {
 }
 
 impl PublishedService {
+    /// The families of the records of a new Cloud Map service: the stated ones, or those of its endpoints.
+    pub fn record_families(&self) -> BTreeSet<Family> {
+        let stated = Some(&self.families).filter(|families| !families.is_empty());
+        stated.cloned().unwrap_or_else(|| self.endpoint_families())
+    }
+
+    /// The families of records that its endpoints have, ready or not: both if one of them has both, since Cloud Map refuses an
+    /// instance that lacks one, and otherwise IPv4 before IPv6.
+    pub fn endpoint_families(&self) -> BTreeSet<Family> {
+        let endpoints = || self.endpoints.iter().flatten();
+        if endpoints().any(|it| it.ipv4.is_some() && it.ipv6.is_some()) {
+            return Family::ALL.into();
+        }
+        endpoints().flat_map(Endpoint::addresses).map(Family::of).min().into_iter().collect()
+    }
+
     pub fn port(&self, reference: &PortReference) -> Option<&ServicePort> {
         self.ports.iter().find(|port| match reference {
             PortReference::Number(number) => port.number == *number,

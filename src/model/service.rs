@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use super::{Attributes, ClusterArn, KnownHealth};
+use super::{Attributes, ClusterArn, Family, KnownHealth};
 
 /// A Cloud Map service and the instances in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,6 +93,13 @@ impl CloudMapService {
     pub fn holds_instances_of_other_accounts(&self) -> bool {
         let other = |account: &String| self.created_by.as_ref().is_some_and(|it| it != account);
         self.registered_by.len() > 1 || self.registered_by.iter().any(other)
+    }
+
+    /// The command by which a person deletes it.
+    pub fn delete_command(&self) -> String {
+        let region = self.arn.split(':').nth(3).unwrap_or_default();
+        let id = self.arn.rsplit('/').next().unwrap_or_default();
+        format!("aws servicediscovery delete-service --region {region} --id {id}")
     }
 
     /// Whether it has the tag of this owner, without which it is never changed or deleted.
@@ -192,6 +199,14 @@ pub struct Records {
     pub aaaa: bool,
     pub srv: bool,
     pub cname: bool,
+}
+
+impl Records {
+    /// The records of the addresses of these families.
+    pub fn of(families: &BTreeSet<Family>) -> Self {
+        let [a, aaaa] = [Family::V4, Family::V6].map(|family| families.contains(&family));
+        Self { a, aaaa, ..Self::default() }
+    }
 }
 
 impl fmt::Display for ServiceKind {

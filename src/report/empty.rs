@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{ChangeResult, Counts, Report};
 use crate::model::Verb;
 
-/// Our Cloud Map services without instances and without a claim.
+/// Our Cloud Map services that are empty, and unclaimed or of records that do not fit.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct EmptyServices {
     /// The services that were deleted, or would be deleted.

@@ -7,7 +7,7 @@ use crate::run::{converge, plan};
 use testbed::kubernetes::{Fault, FaultKind, Pod};
 
 /// A slice of a Service of `shop` as somebody writes it by hand.
-fn slice(service: &str, name: &str, addresses: &[String], condition: &Value) -> Value {
+pub fn slice(service: &str, name: &str, addresses: &[String], condition: &Value) -> Value {
     let endpoints: Vec<Value> = addresses
         .iter()
         .map(|address| json!({ "addresses": [address], "conditions": condition }))

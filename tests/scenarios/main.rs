@@ -85,3 +85,4 @@ mod unread_services;
 mod unreadable_cluster;
 mod unreadable_registry;
 mod weeks;
+mod without_selector;

@@ -26,12 +26,17 @@ fn an_annotated_service_is_read_with_age_ports_and_families() {
     let spec = json!({
         "clusterIP": "None",
         "ipFamilies": ["IPv6", "IPv4", "IPv8"],
+        "selector": { "app": "web" },
         "ports": [{ "name": "http", "port": 80, "targetPort": 8080 }, { "port": 90 }],
     });
-    let service = service(&json!({ "cloudmap.controller/hostname": "web" }), &spec);
-    let read = annotated(&service, &reading(None)).expect("annotated");
+    let service_of =
+        |spec: &Value| service(&json!({ "cloudmap.controller/hostname": "web" }), spec);
+    let read = annotated(&service_of(&spec), &reading(None)).expect("annotated");
     assert_eq!(read.created, 1_795_248_000);
     assert_eq!(read.families, [Family::V4, Family::V6].into());
+    let without = json!({ "ipFamilies": ["IPv4", "IPv6"], "ipFamilyPolicy": "RequireDualStack" });
+    let without = annotated(&service_of(&without), &reading(None)).expect("annotated");
+    assert!(without.families.is_empty(), "without a selector the API server states both");
     let port = |name: &str, number| ServicePort { name: name.into(), number };
     assert_eq!(read.ports, [port("http", 80), port("", 90)]);
     assert_eq!(read.endpoints, None);

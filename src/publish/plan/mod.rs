@@ -52,6 +52,7 @@ use adopt::exports::must_be_adopted;
 use instances::diff::{Compared, Comparison};
 use instances::{compare, endpoints};
 use order::removal;
+use service::fits;
 
 use crate::model::{Foreign, NewService, Place, ServiceRef, ServiceUpdate};
 
@@ -147,6 +148,7 @@ impl Plan {
             }
             let place = Place::of(key, &observation.registry);
             let ready = asking.iter().try_for_each(|it| must_be_adopted(observation, key, it));
+            let ready = ready.and_then(|()| fits(observation, key, holders));
             match ready.and_then(|()| endpoints::wanted(observation, key, holders.holders(key))) {
                 Ok(wanted) => {
                     let mut compared = compare::compare(observation, key, wanted);

@@ -27,6 +27,11 @@ pub struct Rules {
 }
 
 impl Rules {
+    /// Whether empty services of ours are deleted.
+    pub fn deletes_services(&self) -> bool {
+        self.delete_empty_services && self.policy == Policy::Sync
+    }
+
     /// The reason why a namespace with the records of a clusterset is not created; `None` if it is created.
     pub fn obstacle_to_records(&self, namespace: &str) -> Option<&'static str> {
         let reference = NamespaceReference::NameOrId(namespace.to_owned());

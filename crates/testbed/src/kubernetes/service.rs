@@ -108,11 +108,12 @@ impl Headless {
         self.spec("publishNotReadyAddresses", true)
     }
 
-    /// Without a selector no controller writes slices: tests put their own.
+    /// Without a selector no controller writes slices: tests put their own. The API server gives such a Service both
+    /// families, also in a cluster with one.
     #[must_use]
     pub fn without_selector(mut self) -> Self {
         self.spec.remove("selector");
-        self
+        self.families(&["IPv4", "IPv6"])
     }
 
     /// Makes it an ordinary Service with that cluster IP.

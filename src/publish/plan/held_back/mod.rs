@@ -32,7 +32,7 @@ impl Reason {
             Self::TooManyNames { .. } => "TooManyNames",
             Self::AddressNotAllowed { .. } => "AddressNotAllowed",
             Self::AddressNotCheckable => "AddressNotCheckable",
-            Self::RecordTypeMismatch { .. } => "RecordTypeMismatch",
+            Self::RecordTypeMismatch { .. } | Self::RecordsMisfit { .. } => "RecordTypeMismatch",
             Self::NotPublishable(_) => "NotPublishable",
             Self::NoSuchPort { .. } => "NoSuchPort",
             Self::PortNeeded { .. } => "PortNeeded",

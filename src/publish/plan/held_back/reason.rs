@@ -5,9 +5,12 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use super::Setting;
-use super::text::{DNS_NOT_ALLOWED, ENDPOINTS_TRUNCATED, not_shared, stay, until_next};
+use super::text::{
+    DNS_NOT_ALLOWED, ENDPOINTS_TRUNCATED, not_shared, records_misfit, stay, until_next,
+};
 use crate::model::{
-    BadAnnotation, ClusterArn, FirstNames, PortReference, ServiceRef, UnresolvedNamespace,
+    BadAnnotation, ClusterArn, FirstNames, PortReference, ServiceKind, ServiceRef,
+    UnresolvedNamespace,
 };
 use crate::publish::plan::{Denial, GuardStatus, NotAdopted, Policy, SetBy};
 
@@ -67,6 +70,14 @@ pub enum Reason {
     /// An endpoint has no address that the service's records can carry.
     #[error("{records} records cannot contain the endpoint's addresses {addresses}")]
     RecordTypeMismatch { records: String, addresses: String },
+    /// The records of a service of ours fit no endpoint.
+    #[error("{}", records_misfit(*fitting, delete.as_deref()))]
+    RecordsMisfit {
+        /// The records that would fit.
+        fitting: ServiceKind,
+        /// The command that deletes the service, if the function does not.
+        delete: Option<String>,
+    },
     /// An address that must never be published.
     #[error(
         "address {0} is not published: it is loopback, link-local, multicast, unspecified or IPv4-mapped"

@@ -1,7 +1,7 @@
 //! The longest sentences of reasons, and phrases that several sentences share. They are separate from the reasons, so
 //! that the list of those stays easy to read.
 
-use crate::model::FirstNames;
+use crate::model::{FirstNames, ServiceKind};
 
 pub(super) const DNS_NOT_ALLOWED: &str = "the function's role may not write DNS records (DNS_NAMESPACES is false), so it registers nothing in a Cloud Map service that has them; deploy with DnsNamespaces=yes";
 
@@ -14,6 +14,20 @@ pub(super) fn not_shared(alone: Option<&FirstNames>) -> String {
             "; it would be shared if every Service that claims it had claim: shared; without it: {alone}"
         )
     })
+}
+
+/// The records that an empty service of ours has and should have, and the way to them.
+pub(super) fn records_misfit(fitting: ServiceKind, delete: Option<&str>) -> String {
+    let deleted = match delete {
+        Some(command) => format!("it is empty, so delete it: {command}"),
+        None => {
+            "a full sync of all clusters deletes it, unless another one claims the name".to_owned()
+        }
+    };
+    format!(
+        "this Cloud Map service, which the function created, has A+AAAA records, and no endpoint has addresses of both \
+         families: {deleted}; the next sync then creates it with {fitting} records"
+    )
 }
 
 /// The time of the next attempt for a registration without capacity, and the instance that stays until then.

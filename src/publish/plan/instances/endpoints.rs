@@ -29,7 +29,7 @@ pub fn wanted<'a>(
 ) -> Result<Vec<Wanted<'a>>, Reason> {
     let mut wanted = Vec::with_capacity(holders.len());
     for holder in holders {
-        wanted.push(wanted_by(observation, key, holder, &holders[0])?);
+        wanted.push(wanted_by(observation, key, holder, holders)?);
     }
     Ok(wanted)
 }
@@ -38,7 +38,7 @@ fn wanted_by<'a>(
     observation: &'a Observation,
     key: &ServiceKey,
     holder: &ServiceRef,
-    oldest: &ServiceRef,
+    holders: &[ServiceRef],
 ) -> Result<Wanted<'a>, Reason> {
     let permit = observation.permit(holder, key).map_err(Reason::NotAllowed)?;
     let (published, claims) = claims(observation, holder)?;
@@ -48,7 +48,7 @@ fn wanted_by<'a>(
             may_register_in(service, key, observation)?;
             None
         }
-        None => new_service(observation, key, oldest),
+        None => new_service(observation, key, holders),
     };
     let has_check = has_check(existing, create.as_ref());
     let shape = shape(existing, create.as_ref(), (published, claims), permit);
@@ -60,6 +60,7 @@ fn wanted_by<'a>(
     if let Some(service) = existing {
         wanted.add_settings(service, key, observation, claims);
     }
+    let oldest = &holders[0];
     if holder != oldest {
         (wanted.update, wanted.note) = (None, None);
         wanted.held_back.extend(overridden_settings(observation, key, holder, oldest));

@@ -1,15 +1,19 @@
-//! A service is deleted if it has our tag, no Service of any cluster claims its name, and it has no instances. The
-//! claims of all clusters are joined in [`Claimed`]; if anything is uncertain, the service stays.
+//! A service is deleted if it has our tag, no Service of any cluster claims its name, and it has no instances; with a single
+//! claim, if it is a [`misfit`]. The claims of all clusters are joined in [`Claimed`]; if anything is uncertain, the service
+//! stays.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::model::{CloudMapService, InstanceKey, Registry, ServiceKey, Tags};
+use super::create::misfit;
+use crate::model::{CloudMapService, InstanceKey, Registry, ServiceKey, ServiceRef, Tags};
 use crate::publish::plan::{Change, Observation, Plan};
 
 /// The claims of clusters to Cloud Map services, and the instances that a plan removes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Claimed {
     keys: BTreeSet<ServiceKey>,
+    /// Those of one claimant each, which the service does not fit.
+    misfits: BTreeSet<ServiceKey>,
     /// Names, in lower case, that are claimed in a namespace that was not found.
     names: BTreeSet<String>,
     /// Services with invalid annotations, so that their claims are unknown.
@@ -24,6 +28,7 @@ impl Claimed {
     /// The claims of one cluster, and the instances that a plan for all of it removes.
     pub fn of(observation: &Observation, leaving: Leaving) -> Self {
         let mut claimed = Self { leaving, ..Self::default() };
+        let mut claimants: BTreeMap<ServiceKey, Vec<&ServiceRef>> = BTreeMap::new();
         for (service, annotated) in &observation.desired.services {
             let Ok(claims) = &annotated.claims else {
                 let cluster = observation.owner.cluster.name();
@@ -32,10 +37,15 @@ impl Claimed {
             };
             for name in &claims.names {
                 match observation.registry.key(&claims.namespace, name) {
-                    Ok(key) => _ = claimed.keys.insert(key),
+                    Ok(key) => claimants.entry(key).or_default().push(service),
                     Err(_) => _ = claimed.names.insert(name.as_str().to_ascii_lowercase()),
                 }
             }
+        }
+        for (key, all) in claimants {
+            let misfit = matches!(all[..], [only] if misfit(observation, &key, only).is_some());
+            let keys = if misfit { &mut claimed.misfits } else { &mut claimed.keys };
+            keys.insert(key);
         }
         claimed
     }
@@ -43,7 +53,9 @@ impl Claimed {
     /// The claims of this cluster and of others.
     #[must_use]
     pub fn and(mut self, other: Self) -> Self {
+        self.keys.extend(self.misfits.intersection(&other.misfits).cloned());
         self.keys.extend(other.keys);
+        self.misfits.extend(other.misfits);
         self.names.extend(other.names);
         self.unclear.extend(other.unclear);
         self.leaving.extend(other.leaving);

@@ -14,13 +14,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{Basis, Holders, Observation, Reason};
 use crate::model::{CloudMapService, Records, ServiceKey, ServiceKind, Tags};
 
-pub use create::new_service;
+pub use create::{fits, new_service};
 pub use delete::{Claimed, Leaving, Verdict, deletable, verdict};
 pub use shared::overridden_settings;
 pub use update::{remarks, update};
 
 /// The Cloud Map services of which a plan needs the tags: those that get our first instance and may be managed by ECS
-/// Service Connect, which uses HTTP services only, and those with differences that an update could change.
+/// Service Connect, which uses HTTP services only, those with differences that an update could change, and those that may
+/// have to be created anew.
 pub fn tags_needed(basis: Basis<'_>) -> BTreeSet<ServiceKey> {
     let Basis { observation, holders, affected } = basis;
     let held = holders.held().filter(|(_, holder)| affected.contains(*holder));
@@ -31,7 +32,8 @@ pub fn tags_needed(basis: Basis<'_>) -> BTreeSet<ServiceKey> {
         let decides = holders.holder(key) == Some(*holder);
         let owner = &observation.owner;
         let differs = |claims| update::depends_on_tags(service, claims, owner);
-        first || decides && claims.is_some_and(differs)
+        let misfits = || service.held() == 0 && create::may_misfit(observation, service, holder);
+        first || decides && claims.is_some_and(differs) || misfits()
     });
     needed.map(|(key, _)| key.clone()).collect()
 }

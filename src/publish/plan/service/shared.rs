@@ -1,6 +1,8 @@
 //! A Cloud Map service under a name that several Services share: the oldest Service decides the settings that exist
 //! only once, and the others get a held-back line if theirs differ.
 
+use std::slice::from_ref;
+
 use super::new_service;
 use crate::model::{ServiceKey, ServiceKind, ServiceRef};
 use crate::publish::plan::{Observation, Reason, Setting};
@@ -21,7 +23,8 @@ pub fn overridden_settings(
             (decided.unwrap_or_else(|| "the TTL that the service has".to_owned()), asked)
         }
         None => {
-            let new = |service| new_service(observation, key, service).map(|new| new.to_string());
+            let new = |service| new_service(observation, key, from_ref(service));
+            let new = |service| new(service).map(|new| new.to_string());
             (new(oldest)?, new(service)?)
         }
     };

@@ -148,6 +148,7 @@ fn waits_for_another(reason: &Reason) -> bool {
         reason,
         Reason::IdTaken(_)
             | Reason::RecordTypeMismatch { .. }
+            | Reason::RecordsMisfit { .. }
             | Reason::PortNeeded { .. }
             | Reason::Setting(Setting::NoCustomHealth)
     )

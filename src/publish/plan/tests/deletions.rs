@@ -1,6 +1,6 @@
 //! The Cloud Map services that are deleted, and the obstacles to a deletion.
 
-use super::world::{A, HTTP, World, foreign, key, own, service, tagged};
+use super::world::{A, BOTH, HTTP, World, foreign, key, own, pod, service, tagged};
 use crate::model::{Attributes, Tags};
 use crate::publish::plan::{Claimed, Verdict, deletable, verdict};
 
@@ -84,6 +84,25 @@ fn a_claim_in_a_namespace_that_is_not_found_keeps_every_service_of_that_name() {
     let claims = |place| world([]).service(service("shop/web", place));
     assert_eq!(alone(&claims("typo/Web")), None);
     assert_eq!(alone(&claims("typo/api")), Some(Verdict::Delete));
+}
+
+#[test]
+fn single_claim_does_not_keep_a_service_of_records_that_fit_no_endpoint() {
+    let web = service("shop/web", "dns/web").families([]).ready([pod("one", "10.0.0.1")]);
+    let misfit = || {
+        let world = World::new().service(web.clone()).cloud_map("dns/web", BOTH, []);
+        world.with("dns/web", |service| service.tags = tagged("cloud-map-sync"))
+    };
+    let claimed = |world: &World| Claimed::of(&world.0, world.plan().leaving());
+    let may_go =
+        |claimed: &Claimed| deletable(&misfit().0.registry, claimed).contains(&key("dns/web"));
+    assert!(may_go(&claimed(&misfit())));
+    let young = service("shop/young", "dns/web").created(200);
+    assert!(!may_go(&claimed(&misfit().service(young))), "another Service of the cluster");
+    let other = World::new().service(service("shop/web", "dns/web"));
+    for others in [claimed(&other), claimed(&misfit())] {
+        assert!(!may_go(&claimed(&misfit()).and(others)), "another cluster");
+    }
 }
 
 #[test]

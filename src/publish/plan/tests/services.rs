@@ -2,9 +2,9 @@
 
 use insta::assert_snapshot;
 
-use super::world::{A, CNAME, HTTP, Kubernetes, World, foreign, own, pod, service, tagged};
+use super::world::{A, BOTH, CNAME, HTTP, Kubernetes, World, foreign, own, pod, service, tagged};
 use crate::model::Family::{self, V4, V6};
-use crate::model::Tags;
+use crate::model::{CloudMapService, Endpoint, Tags};
 use crate::publish::plan::Rules;
 
 fn web(place: &str) -> Kubernetes {
@@ -25,11 +25,75 @@ fn a_new_service_fits_its_namespace_the_families_and_the_port() {
         ("dns/web", vec![V4], None, "a DNS service of A records, TTL 60 s"),
         ("dns/web", vec![V6], None, "a DNS service of AAAA records, TTL 60 s"),
         ("dns/web", vec![V4, V6], None, "a DNS service of A+AAAA records, TTL 60 s"),
-        ("dns/web", vec![], None, "a DNS service of A records, TTL 60 s"),
         ("dns/web", vec![V4, V6], Some("http"), "a DNS service of SRV records, TTL 60 s"),
     ];
     for (place, families, port, expected) in cases {
         assert_eq!(created(place, &families, port), expected, "{place} {families:?} {port:?}");
+    }
+}
+
+#[test]
+fn new_records_are_those_that_most_endpoints_have_if_the_service_states_no_families() {
+    let records = |endpoints: &[&str]| {
+        let ready = endpoints.iter().map(|addresses| pod("one", addresses));
+        let starting = Endpoint { ready: false, ..pod("two", "fd00::9") };
+        let endpoints = ready.chain([starting]).collect::<Vec<_>>();
+        let plan = World::new().service(web("dns/web").families([]).ready(endpoints)).plan();
+        plan.changes.into_values().flatten().next().map(|change| change.detail())
+    };
+    let created = |records| Some(format!("a DNS service of {records} records, TTL 60 s"));
+    assert_eq!(records(&[]), None, "none is ready");
+    assert_eq!(records(&["10.0.0.1"]), created("A"));
+    assert_eq!(records(&["fd00::1"]), created("AAAA"));
+    assert_eq!(records(&["fd00::1", "10.0.0.1"]), created("A"), "A+AAAA records fit neither");
+    assert_eq!(records(&["10.0.0.1", "10.0.0.2+fd00::2"]), created("A+AAAA"));
+}
+
+#[test]
+fn oldest_sharer_with_an_endpoint_decides_the_families_that_the_oldest_does_not_state() {
+    let oldest = service("shop/old", "dns/web").created(1).families([]).ttl(15).shared();
+    let web = web("dns/web").created(2).families([V6]).ready([pod("one", "fd00::1")]).shared();
+    assert_snapshot!(World::new().service(oldest).service(web).told(), @r"
+    shop/web: create dns/web: a DNS service of AAAA records, TTL 15 s
+    shop/web: register dns/web: fd00::1 (pod one)
+    ");
+}
+
+/// `dns/web` with records of both families and our tag, and a Service that states none.
+fn misfit() -> World {
+    let world = World::new().service(web("dns/web").families([])).cloud_map("dns/web", BOTH, []);
+    world.with("dns/web", |service| service.tags = tagged("cloud-map-sync"))
+}
+
+#[test]
+fn empty_service_of_ours_whose_records_fit_no_endpoint_gets_none() {
+    assert_snapshot!(misfit().told(), @"! shop/web dns/web: this Cloud Map service, which the function created, has A+AAAA records, and no endpoint has addresses of both families: it is empty, so delete it: aws servicediscovery delete-service --region eu-central-1 --id srv-web; the next sync then creates it with A records (RecordTypeMismatch)");
+    let deleting = Rules { delete_empty_services: true, ..Rules::default() };
+    assert_snapshot!(misfit().under(deleting).told(), @"! shop/web dns/web: this Cloud Map service, which the function created, has A+AAAA records, and no endpoint has addresses of both families: a full sync of all clusters deletes it, unless another one claims the name; the next sync then creates it with A records (RecordTypeMismatch)");
+}
+
+#[test]
+fn records_of_both_families_are_tried_if_they_may_fit_or_are_not_ours() {
+    let both = web("dns/web").families([]).ready([pod("one", "10.0.0.1+fd00::1")]);
+    let untagged = |service: &mut CloudMapService| service.tags = tagged("team-a");
+    let filled = |service: &mut CloudMapService| {
+        service.instances = Some([("a".to_owned(), foreign("10.0.0.9"))].into());
+    };
+    let worlds = [
+        misfit().service(both),
+        misfit().service(web("dns/web").families([V4, V6])),
+        misfit().service(service("shop/young", "dns/web").created(200)),
+        misfit().with("dns/web", untagged),
+        misfit().with("dns/web", filled),
+    ];
+    for world in worlds {
+        assert!(world.told().contains("shop/web: register dns/web"), "{}", world.told());
+    }
+    for families in [vec![], vec![V4]] {
+        let idle = [web("dns/web").ready([]), web("dns/web").levers(false, None)];
+        for idle in idle {
+            assert_eq!(misfit().service(idle.families(families.clone())).told(), "");
+        }
     }
 }
 
