@@ -25,6 +25,9 @@ pub struct Desired {
     /// Of a part of a cluster: the holder of each name that its Services claim and a Service outside of the part holds. It
     /// is not decided again.
     pub held_elsewhere: BTreeMap<ServiceKey, ServiceRef>,
+    /// The id of the namespace that was chosen for a name, if several have the name that its Service refers to. It is chosen
+    /// when everything that a run rests on was read, and not again.
+    pub namespaces: BTreeMap<ServiceRef, BTreeMap<ServiceName, String>>,
 }
 
 /// One annotated headless Service, or one exported Service.

@@ -10,7 +10,7 @@ pub struct Namespace {
     pub id: String,
     /// `None` if the namespace is to be created; its name is then used as its id.
     pub arn: Option<String>,
-    /// Not unique: private DNS namespaces of several VPCs may have the same name.
+    /// Not unique: private DNS namespaces of several VPCs may have the same name, and one that another account shares.
     pub name: String,
     pub kind: NamespaceKind,
     /// The name for discovery calls, if Cloud Map returned it. Unlike `name` it is unique.
@@ -20,6 +20,12 @@ pub struct Namespace {
 }
 
 impl Namespace {
+    /// Whether another account than this one shares it.
+    pub fn is_of_other(&self, account: Option<&str>) -> bool {
+        let owner = self.owner.as_deref();
+        account.is_some() && owner.is_some() && account != owner
+    }
+
     /// An HTTP namespace that is to be created.
     pub fn missing(name: &str) -> Self {
         let (id, kind) = (name.to_owned(), NamespaceKind::Http);
@@ -53,11 +59,14 @@ pub enum UnresolvedNamespace {
     },
 
     #[error(
-        "several Cloud Map namespaces are named {reference:?}; name one by its id: {candidates}"
+        "several Cloud Map namespaces are named {reference:?}; name one by its id: {candidates}{}",
+        if *is_left { "; without that the next full sync decides" } else { "" }
     )]
     Ambiguous {
         reference: String,
         /// Ids.
         candidates: FirstNames,
+        /// Whether this run leaves the choice to a full sync.
+        is_left: bool,
     },
 }

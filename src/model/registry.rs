@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     Attributes, Capacity, CloudMapService, FirstNames, Namespace, NamespaceKind,
-    NamespaceReference, ServiceName, ServiceRef, UnresolvedNamespace,
+    NamespaceReference, ServiceRef, UnresolvedNamespace,
 };
 
 /// The part of one account's Cloud Map in one Region that the function may read.
@@ -15,6 +15,8 @@ pub struct Registry {
     pub namespaces: BTreeMap<String, Namespace>,
     pub services: BTreeMap<ServiceKey, CloudMapService>,
     pub capacity: Capacity,
+    /// The account, if all of it was read and the account is known.
+    pub account: Option<String>,
 }
 
 /// Identifies a Cloud Map service by the id of its namespace and its name. In DNS namespaces the name is in lower case,
@@ -53,6 +55,18 @@ impl InstanceKey {
 }
 
 impl Registry {
+    /// The namespaces that a reference may mean, in the order of their ids: several have one name.
+    pub fn candidates(&self, reference: &NamespaceReference) -> Vec<&Namespace> {
+        let all = self.namespaces.values();
+        match reference {
+            NamespaceReference::Arn(arn) => all.filter(|it| it.arn.as_ref() == Some(arn)).collect(),
+            NamespaceReference::NameOrId(text) => match self.namespaces.get(text) {
+                Some(namespace) => vec![namespace],
+                None => all.filter(|it| it.name == *text).collect(),
+            },
+        }
+    }
+
     /// The namespace of a reference.
     ///
     /// # Errors
@@ -61,41 +75,19 @@ impl Registry {
         &self,
         reference: &NamespaceReference,
     ) -> Result<&Namespace, UnresolvedNamespace> {
-        let text = reference.to_string();
-        if let NamespaceReference::Arn(arn) = reference {
-            let mut all = self.namespaces.values();
-            let found = all.find(|namespace| namespace.arn.as_ref() == Some(arn));
-            return found.ok_or_else(|| self.missing(text));
-        }
-        if let Some(namespace) = self.namespaces.get(&text) {
+        let (text, candidates) = (reference.to_string(), self.candidates(reference));
+        if let [namespace] = candidates.as_slice() {
             return Ok(namespace);
         }
-        let named: Vec<&Namespace> =
-            self.namespaces.values().filter(|namespace| namespace.name == text).collect();
-        if let [namespace] = named.as_slice() {
-            return Ok(namespace);
-        }
-        Err(match FirstNames::of(named.iter().map(|namespace| &namespace.id)) {
-            Some(candidates) => UnresolvedNamespace::Ambiguous { reference: text, candidates },
-            None => self.missing(text),
-        })
-    }
-
-    fn missing(&self, reference: String) -> UnresolvedNamespace {
-        let visible = FirstNames::of(self.namespaces.values().map(|namespace| &namespace.name));
-        UnresolvedNamespace::Missing { reference, visible, not_created: None }
-    }
-
-    /// The key of `name` in the namespace of `reference`.
-    ///
-    /// # Errors
-    /// As [`Registry::resolve`].
-    pub fn key(
-        &self,
-        reference: &NamespaceReference,
-        name: &ServiceName,
-    ) -> Result<ServiceKey, UnresolvedNamespace> {
-        Ok(ServiceKey::new(self.resolve(reference)?, name.as_str()))
+        let Some(ids) = FirstNames::of(candidates.iter().map(|namespace| &namespace.id)) else {
+            let visible = FirstNames::of(self.namespaces.values().map(|it| &it.name));
+            return Err(UnresolvedNamespace::Missing {
+                reference: text,
+                visible,
+                not_created: None,
+            });
+        };
+        Err(UnresolvedNamespace::Ambiguous { reference: text, candidates: ids, is_left: false })
     }
 
     /// The key of each Service's own name in the namespaces that are named like its Kubernetes namespace.

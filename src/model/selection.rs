@@ -49,6 +49,11 @@ impl Selection {
         Self::Only { namespaces, services, shards, held: Held::default() }
     }
 
+    /// Whether it is about the Services of a message, and no part of a full sync.
+    pub fn is_targeted(&self) -> bool {
+        matches!(self, Self::Only { shards, .. } if shards.is_empty())
+    }
+
     /// The selected Services, if they are selected by name alone.
     pub fn names(&self) -> Option<&BTreeSet<ServiceRef>> {
         match self {

@@ -54,6 +54,7 @@ mod multi_cluster;
 mod name_policy;
 mod names;
 mod namespaces;
+mod namespaces_of_one_name;
 mod new_namespaces;
 mod one_pod;
 mod operations;

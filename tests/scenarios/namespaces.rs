@@ -69,38 +69,16 @@ async fn missing_namespace_is_held_back_with_those_that_are_visible() {
 }
 
 #[tokio::test]
-async fn ambiguous_namespace_is_held_back_with_the_ids_to_choose_from() {
-    let fleet = Fleet::start().await;
-    let twin = fleet.cloud_map.namespace("prod.local", NamespaceKind::DnsPrivate);
-    fleet.web("web", "prod.local", &["10.0.1.1"]);
-    fleet.web("cart", &twin, &["10.0.2.1"]);
-
-    let report = converge(&fleet, &fleet.function().await).await;
-
-    assert_eq!(held_back(&report), ["NamespaceAmbiguous"], "{report}");
-    let said = said_of(&report, "NamespaceAmbiguous");
-    assert!(said.contains(&twin) && said.contains(&fleet.dns), "{said}");
-    let services = fleet.cloud_map.services(&twin);
-    assert_eq!(fleet.cloud_map.instances(&services[0].id).len(), 1);
-}
-
-#[tokio::test]
 async fn service_whose_namespace_can_no_longer_be_told_keeps_what_is_registered() {
     let fleet = Fleet::start().await;
     fleet.web("web", "prod.local", &["10.0.1.1", "10.0.1.2"]);
     let function = fleet.function().await;
     converge(&fleet, &function).await;
-    for namespace in ["typo", "prod.local"] {
-        fleet.annotate("web", "namespace", namespace);
-        if namespace == "prod.local" {
-            fleet.cloud_map.namespace("prod.local", NamespaceKind::DnsPrivate);
-        }
-        fleet.pods("web", &["10.0.1.1"]);
-        let report = converge(&fleet, &function).await;
-        assert_eq!(held_back(&report).len(), 1, "{report}");
-        let id = fleet.cloud_map.services(&fleet.dns)[0].id.clone();
-        assert_eq!(fleet.cloud_map.instances(&id).len(), 2, "{namespace}: {report}");
-    }
+    fleet.annotate("web", "namespace", "typo");
+    fleet.pods("web", &["10.0.1.1"]);
+    let report = converge(&fleet, &function).await;
+    assert_eq!(held_back(&report), ["NamespaceMissing"], "{report}");
+    assert_eq!(fleet.instances("prod.local", "web").len(), 2, "{report}");
 }
 
 #[tokio::test]

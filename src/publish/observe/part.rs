@@ -108,6 +108,15 @@ impl World<'_> {
             keys.extend(observed.holders.claimed_by(&observed.affected).cloned());
             keys.retain(|key| read.insert(key.clone()));
             if keys.is_empty() {
+                // Only if no instance of the Service was found where it is known to have had some.
+                let Observed { observation, affected, .. } = &observed;
+                keys = observation.keys_to_choose_from(|service| {
+                    affected.contains(service)
+                        && !observation.desired.namespaces.contains_key(service)
+                });
+                keys.retain(|key| read.insert(key.clone()));
+            }
+            if keys.is_empty() {
                 break observed;
             }
             observation = observed.observation;

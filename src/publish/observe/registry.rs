@@ -119,10 +119,7 @@ impl SharedRegistry {
 
     /// Whether another account shares a namespace with this one.
     fn is_of_other(&self, namespace: &Namespace) -> bool {
-        match (self.account.get(), &namespace.owner) {
-            (Some(account), Some(owner)) => account != owner,
-            _ => false,
-        }
+        namespace.is_of_other(self.account.get().map(String::as_str))
     }
 
     /// The start of the invocation.
@@ -197,7 +194,8 @@ impl SharedRegistry {
         let has_services = |it: &Namespace| services.keys().any(|key| key.namespace == it.id);
         let mut whole = namespaces.values().filter(|it| self.is_read_whole(it));
         let all_have_services = whole.all(has_services);
-        let mut registry = Registry { namespaces, services, ..Registry::default() };
+        let account = self.account.get().cloned();
+        let mut registry = Registry { namespaces, services, account, ..Registry::default() };
         if !all_have_services {
             self.look_for_namespaces(&mut registry).await?;
         }

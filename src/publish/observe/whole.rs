@@ -97,7 +97,9 @@ impl World<'_> {
             let service = services.get(key);
             service.is_some_and(|it| it.instances.is_none() && it.unreadable.is_none())
         };
-        let unread: BTreeSet<ServiceKey> = holders.keys().filter(unread).cloned().collect();
+        let candidates = observation.keys_to_choose_from(|_| true);
+        let unread: BTreeSet<ServiceKey> =
+            holders.keys().chain(&candidates).filter(unread).cloned().collect();
         match self.read_by {
             ReadBy::List => {
                 let cloud_map = self.registry.cloud_map();

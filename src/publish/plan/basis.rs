@@ -30,7 +30,8 @@ pub struct Observed {
 
 impl Observed {
     /// An observation for the Services of `selection`.
-    pub fn new(observation: Observation, selection: &Selection) -> Self {
+    pub fn new(mut observation: Observation, selection: &Selection) -> Self {
+        observation.choose_namespaces(selection);
         let holders = Holders::decide(&observation);
         let affected = affected(&observation, &holders, selection);
         Self { observation, holders, affected }

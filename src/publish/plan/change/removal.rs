@@ -118,6 +118,11 @@ pub enum WaitsFor {
         /// The Service that holds that name.
         holder: ServiceRef,
     },
+    /// The name is registered in two namespaces that are named alike: the wait lasts until a person chooses one.
+    #[error(
+        "as long as its endpoint does: two namespaces of one name have instances of Service {0}, so its annotation should name one by id"
+    )]
+    NamespaceById(ServiceRef),
 }
 
 impl WaitsFor {
@@ -140,9 +145,10 @@ impl WaitsFor {
         match self {
             Self::Holder(service) | Self::NewName(service) => vec![service],
             Self::HolderAndNewName { holder, renamed } => vec![holder, renamed],
-            Self::FirstRegistration | Self::ContestedName { .. } | Self::BlockedRename { .. } => {
-                Vec::new()
-            }
+            Self::FirstRegistration
+            | Self::ContestedName { .. }
+            | Self::BlockedRename { .. }
+            | Self::NamespaceById(_) => Vec::new(),
         }
     }
 }

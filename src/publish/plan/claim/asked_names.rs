@@ -5,18 +5,19 @@ use crate::model::{PublishedService, ServiceKey, ServiceRef, UnresolvedNamespace
 use crate::publish::plan::{Observation, Reason};
 
 /// The most names that a Service claims, however many it asks for.
-const MAXIMUM: usize = 20;
+pub(super) const MAXIMUM: usize = 20;
 
 /// The keys of the names that a Service asks for, in the order of its annotation, and the problem of its namespace.
 pub fn all_keys(
     observation: &Observation,
+    service: &ServiceRef,
     annotated: &PublishedService,
 ) -> (Vec<ServiceKey>, Option<UnresolvedNamespace>) {
     let mut keys = Vec::new();
     let mut unresolved = None;
     if let Ok(claims) = &annotated.claims {
         for name in claims.names.iter().take(MAXIMUM) {
-            match observation.registry.key(&claims.namespace, name) {
+            match observation.key(service, &claims.namespace, name) {
                 // Names that differ in case are one in a DNS namespace.
                 Ok(key) if keys.contains(&key) => {}
                 Ok(key) => keys.push(key),

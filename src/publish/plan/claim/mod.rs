@@ -4,6 +4,7 @@
 
 mod asked_names;
 mod held_back;
+mod namespace;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -142,7 +143,7 @@ impl ServiceClaims {
         if let Err(denial) = observation.rule(service) {
             return Self { denied: vec![(None, denial)], ..Self::default() };
         }
-        let (keys, unresolved) = all_keys(observation, annotated);
+        let (keys, unresolved) = all_keys(observation, service, annotated);
         let (mut keys, denied) = observation.allowed(service, keys);
         let too_many = limit_names(observation, service, annotated, &mut keys);
         let is_unclear = annotated.claims.is_err() || unresolved.is_some();

@@ -85,6 +85,7 @@ impl Reason {
                 | Self::Guard { .. }
                 | Self::Waiting { .. }
                 | Self::ExportNotAdopted { .. }
+                | Self::Namespace(UnresolvedNamespace::Ambiguous { is_left: true, .. })
         );
         let as_asked = matches!(
             self,

@@ -2,8 +2,10 @@
 //! through here lets a name become empty while ready endpoints exist for it.
 
 use super::new_name::waits_for_new_name;
-use crate::model::{Flow, ServiceKey, ServiceRef};
+use crate::model::{Endpoint, Flow, ServiceKey, ServiceRef};
 use crate::publish::plan::instances::diff::Compared;
+use crate::publish::plan::instances::health;
+use crate::publish::plan::instances::identity::Identity;
 use crate::publish::plan::observation::MarkedInstance;
 use crate::publish::plan::{Basis, DeregisterReason, Place, Plan, WaitsFor};
 
@@ -60,7 +62,7 @@ impl<'a> Removals<'a> {
                 self.of_a_holder(key, candidate, is_last)
             }
             Some(_) => self.of_another(key, marked),
-            None => self.of_nobody(key, marked),
+            None => self.of_nobody(key, candidate),
         }
     }
 
@@ -142,7 +144,8 @@ impl<'a> Removals<'a> {
     }
 
     /// An instance under a name that no Service of the cluster claims, or only an unclear one.
-    fn of_nobody(&self, key: &ServiceKey, marked: &ServiceRef) -> Option<Decision> {
+    fn of_nobody(&self, key: &ServiceKey, candidate: &MarkedInstance) -> Option<Decision> {
+        let marked = &candidate.service;
         if let Some(because) = self.ended(key, marked) {
             return Some((marked.clone(), because, None));
         }
@@ -150,7 +153,28 @@ impl<'a> Removals<'a> {
         if self.basis.holders.is_unclear(marked) || claims.contains(key) {
             return None;
         }
-        Some((marked.clone(), DeregisterReason::NameChanged(marked.clone()), self.new_name(marked)))
+        let waits_for = self.in_namesake(key, candidate).or_else(|| self.new_name(marked));
+        Some((marked.clone(), DeregisterReason::NameChanged(marked.clone()), waits_for))
+    }
+
+    /// The wait of an instance under its Service's name in another namespace than the chosen one, if both have the name that
+    /// the Service refers to: it stays as long as its endpoint does.
+    fn in_namesake(&self, key: &ServiceKey, candidate: &MarkedInstance) -> Option<WaitsFor> {
+        let observation = self.basis.observation;
+        let published = observation.desired.services.get(&candidate.service)?;
+        let claims = published.claims.as_ref().ok()?;
+        let candidates = observation.registry.candidates(&claims.namespace);
+        let mut keys = claims.names.iter().flat_map(|name| {
+            candidates.iter().map(|namespace| ServiceKey::new(namespace, name.as_str()))
+        });
+        let identity = Identity::of(candidate.attributes, false);
+        let stays = |endpoint: &Endpoint| {
+            health::of_endpoint(endpoint, claims, false).is_some()
+                && endpoint.addresses().any(|it| identity.addresses().any(|own| own == it))
+        };
+        let stays = || published.endpoints.iter().flatten().any(stays);
+        let chooses = || WaitsFor::NamespaceById(candidate.service.clone());
+        (keys.any(|it| it == *key) && stays()).then(chooses)
     }
 
     fn new_name(&self, service: &ServiceRef) -> Option<WaitsFor> {

@@ -22,5 +22,7 @@ pub fn in_doubt(basis: Basis<'_>) -> BTreeSet<ServiceKey> {
         RereadScope::of(basis.holders, plan.changes.keys().chain(held_back), &changes).keys;
     let places = plan.held_back.iter().filter_map(|held| held.place.as_ref());
     keys.extend(places.map(|place| place.key.clone()));
+    // An instance that discovery does not show may be in another namespace of the same name.
+    keys.extend(basis.observation.keys_to_choose_from(|it| plan.changes.contains_key(it)));
     keys
 }

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::model::{Desired, Registry, ServiceKey, ServiceRef};
+use crate::model::{Desired, PublishedService, Registry, ServiceKey, ServiceRef};
 use crate::publish::plan::{Change, Extent, Holders, Observation};
 
 /// The data to read again before the changes of one turn are decided.
@@ -47,11 +47,17 @@ impl RereadScope {
             namespaces: observation.registry.namespaces.clone(),
             services: services.collect(),
             capacity: observation.registry.capacity.clone(),
+            account: observation.registry.account.clone(),
         };
         let claimants = self.keys.iter().flat_map(|key| holders.claimants(key));
         let concerned = claimants.chain(&self.services).filter_map(|service| {
             let annotated = observation.desired.services.get(service)?;
             Some((service.clone(), annotated.clone()))
+        });
+        let concerned: BTreeMap<ServiceRef, PublishedService> = concerned.collect();
+        let namespaces = concerned.keys().filter_map(|service| {
+            let chosen = observation.desired.namespaces.get(service)?;
+            Some((service.clone(), chosen.clone()))
         });
         let unannotated = self.services.intersection(&observation.desired.unannotated).cloned();
         let claimed = holders.claimed_by(&self.services).filter(|key| !self.keys.contains(*key));
@@ -59,7 +65,8 @@ impl RereadScope {
             claimed.filter_map(|key| Some((key.clone(), holders.holder(key)?.clone())));
         let desired = Desired {
             held_elsewhere: held_elsewhere.collect(),
-            services: concerned.collect(),
+            namespaces: namespaces.collect(),
+            services: concerned,
             unannotated: unannotated.collect(),
             exports: BTreeMap::new(),
             finalizers: BTreeMap::new(),

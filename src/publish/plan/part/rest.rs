@@ -9,13 +9,13 @@ use crate::publish::plan::{Basis, Observation};
 /// Whether a claim of the cluster names a namespace that was not found.
 pub fn lacks_namespace(observation: &Observation) -> bool {
     let mut claims = observation.desired.all_claims();
-    claims.any(|claims| observation.registry.resolve(&claims.namespace).is_err())
+    claims.any(|claims| observation.registry.candidates(&claims.namespace).is_empty())
 }
 
-/// The ids of the namespaces that claims of the cluster name.
+/// The ids of the namespaces that claims of the cluster may mean.
 pub fn claimed_namespaces(observation: &Observation) -> BTreeSet<String> {
     let claims = observation.desired.all_claims();
-    let found = claims.filter_map(|claims| observation.registry.resolve(&claims.namespace).ok());
+    let found = claims.flat_map(|claims| observation.registry.candidates(&claims.namespace));
     found.map(|namespace| namespace.id.clone()).collect()
 }
 

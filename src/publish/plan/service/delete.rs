@@ -36,7 +36,7 @@ impl Claimed {
                 continue;
             };
             for name in &claims.names {
-                match observation.registry.key(&claims.namespace, name) {
+                match observation.key(service, &claims.namespace, name) {
                     Ok(key) => claimants.entry(key).or_default().push(service),
                     Err(_) => _ = claimed.names.insert(name.as_str().to_ascii_lowercase()),
                 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::model::{Namespace, NamespaceReference, UnresolvedNamespace};
-use crate::publish::plan::{Change, Observation, Plan, Rules};
+use crate::publish::plan::{Change, Extent, Observation, Plan, Rules};
 
 impl Observation {
     /// Adds the missing namespaces that are claimed and may be created. From here on they are treated as existing
@@ -20,7 +20,7 @@ impl Observation {
         }
     }
 
-    /// A problem with a namespace, with the reason why a missing one is not created.
+    /// A problem with a namespace, with the reason why a missing one is not created, or if the choice is left to a full sync.
     pub(in crate::publish::plan) fn explained(
         &self,
         problem: UnresolvedNamespace,
@@ -33,7 +33,11 @@ impl Observation {
                 let not_created = not_created(reference, &self.rules);
                 UnresolvedNamespace::Missing { reference: text, visible, not_created }
             }
-            other => other,
+            UnresolvedNamespace::Ambiguous { reference, candidates, .. } => {
+                let is_left = self.extent == Extent::Part;
+                UnresolvedNamespace::Ambiguous { reference, candidates, is_left }
+            }
+            other @ UnresolvedNamespace::Missing { .. } => other,
         }
     }
 }

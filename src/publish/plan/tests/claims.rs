@@ -89,6 +89,23 @@ fn a_claim_that_cannot_be_used_says_what_would_be_right() {
 }
 
 #[test]
+fn namespace_is_not_chosen_while_a_service_of_the_name_may_have_instances_that_were_not_read() {
+    let twice = World::new()
+        .namespace("ns-one", "twice", NamespaceKind::Http)
+        .namespace("ns-two", "twice", NamespaceKind::Http)
+        .service(service("shop/web", "twice/web").ready([pod("one", "10.0.0.1")]))
+        .cloud_map("one/web", HTTP, []);
+    assert_snapshot!(twice.told(), @"shop/web: register twice/web: 10.0.0.1 (pod one)");
+    let unread = |is_denied| {
+        twice.clone().with("one/web", |it| {
+            (it.instances, it.unreadable, it.is_denied) = (None, Some("no".into()), is_denied);
+        })
+    };
+    assert!(unread(false).told().contains("(NamespaceAmbiguous)"), "{}", unread(false).told());
+    assert!(unread(true).told().contains("(Unreadable)"), "{}", unread(true).told());
+}
+
+#[test]
 fn a_sync_of_one_service_is_also_about_who_holds_its_names() {
     let world = World::new()
         .service(service("shop/web", "http/web").created(1))

@@ -241,7 +241,7 @@ pub fn assert_settled(simulation: &Simulation, plan: &Plan) {
                 let hindered = change.marked().is_some_and(hinders);
                 assert!(hindered, "{change}:\n{told}");
             }
-            WaitsFor::Holder(_) => {}
+            WaitsFor::Holder(_) | WaitsFor::NamespaceById(_) => {}
         }
     }
 }

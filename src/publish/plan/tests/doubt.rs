@@ -3,7 +3,7 @@
 
 use super::guard::shops;
 use super::world::{HTTP, World, own, pod, service};
-use crate::model::Selection;
+use crate::model::{NamespaceKind, Selection};
 use crate::publish::plan::{Policy, Rules, in_doubt};
 
 /// The names of the Cloud Map services that are to be listed.
@@ -48,6 +48,18 @@ fn what_there_is_something_to_say_of_is_in_doubt() {
     assert_eq!(doubts(&kept), ["cart", "old"], "the policy keeps what is there");
     let second = service("shop/zoo", "http/api").also("zoo").created(200);
     assert_eq!(doubts(&cart_differs().service(second)), ["api", "cart", "zoo"]);
+}
+
+#[test]
+fn name_of_which_the_namespace_was_chosen_is_in_doubt_in_all_of_them() {
+    let web = service("shop/web", "twice/web").ready([pod("one", "10.0.0.1")]);
+    let world = World::new()
+        .namespace("ns-one", "twice", NamespaceKind::Http)
+        .namespace("ns-two", "twice", NamespaceKind::Http)
+        .service(web)
+        .cloud_map("one/web", HTTP, [own("a", "shop/web", "10.0.0.9")])
+        .cloud_map("two/web", HTTP, []);
+    assert_eq!(doubts(&world), ["web", "web"]);
 }
 
 #[test]
