@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::annotation;
-use super::endpoint_slices::{Endpoints, SOURCE_CLUSTER};
+use super::endpoint_slices::Endpoints;
 use super::endpoints;
-use super::object::{EndpointSlice, Service};
+use super::object::Service;
 use crate::model::{
     Desired, Endpoint, Family, NamespaceReference, PublishedService, ServicePort, ServiceRef,
 };
@@ -64,19 +64,6 @@ pub fn annotated(service: &Service, reading: &Reading) -> Option<PublishedServic
 pub fn all_endpoints(read: &Endpoints) -> Vec<Endpoint> {
     match read {
         Endpoints::Slices(slices) => endpoints::from_slices(slices),
-        Endpoints::Core(core) => endpoints::from_core(core),
-    }
-}
-
-/// The same, without those that were imported from other clusters: they are never exported again.
-pub fn own_endpoints(read: &Endpoints) -> Vec<Endpoint> {
-    match read {
-        Endpoints::Slices(slices) => {
-            let is_own =
-                |slice: &&EndpointSlice| !slice.metadata.labels.contains_key(SOURCE_CLUSTER);
-            let own: Vec<EndpointSlice> = slices.iter().filter(is_own).cloned().collect();
-            endpoints::from_slices(&own)
-        }
         Endpoints::Core(core) => endpoints::from_core(core),
     }
 }

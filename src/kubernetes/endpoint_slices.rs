@@ -19,8 +19,9 @@ use crate::model::ServiceRef;
 const SLICES_PER_PAGE: u32 = 100;
 /// The label that ties an `EndpointSlice` to its Service.
 pub const SERVICE_NAME: &str = "kubernetes.io/service-name";
-/// The label of a slice with the endpoints of another cluster.
-pub const SOURCE_CLUSTER: &str = "multicluster.kubernetes.io/source-cluster";
+/// The label of a slice with the endpoints of another cluster, which that one publishes. Some importers write such slices
+/// for the Service of the same name.
+const SOURCE_CLUSTER: &str = "multicluster.kubernetes.io/source-cluster";
 
 /// The endpoints of one Service, as the API server stores them.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,7 +32,7 @@ pub enum Endpoints {
 }
 
 impl Kubernetes {
-    /// The endpoints of `services`. A Service without endpoints has an empty entry.
+    /// The endpoints of `services` in this cluster. A Service without endpoints has an empty entry.
     ///
     /// # Errors
     /// Returns an error if one of the lists could not be read completely.
@@ -79,11 +80,12 @@ impl Kubernetes {
         let params = ListParams::default().labels(&selector);
         let list = List { path: &path, params, page: SLICES_PER_PAGE, name: &name };
         let keep = |mut slice: EndpointSlice| {
-            let name = slice.metadata.labels.remove(SERVICE_NAME).unwrap_or_default();
-            slice.metadata.labels.retain(|key, _| key == SOURCE_CLUSTER);
+            let mut labels = std::mem::take(&mut slice.metadata.labels);
+            let name = labels.remove(SERVICE_NAME).unwrap_or_default();
             slice.endpoints.shrink_to_fit();
             let service = ServiceRef::new(&slice.metadata.namespace, name);
-            services.contains(&service).then_some((service, slice))
+            let is_own = !labels.contains_key(SOURCE_CLUSTER);
+            (is_own && services.contains(&service)).then_some((service, slice))
         };
         list_all(&self.client, &list, keep).await
     }

@@ -86,6 +86,19 @@ async fn slices_with_null_endpoints_and_names_in_place_of_addresses_hold_nobody(
 }
 
 #[tokio::test]
+async fn endpoints_of_other_clusters_are_not_published_though_their_slices_name_the_service() {
+    let fleet = Fleet::start().await;
+    fleet.web("web", "prod", &["10.0.1.1"]);
+    let mut imported = slice("web", "web-of-green", &["10.8.1.1".to_owned()], &json!({}));
+    imported["metadata"]["labels"]["multicluster.kubernetes.io/source-cluster"] = "green".into();
+    fleet.cluster.put(imported);
+
+    converge(&fleet, &fleet.function().await).await;
+
+    assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1"]);
+}
+
+#[tokio::test]
 async fn address_that_stands_in_two_slices_during_an_update_is_one_instance() {
     let fleet = Fleet::start().await;
     fleet.service(annotated("web", "prod", "web").without_selector());

@@ -148,7 +148,7 @@ impl World<'_> {
         self.registry.cloud_map().read_tags(&mut observation.registry, &tags).await;
         let health = plan::health_needed(Basis { observation, holders, affected });
         self.registry.cloud_map().read_health(&mut observation.registry, &health).await;
-        self.take_endpoints(observation, endpoints);
+        take_endpoints(observation, endpoints);
         let services = &observation.desired.services;
         let is_unread = |it: &ServiceRef| services.get(it).is_some_and(|it| it.endpoints.is_none());
         let unread = holders.with_sharers(affected).into_iter().filter(is_unread).collect();
@@ -165,16 +165,16 @@ impl World<'_> {
         let wanted: BTreeSet<ServiceRef> =
             services.iter().filter(|service| annotated.contains_key(*service)).cloned().collect();
         let read = self.source.read_endpoints(self.kubernetes, &wanted).await?;
-        self.take_endpoints(observation, read);
+        take_endpoints(observation, read);
         Ok(())
     }
+}
 
-    fn take_endpoints(&self, observation: &mut Observation, read: BTreeMap<ServiceRef, Endpoints>) {
-        for (service, read) in read {
-            if let Some(published) = observation.desired.services.get_mut(&service) {
-                published.endpoints = Some(self.source.endpoints(&read));
-                published.truncated = desired::is_truncated(&read);
-            }
+fn take_endpoints(observation: &mut Observation, read: BTreeMap<ServiceRef, Endpoints>) {
+    for (service, read) in read {
+        if let Some(published) = observation.desired.services.get_mut(&service) {
+            published.endpoints = Some(desired::all_endpoints(&read));
+            published.truncated = desired::is_truncated(&read);
         }
     }
 }

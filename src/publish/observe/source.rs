@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::kubernetes::desired::{self, Reading};
 use crate::kubernetes::{Endpoints, Error, Kubernetes};
 use crate::model::clusterset::Member;
-use crate::model::{Desired, Endpoint, PublishedService, ServiceRef};
+use crate::model::{Desired, PublishedService, ServiceRef};
 
 /// The source of the claims of a cluster.
 #[derive(Clone, Debug)]
@@ -73,14 +73,6 @@ impl Source {
         match self {
             Self::Annotations(_) => kubernetes.endpoints(services).await,
             Self::Exports(_) => kubernetes.exported_endpoints(services).await,
-        }
-    }
-
-    /// The endpoints of a Service.
-    pub(super) fn endpoints(&self, read: &Endpoints) -> Vec<Endpoint> {
-        match self {
-            Self::Annotations(_) => desired::all_endpoints(read),
-            Self::Exports(_) => desired::own_endpoints(read),
         }
     }
 }
