@@ -9,31 +9,33 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{EndpointAddress, Endpoints};
 
-use super::object::{EndpointSlice, SliceEndpoint, TargetRef};
+use super::object::{EndpointSlice, SliceEndpoint, TargetRef, parse_address};
 use crate::model::Endpoint;
 use crate::model::name::{is_dns_subdomain, is_label_word};
 
 /// The ports of all endpoints of one slice.
 type Ports = Arc<BTreeMap<String, u16>>;
 
-/// The identity of an endpoint: its target object, or its address if it has none.
+/// An address, or a text that is none.
+type Address = Result<IpAddr, Box<str>>;
+
+/// The identity of an endpoint: its pod, or its address. Objects of other kinds may have many addresses.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum EndpointKey {
-    Object { kind: String, namespace: String, name: String, uid: String },
-    Address(IpAddr),
+    Pod { namespace: String, name: String, uid: String },
+    Address(Address),
 }
 
 impl EndpointKey {
-    fn new(target: Option<&TargetRef>, address: IpAddr) -> Self {
+    fn new(target: Option<&TargetRef>, address: &Address) -> Self {
         let text = |value: &Option<Box<str>>| value.as_deref().unwrap_or_default().to_owned();
         match target {
-            Some(target) if target.name.is_some() => Self::Object {
-                kind: text(&target.kind),
+            Some(target) if target.is_pod() && target.name.is_some() => Self::Pod {
                 namespace: text(&target.namespace),
                 name: text(&target.name),
                 uid: text(&target.uid),
             },
-            _ => Self::Address(address),
+            _ => Self::Address(address.clone()),
         }
     }
 }
@@ -54,7 +56,7 @@ pub fn from_slices(slices: &[EndpointSlice]) -> Vec<Endpoint> {
 /// A missing `ready` is true and a missing `terminating` false. A missing `serving` is `ready`, or true if the endpoint is
 /// terminating.
 fn from_entry(entry: &SliceEndpoint, ports: &Ports) -> Option<(EndpointKey, Endpoint)> {
-    let address = entry.address?;
+    let address = entry.address.as_ref()?;
     let conditions = entry.conditions;
     let ready = conditions.ready.unwrap_or(true);
     let terminating = conditions.terminating.unwrap_or(false);
@@ -81,29 +83,28 @@ pub fn from_core(core: &Endpoints) -> Vec<Endpoint> {
         let all = all
             .into_iter()
             .flat_map(|(entries, ready)| entries.iter().flatten().map(move |entry| (entry, ready)));
-        all.filter_map(move |(EndpointAddress { ip, target_ref, .. }, ready)| {
-            let address = ip.parse().ok()?;
+        all.map(move |(EndpointAddress { ip, target_ref, .. }, ready)| {
+            let address = parse_address(ip);
             let target = target_ref.as_ref().map(TargetRef::from);
             let target = target.as_ref();
-            let endpoint = endpoint_at(address, target, &ports);
-            Some((
-                EndpointKey::new(target, address),
-                Endpoint { ready, serving: ready, ..endpoint },
-            ))
+            let endpoint = endpoint_at(&address, target, &ports);
+            let key = EndpointKey::new(target, &address);
+            (key, Endpoint { ready, serving: ready, ..endpoint })
         })
     }))
 }
 
-fn endpoint_at(address: IpAddr, target: Option<&TargetRef>, ports: &Ports) -> Endpoint {
-    let (ipv4, ipv6) = match address {
-        IpAddr::V4(v4) => (Some(v4), None),
-        IpAddr::V6(v6) => (None, Some(v6)),
+fn endpoint_at(address: &Address, target: Option<&TargetRef>, ports: &Ports) -> Endpoint {
+    let (ipv4, ipv6, malformed) = match address {
+        Ok(IpAddr::V4(v4)) => (Some(*v4), None, None),
+        Ok(IpAddr::V6(v6)) => (None, Some(*v6), None),
+        Err(text) => (None, None, Some(text.clone())),
     };
-    let pod = target.filter(|target| target.kind.as_deref() == Some("Pod"));
+    let pod = target.filter(|target| target.is_pod());
     let pod = pod.and_then(|pod| pod.name.as_deref()).map(str::to_owned);
     // As with the zone: what no pod can be called is no pod's name.
     let pod = pod.filter(|name| is_dns_subdomain(name));
-    Endpoint { pod, ipv4, ipv6, ports: ports.clone(), ..Endpoint::default() }
+    Endpoint { pod, ipv4, ipv6, malformed, ports: ports.clone(), ..Endpoint::default() }
 }
 
 /// Merges the entries of each endpoint. Serving entries come first: while a pod moves between slices one such entry is
@@ -135,6 +136,7 @@ fn merge_entry(known: &mut Endpoint, entry: Endpoint) {
     }
     known.ipv4 = known.ipv4.or(entry.ipv4);
     known.ipv6 = known.ipv6.or(entry.ipv6);
+    known.malformed = known.malformed.take().or(entry.malformed);
     known.pod = known.pod.take().or(entry.pod);
     known.zone = known.zone.take().or(entry.zone);
     if known.ports != entry.ports {

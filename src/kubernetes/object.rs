@@ -98,9 +98,9 @@ pub struct EndpointSlice {
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SliceEndpoint {
-    /// The first address, if it is one; the controller writes exactly one.
+    /// The first address, or its text if that is none; the controller writes exactly one.
     #[serde(rename = "addresses", deserialize_with = "first_address")]
-    pub address: Option<IpAddr>,
+    pub address: Option<Result<IpAddr, Box<str>>>,
     #[serde(deserialize_with = "null_is_empty")]
     pub conditions: Conditions,
     pub target_ref: Option<TargetRef>,
@@ -117,6 +117,12 @@ pub struct TargetRef {
     pub namespace: Option<Box<str>>,
     pub name: Option<Box<str>>,
     pub uid: Option<Box<str>>,
+}
+
+impl TargetRef {
+    pub fn is_pod(&self) -> bool {
+        self.kind.as_deref() == Some("Pod")
+    }
 }
 
 impl From<&ObjectReference> for TargetRef {
@@ -145,9 +151,16 @@ where
     FromObject::deserialize(deserializer).map(|FromObject(value)| value)
 }
 
-fn first_address<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<IpAddr>, D::Error> {
+fn first_address<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Result<IpAddr, Box<str>>>, D::Error> {
     let addresses = Vec::<String>::deserialize(deserializer)?;
-    Ok(addresses.first().and_then(|address| address.parse().ok()))
+    Ok(addresses.first().map(|address| parse_address(address)))
+}
+
+/// The address, or the text if it is none.
+pub(super) fn parse_address(text: &str) -> Result<IpAddr, Box<str>> {
+    text.parse().map_err(|_| text.into())
 }
 
 pub(super) fn null_is_empty<'de, D, T>(deserializer: D) -> Result<T, D::Error>

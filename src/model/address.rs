@@ -13,6 +13,14 @@ pub fn is_publishable(address: IpAddr) -> bool {
     !special && !local
 }
 
+/// The address in a text with leading zeros, as kube-proxy reads it: in decimal. Other programs read it in octal.
+pub fn without_leading_zeros(text: &str) -> Option<Ipv4Addr> {
+    let digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+    let octets = text.split('.').map(|part| part.parse().ok().filter(|_| digits(part)));
+    let octets: [u8; 4] = octets.collect::<Option<Vec<u8>>>()?.try_into().ok()?;
+    Some(octets.into())
+}
+
 /// Whether Cloud Map takes the address in a service with a health check of Route 53, which calls each instance from the
 /// internet. It refuses at least 10.0.0.0/8 and 192.0.2.0/24; the other networks of RFC 1918 are as private. An address
 /// that only Cloud Map refuses is an error of the call.
@@ -23,6 +31,15 @@ pub fn is_checkable(address: Ipv4Addr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn leading_zeros_are_left_out() {
+        let meant = |text: &str| without_leading_zeros(text).map(|it| it.to_string());
+        assert_eq!(meant("010.001.000.005").as_deref(), Some("10.1.0.5"));
+        for text in ["", "10.1.0", "10.1.0.5.6", "10.1.0.256", "+10.1.0.5", "10..0.5", "fd00::1"] {
+            assert_eq!(meant(text), None, "{text}");
+        }
+    }
 
     #[test]
     fn private_addresses_are_not_checkable() {

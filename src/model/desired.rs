@@ -167,6 +167,8 @@ pub struct Endpoint {
     pub pod: Option<String>,
     pub ipv4: Option<Ipv4Addr>,
     pub ipv6: Option<Ipv6Addr>,
+    /// A text in the place of an address, such as one with leading zeros, which Kubernetes accepts.
+    pub malformed: Option<Box<str>>,
     /// The availability zone of the node.
     pub zone: Option<String>,
     /// With `publishNotReadyAddresses`, true for every endpoint.
@@ -188,6 +190,7 @@ impl Default for Endpoint {
             pod: None,
             ipv4: None,
             ipv6: None,
+            malformed: None,
             zone: None,
             ready: true,
             serving: true,

@@ -34,7 +34,7 @@ mod shard;
 mod traffic;
 mod verb;
 
-pub use address::{is_checkable, is_publishable};
+pub use address::{is_checkable, is_publishable, without_leading_zeros};
 pub use api_server::{BearerTokens, EksCluster};
 pub use attributes::Marks;
 pub use capacity::Capacity;

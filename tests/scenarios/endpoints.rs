@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::fleet::{Fleet, annotated};
-use crate::run::{converge, plan};
+use crate::run::{converge, held_back, plan, said_of};
 use testbed::kubernetes::{Fault, FaultKind, Pod};
 
 /// A slice of a Service of `shop` as somebody writes it by hand.
@@ -83,6 +83,48 @@ async fn slices_with_null_endpoints_and_names_in_place_of_addresses_hold_nobody(
     let report = converge(&fleet, &fleet.function().await).await;
 
     assert_eq!(report.counts, cloud_map_sync::report::Counts::default(), "{report}");
+}
+
+/// As MetalLB, a database operator or a person writes them: all addresses refer to one object.
+#[tokio::test]
+async fn addresses_that_refer_to_one_object_that_is_no_pod_are_endpoints_of_their_own() {
+    let fleet = Fleet::start().await;
+    fleet.service(annotated("web", "prod", "web").without_selector());
+    let addresses = ["10.0.1.1".to_owned(), "10.0.1.2".to_owned()];
+    let mut slice = slice("web", "web-db", &addresses, &json!({}));
+    for endpoint in slice["endpoints"].as_array_mut().expect("endpoints") {
+        endpoint["targetRef"] = json!({"kind": "Database", "namespace": "shop", "name": "db"});
+    }
+    fleet.cluster.put(slice);
+
+    converge(&fleet, &fleet.function().await).await;
+
+    assert_eq!(fleet.addresses("prod", "web"), addresses);
+}
+
+#[tokio::test]
+async fn address_with_leading_zeros_is_a_line_and_its_instance_stays() {
+    let fleet = Fleet::start().await;
+    fleet.service(annotated("web", "prod", "web").without_selector());
+    let put = |first: &str| {
+        let addresses = [first.to_owned(), "10.1.0.6".to_owned()];
+        fleet.cluster.put(slice("web", "web-0", &addresses, &json!({})));
+    };
+    let function = fleet.function().await;
+    put("10.1.0.5");
+    converge(&fleet, &function).await;
+    put("010.001.000.005");
+
+    let report = converge(&fleet, &function).await;
+
+    assert_eq!(held_back(&report), ["AddressMalformed"], "{report}");
+    let line = said_of(&report, "AddressMalformed");
+    assert!(line.contains("\"010.001.000.005\"") && line.contains("as 10.1.0.5"), "{line}");
+    assert_eq!(fleet.addresses("prod", "web"), ["10.1.0.5", "10.1.0.6"]);
+
+    put("10.1.0.7");
+    converge(&fleet, &function).await;
+    assert_eq!(fleet.addresses("prod", "web"), ["10.1.0.6", "10.1.0.7"]);
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::error::{printable, shorten};
 use crate::model::Endpoint;
 use crate::publish::plan::Fate;
 
@@ -76,7 +77,9 @@ impl From<(Endpoint, Fate)> for EndpointLine {
             Fate::ToRegister(_) => EndpointFate::ToRegister,
             Fate::Terminating | Fate::NotReady | Fate::HeldBack => EndpointFate::NotRegistered,
         };
-        let addresses = endpoint.addresses().map(|address| address.to_string()).collect();
+        let malformed = endpoint.malformed.as_deref().map(|text| printable(&shorten(text)));
+        let addresses = endpoint.addresses().map(|address| address.to_string());
+        let addresses = addresses.chain(malformed).collect();
         Self { addresses, pod: endpoint.pod, condition, fate, detail }
     }
 }

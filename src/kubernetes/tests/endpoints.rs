@@ -141,11 +141,13 @@ fn endpoints_without_a_pod_are_identified_by_address() {
         { "addresses": ["10.0.0.1"] },
         { "addresses": ["10.0.0.2"], "targetRef": { "kind": "Pod" } },
         { "addresses": ["10.0.0.3"], "targetRef": node },
+        { "addresses": ["10.0.0.4"], "targetRef": node },
     ]);
     assert_snapshot!(format_endpoints(&from_slices(&[ipv4(&entries)])), @r#"
-    - 10.0.0.3 - {"http": 8080}
     - 10.0.0.1 - {"http": 8080}
     - 10.0.0.2 - {"http": 8080}
+    - 10.0.0.3 - {"http": 8080}
+    - 10.0.0.4 - {"http": 8080}
     "#);
 }
 
@@ -172,12 +174,22 @@ fn slices_without_endpoints_or_addresses_are_empty() {
         ipv4(&none),
         ipv4(&json!([])),
         ipv4(&json!([{ "addresses": [] }])),
-        ipv4(&json!([{ "addresses": ["pod.example.com"] }])),
         slice("FQDN", &none, &json!([{ "addresses": ["10.0.0.1"] }])),
     ];
     assert_eq!(from_slices(&nothing), []);
     let portless = [slice("IPv4", &none, &json!([pod("one", "10.0.0.1")]))];
     assert_snapshot!(format_endpoints(&from_slices(&portless)), @"one 10.0.0.1 a {}");
+}
+
+#[test]
+fn text_that_is_no_address_is_an_endpoint_without_one() {
+    let entries = json!([{ "addresses": ["010.001.000.005"] }, { "addresses": ["x"] }]);
+    let found = from_slices(&[ipv4(&entries)]);
+    let texts: Vec<_> = found.iter().map(|it| it.malformed.as_deref()).collect();
+    assert_eq!(texts, [Some("010.001.000.005"), Some("x")]);
+    let core = json!({ "subsets": [{ "addresses": [{ "ip": "010.001.000.005" }] }] });
+    let core: Endpoints = serde_json::from_value(core).expect("Endpoints");
+    assert_eq!(from_core(&core)[0].malformed.as_deref(), Some("010.001.000.005"));
 }
 
 #[test]

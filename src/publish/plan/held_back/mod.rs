@@ -34,6 +34,7 @@ impl Reason {
             Self::AddressNotCheckable => "AddressNotCheckable",
             Self::RecordTypeMismatch { .. } | Self::RecordsMisfit { .. } => "RecordTypeMismatch",
             Self::NotPublishable(_) => "NotPublishable",
+            Self::AddressMalformed(_) => "AddressMalformed",
             Self::NoSuchPort { .. } => "NoSuchPort",
             Self::PortNeeded { .. } => "PortNeeded",
             Self::CnameService => "CnameService",

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use super::Setting;
 use super::text::{
-    DNS_NOT_ALLOWED, ENDPOINTS_TRUNCATED, not_shared, records_misfit, stay, until_next,
+    DNS_NOT_ALLOWED, ENDPOINTS_TRUNCATED, malformed_address, not_shared, records_misfit, stay,
+    until_next,
 };
 use crate::model::{
     BadAnnotation, ClusterArn, FirstNames, PortReference, ServiceKind, ServiceRef,
@@ -83,6 +84,9 @@ pub enum Reason {
         "address {0} is not published: it is loopback, link-local, multicast, unspecified or IPv4-mapped"
     )]
     NotPublishable(IpAddr),
+    /// A text in the place of an address.
+    #[error("{}", malformed_address(.0))]
+    AddressMalformed(Box<str>),
     /// A port to register is not a port of the Service, or the endpoints lack it.
     #[error(
         "port {port} is not a port of the Service, or its endpoints do not have it; the Service has: {available}"

@@ -1,7 +1,8 @@
 //! The longest sentences of reasons, and phrases that several sentences share. They are separate from the reasons, so
 //! that the list of those stays easy to read.
 
-use crate::model::{FirstNames, ServiceKind};
+use crate::error::shorten;
+use crate::model::{FirstNames, ServiceKind, without_leading_zeros};
 
 pub(super) const DNS_NOT_ALLOWED: &str = "the function's role may not write DNS records (DNS_NAMESPACES is false), so it registers nothing in a Cloud Map service that has them; deploy with DnsNamespaces=yes";
 
@@ -14,6 +15,15 @@ pub(super) fn not_shared(alone: Option<&FirstNames>) -> String {
             "; it would be shared if every Service that claims it had claim: shared; without it: {alone}"
         )
     })
+}
+
+/// An address that is not written as one, and the form that would be right.
+pub(super) fn malformed_address(text: &str) -> String {
+    let right = match without_leading_zeros(text) {
+        Some(meant) => format!("leading zeros have several meanings; write it as {meant}"),
+        None => "write an address such as 10.1.0.5 or fd00::5".to_owned(),
+    };
+    format!("{:?} is not published: it is not written as an IP address: {right}", shorten(text))
 }
 
 /// The records that an empty service of ours has and should have, and the way to them.

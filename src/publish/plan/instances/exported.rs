@@ -19,8 +19,7 @@ impl Shape<'_> {
         service: &ServiceRef,
         owner: &Owner,
     ) -> Fit {
-        let (publishable, held_back) = self.publishable(endpoint);
-        let mut fit = Fit { held_back, ..Fit::default() };
+        let (publishable, mut fit) = self.publishable(endpoint);
         let marks = Marks { service: service.clone(), pod: endpoint.pod.clone() }.write(owner);
         let all = endpoints::endpoints_of(exported, endpoint, owner.cluster.region());
         let carried = |address: IpAddr| publishable.contains(&address) && self.carries(address);

@@ -7,7 +7,7 @@ use super::identity::Identity;
 use crate::model::attributes::{ANNOTATED, AVAILABILITY_ZONE, IPV4, IPV6, PORT, REGION};
 use crate::model::{
     Attributes, Claims, Endpoint, Marks, Owner, PublishedService, Records, ServiceKind, ServiceRef,
-    is_checkable, is_publishable,
+    is_checkable, is_publishable, without_leading_zeros,
 };
 use crate::publish::plan::{Permit, Reason, Setting};
 
@@ -47,8 +47,7 @@ impl Shape<'_> {
         if let Some(exported) = &self.published.export {
             return self.fit_exported(exported, endpoint, service, owner);
         }
-        let (publishable, held_back) = self.publishable(endpoint);
-        let mut fit = Fit { held_back, ..Fit::default() };
+        let (publishable, mut fit) = self.publishable(endpoint);
         if publishable.is_empty() {
             return fit;
         }
@@ -70,7 +69,7 @@ impl Shape<'_> {
                 }
                 Err(reason) => {
                     fit.held_back.push(reason);
-                    fit.unclear.clone_from(&unclear);
+                    fit.unclear.extend_from_slice(&unclear);
                 }
             }
         }
@@ -79,7 +78,7 @@ impl Shape<'_> {
 
     /// The addresses of an endpoint that may be published, and the reasons for the others. An address that the records
     /// do not have is reported only if the endpoint has no allowed one.
-    pub(super) fn publishable(&self, endpoint: &Endpoint) -> (Vec<IpAddr>, Vec<Reason>) {
+    pub(super) fn publishable(&self, endpoint: &Endpoint) -> (Vec<IpAddr>, Fit) {
         let (addresses, never): (Vec<IpAddr>, Vec<IpAddr>) =
             endpoint.addresses().partition(|address| is_publishable(*address));
         let (allowed, refused): (Vec<IpAddr>, Vec<IpAddr>) =
@@ -88,8 +87,12 @@ impl Shape<'_> {
         let refused = refused.into_iter().filter(told);
         let refused = refused
             .map(|address| Reason::AddressNotAllowed { address, ranges: self.permit.ranges() });
-        let held_back = never.into_iter().map(Reason::NotPublishable).chain(refused).collect();
-        (allowed, held_back)
+        let malformed = endpoint.malformed.iter().cloned().map(Reason::AddressMalformed);
+        let never = never.into_iter().map(Reason::NotPublishable);
+        let held_back = malformed.chain(never).chain(refused).collect();
+        let meant = endpoint.malformed.as_deref().and_then(without_leading_zeros);
+        let unclear = meant.into_iter().map(IpAddr::V4).collect();
+        (allowed, Fit { instances: Vec::new(), held_back, unclear })
     }
 
     /// Whether instances that differ only in their port are different instances.

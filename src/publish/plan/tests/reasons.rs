@@ -24,6 +24,7 @@ fn reasons() -> Vec<Reason> {
         Reason::TooManyNames { asked: 2, maximum: 1, by_policy: false },
         Reason::AddressNotAllowed { address: [10, 0, 0, 1].into(), ranges: "none".into() },
         Reason::NotPublishable([127, 0, 0, 1].into()),
+        Reason::AddressMalformed("010.1.0.5".into()),
         Reason::AddressNotCheckable,
         Reason::NoSuchPort { port: PortReference::Number(1), available: "none".into() },
         Reason::PortNeeded { needed_by: "SRV records", ports: 0 },
@@ -75,6 +76,7 @@ fn what_follows_from_each_reason() {
     TooManyNames: kept out, event
     AddressNotAllowed: event
     NotPublishable: event
+    AddressMalformed: kept out, event
     AddressNotCheckable: kept out, event
     NoSuchPort: kept out, event
     PortNeeded: kept out, event
