@@ -153,10 +153,11 @@ impl CloudMap {
         action: String,
     ) -> Result<Option<Attributes>, Error> {
         let answer = self.client.get_instance().service_id(service).instance_id(instance).send();
-        match answer.await.map_err(|error| Error::new(action, &error)) {
+        match answer.await.map_err(|error| Error::new(action.as_str(), &error)) {
             Ok(answer) => {
-                let attributes = answer.instance.and_then(|instance| instance.attributes);
-                Ok(Some(from_cloud_map(attributes.unwrap_or_default())))
+                let missing = || Error::missing_member(action, "Instance");
+                let instance = answer.instance.ok_or_else(missing)?;
+                Ok(Some(from_cloud_map(instance.attributes.unwrap_or_default())))
             }
             Err(error) if error.source.code.as_deref() == Some("InstanceNotFound") => Ok(None),
             Err(error) => Err(error),

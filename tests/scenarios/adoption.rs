@@ -253,6 +253,21 @@ async fn instance_that_changes_between_plan_and_call_is_left_alone() {
     assert_eq!(fleet.cloud_map.instances(&service)["hand-2"], changed);
 }
 
+#[tokio::test]
+async fn instance_that_the_last_look_does_not_show_is_a_failed_change_and_taken_by_the_next_adoption()
+ {
+    let (fleet, service) = by_hand().await;
+    let function = fleet.function().await;
+    fleet.cloud_map.allow_adoption(&[(&service, "hand-1"), (&service, "hand-2")]);
+    fleet.cloud_map.inject(Fault::on("GetInstance", FaultKind::Empty).instance("hand-2"));
+
+    let report = adopt(&function).await;
+
+    assert_eq!((report.ok, report.counts.adopted, report.counts.failed), (false, 1, 1), "{report}");
+    assert!(report.to_string().contains("response has no field Instance"), "{report}");
+    assert_eq!(adopt(&function).await.counts.adopted, 1);
+}
+
 /// What the stand-in says where the function would take one instance more than it may.
 #[tokio::test]
 async fn adoption_of_one_instance_more_would_be_seen() {

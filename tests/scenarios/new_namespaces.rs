@@ -5,7 +5,7 @@ use std::time::Duration;
 use cloud_map_sync::function::Function;
 
 use crate::fleet::{Fleet, OWNER, annotated, give_pods};
-use crate::run::{converge, held_back, plan, said_of, settled, sync, writes};
+use crate::run::{converge, held_back, plan, said_of, settled, sync, sync_service, writes};
 use testbed::cloud_map::{Behaviour, Fault, FaultKind, NamespaceKind};
 
 const CREATING: (&str, &str) = ("CREATE_NAMESPACES", "true");
@@ -256,4 +256,37 @@ async fn creation_that_is_refused_with_one_that_has_ended_uses_what_that_created
 
     assert!(report.ok, "{report}");
     assert_eq!(fleet.addresses("team", "web"), ["10.0.1.1"]);
+}
+
+/// Another party deletes a namespace that the process knows, with all that is in it, and creates it again.
+#[tokio::test]
+async fn namespace_that_has_another_id_now_is_looked_for_at_once() {
+    for (is_shared, is_whole) in [(false, false), (false, true), (true, false), (true, true)] {
+        let fleet = Fleet::start().await;
+        let (cloud_map, http) = (&fleet.cloud_map, NamespaceKind::Http);
+        let create = || {
+            if is_shared {
+                cloud_map.shared_namespace("team", http, "444455556666")
+            } else {
+                cloud_map.namespace("team", http)
+            }
+        };
+        let old = create();
+        fleet.web("web", "team", &["10.0.1.1"]);
+        fleet.web("cart", "prod", &["10.0.1.2"]);
+        let function = fleet.function().await;
+        converge(&fleet, &function).await;
+        let service = fleet.cloud_map.find_service("team", "web").expect("created");
+        fleet.cloud_map.remove_service(&service);
+        fleet.cloud_map.remove_namespace(&old);
+        assert_ne!(create(), old);
+
+        let report =
+            if is_whole { sync(&function).await } else { sync_service(&function, "web").await };
+
+        let case = format!("shared {is_shared}, whole {is_whole}: {report}");
+        assert!(report.ok, "{case}");
+        assert_eq!(fleet.addresses("team", "web"), ["10.0.1.1"], "{case}");
+        settled(&fleet, &function).await;
+    }
 }

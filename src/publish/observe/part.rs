@@ -121,6 +121,8 @@ impl World<'_> {
             }
             observation = observed.observation;
             self.registry.read_services(&mut observation.registry, &keys).await?;
+            let ids = keys.iter().map(|key| key.namespace.clone()).collect();
+            self.ascertain_namespaces(&mut observation, &ids).await?;
             keys.clear();
         };
         // A change of a service itself is not decided on its remembered entry.

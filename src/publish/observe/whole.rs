@@ -23,8 +23,12 @@ impl World<'_> {
             self.look_for_namespaces(&mut observation).await?;
         }
         observation.expect_namespaces();
-        let named = plan::claimed_namespaces(&observation);
+        let mut named = plan::claimed_namespaces(&observation);
         self.registry.read_shared(&mut observation.registry, &named).await?;
+        if self.ascertain_namespaces(&mut observation, &named).await? {
+            named = plan::claimed_namespaces(&observation);
+            self.registry.read_shared(&mut observation.registry, &named).await?;
+        }
         self.complete(&mut observation).await;
         Ok(Part::new(Observed::new(observation, selection)))
     }
@@ -50,6 +54,21 @@ impl World<'_> {
             ReadBy::List => self.registry.read().await,
             ReadBy::Discover => self.registry.glance().await,
         }
+    }
+
+    /// Looks for the namespaces of an observation again if one of these may be gone: its name may have another id now.
+    /// Returns whether it did.
+    pub(super) async fn ascertain_namespaces(
+        &self,
+        observation: &mut Observation,
+        ids: &BTreeSet<String>,
+    ) -> Result<bool, Error> {
+        let may_be_gone = self.registry.may_be_gone(ids).await;
+        if may_be_gone {
+            self.look_for_namespaces(observation).await?;
+            observation.expect_namespaces();
+        }
+        Ok(may_be_gone)
     }
 
     /// Updates the namespaces of an observation to those that exist now, with the services of new ones.

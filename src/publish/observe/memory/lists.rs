@@ -83,6 +83,11 @@ impl Lists {
         self.services.insert(namespace.to_owned(), (now, services.clone()));
     }
 
+    /// Whether the last list of a namespace had no service.
+    pub fn is_empty(&self, namespace: &str) -> bool {
+        self.services.get(namespace).is_some_and(|(_, services)| services.is_empty())
+    }
+
     /// The services of a namespace, if they were listed recently. In one of records there is one for each member.
     pub fn recent_services(&self, namespace: &str, now: Timestamp) -> Option<Services> {
         let (listed, services) = self.services.get(namespace)?;

@@ -35,6 +35,14 @@ impl SharedRegistry {
         self.memory.lists().forget_namespaces();
     }
 
+    /// Whether one of these namespaces shows no service in a list of this invocation: it may be empty or gone, and Cloud
+    /// Map's lists do not tell these apart.
+    pub(in crate::publish::observe) async fn may_be_gone(&self, ids: &BTreeSet<String>) -> bool {
+        let listed = self.listed.lock().await;
+        let lists = self.memory.lists();
+        ids.intersection(&listed).any(|id| lists.is_empty(id))
+    }
+
     /// Updates the namespaces of `registry` to those that exist now, and reads the services of new ones with their
     /// instances.
     pub(in crate::publish::observe) async fn look_for_namespaces(
