@@ -33,7 +33,7 @@ use aws_sdk_servicediscovery::{Client, config};
 
 pub use call::Call;
 pub use error::{Class, Error};
-pub use priority_queue::{Gate, Planned};
+pub use priority_queue::{Planned, Token};
 pub use quota::{Permit, QuotaShare, Quotas, Urgency};
 
 /// The concurrency limit of reads of services; the quotas limit the calls.
@@ -67,9 +67,19 @@ impl CloudMap {
         Self { urgency, ..self.clone() }
     }
 
-    /// Waits until a call of a new turn would be made at once.
-    pub async fn gate(&self, call: Call) -> Gate {
+    /// Waits until a call of a new turn can be made at once.
+    pub async fn gate(&self, call: Call) -> Token {
         self.quotas.gate(call, self.urgency).await
+    }
+
+    /// Waits until the rate allows one call, which need not be made.
+    pub async fn token(&self, call: Call) -> Token {
+        self.quotas.token(call, self.urgency).await
+    }
+
+    /// The permit to make the call of a token.
+    pub async fn permit_with(&self, token: Token) -> Permit<'_> {
+        self.quotas.permit_with(token).await
     }
 
     /// Counts a call that waits for something else first, so that no turn begins before it.

@@ -11,24 +11,31 @@ use tokio::time::{Instant, timeout};
 use super::bucket::Bucket;
 use super::quota::Urgency;
 
-/// A token that is reserved until a turn begins, and returned when this is dropped.
+/// A token, which is returned when this is dropped without a call.
 #[derive(Debug)]
-pub struct Gate(Arc<PriorityQueue>);
+pub struct Token(Option<Arc<PriorityQueue>>);
 
 /// A call that waits for something else before it waits for its token.
 #[derive(Debug)]
 pub struct Planned<'a>(#[expect(dead_code, reason = "counted until it is dropped")] Waiting<'a>);
 
-impl Gate {
+impl Token {
     pub(super) fn new(queue: Arc<PriorityQueue>) -> Self {
-        Self(queue)
+        Self(Some(queue))
+    }
+
+    /// A call is made with it.
+    pub(super) fn spend(mut self) {
+        self.0 = None;
     }
 }
 
-impl Drop for Gate {
+impl Drop for Token {
     fn drop(&mut self) {
-        self.0.lock_bucket().return_token();
-        self.0.tokens_added.notify_waiters();
+        if let Some(queue) = &self.0 {
+            queue.lock_bucket().return_token();
+            queue.tokens_added.notify_waiters();
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::bucket::Bucket;
 use super::call::{Call, Rate};
 use super::meter::Meter;
-use super::priority_queue::{Gate, Planned, PriorityQueue};
+use super::priority_queue::{Planned, PriorityQueue, Token};
 use crate::model::Traffic;
 
 /// The concurrency limit of all calls together. Each has its own connection, and a function on Lambda has 1,024 file
@@ -87,17 +87,24 @@ impl Quotas {
     }
 
     pub(super) async fn permit(&self, call: Call, urgency: Urgency) -> Permit<'_> {
-        self.wait_for_token(call, urgency).await;
-        // The semaphore is never closed, so there is no error to handle.
-        Permit { _held: self.concurrency.acquire().await.ok() }
+        let token = self.token(call, urgency).await;
+        self.permit_with(token).await
     }
 
-    /// Waits until no other call has priority and a token is free. The gate returns the token when it is dropped. So a
-    /// turn begins just before its calls, not long before.
-    pub async fn gate(&self, call: Call, urgency: Urgency) -> Gate {
+    /// The permit for a call that has its token.
+    pub(super) async fn permit_with(&self, token: Token) -> Permit<'_> {
+        // The semaphore is never closed, so there is no error to handle.
+        let held = self.concurrency.acquire().await.ok();
+        token.spend();
+        Permit { _held: held }
+    }
+
+    /// Waits until no other call has priority and a token is free. So a turn begins just before its calls, not long
+    /// before.
+    pub(super) async fn gate(&self, call: Call, urgency: Urgency) -> Token {
         let queue = self.queues[&call].clone();
         queue.take_token_last(urgency).await;
-        Gate::new(queue)
+        Token::new(queue)
     }
 
     /// Counts a call that waits for something else first, so that no turn begins before it.
@@ -106,8 +113,10 @@ impl Quotas {
     }
 
     /// Waits for the rate limit only, not for the concurrency limit.
-    pub(super) async fn wait_for_token(&self, call: Call, urgency: Urgency) {
-        self.queues[&call].take_token(urgency).await;
+    pub(super) async fn token(&self, call: Call, urgency: Urgency) -> Token {
+        let queue = self.queues[&call].clone();
+        queue.take_token(urgency).await;
+        Token::new(queue)
     }
 
     /// The calls of this process since its start.
@@ -170,7 +179,7 @@ mod tests {
         let spawn_call = |name: &'static str, urgency| {
             let (quotas, order) = (quotas.clone(), order.clone());
             tokio::spawn(async move {
-                quotas.wait_for_token(Call::CreateService, urgency).await;
+                quotas.token(Call::CreateService, urgency).await.spend();
                 quotas.record_success(Call::CreateService);
                 order.lock().expect("no panic").push(name);
             })
@@ -192,13 +201,14 @@ mod tests {
         let quotas = Quotas::new(QuotaShare::WHOLE);
         let wait = std::time::Duration::from_millis(10);
         for urgency in [Urgency::Urgent, Urgency::Bulk] {
-            while tokio::time::timeout(wait, quotas.wait_for_token(Call::ListServices, urgency))
-                .await
-                .is_ok()
-            {}
+            while let Ok(token) =
+                tokio::time::timeout(wait, quotas.token(Call::ListServices, urgency)).await
+            {
+                token.spend();
+            }
         }
         let start = Instant::now();
-        quotas.wait_for_token(Call::ListServices, Urgency::Bulk).await;
+        quotas.token(Call::ListServices, Urgency::Bulk).await.spend();
         assert!(start.elapsed() <= std::time::Duration::from_millis(500));
     }
 }

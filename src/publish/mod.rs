@@ -43,6 +43,7 @@ use plan::{Adoption, Basis, Change, Claimed, HeldBack, Judged, Leaving, Plan, St
 pub use all_clusters::{claims, share_ttls};
 pub use order::Order;
 pub use task::Task;
+use turn::Beginnings;
 
 /// The number of turns taken side by side. Most of them wait for an operation to end; the client limits the calls.
 const TURNS_SIDE_BY_SIDE: usize = 256;
@@ -163,8 +164,11 @@ async fn take_turns(
     let (mut results, mut lines) = (Results::default(), Lines::default());
     let turns =
         Order::at(options.now).put(passes::by_turn(basis.holders, changes, judged)).into_iter();
-    let turns = turns
-        .map(|changes| turn::run(task, Turn::of(task.intent(), basis, changes, judged), options));
+    let beginnings = &Beginnings::default();
+    let turns = turns.map(|changes| {
+        let turn = Turn::of(task.intent(), basis, changes, judged);
+        turn::run(task, turn, options, beginnings)
+    });
     let mut turns = stream::iter(turns).buffer_unordered(TURNS_SIDE_BY_SIDE);
     while let Some(mut of_turn) = turns.next().await {
         lines.extend(std::mem::take(&mut of_turn.applied));

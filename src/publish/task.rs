@@ -1,8 +1,6 @@
 //! The purpose of a run's changes, with the world that is read for it.
 
-use std::collections::BTreeSet;
-
-use crate::model::{Owner, ServiceRef};
+use crate::model::{Desired, Owner};
 use crate::publish::observe::{self, SharedRegistry, World};
 use crate::publish::plan::{
     Adoption, DeregisterReason, ExportAdoption, Intent, Observation, Observed, Records,
@@ -91,18 +89,14 @@ impl Task<'_> {
     ///
     /// # Errors
     /// Returns an error if the cluster could not be read.
-    pub async fn read_endpoints(
-        &self,
-        observation: Observation,
-        services: &BTreeSet<ServiceRef>,
-    ) -> Result<Observation, observe::Error> {
+    pub async fn read_endpoints(&self, services: Desired) -> Result<Desired, observe::Error> {
         match self {
             Self::Sync(world)
             | Self::SharedTtls(world)
             | Self::Adopt(world, _)
-            | Self::AdoptExports(world, _) => world.observe_endpoints(observation, services).await,
+            | Self::AdoptExports(world, _) => world.observe_endpoints(services).await,
             Self::AdoptFormer(..) | Self::Purge(..) | Self::Orphans(..) | Self::Records(..) => {
-                Ok(observation)
+                Ok(services)
             }
         }
     }

@@ -1,46 +1,67 @@
 //! One turn, from its first change to its last: makes the changes that the pass machine hands out, and does the reads
 //! that it asks for. It decides nothing.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
+use futures_util::FutureExt;
+use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout_at};
 
 use super::Options;
 use super::task::Task;
-use crate::cloud_map::{Call, CloudMap, Gate};
+use crate::cloud_map::{Call, CloudMap, Token, Urgency};
 use crate::error::chain;
-use crate::model::ServiceRef;
-use crate::publish::apply::{self, Calls};
+use crate::model::Desired;
+use crate::publish::apply::{self, Calls, FRESH};
 use crate::publish::observe;
 use crate::publish::passes::{Effect, NO_TIME, Outcome, Results, Step, Turn};
-use crate::publish::plan::{Change, Observation, Observed, RereadScope, Stage};
+use crate::publish::plan::{Change, Observed, RereadScope, Stage};
 
-/// If a plan is older than this, it is made again before it registers anything: pods come and go, and other runs
-/// register.
-const FRESH: Duration = Duration::from_secs(5);
-/// The same limit for a run that registers so much that the next run of the schedule may begin meanwhile.
+/// In place of `FRESH` for a run that registers so much that the next run of the schedule may begin meanwhile.
 const BULK: Duration = Duration::from_secs(2);
 /// The same limit if this run has met another one.
 const CROWDED: Duration = Duration::from_secs(1);
+
+/// The turns of one run begin one after the other, by their first call and their urgency: many plans that were made at a
+/// time would be old again when they are due.
+#[derive(Default)]
+pub(super) struct Beginnings([Mutex<()>; 4]);
+
+impl Beginnings {
+    fn of(&self, call: Call, urgency: Urgency) -> &Mutex<()> {
+        let creates = usize::from(call == Call::CreateService);
+        &self.0[2 * creates + usize::from(urgency == Urgency::Bulk)]
+    }
+}
 
 /// A turn with the parts of the world that it needs.
 struct Shell<'a> {
     task: &'a Task<'a>,
     cloud_map: CloudMap,
     options: Options,
+    beginnings: &'a Beginnings,
     turn: Turn<'a>,
     /// The start of the read that the next changes rest on.
     observed: Instant,
     /// Whether it registers, and has met no other run since.
     has_begun: bool,
+    /// The token with which it begins, for a call of this kind.
+    token: Option<(Call, Token)>,
 }
 
 /// Takes a turn to its end.
-pub(super) async fn run<'a>(task: &'a Task<'a>, turn: Turn<'a>, options: Options) -> Results {
-    let cloud_map = task.registry().cloud_map().with(options.urgency(turn.len()));
-    let (observed, has_begun) = (options.observed, !task.is_sync());
-    let mut shell = Shell { task, cloud_map, options, turn, observed, has_begun };
+pub(super) async fn run<'a>(
+    task: &'a Task<'a>,
+    turn: Turn<'a>,
+    options: Options,
+    beginnings: &'a Beginnings,
+) -> Results {
+    let cloud_map = task.registry().cloud_map().clone();
+    let (observed, has_begun, token) = (options.observed, !task.is_sync(), None);
+    let mut shell =
+        Shell { task, cloud_map, options, beginnings, turn, observed, has_begun, token };
+    shell.options.urgency = options.urgency(shell.turn.open().len());
+    shell.cloud_map = shell.cloud_map.with(shell.options.urgency);
     // Many turns wait here at a time, so their futures are kept small.
     Box::pin(shell.run()).await;
     shell.turn.into_results()
@@ -58,19 +79,19 @@ fn first_call(changes: &[Change]) -> Option<Call> {
 impl Shell<'_> {
     async fn run(&mut self) {
         loop {
-            match self.turn.next(self.options.deadline.is_open()) {
-                Step::Make(changes) => match first_call(&changes).filter(|_| !self.has_begun) {
-                    Some(call) => self.begin(call, changes).await,
-                    None => self.apply(changes).await,
-                },
+            let step = self.turn.next(self.options.deadline.is_open());
+            let token = self.token.take();
+            match step {
+                Step::Make(changes) => self.make(changes, token).await,
                 Step::Read(scope) => {
                     if let Some(read) = self.read(&scope).await {
                         self.turn.observed(read);
                     }
                 }
                 Step::ReadEndpoints(services) => {
-                    if let Some(observation) = self.read_endpoints(&services).await {
-                        self.turn.endpoints_read(observation);
+                    let task = self.task;
+                    if let Some(read) = self.in_time(task.read_endpoints(services)).await {
+                        self.turn.endpoints_read(read);
                     }
                 }
                 Step::Done => return,
@@ -78,36 +99,56 @@ impl Shell<'_> {
         }
     }
 
-    /// Begins to register as soon as the rates allow it, on a plan that is made again if it is old by then.
-    async fn begin(&mut self, call: Call, changes: Vec<Change>) {
-        self.has_begun = true;
-        let gate = async {
-            // A service is created when its instances can be registered right after.
+    /// Makes changes. The first ones are made as soon as the rates allow it, on a plan that is made again if it is old by
+    /// then.
+    async fn make(&mut self, changes: Vec<Change>, mut token: Option<(Call, Token)>) {
+        if let Some(call) = first_call(&changes).filter(|_| !self.has_begun) {
+            self.has_begun = true;
+            let beginning = self.beginnings.of(call, self.options.urgency);
+            let begun = async { (beginning.lock().await, self.begin(call).await) };
+            let begun = timeout_at(self.options.deadline.stop(), begun).await.ok();
+            let (_alone, begun) = begun.unzip();
+            token = begun;
+            if token.is_some() && self.is_old() {
+                // It keeps its token. Turns of other runs begin meanwhile: a cluster that answers late holds up no other.
+                self.token = token;
+                let scope = self.turn.refresh(changes);
+                if let Some(read) = self.read(&scope).await {
+                    self.turn.refreshed(read);
+                }
+                return;
+            }
+        }
+        self.apply(changes, token).await;
+    }
+
+    /// Waits for the token of the first call.
+    async fn begin(&self, call: Call) -> (Call, Token) {
+        // A service is created when its instances can be registered right after.
+        if call == Call::CreateService {
             drop(self.cloud_map.gate(Call::RegisterInstance).await);
-            self.cloud_map.gate(call).await
-        };
-        let gate: Option<Gate> = timeout_at(self.options.deadline.stop(), gate).await.ok();
+        }
+        (call, self.cloud_map.gate(call).await)
+    }
+
+    /// Whether the plan is made again before it registers anything.
+    fn is_old(&self) -> bool {
         let fresh = match self.task.registry().admissions().met_another() {
             true => CROWDED,
             false if self.options.is_bulk => BULK,
             false => FRESH,
         };
-        if self.observed.elapsed() < fresh || gate.is_none() {
-            drop(gate);
-            return self.apply(changes).await;
-        }
-        // No other turn begins meanwhile: many plans that were made at a time would be old again when they are due.
-        let cloud_map = self.cloud_map.clone();
-        let planned = cloud_map.plan(Call::RegisterInstance);
-        let scope = self.turn.refresh(changes);
-        if let Some(read) = self.read(&scope).await {
-            self.turn.refreshed(read);
-        }
-        drop((gate, planned));
+        self.observed.elapsed() >= fresh
     }
 
-    async fn apply(&mut self, changes: Vec<Change>) {
+    async fn apply(&mut self, changes: Vec<Change>, token: Option<(Call, Token)>) {
         let registry = self.task.registry();
+        let of_registration = |(call, token)| (call == Call::RegisterInstance).then_some(token);
+        let token = token
+            .and_then(of_registration)
+            .filter(|_| first_call(&changes) == Some(Call::RegisterInstance));
+        let (task, made_for) = (self.task, self.turn.made_for(&changes));
+        let look = || read_again(task, made_for.clone()).boxed();
         let calls = Calls {
             cloud_map: &self.cloud_map,
             new_namespaces: registry.new_namespaces(),
@@ -115,8 +156,9 @@ impl Shell<'_> {
             admissions: registry.admissions(),
             deadline: self.options.deadline,
             observed: self.observed,
+            look: &look,
         };
-        for (change, effect) in apply::apply(calls, &self.turn, changes).await {
+        for (change, effect) in apply::apply(calls, &self.turn, changes, token).await {
             if let (Change::CreateService { service, .. }, Effect::Created(arn)) =
                 (&change, &effect)
             {
@@ -141,11 +183,6 @@ impl Shell<'_> {
         self.in_time(task.read(observation, scope)).await
     }
 
-    async fn read_endpoints(&mut self, services: &BTreeSet<ServiceRef>) -> Option<Observation> {
-        let (task, observation) = (self.task, self.turn.observation().clone());
-        self.in_time(task.read_endpoints(observation, services)).await
-    }
-
     /// The result of a read; without it the turn fails.
     async fn in_time<T>(
         &mut self,
@@ -159,4 +196,9 @@ impl Shell<'_> {
         }
         None
     }
+}
+
+/// Reads the endpoints of Services again.
+async fn read_again(task: &Task<'_>, services: Desired) -> Result<Desired, Outcome> {
+    task.read_endpoints(services).await.map_err(|error| Outcome::Failed(chain(&error)))
 }

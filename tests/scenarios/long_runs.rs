@@ -1,15 +1,17 @@
 //! Runs that take long: pods come and go in the meantime, and further runs of the schedule begin. Time stands still in
 //! these tests but for waiting.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use cloud_map_sync::report::Report;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
-use crate::fleet::Fleet;
+use crate::fleet::{Fleet, annotated};
 use crate::run::{converge, settled, sync};
 use testbed::clock::StandInClock;
-use testbed::cloud_map::{Behaviour, Fault, FaultKind, Quotas};
+use testbed::cloud_map::{Behaviour, Fault, FaultKind, Quotas, ServiceKind};
+use testbed::kubernetes::{Fault as ClusterFault, FaultKind as ClusterFaultKind};
 
 /// Cloud Map as it is: 20 ms a call, two seconds an operation, an account's rates.
 fn like_the_real_one() -> Behaviour {
@@ -24,11 +26,17 @@ fn like_the_real_one() -> Behaviour {
 /// Gives so many Services ten pods each, with addresses in a network of this number.
 fn give_pods(fleet: &Fleet, services: usize, network: usize) {
     for service in 0..services {
-        let addresses: Vec<String> =
-            (0..10).map(|pod| format!("10.{network}.{service}.{pod}")).collect();
-        let addresses: Vec<&str> = addresses.iter().map(String::as_str).collect();
-        fleet.web(&format!("web-{service}"), "prod", &addresses);
+        fleet.web(&format!("web-{service}"), "prod", &refs(&addresses(network, service, 10)));
     }
+}
+
+/// So many addresses of pods of one Service.
+fn addresses(network: usize, service: usize, pods: usize) -> Vec<String> {
+    (0..pods).map(|pod| format!("10.{network}.{service}.{pod}")).collect()
+}
+
+fn refs(addresses: &[String]) -> Vec<&str> {
+    addresses.iter().map(String::as_str).collect()
 }
 
 /// Three processes of the function begin a full sync, ten seconds apart.
@@ -104,6 +112,101 @@ async fn pods_that_are_replaced_during_a_run_are_not_registered_from_the_old_pla
     assert!(dead < before + 200, "{dead} dead addresses are registered, {before} before");
     // A Service looks again at its slices once, and at instances only if there may be any.
     assert!(fleet.cloud_map.count("ListInstances") <= 80);
+}
+
+/// Names in step get new pods, which a process that may register five a second registers; in the first second these are
+/// replaced, too.
+#[tokio::test(start_paused = true)]
+async fn no_pod_is_registered_that_has_been_gone_for_more_than_five_seconds() {
+    for (services, pods, latency) in [(1, 50, 20), (10, 5, 20), (10, 5, 500)] {
+        let fleet = Fleet::start().await;
+        let give = |network, pods| {
+            for service in 0..services {
+                let addresses = addresses(network, service, pods);
+                fleet.pods(&format!("web-{service}"), &refs(&addresses));
+            }
+        };
+        give_pods(&fleet, services, 1);
+        give(1, 1);
+        converge(&fleet, &fleet.function().await).await;
+        give(2, pods);
+        let latency = Duration::from_millis(latency);
+        fleet.cloud_map.behave(Behaviour { latency, ..like_the_real_one() });
+        fleet.cloud_map.forget_calls();
+        fleet.cluster.forget_requests();
+        let function = fleet.function_with(&[("QUOTA_SHARE", "0.1")]).await;
+        let start = Instant::now();
+
+        let dead = || {
+            let calls = fleet.cloud_map.calls().into_iter();
+            let calls = calls.filter(|call| call.operation == "RegisterInstance");
+            calls.filter(|call| call.instance.as_ref().is_some_and(|id| id.starts_with("ip-10-2-")))
+        };
+        let replace = async {
+            while fleet.cloud_map.count("RegisterInstance") == 0 {
+                sleep(Duration::from_millis(10)).await;
+            }
+            give(3, pods);
+            sleep(Duration::from_secs(5) + 2 * latency).await;
+            dead().count()
+        };
+        let (report, within) = tokio::join!(sync(&function), replace);
+
+        assert!(report.ok, "{}", report.counts);
+        let late = dead().count() - within;
+        assert_eq!(late, 0, "and {within} before, of {services} Services, {latency:?} a call");
+        for service in 0..services {
+            let found = fleet.addresses("prod", &format!("web-{service}"));
+            let expected: BTreeSet<_> = addresses(3, service, pods).into_iter().collect();
+            assert!(expected.is_subset(&found.into_iter().collect()), "{}", report.counts);
+        }
+        // Twice at the start and the end, and once in five seconds.
+        let requests = fleet.cluster.requests().into_iter();
+        let looks = requests.filter(|request| request.path.ends_with("/endpointslices")).count();
+        let seconds = start.elapsed().as_secs();
+        let most = services * (usize::try_from(seconds / 5).expect("few") + 4);
+        assert!(looks <= most, "{looks} looks in {seconds} s at {services} Services");
+    }
+}
+
+/// The slices of `blue` come late, once its run has read them.
+#[tokio::test(start_paused = true)]
+async fn cluster_that_answers_late_holds_up_no_registration_of_another() {
+    let fleet = Fleet::start().await;
+    let green = fleet.green().await;
+    give_pods(&fleet, 20, 1);
+    for service in 0..20 {
+        let name = format!("web-{service}");
+        fleet.cloud_map.service(&fleet.http, &name, ServiceKind::Http);
+    }
+    for service in 0..5 {
+        let name = format!("green-{service}");
+        fleet.cloud_map.service(&fleet.http, &name, ServiceKind::Http);
+        green.service(annotated(&name, "prod", &name));
+        crate::fleet::give_pods(&green, &name, &refs(&addresses(2, service, 10)));
+    }
+    fleet.cloud_map.behave(like_the_real_one());
+    let settings = [("QUOTA_SHARE", "0.1"), ("CLUSTERS", "blue,green")];
+    let function = fleet.function_with(&settings).await;
+    let start = Instant::now();
+
+    let late = async {
+        sleep(Duration::from_secs(3)).await;
+        let slices = "/apis/discovery.k8s.io";
+        let kind = ClusterFaultKind::Late(Duration::from_secs(25));
+        fleet.cluster.fail(ClusterFault::always(slices, kind));
+    };
+    let is_done = async {
+        let done = |service| fleet.addresses("prod", &format!("green-{service}")).len() == 10;
+        while !(0..5).all(done) {
+            sleep(Duration::from_millis(100)).await;
+        }
+        start.elapsed()
+    };
+    let (_, (), took) = tokio::join!(sync(&function), late, is_done);
+
+    // The rates force ten seconds for these alone, and twenty if they are shared.
+    assert!(took < Duration::from_secs(25), "{took:?}");
 }
 
 #[tokio::test(start_paused = true)]

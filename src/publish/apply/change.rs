@@ -26,7 +26,7 @@ impl TurnCalls<'_> {
     }
 
     async fn make_leading(&self, change: &Change, lead: Option<&Lead>) -> Effect {
-        let Calls { cloud_map, admissions, deadline, .. } = self.calls;
+        let deadline = self.calls.deadline;
         // This comes before the wait for a permit: creating a namespace takes calls of its own.
         if let Some(name) = change.missing_namespace() {
             let namespace = timeout_at(deadline.end(), Box::pin(self.namespace(name))).await;
@@ -38,29 +38,22 @@ impl TurnCalls<'_> {
             let created = Box::pin(self.create(place, service));
             return timeout_at(deadline.end(), created).await.unwrap_or_else(|_| late(change));
         }
-        let admission = match change {
-            // In a namespace known to be full, a Service takes the place that it freed itself, without an admission.
-            Change::Register { place, .. } if !self.knows_full(&place.key) => {
-                let _planned = cloud_map.plan(Call::RegisterInstance);
-                let admitted = admissions.admit(&place.key.namespace);
-                match timeout_at(deadline.stop(), admitted).await {
-                    Ok(Ok(admission)) => Some(admission),
-                    Ok(Err(refusal)) => return Effect::Full(refusal),
-                    Err(_) => return Effect::Is(Outcome::Undone(NO_TIME.to_owned())),
-                }
-            }
-            _ => None,
-        };
         // Many changes wait here for their call, so the time is checked when the call may be made. The namespace is
         // known to exist at this point.
         let Some(call) = call_of(change) else { return Effect::Is(Outcome::Applied) };
-        let permit = match timeout_at(deadline.stop(), cloud_map.permit(call)).await {
-            Ok(permit) if deadline.is_open() => permit,
+        let key = &change.place().key;
+        let Some(arn) = self.services.get(key) else {
+            return Effect::Is(self.turn.without_service(key));
+        };
+        let permit = Box::pin(self.permit(call, change));
+        let (permit, admission) = match timeout_at(deadline.stop(), permit).await {
+            Ok(Ok(permit)) if deadline.is_open() => permit,
+            Ok(Err(effect)) => return effect,
             _ => return Effect::Is(Outcome::Undone(NO_TIME.to_owned())),
         };
         // Thousands of changes wait at once: a few for the answer to a call, most for a permit.
         let made = Box::pin(async {
-            let called = Box::pin(self.call(permit, change)).await;
+            let called = Box::pin(self.call(permit, change, arn)).await;
             if let Some(lead) = lead {
                 lead.answer(!matches!(called, Ok(Accepted::Busy(_))));
             }
@@ -80,36 +73,39 @@ impl TurnCalls<'_> {
     }
 
     /// Makes the call. Returns the operation that Cloud Map accepted, or the immediate effect.
-    async fn call(&self, permit: Permit<'_>, change: &Change) -> Result<Accepted, Effect> {
-        match (change, self.services.get(&change.place().key)) {
-            (Change::CreateNamespace { .. } | Change::CreateService { .. }, _) => {
+    async fn call(
+        &self,
+        permit: Permit<'_>,
+        change: &Change,
+        arn: &str,
+    ) -> Result<Accepted, Effect> {
+        match change {
+            Change::CreateNamespace { .. } | Change::CreateService { .. } => {
                 Err(Effect::Is(Outcome::Applied))
             }
-            (Change::UpdateService { place, update }, Some(arn)) => {
+            Change::UpdateService { place, update } => {
                 self.update(permit, arn, place, update).await
             }
-            (Change::NoteOnService { place, difference, text }, Some(arn)) => {
+            Change::NoteOnService { place, difference, text } => {
                 Err(self.note(permit, (arn, place), &difference.attribute, text.as_deref()).await)
             }
-            (
-                Change::Register { place, instance, attributes, .. }
-                | Change::Rewrite { place, instance, attributes, .. },
-                Some(arn),
-            ) => self.register(permit, arn, place, instance, attributes).await,
-            (Change::Adopt { place, instance, present, attributes, .. }, Some(arn)) => {
+            Change::Register { place, instance, attributes, .. }
+            | Change::Rewrite { place, instance, attributes, .. } => {
+                self.register(permit, arn, place, instance, attributes).await
+            }
+            Change::Adopt { place, instance, present, attributes, .. } => {
                 self.adopt(permit, arn, place, instance, (present, attributes)).await
             }
-            (Change::Health { place, instance, wanted, .. }, Some(arn)) => {
+            Change::Health { place, instance, wanted, .. } => {
                 Err(self.report_health(permit, arn, place, instance, *wanted).await)
             }
-            (Change::Deregister { place, instance, .. }, Some(arn)) => {
+            Change::Deregister { place, instance, .. } => {
                 self.deregister(permit, arn, place, instance).await
             }
-            (_, None) => Err(Effect::Is(self.turn.without_service(&change.place().key))),
         }
     }
 
-    fn knows_full(&self, key: &ServiceKey) -> bool {
+    pub(super) fn knows_full(&self, key: &ServiceKey) -> bool {
         self.turn.observation().registry.capacity.refusal(key).is_some()
     }
 

@@ -1,11 +1,9 @@
 //! Observes again the data that the open changes of a turn rest on.
 
-use std::collections::BTreeSet;
-
 use futures_util::{StreamExt, TryStreamExt, stream};
 
 use super::{Error, SERVICES_SIDE_BY_SIDE, World};
-use crate::model::ServiceRef;
+use crate::model::Desired;
 use crate::publish::plan::{self, Basis, Observation, Observed, RereadScope};
 
 impl World<'_> {
@@ -33,7 +31,7 @@ impl World<'_> {
         let health = plan::health_needed(Basis { affected: services, ..read.basis() });
         let cloud_map = self.registry.cloud_map();
         cloud_map.read_health(&mut read.observation.registry, &health).await;
-        self.read_endpoints(&mut read.observation, services).await?;
+        self.read_endpoints(&mut read.observation.desired, services).await?;
         Ok(read)
     }
 
@@ -41,12 +39,9 @@ impl World<'_> {
     ///
     /// # Errors
     /// Returns an error if the cluster could not be read.
-    pub async fn observe_endpoints(
-        &self,
-        mut observation: Observation,
-        services: &BTreeSet<ServiceRef>,
-    ) -> Result<Observation, Error> {
-        self.read_endpoints(&mut observation, services).await?;
-        Ok(observation)
+    pub async fn observe_endpoints(&self, mut services: Desired) -> Result<Desired, Error> {
+        let all = services.services.keys().cloned().collect();
+        self.read_endpoints(&mut services, &all).await?;
+        Ok(services)
     }
 }

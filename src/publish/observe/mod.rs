@@ -20,8 +20,8 @@ use std::sync::Arc;
 use crate::cloud_map;
 use crate::kubernetes::desired;
 use crate::kubernetes::{self, Endpoints, Kubernetes};
-use crate::model::{Flow, Owner, Selection, ServiceRef, Timestamp};
-use crate::publish::plan::{self, Basis, Extent, Observation, Observed, Rules};
+use crate::model::{Desired, Flow, Owner, Selection, ServiceRef, Timestamp};
+use crate::publish::plan::{self, Basis, Extent, Observed, Rules};
 
 pub use clusterset::{ReadClusterset, Served};
 pub use memory::Memory;
@@ -148,31 +148,31 @@ impl World<'_> {
         self.registry.cloud_map().read_tags(&mut observation.registry, &tags).await;
         let health = plan::health_needed(Basis { observation, holders, affected });
         self.registry.cloud_map().read_health(&mut observation.registry, &health).await;
-        take_endpoints(observation, endpoints);
+        take_endpoints(&mut observation.desired, endpoints);
         let services = &observation.desired.services;
         let is_unread = |it: &ServiceRef| services.get(it).is_some_and(|it| it.endpoints.is_none());
         let unread = holders.with_sharers(affected).into_iter().filter(is_unread).collect();
-        self.read_endpoints(observation, &unread).await?;
+        self.read_endpoints(&mut observation.desired, &unread).await?;
         Ok(observed)
     }
 
     async fn read_endpoints(
         &self,
-        observation: &mut Observation,
+        desired: &mut Desired,
         services: &BTreeSet<ServiceRef>,
     ) -> Result<(), Error> {
-        let annotated = &observation.desired.services;
+        let annotated = &desired.services;
         let wanted: BTreeSet<ServiceRef> =
             services.iter().filter(|service| annotated.contains_key(*service)).cloned().collect();
         let read = self.source.read_endpoints(self.kubernetes, &wanted).await?;
-        take_endpoints(observation, read);
+        take_endpoints(desired, read);
         Ok(())
     }
 }
 
-fn take_endpoints(observation: &mut Observation, read: BTreeMap<ServiceRef, Endpoints>) {
+fn take_endpoints(desired: &mut Desired, read: BTreeMap<ServiceRef, Endpoints>) {
     for (service, read) in read {
-        if let Some(published) = observation.desired.services.get_mut(&service) {
+        if let Some(published) = desired.services.get_mut(&service) {
             published.endpoints = Some(desired::all_endpoints(&read));
             published.truncated = desired::is_truncated(&read);
         }

@@ -45,7 +45,7 @@ impl World<'_> {
         let mut observation = self.observation(selection, desired, Registry::default());
         observation.expect_namespaces();
         let services = observation.desired.services.keys().cloned().collect();
-        self.read_endpoints(&mut observation, &services).await?;
+        self.read_endpoints(&mut observation.desired, &services).await?;
         Ok(Observed::new(observation, selection))
     }
 

@@ -49,6 +49,8 @@ pub enum Effect {
     Exists(String),
     /// The change conflicts with another writer: its Cloud Map service is read again, and the change planned again.
     Contested,
+    /// The endpoint has changed since the plan was made, so no call was made: what its Service needs is planned again.
+    Outdated,
     /// Cloud Map accepts no more instances in the namespace; with its error message.
     Full(String),
 }

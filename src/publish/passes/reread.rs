@@ -1,16 +1,16 @@
 //! The reads between the passes of a turn, and the plans made on them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Turn;
-use crate::model::ServiceRef;
+use crate::model::{Desired, InstanceKey, ServiceRef};
 use crate::publish::plan::{
     Basis, Change, HeldBack, Holders, Observation, Observed, Plan, Reason, RereadScope, Stage,
 };
 
 /// The number of plans of a turn: to add, to remove, and once more for changes that waited for those.
 const PASSES: usize = 3;
-/// The limit if changes of other writers conflict with those of the turn.
+/// The limit if changes of others conflict with those of the turn.
 const CONTESTED_PASSES: usize = 10;
 /// The limit if a renamed Service moves in a full namespace, a part of its instances at a time.
 const RENAMING_PASSES: usize = 64;
@@ -19,7 +19,7 @@ impl Turn<'_> {
     /// The scope of the read before the next pass; `None` if no pass follows.
     pub(super) fn next_read(&mut self) -> Option<RereadScope> {
         let may_go_on = self.may_go_on();
-        let is_refused = self.contested.is_empty() && !self.refused.is_empty();
+        let is_refused = !self.has_met_changes() && !self.refused.is_empty();
         if !may_go_on && !is_refused {
             return None;
         }
@@ -30,8 +30,13 @@ impl Turn<'_> {
         (may_go_on && self.has_more_to_do()).then(|| self.reread(&holders))
     }
 
+    /// Whether others have changed what the turn is about, so that it is planned again.
+    fn has_met_changes(&self) -> bool {
+        !self.contested.is_empty() || !self.outdated.is_empty()
+    }
+
     fn may_go_on(&self) -> bool {
-        if !self.contested.is_empty() {
+        if self.has_met_changes() {
             return !self.rechecked && self.pass < CONTESTED_PASSES;
         }
         let renames = !self.observation.registry.capacity.is_empty();
@@ -53,14 +58,15 @@ impl Turn<'_> {
     fn has_more_to_do(&self) -> bool {
         let may_be_due = |change: &Change| change.waits_for().is_none();
         let first = self.pass == 1 && self.refused.is_empty();
-        !self.contested.is_empty()
+        self.has_met_changes()
             || self.progress && self.observation.registry.capacity.has_freed()
             || self.open.iter().any(|change| first || self.progress || may_be_due(change))
     }
 
     /// The scope that the open changes rest on.
     fn reread(&self, holders: &Holders) -> RereadScope {
-        let open = [self.open.clone(), self.contested.clone(), self.refused.clone()].concat();
+        let others = [&self.contested, &self.outdated, &self.refused].into_iter().flatten();
+        let open: Vec<Change> = self.open.iter().chain(others).cloned().collect();
         let services = self.observation.services_of_turn(&self.services, &open, self.is_part);
         RereadScope::of(holders, &services, &open)
     }
@@ -74,6 +80,7 @@ impl Turn<'_> {
         let plan = self.intent.plan_again(read.basis());
         self.observation = read.observation;
         self.note_found();
+        self.outdated.clear();
         let open: Vec<Change> = self.take_open();
         let is_note = |change: &&Change| matches!(change, Change::NoteOnService { .. });
         let notes: Vec<Change> = open.iter().filter(is_note).cloned().collect();
@@ -105,9 +112,27 @@ impl Turn<'_> {
         scope
     }
 
+    /// The registrations that are wanted on endpoints that were read since; `None` if these are as they were.
+    pub fn registrations_on(&self, read: Desired) -> Option<BTreeMap<InstanceKey, Change>> {
+        let known = &self.observation.desired.services;
+        if read.services.iter().all(|(service, now)| known.get(service) == Some(now)) {
+            return None;
+        }
+        let mut observation = self.observation.clone();
+        observation.desired.services.extend(read.services);
+        let (holders, affected) = (Holders::decide(&observation), &self.services);
+        let plan = self.intent.plan_again(Basis {
+            observation: &observation,
+            holders: &holders,
+            affected,
+        });
+        let registrations = plan.changes.into_values().flatten().filter(Change::is_registration);
+        Some(registrations.filter_map(|change| Some((change.instance_key()?, change))).collect())
+    }
+
     /// Registers the wanted instances again, on the result of a [`Step::ReadEndpoints`](super::Step::ReadEndpoints).
-    pub fn endpoints_read(&mut self, observation: Observation) {
-        self.observation = observation;
+    pub fn endpoints_read(&mut self, read: Desired) {
+        self.observation.desired.services.extend(read.services);
         self.rechecked = true;
         let holders = Holders::decide(&self.observation);
         let plan = self.plan_again(&holders, &self.services);
@@ -189,6 +214,13 @@ impl Turn<'_> {
 }
 
 impl Observation {
+    /// These Services alone.
+    pub(super) fn desired_of<'a>(&self, services: impl Iterator<Item = &'a ServiceRef>) -> Desired {
+        let read = &self.desired.services;
+        let services = services.filter_map(|it| Some((it.clone(), read.get(it)?.clone())));
+        Desired { services: services.collect(), ..Desired::default() }
+    }
+
     /// The Services that a turn of these changes is about. In a targeted sync these include the Services with instances
     /// under the names that it registers, since one of these may be displaced.
     pub(super) fn services_of_turn(

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::record::Record;
 use super::{Effect, Outcome, Results};
-use crate::model::{CloudMapService, ServiceKey, ServiceRef};
+use crate::model::{CloudMapService, Desired, ServiceKey, ServiceRef};
 use crate::publish::plan::{Change, Intent, Observation, Reason, RereadScope, Stage};
 
 /// The reason for a change that is not tried near the deadline.
@@ -18,7 +18,7 @@ pub enum Step {
     /// Read this again: the named Cloud Map services, then the Services with their endpoints.
     Read(RereadScope),
     /// Read the endpoints of these Services again.
-    ReadEndpoints(BTreeSet<ServiceRef>),
+    ReadEndpoints(Desired),
     Done,
 }
 
@@ -38,6 +38,8 @@ pub struct Turn<'a> {
     pub(super) created: BTreeSet<ServiceKey>,
     /// The changes that conflicted with another writer.
     pub(super) contested: Vec<Change>,
+    /// Registrations that were left out, since their endpoints have changed.
+    pub(super) outdated: Vec<Change>,
     /// Registrations for which Cloud Map had no capacity.
     pub(super) refused: Vec<Change>,
     /// The Cloud Map services that may have other settings than this process remembers, with the pass that found it.
@@ -73,6 +75,7 @@ impl<'a> Turn<'a> {
             observation,
             open,
             contested: Vec::new(),
+            outdated: Vec::new(),
             refused: Vec::new(),
             doubted: BTreeMap::new(),
             pass: 1,
@@ -88,13 +91,14 @@ impl<'a> Turn<'a> {
         &self.observation
     }
 
-    /// The number of open changes.
-    pub fn len(&self) -> usize {
-        self.open.len()
+    /// The changes that are planned and not made yet.
+    pub fn open(&self) -> &[Change] {
+        &self.open
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.open.is_empty()
+    /// The Services that changes are made for, as they were read last.
+    pub fn made_for(&self, changes: &[Change]) -> Desired {
+        self.observation.desired_of(changes.iter().map(|change| self.record.service(change)))
     }
 
     /// The outcomes of the turn, once it is over.
@@ -122,7 +126,7 @@ impl<'a> Turn<'a> {
             return Step::Read(scope);
         }
         if let Some(services) = self.take_rechecked() {
-            return Step::ReadEndpoints(services);
+            return Step::ReadEndpoints(self.observation.desired_of(services.iter()));
         }
         self.close(true);
         Step::Done
@@ -168,6 +172,7 @@ impl<'a> Turn<'a> {
             Effect::Is(outcome) if self.doubts(&change, &outcome) => self.contested.push(change),
             Effect::Is(outcome) => self.settle(change, outcome),
             Effect::Contested => self.contested.push(change),
+            Effect::Outdated => self.outdated.push(change),
             Effect::Created(arn) => {
                 self.note_created(&change, arn);
                 self.created.insert(change.place().key.clone());

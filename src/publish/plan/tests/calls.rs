@@ -10,7 +10,7 @@ use crate::model::{
 };
 use crate::publish::passes::{Effect, Outcome};
 use crate::publish::plan::instances::health;
-use crate::publish::plan::{Change, NewService, ServiceUpdate};
+use crate::publish::plan::{Change, NewService, ServiceUpdate, Stage};
 
 /// The error text of Cloud Map if a namespace is full.
 const FULL: &str = "ResourceLimitExceeded: the namespace is full";
@@ -32,7 +32,9 @@ impl Simulation {
         let fails = self.course.failing.checked_shr(self.calls).unwrap_or(0) & 1 == 1;
         self.calls += 1;
         if fails {
-            return failed();
+            // Every second registration is late, as if its endpoint had changed for a moment.
+            let is_late = change.stage() == Stage::Register && self.calls.is_multiple_of(2);
+            return if is_late { Effect::Outdated } else { failed() };
         }
         if let Some(name) = change.missing_namespace() {
             self.create_namespace(name);

@@ -169,10 +169,11 @@ impl Simulation {
                 self.read_health(&mut seen);
                 turn.observed(seen);
             }
-            Step::ReadEndpoints(services) => {
+            Step::ReadEndpoints(read) => {
+                let services = read.services.into_keys().collect();
                 let mut seen = turn.observation().clone();
                 self.read_again(&mut seen, &BTreeSet::new(), &services);
-                turn.endpoints_read(seen);
+                turn.endpoints_read(seen.desired);
             }
             Step::Done => return true,
         }
