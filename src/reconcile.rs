@@ -72,6 +72,8 @@ pub struct Invocation<'a> {
     pub adoption: Option<Adoption>,
     /// Whether a loss that the guard would hold is confirmed.
     pub confirmed: bool,
+    /// Whether a person asked for it.
+    pub is_direct: bool,
     /// The start of the invocation.
     pub now: Timestamp,
     /// The end of the invocation.
@@ -121,9 +123,9 @@ impl Invocation<'_> {
 
     /// The options for a plan that is made from reads that begin now.
     pub(crate) fn options(&self) -> Options {
-        let Self { mode, deadline, now, .. } = *self;
+        let Self { mode, deadline, now, is_direct, .. } = *self;
         let (urgency, observed, is_bulk) = (Urgency::Bulk, Instant::now(), false);
-        Options { mode, deadline, now, urgency, observed, is_bulk }
+        Options { mode, deadline, now, urgency, observed, is_bulk, is_direct }
     }
 
     /// Limits a read of Cloud Map to the deadline.

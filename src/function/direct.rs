@@ -68,6 +68,7 @@ impl Function {
                 ..self.invocation(command.confirm, deadline)
             },
         };
+        let invocation = Invocation { is_direct: true, ..invocation };
         let report = self.run(&invocation, &selections).await.report;
         Ok(Reply::to_direct(Report { scope: Some(command.scope.to_string()), ..report }))
     }

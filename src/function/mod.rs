@@ -165,7 +165,8 @@ impl Function {
             true => Mode::Sync,
         };
         let (settings, clients) = (&self.settings, &self.clients);
-        let (now, confirmed) = (self.clock.now(), false);
-        Invocation { settings, clients, mode, adoption: None, confirmed, now, deadline }
+        let (now, confirmed, is_direct) = (self.clock.now(), false, false);
+        let adoption = None;
+        Invocation { settings, clients, mode, adoption, confirmed, is_direct, now, deadline }
     }
 }

@@ -67,6 +67,8 @@ pub struct Options {
     pub observed: Instant,
     /// Whether the plan registers many instances.
     pub is_bulk: bool,
+    /// Whether a person asked for the run, which also tries what was refused a moment ago.
+    pub is_direct: bool,
 }
 
 impl Options {

@@ -15,7 +15,7 @@ use crate::model::Desired;
 use crate::publish::apply::{self, Calls, FRESH};
 use crate::publish::observe;
 use crate::publish::passes::{Effect, NO_TIME, Outcome, Results, Step, Turn};
-use crate::publish::plan::{Change, Observed, RereadScope, Stage};
+use crate::publish::plan::{Change, Observed, Refused, RereadScope, Stage};
 
 /// In place of `FRESH` for a run that registers so much that the next run of the schedule may begin meanwhile.
 const BULK: Duration = Duration::from_secs(2);
@@ -60,7 +60,8 @@ pub(super) async fn run<'a>(
     let (observed, has_begun, token) = (options.observed, !task.is_sync(), None);
     let mut shell =
         Shell { task, cloud_map, options, beginnings, turn, observed, has_begun, token };
-    shell.options.urgency = options.urgency(shell.turn.open().len());
+    let tried = shell.refusals(shell.turn.open()).iter().filter(|it| it.is_none()).count();
+    shell.options.urgency = options.urgency(tried);
     shell.cloud_map = shell.cloud_map.with(shell.options.urgency);
     // Many turns wait here at a time, so their futures are kept small.
     Box::pin(shell.run()).await;
@@ -99,10 +100,14 @@ impl Shell<'_> {
         }
     }
 
-    /// Makes changes. The first ones are made as soon as the rates allow it, on a plan that is made again if it is old by
-    /// then.
+    /// Makes changes, but those that Cloud Map would only refuse again. The first ones are made as soon as the rates
+    /// allow it, on a plan that is made again if it is old by then.
     async fn make(&mut self, changes: Vec<Change>, mut token: Option<(Call, Token)>) {
-        if let Some(call) = first_call(&changes).filter(|_| !self.has_begun) {
+        let refusals = self.refusals(&changes);
+        let (refused, tried): (Vec<_>, Vec<_>) =
+            changes.into_iter().zip(refusals).partition(|(_, refusal)| refusal.is_some());
+        let tried: Vec<Change> = tried.into_iter().map(|(change, _)| change).collect();
+        if let Some(call) = first_call(&tried).filter(|_| !self.has_begun) {
             self.has_begun = true;
             let beginning = self.beginnings.of(call, self.options.urgency);
             let begun = async { (beginning.lock().await, self.begin(call).await) };
@@ -112,14 +117,28 @@ impl Shell<'_> {
             if token.is_some() && self.is_old() {
                 // It keeps its token. Turns of other runs begin meanwhile: a cluster that answers late holds up no other.
                 self.token = token;
-                let scope = self.turn.refresh(changes);
+                let refused = refused.into_iter().map(|(change, _)| change);
+                let scope = self.turn.refresh(tried.into_iter().chain(refused).collect());
                 if let Some(read) = self.read(&scope).await {
                     self.turn.refreshed(read);
                 }
                 return;
             }
         }
-        self.apply(changes, token).await;
+        self.apply(tried, token).await;
+        for (change, refusal) in refused {
+            if let Some(refusal) = refusal {
+                self.turn.leave(change, refusal);
+            }
+        }
+    }
+
+    /// The answers that changes had before, if they are not tried again yet. A person has them tried.
+    fn refusals(&self, changes: &[Change]) -> Vec<Option<Refused>> {
+        if !self.task.is_sync() || self.options.is_direct {
+            return vec![None; changes.len()];
+        }
+        self.task.registry().refusals().standing(changes, self.turn.observation())
     }
 
     /// Waits for the token of the first call.
@@ -158,7 +177,12 @@ impl Shell<'_> {
             observed: self.observed,
             look: &look,
         };
-        for (change, effect) in apply::apply(calls, &self.turn, changes, token).await {
+        let made = apply::apply(calls, &self.turn, changes, token).await;
+        if self.task.is_sync() {
+            let answers = made.iter().map(|(change, effect)| (change, effect.refused()));
+            registry.refusals().note(answers, self.turn.observation());
+        }
+        for (change, effect) in made {
             if let (Change::CreateService { service, .. }, Effect::Created(arn)) =
                 (&change, &effect)
             {

@@ -70,6 +70,7 @@ mod readiness;
 mod records;
 mod redelivery;
 mod refusals;
+mod refused_again;
 mod rights;
 mod run;
 mod scale;

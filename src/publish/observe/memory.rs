@@ -1,8 +1,8 @@
 //! The memory of a process about one Cloud Map from one invocation to the next: its namespaces, the entries of its
-//! services (`lists`), the places where each Kubernetes Service has or had instances, and the members of clustersets.
-//! It saves reads of lists, which are scarce (2 calls a second for services, one in 2 seconds for namespaces). No change
-//! rests on memory alone: instances are always read, and an entry that would be changed or is unknown is looked up
-//! again.
+//! services (`lists`), the places where each Kubernetes Service has or had instances, the members of clustersets, and
+//! what Cloud Map has refused. It saves reads of lists, which are scarce (2 calls a second for services, one in 2
+//! seconds for namespaces). No change rests on memory alone: instances are always read, and an entry that would be
+//! changed or is unknown is looked up again.
 
 mod lists;
 
@@ -13,6 +13,7 @@ use crate::clusterset::record::ClusterRecord;
 use crate::model::{
     Attributes, Owner, Selection, ServiceKey, ServiceRef, SignedDuration, Tags, Timestamp,
 };
+use crate::publish::plan::Refusals;
 use lists::Lists;
 pub(super) use lists::{Namespaces, Services};
 
@@ -30,6 +31,7 @@ const QUIET_STANDS: SignedDuration = SignedDuration::from_mins(1);
 pub struct Memory {
     lists: Mutex<Lists>,
     known: Mutex<Known>,
+    refusals: Mutex<Refusals>,
 }
 
 #[derive(Debug, Default)]
@@ -49,6 +51,11 @@ impl Memory {
     /// The last lists of namespaces and services.
     pub(super) fn lists(&self) -> MutexGuard<'_, Lists> {
         self.lists.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The changes that Cloud Map has refused.
+    pub(super) fn refusals(&self) -> MutexGuard<'_, Refusals> {
+        self.refusals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The record of a member about itself, if it was read recently.

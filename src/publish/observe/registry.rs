@@ -9,7 +9,7 @@ mod lookup;
 mod way;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, MutexGuard, OnceLock};
 
 use tokio::sync::{Mutex, OnceCell};
 use tokio::time::Instant;
@@ -20,6 +20,7 @@ use crate::cloud_map::namespace::NewNamespaces;
 use crate::cloud_map::new_service::NewServices;
 use crate::cloud_map::{self, CloudMap};
 use crate::model::{Namespace, NamespaceReference, Registry, ServiceKey, Timestamp};
+use crate::publish::plan::Refusals;
 use asked::Asked;
 
 pub(super) type Failure = Arc<cloud_map::Error>;
@@ -103,6 +104,11 @@ impl SharedRegistry {
     /// The permissions to register new instances in its namespaces, for all clusters kept in it.
     pub fn admissions(&self) -> &Admissions {
         &self.admissions
+    }
+
+    /// The changes that Cloud Map has refused to this process.
+    pub fn refusals(&self) -> MutexGuard<'_, Refusals> {
+        self.memory.refusals()
     }
 
     /// Sets the account of the registry. Namespaces that other accounts share with it are then read only if a claim or

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::model::{CloudMapService, ServiceKey, ServiceRef};
-use crate::publish::plan::{Change, GuardStatus, HeldBack, Reason};
+use crate::publish::plan::{Change, GuardStatus, HeldBack, Reason, Refused};
 use crate::report::ChangeResult;
 
 /// The outcome of a change.
@@ -53,6 +53,17 @@ pub enum Effect {
     Outdated,
     /// Cloud Map accepts no more instances in the namespace; with its error message.
     Full(String),
+}
+
+impl Effect {
+    /// The answer of Cloud Map, if it has refused the change and would do so again.
+    pub fn refused(&self) -> Option<Refused> {
+        match self {
+            Self::Full(message) => Some(Refused::Full(message.clone())),
+            Self::Is(Outcome::HeldBack(reason)) => Some(Refused::HeldBack(reason.clone())),
+            _ => None,
+        }
+    }
 }
 
 /// A change of one Kubernetes Service with its outcome.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::record::Record;
 use super::{Effect, Outcome, Results};
 use crate::model::{CloudMapService, Desired, ServiceKey, ServiceRef};
-use crate::publish::plan::{Change, Intent, Observation, Reason, RereadScope, Stage};
+use crate::publish::plan::{Change, Intent, Observation, Reason, Refused, RereadScope, Stage};
 
 /// The reason for a change that is not tried near the deadline.
 pub const NO_TIME: &str = "the time of this invocation is used up";
@@ -164,6 +164,14 @@ impl<'a> Turn<'a> {
         }
         let first = self.doubted.entry(change.place().key.clone()).or_insert(self.pass);
         *first == self.pass
+    }
+
+    /// Leaves out a change that was refused before, with the outcome that it had then.
+    pub fn leave(&mut self, change: Change, refused: Refused) {
+        match refused {
+            Refused::HeldBack(reason) => self.settle(change, Outcome::HeldBack(reason)),
+            Refused::Full(message) => self.record(change, Effect::Full(message)),
+        }
     }
 
     /// Records the effect of a change.

@@ -10,7 +10,8 @@
 //!
 //! `name_policy` limits the names that a Service may claim, `service` plans changes to Cloud Map services themselves,
 //! `change` and `held_back` are the parts of a plan. `adopt`, `purge` and `orphans` plan changes that no claim
-//! requests, and `records` those of exports; `part` plans for some Services, and again; `explain` describes a plan for people.
+//! requests, and `records` those of exports; `part` plans for some Services, and again; `refusals` are changes that are
+//! not tried again yet; `explain` describes a plan for people.
 //!
 //! Removals are decided twice: once to find the instances to read again, and once on a second read made after all
 //! registrations of the same Service are done. Only the second plan's removals that wait for nothing are carried out.
@@ -38,6 +39,7 @@ mod policy;
 mod progress;
 mod purge;
 mod records;
+mod refusals;
 mod rules;
 mod service;
 #[cfg(test)]
@@ -85,6 +87,7 @@ pub use part::rest::{claimed_namespaces, hold_names_exclusively, lacks_namespace
 pub use policy::Policy;
 pub use purge::purge;
 pub use records::{Records, no_service};
+pub use refusals::{Refusals, Refused};
 pub use rules::Rules;
 pub use service::{
     Claimed, Leaving, Verdict, deletable, is_clear, tags_needed, ttls_asked, verdict,
