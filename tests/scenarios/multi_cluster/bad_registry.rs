@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use cloud_map_sync::function::Function;
 use serde_json::json;
 
-use super::{Members, exported, imported, in_full, part, pods, sources, web, writes};
-use crate::run::sync;
-use testbed::cloud_map::{Behaviour, Fault, FaultKind};
+use super::{Members, condition, exported, imported, in_full, part, pods, sources, web, writes};
+use crate::run::{report, sync};
+use testbed::cloud_map::{Behaviour, Fault, FaultKind, NamespaceKind, ServiceKind};
 use testbed::kubernetes::ClusterIp;
 
 const CREATED: &str = "2026-01-01T00:00:00Z";
@@ -175,4 +175,45 @@ async fn list_of_exports_that_is_cut_short_takes_nothing_out_of_the_imports() {
         assert_eq!(members.fleet.addresses("shop", "web").len(), 2);
         members.blue.clear_faults();
     }
+}
+
+/// Somebody shares a namespace of that name with the account, or makes one.
+#[tokio::test]
+async fn of_several_namespaces_of_records_the_one_with_the_own_records_is_used() {
+    let (members, green_alone) = known_from_cloud_map().await;
+    let other = members.fleet.cloud_map.namespace("clusterset.shop-set", NamespaceKind::Http);
+    members.fleet.cloud_map.service(&other, "blue", ServiceKind::Http);
+    let blue = members.serving("blue", &[]).await;
+    pods(&members.blue, "web", &["10.0.0.9"]);
+    let web_of_blue = sources([("blue", &["10.0.0.9:8080"])]);
+
+    for function in [&blue, &green_alone] {
+        let report = sync(function).await;
+        assert!(report.ok, "{}", in_full(&report));
+    }
+
+    assert_eq!(imported(&members.green, "web"), web_of_blue);
+    members.blue.unexport("shop", "cart");
+    let of_cart =
+        json!({"action": "sync", "cluster": "blue", "namespace": "shop", "service": "cart"});
+    let message = report(&members.serving("blue,green", &[]).await, &of_cart).await;
+    assert!(message.ok, "{}", in_full(&message));
+    assert_eq!(members.green.service_import("shop", "cart"), None);
+    let services = members.fleet.cloud_map.services(&other);
+    assert!(members.fleet.cloud_map.instances(&services[0].id).is_empty());
+}
+
+#[tokio::test]
+async fn export_that_is_imported_as_it_was_before_is_ready_and_says_so() {
+    let (members, _) = known_from_cloud_map().await;
+    let denied = Fault::on("RegisterInstance", FaultKind::AccessDenied).instance(RECORD);
+    members.fleet.cloud_map.inject(denied.always());
+    members.blue.service(web().port_of("TCP", "admin", 81, 8081));
+
+    let failed = sync(&members.function).await;
+
+    assert!(!failed.ok, "{}", in_full(&failed));
+    assert_eq!(condition(&members.blue, "web", "Ready"), "True Exported");
+    members.fleet.cloud_map.heal();
+    members.converge().await;
 }
