@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use super::attributes::{self, ExportInstance};
-use super::id::CLUSTER_RECORD;
+use super::id::{self, CLUSTER_RECORD};
 use super::record::{self, Record};
+use crate::model::attributes::{IPV4, IPV6};
 use crate::model::clusterset::{ClusterId, ClustersetId};
 use crate::model::{Attributes, Owner, Registry, ServiceKey, ServiceRef, Timestamp};
 
@@ -105,6 +106,31 @@ pub fn clustersets(registry: &Registry) -> Clustersets {
         }
     }
     all
+}
+
+/// Whether a registry shows a part of an import: the export of a cluster, and each of these addresses. One that does not
+/// may have been read before the part came.
+pub fn shows(
+    registry: &Registry,
+    clusterset: &ClustersetId,
+    (name, cluster): (&ServiceRef, &ClusterId),
+    addresses: &BTreeSet<IpAddr>,
+) -> bool {
+    let names = BTreeSet::from([name.clone()]);
+    let keys: Vec<ServiceKey> = registry.keys_named(&names).collect();
+    let instances = keys.iter().flat_map(|key| registry.instances(key));
+    let of_cluster = instances.filter(|(_, it)| attributes::is_of(it, clusterset, cluster));
+    let shown =
+        of_cluster.filter_map(|(_, it)| it.get(IPV4).or_else(|| it.get(IPV6))?.parse().ok());
+    let shown: BTreeSet<IpAddr> = shown.collect();
+    let of_records = record::namespace(clusterset);
+    let mut namespaces = registry.namespaces.values().filter(|it| it.name == of_records);
+    let is_exported = !shown.is_empty()
+        || namespaces.any(|namespace| {
+            let key = ServiceKey::new(namespace, cluster.as_str());
+            registry.instance(&key, &id::export_record(name)).is_some()
+        });
+    is_exported && addresses.is_subset(&shown)
 }
 
 fn add_instances(all: &mut Clustersets, registry: &Registry, key: &ServiceKey, name: &ServiceRef) {

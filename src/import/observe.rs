@@ -1,11 +1,12 @@
 //! Reads the objects of the imports of one cluster: all of them by five lists, or those of one name.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::plan::{NamespaceState, OwnerLabel, Present, ServiceImport, Slice};
+use super::plan::{NamespaceState, OwnerLabel, Present, ServiceImport, Slice, SliceEndpoint};
 use super::read::{self, Unexpected};
 use crate::clusterset::id;
 use crate::kubernetes::objects::{Named, Resource};
@@ -26,6 +27,9 @@ struct OfImport {
 
 /// A namespace and the name of a derived Service, whose digits the slices of the import have in their names.
 type Place = (String, String);
+
+/// Parts of imports, by name and source cluster.
+pub type Standing = BTreeMap<(ServiceRef, ClusterId), BTreeSet<IpAddr>>;
 
 /// The objects of the imports of a cluster.
 #[derive(Clone, Debug, Default)]
@@ -170,18 +174,25 @@ impl Objects {
         imports.cloned().chain(of_slices).collect()
     }
 
-    /// The names of which endpoints stand in imports, and the clusters with a part in any.
-    pub fn standing(&self) -> (BTreeSet<ServiceRef>, BTreeSet<ClusterId>) {
-        let listed = self.imports.values().filter_map(|it| it["status"]["clusters"].as_array());
-        let listed = listed.flatten().filter_map(|it| ClusterId::parse(it["cluster"].as_str()?));
-        let (mut names, mut clusters) = (BTreeSet::new(), listed.collect::<BTreeSet<_>>());
-        for ((namespace, _), slices) in &self.slices {
-            for OfImport { import, slice } in slices {
-                names.extend(import.iter().map(|name| ServiceRef::new(namespace, name)));
-                clusters.extend(slice.iter().filter_map(|slice| slice.source()));
+    /// The clusters with a part in each import of ours, with the addresses of their endpoints there.
+    pub fn standing(&self, owner: &OwnerLabel) -> Standing {
+        let mut standing = Standing::new();
+        let imports = self.imports.iter().filter(|(_, it)| owner.owns(&read::metadata(it)));
+        for (name, import) in imports {
+            for listed in import["status"]["clusters"].as_array().into_iter().flatten() {
+                let cluster = listed["cluster"].as_str().and_then(ClusterId::parse);
+                standing.extend(cluster.map(|it| ((name.clone(), it), BTreeSet::new())));
             }
         }
-        (names, clusters)
+        for ((namespace, _), slices) in &self.slices {
+            for OfImport { import, slice } in slices {
+                let (Some(import), Ok(slice)) = (import, slice) else { continue };
+                let Some(cluster) = slice.source() else { continue };
+                let part = standing.entry((ServiceRef::new(namespace, import), cluster));
+                part.or_default().extend(slice.endpoints.iter().filter_map(SliceEndpoint::address));
+            }
+        }
+        standing
     }
 
     /// Whether the cluster has an import of ours.

@@ -121,7 +121,8 @@ impl Invocation<'_> {
         let exported = match (self.adoption.is_some(), joined.imports_only()) {
             (_, Some(_)) if *selection != Selection::Everything => return Ok(None),
             (_, Some(objects)) => {
-                let sources = objects.standing().1;
+                let standing = objects.standing(&joined.owner).into_keys();
+                let sources = standing.map(|(_, cluster)| cluster).collect();
                 exports::introduce(&world, member, &sources, options, offer).await
             }
             (true, None) => exports::adopt(&world, member, options, offer).await,

@@ -13,8 +13,8 @@ mod tests;
 mod write;
 
 pub use read::{
-    ExportInstance, Skipped, cluster_of, clusterset_of, is_exported_to, is_of_a_clusterset, read,
-    service_port,
+    ExportInstance, Skipped, cluster_of, clusterset_of, is_exported_to, is_of, is_of_a_clusterset,
+    read, service_port,
 };
 pub use write::write;
 

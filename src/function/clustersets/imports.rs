@@ -3,17 +3,20 @@
 //! clusters go on to follow each other, and the parts of all others stay as they are.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use futures_util::{StreamExt, stream};
 
 use super::exports::Overlays;
 use super::{CONCURRENT_CLUSTERS, ClustersetKey, Clustersets};
+use crate::cloud_map;
+use crate::clusterset::members;
 use crate::error::chain;
 use crate::import::Imported;
-use crate::import::observe::Objects;
+use crate::import::observe::Standing;
 use crate::import::sources::Members as ClustersetMembers;
 use crate::model::clusterset::{ClusterId, ClustersetId, Overlay};
-use crate::model::{Registry, Selection};
+use crate::model::{Selection, ServiceRef};
 use crate::publish::observe::{ReadClusterset, Served, SharedRegistry};
 use crate::reconcile::{Invocation, Joined};
 
@@ -35,6 +38,8 @@ pub(super) struct Clusterset {
     /// The reason why nothing could be read.
     pub(super) problem: Option<String>,
     served: Served,
+    /// The parts of its imports.
+    standing: Standing,
     /// The exports that take part only if nothing could be read.
     unregistered: Vec<(ClusterId, Overlay)>,
     /// What any of its clusters imports.
@@ -86,9 +91,10 @@ impl Clusterset {
         let with_id = |overlay| (joined.member.cluster.clone(), overlay);
         self.served.overlays.extend(read.map(with_id));
         self.unregistered.extend(unregistered.map(with_id));
-        if let Some((names, clusters)) = joined.objects().map(Objects::standing) {
-            self.served.standing.0.extend(names);
-            self.served.standing.1.extend(clusters);
+        if let Some(objects) = joined.objects() {
+            for (part, addresses) in objects.standing(joined.owner()) {
+                self.standing.entry(part).or_default().extend(addresses);
+            }
             self.served.members.insert(joined.member.cluster.clone(), joined.arn().clone());
         }
         let selection = joined.selection.clone();
@@ -101,13 +107,37 @@ impl Clusterset {
     /// Reads, after the objects of the imports, what they rest on in Cloud Map.
     async fn read(&mut self, registry: &SharedRegistry, clusterset: &ClustersetId) {
         let names = self.selection.as_ref().and_then(Selection::names);
-        let read = registry.read_clusterset(clusterset, names, &self.served).await;
-        let read = read.unwrap_or_else(|error| {
+        let read = async {
+            let mut read = registry.read_clusterset(clusterset, names, &self.served).await?;
+            let lacking = self.lacking(&read, clusterset);
+            if !lacking.is_empty() {
+                let served = (&self.served, &lacking);
+                registry.read_parts_again(&mut read, clusterset, served).await?;
+            }
+            Ok::<_, Arc<cloud_map::Error>>(read)
+        };
+        let read = read.await.unwrap_or_else(|error| {
             self.problem = Some(chain(&error));
             self.add_unregistered();
-            ReadClusterset { registry: Registry::default(), has_all_members: false }
+            ReadClusterset::unread()
         });
         self.read = Some((clusterset.clone(), read));
+    }
+
+    /// The parts of imports that Cloud Map, as it was read, does not show. Those that were read in their clusters are none.
+    fn lacking(
+        &self,
+        read: &ReadClusterset,
+        clusterset: &ClustersetId,
+    ) -> BTreeSet<(ServiceRef, ClusterId)> {
+        let is_read_there = |name: &ServiceRef, cluster: &ClusterId| {
+            self.served.overlays.get(cluster).is_some_and(|overlay| overlay.covers(name))
+        };
+        let parts = self.standing.iter().filter(|((name, cluster), addresses)| {
+            !is_read_there(name, cluster)
+                && !members::shows(&read.registry, clusterset, (name, cluster), addresses)
+        });
+        parts.map(|(part, _)| part.clone()).collect()
     }
 
     /// Adds the exports that could not be published. Two clusters that state the same id are left out: only Cloud Map

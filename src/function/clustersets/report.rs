@@ -102,7 +102,7 @@ impl Clustersets<'_> {
             let is_refused = joined.exports() || refused.contains_key(index);
             let holder = joined.other_holder(&known).filter(|_| !is_refused);
             let taken = holder.map(|it| Refused::taken(&joined.member.cluster, Some(it)));
-            report.obstacles.extend(taken.map(|taken| Obstacle::from(taken)));
+            report.obstacles.extend(taken.map(Obstacle::from));
             let imported = imported.remove(index);
             if let Some(published) = published.get(index) {
                 let merged = (&known, imported.as_ref());

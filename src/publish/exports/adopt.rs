@@ -68,12 +68,11 @@ pub async fn adopt(
     let overlay = Overlay::new(world.owner.cluster.clone(), desired, selection.clone());
     let has_cluster_record = written.has_cluster_record;
     // Imports are taken over after all exports were.
-    make(
-        offer,
-        match report.is_complete() {
-            true => Offer::Exports { overlay: overlay.clone(), has_cluster_record },
-            false => Offer::Nothing,
-        },
-    );
+    let offered = if report.is_complete() {
+        Offer::Exports { overlay: overlay.clone(), has_cluster_record }
+    } else {
+        Offer::Nothing
+    };
+    make(offer, offered);
     Ok(Ok(Exported { report, claimed, overlay, outcomes: BTreeMap::new() }))
 }

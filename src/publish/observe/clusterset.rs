@@ -21,6 +21,15 @@ pub struct ReadClusterset {
     pub registry: Registry,
     /// Whether the services of the records were listed in this invocation, so that no member is missing.
     pub has_all_members: bool,
+    /// The services that may have been read before the objects of the imports were; `None`: any.
+    earlier: Option<BTreeSet<ServiceKey>>,
+}
+
+impl ReadClusterset {
+    /// Nothing.
+    pub fn unread() -> Self {
+        Self { registry: Registry::default(), has_all_members: false, earlier: None }
+    }
 }
 
 /// The clusters of a clusterset that this invocation serves.
@@ -30,8 +39,6 @@ pub struct Served {
     pub overlays: BTreeMap<ClusterId, Overlay>,
     /// Those that import, which know their Cloud Map by their own records.
     pub members: BTreeMap<ClusterId, ClusterArn>,
-    /// The names of which endpoints stand in their imports, and the clusters that these are of.
-    pub standing: (BTreeSet<ServiceRef>, BTreeSet<ClusterId>),
     /// Whether nothing that was read before this invocation is used.
     pub is_fresh: bool,
 }
@@ -84,9 +91,8 @@ impl SharedRegistry {
         };
         let Some(names) = names else {
             self.read_shared_clusterset(&mut registry, clusterset).await?;
-            self.read_uncounted(&mut registry, clusterset, served).await;
             served.leave_other_records_out(&mut registry, clusterset);
-            return Ok(ReadClusterset { registry, has_all_members: true });
+            return Ok(ReadClusterset { registry, has_all_members: true, earlier: None });
         };
         registry.namespaces = self.some_namespaces().await?;
         let of_records = record::namespace(clusterset);
@@ -118,13 +124,17 @@ impl SharedRegistry {
             unread.retain(|key| self.may_exist(key));
         }
         registry.services.extend(so_far.into_iter().filter(|(key, _)| known.contains(key)));
+        let earlier = Some(known);
         self.read_services(&mut registry, &unread).await?;
         served.leave_other_records_out(&mut registry, clusterset);
-        Ok(ReadClusterset { registry, has_all_members })
+        Ok(ReadClusterset { registry, has_all_members, earlier })
     }
 
     /// Reads those namespaces of other accounts that the records are in, and those that the records name: no claim of the
     /// importing cluster names them.
+    ///
+    /// # Errors
+    /// Returns an error if services could not be listed to the end.
     pub async fn read_shared_clusterset(
         &self,
         registry: &mut Registry,
@@ -150,27 +160,46 @@ impl SharedRegistry {
         self.read_shared(registry, &exported).await
     }
 
-    /// Lists the services that no list counts an instance in, although endpoints of them stand in imports, and those of
-    /// the records of their clusters: the count may be late.
-    async fn read_uncounted(
+    /// Lists once more what does not show these parts of imports: it may have been read before they came, or the count of
+    /// its instances is late.
+    ///
+    /// # Errors
+    /// Returns an error if the members could not be listed to the end.
+    pub async fn read_parts_again(
         &self,
-        registry: &mut Registry,
+        read: &mut ReadClusterset,
         clusterset: &ClustersetId,
-        served: &Served,
-    ) {
-        let (of_records, (names, clusters)) = (record::namespace(clusterset), &served.standing);
-        let uncounted = registry.services.iter().filter(|(key, service)| {
-            let is_unlisted = service.instances.is_none() && service.unreadable.is_none();
-            let namespace = registry.namespaces.get(&key.namespace).filter(|_| is_unlisted);
-            namespace.is_some_and(|namespace| {
-                let name = || ServiceRef::new(&namespace.name, &service.name);
-                let of_records = || namespace.name == of_records;
-                names.contains(&name())
-                    || of_records() && clusters.iter().any(|it| it.as_str() == service.name)
-            })
+        (served, lacking): (&Served, &BTreeSet<(ServiceRef, ClusterId)>),
+    ) -> Result<(), Failure> {
+        let of_records = record::namespace(clusterset);
+        let ReadClusterset { registry, earlier, .. } = read;
+        let namespaces = registry.namespaces.values().filter(|it| it.name == of_records);
+        let namespaces: Vec<Namespace> = namespaces.cloned().collect();
+        let records = lacking.iter().map(|(_, cluster)| cluster).collect::<BTreeSet<_>>();
+        let records = records.into_iter().flat_map(|cluster| {
+            namespaces.iter().map(|namespace| ServiceKey::new(namespace, cluster.as_str()))
         });
-        let uncounted = uncounted.map(|(key, _)| key.clone()).collect();
-        self.cloud_map().read_instances(registry, &uncounted).await;
+        let records: BTreeSet<ServiceKey> = records.collect();
+        let names = lacking.iter().map(|(name, _)| name.clone()).collect();
+        let mut keys: BTreeSet<ServiceKey> = registry.keys_named(&names).collect();
+        keys.extend(records.iter().cloned());
+        match earlier {
+            Some(earlier) => keys.retain(|key| earlier.contains(key)),
+            None if records.iter().any(|key| !registry.services.contains_key(key)) => {
+                // A member may have joined since.
+                for (key, service) in self.list_services(namespaces.iter()).await? {
+                    registry.services.entry(key).or_insert(service);
+                }
+            }
+            None => {}
+        }
+        let is_readable = |key: &ServiceKey| {
+            registry.services.get(key).is_some_and(|service| service.unreadable.is_none())
+        };
+        keys.retain(is_readable);
+        self.cloud_map().read_instances(registry, &keys).await;
+        served.leave_other_records_out(registry, clusterset);
+        Ok(())
     }
 
     /// Whether a service may exist: it is remembered, or its namespace was not listed recently.

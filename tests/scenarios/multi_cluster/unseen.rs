@@ -1,11 +1,15 @@
 //! Endpoints that stand in imports while Cloud Map does not show where they are registered: what is not shown is not
 //! gone.
 
+use std::time::Duration;
+
 use serde_json::json;
+use tokio::time::sleep;
 
 use super::{Members, exported, imported, in_full, part, pods, sources, web, writes};
 use crate::run::report;
 use testbed::cloud_map::Behaviour;
+use testbed::gate::Gate;
 use testbed::kubernetes::ClusterIp;
 
 const CREATED: &str = "2026-01-01T00:00:00Z";
@@ -144,4 +148,34 @@ async fn cluster_whose_id_is_taken_imports_nothing_by_message_or_full_sync() {
     let of_import = |it: &String| it.contains("imports") || it.contains("endpointslices");
     let written: Vec<String> = writes(&members.green).into_iter().filter(of_import).collect();
     assert_eq!(written, [""; 0]);
+}
+
+/// A run has read Cloud Map, and then waits for the cluster; another one imports a new endpoint meanwhile.
+#[tokio::test]
+async fn endpoint_that_came_after_cloud_map_was_read_stays() {
+    let members = Members::of_others().await;
+    let late = members.fleet.sandbox.another_process();
+    let settings = [("CLUSTERS", "green"), ("MULTI_CLUSTER", "on")];
+    let green_alone = late.function(&settings).await.with_clock(members.clock.clock());
+    let gate = Gate::holding(&[&late.access_key().id]);
+    members.green.hold_at(&gate);
+    members.fleet.cloud_map.forget_calls();
+    let whole = json!({ "action": "sync" });
+
+    let meanwhile = async {
+        while members.fleet.cloud_map.count("ListInstances") < 4 {
+            sleep(Duration::from_millis(5)).await;
+        }
+        pods(&members.blue, "web", &["10.0.0.1", "10.0.0.2"]);
+        exported(&members.blue, service("new"), &[], CREATED);
+        report(&members.function, &whole).await;
+        gate.open();
+    };
+    let (report, ()) = tokio::join!(report(&green_alone, &whole), meanwhile);
+
+    let web =
+        sources([("blue", &["10.0.0.1:8080", "10.0.0.2:8080"]), ("amber", &["10.2.0.1:8080"])]);
+    assert_eq!(imported(&members.green, "web"), web, "{}", in_full(&report));
+    assert!(members.green.service_import("shop", "new").is_some(), "{}", in_full(&report));
+    members.converge().await;
 }

@@ -78,8 +78,7 @@ impl Invocation<'_> {
         let own = exported.iter().map(|it| (joined.member.cluster.clone(), it.overlay.clone()));
         let own_record = |_| (joined.member.cluster.clone(), joined.arn().clone());
         let members = exported.iter().map(own_record).collect();
-        let served =
-            Served { overlays: own.collect(), members, is_fresh: true, ..Served::default() };
+        let served = Served { overlays: own.collect(), members, is_fresh: true };
         let read = registry.read_clusterset(clusterset, selection.names(), &served).await;
         let read = read.map_err(|error| failed(&*error))?;
         let overlay = served.overlays;
