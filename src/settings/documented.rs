@@ -38,7 +38,8 @@ pub const DOCUMENTED: &[Documented] = &[
     Documented {
         variable: "DELETE_EMPTY_SERVICES",
         meaning: "`true`: a full sync of all clusters, or [a cleanup](docs/operations/cleanup.md), deletes Cloud Map services \
-                  that carry our tag, hold no instance, and are claimed by no Service; only with `POLICY` `sync`",
+                  that carry our tag, hold no instance, and are claimed by no Service, or fit none of its endpoints; \
+                  only with `POLICY` `sync`",
         default: "`false`, since an ECS service with zero tasks may refer to one",
         example: "true",
     },
