@@ -56,7 +56,13 @@ pub async fn introduce(
     }
     let arn = world.owner.cluster.clone();
     let overlay = Overlay::new(arn, Desired::default(), Selection::nothing());
-    make(offer, Offer::Exports { overlay: overlay.clone(), has_cluster_record });
+    // A plan writes none.
+    let offered = if has_cluster_record {
+        Offer::Exports { overlay: overlay.clone(), has_cluster_record }
+    } else {
+        Offer::Unrecorded
+    };
+    make(offer, offered);
     let (claimed, outcomes) = (Claimed::default(), BTreeMap::new());
     Ok(Ok(Exported { report, claimed, overlay, outcomes }))
 }

@@ -7,7 +7,7 @@ use cloud_map_sync::report::Report;
 use serde_json::{Value, json};
 
 use super::{Members, exported, imported, in_full, part, pods, sources, web, writes};
-use crate::run::report;
+use crate::run::{plan, report};
 use testbed::cloud_map::{Call, Fault, FaultKind};
 
 const CREATED: &str = "2026-01-01T00:00:00Z";
@@ -131,6 +131,8 @@ async fn imports_of_an_earlier_release_get_a_record_where_their_sources_are_show
     let records = members.fleet.cloud_map.find_service("clusterset.shop-set", "green");
     members.fleet.cloud_map.withdraw(&records.expect("the records of green"), "cluster");
     let green = members.serving(GREEN, &[]).await;
+    let planned = plan(&green).await;
+    assert_eq!(obstacles(&planned), [""; 0], "{}", in_full(&planned));
 
     let upgraded = report(&green, &whole()).await;
 
