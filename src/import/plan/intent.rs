@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use super::basis::Basis;
-use super::present::{ServiceImport, holders_of};
+use super::present::{DerivedService, ServiceImport, holders_of};
 use super::service_import;
 use crate::model::clusterset::{
     ClusterId, ClustersetService, ExportedPort, ImportType, Properties,
@@ -26,14 +26,15 @@ impl Intent {
         let holders = holders(basis);
         let staying: BTreeSet<ClusterId> =
             holders.iter().filter(|cluster| basis.sources.stays(cluster)).cloned().collect();
-        let kept = basis.import().filter(|_| !staying.is_empty() || has_unknown_part(basis));
-        let kept = kept.map(|import| as_it_is(basis, import));
-        match (kept, basis.merged) {
+        let is_uncertain = !staying.is_empty() || has_unknown_part(basis);
+        match (as_it_is(basis).filter(|_| is_uncertain), basis.merged) {
             (Some(_), None) if staying.is_empty() => Self::Unknown,
-            (Some(kept), merged) => match with_additions(basis, kept, merged, staying) {
-                Some(service) => Self::Import(Box::new(service)),
-                None => Self::Unknown,
-            },
+            (Some(kept), merged) => {
+                let service = with_additions(basis, kept, merged, staying);
+                // It may be exported with any family.
+                let is_known = service.kind == ImportType::Headless || !service.families.is_empty();
+                if is_known { Self::Import(Box::new(service)) } else { Self::Unknown }
+            }
             (None, Some(merged)) => Self::Import(Box::new(with_clusters(merged.clone(), staying))),
             (None, None) if staying.is_empty() && may_end(basis, &holders) => Self::End,
             (None, None) => Self::Unknown,
@@ -59,14 +60,16 @@ fn may_end(basis: &Basis<'_>, holders: &BTreeSet<ClusterId>) -> bool {
 
 /// The service that the import shows now. Its ports are those of the derived Service, which lead clients to the
 /// endpoints: after a run that ended early it may still have more ports, or other names.
-pub(super) fn as_it_is(basis: &Basis<'_>, import: &ServiceImport) -> ClustersetService {
-    let ServiceImport { metadata, spec, .. } = import;
+pub(super) fn as_it_is(basis: &Basis<'_>) -> Option<ClustersetService> {
     let derived = basis.present.derived.as_ref().filter(|it| basis.owner.owns(&it.metadata));
+    let Some(ServiceImport { metadata, spec, .. }) = basis.import() else {
+        return Some(without_import(basis.merged?, derived?));
+    };
     let derived = derived.filter(|_| spec.kind == ImportType::ClusterSetIp);
     let mut ports = derived.map(|it| it.spec.ports.clone()).unwrap_or_default();
     add_ports(&mut ports, &spec.ports);
     let routing = spec.routing.clone();
-    ClustersetService {
+    Some(ClustersetService {
         service: basis.service.clone(),
         kind: spec.kind,
         ports,
@@ -79,7 +82,19 @@ pub(super) fn as_it_is(basis: &Basis<'_>, import: &ServiceImport) -> ClustersetS
             annotations: service_import::exported_annotations(metadata),
         },
         clusters: Vec::new(),
+    })
+}
+
+/// The service of an import that somebody deleted while its derived Service stands: clients have its IP, and the slices
+/// of each exporter its names of ports.
+fn without_import(merged: &ClustersetService, derived: &DerivedService) -> ClustersetService {
+    let mut ports = derived.spec.ports.clone();
+    add_ports(&mut ports, &merged.ports);
+    let mut service = ClustersetService { kind: ImportType::ClusterSetIp, ports, ..merged.clone() };
+    if service.families.is_empty() {
+        service.families.clone_from(&derived.spec.families);
     }
+    service
 }
 
 fn with_clusters(
@@ -94,13 +109,13 @@ fn with_clusters(
 
 /// The present service with the new ports and clusters of the merged one. Type and properties wait: the cluster whose
 /// part stays may be the one that decides them, and its slices have the present names of the ports. The families, too,
-/// unless this cluster has none of them. `None` if it is not known which are exported.
+/// unless this cluster has none of them.
 pub(super) fn with_additions(
     basis: &Basis<'_>,
     mut kept: ClustersetService,
     merged: Option<&ClustersetService>,
     staying: BTreeSet<ClusterId>,
-) -> Option<ClustersetService> {
+) -> ClustersetService {
     if let Some(merged) = merged {
         add_ports(&mut kept.ports, &merged.ports);
         kept.clusters.clone_from(&merged.clusters);
@@ -108,8 +123,7 @@ pub(super) fn with_additions(
             kept.families.clone_from(&merged.families);
         }
     }
-    let is_known = kept.kind == ImportType::Headless || !kept.families.is_empty();
-    is_known.then(|| with_clusters(kept, staying))
+    with_clusters(kept, staying)
 }
 
 fn add_ports(ports: &mut Vec<ExportedPort>, others: &[ExportedPort]) {

@@ -76,15 +76,11 @@ fn without_present(basis: &Basis<'_>, cluster: &ClusterId, exported: &Exported) 
 
 /// The service of an import that keeps its spec, or its type; `None` if it may have that of the exports.
 fn of_present_type(basis: &Basis<'_>, merged: &ClustersetService) -> Option<ClustersetService> {
-    let import = basis.import()?;
-    let kept = || as_it_is(basis, import);
-    let types = (import.spec.kind, merged.kind);
+    let kept = as_it_is(basis)?;
     match basis.policy {
-        Policy::CreateOnly => {
-            Some(ClustersetService { clusters: merged.clusters.clone(), ..kept() })
-        }
-        _ if types == (ImportType::ClusterSetIp, ImportType::Headless) => {
-            with_additions(basis, kept(), Some(merged), BTreeSet::new())
+        Policy::CreateOnly => Some(ClustersetService { clusters: merged.clusters.clone(), ..kept }),
+        _ if (kept.kind, merged.kind) == (ImportType::ClusterSetIp, ImportType::Headless) => {
+            Some(with_additions(basis, kept, Some(merged), BTreeSet::new()))
         }
         _ => None,
     }

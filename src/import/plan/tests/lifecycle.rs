@@ -130,6 +130,21 @@ fn deleted_import_is_made_again_and_owns_the_rest() {
     assert_eq!(web().planned(&cluster), "nothing");
 }
 
+/// Until blue is read, its slices have the names of ports that the derived Service has, whose IP clients know.
+#[test]
+fn deleted_import_with_an_unread_exporter_is_made_again_as_its_service_is() {
+    let both = web().exported("blue", "10.0.0.9");
+    let mut deleted = after(&both);
+    deleted.objects.retain(|(kind, _), _| *kind != Kind::ServiceImport);
+    let renamed = World::with_ports("web:80").exported("green", "10.0.0.1 10.0.0.2");
+    for other in [renamed, web().headless()] {
+        let mut cluster = deleted.clone();
+        other.unread("blue").synced(&mut cluster);
+        cluster.collect_garbage();
+        assert_eq!(cluster.reachable(), deleted.reachable());
+    }
+}
+
 #[test]
 fn deleted_service_and_slice_are_made_again() {
     let mut cluster = after(&web());
