@@ -37,7 +37,7 @@ pub const DOCUMENTED: &[Documented] = &[
     },
     Documented {
         variable: "DELETE_EMPTY_SERVICES",
-        meaning: "`true`: a full sync of all clusters, or [a cleanup](docs/operations/cleanup.md), deletes Cloud Map services \
+        meaning: "`true`: a full sync of all clusters, or [a cleanup](docs/operations.md#cleanup-with-fan-out), deletes Cloud Map services \
                   that carry our tag, hold no instance, and are claimed by no Service, or fit none of its endpoints; \
                   only with `POLICY` `sync`",
         default: "`false`, since an ECS service with zero tasks may refer to one",
@@ -104,7 +104,7 @@ pub const DOCUMENTED: &[Documented] = &[
     Documented {
         variable: "PURGE_DEAD_CLUSTERS_AFTER",
         meaning: "the time after which the instances of a cluster that no longer exists in EKS are \
-                  deregistered: see [Dead clusters](docs/operations/dead-clusters.md)",
+                  deregistered: see [Dead clusters](docs/operations.md#dead-clusters)",
         default: "off",
         example: "7d",
     },
@@ -125,7 +125,7 @@ pub const DOCUMENTED: &[Documented] = &[
         variable: "FAN_OUT",
         meaning: "the URL of the function's own queue of full syncs: with several clusters the schedule puts one message \
                   for each there, so that Lambda syncs them side by side, and a run that is out of time \
-                  requeues the rest. [Some changes need a cleanup](docs/operations/cleanup.md) then. A queue other \
+                  requeues the rest. [Some changes need a cleanup](docs/operations.md#cleanup-with-fan-out) then. A queue other \
                   than `QUEUE_URL` keeps them out of the way of messages about single Services; a full sync that fails \
                   there returns only if that is before the next one of `SCHEDULE_MINUTES`",
         default: "off",

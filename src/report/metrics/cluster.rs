@@ -66,7 +66,7 @@ pub const OF_CLUSTER: [Metric<ClusterReport>; 22] = [
     ),
     Metric::counted(
         "GuardHeld",
-        "instances that [the guard](docs/operations/guard.md) of a full sync keeps",
+        "instances that [the guard](docs/operations.md#the-guard) of a full sync keeps",
         ClusterReport::guarded,
     ),
     Metric::counted("Emptied", "names that lost their last instance", |cluster| {

@@ -18,7 +18,7 @@ pub const OF_INVOCATION: [Metric<Report>; 16] = [
     .reported_if(is_about_a_cluster_that_pages),
     Metric::counted(
         "GoodCleanup",
-        "1 if [a cleanup](docs/operations/cleanup.md) read all clusters but those with `page: false` and made every change, \
+        "1 if [a cleanup](docs/operations.md#cleanup-with-fan-out) read all clusters but those with `page: false` and made every change, \
          0 if not; a cleanup writes this, `ClustersUnreadable`, `Changes`, `PlannedChanges`, `Orphans`, `Calls` and \
          `Throttles`",
         is_good,
@@ -68,7 +68,7 @@ pub const OF_INVOCATION: [Metric<Report>; 16] = [
     .reported_if(is_sync),
     Metric::counted(
         "Orphans",
-        "instances of [clusters that are gone or no longer configured](docs/operations/dead-clusters.md)",
+        "instances of [clusters that are gone or no longer configured](docs/operations.md#dead-clusters)",
         orphans,
     )
     .reported_if(|report| report.whole),
