@@ -120,7 +120,7 @@ impl Clients {
         let credentials = credentials.ok_or_else(|| Error::NoCredentials(cluster.name.clone()))?;
         let clock = config.time_source().unwrap_or_default();
         let tokens = TokenSource::new(&cluster.name, &cluster.region, credentials, clock);
-        let client = kubernetes::connect(&described, tokens.into_tokens())?;
+        let client = kubernetes::connect(&described, tokens.into_tokens(), &self.transport)?;
         let kubernetes = Kubernetes::new(client);
         let entry = (described.clone(), kubernetes.clone());
         lock(&self.clusters).insert(cluster.label().to_owned(), entry);

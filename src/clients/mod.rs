@@ -16,6 +16,7 @@ use aws_sdk_servicediscovery::config::retry::{RetryPartition, TokenBucket};
 
 use crate::cloud_map::{CloudMap, QuotaShare, Quotas};
 use crate::kubernetes::Kubernetes;
+use crate::kubernetes::connect::{Transport, over_tls};
 use crate::model::{ClusterArn, EksCluster, Traffic};
 use crate::settings::{Cluster, Role};
 
@@ -48,6 +49,8 @@ type QuotaKey = (Option<String>, Option<String>);
 
 pub struct Clients {
     base: SdkConfig,
+    /// How requests reach API servers.
+    transport: Transport,
     quota_share: QuotaShare,
     quotas: Mutex<BTreeMap<QuotaKey, Arc<Quotas>>>,
     registries: Mutex<BTreeMap<RegistryKey, CloudMap>>,
@@ -62,7 +65,14 @@ impl Clients {
     /// Clients with the configuration `base`, which use this share of each account's rate limits.
     pub fn new(base: SdkConfig, quota_share: QuotaShare) -> Self {
         let (quotas, registries, clusters, arns, connecting) = Default::default();
-        Self { base, quota_share, quotas, registries, clusters, arns, connecting }
+        let transport = over_tls();
+        Self { base, transport, quota_share, quotas, registries, clusters, arns, connecting }
+    }
+
+    /// Replaces the transport to API servers.
+    #[must_use]
+    pub fn with_transport(self, transport: Transport) -> Self {
+        Self { transport, ..self }
     }
 
     /// The Cloud Map of a cluster. The function's own Region gives the same key whether the settings contain it or not.

@@ -30,6 +30,7 @@ use serde_json::Value;
 use crate::cleanup::existences::Existences;
 use crate::clients::{Clients, RegistryKey};
 use crate::event;
+use crate::kubernetes::connect::Transport;
 use crate::publish::observe::Memory;
 use crate::reconcile::Invocation;
 use crate::report::Mode;
@@ -92,6 +93,12 @@ impl Function {
     #[must_use]
     pub fn with_clock(self, clock: Clock) -> Self {
         Self { clock, ..self }
+    }
+
+    /// Replaces the transport to API servers.
+    #[must_use]
+    pub fn with_transport(self, transport: Transport) -> Self {
+        Self { clients: self.clients.with_transport(transport), ..self }
     }
 
     /// Handles one payload of a call to the function itself.

@@ -1,6 +1,8 @@
 //! Makes the Kubernetes client of an EKS cluster. It verifies TLS against the cluster's own certificate authority, and
-//! puts a fresh bearer token on every request, so a client outlives its tokens.
+//! puts a fresh bearer token on every request, so a client outlives its tokens. The requests travel over the network,
+//! unless the program that makes the function gives another `Transport`: no setting and no event does.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine;
@@ -8,12 +10,13 @@ use base64::engine::general_purpose::STANDARD;
 use futures_util::future::BoxFuture;
 use http::header::{AUTHORIZATION, HeaderValue};
 use kube::client::retry::RetryPolicy;
-use kube::client::{Body, ClientBuilder};
+use kube::client::{Body, ClientBuilder, DynBody};
 use kube::{Client, Config};
 use tower::BoxError;
 use tower::buffer::BufferLayer;
 use tower::filter::{AsyncFilterLayer, AsyncPredicate};
 use tower::retry::RetryLayer;
+use tower::util::BoxService;
 
 use crate::model::{BearerTokens, EksCluster};
 
@@ -27,6 +30,18 @@ const MAX_BACKOFF: Duration = Duration::from_secs(2);
 const MAX_RETRIES: u32 = 5;
 /// How many requests may wait for the connection.
 const MAX_BUFFERED: usize = 256;
+
+/// Carries requests to one API server.
+pub type ApiServer = BoxService<http::Request<Body>, http::Response<Box<DynBody>>, BoxError>;
+
+/// Makes the service that carries the requests of a client with this configuration.
+pub type Transport =
+    Arc<dyn Fn(Config) -> Result<ClientBuilder<ApiServer>, kube::Error> + Send + Sync>;
+
+/// Over TLS, as the configuration says.
+pub fn over_tls() -> Transport {
+    Arc::new(ClientBuilder::try_from)
+}
 
 /// A client could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -47,7 +62,11 @@ pub enum Error {
 
 /// # Errors
 /// Returns an error if the certificate authority is invalid.
-pub fn connect(cluster: &EksCluster, tokens: BearerTokens) -> Result<Client, Error> {
+pub fn connect(
+    cluster: &EksCluster,
+    tokens: BearerTokens,
+    transport: &Transport,
+) -> Result<Client, Error> {
     let roots = parse_certificates(&cluster.certificate_authority);
     if roots.is_empty() {
         return Err(Error::CertificateAuthority(cluster.name.clone()));
@@ -60,7 +79,7 @@ pub fn connect(cluster: &EksCluster, tokens: BearerTokens) -> Result<Client, Err
     config.default_retry = false;
     let retries = RetryPolicy::new(INITIAL_BACKOFF, MAX_BACKOFF, MAX_RETRIES, true)
         .map_err(|source| Error::Retries(Box::new(source)))?;
-    let builder = ClientBuilder::try_from(config).map_err(|source| Error::Client {
+    let builder = transport(config).map_err(|source| Error::Client {
         cluster: cluster.name.clone(),
         source: Box::new(source),
     })?;

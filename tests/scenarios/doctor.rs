@@ -153,6 +153,7 @@ async fn quota_of_a_namespace_is_the_default_one_and_a_dry_run_needs_no_rights_t
 #[tokio::test]
 async fn the_way_to_the_api_server_is_told_apart_from_what_answers_there() {
     let fleet = fleet().await;
+    fleet.sandbox.use_sockets();
     fleet.cluster.serve_other_certificate();
     let check = failed(&fleet, &[]).await;
     assert_eq!(check.name, "tls", "{check}");

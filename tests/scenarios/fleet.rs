@@ -28,7 +28,7 @@ pub struct Fleet {
 impl Fleet {
     /// Cluster `blue`, HTTP namespace `prod`, DNS namespace `prod.local`; nothing in them.
     pub async fn start() -> Self {
-        let sandbox = Sandbox::start().await.cluster("blue").await;
+        let sandbox = Sandbox::in_process().await.cluster("blue").await;
         let cloud_map = sandbox.cloud_map();
         cloud_map.watch_over(OWNER, &[&sandbox.cluster_arn("blue")]);
         Self {

@@ -42,6 +42,7 @@ async fn neither_keys_nor_tokens_are_logged_at_any_level() {
     let _logging =
         tracing::subscriber::set_default(tracing_subscriber::registry().with(lines).with(filter));
     let fleet = Fleet::start().await;
+    fleet.sandbox.use_sockets();
     let role = "arn:aws:iam::111122223333:role/registry";
     fleet.sandbox.role(role, Some("external-id-canary"));
     let clusters = format!(

@@ -23,7 +23,7 @@ const VPC: [&str; 2] = ["--vpc", "vpc-0123456789abcdef0"];
 
 /// A sandbox without a cluster, in which discovery has the host of all other calls.
 async fn sandbox(behaviour: Behaviour) -> Sandbox {
-    let sandbox = Sandbox::start().await;
+    let sandbox = Sandbox::in_process().await;
     sandbox.cloud_map().behave(Behaviour { discovery_on_any_host: true, ..behaviour });
     sandbox
 }

@@ -170,6 +170,7 @@ async fn one_queue_for_all_has_every_message_and_each_that_fails_returns() {
 async fn cluster_that_does_not_answer_delays_the_answer_for_a_bounded_time_and_no_other_cluster() {
     for (accepts, limit) in [(false, 5), (true, 30)] {
         let world = World::start().await;
+        world.fleet.sandbox.use_sockets();
         let function = world.function("1").await;
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
         if accepts {

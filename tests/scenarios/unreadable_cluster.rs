@@ -158,6 +158,7 @@ async fn list_whose_later_pages_fail_or_keep_expiring_loses_no_instance() {
 #[tokio::test]
 async fn server_of_another_authority_is_not_talked_to() {
     let (fleet, _) = two_clusters().await;
+    fleet.sandbox.use_sockets();
     fleet.cluster.serve_other_certificate();
     fleet.cluster.forget_requests();
     let function = fleet.function().await;

@@ -18,6 +18,7 @@ use super::clock;
 use super::cloud_map::{CloudMap, Wire};
 use super::eks::{self, Eks};
 use super::identity::Identities;
+use super::in_process::AwsConnector;
 use super::lambda::Lambda;
 use super::operation::{Operation, pairs};
 use super::parameter_store::ParameterStore;
@@ -51,7 +52,7 @@ pub struct Aws {
 /// What the server's task holds. It has no handle of a registry: those give their verdict when the
 /// test drops them.
 #[derive(Clone, Default)]
-struct Front {
+pub(super) struct Front {
     identities: Identities,
     faults: AwsFaults,
     eks: Eks,
@@ -107,6 +108,11 @@ impl Aws {
         format!("http://{}", self.address)
     }
 
+    /// The way to the endpoint without a socket.
+    pub(super) fn connector(&self) -> AwsConnector {
+        AwsConnector::new(self.front.clone(), self.address.to_string())
+    }
+
     /// The registry of an account in a Region, made empty when first asked for. Callers get at it
     /// only from then on.
     pub fn cloud_map(&self, region: &str, account: &str) -> CloudMap {
@@ -130,7 +136,7 @@ impl Aws {
 }
 
 impl Front {
-    async fn serve(&self, request: Request<Body>) -> Response {
+    pub(super) async fn serve(&self, request: Request<Body>) -> Response {
         let (parts, body) = request.into_parts();
         let body = axum::body::to_bytes(body, usize::MAX).await.unwrap_or_else(|_| Bytes::new());
         let request = Request::from_parts(parts, body);

@@ -1,6 +1,7 @@
-//! The function with the sandbox's settings: the real handler, whose AWS clients use the stand-ins by the SDK's own
-//! configuration. Nothing in it is replaced.
+//! The function with the sandbox's settings: the real handler and its own clients, whose requests reach the stand-ins
+//! without sockets, unless the sandbox uses them.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use aws_config::SdkConfig;
@@ -12,7 +13,7 @@ use cloud_map_sync::time::Deadline;
 use serde_json::Value;
 
 use super::clock::TokioTime;
-use super::{REGION, Sandbox};
+use super::{REGION, Sandbox, in_process};
 
 /// The time an invocation is given, as the template sets it.
 pub const TIMEOUT: Duration = Duration::from_mins(5);
@@ -31,7 +32,15 @@ impl Sandbox {
         let config = self.sdk_config().await;
         let settings =
             function_settings::load(variable, &config).await.expect("the test's settings");
-        Function::new(settings, config)
+        let function = Function::new(settings, config);
+        if self.uses_sockets() {
+            return function;
+        }
+        function.with_transport(in_process::api_servers(self.api_servers.clone()))
+    }
+
+    fn uses_sockets(&self) -> bool {
+        self.uses_sockets.load(Ordering::Relaxed)
     }
 
     /// The SDK's configuration of a client in the sandbox's account.
@@ -39,13 +48,16 @@ impl Sandbox {
         let key = self.access_key();
         let token = Some(key.session_token.clone());
         let credentials = Credentials::new(&key.id, &key.secret, token, None, "sandbox");
-        sdk_config()
+        let config = sdk_config()
             .region(aws_config::Region::new(REGION))
             .endpoint_url(self.endpoint_url())
             .credentials_provider(credentials)
-            .time_source(TokioTime)
-            .load()
-            .await
+            .time_source(TokioTime);
+        let config = match self.uses_sockets() {
+            true => config,
+            false => config.http_client(self.aws.connector()),
+        };
+        config.load().await
     }
 }
 

@@ -1,6 +1,7 @@
 //! The sandbox of the tests, the benchmarks and `examples/sandbox`: in-process stand-ins for EKS, STS, SQS, Lambda,
 //! Parameter Store, Cloud Map and the Kubernetes API of each cluster, on loopback. They are servers, which the product
-//! calls with its own clients by the endpoint settings in `Sandbox::environment`. `aws` dispatches to `eks`, `lambda`, `parameter_store`, `sqs`, `sts` and `cloud_map`;
+//! calls with its own clients by the endpoint settings in `Sandbox::environment`; `in_process` is the way to them without
+//! sockets. `aws` dispatches to `eks`, `lambda`, `parameter_store`, `sqs`, `sts` and `cloud_map`;
 //! `identity` has the access keys for the signature check of `sigv4`, and `aws_controller` runs beside the function.
 //! `runtime_api` is Lambda's for a program of its own, and `programs` finds those.
 
@@ -20,6 +21,7 @@ pub mod eks;
 pub mod function;
 pub mod gate;
 pub mod identity;
+mod in_process;
 pub mod kubeconfig;
 pub mod kubernetes;
 pub mod lambda;
@@ -34,12 +36,14 @@ pub mod sts;
 pub mod tls;
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use self::aws::Aws;
 use self::cloud_map::CloudMap;
 use self::identity::AccessKey;
+use self::in_process::ApiServers;
 use self::kubernetes::{BOUND_GROUP, ClusterIdentity, KubernetesServer};
 use self::sqs::queue::Queue;
 
@@ -58,6 +62,9 @@ pub struct Sandbox {
     aws: Aws,
     function: AccessKey,
     clusters: Arc<Mutex<BTreeMap<String, KubernetesServer>>>,
+    /// Every API server, also those of one name in several accounts.
+    api_servers: ApiServers,
+    uses_sockets: Arc<AtomicBool>,
 }
 
 impl Sandbox {
@@ -67,7 +74,21 @@ impl Sandbox {
         aws.cloud_map(REGION, ACCOUNT);
         let lifetime = Duration::from_hours(12);
         let function = aws.identities.issue(ROLE_ARN, "cloud-map-sync", lifetime);
-        Self { aws, function, clusters: Arc::default() }
+        let (clusters, api_servers) = Default::default();
+        let uses_sockets = Arc::new(AtomicBool::new(true));
+        Self { aws, function, clusters, api_servers, uses_sockets }
+    }
+
+    /// The same, whose functions in this process reach the stand-ins without sockets and TLS, in less time.
+    pub async fn in_process() -> Self {
+        let sandbox = Self::start().await;
+        sandbox.uses_sockets.store(false, Ordering::Relaxed);
+        sandbox
+    }
+
+    /// From now on new functions in this process reach the stand-ins as programs do: by sockets and TLS.
+    pub fn use_sockets(&self) {
+        self.uses_sockets.store(true, Ordering::Relaxed);
     }
 
     /// Adds a cluster in the function's account and Region, where the function's role has its
@@ -88,6 +109,7 @@ impl Sandbox {
         let server = KubernetesServer::start(identity, self.aws.identities.clone()).await;
         server.grant(role_arn, &[BOUND_GROUP]);
         self.aws.eks.register(&server);
+        self.api_servers.lock().expect("no poisoned lock").push(server.clone());
         self.clusters.lock().expect("no poisoned lock").insert(name, server.clone());
         server
     }

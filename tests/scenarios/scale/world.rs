@@ -38,7 +38,7 @@ pub struct World {
 impl World {
     /// Everything is registered.
     pub async fn start(fleet: Fleet) -> Self {
-        let mut sandbox = Sandbox::start().await;
+        let mut sandbox = Sandbox::in_process().await;
         for cluster in 0..fleet.clusters {
             sandbox = sandbox.cluster(&name(cluster)).await;
         }

@@ -2,11 +2,13 @@
 //! tests.
 
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::http::Request;
+use axum::response::Response;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
@@ -25,6 +27,7 @@ pub struct KubernetesServer {
     authority: Arc<CertificateAuthority>,
     current: CurrentConfig,
     stop: Arc<Notify>,
+    is_stopped: Arc<AtomicBool>,
     acceptor: AbortHandle,
 }
 
@@ -43,26 +46,34 @@ impl KubernetesServer {
             authority,
             current,
             stop: Arc::new(Notify::new()),
+            is_stopped: Arc::default(),
         };
         server.clone().spawn(listener);
         server
     }
 
     fn spawn(self, listener: TlsListener) {
-        let (world, stop) = (self.world, self.stop);
+        let stop = self.stop.clone();
         let router = Router::new().fallback(move |request: Request<Body>| {
-            let world = world.clone();
-            async move {
-                let (parts, body) = request.into_parts();
-                let body =
-                    axum::body::to_bytes(body, usize::MAX).await.unwrap_or_else(|_| Bytes::new());
-                answer::serve(world, Request::from_parts(parts, body)).await
-            }
+            let server = self.clone();
+            async move { server.serve(request).await }
         });
         tokio::spawn(async move {
             let serve = axum::serve(listener, router);
             serve.with_graceful_shutdown(async move { stop.notified().await }).await
         });
+    }
+
+    /// Answers one request, however it came.
+    pub(in super::super) async fn serve(&self, request: Request<Body>) -> Response {
+        let (parts, body) = request.into_parts();
+        let body = axum::body::to_bytes(body, usize::MAX).await.unwrap_or_else(|_| Bytes::new());
+        answer::serve(self.world.clone(), Request::from_parts(parts, body)).await
+    }
+
+    /// Whether the port is open.
+    pub(in super::super) fn is_listening(&self) -> bool {
+        !self.is_stopped.load(Ordering::Relaxed)
     }
 
     pub(super) fn world(&self) -> MutexGuard<'_, World> {
@@ -117,6 +128,7 @@ impl KubernetesServer {
 
     /// Closes the port: connections are refused from now on.
     pub fn stop(&self) {
+        self.is_stopped.store(true, Ordering::Relaxed);
         self.acceptor.abort();
         self.stop.notify_one();
     }
