@@ -72,7 +72,7 @@ impl Allocator {
     fn next(&mut self, family: &str) -> String {
         self.given += 1;
         if family == "IPv6" {
-            return format!("fd00:10:96::{:x}", self.given);
+            return format!("fd00:96::{:x}", self.given);
         }
         format!("10.96.{}.{}", self.given / 250, self.given % 250 + 1)
     }

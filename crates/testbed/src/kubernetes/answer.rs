@@ -206,6 +206,7 @@ impl Call {
     ) -> Write<'a> {
         let parameters = Query::try_from_uri(&self.uri).map(|Query(parameters)| parameters);
         let parameters = parameters.unwrap_or_default();
-        Write { user, resource, target, parameters, headers: &self.headers, body: &self.body }
+        let (uri, headers, body) = (&self.uri, &self.headers, &self.body);
+        Write { user, resource, target, uri, parameters, headers, body }
     }
 }

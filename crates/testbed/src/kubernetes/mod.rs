@@ -1,7 +1,7 @@
 //! A stand-in Kubernetes API server for one cluster, over real TLS with its own certificate authority. Tests change its
 //! state with `verbs`; clients read it by HTTP only: `answer` serves the objects of `world`, which `store` keeps.
 //! Tokens are checked as in an EKS cluster, and RBAC grants the rules of `deploy/rbac.yaml`. `writes` takes what clients
-//! send, with the checks of a real server. The API of services across clusters is there once `multi_cluster` serves it.
+//! send, with the checks of a real server, and `recorded` records it. The API of services across clusters is there once `multi_cluster` serves it.
 
 mod access;
 mod admission;
@@ -26,6 +26,7 @@ mod openapi;
 mod patch;
 mod pod;
 mod ready;
+mod recorded;
 mod refusals;
 mod removal;
 mod reply;

@@ -1,7 +1,7 @@
 //! Writes by HTTP: create, replace, patch, delete, in the order of checks of a real server. The endpoint controllers
 //! and the garbage collector then run as after a change by a test.
 
-use axum::http::{HeaderMap, Method};
+use axum::http::{HeaderMap, Method, Uri};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -10,7 +10,7 @@ use super::managers::Manager;
 use super::resource::{ENDPOINT_SLICES, Resource, SERVICE_IMPORTS, Target};
 use super::status::Failure;
 use super::world::World;
-use super::{create, patch, removal};
+use super::{create, patch, recorded, removal};
 
 /// The query parameters of a write.
 #[derive(Debug, Default, Deserialize)]
@@ -31,6 +31,8 @@ pub struct Write<'a> {
     pub resource: &'static Resource,
     /// Where that is.
     pub target: &'a Target,
+    /// Its path and query.
+    pub uri: &'a Uri,
     /// Its query.
     pub parameters: WriteParameters,
     /// Its headers.
@@ -48,15 +50,18 @@ pub fn write(world: &mut World, method: &Method, write: &Write<'_>) -> Result<Va
             "the sandbox makes no dry runs but of new ServiceImports and EndpointSlices",
         ));
     }
-    match (method, write.target.name.is_empty()) {
-        (&Method::POST, true) => create::create(world, write),
-        (&Method::PUT, false) => patch::replace(world, write),
-        (&Method::PATCH, false) => patch::patch(world, write),
+    let before = write.present(world).ok();
+    let after = match (method, write.target.name.is_empty()) {
+        (&Method::POST, true) => create::create(world, write)?,
+        (&Method::PUT, false) => patch::replace(world, write)?,
+        (&Method::PATCH, false) => patch::patch(world, write)?,
         (&Method::DELETE, false) if write.target.subresource.is_empty() => {
-            removal::delete(world, write)
+            removal::delete(world, write)?
         }
-        _ => Err(Failure::method_not_allowed()),
-    }
+        _ => return Err(Failure::method_not_allowed()),
+    };
+    recorded::record(method, write, before.as_ref(), &after);
+    Ok(after)
 }
 
 impl Write<'_> {

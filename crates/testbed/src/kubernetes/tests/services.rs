@@ -31,17 +31,17 @@ fn a_service_gets_the_addresses_of_its_families() {
     let (v4, v6): (&[&str], &[&str]) = (&["IPv4"], &["IPv6", "IPv4"]);
     for (cluster, spec, expected) in [
         (v4, json!({}), "SingleStack IPv4 10.96.0.2"),
-        (v6, json!({}), "SingleStack IPv6 fd00:10:96::1"),
+        (v6, json!({}), "SingleStack IPv6 fd00:96::1"),
         (v4, json!({"ipFamilyPolicy": "PreferDualStack"}), "PreferDualStack IPv4 10.96.0.2"),
         (
             v6,
             json!({"ipFamilyPolicy": "PreferDualStack", "ipFamilies": ["IPv4", "IPv6"]}),
-            "PreferDualStack IPv4,IPv6 10.96.0.2,fd00:10:96::2",
+            "PreferDualStack IPv4,IPv6 10.96.0.2,fd00:96::2",
         ),
         (
             v6,
             json!({"ipFamilyPolicy": "RequireDualStack"}),
-            "RequireDualStack IPv6,IPv4 fd00:10:96::1,10.96.0.3",
+            "RequireDualStack IPv6,IPv4 fd00:96::1,10.96.0.3",
         ),
         (v6, json!({"ipFamilies": ["IPv4"]}), "SingleStack IPv4 10.96.0.2"),
         (v4, json!({"clusterIP": "None"}), "RequireDualStack IPv4,IPv6 None"),
@@ -95,7 +95,7 @@ fn the_first_address_stays_and_the_second_comes_and_goes() {
 
     let both = json!({"ipFamilyPolicy": "PreferDualStack", "ipFamilies": ["IPv4", "IPv6"]});
     let (_, dual) = patch(both);
-    assert_eq!(families(&dual["spec"]), "PreferDualStack IPv4,IPv6 10.96.0.2,fd00:10:96::2");
+    assert_eq!(families(&dual["spec"]), "PreferDualStack IPv4,IPv6 10.96.0.2,fd00:96::2");
     for (spec, expected) in [
         (json!({"ipFamilies": ["IPv6", "IPv4"]}), "may not change once set"),
         (json!({"ipFamilies": ["IPv4"]}), "must be 'SingleStack' to release"),

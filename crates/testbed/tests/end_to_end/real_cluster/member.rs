@@ -45,6 +45,15 @@ impl RealCluster {
         Self::start_like(world, identity, like).await
     }
 
+    /// Starts a control plane with the Multi-Cluster Services API and addresses of both families, without controllers.
+    ///
+    /// # Panics
+    /// There is none to be had, in CI.
+    pub async fn start_quiet_member(world: &World, identity: ClusterIdentity) -> Option<Self> {
+        let like = Like { controllers: false, multi_cluster: true, is_single_stack: false };
+        Self::start_like(world, identity, like).await
+    }
+
     /// Says who the cluster is, and lets the function's role do what the project's files for services across
     /// clusters say, under their admission policy.
     pub async fn join(&self, cluster_id: &str, clusterset: &str) {

@@ -1,0 +1,191 @@
+//! The writes that the stand-ins of the other tests have accepted, on a real API server: by dry run, as the function's
+//! role and under the admission policy. A stand-in checks only what the function reacts to, so what else Kubernetes
+//! refuses of an object is found here, and in no other test.
+//!
+//! `KUBERNETES_WRITES` names the folder that the other tests have recorded them in.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use http::Request;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+
+use crate::control_plane::GROUP;
+use crate::is_ci;
+use crate::real_cluster::{NAMESPACE, RealCluster};
+use crate::world::{World, blue};
+
+/// Every kind of write that the function makes.
+const KINDS: [&str; 9] = [
+    "PATCH endpointslices",
+    "PATCH serviceexports/status",
+    "PATCH serviceimports",
+    "PATCH serviceimports/status",
+    "PATCH services",
+    "POST endpointslices",
+    "POST events",
+    "POST serviceimports",
+    "POST services",
+];
+/// The Services are in the first one, since a cluster IP can be given to one at a time.
+const LANES: u64 = 8;
+const JSON: &str = "application/json";
+const MERGE: &str = "application/merge-patch+json";
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Recorded {
+    method: String,
+    path: String,
+    query: String,
+    content_type: String,
+    body: Value,
+    /// Null for a creation.
+    before: Value,
+    /// The answer of the stand-in.
+    after: Value,
+}
+
+#[tokio::test]
+async fn real_api_server_accepts_each_write_that_a_stand_in_has_accepted() {
+    let Some(folder) = std::env::var_os("KUBERNETES_WRITES").map(PathBuf::from) else {
+        assert!(!is_ci(), "with CI=true nothing is skipped: KUBERNETES_WRITES names no folder");
+        let _ = writeln!(std::io::stderr(), "skipped: KUBERNETES_WRITES names no folder");
+        return;
+    };
+    let recorded = recorded(&folder);
+    let kinds: BTreeSet<String> = recorded.iter().map(Recorded::kind).collect();
+    assert_eq!(kinds.iter().collect::<Vec<_>>(), KINDS, "the scenarios make every kind of write");
+
+    let world = World::start().await;
+    let Some(cluster) = RealCluster::start_quiet_member(&world, blue()).await else { return };
+    cluster.join("blue", "shop-set").await;
+    let known = ["default", "kube-system", NAMESPACE];
+    let namespaces: BTreeSet<&str> = recorded.iter().map(Recorded::namespace).collect();
+    for namespace in namespaces.into_iter().filter(|it| !known.contains(it)) {
+        cluster.create_object("/api/v1/namespaces", json!({"metadata": {"name": namespace}})).await;
+    }
+    let mut lanes = BTreeMap::<u64, Vec<Recorded>>::new();
+    for write in recorded {
+        lanes.entry(write.lane()).or_default().push(write);
+    }
+    let admin = cluster.control_plane.admin();
+    let lanes = lanes.into_values().map(|writes| refusals(admin.clone(), writes));
+    let refusals: Vec<String> =
+        lanes.collect::<JoinSet<_>>().join_all().await.into_iter().flatten().collect();
+    assert!(refusals.is_empty(), "{} refusals:\n{}", refusals.len(), refusals.join("\n"));
+}
+
+/// The records of all processes but this one. The last line of a process that still runs may not be whole.
+fn recorded(folder: &Path) -> Vec<Recorded> {
+    let own = format!("{}.jsonl", std::process::id());
+    let mut lines = BTreeSet::new();
+    for file in std::fs::read_dir(folder).expect("the folder of KUBERNETES_WRITES") {
+        let file = file.expect("a file");
+        if *file.file_name() != *own {
+            let text = std::fs::read_to_string(file.path()).expect("recorded writes");
+            let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
+            lines.extend(whole.lines().map(ToOwned::to_owned));
+        }
+    }
+    lines.iter().map(|line| serde_json::from_str(line).expect("a recorded write")).collect()
+}
+
+/// The refused writes of a lane, one after the other: each with the object before it, which is then deleted.
+async fn refusals(admin: kube::Client, writes: Vec<Recorded>) -> Vec<String> {
+    let mut refusals = Vec::new();
+    for write in writes {
+        let wrong = match write.play(&admin).await {
+            Ok(after) => difference(&after, &write.after),
+            Err(error) => Some(error.to_string()),
+        };
+        refusals.extend(wrong.map(|wrong| format!("{wrong}\n  {write:?}")));
+    }
+    refusals
+}
+
+impl Recorded {
+    /// The path without the sub-resource.
+    fn object_path(&self) -> &str {
+        self.path.strip_suffix("/status").unwrap_or(&self.path)
+    }
+
+    fn collection(&self) -> &str {
+        match self.method.as_str() {
+            "POST" => &self.path,
+            _ => self.object_path().rsplit_once('/').expect("the path of an object").0,
+        }
+    }
+
+    fn kind(&self) -> String {
+        let plural = self.collection().rsplit('/').next().unwrap_or_default();
+        let part = if self.path.ends_with("/status") { "/status" } else { "" };
+        format!("{} {plural}{part}", self.method)
+    }
+
+    fn namespace(&self) -> &str {
+        let after = self.path.split_once("/namespaces/").expect("a path in a namespace").1;
+        after.split('/').next().unwrap_or_default()
+    }
+
+    fn lane(&self) -> u64 {
+        if self.collection().ends_with("/services") {
+            return 0;
+        }
+        let mut hasher = DefaultHasher::new();
+        self.object_path().hash(&mut hasher);
+        1 + hasher.finish() % (LANES - 1)
+    }
+
+    async fn play(&self, admin: &kube::Client) -> Result<Value, kube::Error> {
+        if !self.before.is_null() {
+            self.prepare(admin).await?;
+        }
+        let query = format!("{}&dryRun=All&fieldValidation=Strict", self.query);
+        let query = query.trim_start_matches('&').replace("dryRun=All&dryRun=All", "dryRun=All");
+        let path = format!("{}?{query}", self.path);
+        let mut request = request(&self.method, &path, &self.content_type, &self.body);
+        for header in ["Impersonate-User", "Impersonate-Group"] {
+            request.headers_mut().insert(header, GROUP.parse().expect("a header"));
+        }
+        let answer = admin.request::<Value>(request).await;
+        if !self.before.is_null() {
+            let deletion = self::request("DELETE", self.object_path(), JSON, &json!({}));
+            admin.request::<Value>(deletion).await?;
+        }
+        answer
+    }
+
+    /// Creates the object that the write has found, with its status.
+    async fn prepare(&self, admin: &kube::Client) -> Result<(), kube::Error> {
+        let create = request("POST", self.collection(), JSON, &self.before);
+        admin.request::<Value>(create).await?;
+        if self.path.ends_with("/status") && !self.before["status"].is_null() {
+            let status = json!({"status": self.before["status"]});
+            let write = request("PATCH", &self.path, MERGE, &status);
+            admin.request::<Value>(write).await?;
+        }
+        Ok(())
+    }
+}
+
+/// The first member of spec, status, endpoints or ports that differs between the answers of the real server and of the
+/// stand-in.
+fn difference(real: &Value, stand_in: &Value) -> Option<String> {
+    let parts = ["spec", "status", "addressType", "endpoints", "ports"];
+    let differs = parts.into_iter().find(|part| real[part] != stand_in[part])?;
+    Some(format!("{differs}: {} here, {} of the stand-in", real[differs], stand_in[differs]))
+}
+
+fn request(method: &str, path: &str, content_type: &str, body: &Value) -> Request<Vec<u8>> {
+    Request::builder()
+        .method(method)
+        .uri(path)
+        .header(http::header::CONTENT_TYPE, content_type)
+        .body(body.to_string().into_bytes())
+        .expect("a valid request")
+}
