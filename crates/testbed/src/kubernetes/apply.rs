@@ -1,10 +1,9 @@
 //! Server-side apply on the status of a ServiceExport. Its conditions are a list by `type`: those that the manager
 //! applied before and no longer applies go, those of others stay.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::managers::{Manager, Types};
-use super::status::Failure;
 
 /// The status after an apply, with the types that it changed and those that are the manager's now.
 pub struct Applied {
@@ -16,13 +15,8 @@ pub struct Applied {
     pub owned: Types,
 }
 
-/// Merges the applied conditions into an object.
-pub fn merge(
-    object: &Value,
-    applied: &Value,
-    manager: &Manager<'_>,
-    force: bool,
-) -> Result<Applied, Failure> {
+/// Merges the applied conditions into an object, by force.
+pub fn merge(object: &Value, applied: &Value, manager: &Manager<'_>) -> Applied {
     let applied = list(&applied["status"]["conditions"]);
     let owned: Types = applied.iter().map(kind_of).collect();
     let former = manager.conditions(object);
@@ -43,10 +37,7 @@ pub fn merge(
     let new: Vec<Value> = applied.iter().filter(|it| !present(&kind_of(it))).cloned().collect();
     conditions.extend(new);
     let set = changed(&list(&object["status"]["conditions"]), &conditions, &owned);
-    if !force {
-        refuse_conflicts(object, manager, &set)?;
-    }
-    Ok(Applied { conditions, set, owned })
+    Applied { conditions, set, owned }
 }
 
 /// The types of these that differ between two lists.
@@ -75,18 +66,4 @@ fn overlay(present: &Value, wanted: &Value) -> Value {
         merged[key] = value.clone();
     }
     merged
-}
-
-fn refuse_conflicts(object: &Value, manager: &Manager<'_>, set: &Types) -> Result<(), Failure> {
-    let with_others = set.iter().map(|kind| (kind, manager.others_with(object, kind)));
-    let conflicts: Vec<_> = with_others.filter(|(_, others)| !others.is_empty()).collect();
-    if conflicts.is_empty() {
-        return Ok(());
-    }
-    let fields: Vec<String> = conflicts
-        .iter()
-        .map(|(kind, _)| format!(".status.conditions[{}]", json!({ "type": kind })))
-        .collect();
-    let managers: Vec<String> = conflicts.into_iter().flat_map(|(_, others)| others).collect();
-    Err(Failure::apply_conflict(&managers, &fields))
 }

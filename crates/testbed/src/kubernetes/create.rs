@@ -18,18 +18,9 @@ pub fn create(world: &mut World, write: &Write<'_>) -> Result<Value, Failure> {
     let mut object = write.object()?;
     let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
     check_namespace(world, write, &name)?;
-    if name.is_empty() {
-        let causes = ["metadata.name: Required value: name or generateName is required".to_owned()];
-        return Err(Failure::invalid(write.resource, "", &causes));
-    }
-    let version = object["metadata"]["resourceVersion"].as_str().unwrap_or_default();
-    if !version.is_empty() {
-        let text = "resourceVersion should not be set on objects to be created";
-        return Err(Failure::internal(text));
-    }
     metadata::restore(&mut object, None);
     reset_status(&mut object, write);
-    let mut object = validation::complete(world, write.resource, object, None, write.is_strict())?;
+    let mut object = validation::complete(world, write.resource, object, None)?;
     write.admit(world, &name, None, Some(&object))?;
     if world.store.get(write.resource, &write.target.namespace, &name).is_some() {
         return Err(Failure::already_exists(write.resource, &name));

@@ -1,7 +1,7 @@
 //! A stand-in Kubernetes API server for one cluster, over real TLS with its own certificate authority. Tests change its
 //! state with `verbs`; clients read it by HTTP only: `answer` serves the objects of `world`, which `store` keeps.
 //! Tokens are checked as in an EKS cluster, and RBAC grants the rules of `deploy/rbac.yaml`. `writes` takes what clients
-//! send, with the checks of a real server, and `recorded` records it. The API of services across clusters is there once `multi_cluster` serves it.
+//! send and checks of it what the function reacts to; `recorded` records it, for a real server to check the rest. The API of services across clusters is there once `multi_cluster` serves it.
 
 mod access;
 mod admission;
@@ -21,7 +21,6 @@ mod list;
 mod managers;
 mod metadata;
 mod multi_cluster;
-mod names;
 mod openapi;
 mod patch;
 mod pod;
@@ -33,13 +32,9 @@ mod reply;
 mod resource;
 mod review;
 mod rules;
-mod schema;
-mod schema_check;
 mod selector;
 mod server;
 mod service;
-mod service_rules;
-mod slice_rules;
 mod status;
 pub mod store;
 #[cfg(test)]

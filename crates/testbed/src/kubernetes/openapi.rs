@@ -1,9 +1,8 @@
-//! The OpenAPI v3 documents of the custom resources, from which a client learns the fields that are declared.
+//! The OpenAPI v3 documents of the custom resources. Of the fields they have only the one that the function looks for.
 
 use serde_json::{Map, Value, json};
 
-use super::resource::{RESOURCES, Resource};
-use super::schema;
+use super::resource::{RESOURCES, Resource, SERVICE_IMPORTS};
 use super::world::World;
 
 /// The document at a path below `/openapi/v3`, or the list of documents.
@@ -19,8 +18,8 @@ pub fn document(path: &str, world: &World) -> Option<Value> {
     let (group, version) = path.strip_prefix("/openapi/v3/apis/")?.split_once('/')?;
     let kinds = served(world).filter(|(it, served)| it.group == group && *served == version);
     let schemas: Map<_, _> = kinds
-        .filter_map(|(resource, version)| {
-            Some((schema_name(resource, version), component(resource, version, world)?))
+        .map(|(resource, version)| {
+            (schema_name(resource, version), component(resource, version, world))
         })
         .collect();
     (!schemas.is_empty()).then(|| {
@@ -43,9 +42,16 @@ fn schema_name(resource: &Resource, version: &str) -> String {
     format!("{}.{version}.{}", parts.join("."), resource.kind)
 }
 
-fn component(resource: &Resource, version: &str, world: &World) -> Option<Value> {
-    let mut component = schema::of(resource, world.multi_cluster.declares_slice_objects)?;
-    component["x-kubernetes-group-version-kind"] =
-        json!([{"group": resource.group, "version": version, "kind": resource.kind}]);
-    Some(component)
+fn component(resource: &Resource, version: &str, world: &World) -> Value {
+    let mut status = json!({});
+    if *resource == SERVICE_IMPORTS && world.multi_cluster.declares_slice_objects {
+        status["endpointSliceObjects"] = json!({"type": "string"});
+    }
+    json!({
+        "type": "object",
+        "properties": {"status": {"type": "object", "properties": status}},
+        "x-kubernetes-group-version-kind": [
+            {"group": resource.group, "version": version, "kind": resource.kind},
+        ],
+    })
 }

@@ -1,4 +1,4 @@
-//! Changes of an object that is there: a replacement, a JSON merge patch (RFC 7386), or an apply on a status. The
+//! Changes of an object that is there: a JSON merge patch (RFC 7386), or an apply on a status. The
 //! object itself and its status are changed by requests of their own.
 
 use serde_json::{Value, json};
@@ -8,14 +8,7 @@ use super::resource::{SERVICE_EXPORTS, SERVICES};
 use super::status::Failure;
 use super::world::World;
 use super::writes::Write;
-use super::{apply, metadata, schema, schema_check, validation};
-
-/// Answers a PUT.
-pub fn replace(world: &mut World, write: &Write<'_>) -> Result<Value, Failure> {
-    let before = write.present(world)?;
-    let object = write.object()?;
-    store(world, write, &before, object, None)
-}
+use super::{apply, metadata, validation};
 
 /// Answers a PATCH, by its content type.
 pub fn patch(world: &mut World, write: &Write<'_>) -> Result<Value, Failure> {
@@ -52,17 +45,9 @@ fn merge(target: &mut Value, patch: Value) {
 }
 
 fn apply(world: &mut World, write: &Write<'_>, before: &Value) -> Result<Value, Failure> {
-    if !write.names_manager() {
-        return Err(Failure::bad_request(
-            "PatchOptions.meta.k8s.io \"\" is invalid: fieldManager: Required value: is required \
-             for apply patch",
-        ));
-    }
     let applied = write.object()?;
-    check_applied(world, write, &applied)?;
     let manager = write.manager(world, "Apply");
-    let force = write.parameters.force == "true";
-    let merged = apply::merge(before, &applied, &manager, force)?;
+    let merged = apply::merge(before, &applied, &manager);
     let mut object = before.clone();
     object["status"]["conditions"] = merged.conditions.into();
     for key in ["resourceVersion", "uid"] {
@@ -72,24 +57,6 @@ fn apply(world: &mut World, write: &Write<'_>, before: &Value) -> Result<Value, 
     }
     let owned = (merged.set, merged.owned);
     store(world, write, before, object, Some((manager, owned)))
-}
-
-/// Unlike other writes, an apply of a field that is not declared fails.
-fn check_applied(world: &World, write: &Write<'_>, applied: &Value) -> Result<(), Failure> {
-    if applied["metadata"]["managedFields"].as_array().is_some_and(|it| !it.is_empty()) {
-        return Err(Failure::bad_request("metadata.managedFields must be nil"));
-    }
-    let schema = schema::of(write.resource, world.multi_cluster.declares_slice_objects);
-    let unknown = schema_check::prune(&mut applied.clone(), &schema.unwrap_or_default());
-    let Some(field) = unknown.first() else { return Ok(()) };
-    let Write { resource, target, .. } = write;
-    let (namespace, name) = (&target.namespace, &target.name);
-    let version = resource.api_version_of(&target.version);
-    Err(Failure::internal(format!(
-        "failed to create typed patch object ({namespace}/{name}; {version}, Kind={}): .{field}: \
-         field not declared in schema",
-        resource.kind
-    )))
 }
 
 /// Checks a changed object and stores it, unless nothing is different.
@@ -105,21 +72,16 @@ fn store(
     write.place(&mut object);
     metadata::restore(&mut object, Some(before));
     keep_other_part(&mut object, before, write);
-    let object =
-        validation::complete(world, write.resource, object, Some(before), write.is_strict())?;
+    let object = validation::complete(world, write.resource, object, Some(before))?;
     write.admit(world, name, Some(before), Some(&object))?;
     let object = noted(world, write, before, object, applied);
     Ok(world.keep_sent(write.resource, object))
 }
 
-/// Name, UID and version are those of the object that is there.
+/// UID and version are those of the object that is there.
 fn check_identity(write: &Write<'_>, before: &Value, object: &Value) -> Result<(), Failure> {
     let (resource, name) = (write.resource, write.target.name.as_str());
     let (sent, is) = (&object["metadata"], &before["metadata"]);
-    if !sent["name"].is_null() && sent["name"] != is["name"] {
-        let text = "the name of the object does not match the name on the URL";
-        return Err(Failure::bad_request(text));
-    }
     if !sent["uid"].is_null() && sent["uid"] != is["uid"] {
         return Err(Failure::precondition(resource, name, "UID", &sent["uid"], &is["uid"]));
     }

@@ -30,7 +30,7 @@ const ANY_UID: &str = "00000000-0000-4000-8000-000000000000";
 
 struct Records {
     file: File,
-    /// Without their times. Random worlds write the same again and again.
+    /// The requests without their times. Random worlds write the same again and again.
     known: HashSet<String>,
 }
 
@@ -42,24 +42,25 @@ static RECORDS: LazyLock<Option<Mutex<Records>>> = LazyLock::new(|| {
     Some(Mutex::new(Records { file, known: HashSet::new() }))
 });
 
-/// Records an accepted write, if it is of the function.
+/// Records an accepted write, if it is of the function. By a dry run the doctor asks whether there is an admission
+/// policy, which refuses it.
 pub fn record(method: &Method, write: &Write<'_>, before: Option<&Value>, after: &Value) {
     let Some(records) = RECORDS.as_ref() else { return };
-    if write.user.is_administrator() || *method == Method::DELETE {
+    if write.user.is_administrator() || write.is_dry_run() || *method == Method::DELETE {
         return;
     }
     let mut body = write.json().expect("an accepted body");
     let mut before = before.cloned().unwrap_or_default();
     let mut after = after.clone();
     [&mut body, &mut before, &mut after].into_iter().for_each(remove_what_the_server_sets);
-    let record = json!({
+    let mut record = json!({
         "method": method.as_str(), "path": write.uri.path(),
         "query": write.uri.query().unwrap_or_default(),
-        "contentType": write.header("content-type"),
-        "body": body, "before": before, "after": after,
+        "contentType": write.header("content-type"), "body": body, "before": before,
     });
     let mut timeless = record.clone();
     remove_times(&mut timeless);
+    record["after"] = after;
     let mut records = records.lock().expect("no poisoned lock");
     if records.known.insert(timeless.to_string()) {
         writeln!(records.file, "{record}").expect("a line in the file of the recorded writes");
@@ -67,7 +68,8 @@ pub fn record(method: &Method, write: &Write<'_>, before: Option<&Value>, after:
 }
 
 fn remove_what_the_server_sets(object: &mut Value) {
-    let Some(metadata) = object["metadata"].as_object_mut() else { return };
+    let metadata = object.get_mut("metadata").and_then(Value::as_object_mut);
+    let Some(metadata) = metadata else { return };
     metadata.retain(|key, _| !OF_THE_SERVER.contains(&key.as_str()));
     let owners = metadata.get_mut("ownerReferences").and_then(Value::as_array_mut);
     for owner in owners.into_iter().flatten() {

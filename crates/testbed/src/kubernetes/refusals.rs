@@ -50,13 +50,6 @@ impl Failure {
         Self::conflict(resource, name, &why)
     }
 
-    /// An apply without force would take fields of other managers.
-    pub fn apply_conflict(managers: &[String], fields: &[String]) -> Self {
-        let (managers, fields) = (managers.join("\", \""), fields.join(", "));
-        let text = format!("Apply failed with conflicts with \"{managers}\": {fields}");
-        Self::new(StatusCode::CONFLICT, "Conflict", text)
-    }
-
     /// Nothing is created in a namespace that is being deleted.
     pub fn terminating(resource: &Resource, name: &str, namespace: &str) -> Self {
         let what = format!(
@@ -83,10 +76,5 @@ impl Failure {
     /// A policy that is not ours denies a write, with these words.
     pub fn refused_by_policy(text: &str) -> Self {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", text)
-    }
-
-    /// The object is too broken for the server to say it well.
-    pub fn internal(message: impl Into<String>) -> Self {
-        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", message)
     }
 }

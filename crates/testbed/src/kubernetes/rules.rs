@@ -1,5 +1,5 @@
 //! The rights of the multi-cluster flow: the ClusterRoles of `deploy/rbac-multi-cluster.yaml` that are bound to the
-//! function's group. As long as there is no such file, the table here has the same rights.
+//! function's group.
 
 use std::path::PathBuf;
 
@@ -55,10 +55,7 @@ impl Rule {
 /// The rules of a ClusterRole by its name.
 pub fn of_role(role: &str) -> Vec<Rule> {
     let path = PathBuf::from(crate::ROOT).join("deploy/rbac-multi-cluster.yaml");
-    match std::fs::read_to_string(&path) {
-        Ok(text) => of_documents(&text, role),
-        Err(_) => of_table(role),
-    }
+    of_documents(&std::fs::read_to_string(path).expect("the rights of the deployment"), role)
 }
 
 /// The rules of a ClusterRole that a ClusterRoleBinding gives to the group.
@@ -74,41 +71,6 @@ fn of_documents(text: &str, role: &str) -> Vec<Rule> {
     let role = roles.filter(|it| is_bound && it["metadata"]["name"] == role);
     let rules = role.flat_map(|role| role["rules"].as_array().into_iter().flatten());
     rules.flat_map(Rule::read).collect()
-}
-
-/// Group, resource, verbs; the cluster properties only by their names.
-type Row = (&'static str, &'static str, &'static [&'static str]);
-
-const MCS: &str = "multicluster.x-k8s.io";
-const EXPORT: [Row; 3] = [
-    (MCS, "serviceexports", &["get", "list"]),
-    (MCS, "serviceexports/status", &["patch"]),
-    ("about.k8s.io", "clusterproperties", &["get"]),
-];
-const IMPORT: [Row; 6] = [
-    ("", "namespaces", &["get", "list"]),
-    (MCS, "serviceimports", &["get", "list", "create", "patch", "delete"]),
-    (MCS, "serviceimports/status", &["patch"]),
-    ("", "services", &["create", "patch", "delete"]),
-    ("discovery.k8s.io", "endpointslices", &["create", "patch", "delete"]),
-    ("about.k8s.io", "clusterproperties", &["get"]),
-];
-const PROPERTIES: [&str; 2] = ["cluster.clusterset.k8s.io", "clusterset.k8s.io"];
-
-fn of_table(role: &str) -> Vec<Rule> {
-    let rows: &[Row] = match role {
-        EXPORT_ROLE => &EXPORT,
-        IMPORT_ROLE => &IMPORT,
-        _ => &[],
-    };
-    let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
-    let rule = |(group, resource, verbs): &Row| Rule {
-        group: (*group).to_owned(),
-        resources: owned(&[resource]),
-        names: if *resource == "clusterproperties" { owned(&PROPERTIES) } else { Vec::new() },
-        verbs: owned(verbs),
-    };
-    rows.iter().map(rule).collect()
 }
 
 #[cfg(test)]

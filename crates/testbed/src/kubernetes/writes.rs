@@ -1,4 +1,4 @@
-//! Writes by HTTP: create, replace, patch, delete, in the order of checks of a real server. The endpoint controllers
+//! Writes by HTTP: create, patch, delete, in the order of checks of a real server. The endpoint controllers
 //! and the garbage collector then run as after a change by a test.
 
 use axum::http::{HeaderMap, Method, Uri};
@@ -17,9 +17,6 @@ use super::{create, patch, recorded, removal};
 #[serde(default, rename_all = "camelCase")]
 pub struct WriteParameters {
     field_manager: String,
-    field_validation: String,
-    /// Takes fields over from other managers.
-    pub force: String,
     dry_run: String,
 }
 
@@ -53,7 +50,6 @@ pub fn write(world: &mut World, method: &Method, write: &Write<'_>) -> Result<Va
     let before = write.present(world).ok();
     let after = match (method, write.target.name.is_empty()) {
         (&Method::POST, true) => create::create(world, write)?,
-        (&Method::PUT, false) => patch::replace(world, write)?,
         (&Method::PATCH, false) => patch::patch(world, write)?,
         (&Method::DELETE, false) if write.target.subresource.is_empty() => {
             removal::delete(world, write)?
@@ -83,25 +79,9 @@ impl Write<'_> {
             .map_err(|error| Failure::bad_request(format!("the object could not be read: {error}")))
     }
 
-    /// The object in the body, which is of the kind and namespace of the path.
+    /// The object in the body, of the kind and namespace of the path.
     pub fn object(&self) -> Result<Value, Failure> {
         let mut object = self.json()?;
-        let version = self.resource.api_version_of(&self.target.version);
-        for (key, wanted) in [("apiVersion", version.as_str()), ("kind", self.resource.kind)] {
-            let sent = object[key].as_str().unwrap_or(wanted);
-            if sent != wanted {
-                return Err(Failure::bad_request(format!(
-                    "the {key} in the data ({sent}) does not match the expected {key} ({wanted})"
-                )));
-            }
-        }
-        let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
-        if !namespace.is_empty() && namespace != self.target.namespace {
-            return Err(Failure::bad_request(
-                "the namespace of the provided object does not match the namespace sent on the \
-                 request",
-            ));
-        }
         self.place(&mut object);
         Ok(object)
     }
@@ -118,16 +98,6 @@ impl Write<'_> {
     /// A header's text.
     pub fn header(&self, name: &str) -> &str {
         self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
-    }
-
-    /// Whether unknown fields are an error.
-    pub fn is_strict(&self) -> bool {
-        self.parameters.field_validation == "Strict"
-    }
-
-    /// Whether an apply names its manager itself.
-    pub fn names_manager(&self) -> bool {
-        !self.parameters.field_manager.is_empty()
     }
 
     /// The field manager: as named, or else the program of the user agent.

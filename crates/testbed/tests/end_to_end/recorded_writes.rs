@@ -100,7 +100,7 @@ async fn refusals(admin: kube::Client, writes: Vec<Recorded>) -> Vec<String> {
     let mut refusals = Vec::new();
     for write in writes {
         let wrong = match write.play(&admin).await {
-            Ok(after) => difference(&after, &write.after),
+            Ok(after) => write.difference(after),
             Err(error) => Some(error.to_string()),
         };
         refusals.extend(wrong.map(|wrong| format!("{wrong}\n  {write:?}")));
@@ -132,12 +132,17 @@ impl Recorded {
         after.split('/').next().unwrap_or_default()
     }
 
+    /// Whether the status is written by itself.
+    fn is_custom(&self) -> bool {
+        self.path.starts_with("/apis/multicluster.x-k8s.io/")
+    }
+
     fn lane(&self) -> u64 {
         if self.collection().ends_with("/services") {
             return 0;
         }
         let mut hasher = DefaultHasher::new();
-        self.object_path().hash(&mut hasher);
+        (self.collection(), self.after["metadata"]["name"].as_str()).hash(&mut hasher);
         1 + hasher.finish() % (LANES - 1)
     }
 
@@ -146,8 +151,7 @@ impl Recorded {
             self.prepare(admin).await?;
         }
         let query = format!("{}&dryRun=All&fieldValidation=Strict", self.query);
-        let query = query.trim_start_matches('&').replace("dryRun=All&dryRun=All", "dryRun=All");
-        let path = format!("{}?{query}", self.path);
+        let path = format!("{}?{}", self.path, query.trim_start_matches('&'));
         let mut request = request(&self.method, &path, &self.content_type, &self.body);
         for header in ["Impersonate-User", "Impersonate-Group"] {
             request.headers_mut().insert(header, GROUP.parse().expect("a header"));
@@ -160,25 +164,36 @@ impl Recorded {
         answer
     }
 
+    /// The first part that differs between the answers of the real server and of the stand-in. A cluster IP that the
+    /// server chooses is any.
+    fn difference(&self, mut real: Value) -> Option<String> {
+        let mut stand_in = self.after.clone();
+        let is_chosen =
+            [&self.before, &self.body].iter().all(|it| it["spec"]["clusterIP"].is_null());
+        for object in [&mut real, &mut stand_in] {
+            let Some(ips) = object.pointer_mut("/spec/clusterIPs") else { continue };
+            *ips = ips.as_array().map_or(0, Vec::len).into();
+            if is_chosen {
+                object["spec"]["clusterIP"].take();
+            }
+        }
+        let parts = ["spec", "status", "addressType", "endpoints", "ports"];
+        let differs = parts.into_iter().find(|part| real[part] != stand_in[part])?;
+        Some(format!("{differs}: {} here, {} of the stand-in", real[differs], stand_in[differs]))
+    }
+
     /// Creates the object that the write has found, with its status.
     async fn prepare(&self, admin: &kube::Client) -> Result<(), kube::Error> {
         let create = request("POST", self.collection(), JSON, &self.before);
         admin.request::<Value>(create).await?;
-        if self.path.ends_with("/status") && !self.before["status"].is_null() {
+        if self.is_custom() && !self.before["status"].is_null() {
             let status = json!({"status": self.before["status"]});
-            let write = request("PATCH", &self.path, MERGE, &status);
+            let path = format!("{}/status", self.object_path());
+            let write = request("PATCH", &path, MERGE, &status);
             admin.request::<Value>(write).await?;
         }
         Ok(())
     }
-}
-
-/// The first member of spec, status, endpoints or ports that differs between the answers of the real server and of the
-/// stand-in.
-fn difference(real: &Value, stand_in: &Value) -> Option<String> {
-    let parts = ["spec", "status", "addressType", "endpoints", "ports"];
-    let differs = parts.into_iter().find(|part| real[part] != stand_in[part])?;
-    Some(format!("{differs}: {} here, {} of the stand-in", real[differs], stand_in[differs]))
 }
 
 fn request(method: &str, path: &str, content_type: &str, body: &Value) -> Request<Vec<u8>> {

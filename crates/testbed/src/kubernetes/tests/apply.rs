@@ -68,12 +68,10 @@ fn applying_the_same_again_changes_nothing() {
 }
 
 #[test]
-fn a_condition_of_another_manager_is_taken_over_only_by_force() {
+fn a_condition_of_another_manager_is_taken_over() {
     let mut cluster = cluster();
     apply(&mut cluster, "fieldManager=other", &body(&[condition("Valid", "True")]));
     let wanted = body(&[condition("Valid", "False")]);
-    let (status, refused) = apply(&mut cluster, "fieldManager=cloud-map-sync", &wanted);
-    assert_eq!((status, &refused["reason"]), (409, &json!("Conflict")));
     let (status, object) = apply(&mut cluster, OURS, &wanted);
     assert_eq!((status, conditions(&object)), (200, vec!["Valid False".to_owned()]));
     let (_, object) = apply(&mut cluster, OURS, &body(&[]));
@@ -93,30 +91,4 @@ fn conditions_of_a_test_or_of_a_merge_patch_belong_to_others() {
     apply(&mut cluster, OURS, &body(&[condition("Ready", "True"), condition("Valid", "True")]));
     let (_, object) = apply(&mut cluster, OURS, &body(&[]));
     assert_eq!(conditions(&object), ["Old True", "Ready True"]);
-}
-
-#[test]
-fn an_apply_that_is_no_status_of_this_export_is_refused() {
-    let unknown = |key: &str| {
-        let mut body = body(&[condition("Valid", "True")]);
-        body["status"][key] = "Present".into();
-        body
-    };
-    let mut stale = body(&[]);
-    stale["metadata"]["resourceVersion"] = "1".into();
-    let mut incomplete = condition("Valid", "True");
-    incomplete["reason"] = "".into();
-    let twice = [condition("Valid", "True"), condition("Valid", "False")];
-    for (query, body, expected) in [
-        (OURS, unknown("endpointSliceObjects"), 500),
-        (OURS, stale, 409),
-        (OURS, body(&[incomplete]), 422),
-        (OURS, body(&twice), 422),
-        ("force=true", body(&[]), 400),
-    ] {
-        let (status, answer) = apply(&mut cluster(), query, &body);
-        assert_eq!(status, expected, "{answer}");
-    }
-    let path = format!("{MCS}/serviceexports/none/status?{OURS}");
-    assert_eq!(cluster().send("PATCH", &path, APPLY, &body(&[])).0, 404);
 }

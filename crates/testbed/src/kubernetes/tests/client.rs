@@ -8,7 +8,6 @@ use serde_json::{Value, json};
 
 use super::super::super::identity::Identities;
 use super::super::access::{Access, BOUND_GROUP, User};
-use super::super::admission::Policy;
 use super::super::resource::SERVICE_IMPORTS;
 use super::super::rules::{EXPORT_ROLE, IMPORT_ROLE, of_role};
 use super::super::world::World;
@@ -47,13 +46,6 @@ impl Cluster {
         let rules = [EXPORT_ROLE, IMPORT_ROLE].into_iter().flat_map(of_role).collect();
         let administrator = User::in_group("system:masters", Vec::new());
         Self { world, function: User::in_group(BOUND_GROUP, rules), administrator }
-    }
-
-    /// The same, under the admission policy.
-    pub fn with_policy() -> Self {
-        let mut cluster = Self::new();
-        cluster.world.multi_cluster.admission = Some(Policy::default());
-        cluster
     }
 
     /// A request of the function.
