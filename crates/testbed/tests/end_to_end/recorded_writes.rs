@@ -34,6 +34,7 @@ const KINDS: [&str; 9] = [
 /// The Services are in the first one, since a cluster IP can be given to one at a time.
 const LANES: u64 = 8;
 const JSON: &str = "application/json";
+const APPLY: &str = "application/apply-patch+yaml";
 const MERGE: &str = "application/merge-patch+json";
 
 #[derive(Clone, Debug, Deserialize)]
@@ -187,9 +188,17 @@ impl Recorded {
         let create = request("POST", self.collection(), JSON, &self.before);
         admin.request::<Value>(create).await?;
         if self.is_custom() && !self.before["status"].is_null() {
-            let status = json!({"status": self.before["status"]});
-            let path = format!("{}/status", self.object_path());
-            let write = request("PATCH", &path, MERGE, &status);
+            let mut status = json!({"status": self.before["status"]});
+            let mut path = format!("{}/status", self.object_path());
+            let mut kind = MERGE;
+            if self.content_type == APPLY {
+                // By the same manager, whose conditions go if it applies them no longer.
+                kind = APPLY;
+                path = format!("{path}?{}", self.query.trim_start_matches('&'));
+                status["apiVersion"] = self.body["apiVersion"].clone();
+                status["kind"] = self.body["kind"].clone();
+            }
+            let write = request("PATCH", &path, kind, &status);
             admin.request::<Value>(write).await?;
         }
         Ok(())
