@@ -85,19 +85,6 @@ async fn service_with_an_instance_of_anybody_is_kept() {
 }
 
 #[tokio::test]
-async fn claim_without_a_pod_keeps_its_service() {
-    for annotation in [None, Some(("publish", "false"))] {
-        let fleet = with_one_gone().await;
-        match annotation {
-            None => fleet.pods("web", &[]),
-            Some((name, value)) => fleet.annotate("web", name, value),
-        }
-        converge(&fleet, &deleting(&fleet).await).await;
-        assert!(exists(&fleet, "web") && !exists(&fleet, "gone"));
-    }
-}
-
-#[tokio::test]
 async fn claim_of_another_cluster_keeps_a_service() {
     let fleet = with_one_gone().await;
     let green = fleet.green().await;

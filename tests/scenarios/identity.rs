@@ -58,21 +58,6 @@ async fn pod_replaced_by_another_with_its_address_is_rewritten_in_place() {
 }
 
 #[tokio::test]
-async fn of_two_instances_of_ours_that_say_the_same_one_goes() {
-    let fleet = Fleet::start().await;
-    let service = fleet.dns_service("web", &[RecordType::A]);
-    for id in ["one", "two"] {
-        fleet.put(&service, id, &fleet.ours("web", "10.0.1.1"));
-    }
-    fleet.web("web", "prod.local", &["10.0.1.1"]);
-
-    let report = converge(&fleet, &fleet.function().await).await;
-
-    assert_eq!((report.counts.deregistered, report.counts.registered), (1, 0), "{report}");
-    assert_eq!(fleet.addresses("prod.local", "web"), ["10.0.1.1"]);
-}
-
-#[tokio::test]
 async fn same_pod_has_another_id_in_another_name_and_another_service() {
     let fleet = Fleet::start().await;
     for service in ["web", "admin"] {

@@ -239,22 +239,6 @@ async fn renamed_service_moves_one_for_one_in_a_full_namespace() {
     settled(&fleet, &function).await;
 }
 
-#[tokio::test]
-async fn renamed_service_of_one_instance_waits_with_both_names() {
-    let (fleet, function) = full_namespace().await;
-    give(&fleet, "s3", 15, 1);
-    converge(&fleet, &function).await;
-    limit(&fleet, 96);
-    fleet.service(annotated("s3", "prod", "renamed"));
-    let report = sync(&function).await;
-    assert_eq!(held_back(&report), ["LimitExceeded", "Waiting"], "{report}");
-    assert!(said_of(&report, "LimitExceeded").contains("former name prod/s3 stays"), "{report}");
-    assert_eq!(ours_at(&fleet, "s3"), addresses(15, 1));
-    limit(&fleet, 97);
-    converge(&fleet, &function).await;
-    assert_eq!(ours_at(&fleet, "renamed"), addresses(15, 1));
-}
-
 /// A setting of an earlier release.
 #[tokio::test]
 async fn a_limit_in_the_settings_has_no_effect() {

@@ -194,17 +194,3 @@ async fn plan_says_that_a_service_renamed_to_a_name_of_another_keeps_its_old_one
     assert_eq!(fleet.addresses("prod", "other"), ["10.0.1.1", "10.0.1.2"]);
     assert_eq!(found(&fleet), [vec![], vec![], vec!["10.0.9.1"]]);
 }
-
-#[tokio::test]
-async fn service_with_a_mistaken_annotation_keeps_its_name_to_itself() {
-    let fleet = registered().await;
-    fleet.web("next", "prod", &["10.0.1.5"]);
-    fleet.annotate("next", "hostname", "web");
-    fleet.annotate("web", "ttl", "soon");
-    let function = fleet.function().await;
-
-    let report = converge(&fleet, &function).await;
-
-    assert_eq!(held_back(&report), ["BadAnnotation", "DomainConflict"], "{report}");
-    assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1", "10.0.1.2"]);
-}

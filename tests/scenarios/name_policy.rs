@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::fleet::{Fleet, annotated, give_pods};
-use crate::run::{converge, held_back, plan, said_of, settled, sync, sync_service, writes};
+use crate::run::{converge, held_back, plan, settled, sync, sync_service, writes};
 use testbed::kubernetes::Headless;
 
 /// The policy of one rule, under which Services of `shop` in `blue` may claim `web*` in `prod`.
@@ -112,42 +112,4 @@ async fn rules_of_one_cluster_are_no_rules_of_another() {
     let function = fleet.function_with(&[("NAME_POLICY", &green_alone)]).await;
     converge(&fleet, &function).await;
     assert_eq!(fleet.addresses("prod", "web"), ["10.0.2.1"]);
-}
-
-#[tokio::test]
-async fn addresses_outside_the_ranges_are_not_published() {
-    let fleet = Fleet::start().await;
-    fleet.web("web", "prod", &["10.0.1.1", "10.9.1.1"]);
-    converge(&fleet, &fleet.function().await).await;
-    let ranges = policy(&[("cidrs", json!(["10.0.0.0/16", "fd00::/8"]))]);
-    let function = fleet.function_with(&[("NAME_POLICY", &ranges)]).await;
-
-    let planned = plan(&function).await.to_string();
-    assert!(planned.contains("NAME_POLICY does not allow the Service this address"), "{planned}");
-    let report = converge(&fleet, &function).await;
-
-    assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1"]);
-    let said = said_of(&report, "AddressNotAllowed");
-    assert!(said.contains("10.9.1.1") && said.contains("10.0.0.0/16, fd00::/8"), "{said}");
-    assert_eq!(reasons_told(&fleet, "shop"), ["AddressNotAllowed"]);
-}
-
-#[tokio::test]
-async fn of_two_maxima_the_smaller_counts() {
-    let fleet = Fleet::start().await;
-    fleet.web("web", "prod", &["10.0.1.1", "10.0.1.2", "10.0.1.3"]);
-    let two = policy(&[("maxInstances", json!(2))]);
-    let function = fleet.function_with(&[("NAME_POLICY", &two)]).await;
-    for (annotated, count, whose) in [
-        ("3", 2, "maxInstances of NAME_POLICY"),
-        ("1", 1, "max-instances of the Service"),
-        ("", 2, "maxInstances of NAME_POLICY"),
-    ] {
-        fleet.annotate("web", "max-instances", annotated);
-        let report = converge(&fleet, &function).await;
-        assert_eq!(fleet.addresses("prod", "web").len(), count, "{annotated}");
-        let said = said_of(&report, "MaxInstances");
-        assert!(said.contains(whose), "{annotated}: {said}");
-    }
-    assert_eq!(reasons_told(&fleet, "shop"), ["MaxInstances"], "who asked for one knows");
 }

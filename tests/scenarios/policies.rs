@@ -32,20 +32,6 @@ async fn sync_does_it_all() {
 }
 
 #[tokio::test]
-async fn upsert_only_ends_no_claim_but_takes_out_pods_of_one_that_stands() {
-    let fleet = every_change().await;
-    let function = fleet.function_with(&[("POLICY", "upsert-only")]).await;
-
-    let report = converge(&fleet, &function).await;
-
-    assert_eq!(held_back(&report), ["Policy"], "{report}");
-    assert_eq!((report.counts.rewritten, report.counts.deregistered), (1, 1), "{report}");
-    assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.1", "10.0.1.3"]);
-    assert_eq!(fleet.addresses("prod", "gone"), ["10.0.3.1"]);
-    assert_eq!(fleet.addresses("prod", "cart"), ["10.0.2.1"]);
-}
-
-#[tokio::test]
 async fn create_only_creates_and_registers_and_does_nothing_else() {
     let fleet = every_change().await;
     let function = fleet.function_with(&[("POLICY", "create-only")]).await;

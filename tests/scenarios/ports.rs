@@ -2,7 +2,7 @@
 
 use crate::fleet::{Fleet, annotated};
 use crate::run::{converge, held_back, said_of};
-use testbed::cloud_map::RecordType::{A, Srv};
+use testbed::cloud_map::RecordType::A;
 use testbed::kubernetes::{Headless, Pod};
 
 /// A Service `web` with ports `http` 80 -> 8080 and `grpc` 90 -> 9090, annotated with `port`.
@@ -27,17 +27,6 @@ async fn port_is_named_by_name_or_by_the_services_number_and_written_as_its_targ
         fleet.pods("web", &["10.0.1.1"]);
         converge(&fleet, &fleet.function().await).await;
         assert_eq!(ports(&fleet, "prod"), [expected], "{port}");
-    }
-}
-
-#[tokio::test]
-async fn several_ports_make_several_instances_in_http_and_srv_services() {
-    for namespace in ["prod", "prod.local"] {
-        let fleet = Fleet::start().await;
-        fleet.service(web(namespace, "http,grpc"));
-        fleet.pods("web", &["10.0.1.1", "10.0.1.2"]);
-        converge(&fleet, &fleet.function().await).await;
-        assert_eq!(ports(&fleet, namespace), ["8080", "8080", "9090", "9090"], "{namespace}");
     }
 }
 
@@ -107,29 +96,6 @@ async fn port_that_the_service_does_not_have_is_held_back_and_what_is_registered
     assert_eq!(held_back(&report), ["NoSuchPort"], "{report}");
     assert!(said_of(&report, "NoSuchPort").contains("http (80), grpc (90)"), "{report}");
     assert_eq!(ports(&fleet, "prod"), ["8080"]);
-}
-
-#[tokio::test]
-async fn existing_srv_service_gets_the_only_port_of_a_service_without_the_annotation() {
-    let fleet = Fleet::start().await;
-    fleet.dns_service("web", &[Srv]);
-    fleet.web("web", "prod.local", &["10.0.1.1"]);
-    converge(&fleet, &fleet.function().await).await;
-    assert_eq!(ports(&fleet, "prod.local"), ["8080"]);
-}
-
-#[tokio::test]
-async fn existing_srv_service_needs_the_annotation_where_there_are_several_ports() {
-    let fleet = Fleet::start().await;
-    fleet.dns_service("web", &[Srv]);
-    fleet.service(web("prod.local", "http"));
-    fleet.annotate("web", "port", "");
-    fleet.pods("web", &["10.0.1.1"]);
-
-    let report = converge(&fleet, &fleet.function().await).await;
-
-    assert_eq!(held_back(&report), ["PortNeeded"], "{report}");
-    assert_eq!(fleet.instances("prod.local", "web").len(), 0);
 }
 
 #[tokio::test]

@@ -29,20 +29,6 @@ async fn registered(annotations: &[(&str, &str)]) -> (Fleet, cloud_map_sync::fun
 }
 
 #[tokio::test]
-async fn terminating_pod_goes_at_once_or_when_it_stops_serving() {
-    let cases = [("drop", true), ("keep-serving", false)];
-    for (value, goes) in cases {
-        let (fleet, function) = registered(&[("terminating", value)]).await;
-        first_of_two(&fleet, Pod::terminating);
-        converge(&fleet, &function).await;
-        assert_eq!(fleet.addresses("prod", "web").len() == 1, goes, "{value}");
-        first_of_two(&fleet, |pod| pod.terminating().not_ready());
-        converge(&fleet, &function).await;
-        assert_eq!(fleet.addresses("prod", "web"), ["10.0.1.2"], "{value}");
-    }
-}
-
-#[tokio::test]
 async fn terminating_pod_that_stopped_serving_goes_though_not_ready_ones_are_published() {
     let (fleet, function) = registered(&[("terminating", "keep-serving")]).await;
     fleet.service(web(&[("terminating", "keep-serving")]).publish_not_ready());

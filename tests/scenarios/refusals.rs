@@ -7,10 +7,10 @@ use cloud_map_sync::model::Verb;
 use cloud_map_sync::report::{ChangeResult, Report, metrics};
 use serde_json::{Value, json};
 
-use crate::fleet::{Fleet, annotated};
+use crate::fleet::Fleet;
 use crate::queue::{batch, failures, message};
 use crate::run::{converge, held_back, said_of, sync};
-use testbed::cloud_map::{Fault, FaultKind, NamespaceKind, RecordType, ServiceKind};
+use testbed::cloud_map::{Fault, FaultKind, ServiceKind};
 use testbed::function::invoke;
 
 const INVALID: FaultKind = FaultKind::Error(400, "InvalidInput", "The attribute is not valid");
@@ -114,25 +114,4 @@ async fn any_other_call_that_is_invalid_is_a_failed_change() {
     assert!(!report.ok && held_back(&report).is_empty(), "{report}");
     assert_eq!(report.counts.failed, 2, "{report}");
     converge(&fleet, &function).await;
-}
-
-#[tokio::test]
-async fn service_with_a_route_53_health_check_needs_a_port() {
-    let fleet = Fleet::start().await;
-    let public = fleet.cloud_map.namespace("example.com", NamespaceKind::DnsPublic);
-    let kind = ServiceKind::Dns { records: vec![(RecordType::A, 60)], custom_health: false };
-    let service = fleet.cloud_map.service(&public, "web", kind);
-    let check = json!({ "Type": "TCP", "FailureThreshold": 3 });
-    fleet.cloud_map.dress(&service, "by hand", &check);
-    fleet.service(annotated("web", "example.com", "web").port("admin", 9090));
-    fleet.pods("web", &["203.0.113.7"]);
-    let function = fleet.function().await;
-
-    let report = sync(&function).await;
-
-    assert_eq!((held_back(&report), report.ok), (vec!["PortNeeded"], true), "{report}");
-    assert!(said_of(&report, "PortNeeded").contains("health check"), "{report}");
-    fleet.annotate("web", "port", "http");
-    let report = converge(&fleet, &function).await;
-    assert_eq!(fleet.values("example.com", "web", "AWS_INSTANCE_PORT"), ["8080"], "{report}");
 }

@@ -45,24 +45,6 @@ async fn endpoints_of_all_who_share_a_name_are_found_under_it_in_a_service_creat
     assert_eq!(marked(&fleet), ["old 10.0.1.1", "young 10.0.1.2"]);
 }
 
-#[tokio::test]
-async fn pod_of_both_is_one_instance_and_stays_when_it_leaves_one_of_them() {
-    let fleet = sharing(&["10.0.1.1", "10.0.1.2"], &["10.0.1.1"]).await;
-    let function = fleet.function().await;
-    converge(&fleet, &function).await;
-    assert_eq!(marked(&fleet), ["old 10.0.1.1", "old 10.0.1.2"]);
-
-    fleet.pods("old", &["10.0.1.2"]);
-    let report = converge(&fleet, &function).await;
-    assert_eq!((report.counts.rewritten, report.counts.deregistered), (1, 0), "{report}");
-    assert_eq!(marked(&fleet), ["young 10.0.1.1", "old 10.0.1.2"]);
-
-    // Back again it stays with whom it is marked for.
-    fleet.pods("old", &["10.0.1.1", "10.0.1.2"]);
-    converge(&fleet, &function).await;
-    assert_eq!(marked(&fleet), ["young 10.0.1.1", "old 10.0.1.2"]);
-}
-
 /// Two places become free, one of each, and two of the older wait for them.
 #[tokio::test]
 async fn those_who_share_a_name_in_a_full_namespace_exchange_their_pods_in_one_sync() {
@@ -100,22 +82,6 @@ async fn one_that_goes_takes_out_its_own_instances_and_leaves_the_others() {
         assert_eq!(writes(&fleet), ["DeregisterInstance web"], "{how}");
         assert_eq!(marked(&fleet), ["young 10.0.1.2"], "{how}");
     }
-}
-
-#[tokio::test]
-async fn name_is_shared_from_when_all_say_so_and_until_one_says_otherwise() {
-    let fleet = sharing(&["10.0.1.1"], &["10.0.1.2"]).await;
-    let function = fleet.function().await;
-    let mut states = Vec::new();
-    for (service, claim) in
-        [("young", ""), ("old", "exclusive"), ("young", "shared"), ("old", "shared"), ("old", "")]
-    {
-        fleet.annotate(service, "claim", claim);
-        let report = converge(&fleet, &function).await;
-        states.push((held_back(&report).len(), fleet.addresses("prod", "web").join(" ")));
-    }
-    let (alone, both) = ((1, "10.0.1.1".to_owned()), (0, "10.0.1.1 10.0.1.2".to_owned()));
-    assert_eq!(states, [alone.clone(), alone.clone(), alone.clone(), both, alone]);
 }
 
 #[tokio::test]

@@ -64,23 +64,6 @@ async fn pods_that_are_all_not_ready_at_once_stay_registered() {
 }
 
 #[tokio::test]
-async fn loss_at_the_limits_is_none_of_the_guards_business() {
-    let shops = Shops::start().await;
-    for name in &SHOPS[..2] {
-        shops.fleet.cluster.delete_service("shop", name);
-    }
-    let report = converge(&shops.fleet, &shops.function).await;
-    assert_eq!((report.counts.deregistered, report.counts.held_back), (6, 0), "{report}");
-
-    // All that is left, and fewer than GUARD_MINIMUM.
-    for name in &SHOPS[2..] {
-        shops.fleet.cluster.delete_service("shop", name);
-    }
-    let report = converge(&shops.fleet, &shops.function).await;
-    assert_eq!((report.counts.deregistered, shops.registered()), (6, 0), "{report}");
-}
-
-#[tokio::test]
 async fn limits_are_settings() {
     let mut shops = Shops::start().await;
     let settings = [("GUARD_SHARE", "20"), ("GUARD_MINIMUM", "5")];
@@ -131,36 +114,6 @@ async fn one_service_of_a_hundred_pods_that_is_gone_is_held_by_a_full_sync_and_n
     let report = sync_service(&function, "web").await;
 
     assert_eq!((report.counts.deregistered, report.counts.held_back), (100, 0), "{report}");
-}
-
-#[tokio::test]
-async fn restart_of_every_pod_and_renames_of_every_service_lose_nothing() {
-    let shops = Shops::start().await;
-    for name in SHOPS {
-        shops.fleet.pods(name, &["10.1.0.1", "10.1.0.2", "10.1.0.3"]);
-    }
-    let report = converge(&shops.fleet, &shops.function).await;
-    assert_eq!((report.counts.registered, report.counts.deregistered), (12, 12), "{report}");
-
-    for name in SHOPS {
-        shops.fleet.annotate(name, "hostname", &format!("new-{name}"));
-    }
-    let report = converge(&shops.fleet, &shops.function).await;
-    assert_eq!((report.counts.registered, report.counts.deregistered), (12, 12), "{report}");
-    assert_eq!(report.counts.held_back, 0, "{report}");
-}
-
-#[tokio::test]
-async fn registrations_and_repairs_go_on_while_removals_are_held() {
-    let shops = Shops::start().await;
-    shops.delete_all();
-    shops.fleet.web("new", "prod", &["10.9.0.1"]);
-
-    let report = sync(&shops.function).await;
-
-    holds(&report);
-    assert_eq!(shops.fleet.addresses("prod", "new"), ["10.9.0.1"]);
-    assert_eq!(shops.registered(), 12);
 }
 
 #[tokio::test]

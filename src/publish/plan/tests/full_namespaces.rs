@@ -65,28 +65,6 @@ fn a_refused_registration_displaces_an_instance_that_goes_or_waits() {
 }
 
 #[test]
-fn all_pods_of_a_full_namespace_are_replaced_in_one_sync() {
-    let names: Vec<String> = (0..8).map(|index| format!("s{index}")).collect();
-    let mut world = World::new();
-    for name in &names {
-        let old: [(&str, Attributes); 5] = [("a", 1), ("b", 2), ("c", 3), ("d", 4), ("e", 5)]
-            .map(|(id, it)| (id, stands(name, it)));
-        world = world.service(ready(name, &[11, 12, 13, 14, 15])).cloud_map(
-            &format!("http/{name}"),
-            HTTP,
-            old,
-        );
-    }
-    let mut simulation = full(world);
-    assert_eq!(simulation.sync(&Selection::Everything), 40);
-    for name in &names {
-        let expected = (11..=15).map(|last| format!("{name} 10.0.0.{last}")).collect::<Vec<_>>();
-        assert_eq!(found(&simulation, &format!("shop/{name}")), expected);
-    }
-    assert_eq!(simulation.sync(&Selection::Everything), 0);
-}
-
-#[test]
 fn a_service_that_grows_waits_and_the_next_sync_writes_nothing() {
     let world = World::new().service(ready("web", &[1, 2, 3])).cloud_map(
         "http/web",
