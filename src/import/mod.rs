@@ -78,6 +78,11 @@ pub enum OwnRecord {
 }
 
 impl OwnRecord {
+    /// Whether this invocation wrote it, or tried to.
+    pub fn is_decided(self) -> bool {
+        self != Self::Unknown
+    }
+
     pub fn stands(self) -> bool {
         self == Self::Stands
     }

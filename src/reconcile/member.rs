@@ -95,12 +95,14 @@ impl Joined {
         self.objects.as_ref().filter(|_| !self.multi_cluster.exports())
     }
 
-    /// Whether the cluster exports and has no record yet: then it is not known whether AWS's controller runs there, which
-    /// its first full sync finds out. While Cloud Map cannot be read, its imports show that it was a member before.
+    /// Whether the cluster has no record yet, which its first full sync writes. Before that it is not known whether AWS's
+    /// controller runs there, and imports would be found in a Cloud Map that does not know the cluster. While Cloud Map
+    /// cannot be read, its imports show that it was a member before, as do those of a cluster that only imports and may
+    /// not write a record.
     pub fn is_new(&self, members: &Members<'_>) -> bool {
         let has_record = members.holder_of(&self.member.cluster).is_some();
-        let is_member = if members.is_unread() { self.has_imports() } else { has_record };
-        self.multi_cluster.exports() && !is_member
+        let imports_count = members.is_unread() || !self.multi_cluster.exports();
+        !has_record && !(imports_count && self.has_imports())
     }
 
     /// The other cluster that holds the id of this one: nothing is exported or imported here then.

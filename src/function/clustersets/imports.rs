@@ -74,7 +74,8 @@ impl Clustersets<'_> {
             let is_selected = selected.contains(&index);
             let own_record = overlays.own_records.get(&index).copied().unwrap_or_default();
             async move {
-                let known = known.filter(|known| own_record.stands() || !joined.is_new(known))?;
+                let known =
+                    known.filter(|known| own_record.is_decided() || !joined.is_new(known))?;
                 let known = Some(known).filter(|known| joined.other_holder(known).is_none())?;
                 Some((index, invocation.import(joined, known, (is_selected, own_record)).await?))
             }

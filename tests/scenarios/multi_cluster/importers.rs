@@ -62,6 +62,24 @@ async fn record_of_a_cluster_that_only_imports_is_written_once_and_is_never_stal
     assert_eq!(part(&of_blue, "blue").stale, [], "{}", in_full(&of_blue));
 }
 
+/// Nothing in Cloud Map shows that the imports of such a message are of this Cloud Map: of amber there is no record.
+#[tokio::test]
+async fn message_before_the_first_full_sync_imports_nothing() {
+    let (members, _) = Members::of_an_importer().await;
+    let green = members.serving(GREEN, &[]).await;
+
+    let before = report(&green, &about("mail")).await;
+    assert!(before.ok && imported(&members.green, "mail").is_empty(), "{}", in_full(&before));
+    let first = report(&green, &whole()).await;
+    assert!(first.ok, "{}", in_full(&first));
+    assert_eq!(imported(&members.green, "mail"), sources([("amber", &["10.2.0.9:8080"])]));
+
+    members.amber("mail", &["10.2.0.9", "10.2.0.10"]);
+    report(&green, &about("mail")).await;
+    let both = sources([("amber", &["10.2.0.9:8080", "10.2.0.10:8080"])]);
+    assert_eq!(imported(&members.green, "mail"), both);
+}
+
 #[tokio::test]
 async fn cluster_that_begins_to_export_and_ends_has_the_record_of_each() {
     let (members, _) = Members::of_an_importer().await;
