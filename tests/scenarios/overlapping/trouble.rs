@@ -71,15 +71,20 @@ pub enum Cause {
 }
 
 impl Trouble {
-    /// Brings it about.
-    pub fn begin<'a>(&self, cloud_map: &CloudMap, cluster: impl Fn(&str) -> &'a KubernetesServer) {
+    /// The times of Cloud Map meanwhile.
+    pub fn behaviour(&self) -> Behaviour {
         let time = Duration::from_millis;
-        cloud_map.behave(Behaviour {
+        Behaviour {
             operation_delay: time(self.operation_delay),
             list_lag: time(self.list_lag),
             latency: time(self.latency),
             ..Behaviour::default()
-        });
+        }
+    }
+
+    /// Brings it about.
+    pub fn begin<'a>(&self, cloud_map: &CloudMap, cluster: impl Fn(&str) -> &'a KubernetesServer) {
+        cloud_map.behave(self.behaviour());
         for fault in &self.faults {
             let found = CloudMapFault::on(fault.operation, fault.kind.clone());
             cloud_map.inject(found.after(fault.after).times(fault.times));

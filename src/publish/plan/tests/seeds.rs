@@ -76,18 +76,6 @@ const FOUND: &[(&str, &str)] = &[
         "cc b628fad94963043410f57991b662c83b9c1da13c076e1daea471c314b4da04a5",
     ),
     (
-        "multi_cluster::worlds::exports_and_imports_come_to_rest_and_lose_nothing_on_the_way",
-        "cc 7483d3e57c7762004503385a721cdfc6f20036922e42f68fc43676ee18ca9921",
-    ),
-    (
-        "multi_cluster::worlds::exports_and_imports_come_to_rest_and_lose_nothing_on_the_way",
-        "cc bf0998870263f17485d9fc238d8216f290da301bf6f65b4e360d6f79f2ae4fdc",
-    ),
-    (
-        "multi_cluster::worlds::exports_and_imports_come_to_rest_and_lose_nothing_on_the_way",
-        "cc 239f934141b67868be441fdacc76dbcb641dec269bbc4f7a2e1f4bf4cc79b725",
-    ),
-    (
         "publish::plan::tests::guard::convergence::a_guard_holds_for_a_time_and_changes_nothing_in_the_end",
         "cc e9c69033ca9b6810506231efde5eca331c08659f67570b87b7db6953b070d1c1",
     ),
